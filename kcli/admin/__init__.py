@@ -1,0 +1,1 @@
+"""Topics, cluster and configuration, as data."""

@@ -1,0 +1,1 @@
+"""From rows and columns to what a person or a pipe reads."""

@@ -1,0 +1,1 @@
+"""Requests, futures, metadata, back-off and routing over the network."""

@@ -1,0 +1,1 @@
+"""Reading records: subscriptions, positions, fetching."""

@@ -1,0 +1,1 @@
+"""Frames, channels and the selector: bytes on sockets, no Kafka requests."""

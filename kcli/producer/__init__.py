@@ -1,0 +1,1 @@
+"""A small producer: what demos, tests and `kcli produce` need."""

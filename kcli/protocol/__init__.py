@@ -1,0 +1,1 @@
+"""Bytes <-> messages, records <-> columns. Pure: no sockets, no clock, no printing."""

@@ -1,0 +1,1 @@
+"""Record batches, old and new, decoded jointly into columns and built from rows."""

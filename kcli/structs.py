@@ -1,0 +1,41 @@
+"""The nouns everybody shares: partitions, nodes, offsets. Ground: imports nothing of kcli."""
+
+from typing import NamedTuple
+
+
+class TopicPartition(NamedTuple):
+    """One partition of one topic; sorts by topic, then number."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+class Node(NamedTuple):
+    """A broker as Metadata names it. Bootstrap addresses have negative ids until the cluster has told theirs."""
+
+    id: int
+    host: str
+    port: int
+    rack: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port} (node {self.id})"
+
+
+class OffsetAndTimestamp(NamedTuple):
+    """Answer of ListOffsets. `offset` -1: no record matched. `timestamp_ms` -1: not applicable. Epoch -1: unknown."""
+
+    offset: int
+    timestamp_ms: int = -1
+    leader_epoch: int = -1
+
+
+class OffsetAndMetadata(NamedTuple):
+    """A committed offset: the next record to read, with the leader epoch (-1 unknown) and the committer's note."""
+
+    offset: int
+    leader_epoch: int = -1
+    metadata: str = ""
