@@ -1,0 +1,356 @@
+"""A real Apache Kafka for tests: the jars fetched once by Maven, and a single KRaft node on loopback.
+
+Coordinates, settings and class names were tried on 3.9.2, 4.0.2, 4.1.2, 4.2.1 and 4.3.1.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import fcntl
+import itertools
+import os
+import random
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+VERSION = os.environ.get("KCLI_KAFKA_VERSION", "4.3.1")
+CLUSTER_ID = "21Mn6F1BRPmTbRv5B9l0PA"
+COPY_PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
+
+SMALL_JVM = ("-Xms64m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:MaxDirectMemorySize=128m")
+TOOL_JVM = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+
+SETTINGS = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "inter.broker.listener.name": "PLAINTEXT",
+    "controller.listener.names": "CONTROLLER",
+    "num.partitions": "4",
+    "offsets.topic.replication.factor": "1",
+    "offsets.topic.num.partitions": "4",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "transaction.state.log.num.partitions": "4",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    "share.coordinator.state.topic.num.partitions": "4",
+    "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "100",
+    # The cleaner waits 15 s between looks and takes 128 MiB of heap by default.
+    "log.cleaner.backoff.ms": "200",
+    "log.cleaner.dedupe.buffer.size": "2097152",
+    "log.cleaner.threads": "1",
+    "log.initial.task.delay.ms": "500",
+    # A node that comes back after kill -9 waits out its old registration: 9 s by default.
+    "broker.session.timeout.ms": "3000",
+    "broker.heartbeat.interval.ms": "500",
+}
+
+# Short names of Java tools that live elsewhere than in org.apache.kafka.tools.
+TOOLS = {
+    "ConfigCommand": "kafka.admin.ConfigCommand",
+    "StorageTool": "kafka.tools.StorageTool",
+    "ConsoleConsumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
+    "ConsumerGroupCommand": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
+}
+TOOLS_BEFORE_4 = {
+    "ConsoleProducer": "kafka.tools.ConsoleProducer",
+    "DumpLogSegments": "kafka.tools.DumpLogSegments",
+    "BrokerApiVersionsCommand": "kafka.admin.BrokerApiVersionsCommand",
+}
+
+
+class KafkaUnavailable(Exception):
+    """No real Kafka can be had on this machine; the text says what is missing."""
+
+
+# ---- the jars ----
+
+
+def cache_directory() -> Path:
+    """Where the jars are kept between runs: `$KCLI_TEST_CACHE`, else `~/.cache/kcli-tests`."""
+    return Path(os.environ.get("KCLI_TEST_CACHE") or Path.home() / ".cache" / "kcli-tests")
+
+
+def pom(version: str) -> str:
+    """The Maven project whose runtime dependencies are a Kafka of this version with its tools, without Connect."""
+    parts = [
+        _dependency("org.apache.kafka", "kafka_2.13", version),
+        _dependency("org.apache.kafka", "kafka-tools", version, exclude=("org.apache.kafka", "connect-runtime")),
+    ]
+    if _major_minor(version) >= (4, 0):
+        parts.append(_dependency("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.4"))
+        parts.append(_dependency("org.apache.logging.log4j", "log4j-core", "2.25.4"))
+    return (
+        "<project><modelVersion>4.0.0</modelVersion><groupId>kcli</groupId><artifactId>kafka-for-tests</artifactId>"
+        f"<version>1</version><packaging>pom</packaging><dependencies>{''.join(parts)}</dependencies></project>\n"
+    )
+
+
+def _dependency(group: str, artifact: str, version: str, exclude: tuple[str, str] | None = None) -> str:
+    exclusions = ""
+    if exclude:
+        exclusions = (
+            f"<exclusions><exclusion><groupId>{exclude[0]}</groupId><artifactId>{exclude[1]}</artifactId>"
+            "</exclusion></exclusions>"
+        )
+    return (
+        f"<dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId><version>{version}</version>"
+        f"{exclusions}</dependency>"
+    )
+
+
+def _major_minor(version: str) -> tuple[int, int]:
+    major, minor = version.split(".")[:2]
+    return int(major), int(minor)
+
+
+def fetch_jars(version: str = VERSION) -> Path:
+    """The folder with Kafka's jars, filled by Maven at the first call ever. Safe among processes."""
+    if shutil.which("java") is None:
+        raise KafkaUnavailable("no real Kafka: there is no `java` (17 or newer) on the PATH")
+    folder = cache_directory() / f"kafka-{version}"
+    if folder.is_dir():
+        return folder
+    if shutil.which("mvn") is None:
+        raise KafkaUnavailable(f"no real Kafka: {folder} is empty and there is no `mvn` on the PATH to fill it")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with locked(folder.parent / f"kafka-{version}.lock"):
+        if not folder.is_dir():
+            _download(version, folder)
+    return folder
+
+
+def _download(version: str, folder: Path) -> None:
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix="fetching-") as scratch:
+        project = Path(scratch, "pom.xml")
+        project.write_text(pom(version))
+        jars = Path(scratch, "jars")
+        command = ["mvn", "-q", "-B", "-f", str(project), COPY_PLUGIN]
+        command += ["-DincludeScope=runtime", f"-DoutputDirectory={jars}"]
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=900)
+        if done.returncode != 0 or not list(jars.glob("kafka_2.13-*.jar")):
+            words = (done.stdout + done.stderr).strip().splitlines()
+            raise KafkaUnavailable(
+                f"no real Kafka: Maven could not fetch {version}: {words[0] if words else 'silence'}"
+            )
+        jars.rename(folder)  # whole or not at all
+
+
+@contextlib.contextmanager
+def locked(path: Path, how: int = fcntl.LOCK_EX) -> Iterator[None]:
+    """Hold a lock file among processes; the kernel frees it when its holder dies."""
+    with path.open("w") as handle:
+        fcntl.flock(handle, how)
+        yield
+
+
+# ---- a broker to talk to ----
+
+
+class Kafka:
+    """A Kafka that somebody runs: its address, its Java tools, its topics."""
+
+    def __init__(self, bootstrap_servers: str, jars: Path, version: str = VERSION) -> None:
+        self.bootstrap_servers = bootstrap_servers
+        self.version = version
+        self.jars = jars
+        self._names = itertools.count()
+
+    def java(self, tool: str, *jvm: str) -> list[str]:
+        """The command line that starts a Java tool: a short name (`ConsoleProducer`) or a full class name."""
+        return ["java", *TOOL_JVM, *_logging(self.version, "warn"), *jvm, "-cp", f"{self.jars}/*", self._class(tool)]
+
+    def _class(self, tool: str) -> str:
+        if "." in tool:
+            return tool
+        older = TOOLS_BEFORE_4 if _major_minor(self.version) < (4, 0) else {}
+        return older.get(tool) or TOOLS.get(tool) or f"org.apache.kafka.tools.{tool}"
+
+    def tool(
+        self, tool: str, *args: str, stdin: str | None = None, check: bool = True, timeout_s: float = 120
+    ) -> subprocess.CompletedProcess[str]:
+        """Run one of Kafka's own tools to its end; `check` turns a failure into an error with its words."""
+        done = subprocess.run(
+            [*self.java(tool), *args], input=stdin or "", capture_output=True, text=True, timeout=timeout_s
+        )
+        if check and done.returncode != 0:
+            raise AssertionError(f"{tool} {' '.join(args)} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+        return done
+
+    def create_topic(self, name: str, partitions: int = 1, **configs: Any) -> str:
+        """Create a topic and wait until it has leaders. Configs with underscores: `cleanup_policy="compact"`."""
+        from confluent_kafka.admin import AdminClient, NewTopic
+
+        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers})
+        settings = {key.replace("_", "."): str(value) for key, value in configs.items()}
+        admin.create_topics([NewTopic(name, partitions, 1, config=settings)])[name].result(30)
+        deadline = time.monotonic() + 30
+        while not _has_leaders(admin, name, partitions):
+            assert time.monotonic() < deadline, f"topic {name} got no leaders"
+            time.sleep(0.02)
+        return name
+
+    def new_topic(self, partitions: int = 1, prefix: str = "t", **configs: Any) -> str:
+        """A fresh topic under a name that nobody else has; returns the name."""
+        return self.create_topic(self.new_name(prefix), partitions, **configs)
+
+    def new_name(self, prefix: str = "t") -> str:
+        """A name for a topic, group or transaction that nobody else has on this broker."""
+        return f"{prefix}-{os.getpid()}-{next(self._names)}"
+
+
+def _has_leaders(admin: Any, name: str, partitions: int) -> bool:
+    topic = admin.list_topics(name, timeout=30).topics[name]
+    return len(topic.partitions) == partitions and all(p.leader >= 0 for p in topic.partitions.values())
+
+
+class KafkaNode(Kafka):
+    """A single KRaft node of our own: started, stopped, killed and started again on the same ports and data.
+
+    It dies with the process (the thread, to be exact) that started it, however that one ends.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        jars: Path,
+        version: str = VERSION,
+        settings: dict[str, str] | None = None,
+        jvm: tuple[str, ...] = SMALL_JVM,
+    ) -> None:
+        self.port, controller_port = free_ports(2)
+        super().__init__(f"127.0.0.1:{self.port}", jars, version)
+        self.folder = folder
+        self._jvm = jvm
+        self._process: subprocess.Popen[bytes] | None = None
+        listeners = f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{controller_port}"
+        own = {
+            "controller.quorum.bootstrap.servers": f"127.0.0.1:{controller_port}",
+            "listeners": listeners,
+            "advertised.listeners": listeners,
+            "log.dirs": str(folder / "data"),
+        }
+        lines = [f"{key}={value}\n" for key, value in {**SETTINGS, **own, **(settings or {})}.items()]
+        folder.mkdir(parents=True, exist_ok=True)
+        self._config = folder / "server.properties"
+        self._config.write_text("".join(lines))
+
+    @property
+    def log_file(self) -> Path:
+        """What the broker itself said, over all its starts."""
+        return self.folder / "broker.log"
+
+    @property
+    def pid(self) -> int | None:
+        return self._process.pid if self._process else None
+
+    def format(self) -> None:
+        """Prepare the data folder for its first start."""
+        self.tool("StorageTool", "format", "-t", CLUSTER_ID, "-c", str(self._config), "--standalone")
+
+    def start(self, timeout_s: float = 120) -> None:
+        """Start and wait until the broker answers."""
+        if not (self.folder / "data").exists():
+            self.format()
+        command = ["java", *self._jvm, *_logging(self.version, "info")]
+        command += ["-cp", f"{self.jars}/*", "kafka.Kafka", str(self._config)]
+        with self.log_file.open("ab") as log:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,  # Ctrl-C is for pytest; the broker is stopped by its fixture
+                preexec_fn=_die_with_parent,  # noqa: PLW1509
+            )
+        self._wait_until_it_answers(timeout_s)
+
+    def _wait_until_it_answers(self, timeout_s: float) -> None:
+        assert self._process is not None
+        deadline = time.monotonic() + timeout_s
+        while not answers(self.port):
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                self.kill()
+                tail = "\n".join(self.log_file.read_text(errors="replace").splitlines()[-30:])
+                raise AssertionError(f"the real Kafka did not start; the end of its log:\n{tail}")
+            time.sleep(0.1)
+
+    def stop(self) -> None:
+        """Ask the broker to stop and wait for it."""
+        self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """kill -9: the page cache survives, nothing else does."""
+        self._end(signal.SIGKILL)
+
+    def _end(self, how: signal.Signals) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.send_signal(how)
+        try:
+            process.wait(30)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+    def restart(self) -> None:
+        self.stop()
+        self.start()
+
+
+def _logging(version: str, level: str) -> list[str]:
+    """JVM options for logs on stderr, in the dialect of the version's logging library."""
+    here = Path(__file__).parent / "real_kafka_logging"
+    if _major_minor(version) < (4, 0):
+        return [f"-Dlog4j.configuration=file:{here}/log4j1.properties", f"-Dkafka.level={level}"]
+    return [f"-Dlog4j2.configurationFile={here}/log4j2.properties", f"-Dkafka.level={level}"]
+
+
+_libc = ctypes.CDLL(None) if sys.platform == "linux" else None
+
+
+def _die_with_parent() -> None:
+    if _libc is not None:
+        _libc.prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+
+
+def free_ports(count: int) -> list[int]:
+    """Loopback ports that nobody listens on, below the range that the kernel hands out to clients.
+
+    A restarted broker must find its port free again, and a client that dials a dead port of the clients' range
+    can end up connected to itself.
+    """
+    found: list[int] = []
+    while len(found) < count:
+        port = random.SystemRandom().randrange(12_000, 32_000)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        if port not in found:
+            found.append(port)
+    return found
+
+
+def answers(port: int) -> bool:
+    """Whether a broker on this port answers ApiVersions v0 within five seconds."""
+    request = struct.pack(">hhih", 18, 0, 1, -1)
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=5) as client:
+            client.sendall(struct.pack(">i", len(request)) + request)
+            return len(client.recv(4)) > 0
+    except OSError:
+        return False
