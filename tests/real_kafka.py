@@ -272,7 +272,7 @@ class KafkaNode(Kafka):
                 stdout=log,
                 stderr=log,
                 start_new_session=True,  # Ctrl-C is for pytest; the broker is stopped by its fixture
-                preexec_fn=_die_with_parent,  # noqa: PLW1509
+                preexec_fn=_die_with_parent,
             )
         self._wait_until_it_answers(timeout_s)
 
