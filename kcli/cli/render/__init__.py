@@ -1,1 +1,1 @@
-"""From rows and columns to what a person or a pipe reads."""
+"""Answers as text: a table for people, json, jsonl, csv or tsv for programs."""

@@ -1,0 +1,254 @@
+"""The command line's frame: find the command that was meant, import only that, run it, turn errors into a status.
+
+`COMMANDS` is the table of all commands. Typer sees one branch of it in an ordinary run, and all names with their help
+lines, but none of their modules, for `--help`. How a command module looks: see `bind`.
+"""
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, NamedTuple
+
+import typer
+
+from kcli.cli import exit_status
+from kcli.cli.environment import Environment
+
+
+class Entry(NamedTuple):
+    """A command: the module with its `run`, and its line in the help of the group."""
+
+    module: str
+    help: str
+
+
+GROUPS = {
+    "topic": "Create, look at and delete topics.",
+    "consume": "Read records.",
+    "cluster": "Look at the cluster.",
+}
+COMMANDS: dict[tuple[str, ...], Entry] = {
+    ("topic", "list"): Entry("topic_list", "Names of the topics."),
+    ("topic", "describe"): Entry("topic_describe", "Partitions, leaders, replicas of topics; offsets, settings."),
+    ("topic", "create"): Entry("topic_create", "Create topics."),
+    ("topic", "delete"): Entry("topic_delete", "Delete topics with all their records."),
+    ("consume", "topic"): Entry("consume_topic", "Read a range of a topic, or follow it."),
+    ("produce",): Entry("produce", "Write lines of standard input as records."),
+    ("cluster", "describe"): Entry("cluster_describe", "Id, controller and brokers."),
+    ("cluster", "api-versions"): Entry("cluster_api_versions", "What each broker speaks, and what kcli makes of it."),
+}
+SHORT_FOR = {"consume": "topic"}  # `kcli consume orders` is `kcli consume topic orders`
+
+Run = Callable[..., int]
+
+
+def run_process(argv: Sequence[str]) -> int:
+    """Run in the real process: its streams, and nothing left to complain when the interpreter shuts down."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # started with that stream closed
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115
+    env = Environment.of_process()
+    status = run(argv, env)
+    try:
+        env.stdout.flush()
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        if not isinstance(error, BrokenPipeError):
+            status = report(env, error)
+    return status
+
+
+def run(argv: Sequence[str], env: Environment) -> int:
+    """Run one command line and return its exit status. Never raises."""
+    try:
+        words, path = find_command(list(argv))
+        tree = build_tree(env, path)
+        return _invoke(tree, words, env)
+    except BrokenPipeError:
+        return exit_status.DONE
+    except KeyboardInterrupt:
+        return exit_status.INTERRUPTED
+    except Exception as error:
+        return report(env, error)
+
+
+def find_command(argv: list[str]) -> tuple[list[str], tuple[str, ...] | None]:
+    """The words to parse, and the command they name: None for help, or when the command is missing.
+
+    A group with a short form gets its command inserted. A mistyped name is a usage error with a suggestion.
+    """
+    if not argv or argv[0].startswith("-"):
+        return argv, None
+    first, rest = argv[0], argv[1:]
+    if (first,) in COMMANDS:
+        return argv, (first,)
+    if first not in GROUPS:
+        raise _mistyped(first, [*GROUPS, *(path[0] for path in COMMANDS if len(path) == 1)])
+    if not rest or rest[0] in ("--help", "-h"):
+        return argv, None
+    if (first, rest[0]) in COMMANDS:
+        return argv, (first, rest[0])
+    if first in SHORT_FOR:
+        return [first, SHORT_FOR[first], *rest], (first, SHORT_FOR[first])
+    if rest[0].startswith("-"):
+        return argv, None
+    raise _mistyped(f"{first} {rest[0]}", [" ".join(path) for path in COMMANDS if path[0] == first])
+
+
+def _mistyped(given: str, known: list[str]) -> typer.BadParameter:
+    from difflib import get_close_matches
+
+    close = get_close_matches(given, known, n=1)
+    hint = f"did you mean 'kcli {close[0]}'?" if close else f"there are {', '.join(known)}"
+    return UsageError(f"no such command: kcli {given}; {hint}")
+
+
+class UsageError(typer.BadParameter):
+    """A usage error whose message is complete as it stands."""
+
+    def format_message(self) -> str:
+        return str(self.message)
+
+
+_SETTINGS = {"help_option_names": ["--help", "-h"]}
+
+
+def build_tree(env: Environment, only: tuple[str, ...] | None = None, *, whole: bool = False) -> Any:
+    """The parser's tree: one branch (`only`), or all names without their modules, or the `whole` with all modules.
+
+    The whole tree is what documentation and shell completion are made from.
+    """
+    root = _group("kcli", "Kafka from the command line.", _root_options)
+    groups: dict[str, typer.Typer] = {}
+    for path, entry in COMMANDS.items():
+        if only is not None and path != only:
+            continue
+        parent = root
+        if len(path) == 2:
+            if path[0] not in groups:
+                groups[path[0]] = _group(path[0], GROUPS[path[0]])
+                root.add_typer(groups[path[0]])
+            parent = groups[path[0]]
+        loaded = whole or path == only
+        callback = bind(_load(entry.module), env) if loaded else _placeholder
+        doc = None if loaded else entry.help
+        parent.command(path[-1], help=doc, short_help=entry.help, context_settings=_SETTINGS)(callback)
+    return typer.main.get_command(root)
+
+
+def _group(name: str, help_line: str, callback: Callable[..., None] | None = None) -> typer.Typer:
+    return typer.Typer(
+        name=name,
+        help=help_line,
+        callback=callback or (lambda: None),
+        add_completion=False,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings=_SETTINGS,
+    )
+
+
+def _root_options(version: Annotated[bool, typer.Option("--version", "-V", help="Print the version.")] = False) -> None:
+    pass  # __main__ answers --version; it is declared here for the help
+
+
+def _placeholder() -> None:
+    raise AssertionError("a command that was not loaded")
+
+
+def _load(module: str) -> Run:
+    from importlib import import_module
+
+    loaded: Run = import_module(f"kcli.cli.commands.{module}").run
+    return loaded
+
+
+def bind(run_command: Run, env: Environment) -> Callable[..., int]:
+    """Make a command module's `run` something typer can call.
+
+    `run(env, common, ...)` declares its own arguments and options the way typer wants them, after the environment and
+    (for networked commands) the common options, and returns an exit status. The common options are added behind its
+    own; one that it declares itself, by the same parameter name, is its own.
+    """
+    from inspect import Parameter, Signature, signature
+
+    from kcli.cli.options import common_options, is_verbose
+
+    own = dict(signature(run_command, eval_str=True).parameters)
+    own.pop("env")
+    networked = own.pop("common", None) is not None
+    shared = dict(signature(common_options).parameters) if networked else {}
+    shared.pop("env", None)
+    shared = {name: parameter for name, parameter in shared.items() if name not in own}
+
+    def call(**given: Any) -> int:
+        verbose = bool(given.get("verbose")) or is_verbose(env)
+        try:
+            mine = {name: given[name] for name in own}
+            if networked:
+                mine["common"] = common_options(env, **{name: given[name] for name in shared})
+            return run_command(env, **mine)
+        except (typer.Exit, typer.Abort, typer.BadParameter, BrokenPipeError, KeyboardInterrupt):
+            raise
+        except Exception as error:
+            return report(env, error, verbose=verbose)
+
+    parameters = [p.replace(kind=Parameter.KEYWORD_ONLY) for p in (*own.values(), *shared.values())]
+    call.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    call.__annotations__ = {p.name: p.annotation for p in parameters}
+    call.__doc__ = run_command.__doc__
+    return call
+
+
+def _invoke(tree: Any, words: list[str], env: Environment) -> int:
+    from contextlib import redirect_stdout
+
+    try:
+        with redirect_stdout(env.stdout), tree.make_context("kcli", words) as context:
+            return int(tree.invoke(context) or 0)
+    except typer.Exit as done:
+        return done.exit_code
+    except typer.Abort:
+        return exit_status.INTERRUPTED
+    except Exception as error:
+        # Typer's usage errors have one public subclass, BadParameter; the others share its `format_message` and `ctx`.
+        if not hasattr(error, "format_message"):
+            raise
+        return _report_usage(env, error)
+
+
+def _report_usage(env: Environment, error: Any) -> int:
+    context = getattr(error, "ctx", None)
+    if type(error).__name__ == "NoArgsIsHelpError":
+        env.say(error.ctx.get_help())
+        return exit_status.USAGE
+    see = f" (see {context.command_path} --help)" if context is not None else ""
+    env.say(f"kcli: {_one_line(error.format_message().rstrip('.'))}{see}")
+    return exit_status.USAGE
+
+
+def report(env: Environment, error: BaseException, *, verbose: bool = False) -> int:
+    """Say what went wrong in one line, with `verbose` why in a few more, and return the status for it.
+
+    KCLI_DEBUG=1 prints the traceback as well.
+    """
+    from kcli.errors import KcliError
+
+    if hasattr(error, "format_message"):
+        return _report_usage(env, error)
+    if env.environ.get("KCLI_DEBUG") == "1":
+        import traceback
+
+        env.say("".join(traceback.format_exception(error)).rstrip())
+    expected = isinstance(error, KcliError | OSError)
+    text = _one_line(str(error)) or type(error).__name__
+    env.say(f"kcli: {text}" if expected else f"kcli: internal error: {type(error).__name__}: {text}")
+    cause = error.__cause__ or error.__context__
+    while verbose and cause is not None:
+        env.say(f"kcli:   because: {type(cause).__name__}: {_one_line(str(cause))}")
+        cause = cause.__cause__ or cause.__context__
+    return exit_status.status_of(error)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

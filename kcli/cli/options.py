@@ -1,0 +1,169 @@
+"""The options that every networked command has, and what they come to together.
+
+One value, five places to give it. The nearer to the command line, the stronger:
+
+1. an option of its own: `-b`, `--timeout`, `--output`, `-v`
+2. `-X key=value`, under Kafka's property names (`bootstrap.servers`, `default.api.timeout.ms` for the time-out)
+3. the file of `--command-config`, Kafka properties too
+4. the environment: KCLI_BOOTSTRAP_SERVER, KCLI_PROPERTY (one `key=value` per line), KCLI_COMMAND_CONFIG (counts as 3),
+   KCLI_TIMEOUT, KCLI_OUTPUT, KCLI_VERBOSE
+5. the default: localhost:9092, 30 seconds
+"""
+
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
+
+import typer
+
+from kcli.cli.environment import Environment
+from kcli.errors import ConfigError
+
+if TYPE_CHECKING:
+    from kcli.client.config import ClientConfig
+    from kcli.client.consumer_network_client import ConsumerNetworkClient
+
+    C = TypeVar("C", bound=ClientConfig)
+
+DEFAULT_BOOTSTRAP = "localhost:9092"
+DEFAULT_TIMEOUT_S = 30.0
+OUTPUTS = ("table", "json", "jsonl", "csv", "tsv")
+
+
+class Common:
+    """What the common options say, merged.
+
+    `output` is one of `OUTPUTS`, or None when nobody chose; `timeout_ms` is for the command as a whole;
+    `properties` are Kafka's, ready for a configuration.
+    """
+
+    def __init__(
+        self, env: Environment, properties: dict[str, str], timeout_ms: float, output: str | None, verbose: bool
+    ) -> None:
+        self.env = env
+        self.properties = properties
+        self.timeout_ms = timeout_ms
+        self.output = output
+        self.verbose = verbose
+        self._warned: set[str] = set()
+
+    def config(self, cls: "type[C] | None" = None, **strongest: str | int | bool) -> "C":
+        """A configuration of this class (default `ClientConfig`) from the properties.
+
+        `strongest` are the command's own settings, with underscores for dots; they win. A key that nobody knows is
+        warned about once.
+        """
+        if cls is None:
+            from kcli.client.config import ClientConfig
+
+            cls = cast("type[C]", ClientConfig)
+        own = {key.replace("_", "."): value for key, value in strongest.items()}
+        config = cls.from_properties({**self.properties, **own})
+        for key in sorted(set(config.unknown) - self._warned):
+            self._warned.add(key)
+            self.env.say(f"kcli: warning: unknown property {key} is ignored")
+        return config
+
+    def connect(self, config: "ClientConfig | None" = None) -> "ConsumerNetworkClient":
+        """A client for these options; use it in a `with closing(...)`. Nothing is sent before the first request."""
+        from kcli.client.connect import connect
+
+        return connect(config or self.config(), self.env.clock)
+
+    def deadline_ms(self) -> float:
+        """When this command must be done, if it starts now: for the library's `deadline_ms` arguments."""
+        return self.env.clock.now_ms() + self.timeout_ms
+
+
+def common_options(
+    env: Environment,
+    bootstrap_server: Annotated[
+        str | None,
+        typer.Option(
+            "--bootstrap-server",
+            "-b",
+            metavar="HOST:PORT,...",
+            help=f"Brokers to ask first. [KCLI_BOOTSTRAP_SERVER; {DEFAULT_BOOTSTRAP}]",
+        ),
+    ] = None,
+    property: Annotated[
+        list[str] | None,
+        typer.Option("--property", "-X", metavar="KEY=VALUE", help="A Kafka client property; repeatable."),
+    ] = None,
+    command_config: Annotated[
+        str | None,
+        typer.Option("--command-config", metavar="FILE", help="A Kafka properties file. [KCLI_COMMAND_CONFIG]"),
+    ] = None,
+    timeout: Annotated[
+        float | None,
+        typer.Option(
+            "--timeout", metavar="SECONDS", help=f"For the whole command. [KCLI_TIMEOUT; {DEFAULT_TIMEOUT_S:g}]"
+        ),
+    ] = None,
+    output: Annotated[
+        str | None, typer.Option("--output", metavar="|".join(OUTPUTS), help="Output format. [KCLI_OUTPUT; table]")
+    ] = None,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Say more on stderr. [KCLI_VERBOSE]")] = False,
+) -> Common:
+    """Merge the options with files and environment. `ConfigError` for anything malformed."""
+    environ = env.environ
+    properties = {"bootstrap.servers": environ.get("KCLI_BOOTSTRAP_SERVER") or DEFAULT_BOOTSTRAP}
+    if environ.get("KCLI_TIMEOUT"):
+        properties[_TIMEOUT] = _seconds_as_ms("KCLI_TIMEOUT", environ["KCLI_TIMEOUT"])
+    properties.update(_pairs("KCLI_PROPERTY", environ.get("KCLI_PROPERTY", "").splitlines()))
+    properties.update(_read_file(command_config or environ.get("KCLI_COMMAND_CONFIG")))
+    properties.update(_pairs("-X", property or []))
+    if bootstrap_server is not None:
+        properties["bootstrap.servers"] = bootstrap_server
+    if timeout is not None:
+        properties[_TIMEOUT] = _seconds_as_ms("--timeout", timeout)
+    timeout_ms = float(properties.get(_TIMEOUT, DEFAULT_TIMEOUT_S * 1000))
+    chosen = _output("--output", output) or _output("KCLI_OUTPUT", environ.get("KCLI_OUTPUT"))
+    return Common(env, properties, timeout_ms, chosen, verbose or is_verbose(env))
+
+
+_TIMEOUT = "default.api.timeout.ms"
+
+
+def is_verbose(env: Environment) -> bool:
+    """Does the environment ask for `-v`?"""
+    return env.environ.get("KCLI_VERBOSE", "").lower() in ("1", "true", "yes", "on")
+
+
+def _pairs(where: str, texts: list[str]) -> dict[str, str]:
+    pairs = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not text.strip():
+            continue
+        if not equals or not key.strip():
+            raise ConfigError(f"{where} needs key=value, not {text!r}")
+        pairs[key.strip()] = value.strip()
+    return pairs
+
+
+def _read_file(path: str | None) -> dict[str, str]:
+    if not path:
+        return {}
+    from kcli.client.config import load_properties
+
+    try:
+        with open(path, encoding="utf-8") as file:
+            return load_properties(file.read())
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "not a text file"
+        raise ConfigError(f"cannot read the properties file {path}: {reason}") from error
+
+
+def _seconds_as_ms(where: str, value: Any) -> str:
+    try:
+        ms = float(value) * 1000
+    except ValueError:
+        ms = 0.0
+    if not 0 < ms < 1e12:
+        raise ConfigError(f"{where} must be a number of seconds above 0, not {value}")
+    return str(max(1, round(ms)))
+
+
+def _output(where: str, value: str | None) -> str | None:
+    if value and value not in OUTPUTS:
+        raise ConfigError(f"{where} must be one of {', '.join(OUTPUTS)}, not {value}")
+    return value or None

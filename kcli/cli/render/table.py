@@ -1,0 +1,58 @@
+"""Reports as tables: rich's on a terminal, tabulate's plain ones in a pipe.
+
+Columns of numbers stand right. A column has no spaces in its heading, and `-` for a value that is missing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kcli.cli.render.report import cell, header
+
+if TYPE_CHECKING:
+    from kcli.cli.environment import Environment
+    from kcli.cli.render.report import Report
+
+
+def as_table(env: Environment, report: Report) -> str:
+    """The report's rows as a table, with an ERROR column if any row failed."""
+    columns = [*report.columns, "error"] if report.failed else report.columns
+    rows = [[cell(row.get(column)) for column in columns] for row in report.rows]
+    numeric = [_is_numeric(report, column) for column in columns]
+    headers = [header(column) for column in columns]
+    if env.stdout_is_terminal:
+        return _rich(env, headers, rows, numeric)
+    return _plain(headers, rows, numeric)
+
+
+def _is_numeric(report: Report, column: str) -> bool:
+    values = [row[column] for row in report.rows if row.get(column) is not None]
+    return bool(values) and all(isinstance(v, int | float) and not isinstance(v, bool) for v in values)
+
+
+def _plain(headers: list[str], rows: list[list[str]], numeric: list[bool]) -> str:
+    from tabulate import tabulate
+
+    aligned = ["right" if is_number else "left" for is_number in numeric]
+    text = tabulate(rows, headers, tablefmt="plain", disable_numparse=True, colalign=aligned if rows else None)
+    return "".join(line.rstrip() + "\n" for line in text.splitlines())
+
+
+def _rich(env: Environment, headers: list[str], rows: list[list[str]], numeric: list[bool]) -> str:
+    from io import StringIO
+
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name, is_number in zip(headers, numeric, strict=True):
+        table.add_column(name, justify="right" if is_number else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*map(Text, row))
+    text = StringIO()
+    console = Console(
+        file=text, width=env.width, force_terminal=True, no_color=not env.colour, highlight=False, emoji=False
+    )
+    console.print(table)
+    return text.getvalue()
