@@ -1,0 +1,261 @@
+"""A selector without sockets: the test holds the far end of every connection and the clock moves only when it must."""
+
+from __future__ import annotations
+
+import errno
+import heapq
+import os
+from collections.abc import Callable, Sequence
+from selectors import EVENT_READ, EVENT_WRITE
+
+from kcli.clock import ManualClock
+from kcli.network.channel import KafkaChannel
+from kcli.network.framing import DEFAULT_MAX_FRAME_BYTES, LENGTH, Buffer
+from kcli.network.selector import Selector
+from kcli.network.transport import SocketAddress, Transport, TransportFactory, format_address
+
+
+class MemoryPeer:
+    """The far end of one connection, and the transport at the near end. Frames are without their length."""
+
+    name = "MEMORY"
+    read_needs = EVENT_READ
+    write_needs = EVENT_WRITE
+
+    def __init__(self, address: str, network: MemorySelector) -> None:
+        self.address = address
+        #: Whole frames that arrived here, oldest first.
+        self.received: list[bytes] = []
+        #: Bytes this end still takes; None: any number.
+        self.room: int | None = None
+        #: The near end has hung up.
+        self.closed = False
+        self._network = network
+        self._settled = False
+        self._error: int = 0
+        self._ended = False
+        self._arriving = bytearray()
+        self._departing = bytearray()
+
+    def __repr__(self) -> str:
+        return f"<MemoryPeer {self.address} {len(self.received)} frames received>"
+
+    # What a test does at this end.
+
+    def accept(self) -> None:
+        """The connection stands. Only needed on addresses under `hold`."""
+        self._settled = True
+
+    def refuse(self) -> None:
+        """The connection is refused, as by a port where nobody listens."""
+        self.reset(errno.ECONNREFUSED)
+
+    def deliver(self, *frames: Buffer) -> None:
+        """Send whole frames to the near end."""
+        for frame in frames:
+            self.deliver_bytes(LENGTH.pack(len(frame)) + bytes(frame))
+
+    def deliver_bytes(self, data: Buffer) -> None:
+        """Send bytes that need not be frames."""
+        self._departing += data
+
+    def close(self) -> None:
+        """Called by the near end, when it hangs up."""
+        self.closed = True
+
+    def hang_up(self) -> None:
+        """Close in the orderly way; what was delivered before can still be read."""
+        self._ended = True
+
+    def reset(self, code: int = errno.ECONNRESET) -> None:
+        """Break the connection with an operating system's error."""
+        self._error = code
+        self._settled = True
+
+    def stall(self, room: int = 0) -> None:
+        """Take only `room` more bytes until `resume`: the near end's frames stay unfinished."""
+        self.room = room
+
+    def resume(self) -> None:
+        self.room = None
+
+    # What the channel at the near end does (Transport).
+
+    def fileno(self) -> int:
+        return -1
+
+    def finish_connect(self) -> None:
+        self._raise_error()
+
+    def handshake(self) -> int:
+        return 0
+
+    def recv_into(self, space: memoryview) -> int | None:
+        self._raise_error()
+        count = min(len(space), len(self._departing))
+        if not count:
+            return 0 if self._ended else None
+        space[:count] = self._departing[:count]
+        del self._departing[:count]
+        return count
+
+    def send(self, parts: Sequence[memoryview]) -> int:
+        self._raise_error()
+        if self._ended:
+            raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
+        data = b"".join(parts)
+        if self.room is not None:
+            data = data[: self.room]
+            self.room -= len(data)
+        self._arriving += data
+        self._take_frames()
+        return len(data)
+
+    def has_buffered(self) -> bool:
+        return False
+
+    def ready_events(self) -> int:
+        """The events an operating system would report now."""
+        if not self._settled:
+            return 0
+        if self._error:
+            return EVENT_READ | EVENT_WRITE
+        readable = EVENT_READ if self._departing or self._ended else 0
+        return readable | (EVENT_WRITE if self.room is None or self.room > 0 else 0)
+
+    def _raise_error(self) -> None:
+        if self._error:
+            raise OSError(self._error, os.strerror(self._error))
+
+    def _take_frames(self) -> None:
+        while len(self._arriving) >= 4:
+            end = 4 + LENGTH.unpack_from(self._arriving)[0]
+            if len(self._arriving) < end:
+                return
+            frame = bytes(self._arriving[4:end])
+            del self._arriving[:end]
+            self.received.append(frame)
+            if self._network.respond is not None:
+                self._network.respond(self, frame)
+
+
+class MemorySelector(Selector):
+    """`Selector` with the same rules, over memory. `poll` never sleeps: with nothing to do it moves the `ManualClock`.
+
+    Connections are accepted unless `refuse` or `hold` says otherwise. `respond(peer, frame)` is called for each whole
+    frame that reaches a far end; `at` runs something when the clock gets there during a poll.
+    """
+
+    def __init__(
+        self,
+        clock: ManualClock,
+        *,
+        max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES,
+        memory_limit_bytes: int | None = None,
+        idle_ms: float = 540_000,
+    ) -> None:
+        super().__init__(
+            clock,
+            max_frame_bytes=max_frame_bytes,
+            memory_limit_bytes=memory_limit_bytes,
+            idle_ms=idle_ms,
+            poller=_MemoryPoller(self, clock),
+        )
+        self.respond: Callable[[MemoryPeer, bytes], None] | None = None
+        #: Every connection attempt so far that was not refused, oldest first.
+        self.peers: list[MemoryPeer] = []
+        self._refused: set[str] = set()
+        self._held: set[str] = set()
+        self._scheduled: list[tuple[float, int, Callable[[], None]]] = []
+        self._schedule_count = 0
+
+    def peer(self, id: str) -> MemoryPeer:
+        """The far end of connection `id`, which must be open or connecting."""
+        transport = self._channels[id].transport
+        assert isinstance(transport, MemoryPeer)
+        return transport
+
+    def refuse(self, address: str) -> None:
+        """From now on nobody listens at `address` ("host:port")."""
+        self._refused.add(address)
+
+    def hold(self, address: str) -> None:
+        """From now on connections to `address` stay pending until their peer's `accept`, `refuse` or `reset`."""
+        self._held.add(address)
+
+    def listen(self, address: str) -> None:
+        """Undo `refuse` and `hold` for connections to come."""
+        self._refused.discard(address)
+        self._held.discard(address)
+
+    def at(self, now_ms: float, action: Callable[[], None]) -> None:
+        """Run `action` during the first poll that reaches `now_ms` on the clock."""
+        self._schedule_count += 1
+        heapq.heappush(self._scheduled, (now_ms, self._schedule_count, action))
+
+    def run_due(self, now_ms: float) -> None:
+        """Run what `at` has planned up to now."""
+        while self._scheduled and self._scheduled[0][0] <= now_ms:
+            heapq.heappop(self._scheduled)[2]()
+
+    def next_due_ms(self) -> float:
+        """When the next planned action is due; infinity when there is none."""
+        return self._scheduled[0][0] if self._scheduled else float("inf")
+
+    def _open(
+        self, address: SocketAddress, send_buffer_bytes: int, receive_buffer_bytes: int, transport: TransportFactory
+    ) -> tuple[Transport, bool]:
+        name = format_address(address)
+        if name in self._refused:
+            raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
+        peer = MemoryPeer(name, self)
+        self.peers.append(peer)
+        if name in self._held:
+            return peer, False
+        peer.accept()
+        return peer, True
+
+
+class _MemoryPoller:
+    """Finds channels whose far end has something for them; lets time pass when there is none."""
+
+    def __init__(self, network: MemorySelector, clock: ManualClock) -> None:
+        self._network = network
+        self._clock = clock
+        self._watched: dict[str, KafkaChannel] = {}
+        self._woken = False
+
+    def watch(self, channel: KafkaChannel) -> None:
+        self._watched[channel.id] = channel
+
+    def unwatch(self, channel: KafkaChannel) -> None:
+        self._watched.pop(channel.id, None)
+
+    def wait(self, timeout_ms: float) -> list[tuple[KafkaChannel, int]]:
+        deadline_ms = self._clock.now_ms() + timeout_ms
+        while True:
+            now_ms = self._clock.now_ms()
+            self._network.run_due(now_ms)
+            ready = self._ready()
+            if ready or self._woken or now_ms >= deadline_ms:
+                self._woken = False
+                return ready
+            until_ms = min(deadline_ms, self._network.next_due_ms())
+            if until_ms == float("inf"):
+                raise AssertionError("this poll would wait for ever: no time-out, nothing planned, nothing to read")
+            self._clock.advance(until_ms - now_ms)
+
+    def wakeup(self) -> None:
+        self._woken = True
+
+    def close(self) -> None:
+        self._watched.clear()
+
+    def _ready(self) -> list[tuple[KafkaChannel, int]]:
+        ready = []
+        for channel in list(self._watched.values()):
+            assert isinstance(channel.transport, MemoryPeer)
+            events = channel.transport.ready_events() & channel.interest()
+            if events:
+                ready.append((channel, events))
+        return ready

@@ -1,0 +1,81 @@
+"""Waits for events on many sockets, or for a wake-up from another thread."""
+
+from __future__ import annotations
+
+import contextlib
+import selectors
+import socket
+from typing import Protocol
+
+from kcli.network.channel import KafkaChannel
+
+
+class Poller(Protocol):
+    """How a selector waits. Implementations: `SocketPoller`, and the one of `MemorySelector`."""
+
+    def watch(self, channel: KafkaChannel) -> None:
+        """Wait for exactly `channel.interest()` from now on, for nothing when that is 0."""
+
+    def unwatch(self, channel: KafkaChannel) -> None:
+        """Forget the channel, which is still open."""
+
+    def wait(self, timeout_ms: float) -> list[tuple[KafkaChannel, int]]:
+        """Channels with the events that are ready; empty on time-out or wake-up."""
+
+    def wakeup(self) -> None:
+        """End the wait under way, or else the next one. Safe from any thread."""
+
+    def close(self) -> None: ...
+
+
+class SocketPoller:
+    """epoll, kqueue or what the platform has, with a socket pair to be woken by."""
+
+    def __init__(self) -> None:
+        self._select = selectors.DefaultSelector()
+        self._wake_in, self._wake_out = socket.socketpair()
+        self._wake_in.setblocking(False)
+        self._wake_out.setblocking(False)
+        self._select.register(self._wake_in, selectors.EVENT_READ, None)
+
+    def watch(self, channel: KafkaChannel) -> None:
+        wanted, watched = channel.interest(), channel.watched_events
+        if wanted == watched:
+            return
+        if not wanted:
+            self._select.unregister(channel.transport)
+        elif watched:
+            self._select.modify(channel.transport, wanted, channel)
+        else:
+            self._select.register(channel.transport, wanted, channel)
+        channel.watched_events = wanted
+
+    def unwatch(self, channel: KafkaChannel) -> None:
+        if channel.watched_events:
+            self._select.unregister(channel.transport)
+            channel.watched_events = 0
+
+    def wait(self, timeout_ms: float) -> list[tuple[KafkaChannel, int]]:
+        timeout_s = None if timeout_ms == float("inf") else timeout_ms / 1000.0
+        ready = []
+        for key, events in self._select.select(timeout_s):
+            if key.data is None:
+                self._drain_wakeups()
+            else:
+                ready.append((key.data, events))
+        return ready
+
+    def wakeup(self) -> None:
+        # A full pipe means that a wake-up is already pending; a closed one that nobody waits any more.
+        with contextlib.suppress(OSError):
+            self._wake_out.send(b"w")
+
+    def close(self) -> None:
+        self._select.close()
+        self._wake_in.close()
+        self._wake_out.close()
+
+    def _drain_wakeups(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            while len(self._wake_in.recv(4096)) == 4096:
+                pass

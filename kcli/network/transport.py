@@ -1,0 +1,135 @@
+"""The byte pipe under a channel: plain TCP today, TLS behind the same seam."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+from collections.abc import Callable, Sequence
+from selectors import EVENT_READ, EVENT_WRITE
+from typing import Any, Protocol
+
+#: (family, sockaddr) as `socket.getaddrinfo` gives them.
+SocketAddress = tuple[int, Any]
+
+_MAX_PARTS = 64  # well below IOV_MAX; a frame of more parts takes more than one call
+
+
+class Transport(Protocol):
+    """What a channel asks of its connection. Implementations: `PlainTransport`, the one in memory; TLS to come.
+
+    No call blocks; all raise OSError. TLS may have to write in order to read and the other way round: `read_needs` and
+    `write_needs` say which event the last call that could not go on is waiting for.
+    """
+
+    name: str
+    read_needs: int
+    write_needs: int
+
+    def fileno(self) -> int: ...
+
+    def finish_connect(self) -> None:
+        """The connection stands, or else OSError says why not."""
+
+    def handshake(self) -> int:
+        """One step towards being ready: 0 when ready, else the event to wait for before the next step."""
+
+    def recv_into(self, space: memoryview) -> int | None:
+        """Bytes read; None when there are none yet; 0 when the other side has closed."""
+
+    def send(self, parts: Sequence[memoryview]) -> int:
+        """Bytes of `parts` taken, 0 when none can be taken now."""
+
+    def has_buffered(self) -> bool:
+        """Bytes wait inside the transport, where the operating system cannot see them."""
+
+    def close(self) -> None: ...
+
+
+TransportFactory = Callable[[socket.socket], Transport]
+
+
+class PlainTransport:
+    """TCP without protection."""
+
+    name = "PLAINTEXT"
+    read_needs = EVENT_READ
+    write_needs = EVENT_WRITE
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+        self.fileno = sock.fileno
+        self.close = sock.close
+
+    def finish_connect(self) -> None:
+        finish_connect(self._sock)
+
+    def handshake(self) -> int:
+        return 0
+
+    def recv_into(self, space: memoryview) -> int | None:
+        try:
+            return self._sock.recv_into(space)
+        except (BlockingIOError, InterruptedError):
+            return None
+
+    def send(self, parts: Sequence[memoryview]) -> int:
+        try:
+            return self._sock.send(parts[0]) if len(parts) == 1 else self._sock.sendmsg(parts[:_MAX_PARTS])
+        except (BlockingIOError, InterruptedError):
+            return 0
+
+    def has_buffered(self) -> bool:
+        return False
+
+
+def prepare_socket(sock: socket.socket, send_buffer_bytes: int, receive_buffer_bytes: int) -> None:
+    """Non-blocking, no delay for small frames, buffers as asked (-1 leaves the system's own sizing)."""
+    sock.setblocking(False)
+    if sock.family in (socket.AF_INET, socket.AF_INET6):
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    if send_buffer_bytes >= 0:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer_bytes)
+    if receive_buffer_bytes >= 0:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
+
+
+def begin_connect(
+    address: SocketAddress, send_buffer_bytes: int, receive_buffer_bytes: int
+) -> tuple[socket.socket, bool]:
+    """A socket on its way to `address`, and whether it has already arrived. Raises OSError, never blocks."""
+    family, sockaddr = address
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        prepare_socket(sock, send_buffer_bytes, receive_buffer_bytes)
+        code = sock.connect_ex(sockaddr)
+        if code == 0:
+            finish_connect(sock)
+        elif code not in (errno.EINPROGRESS, errno.EWOULDBLOCK, errno.EINTR):
+            raise OSError(code, os.strerror(code))
+    except BaseException:
+        sock.close()
+        raise
+    return sock, code == 0
+
+
+def finish_connect(sock: socket.socket) -> None:
+    """The socket became writable: raises OSError when connecting failed."""
+    code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+    if code:
+        raise OSError(code, os.strerror(code))
+    # With nobody listening on a local ephemeral port the kernel may pick that very port as our own and connect the
+    # socket to itself, which would also keep a restarting broker from its port.
+    if sock.family in (socket.AF_INET, socket.AF_INET6) and sock.getsockname() == sock.getpeername():
+        raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
+
+
+def format_address(address: SocketAddress) -> str:
+    """`host:port`, brackets around IPv6, or the path of a local socket."""
+    family, sockaddr = address
+    if family == socket.AF_INET6:
+        return f"[{sockaddr[0]}]:{sockaddr[1]}"
+    if family == socket.AF_INET:
+        return f"{sockaddr[0]}:{sockaddr[1]}"
+    return str(sockaddr) or "a local socket"
