@@ -1,0 +1,1 @@
+"""The administrative library against a client that answers from a script."""

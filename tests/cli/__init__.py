@@ -1,0 +1,1 @@
+"""The command line: its frame, its rendering, its commands, run in process."""

@@ -1,0 +1,67 @@
+"""A process that is made of buffers: run one kcli command line in it, and look at what came out."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from kcli.cli import app
+from kcli.cli.environment import Environment
+from kcli.clock import Clock
+
+
+class Result(NamedTuple):
+    """What a run left behind: its exit status, and what it wrote."""
+
+    status: int
+    out: bytes
+    err: str
+
+    @property
+    def text(self) -> str:
+        return self.out.decode()
+
+
+class _Terminal(io.TextIOWrapper):
+    def isatty(self) -> bool:
+        return True
+
+
+class FakeEnvironment(Environment):
+    """An environment of buffers; as a terminal it is 100 columns wide."""
+
+    def __init__(
+        self,
+        *,
+        stdin: bytes = b"",
+        environ: Mapping[str, str] | None = None,
+        terminal: bool = False,
+        clock: Clock | None = None,
+    ) -> None:
+        stream = _Terminal if terminal else io.TextIOWrapper
+        self.out_buffer, self.err_buffer = io.BytesIO(), io.BytesIO()
+        super().__init__(
+            stream(io.BytesIO(stdin), "utf-8"),
+            stream(self.out_buffer, "utf-8"),
+            stream(self.err_buffer, "utf-8"),
+            {"COLUMNS": "100", **(environ or {})},
+            clock,
+        )
+
+    def result(self, status: int) -> Result:
+        self.stdout.flush()
+        self.stderr.flush()
+        return Result(status, self.out_buffer.getvalue(), self.err_buffer.getvalue().decode())
+
+
+def run_kcli(
+    *argv: str,
+    stdin: bytes = b"",
+    environ: Mapping[str, str] | None = None,
+    terminal: bool = False,
+    clock: Clock | None = None,
+) -> Result:
+    """Run `kcli argv...` in this process with buffers for streams. `terminal`: all three streams claim to be one."""
+    env = FakeEnvironment(stdin=stdin, environ=environ, terminal=terminal, clock=clock)
+    return env.result(app.run(argv, env))

@@ -1,0 +1,61 @@
+"""Who imports whom inside kcli, held to the table of the design by reading the syntax trees of all modules."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent / "kcli"
+GROUND = {"", "errors", "error_codes", "structs", "clock"}
+MAY_IMPORT = {
+    "protocol": set(),
+    "network": {"protocol"},
+    "client": {"protocol", "network"},
+    "assignors": {"protocol"},
+    "consumer": {"protocol", "client", "assignors"},
+    "producer": {"protocol", "client"},
+    "admin": {"protocol", "client", "assignors"},
+    "broker": {"protocol", "network"},
+    "spark": {"protocol", "client", "consumer", "admin"},
+    "cli": {"protocol", "client", "assignors", "consumer", "producer", "admin", "spark"},
+}
+MODULES = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py"))
+
+
+def imported(source: str, module: str) -> Iterator[str]:
+    """Every package of kcli that this module imports, wherever in it; "" is kcli itself."""
+    package = ["kcli", *module.split("/")[:-1]]
+    for node in ast.walk(ast.parse(source)):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = ".".join([*package[: len(package) - node.level + 1], node.module or ""]) if node.level else node.module
+            base = (base or "").rstrip(".")
+            names = [f"{base}.{alias.name}" for alias in node.names] if base == "kcli" else [base]
+        for name in names:
+            if name == "kcli" or name.startswith("kcli."):
+                yield (name.split(".") + [""])[1].replace("__version__", "")
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_module_imports_only_what_the_table_allows(module: str) -> None:
+    found = set(imported((ROOT / module).read_text(), module))
+    package = module.split("/")[0] if "/" in module else ""
+    if module == "__main__.py":
+        allowed = {"", "cli"}
+    elif package == "":
+        allowed = GROUND
+    else:
+        allowed = GROUND | {package} | MAY_IMPORT[package]
+    if module == "cli/commands/demo.py":  # the broker's own command
+        allowed |= {"broker"}
+    assert found <= allowed, f"kcli/{module} must not import {sorted(found - allowed)}"
+
+
+def test_imports_are_found_wherever_they_hide() -> None:
+    source = "def f():\n    import kcli.network.selector\n    from kcli import broker\nfrom ..client import routing"
+    assert set(imported(source, "admin/topics.py")) == {"network", "broker", "client"}
