@@ -1,0 +1,200 @@
+"""What `-o/--offset` means: `start`, `100:200`, `-50`, `@-2h:-1h`, `3=@2024-01-31`. Pure: no I/O, no clock.
+
+    SPEC   = [PARTITION "="] RANGE
+    RANGE  = BOUND | [BOUND] ":" [BOUND]          ":END" starts at the log start; "START:" follows, like "START"
+    BOUND  = "start" | "end" | N | "+N" | "-N" | "@" TIME
+    TIME   = epoch seconds or milliseconds | DATE | DATE "T" CLOCK [ZONE] | "-" DURATION | "now"
+
+The end of a range is exclusive. A time that starts a range needs no second "@": `@-2h:-1h`. A time without a
+zone is UTC.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from datetime import datetime, timedelta, timezone
+from typing import NamedTuple
+
+from kcli.consumer.bounds import EARLIEST, LATEST, Bound, FromEnd, FromStart, Offset, ReadRange, Time
+from kcli.errors import ConfigError
+
+SHAPES = "start, end, 100, +100, -100, 100:200, :end, @TIME, @TIME:TIME"
+TIME_SHAPES = (
+    "epoch seconds or milliseconds, 2024-01-31, 2024-01-31T10:00[:00[.000]] with Z or +02:00 (none: UTC), or -1h30m"
+)
+
+_NAMED: dict[str, Bound] = {
+    "start": EARLIEST,
+    "beginning": EARLIEST,
+    "earliest": EARLIEST,
+    "end": LATEST,
+    "latest": LATEST,
+}
+_UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+_LARGEST_OFFSET = 2**63 - 1
+_SECONDS_BELOW = 100_000_000_000
+"""An epoch number below this is seconds (up to the year 5138), from here on milliseconds (since March 1973)."""
+
+_DURATION_STEP = r"[0-9]+(?:\.[0-9]+)?(?:ms|[smhdw])"
+_DATE = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
+_CLOCK = r"[0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,9})?)?"
+_ZONE = r"[Zz]|[+-][0-9]{2}(?::?[0-9]{2})?"
+_TIME = rf"now|-(?:{_DURATION_STEP})+|{_DATE}(?:[Tt ]{_CLOCK}(?:{_ZONE})?)?|[0-9]+(?:\.[0-9]+)?"
+_TIME_RANGE = re.compile(rf"@(?P<start>{_TIME})(?P<ranged>:(?P<end>.*))?")
+_DATETIME = re.compile(rf"(?P<date>{_DATE})(?:[Tt ](?P<clock>{_CLOCK})(?P<zone>{_ZONE})?)?")
+
+_MISTAKES: list[tuple[str, str]] = [
+    (r"[se]@.*", "kcat's 's@A' and 'e@B' are '@A' and '@A:B' here"),
+    (r"stored", "there is no stored position without a consumer group"),
+    (r"[0-9]+(-|\.\.)[0-9]+", "a range is written with a colon, like 100:200"),
+    (rf"-?({_DURATION_STEP})+", "a time begins with '@', like @-1h"),
+    (rf"{_DATE}.*", "a time begins with '@', like @2024-01-31"),
+    (r"@\+.*", "a time to start at lies in the past, like @-1h"),
+    (r"@-[0-9.]+", "a relative time needs a unit, like @-30s, @-5m, @-1h30m, @-2d"),
+]
+
+
+class OffsetSpecs(NamedTuple):
+    """Every `-o` of a command line: the range for all partitions (None: not given), and those of single partitions."""
+
+    general: ReadRange | None
+    partitions: dict[int, ReadRange]
+
+    def for_partition(self, partition: int, default: ReadRange) -> ReadRange:
+        """The range asked for `partition`: its own, else the general one, else `default`."""
+        return self.partitions.get(partition, self.general or default)
+
+
+def parse_offset_specs(texts: Iterable[str], now_ms: int) -> OffsetSpecs:
+    """All values of a repeated `-o`, each one spec or several between commas. `now_ms`: ms since the epoch."""
+    general: ReadRange | None = None
+    partitions: dict[int, ReadRange] = {}
+    for text in (part for given in texts for part in given.split(",")):
+        partition, asked = parse_offset_spec(text, now_ms)
+        if partition is None:
+            if general is not None:
+                raise _bad(text, "it is the second range for all partitions; for one partition write P=RANGE")
+            general = asked
+        elif partition in partitions:
+            raise _bad(text, f"partition {partition} already has a range")
+        else:
+            partitions[partition] = asked
+    return OffsetSpecs(general, partitions)
+
+
+def parse_offset_spec(text: str, now_ms: int) -> tuple[int | None, ReadRange]:
+    """One spec: the partition it names (None: all of them) and the range. `ConfigError` says what is wrong with it."""
+    text = text.strip()
+    named, equals, rest = text.partition("=")
+    if not equals:
+        return None, _parse_range(text, text, now_ms)
+    if not re.fullmatch(r"[0-9]{1,10}", named.strip()):
+        raise _bad(text, f"'{named}' is not a partition number")
+    return int(named), _parse_range(rest.strip(), text, now_ms)
+
+
+def _parse_range(text: str, spec: str, now_ms: int) -> ReadRange:
+    start_text, end_text = _split(text, spec)
+    start = EARLIEST if start_text is None else _bound(start_text, spec, now_ms)
+    end = None if end_text is None else _bound(end_text, spec, now_ms)
+    if _ends_before_start(start, end):
+        raise _bad(spec, "it ends before it starts")
+    return ReadRange(start, end)
+
+
+def _split(text: str, spec: str) -> tuple[str | None, str | None]:
+    """The two bounds as text, None where one is left out. A time may hold colons itself, so times are matched whole."""
+    if text.startswith("@") and not text.startswith("@:"):
+        match = _TIME_RANGE.fullmatch(text)
+        if match is None:
+            raise _bad(spec, _hint(text) or f"a time is {TIME_SHAPES}")
+        end = match["end"]
+        if end and not end.startswith("@") and end not in _NAMED:
+            end = "@" + end
+        return "@" + match["start"], end or None
+    start, colon, end = text.removeprefix("@").partition(":")
+    if text.startswith("@:") and not end.startswith("@"):
+        end = "@" + end
+    if not start and not end.removeprefix("@"):
+        raise _bad(spec, f"expected one of {SHAPES}")
+    return (start or None) if colon else start, end or None
+
+
+def _bound(text: str, spec: str, now_ms: int) -> Bound:
+    if text in _NAMED:
+        return _NAMED[text]
+    if text.startswith("@"):
+        return Time(_time_ms(text[1:], spec, now_ms))
+    if not re.fullmatch(r"[+-]?[0-9]+", text):
+        raise _bad(spec, _hint(text) or f"expected one of {SHAPES}")
+    number = int(text.lstrip("+-"))
+    if number > _LARGEST_OFFSET:
+        raise _bad(spec, "an offset has at most 63 bits")
+    if text.startswith("+"):
+        return FromStart(number)
+    return FromEnd(number) if text.startswith("-") else Offset(number)
+
+
+def _time_ms(text: str, spec: str, now_ms: int) -> int:
+    """Milliseconds since the epoch of one TIME."""
+    if not re.fullmatch(_TIME, text):
+        raise _bad(spec, _hint("@" + text) or f"'{text}' is not a time: a time is {TIME_SHAPES}")
+    if text == "now":
+        return now_ms
+    if text.startswith("-"):
+        return max(0, now_ms - _duration_ms(text[1:]))
+    if re.fullmatch(r"[0-9.]+", text):
+        return _epoch_ms(text, spec)
+    return _calendar_ms(text, spec)
+
+
+def _duration_ms(text: str) -> int:
+    """`1h30m` in milliseconds."""
+    steps = re.findall(r"([0-9.]+)(ms|[smhdw])", text)
+    return int(sum(float(number) * _UNIT_MS[unit] for number, unit in steps))
+
+
+def _epoch_ms(text: str, spec: str) -> int:
+    whole = int(text.partition(".")[0])
+    if whole > _LARGEST_OFFSET:
+        raise _bad(spec, f"'{text}' is no time that Kafka could store")
+    return round(float(text) * 1000) if whole < _SECONDS_BELOW else whole
+
+
+def _calendar_ms(text: str, spec: str) -> int:
+    match = _DATETIME.fullmatch(text)
+    assert match is not None  # _TIME has seen it
+    clock = match["clock"] or "00:00"
+    whole, _, fraction = clock.partition(".")
+    try:
+        moment = datetime.fromisoformat(f"{match['date']}T{whole}").replace(tzinfo=_zone(match["zone"]))
+    except ValueError as error:
+        raise _bad(spec, f"'{text}' is not on the calendar ({error})") from None
+    ms = (moment - datetime(1970, 1, 1, tzinfo=timezone.utc)) // timedelta(milliseconds=1) + int(f"{fraction:0<3}"[:3])
+    if ms < 0:
+        raise _bad(spec, f"'{text}' is before 1970")
+    return ms
+
+
+def _zone(text: str | None) -> timezone:
+    if text is None or text in "Zz":
+        return timezone.utc
+    digits = text[1:].replace(":", "")
+    offset = timedelta(hours=int(digits[:2]), minutes=int(digits[2:] or 0))
+    return timezone(-offset if text[0] == "-" else offset)
+
+
+def _ends_before_start(start: Bound, end: Bound | None) -> bool:
+    """Whether two bounds of one kind stand in the wrong order; bounds of two kinds show that only on the broker."""
+    if end is None or type(start) is not type(end):
+        return False
+    return end.n > start.n if isinstance(start, FromEnd) else end.n < start.n
+
+
+def _hint(text: str) -> str | None:
+    return next((hint for shape, hint in _MISTAKES if re.fullmatch(shape, text)), None)
+
+
+def _bad(spec: str, why: str) -> ConfigError:
+    return ConfigError(f"'{spec}' is not an offset to read from: {why}")

@@ -1,0 +1,1 @@
+"""Records on their way out: chosen, rendered, counted. Columns in, bytes out."""
