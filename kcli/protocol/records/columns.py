@@ -1,0 +1,158 @@
+"""Decoded records as numpy columns over one buffer; a `Record` exists only for the row that somebody asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kcli.errors import CorruptRecords
+from kcli.protocol.records.varints import read_varint
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+Ints: TypeAlias = NDArray[np.int64]
+Headers: TypeAlias = "list[tuple[str, bytes | None]]"
+
+NO_TIMESTAMP, CREATE_TIME, APPEND_TIME = -1, 0, 1
+_TIMESTAMP_TYPES = {NO_TIMESTAMP: "none", CREATE_TIME: "create", APPEND_TIME: "append"}
+_ROWS_AT_ONCE = 4096
+
+
+class Record(NamedTuple):
+    """One record by value. `timestamp_ms` is -1 where the record has none (message format 0)."""
+
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+
+
+class RecordColumns:
+    """`len(self)` records of one partition, in strictly increasing offset order, over one `buffer`.
+
+    All columns are int64 arrays of the same length. Keys and values are spans (start, length) of `buffer`; a length
+    of -1 is null. `header_starts` to `header_ends` are the undecoded headers behind their count. `timestamp_types`
+    (int8) says who set the timestamp: `CREATE_TIME` the producer, `APPEND_TIME` the broker, `NO_TIMESTAMP` nobody.
+    """
+
+    __slots__ = (
+        "buffer",
+        "header_counts",
+        "header_ends",
+        "header_starts",
+        "key_lengths",
+        "key_starts",
+        "offsets",
+        "timestamp_types",
+        "timestamps_ms",
+        "value_lengths",
+        "value_starts",
+    )
+
+    def __init__(
+        self,
+        buffer: Buffer,
+        *,
+        offsets: Ints,
+        timestamps_ms: Ints,
+        key_starts: Ints,
+        key_lengths: Ints,
+        value_starts: Ints,
+        value_lengths: Ints,
+        header_starts: Ints,
+        header_counts: Ints,
+        header_ends: Ints,
+        timestamp_types: NDArray[np.int8],
+    ) -> None:
+        self.buffer = buffer
+        self.offsets = offsets
+        self.timestamps_ms = timestamps_ms
+        self.key_starts = key_starts
+        self.key_lengths = key_lengths
+        self.value_starts = value_starts
+        self.value_lengths = value_lengths
+        self.header_starts = header_starts
+        self.header_counts = header_counts
+        self.header_ends = header_ends
+        self.timestamp_types = timestamp_types
+
+    @classmethod
+    def empty(cls) -> RecordColumns:
+        """No records over an empty buffer."""
+        arrays: dict[str, Any] = {name: np.empty(0, np.int64) for name in cls.__slots__ if name != "buffer"}
+        arrays["timestamp_types"] = np.empty(0, np.int8)
+        return cls(b"", **arrays)
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    def __repr__(self) -> str:
+        if not len(self):
+            return "<RecordColumns empty>"
+        return f"<RecordColumns {len(self)} records, offsets {self.offsets[0]}..{self.offsets[-1]}>"
+
+    def take(self, selection: slice | NDArray[Any] | list[int]) -> RecordColumns:
+        """The records that a slice, a boolean mask or an array of indices selects, over the same buffer."""
+        arrays: dict[str, Any] = {name: getattr(self, name)[selection] for name in self.__slots__ if name != "buffer"}
+        return RecordColumns(self.buffer, **arrays)
+
+    def keys(self) -> list[bytes | None]:
+        """Every key, copied out of the buffer."""
+        return _copy_spans(self.buffer, self.key_starts, self.key_lengths)
+
+    def values(self) -> list[bytes | None]:
+        """Every value, copied out of the buffer."""
+        return _copy_spans(self.buffer, self.value_starts, self.value_lengths)
+
+    def headers(self, index: int) -> Headers:
+        """Headers of one record, in order; a name may come twice. Bad UTF-8 in a name is replaced, as Java does."""
+        count = int(self.header_counts[index])
+        if not count:
+            return []
+        return decode_headers(self.buffer, int(self.header_starts[index]), int(self.header_ends[index]), count)
+
+    def timestamp_type(self, index: int) -> str:
+        """`"create"`, `"append"` or `"none"`."""
+        return _TIMESTAMP_TYPES[int(self.timestamp_types[index])]
+
+    def row(self, index: int) -> Record:
+        """One record by value."""
+        return next(iter(self.take([index])))
+
+    def __iter__(self) -> Iterator[Record]:
+        for start in range(0, len(self), _ROWS_AT_ONCE):
+            part = self.take(slice(start, start + _ROWS_AT_ONCE))
+            rows = zip(part.offsets.tolist(), part.timestamps_ms.tolist(), part.keys(), part.values(), strict=True)
+            for index, (offset, timestamp_ms, key, value) in enumerate(rows):
+                yield Record(offset, timestamp_ms, key, value, part.headers(index))
+
+
+def _copy_spans(buffer: Buffer, starts: Ints, lengths: Ints) -> list[bytes | None]:
+    view = memoryview(buffer)
+    return [
+        None if length < 0 else bytes(view[start : start + length])
+        for start, length in zip(starts.tolist(), lengths.tolist(), strict=True)
+    ]
+
+
+def decode_headers(buffer: Buffer, start: int, end: int, count: int) -> Headers:
+    """The `count` headers that fill `buffer[start:end]` exactly. `CorruptRecords` when they do not."""
+    headers: Headers = []
+    at = start
+    for _ in range(count):
+        name_length, at = read_varint(buffer, at, end)
+        if not 0 <= name_length <= end - at:
+            raise CorruptRecords(f"a header's name claims {name_length} bytes of {end - at}")
+        name = bytes(buffer[at : at + name_length]).decode("utf-8", "replace")
+        value_length, at = read_varint(buffer, at + name_length, end)
+        if not -1 <= value_length <= end - at:
+            raise CorruptRecords(f"a header's value claims {value_length} bytes of {end - at}")
+        value = None if value_length < 0 else bytes(buffer[at : at + value_length])
+        at += max(value_length, 0)
+        headers.append((name, value))
+    if at != end:
+        raise CorruptRecords(f"{end - at} bytes are left over behind the last header")
+    return headers

@@ -1,0 +1,1 @@
+"""Record batches: vectors, properties, hostile input."""
