@@ -1,0 +1,133 @@
+"""KIP-227 told as conversations: what the next request carries after each answer."""
+
+import uuid
+
+from kcli.consumer.fetch_session import Ask, FetchSession, SessionRequest
+from kcli.error_codes import ErrorCode
+from kcli.structs import TopicPartition
+
+ID_A, ID_B = uuid.UUID(int=1), uuid.UUID(int=2)
+A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
+
+
+def ask(offset: int, topic_id: uuid.UUID | None = ID_A) -> Ask:
+    return Ask(offset, topic_id=topic_id)
+
+
+def established(*partitions: TopicPartition) -> FetchSession:
+    session = FetchSession()
+    for tp in partitions:
+        session.put(tp, ask(0))
+    session.build()
+    session.succeeded(ErrorCode.NONE, 77)
+    return session
+
+
+def test_the_first_request_names_everything_and_asks_for_a_session() -> None:
+    session = FetchSession()
+    session.put(A0, ask(5))
+    session.put(A1, ask(6))
+    assert session.build() == SessionRequest(0, 0, [(A0, ask(5)), (A1, ask(6))], [], True)
+
+
+def test_later_requests_carry_only_what_changed() -> None:
+    session = established(A0, A1)
+    session.put(A1, ask(10))
+    assert session.build() == SessionRequest(77, 1, [(A1, ask(10))], [], True)
+    session.succeeded(ErrorCode.NONE, 77)
+    assert session.build() == SessionRequest(77, 2, [], [], True)
+
+
+def test_an_unchanged_ask_is_not_sent_again() -> None:
+    session = established(A0)
+    session.put(A0, ask(0))
+    assert session.build().asks == []
+
+
+def test_a_partition_no_longer_wanted_is_forgotten_once() -> None:
+    session = established(A0, A1)
+    session.remove(A0)
+    assert session.build() == SessionRequest(77, 1, [], [(A0, ID_A)], True)
+    session.succeeded(ErrorCode.NONE, 77)
+    assert session.build().forgotten == []
+
+
+def test_a_partition_that_came_and_went_between_two_requests_is_never_mentioned() -> None:
+    session = established(A0)
+    session.put(B0, ask(0, ID_B))
+    session.remove(B0)
+    assert session.build() == SessionRequest(77, 1, [], [], True)
+
+
+def test_a_recreated_topic_is_forgotten_under_its_old_id_and_asked_for_under_the_new() -> None:
+    session = established(A0)
+    session.put(A0, ask(0, ID_B))
+    assert session.build() == SessionRequest(77, 1, [(A0, ask(0, ID_B))], [(A0, ID_A)], True)
+
+
+def test_a_broker_without_room_for_sessions_is_asked_for_everything_each_time() -> None:
+    session = FetchSession()
+    session.put(A0, ask(0))
+    session.build()
+    session.succeeded(ErrorCode.NONE, 0)
+    session.put(A0, ask(9))
+    assert session.build() == SessionRequest(0, 0, [(A0, ask(9))], [], True)
+
+
+def test_an_evicted_session_is_opened_anew() -> None:
+    session = established(A0, A1)
+    session.build()
+    session.succeeded(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, 0)
+    assert session.build() == SessionRequest(0, 0, [(A0, ask(0)), (A1, ask(0))], [], True)
+
+
+def test_a_wrong_epoch_closes_the_session_and_opens_another() -> None:
+    session = established(A0)
+    session.build()
+    session.succeeded(ErrorCode.INVALID_FETCH_SESSION_EPOCH, 0)
+    assert session.build() == SessionRequest(77, 0, [(A0, ask(0))], [], True)
+
+
+def test_ids_that_do_not_fit_the_session_close_it() -> None:
+    session = established(A0)
+    session.build()
+    session.succeeded(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR, 0)
+    assert session.build()[:2] == (77, 0)
+
+
+def test_a_lost_request_puts_the_session_in_doubt() -> None:
+    session = established(A0, A1)
+    session.put(A1, ask(10))
+    session.build()
+    session.failed()
+    assert session.build() == SessionRequest(77, 0, [(A0, ask(0)), (A1, ask(10))], [], True)
+
+
+def test_a_topic_without_an_id_turns_the_whole_session_to_names() -> None:
+    session = established(A0)
+    session.put(B0, ask(0, None))
+    assert session.build() == SessionRequest(77, 0, [(A0, ask(0)), (B0, ask(0, None))], [], False)
+    session.succeeded(ErrorCode.NONE, 78)
+    session.put(B0, ask(0, ID_B))
+    assert session.build() == SessionRequest(78, 0, [(A0, ask(0)), (B0, ask(0, ID_B))], [], True)
+
+
+def test_partitions_with_news_move_behind_the_others() -> None:
+    session = FetchSession()
+    session.put(A0, ask(0))
+    session.put(A1, ask(0))
+    session.put(A0, ask(50))
+    assert list(session.partitions()) == [A1, A0]
+
+
+def test_the_epoch_goes_round_past_the_largest_number() -> None:
+    session = established(A0)
+    session.epoch = 2**31 - 1
+    session.succeeded(ErrorCode.NONE, 77)
+    assert session.epoch == 1
+
+
+def test_names_are_known_for_the_ids_that_were_asked() -> None:
+    session = established(A0)
+    assert session.name_of(ID_A) == "a"
+    assert session.name_of(ID_B) is None
