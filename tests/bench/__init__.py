@@ -1,0 +1,1 @@
+"""Measurements beside other clients, and long fuzz runs: run by hand, never as timed tests."""
