@@ -33,7 +33,9 @@ def imported(source: str, module: str) -> Iterator[str]:
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            base = ".".join([*package[: len(package) - node.level + 1], node.module or ""]) if node.level else node.module
+            base = (
+                ".".join([*package[: len(package) - node.level + 1], node.module or ""]) if node.level else node.module
+            )
             base = (base or "").rstrip(".")
             names = [f"{base}.{alias.name}" for alias in node.names] if base == "kcli" else [base]
         for name in names:

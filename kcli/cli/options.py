@@ -59,8 +59,15 @@ class Common:
         config = cls.from_properties({**self.properties, **own})
         for key in sorted(set(config.unknown) - self._warned):
             self._warned.add(key)
-            self.env.say(f"kcli: warning: unknown property {key} is ignored")
+            self._warn(key)
         return config
+
+    def _warn(self, key: str) -> None:
+        from kcli.client.config import nearest_name
+
+        near = nearest_name(key)
+        hint = f"; did you mean {near}?" if near else ""
+        self.env.say(f"kcli: warning: unknown property {key} is ignored{hint}")
 
     def connect(self, config: "ClientConfig | None" = None) -> "ConsumerNetworkClient":
         """A client for these options; use it in a `with closing(...)`. Nothing is sent before the first request."""
@@ -115,9 +122,8 @@ def common_options(
         properties["bootstrap.servers"] = bootstrap_server
     if timeout is not None:
         properties[_TIMEOUT] = _seconds_as_ms("--timeout", timeout)
-    timeout_ms = float(properties.get(_TIMEOUT, DEFAULT_TIMEOUT_S * 1000))
     chosen = _output("--output", output) or _output("KCLI_OUTPUT", environ.get("KCLI_OUTPUT"))
-    return Common(env, properties, timeout_ms, chosen, verbose or is_verbose(env))
+    return Common(env, properties, _timeout_ms(properties), chosen, verbose or is_verbose(env))
 
 
 _TIMEOUT = "default.api.timeout.ms"
@@ -161,6 +167,14 @@ def _seconds_as_ms(where: str, value: Any) -> str:
     if not 0 < ms < 1e12:
         raise ConfigError(f"{where} must be a number of seconds above 0, not {value}")
     return str(max(1, round(ms)))
+
+
+def _timeout_ms(properties: dict[str, str]) -> float:
+    text = properties.get(_TIMEOUT, str(DEFAULT_TIMEOUT_S * 1000))
+    try:
+        return float(text)
+    except ValueError:
+        raise ConfigError(f"{_TIMEOUT}={text} is not a number of milliseconds") from None
 
 
 def _output(where: str, value: str | None) -> str | None:

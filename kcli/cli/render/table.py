@@ -17,12 +17,19 @@ if TYPE_CHECKING:
 def as_table(env: Environment, report: Report) -> str:
     """The report's rows as a table, with an ERROR column if any row failed."""
     columns = [*report.columns, "error"] if report.failed else report.columns
-    rows = [[cell(row.get(column)) for column in columns] for row in report.rows]
+    rows = [[_printable(cell(row.get(column))) for column in columns] for row in report.rows]
     numeric = [_is_numeric(report, column) for column in columns]
     headers = [header(column) for column in columns]
     if env.stdout_is_terminal:
         return _rich(env, headers, rows, numeric)
     return _plain(headers, rows, numeric)
+
+
+def _printable(text: str) -> str:
+    """Control characters escaped: a line break would break the table, an escape sequence could do worse."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def _is_numeric(report: Report, column: str) -> bool:
@@ -51,8 +58,6 @@ def _rich(env: Environment, headers: list[str], rows: list[list[str]], numeric: 
     for row in rows:
         table.add_row(*map(Text, row))
     text = StringIO()
-    console = Console(
-        file=text, width=env.width, force_terminal=True, no_color=not env.colour, highlight=False, emoji=False
-    )
+    console = Console(file=text, width=env.width, force_terminal=env.colour, highlight=False, emoji=False)
     console.print(table)
     return text.getvalue()

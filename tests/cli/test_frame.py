@@ -1,0 +1,230 @@
+"""The frame: which command a line means, and how errors become one line and a status."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Annotated
+
+import pytest
+import typer
+
+from kcli.cli import app, exit_status
+from kcli.cli.environment import Environment
+from kcli.cli.options import Common
+from kcli.errors import BrokerError, ConfigError, DisconnectedError, TimeoutExpired
+from tests.cli.fake import FakeEnvironment, Result, run_kcli
+
+
+@pytest.fixture
+def run_body(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+    """Run a command line with this function as the body of every command."""
+
+    def start(body: Callable[..., int], *argv: str, **environment: object) -> Result:
+        monkeypatch.setattr(app, "_load", lambda _module: body)
+        return run_kcli(*(argv or ("topic", "list")), **environment)  # type: ignore[arg-type]
+
+    return start
+
+
+def failing(error: BaseException) -> Callable[..., int]:
+    def body(env: Environment, common: Common) -> int:
+        raise error
+
+    return body
+
+
+@pytest.mark.parametrize(
+    ("line", "words", "path"),
+    [
+        ("topic list -l", "topic list -l", ("topic", "list")),
+        ("consume topic orders -e", "consume topic orders -e", ("consume", "topic")),
+        ("consume orders -e", "consume topic orders -e", ("consume", "topic")),
+        ("consume -o start orders", "consume topic -o start orders", ("consume", "topic")),
+        ("produce orders", "produce orders", ("produce",)),
+        ("consume --help", "consume --help", None),
+        ("topic", "topic", None),
+        ("--help", "--help", None),
+        ("", "", None),
+    ],
+)
+def test_words_name_a_command(line: str, words: str, path: tuple[str, ...] | None) -> None:
+    assert app.find_command(line.split()) == (words.split(), path)
+
+
+@pytest.mark.parametrize(
+    ("line", "suggestion"),
+    [
+        ("tpic list", "did you mean 'kcli topic'?"),
+        ("topic lst", "did you mean 'kcli topic list'?"),
+        ("prodcue x", "did you mean 'kcli produce'?"),
+        ("zzz", "there are topic, consume, cluster, produce"),
+    ],
+)
+def test_a_mistyped_command_gets_one_line_and_a_suggestion(line: str, suggestion: str) -> None:
+    status, out, err = run_kcli(*line.split())
+    assert (status, out) == (2, b"")
+    assert suggestion in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("topic", "Missing command"),
+        ("topic list --lnog", "No such option: --lnog"),
+        ("topic list --timeout soon", "'soon' is not a valid float"),
+        ("topic list --timeout -3", "--timeout must be a number of seconds above 0"),
+        ("topic list --output yaml", "--output must be one of table, json, jsonl, csv, tsv, not yaml"),
+        ("topic list -X fetch.min.bytes", "-X needs key=value"),
+        ("topic list --command-config /nowhere", "cannot read the properties file /nowhere: No such file"),
+        ("topic list extra", "unexpected extra argument"),
+    ],
+)
+def test_a_usage_error_is_one_line_and_status_2(line: str, says: str) -> None:
+    status, out, err = run_kcli(*line.split())
+    assert (status, out) == (2, b"")
+    assert says in err
+    assert err.startswith("kcli: ")
+    assert err.count("\n") == 1
+
+
+def test_help_lists_every_command_with_its_line() -> None:
+    shown = run_kcli("--help")
+    assert shown.status == 0
+    for group, line in app.GROUPS.items():
+        assert group in shown.text
+        assert line in shown.text
+    topic = run_kcli("topic", "--help").text
+    for path, entry in app.COMMANDS.items():
+        assert path[0] != "topic" or (path[1] in topic and entry.help in topic)
+
+
+def test_every_command_of_the_table_loads_and_has_help() -> None:
+    for path in app.COMMANDS:
+        shown = run_kcli(*path, "--help")
+        assert shown.status == 0, shown.err
+        assert f"Usage: kcli {' '.join(path)}" in shown.text
+        assert "--bootstrap-server" in shown.text
+
+
+def test_the_whole_tree_can_be_built_for_documentation_and_completion() -> None:
+    tree = app.build_tree(FakeEnvironment(), whole=True)
+    assert {"topic", "consume", "cluster", "produce"} <= set(tree.commands)
+    assert "--long" in [opt for param in tree.commands["topic"].commands["list"].params for opt in param.opts]
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (ConfigError("bad"), 2),
+        (BrokerError(3, topic="t"), 3),
+        (BrokerError(69, group="g"), 3),
+        (BrokerError(29, topic="t"), 4),
+        (BrokerError(7), 5),
+        (BrokerError(36, topic="t"), 1),
+        (TimeoutExpired("late"), 5),
+        (DisconnectedError("gone"), 5),
+        (OSError(28, "No space left on device"), 1),
+        (ZeroDivisionError("division by zero"), 1),
+    ],
+)
+def test_an_error_is_one_line_and_a_status(run_body: Callable[..., Result], error: Exception, status: int) -> None:
+    result = run_body(failing(error))
+    assert result.status == status
+    assert result.err.startswith("kcli: ")
+    assert result.err.count("\n") == 1
+    assert "Traceback" not in result.err
+    assert ("internal error" in result.err) == isinstance(error, ZeroDivisionError)
+
+
+def test_verbose_adds_the_causes(run_body: Callable[..., Result]) -> None:
+    error = TimeoutExpired("no broker answered in time")
+    error.__cause__ = ConnectionRefusedError(111, "Connection refused")
+    assert run_body(failing(error)).err == "kcli: no broker answered in time\n"
+    for result in (
+        run_body(failing(error), "topic", "list", "-v"),
+        run_body(failing(error), environ={"KCLI_VERBOSE": "1"}),
+    ):
+        assert result.err.splitlines()[1:] == [
+            "kcli:   because: ConnectionRefusedError: [Errno 111] Connection refused"
+        ]
+
+
+def test_a_traceback_is_shown_only_when_asked_for(run_body: Callable[..., Result]) -> None:
+    result = run_body(failing(ZeroDivisionError("division by zero")), environ={"KCLI_DEBUG": "1"})
+    assert "Traceback" in result.err
+    assert result.err.splitlines()[-1] == "kcli: internal error: ZeroDivisionError: division by zero"
+
+
+def test_interrupt_is_quiet_and_130(run_body: Callable[..., Result]) -> None:
+    assert run_body(failing(KeyboardInterrupt())) == (130, b"", "")
+
+
+def test_a_closed_pipe_is_a_quiet_success(run_body: Callable[..., Result]) -> None:
+    assert run_body(failing(BrokenPipeError(32, "Broken pipe"))) == (0, b"", "")
+
+
+def test_the_status_of_the_body_is_the_status_of_the_process(run_body: Callable[..., Result]) -> None:
+    def body(env: Environment, common: Common) -> int:
+        return exit_status.THRESHOLD
+
+    assert run_body(body).status == 6
+
+
+def test_a_command_may_declare_a_common_option_itself(run_body: Callable[..., Result]) -> None:
+    def body(
+        env: Environment, common: Common, output: Annotated[str, typer.Option("--output", help="Its own.")] = "raw"
+    ) -> int:
+        env.stdout.write(f"{output} {common.output}\n")
+        return 0
+
+    assert run_body(body, "topic", "list", "--output", "hex").text == "hex None\n"
+    assert "Its own." in run_body(body, "topic", "list", "--help").text
+
+
+def test_items_share_a_status_or_have_failed() -> None:
+    unknown, denied = BrokerError(3), BrokerError(29)
+    assert exit_status.status_of_all([None, None]) == 0
+    assert exit_status.status_of_all([None, unknown, unknown]) == 3
+    assert exit_status.status_of_all([unknown, denied]) == 1
+
+
+def test_text_and_bytes_on_standard_output_keep_their_order() -> None:
+    env = FakeEnvironment()
+    env.stdout.write("text ")
+    env.stdout_bytes.write(b"\xff ")
+    env.stdout.write("text")
+    assert env.result(0).out == b"text \xff text"
+
+
+def test_colour_needs_a_terminal_and_no_objection() -> None:
+    assert FakeEnvironment(terminal=True).colour
+    assert not FakeEnvironment(terminal=True, environ={"NO_COLOR": "1"}).colour
+    assert not FakeEnvironment(terminal=True, environ={"TERM": "dumb"}).colour
+    assert not FakeEnvironment().colour
+
+
+def test_width_comes_from_the_environment_else_the_terminal_else_80() -> None:
+    assert FakeEnvironment(environ={"COLUMNS": "132"}).width == 132
+    assert FakeEnvironment(environ={"COLUMNS": "wide"}).width == 80
+
+
+@pytest.mark.parametrize(
+    ("typed", "yes"), [(b"y\n", True), (b"YES\n", True), (b"\n", False), (b"", False), (b"no\n", False)]
+)
+def test_only_a_yes_is_a_yes(typed: bytes, yes: bool) -> None:
+    env = FakeEnvironment(stdin=typed, terminal=True)
+    assert env.confirm("Delete it?") is yes
+    assert env.result(0).err == "Delete it? [y/N] "
+
+
+def test_unencodable_text_is_escaped_in_the_real_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    latin = io.TextIOWrapper(io.BytesIO(), "latin-1")
+    streams = SimpleNamespace(stdin=io.StringIO(), stdout=latin, stderr=io.TextIOWrapper(io.BytesIO(), "latin-1"))
+    monkeypatch.setattr("kcli.cli.environment.sys", streams)
+    env = Environment.of_process()
+    env.stdout.write("\u20ac")
+    env.stdout.flush()
+    assert latin.buffer.getvalue() == b"\\u20ac"  # type: ignore[attr-defined]

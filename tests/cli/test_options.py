@@ -1,0 +1,94 @@
+"""The common options: five places to give a value, and which wins."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kcli.cli.options import Common, common_options
+from kcli.errors import ConfigError
+from tests.cli.fake import FakeEnvironment
+
+
+def merged(environ: dict[str, str] | None = None, **options: object) -> Common:
+    return common_options(FakeEnvironment(environ=environ), **options)  # type: ignore[arg-type]
+
+
+def test_defaults() -> None:
+    common = merged()
+    assert common.properties == {"bootstrap.servers": "localhost:9092"}
+    assert (common.timeout_ms, common.output, common.verbose) == (30_000, None, False)
+
+
+def test_the_nearer_to_the_command_line_the_stronger(tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text("bootstrap.servers=file:1\nclient.id=file\ndefault.api.timeout.ms=3000\n")
+    everywhere = {
+        "KCLI_BOOTSTRAP_SERVER": "environ:1",
+        "KCLI_TIMEOUT": "4",
+        "KCLI_PROPERTY": "client.id=environ\nclient.rack=environ",
+    }
+    assert merged(everywhere).properties["bootstrap.servers"] == "environ:1"
+    assert merged(everywhere).timeout_ms == 4000
+
+    named_by_environ = merged({**everywhere, "KCLI_COMMAND_CONFIG": str(file)})
+    assert named_by_environ.properties["bootstrap.servers"] == "file:1"
+    assert named_by_environ.properties["client.id"] == "file"
+    assert named_by_environ.properties["client.rack"] == "environ"
+    assert named_by_environ.timeout_ms == 3000
+
+    x = ["bootstrap.servers=x:1", "default.api.timeout.ms=2000"]
+    assert merged(everywhere, command_config=str(file), property=x).properties["bootstrap.servers"] == "x:1"
+    assert merged(everywhere, command_config=str(file), property=x).timeout_ms == 2000
+
+    flagged = merged(everywhere, command_config=str(file), property=x, bootstrap_server="flag:1", timeout=1.5)
+    assert flagged.properties["bootstrap.servers"] == "flag:1"
+    assert flagged.timeout_ms == 1500
+
+
+def test_output_and_verbose_come_from_the_environment_too() -> None:
+    assert merged({"KCLI_OUTPUT": "json"}).output == "json"
+    assert merged({"KCLI_OUTPUT": "json"}, output="csv").output == "csv"
+    assert merged({"KCLI_VERBOSE": "1"}).verbose
+    assert not merged({"KCLI_VERBOSE": "0"}).verbose
+
+
+def test_a_value_may_contain_equals_signs_and_spaces() -> None:
+    jaas = 'sasl.jaas.config=org.x.Plain required username="a" password="b=c";'
+    assert merged(property=[jaas]).properties["sasl.jaas.config"] == jaas.partition("=")[2]
+
+
+@pytest.mark.parametrize(
+    ("environ", "says"),
+    [
+        ({"KCLI_TIMEOUT": "soon"}, "KCLI_TIMEOUT must be a number of seconds above 0, not soon"),
+        ({"KCLI_TIMEOUT": "nan"}, "KCLI_TIMEOUT must be a number"),
+        ({"KCLI_OUTPUT": "xml"}, "KCLI_OUTPUT must be one of"),
+        ({"KCLI_PROPERTY": "nonsense"}, "KCLI_PROPERTY needs key=value"),
+        ({"KCLI_COMMAND_CONFIG": "/nowhere"}, "cannot read the properties file /nowhere"),
+    ],
+)
+def test_a_malformed_environment_is_named(environ: dict[str, str], says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        merged(environ)
+
+
+def test_an_unknown_property_is_warned_about_once() -> None:
+    env = FakeEnvironment()
+    common = common_options(env, property=["fetch.mim.bytes=1", "fetch.min.bytes=7"])
+    common.config()
+    config = common.config(client_id="mine")
+    assert config.client_id == "mine"
+    assert env.result(0).err == (
+        "kcli: warning: unknown property fetch.mim.bytes is ignored; did you mean fetch.min.bytes?\n"
+    )
+
+
+def test_a_malformed_time_out_property_is_refused() -> None:
+    with pytest.raises(ConfigError, match="default.api.timeout.ms=soon is not a number"):
+        merged(property=["default.api.timeout.ms=soon"])
+
+
+def test_a_command_sets_its_own_properties_last() -> None:
+    assert merged(property=["client.id=theirs"]).config(client_id="mine").client_id == "mine"

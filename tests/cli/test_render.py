@@ -1,0 +1,115 @@
+"""Reports in every format: what scripts may rely on."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+import pytest
+
+from kcli.cli.render.report import Report
+from kcli.cli.render.show import show
+from tests.cli.fake import FakeEnvironment
+
+ITEMS = [
+    {"topic": "orders", "partitions": 12, "replicas": [1, 2], "leader_epoch": None, "internal": False},
+    {"topic": "with,comma\tand tab", "partitions": 3, "replicas": [], "leader_epoch": 7, "internal": True},
+]
+FAILED = {"topic": "gone", "error": {"code": "UNKNOWN_TOPIC_OR_PARTITION", "message": "no such topic"}}
+COLUMNS = ["topic", "partitions", "replicas", "leader_epoch", "internal"]
+
+
+def shown(output: str | None, *extra: dict[str, object], terminal: bool = False, **environ: str) -> str:
+    env = FakeEnvironment(terminal=terminal, environ=environ)
+    show(env, Report("topic.describe", COLUMNS, [*ITEMS, *extra]), output)
+    return env.result(0).text
+
+
+def test_a_table_in_a_pipe_is_plain_and_splits_on_white_space() -> None:
+    lines = shown(None).splitlines()
+    assert lines[0].split() == ["TOPIC", "PARTITIONS", "REPLICAS", "LEADER-EPOCH", "INTERNAL"]
+    assert lines[1].split() == ["orders", "12", "1,2", "-", "no"]
+    assert all(line == line.rstrip() for line in lines)
+    assert shown("table") == shown(None)
+
+
+def test_numbers_stand_right_and_words_left() -> None:
+    _, first, second = shown(None).splitlines()
+    assert first.index("12") + 2 == second.index(" 3 ") + 2
+    assert first.startswith("orders ")
+
+
+def test_names_that_look_like_numbers_are_left_as_they_are() -> None:
+    env = FakeEnvironment()
+    show(env, Report("t", ["topic"], [{"topic": "007"}, {"topic": "1e5"}, {"topic": "0x10"}]), None)
+    assert env.result(0).text.splitlines()[1:] == ["007", "1e5", "0x10"]
+
+
+def test_an_error_column_appears_only_when_an_item_failed() -> None:
+    assert "ERROR" not in shown(None)
+    lines = shown(None, FAILED).splitlines()
+    assert lines[0].split()[-1] == "ERROR"
+    assert lines[-1].split()[:4] == ["gone", "-", "-", "-"]
+    assert lines[-1].endswith("no such topic")
+
+
+def test_a_table_without_rows_is_its_header() -> None:
+    env = FakeEnvironment()
+    show(env, Report("t", ["topic", "topic_id"], []), None)
+    assert env.result(0).text.split() == ["TOPIC", "TOPIC-ID"]
+
+
+def test_a_terminal_gets_a_rich_table_that_fits_and_colours_only_when_allowed() -> None:
+    coloured = shown(None, terminal=True)
+    assert "\x1b[1m" in coloured
+    assert "orders" in coloured
+    narrow = shown(None, terminal=True, NO_COLOR="1", COLUMNS="40")
+    assert "\x1b" not in narrow
+    assert all(len(line) <= 40 for line in narrow.splitlines())
+
+
+def test_control_characters_and_markup_do_not_reach_the_terminal_from_data() -> None:
+    env = FakeEnvironment(terminal=True)
+    show(env, Report("t", ["name"], [{"name": "[red]x[/red]\x1b[31m"}]), None)
+    text = env.result(0).text
+    assert "[red]x[/red]" in text
+    assert "\x1b[31m" not in text
+
+
+def test_json_is_one_versioned_document() -> None:
+    document = json.loads(shown("json", FAILED))
+    assert document["kcli"] == 1
+    assert document["kind"] == "topic.describe"
+    assert document["items"] == [*ITEMS, FAILED]
+
+
+def test_jsonl_is_one_item_per_line() -> None:
+    assert [json.loads(line) for line in shown("jsonl").splitlines()] == ITEMS
+
+
+def test_csv_quotes_and_always_has_an_error_column() -> None:
+    header, *records = csv.reader(io.StringIO(shown("csv", FAILED)))
+    assert header == [*COLUMNS, "error"]
+    assert records[0] == ["orders", "12", "1,2", "", "no", ""]
+    assert records[1][0] == "with,comma\tand tab"
+    assert records[2] == ["gone", "", "", "", "", "no such topic"]
+
+
+def test_tsv_escapes_instead_of_quoting() -> None:
+    header, *records = (line.split("\t") for line in shown("tsv").splitlines())
+    assert header == [*COLUMNS, "error"]
+    assert records[1][0] == r"with,comma\tand tab"
+
+
+def test_a_line_break_in_a_field_does_not_break_the_table() -> None:
+    env = FakeEnvironment()
+    show(env, Report("t", ["name"], [{"name": "a\nb\tc"}]), None)
+    assert env.result(0).text.splitlines()[1:] == [r"a\nb\tc"]
+
+
+@pytest.mark.parametrize("output", ["json", "jsonl", "csv", "tsv", None])
+def test_text_beyond_ascii_stays_readable(output: str | None) -> None:
+    env = FakeEnvironment()
+    show(env, Report("t", ["name"], [{"name": "größe €"}]), output)
+    assert "größe €" in env.result(0).text
