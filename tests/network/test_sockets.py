@@ -1,0 +1,251 @@
+"""What only real sockets show: partial writes, immediate connections, threads, transports with a will of their own."""
+
+from __future__ import annotations
+
+import errno
+import socket
+import struct
+import threading
+from collections.abc import Iterator, Sequence
+from selectors import EVENT_READ, EVENT_WRITE
+from typing import Any
+
+import pytest
+
+from kcli.clock import SystemClock
+from kcli.network.channel import explain_os_error
+from kcli.network.selector import Selector
+from kcli.network.transport import PlainTransport, format_address
+from tests.network.worlds import SocketPeer, SocketWorld
+
+
+@pytest.fixture
+def world() -> Iterator[SocketWorld]:
+    world = SocketWorld()
+    yield world
+    world.close()
+
+
+def test_a_frame_larger_than_the_buffers_is_kept_until_wholly_written(world: SocketWorld) -> None:
+    world.listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    world.selector.connect("1", world.address, send_buffer_bytes=4096)
+    peer = world.accept()
+    world.poll_until(lambda: world.connected)
+    body = bytes(range(256)) * 8192
+    world.selector.send("1", [body[: 1 << 20], body[1 << 20 :]])
+    world.poll()
+    world.poll()
+    assert world.sends == []
+    assert "sending=" in repr(world.selector.channel("1"))
+    taken: list[bytes] = []
+    reader = threading.Thread(target=lambda: taken.append(peer.take_frame()))
+    reader.start()
+    world.poll_until(lambda: world.sends, polls=20_000)
+    reader.join()
+    assert taken == [body]
+
+
+def test_many_small_parts_make_one_frame(world: SocketWorld) -> None:
+    peer = world.connect("1")
+    world.selector.send("1", [bytes([n % 256]) for n in range(3000)])
+    world.poll_until(lambda: world.sends)
+    assert peer.take_frame() == bytes(n % 256 for n in range(3000))
+
+
+def test_a_connection_lost_while_sending_fails_that_send_and_says_how_far_it_got(world: SocketWorld) -> None:
+    peer = world.connect("1")
+    world.selector.send("1", [bytes(50_000_000)])
+    world.poll()
+    peer.reset()
+    world.poll_until(lambda: world.disconnected)
+    assert world.failed == ["1"]
+    assert world.sends == []
+    assert " of 50000004 bytes written" in world.disconnected["1"]
+
+
+def test_a_large_frame_arrives_whole(world: SocketWorld) -> None:
+    peer = world.connect("1")
+    body = bytes(range(256)) * 20_000
+    sender = threading.Thread(target=lambda: peer.deliver(body))
+    sender.start()
+    world.poll_until(lambda: world.receives, polls=5000)
+    sender.join()
+    assert world.receives == [("1", body)]
+
+
+def test_wakeup_from_another_thread_ends_a_long_poll(world: SocketWorld) -> None:
+    world.connect("1")
+    waker = threading.Timer(0.05, world.selector.wakeup)
+    waker.start()
+    world.poll(timeout_ms=60_000)
+    waker.join()
+    assert world.receives == []
+
+
+def test_many_wakeups_are_one(world: SocketWorld) -> None:
+    for _ in range(100_000):
+        world.selector.wakeup()
+    world.poll(timeout_ms=60_000)
+    world.connect("1").deliver(b"x")
+    world.poll(timeout_ms=60_000)
+    assert world.receives == [("1", b"x")]
+
+
+def test_an_immediate_connection_is_reported_by_the_next_poll(tmp_path: Any) -> None:
+    path = str(tmp_path / "socket")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(path)
+        listener.listen()
+        selector = Selector(SystemClock())
+        selector.connect("1", (socket.AF_UNIX, path))
+        assert not selector.is_connected("1")
+        selector.poll(60_000)
+        assert selector.connected == ["1"]
+        selector.close_all()
+
+
+def test_an_accepted_socket_is_served_like_any_other(world: SocketWorld) -> None:
+    ours, theirs = socket.socketpair()
+    peer = SocketPeer(theirs)
+    world.selector.register("accepted", ours)  # type: ignore[attr-defined]
+    world.poll_until(lambda: world.connected == ["accepted"])
+    peer.deliver(b"request")
+    world.poll_until(lambda: world.receives)
+    world.selector.send("accepted", [b"response"])
+    world.poll_until(lambda: world.sends)
+    assert peer.take_frame() == b"response"
+    theirs.close()
+
+
+def test_a_host_without_a_route_is_told_with_the_systems_words(world: SocketWorld) -> None:
+    world.selector.connect("1", (socket.AF_INET, ("255.255.255.255", 9092)))
+    world.poll_until(lambda: world.disconnected)
+    assert world.disconnected["1"].startswith("cannot connect to 255.255.255.255:9092: ")
+
+
+@pytest.mark.parametrize(
+    ("code", "connecting", "sentence"),
+    [
+        (errno.ECONNREFUSED, True, "connection refused by kafka:9092"),
+        (errno.EPIPE, False, "connection reset by kafka:9092"),
+        (errno.ETIMEDOUT, True, "kafka:9092 did not answer in time"),
+        (errno.EHOSTUNREACH, True, "cannot connect to kafka:9092: No route to host"),
+        (errno.EHOSTUNREACH, False, "connection with kafka:9092 failed: No route to host"),
+    ],
+)
+def test_system_errors_become_sentences(code: int, connecting: bool, sentence: str) -> None:
+    assert explain_os_error(OSError(code, "?"), "kafka:9092", connecting=connecting) == sentence
+
+
+def test_addresses_are_written_as_people_write_them() -> None:
+    assert format_address((socket.AF_INET6, ("::1", 9092, 0, 0))) == "[::1]:9092"
+    assert format_address((socket.AF_INET, ("10.0.0.1", 9092))) == "10.0.0.1:9092"
+
+
+def test_ipv6_loopback(world: SocketWorld) -> None:
+    try:
+        listener = socket.create_server(("::1", 0), family=socket.AF_INET6)
+    except OSError:
+        pytest.skip("no IPv6 here")
+    with listener:
+        world.selector.connect("6", (socket.AF_INET6, listener.getsockname()))
+        world.poll_until(lambda: "6" in world.connected)
+    assert repr(world.selector.channel("6")).startswith("<KafkaChannel id=6 [::1]:")
+
+
+class ContraryTransport(PlainTransport):
+    """Behaves as TLS may.
+
+    A handshake of two steps, one byte per write, a read that waits for writing, and bytes held back where the
+    operating system does not see them.
+    """
+
+    name = "CONTRARY"
+
+    def __init__(self, sock: socket.socket) -> None:
+        super().__init__(sock)
+        self._greeted = False
+        self._inside = bytearray()
+        self._sulks = 2
+
+    def handshake(self) -> int:
+        if self._greeted:
+            return 0
+        if super().recv_into(memoryview(bytearray(5))) != 5:
+            return EVENT_READ
+        self._greeted = True
+        return EVENT_WRITE
+
+    def recv_into(self, space: memoryview) -> int | None:
+        if not self._inside:
+            if self._sulks:
+                self._sulks -= 1
+                self.read_needs = EVENT_WRITE
+                return None
+            self.read_needs = EVENT_READ
+            chunk = bytearray(1000)
+            count = super().recv_into(memoryview(chunk))
+            if not count:
+                return count
+            self._inside += chunk[:count]
+        count = min(len(space), len(self._inside))
+        space[:count] = self._inside[:count]
+        del self._inside[:count]
+        return count
+
+    def send(self, parts: Sequence[memoryview]) -> int:
+        return super().send([parts[0][:1]])
+
+    def has_buffered(self) -> bool:
+        return bool(self._inside)
+
+
+def test_a_transport_with_a_handshake_and_contrary_needs_works_behind_the_same_seam(world: SocketWorld) -> None:
+    world.selector.connect("1", world.address, transport=ContraryTransport)
+    peer = world.accept()
+    world.poll()
+    world.poll()
+    assert world.connected == []
+    assert " CONTRARY handshaking" in repr(world.selector.channel("1"))
+    peer.deliver_bytes(b"hello")
+    world.poll_until(lambda: world.connected)
+    peer.deliver(b"one", b"two", b"three")
+    world.poll_until(lambda: len(world.receives) == 3)
+    assert [frame for _, frame in world.receives] == [b"one", b"two", b"three"]
+    world.selector.send("1", [b"bye"])
+    world.poll_until(lambda: world.sends)
+    assert peer.take_frame() == b"bye"
+
+
+def test_an_end_during_the_handshake_is_told(world: SocketWorld) -> None:
+    class Unlucky(PlainTransport):
+        def handshake(self) -> int:
+            raise ConnectionResetError(errno.ECONNRESET, "reset")
+
+    world.selector.connect("1", world.address, transport=Unlucky)
+    world.accept()
+    world.poll_until(lambda: world.disconnected)
+    assert world.disconnected["1"].endswith(" during the handshake")
+    assert world.connected == []
+
+
+def test_a_port_that_answers_itself_counts_as_refused(world: SocketWorld) -> None:
+    sock = socket.socket()
+    sock.bind(("127.0.0.1", 0))
+    sock.connect(sock.getsockname())
+    with sock, pytest.raises(ConnectionRefusedError):
+        PlainTransport(sock).finish_connect()
+
+
+def test_hostile_frames_on_forty_connections_harm_nobody_else(world: SocketWorld) -> None:
+    good = world.connect("good")
+    lengths = [-1, 0, 0x7FFFFFFF, 104_857_601, struct.unpack(">i", b"GET ")[0]]
+    for n in range(40):
+        world.connect(f"evil-{n}").deliver_bytes(struct.pack(">i", lengths[n % 5]) + b"garbage")
+    for n in range(20):
+        world.connect(f"half-{n}").deliver_bytes(struct.pack(">i", 104_857_600) + b"few")
+    world.poll_until(lambda: len(world.disconnected) == 40)
+    good.deliver(b"fine")
+    world.poll_until(lambda: world.receives)
+    assert world.receives == [("good", b"fine")]
+    assert all(id.startswith("evil") for id in world.disconnected)
