@@ -1,0 +1,117 @@
+"""OffsetFetch (9): the offsets that groups have committed."""
+
+from kcli.protocol.wire import (
+    Array,
+    Bool,
+    Int16,
+    Int32,
+    Int64,
+    Message,
+    NullableArray,
+    NullableString,
+    Request,
+    String,
+    Uuid,
+    message,
+    since,
+    struct,
+    zero_uuid,
+)
+
+
+@struct
+class OffsetFetchRequestTopic:
+    """The partitions of one topic, up to v7."""
+
+    name: String = ""
+    partition_indexes: Array[Int32] = []
+
+
+@struct
+class OffsetFetchRequestTopics:
+    """The partitions of one topic, named until v9, by id from v10."""
+
+    name: String = since(until=9, default="", ignorable=True)
+    topic_id: Uuid = since(10, default_factory=zero_uuid, ignorable=True)
+    partition_indexes: Array[Int32] = []
+
+
+@struct
+class OffsetFetchRequestGroup:
+    """What to fetch of one group; null topics are all it has."""
+
+    group_id: String = ""
+    member_id: NullableString = since(9, default=None, ignorable=True)
+    member_epoch: Int32 = since(9, default=-1, ignorable=True)
+    topics: NullableArray[OffsetFetchRequestTopics] = []
+
+
+@message(key=9, versions="1-10", flexible="6+")
+class OffsetFetchRequest(Request["OffsetFetchResponse"]):
+    """Ask for committed offsets.
+
+    v2 null topics are all, v7 only stable offsets, v8 many groups, v9 asked as a member (KIP-848), v10 topic ids.
+    """
+
+    group_id: String = since(until=7, default="")
+    topics: NullableArray[OffsetFetchRequestTopic] = since(until=7, default=[], nullable=2)
+    groups: Array[OffsetFetchRequestGroup] = since(8, default=[])
+    require_stable: Bool = since(7, default=False)
+
+
+@struct
+class OffsetFetchResponsePartition:
+    """A committed offset, up to v7; -1: none."""
+
+    partition_index: Int32 = 0
+    committed_offset: Int64 = 0
+    committed_leader_epoch: Int32 = since(5, default=-1, ignorable=True)
+    metadata: NullableString = ""
+    error_code: Int16 = 0
+
+
+@struct
+class OffsetFetchResponseTopic:
+    """The offsets in one topic, up to v7."""
+
+    name: String = ""
+    partitions: Array[OffsetFetchResponsePartition] = []
+
+
+@struct
+class OffsetFetchResponsePartitions:
+    """A committed offset with the leader epoch and note of its committer; -1: none."""
+
+    partition_index: Int32 = 0
+    committed_offset: Int64 = 0
+    committed_leader_epoch: Int32 = -1
+    metadata: NullableString = ""
+    error_code: Int16 = 0
+
+
+@struct
+class OffsetFetchResponseTopics:
+    """The offsets in one topic, named until v9, by id from v10."""
+
+    name: String = since(until=9, default="", ignorable=True)
+    topic_id: Uuid = since(10, default_factory=zero_uuid, ignorable=True)
+    partitions: Array[OffsetFetchResponsePartitions] = []
+
+
+@struct
+class OffsetFetchResponseGroup:
+    """The offsets of one group, or why they cannot be told now."""
+
+    group_id: String = ""
+    topics: Array[OffsetFetchResponseTopics] = []
+    error_code: Int16 = 0
+
+
+@message(key=9, versions="1-10", flexible="6+")
+class OffsetFetchResponse(Message):
+    """The committed offsets; v8: by group."""
+
+    throttle_time_ms: Int32 = since(3, default=0, ignorable=True)
+    topics: Array[OffsetFetchResponseTopic] = since(until=7, default=[])
+    error_code: Int16 = since(2, until=7, default=0, ignorable=True)
+    groups: Array[OffsetFetchResponseGroup] = since(8, default=[])

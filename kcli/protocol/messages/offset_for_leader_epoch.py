@@ -1,0 +1,54 @@
+"""OffsetForLeaderEpoch (23): where a leader epoch ended, to find a truncated log (KIP-101, KIP-320)."""
+
+from kcli.protocol.wire import Array, Int16, Int32, Int64, Message, Request, String, message, since, struct
+
+
+@struct
+class OffsetForLeaderPartition:
+    """The epoch asked about, and the leader epoch we believe in."""
+
+    partition: Int32 = 0
+    current_leader_epoch: Int32 = -1
+    leader_epoch: Int32 = 0
+
+
+@struct
+class OffsetForLeaderTopic:
+    """The partitions of one topic."""
+
+    topic: String = ""
+    partitions: Array[OffsetForLeaderPartition] = []
+
+
+@message(key=23, versions="2-4", flexible="4+")
+class OffsetForLeaderEpochRequest(Request["OffsetForLeaderEpochResponse"]):
+    """Ask leaders where an epoch ended. `replica_id` -2: a consumer (v3)."""
+
+    replica_id: Int32 = since(3, default=-2, ignorable=True)
+    topics: Array[OffsetForLeaderTopic] = []
+
+
+@struct
+class EpochEndOffset:
+    """The largest epoch not above the asked one, and the offset behind its last record; -1: unknown."""
+
+    error_code: Int16 = 0
+    partition: Int32 = 0
+    leader_epoch: Int32 = -1
+    end_offset: Int64 = -1
+
+
+@struct
+class OffsetForLeaderTopicResult:
+    """The answers for one topic."""
+
+    topic: String = ""
+    partitions: Array[EpochEndOffset] = []
+
+
+@message(key=23, versions="2-4", flexible="4+")
+class OffsetForLeaderEpochResponse(Message):
+    """The end of the asked epoch, by partition."""
+
+    throttle_time_ms: Int32 = 0
+    topics: Array[OffsetForLeaderTopicResult] = []

@@ -1,0 +1,323 @@
+"""The compiler: a declared class and a version become two closures, one that reads and one that writes.
+
+Reading takes (view, position) and gives (value, next position). It believes no number before it has compared it with
+the bytes that are left, so a hostile count costs nothing. Writing appends parts to a list that is joined once. Errors
+are ProtocolError; on the way out each level adds where it was, so that the message names the field with its indices.
+"""
+
+import operator
+import struct
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, NoReturn
+
+from kcli.errors import ProtocolError
+from kcli.protocol.primitives import Buffer, end_of, read_unsigned_varint, unsigned_varint
+from kcli.protocol.scalars import COMPACT_LENGTH, INT32_LENGTH, Codec, check_null, null_length, scalar
+from kcli.protocol.wire import Field, FieldType, defaults_of, fields_of
+
+
+class _Step(NamedTuple):
+    """One field of a struct, or a run of neighbouring ones. `name` locates errors; a run does that itself."""
+
+    name: str
+    read: Callable[[memoryview, int, dict[str, Any]], int]
+    write: Callable[[Any, list[Buffer]], None]
+    min_size: int
+
+
+_plans: dict[tuple[type, int, bool], Codec] = {}
+
+
+def plan(cls: type, version: int, flexible: bool) -> Codec:
+    """The codec of a declared class in one version. Compiled on first use, then kept."""
+    key = (cls, version, flexible)
+    found = _plans.get(key)
+    if found is None:
+        found = _plans[key] = _compile(cls, version, flexible)
+    return found
+
+
+def _compile(cls: Any, version: int, flexible: bool) -> Codec:
+    fields = fields_of(cls)
+    present = [field for field in fields if field.since.first <= version <= field.since.until]
+    steps = list(_steps([field for field in present if field.since.tag is None], version, flexible))
+    if flexible:
+        steps.append(_tagged_section([field for field in present if field.since.tag is not None], version))
+    refuse_lost = _loss_check([field for field in fields if field not in present and not field.since.ignorable])
+
+    def read(view: memoryview, position: int) -> tuple[Any, int]:
+        values = defaults_of(cls)
+        name = ""
+        try:
+            for name, read_step, _, _ in steps:  # noqa: B007 - the name is for the except clause
+                position = read_step(view, position, values)
+        except ProtocolError as error:
+            raise _located(error, name) from None
+        value = cls.__new__(cls)
+        value.__dict__ = values
+        return value, position
+
+    def write(value: Any, out: list[Buffer]) -> None:
+        refuse_lost(value)
+        name = ""
+        try:
+            for name, _, write_step, _ in steps:  # noqa: B007
+                write_step(value, out)
+        except ProtocolError as error:
+            raise _located(error, name) from None
+
+    return Codec(read, write, sum(step.min_size for step in steps))
+
+
+def _steps(fields: list[Field], version: int, flexible: bool) -> Iterator[_Step]:
+    """Neighbouring numbers take one struct call together; any other field is a step of its own."""
+    run: list[Field] = []
+    for field in fields:
+        if field.type.wire.code:
+            run.append(field)
+            continue
+        if run:
+            yield _number_run(run)
+            run = []
+        yield _single(field, version, flexible)
+    if run:
+        yield _number_run(run)
+
+
+def _number_run(fields: list[Field]) -> _Step:
+    names = [field.name for field in fields]
+    layout = struct.Struct(">" + "".join(field.type.wire.code for field in fields))
+    unpack, pack, size = layout.unpack_from, layout.pack, layout.size
+    alone = [(field.name, scalar(field.type.wire, False, False)) for field in fields]
+    get: Callable[[Any], Any] = operator.attrgetter(*names, names[0])  # one more, so that even one field is a tuple
+
+    def read(view: memoryview, position: int, values: dict[str, Any]) -> int:
+        try:
+            values.update(zip(names, unpack(view, position)))  # noqa: B905 - strict is slower, and the lengths agree
+        except struct.error:
+            blame_read(view, position)
+        return position + size
+
+    def write(value: Any, out: list[Buffer]) -> None:
+        try:
+            out.append(pack(*get(value)[:-1]))
+        except struct.error:
+            blame_write(value)
+
+    def blame_read(view: memoryview, position: int) -> NoReturn:
+        for name, codec in alone:
+            try:
+                _, position = codec.read(view, position)
+            except ProtocolError as error:
+                raise _located(error, name) from None
+        raise AssertionError("a run of numbers failed together but not alone")
+
+    def blame_write(value: Any) -> NoReturn:
+        for name, codec in alone:
+            try:
+                codec.write(getattr(value, name), [])
+            except ProtocolError as error:
+                raise _located(error, name) from None
+        raise AssertionError("a run of numbers failed together but not alone")
+
+    return _Step("", read, write, size)
+
+
+def _single(field: Field, version: int, flexible: bool) -> _Step:
+    name = field.name
+    read_value, write_value, min_size = _value(field.type, flexible, version, version >= field.since.nullable_from)
+
+    def read(view: memoryview, position: int, values: dict[str, Any]) -> int:
+        values[name], position = read_value(view, position)
+        return position
+
+    def write(value: Any, out: list[Buffer]) -> None:
+        write_value(getattr(value, name), out)
+
+    return _Step(name, read, write, min_size)
+
+
+def _value(type: FieldType, flexible: bool, version: int, null_allowed: bool = True) -> Codec:
+    """The codec of a field or of an array's element."""
+    nullable = type.wire.nullable and null_allowed
+    if type.struct is not None:
+        codec = plan(type.struct, version, flexible)
+        return _nullable_struct(codec) if nullable else codec
+    if type.item is None:
+        return scalar(type.wire, flexible, nullable)
+    if type.item.wire.code:
+        return _array_of_numbers(type.item.wire.code, flexible, nullable)
+    return _array(_value(type.item, flexible, version), flexible, nullable)
+
+
+def _array(element: Codec, flexible: bool, nullable: bool) -> Codec:
+    read_count, write_count, min_size = COMPACT_LENGTH if flexible else INT32_LENGTH
+    read_element, write_element, element_size = element
+    element_size = max(element_size, 1)  # elements of no bytes would make any count believable
+
+    def read(view: memoryview, position: int) -> tuple[Any, int]:
+        count, start = read_count(view, position)
+        if count < 0:
+            check_null("an array", nullable, position)
+            return None, start
+        _check_count(count, element_size, view, start)
+        items: list[Any] = []
+        position = start
+        try:
+            for _ in range(count):
+                item, position = read_element(view, position)
+                items.append(item)
+        except ProtocolError as error:
+            raise _located(error, f"[{len(items)}]") from None
+        return items, position
+
+    def write(value: Any, out: list[Buffer]) -> None:
+        if value is None:
+            out.append(write_count(null_length("an array", nullable)))
+            return
+        out.append(write_count(len(value)))
+        index = 0
+        try:
+            for index, item in enumerate(value):  # noqa: B007
+                write_element(item, out)
+        except ProtocolError as error:
+            raise _located(error, f"[{index}]") from None
+
+    return Codec(read, write, min_size)
+
+
+def _array_of_numbers(code: str, flexible: bool, nullable: bool) -> Codec:
+    """Partition lists, replicas: all elements with one struct call."""
+    read_count, write_count, min_size = COMPACT_LENGTH if flexible else INT32_LENGTH
+    width = struct.calcsize(">" + code)
+
+    def read(view: memoryview, position: int) -> tuple[Any, int]:
+        count, start = read_count(view, position)
+        if count < 0:
+            check_null("an array", nullable, position)
+            return None, start
+        _check_count(count, width, view, start)
+        return list(struct.unpack_from(f">{count}{code}", view, start)), start + count * width
+
+    def write(value: Any, out: list[Buffer]) -> None:
+        if value is None:
+            out.append(write_count(null_length("an array", nullable)))
+            return
+        out.append(write_count(len(value)))
+        try:
+            out.append(struct.pack(f">{len(value)}{code}", *value))
+        except struct.error as error:
+            raise ProtocolError(f"an array holds a number that does not fit: {error}") from None
+
+    return Codec(read, write, min_size)
+
+
+def _check_count(count: int, element_size: int, view: memoryview, position: int) -> None:
+    if count * element_size > len(view) - position:
+        left = len(view) - position
+        raise ProtocolError(f"an array of {count} elements does not fit in the {left} bytes left", position=position)
+
+
+def _nullable_struct(codec: Codec) -> Codec:
+    """A struct that may be null has one byte before it: -1 null, 1 there."""
+    read_struct, write_struct, _ = codec
+
+    def read(view: memoryview, position: int) -> tuple[Any, int]:
+        end = end_of("the mark of a struct", view, position, 1)
+        if view[position] >= 0x80:
+            return None, end
+        return read_struct(view, end)
+
+    def write(value: Any, out: list[Buffer]) -> None:
+        if value is None:
+            out.append(b"\xff")
+            return
+        out.append(b"\x01")
+        write_struct(value, out)
+
+    return Codec(read, write, 1)
+
+
+class _Tagged(NamedTuple):
+    """A field of the tagged section."""
+
+    tag: int
+    name: str
+    codec: Codec
+    default: Any
+
+
+def _tagged_section(fields: list[Field], version: int) -> _Step:
+    """Tagged fields (KIP-482): a count, then tag, size and value of each, in tag order; those at their default are not
+    sent, and those we do not know are skipped."""
+    tagged = [_tagged(field, version) for field in sorted(fields, key=lambda field: field.since.tag or 0)]
+    known = {field.tag: field for field in tagged}
+
+    def read(view: memoryview, position: int, values: dict[str, Any]) -> int:
+        count, position = read_unsigned_varint(view, position)
+        for _ in range(count):  # ends early by itself: each takes two bytes or more
+            tag, position = read_unsigned_varint(view, position)
+            size, position = read_unsigned_varint(view, position)
+            end = end_of(f"tagged field {tag}", view, position, size)
+            if tag in known:
+                values[known[tag].name] = read_known(known[tag], view[:end], position)
+            position = end
+        return position
+
+    def read_known(field: _Tagged, view: memoryview, position: int) -> Any:
+        try:
+            value, end = field.codec.read(view, position)
+        except ProtocolError as error:
+            raise _located(error, field.name) from None
+        if end != len(view):
+            raise ProtocolError(f"tagged field {field.name} is longer than its value", position=position)
+        return value
+
+    def write(value: Any, out: list[Buffer]) -> None:
+        sent = [(field, mine) for field in tagged if (mine := getattr(value, field.name)) != field.default]
+        out.append(unsigned_varint(len(sent)))
+        for field, mine in sent:
+            parts: list[Buffer] = []
+            try:
+                field.codec.write(mine, parts)
+            except ProtocolError as error:
+                raise _located(error, field.name) from None
+            data = b"".join(parts)
+            out += (unsigned_varint(field.tag), unsigned_varint(len(data)), data)
+
+    return _Step("", read, write, 1)
+
+
+def skip_tags(view: memoryview, position: int) -> int:
+    """Where a tagged section ends in which we know no field; headers have one."""
+    return _UNKNOWN_TAGS.read(view, position, {})
+
+
+def _tagged(field: Field, version: int) -> _Tagged:
+    codec = _value(field.type, True, version, version >= field.since.nullable_from)
+    return _Tagged(field.since.tag or 0, field.name, codec, field.since.make_default())
+
+
+def _loss_check(absent: list[Field]) -> Callable[[Any], None]:
+    """Fields that the version does not have must be at their default, or what the caller asked for would be lost."""
+    defaults = [(field.name, field.since.make_default()) for field in absent]
+
+    def check(value: Any) -> None:
+        for name, default in defaults:
+            mine = getattr(value, name)
+            if mine != default:
+                raise ProtocolError(f"this version cannot carry {name}={mine!r}", field=name)
+
+    return check
+
+
+def _located(error: ProtocolError, where: str) -> ProtocolError:
+    """Put `where` (a field name or "[index]") before the place inside it that the error already names."""
+    inner: str | None = error.evidence.get("field")
+    if inner and where and not inner.startswith("["):
+        where += "."
+    error.evidence["field"] = where + (inner or "")
+    return error
+
+
+_UNKNOWN_TAGS = _tagged_section([], 0)

@@ -1,0 +1,119 @@
+"""The smallest readable pieces: varints, and spans that fit in the buffer. Pure; every read is bounded by the view.
+
+Varints as the Kafka protocol guide defines them: seven bits per byte, least significant group first; the signed ones
+are zigzag encoded. All readers take (view, position) and give (value, next position), or raise ProtocolError with the
+position as evidence.
+"""
+
+from kcli.errors import ProtocolError
+
+Buffer = bytes | bytearray | memoryview
+
+MAX_STRING_BYTES = 0x7FFF  # Kafka refuses longer strings in compact form too, where the length could say more
+
+_ONE_BYTE = [bytes((n,)) for n in range(0x80)]
+
+
+def read_unsigned_varint(view: Buffer, position: int) -> tuple[int, int]:
+    """An unsigned number of at most 32 bits in one to five bytes."""
+    try:
+        byte = view[position]
+    except IndexError:
+        raise cut_short("a varint", position) from None
+    if byte < 0x80:
+        return byte, position + 1
+    return _read_varint(view, position, 32)
+
+
+def read_varint(view: Buffer, position: int) -> tuple[int, int]:
+    """A signed number of at most 32 bits, zigzag."""
+    raw, position = _read_varint(view, position, 32)
+    return (raw >> 1) ^ -(raw & 1), position
+
+
+def read_varlong(view: Buffer, position: int) -> tuple[int, int]:
+    """A signed number of at most 64 bits, zigzag."""
+    raw, position = _read_varint(view, position, 64)
+    return (raw >> 1) ^ -(raw & 1), position
+
+
+def _read_varint(view: Buffer, position: int, bits: int) -> tuple[int, int]:
+    start = position
+    value = 0
+    for shift in range(0, bits, 7):
+        try:
+            byte = view[position]
+        except IndexError:
+            raise cut_short("a varint", start) from None
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            if value >> bits:
+                break
+            return value, position
+    raise ProtocolError(f"a varint does not fit in {bits} bits", position=start)
+
+
+def unsigned_varint(value: int) -> bytes:
+    """The bytes of a number from 0 to 2**32 - 1."""
+    if 0 <= value < 0x80:
+        return _ONE_BYTE[value]
+    if not 0 <= value < 1 << 32:
+        raise ProtocolError(f"{value} is not an unsigned number of 32 bits")
+    return _varint_bytes(value)
+
+
+def varint(value: int) -> bytes:
+    """The zigzag bytes of a signed number of 32 bits."""
+    if not -(1 << 31) <= value < 1 << 31:
+        raise ProtocolError(f"{value} is not a signed number of 32 bits")
+    return _varint_bytes((value << 1) ^ (value >> 31))
+
+
+def varlong(value: int) -> bytes:
+    """The zigzag bytes of a signed number of 64 bits."""
+    if not -(1 << 63) <= value < 1 << 63:
+        raise ProtocolError(f"{value} is not a signed number of 64 bits")
+    return _varint_bytes((value << 1) ^ (value >> 63))
+
+
+def _varint_bytes(value: int) -> bytes:
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def end_of(what: str, view: Buffer, position: int, length: int) -> int:
+    """Where a span of `length` bytes from `position` ends, once it is known to lie inside the view."""
+    end = position + length
+    if length < 0 or end > len(view):
+        left = len(view) - position
+        raise ProtocolError(f"{what} of {length} bytes does not fit in the {left} that are left", position=position)
+    return end
+
+
+def text(view: Buffer, start: int, end: int) -> str:
+    """The UTF-8 text of a span that was checked to lie inside the view."""
+    try:
+        return str(view[start:end], "utf-8")
+    except UnicodeDecodeError:
+        raise ProtocolError("a string is not UTF-8", position=start) from None
+
+
+def text_bytes(value: str) -> bytes:
+    """UTF-8 of a string, which must be short enough for Kafka and free of lone surrogates."""
+    try:
+        data = value.encode()
+    except UnicodeEncodeError:
+        raise ProtocolError(f"{value!r} cannot be written as UTF-8") from None
+    if len(data) > MAX_STRING_BYTES:
+        raise ProtocolError(f"a string of {len(data)} bytes is longer than the {MAX_STRING_BYTES} that Kafka allows")
+    return data
+
+
+def cut_short(what: str, position: int) -> ProtocolError:
+    """The error for a buffer that ends inside `what`."""
+    return ProtocolError(f"the bytes end inside {what}", position=position)

@@ -1,0 +1,177 @@
+"""Codecs of single values: numbers, uuids, strings, bytes, records, each in its classic and its compact form."""
+
+import struct
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from kcli.errors import ProtocolError
+from kcli.protocol.primitives import (
+    Buffer,
+    cut_short,
+    end_of,
+    read_unsigned_varint,
+    text,
+    text_bytes,
+    unsigned_varint,
+)
+from kcli.protocol.wire import Wire
+
+Read = Callable[[memoryview, int], tuple[Any, int]]
+Write = Callable[[Any, list[Buffer]], None]
+
+
+class Codec(NamedTuple):
+    """Both directions of one type in one version, and the fewest bytes that a value takes."""
+
+    read: Read
+    write: Write
+    min_size: int
+
+
+class Length(NamedTuple):
+    """A length prefix. -1 is null, and `read` refuses anything below it."""
+
+    read: Callable[[memoryview, int], tuple[int, int]]
+    write: Callable[[int], bytes]
+    size: int
+
+
+def scalar(wire: Wire, flexible: bool, nullable: bool) -> Codec:
+    """The codec of anything that is neither a struct nor an array."""
+    if wire.code:
+        return _number(wire)
+    if wire.name == "uuid":
+        return _uuid()
+    if wire.name == "string":
+        return _string(COMPACT_LENGTH if flexible else INT16_LENGTH, nullable)
+    return _bytes(wire.name, COMPACT_LENGTH if flexible else INT32_LENGTH, nullable)
+
+
+def _number(wire: Wire) -> Codec:
+    layout = struct.Struct(">" + wire.code)
+    unpack, pack, size = layout.unpack_from, layout.pack, layout.size
+
+    def read(view: memoryview, position: int) -> tuple[Any, int]:
+        try:
+            return unpack(view, position)[0], position + size
+        except struct.error:
+            raise cut_short(f"an {wire.name}", position) from None
+
+    def write(value: Any, out: list[Buffer]) -> None:
+        try:
+            out.append(pack(value))
+        except struct.error:
+            raise ProtocolError(f"{value!r} is not an {wire.name}") from None
+
+    return Codec(read, write, size)
+
+
+def _uuid() -> Codec:
+    from uuid import UUID
+
+    def read(view: memoryview, position: int) -> tuple[Any, int]:
+        end = end_of("a uuid", view, position, 16)
+        return UUID(bytes=bytes(view[position:end])), end
+
+    def write(value: Any, out: list[Buffer]) -> None:
+        out.append(value.bytes)
+
+    return Codec(read, write, 16)
+
+
+def _string(length: Length, nullable: bool) -> Codec:
+    read_length, write_length, min_size = length
+
+    def read(view: memoryview, position: int) -> tuple[Any, int]:
+        size, start = read_length(view, position)
+        if size < 0:
+            check_null("a string", nullable, position)
+            return None, start
+        end = end_of("a string", view, start, size)
+        return text(view, start, end), end
+
+    def write(value: Any, out: list[Buffer]) -> None:
+        if value is None:
+            out.append(write_length(null_length("a string", nullable)))
+            return
+        data = text_bytes(value)
+        out.append(write_length(len(data)))
+        out.append(data)
+
+    return Codec(read, write, min_size)
+
+
+def _bytes(name: str, length: Length, nullable: bool) -> Codec:
+    """`records` stay a view over the frame, so that a megabyte of them is not copied; `bytes` are small and copied."""
+    read_length, write_length, min_size = length
+    keep: Callable[[memoryview], Buffer] = memoryview if name == "records" else bytes
+
+    def read(view: memoryview, position: int) -> tuple[Any, int]:
+        size, start = read_length(view, position)
+        if size < 0:
+            check_null(name, nullable, position)
+            return None, start
+        end = end_of(name, view, start, size)
+        return keep(view[start:end]), end
+
+    def write(value: Any, out: list[Buffer]) -> None:
+        if value is None:
+            out.append(write_length(null_length(name, nullable)))
+            return
+        out.append(write_length(len(value)))
+        out.append(value)
+
+    return Codec(read, write, min_size)
+
+
+def check_null(what: str, nullable: bool, position: int) -> None:
+    """Accept a null that was read, where the version allows it."""
+    if not nullable:
+        raise ProtocolError(f"{what} is null, which this version does not allow", position=position)
+
+
+def null_length(what: str, nullable: bool) -> int:
+    """The length that stands for null, where the version allows it."""
+    if not nullable:
+        raise ProtocolError(f"{what} cannot be null in this version")
+    return -1
+
+
+def _fixed_length(code: str) -> Length:
+    layout = struct.Struct(">" + code)
+    unpack, pack, width = layout.unpack_from, layout.pack, layout.size
+
+    def read(view: memoryview, position: int) -> tuple[int, int]:
+        try:
+            length: int = unpack(view, position)[0]
+        except struct.error:
+            raise cut_short("a length", position) from None
+        if length < -1:
+            raise ProtocolError(f"{length} is not a length", position=position)
+        return length, position + width
+
+    def write(length: int) -> bytes:
+        try:
+            return pack(length)
+        except struct.error:
+            raise ProtocolError(f"a length of {length} does not fit in {width} bytes") from None
+
+    return Length(read, write, width)
+
+
+def _compact_length() -> Length:
+    """Flexible versions (KIP-482) send the length plus one as a varint, so that zero is null."""
+
+    def read(view: memoryview, position: int) -> tuple[int, int]:
+        length, position = read_unsigned_varint(view, position)
+        return length - 1, position
+
+    def write(length: int) -> bytes:
+        return unsigned_varint(length + 1)
+
+    return Length(read, write, 1)
+
+
+INT16_LENGTH = _fixed_length("h")
+INT32_LENGTH = _fixed_length("i")
+COMPACT_LENGTH = _compact_length()

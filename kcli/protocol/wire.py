@@ -1,0 +1,251 @@
+"""The vocabulary in which messages are declared: an annotation is a wire type, `since` says which versions carry it.
+
+    @message(key=12, versions="0-4", flexible="4+")
+    class HeartbeatRequest(Request["HeartbeatResponse"]):
+        group_id: String = ""
+        generation_id: Int32 = 0
+        member_id: String = ""
+        group_instance_id: NullableString = since(3, default=None)
+
+A class is declared once for all versions; `plan` compiles it per version when that version is first used. Declaring is
+cheap (nothing is generated or resolved at import), because a command-line tool imports these modules at every start.
+Terms and rules (flexible versions, tagged and ignorable fields): KIP-482 and Kafka's message README.
+"""
+
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, NamedTuple, TypeVar
+
+from kcli.protocol.primitives import Buffer
+
+if TYPE_CHECKING:
+    import uuid
+
+    from typing_extensions import dataclass_transform
+else:
+
+    def dataclass_transform(**_: Any) -> Callable[[Any], Any]:
+        """For the type checker only."""
+        return lambda decorator: decorator
+
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class Wire(NamedTuple):
+    """How a value lies on the wire: Kafka's name of the type, and its `struct` code if the size is fixed."""
+
+    name: str
+    code: str = ""
+    nullable: bool = False
+
+
+Bool = Annotated[bool, Wire("bool", "?")]
+Int8 = Annotated[int, Wire("int8", "b")]
+Int16 = Annotated[int, Wire("int16", "h")]
+UInt16 = Annotated[int, Wire("uint16", "H")]
+Int32 = Annotated[int, Wire("int32", "i")]
+UInt32 = Annotated[int, Wire("uint32", "I")]
+Int64 = Annotated[int, Wire("int64", "q")]
+Float64 = Annotated[float, Wire("float64", "d")]
+Uuid = Annotated["uuid.UUID", Wire("uuid")]
+String = Annotated[str, Wire("string")]
+NullableString = Annotated[str | None, Wire("string", nullable=True)]
+Bytes = Annotated[bytes, Wire("bytes")]
+NullableBytes = Annotated[bytes | None, Wire("bytes", nullable=True)]
+Records = Annotated[Buffer, Wire("records")]  # decoded as a memoryview over the frame
+NullableRecords = Annotated[Buffer | None, Wire("records", nullable=True)]
+Array = Annotated[list[T], Wire("array")]
+NullableArray = Annotated[list[T] | None, Wire("array", nullable=True)]
+Nullable = Annotated[T | None, Wire("struct", nullable=True)]  # of a struct
+
+
+class Since(NamedTuple):
+    """What `since` was told."""
+
+    first: int
+    until: int
+    make_default: Callable[[], Any]
+    nullable_from: int
+    tag: int | None
+    ignorable: bool
+
+
+def since(
+    first: int = 0,
+    *,
+    until: int = sys.maxsize,
+    default: Any = None,
+    default_factory: Callable[[], Any] | None = None,
+    nullable: int = 0,
+    tag: int | None = None,
+    ignorable: bool = False,
+) -> Any:
+    """A field that is not simply in every version.
+
+    `first`..`until` carry it; it may be null from version `nullable` on (if its type is nullable at all); with a `tag`
+    it is sent in the tagged section, when it differs from the default. A value that a version cannot carry is an error,
+    unless the field is `ignorable`: then it is left out.
+    """
+    return Since(first, until, default_factory or _default_maker(default), nullable, tag, ignorable)
+
+
+def zero_uuid() -> "uuid.UUID":
+    """The default of Uuid fields: no id."""
+    import uuid
+
+    return uuid.UUID(int=0)
+
+
+class Message:
+    """A request or response body. Its fields are the annotated ones; all have defaults; compared by value."""
+
+    API_KEY: ClassVar[int]
+    VERSIONS: ClassVar[tuple[int, int]]
+    FLEXIBLE: ClassVar[int | None]
+
+
+class _ResponseClass:
+    """`HeartbeatRequest.RESPONSE` is the HeartbeatResponse of the same module."""
+
+    def __get__(self, _instance: object, owner: type) -> type:
+        found: type = getattr(sys.modules[owner.__module__], owner.__name__.replace("Request", "Response"))
+        return found
+
+
+if TYPE_CHECKING:
+
+    class Request(Message, Generic[R]):
+        """A message that is answered by an R."""
+
+        RESPONSE: ClassVar[type[Any]]
+else:
+
+    class Request(Message):
+        """A message that is answered by the class named in brackets."""
+
+        RESPONSE = _ResponseClass()
+
+        def __class_getitem__(cls, _response: str) -> type:
+            return cls
+
+
+@dataclass_transform(kw_only_default=True, field_specifiers=(since,))
+def message(*, key: int, versions: str, flexible: str | None) -> Callable[[type[T]], type[T]]:
+    """Declare a request or response: its API key, versions ("0-4"), and the first flexible one ("4+" or None)."""
+    first, _, last = versions.partition("-")
+
+    def declare(cls: type[T]) -> type[T]:
+        cls.API_KEY = key  # type: ignore[attr-defined]
+        cls.VERSIONS = (int(first), int(last or first))  # type: ignore[attr-defined]
+        cls.FLEXIBLE = None if flexible is None else int(flexible.rstrip("+"))  # type: ignore[attr-defined]
+        return struct(cls)
+
+    return declare
+
+
+@dataclass_transform(kw_only_default=True, field_specifiers=(since,))
+def struct(cls: type[T]) -> type[T]:
+    """Declare a part of a message: keyword construction, equality by value, and a repr that omits defaults."""
+    cls.__init__ = _init  # type: ignore[method-assign]
+    cls.__eq__ = _equal  # type: ignore[method-assign]
+    cls.__hash__ = None  # type: ignore[assignment]
+    cls.__repr__ = _show  # type: ignore[method-assign]
+    return cls
+
+
+class Field(NamedTuple):
+    """A declared field, resolved. `item` is the type of an array's elements, `struct` the class of a struct."""
+
+    name: str
+    type: "FieldType"
+    since: Since
+
+
+class FieldType(NamedTuple):
+    """A wire type with what it contains."""
+
+    wire: Wire
+    item: "FieldType | None" = None
+    struct: type | None = None
+
+
+_ALWAYS = Since(0, sys.maxsize, lambda: None, 0, None, False)
+_STRUCT = Wire("struct")
+_fields: dict[type, tuple[Field, ...]] = {}
+_defaults: dict[type, dict[str, Callable[[], Any]]] = {}
+
+
+def fields_of(cls: type) -> tuple[Field, ...]:
+    """The fields of a declared class, in wire order. Resolved on first use."""
+    found = _fields.get(cls)
+    if found is None:
+        found = tuple(_field(cls, name, annotation) for name, annotation in cls.__annotations__.items())
+        _fields[cls] = found
+        _defaults[cls] = {field.name: field.since.make_default for field in found}
+    return found
+
+
+def _field(cls: type, name: str, annotation: Any) -> Field:
+    given = cls.__dict__[name]
+    if not isinstance(given, Since):
+        given = _ALWAYS._replace(make_default=_default_maker(given))
+    return Field(name, _field_type(annotation), given)
+
+
+def _field_type(annotation: Any) -> FieldType:
+    metadata = getattr(annotation, "__metadata__", None)
+    if metadata is None:
+        return FieldType(_STRUCT, struct=annotation)
+    wire: Wire = metadata[-1]
+    inner = annotation.__origin__
+    if wire.nullable:
+        inner = inner.__args__[0]
+    if wire.name == "array":
+        return FieldType(wire, item=_field_type(inner.__args__[0]))
+    if wire.name == "struct":
+        return FieldType(wire, struct=inner)
+    return FieldType(wire)
+
+
+def _default_maker(default: Any) -> Callable[[], Any]:
+    """Lists are made anew for each message; everything else that is given by value is immutable."""
+    return list if default == [] else lambda: default
+
+
+def defaults_of(cls: type) -> dict[str, Any]:
+    """A fresh default for every field, in wire order."""
+    makers = _defaults.get(cls)
+    if makers is None:
+        fields_of(cls)
+        makers = _defaults[cls]
+    return {name: make() for name, make in makers.items()}
+
+
+def _init(self: Any, **given: Any) -> None:
+    values = defaults_of(type(self))
+    known = len(values)
+    values.update(given)
+    if len(values) > known:
+        unknown = ", ".join(list(values)[known:])
+        raise TypeError(f"{type(self).__name__} has no field {unknown}")
+    self.__dict__ = values
+
+
+def _equal(self: Any, other: object) -> Any:
+    if type(self) is not type(other):
+        return NotImplemented
+    return self.__dict__ == other.__dict__
+
+
+def _show(self: Any) -> str:
+    defaults = defaults_of(type(self))
+    told = (f"{name}={_brief(value)}" for name, value in self.__dict__.items() if value != defaults[name])
+    return f"{type(self).__name__}({', '.join(told)})"
+
+
+def _brief(value: Any) -> str:
+    if isinstance(value, (bytes, bytearray, memoryview)) and len(value) > 32:
+        return f"<{len(value)} bytes>"
+    return repr(bytes(value)) if isinstance(value, memoryview) else repr(value)
