@@ -1,0 +1,65 @@
+"""JoinGroup (11): enter a classic group and wait until all its members have."""
+
+from kcli.protocol.wire import (
+    Array,
+    Bool,
+    Bytes,
+    Int16,
+    Int32,
+    Message,
+    NullableString,
+    Request,
+    String,
+    message,
+    since,
+    struct,
+)
+
+
+@struct
+class JoinGroupRequestProtocol:
+    """An assignor that we know, with our subscription as its metadata; in order of preference."""
+
+    name: String = ""
+    metadata: Bytes = b""
+
+
+@message(key=11, versions="0-9", flexible="6+")
+class JoinGroupRequest(Request["JoinGroupResponse"]):
+    """Join, or join again in a rebalance. An empty member id asks for one; from v4 that is answered with error 79.
+
+    v1 a rebalance time-out of its own, v5 static members (KIP-345), v8 a reason for the logs.
+    """
+
+    group_id: String = ""
+    session_timeout_ms: Int32 = 0
+    rebalance_timeout_ms: Int32 = since(1, default=-1, ignorable=True)
+    member_id: String = ""
+    group_instance_id: NullableString = since(5, default=None)
+    protocol_type: String = ""
+    protocols: Array[JoinGroupRequestProtocol] = []
+    reason: NullableString = since(8, default=None, ignorable=True)
+
+
+@struct
+class JoinGroupResponseMember:
+    """A member with its subscription, for the leader to assign by."""
+
+    member_id: String = ""
+    group_instance_id: NullableString = since(5, default=None, ignorable=True)
+    metadata: Bytes = b""
+
+
+@message(key=11, versions="0-9", flexible="6+")
+class JoinGroupResponse(Message):
+    """Our member id, the generation, and for the leader all members. v7 protocol type, v9 skip_assignment (KIP-814)."""
+
+    throttle_time_ms: Int32 = since(2, default=0, ignorable=True)
+    error_code: Int16 = 0
+    generation_id: Int32 = -1
+    protocol_type: NullableString = since(7, default=None, ignorable=True)
+    protocol_name: NullableString = since(default="", nullable=7)
+    leader: String = ""
+    skip_assignment: Bool = since(9, default=False)
+    member_id: String = ""
+    members: Array[JoinGroupResponseMember] = []

@@ -1,0 +1,51 @@
+"""OffsetDelete (47): forget some of a group's offsets (KIP-496). Never flexible."""
+
+from kcli.protocol.wire import Array, Int16, Int32, Message, Request, String, message, struct
+
+
+@struct
+class OffsetDeleteRequestPartition:
+    """One partition."""
+
+    partition_index: Int32 = 0
+
+
+@struct
+class OffsetDeleteRequestTopic:
+    """The partitions of one topic."""
+
+    name: String = ""
+    partitions: Array[OffsetDeleteRequestPartition] = []
+
+
+@message(key=47, versions="0", flexible=None)
+class OffsetDeleteRequest(Request["OffsetDeleteResponse"]):
+    """Delete committed offsets of topics that no member subscribes to."""
+
+    group_id: String = ""
+    topics: Array[OffsetDeleteRequestTopic] = []
+
+
+@struct
+class OffsetDeleteResponsePartition:
+    """Whether the offset is gone; error 86: the group still reads the topic."""
+
+    partition_index: Int32 = 0
+    error_code: Int16 = 0
+
+
+@struct
+class OffsetDeleteResponseTopic:
+    """The results for one topic."""
+
+    name: String = ""
+    partitions: Array[OffsetDeleteResponsePartition] = []
+
+
+@message(key=47, versions="0", flexible=None)
+class OffsetDeleteResponse(Message):
+    """A result per partition, or a top-level error for the group."""
+
+    error_code: Int16 = 0
+    throttle_time_ms: Int32 = 0
+    topics: Array[OffsetDeleteResponseTopic] = []

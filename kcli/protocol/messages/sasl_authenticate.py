@@ -1,0 +1,20 @@
+"""SaslAuthenticate (36): one step of a SASL exchange (KIP-152)."""
+
+from kcli.protocol.wire import Bytes, Int16, Int64, Message, NullableString, Request, message, since
+
+
+@message(key=36, versions="0-2", flexible="2+")
+class SaslAuthenticateRequest(Request["SaslAuthenticateResponse"]):
+    """Our next token."""
+
+    auth_bytes: Bytes = b""
+
+
+@message(key=36, versions="0-2", flexible="2+")
+class SaslAuthenticateResponse(Message):
+    """The broker's next token, or its refusal. v1: when the session ends and must be renewed (KIP-368); 0: never."""
+
+    error_code: Int16 = 0
+    error_message: NullableString = ""
+    auth_bytes: Bytes = b""
+    session_lifetime_ms: Int64 = since(1, default=0, ignorable=True)

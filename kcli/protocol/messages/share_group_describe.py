@@ -1,0 +1,77 @@
+"""ShareGroupDescribe (77): the state and members of share groups (KIP-932)."""
+
+from kcli.protocol.wire import (
+    Array,
+    Bool,
+    Int16,
+    Int32,
+    Message,
+    NullableString,
+    Request,
+    String,
+    Uuid,
+    message,
+    since,
+    struct,
+    zero_uuid,
+)
+
+
+@message(key=77, versions="1", flexible="0+")
+class ShareGroupDescribeRequest(Request["ShareGroupDescribeResponse"]):
+    """Ask the coordinator for groups."""
+
+    group_ids: Array[String] = []
+    include_authorized_operations: Bool = False
+
+
+@struct
+class TopicPartitions:
+    """Partitions of a topic, by id and name."""
+
+    topic_id: Uuid = since(default_factory=zero_uuid)
+    topic_name: String = ""
+    partitions: Array[Int32] = []
+
+
+@struct
+class Assignment:
+    """The partitions of a member; others may have the same."""
+
+    topic_partitions: Array[TopicPartitions] = []
+
+
+@struct
+class Member:
+    """A member with its partitions."""
+
+    member_id: String = ""
+    rack_id: NullableString = None
+    member_epoch: Int32 = 0
+    client_id: String = ""
+    client_host: String = ""
+    subscribed_topic_names: Array[String] = []
+    assignment: Assignment = since(default_factory=Assignment)
+
+
+@struct
+class DescribedGroup:
+    """A group by its state, epochs and members, or why it was not described."""
+
+    error_code: Int16 = 0
+    error_message: NullableString = None
+    group_id: String = ""
+    group_state: String = ""
+    group_epoch: Int32 = 0
+    assignment_epoch: Int32 = 0
+    assignor_name: String = ""
+    members: Array[Member] = []
+    authorized_operations: Int32 = -2147483648
+
+
+@message(key=77, versions="1", flexible="0+")
+class ShareGroupDescribeResponse(Message):
+    """The groups."""
+
+    throttle_time_ms: Int32 = 0
+    groups: Array[DescribedGroup] = []
