@@ -40,7 +40,7 @@ def imported(source: str, module: str) -> Iterator[str]:
             names = [f"{base}.{alias.name}" for alias in node.names] if base == "kcli" else [base]
         for name in names:
             if name == "kcli" or name.startswith("kcli."):
-                yield (name.split(".") + [""])[1].replace("__version__", "")
+                yield f"{name}.".split(".")[1].replace("__version__", "")
 
 
 @pytest.mark.parametrize("module", MODULES)

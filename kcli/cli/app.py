@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Annotated, Any, NamedTuple
 
 import typer
+from typer.core import TyperCommand
 
 from kcli.cli import exit_status
 from kcli.cli.environment import Environment
@@ -132,7 +133,7 @@ def build_tree(env: Environment, only: tuple[str, ...] | None = None, *, whole: 
         loaded = whole or path == only
         callback = bind(_load(entry.module), env) if loaded else _placeholder
         doc = None if loaded else entry.help
-        parent.command(path[-1], help=doc, short_help=entry.help, context_settings=_SETTINGS)(callback)
+        parent.command(path[-1], cls=_Command, help=doc, short_help=entry.help, context_settings=_SETTINGS)(callback)
     return typer.main.get_command(root)
 
 
@@ -146,6 +147,13 @@ def _group(name: str, help_line: str, callback: Callable[..., None] | None = Non
         pretty_exceptions_enable=False,
         context_settings=_SETTINGS,
     )
+
+
+class _Command(TyperCommand):
+    """Usage lines without the braces that typer puts around required arguments: they are shell syntax."""
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        return [piece.removeprefix("{").removesuffix("}") for piece in super().collect_usage_pieces(ctx)]
 
 
 def _root_options(version: Annotated[bool, typer.Option("--version", "-V", help="Print the version.")] = False) -> None:

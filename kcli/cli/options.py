@@ -10,6 +10,7 @@ One value, five places to give it. The nearer to the command line, the stronger:
 5. the default: localhost:9092, 30 seconds
 """
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
 
 import typer
@@ -115,9 +116,9 @@ def common_options(
     properties = {"bootstrap.servers": environ.get("KCLI_BOOTSTRAP_SERVER") or DEFAULT_BOOTSTRAP}
     if environ.get("KCLI_TIMEOUT"):
         properties[_TIMEOUT] = _seconds_as_ms("KCLI_TIMEOUT", environ["KCLI_TIMEOUT"])
-    properties.update(_pairs("KCLI_PROPERTY", environ.get("KCLI_PROPERTY", "").splitlines()))
+    properties.update(key_values("KCLI_PROPERTY", environ.get("KCLI_PROPERTY", "").splitlines()))
     properties.update(_read_file(command_config or environ.get("KCLI_COMMAND_CONFIG")))
-    properties.update(_pairs("-X", property or []))
+    properties.update(key_values("-X", property or []))
     if bootstrap_server is not None:
         properties["bootstrap.servers"] = bootstrap_server
     if timeout is not None:
@@ -134,7 +135,8 @@ def is_verbose(env: Environment) -> bool:
     return env.environ.get("KCLI_VERBOSE", "").lower() in ("1", "true", "yes", "on")
 
 
-def _pairs(where: str, texts: list[str]) -> dict[str, str]:
+def key_values(where: str, texts: Iterable[str]) -> dict[str, str]:
+    """Texts `key=value` as a dict, the last of a key winning; a ConfigError names `where` the malformed one stood."""
     pairs = {}
     for text in texts:
         key, equals, value = text.partition("=")

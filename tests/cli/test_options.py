@@ -86,7 +86,7 @@ def test_an_unknown_property_is_warned_about_once() -> None:
 
 
 def test_a_malformed_time_out_property_is_refused() -> None:
-    with pytest.raises(ConfigError, match="default.api.timeout.ms=soon is not a number"):
+    with pytest.raises(ConfigError, match=r"default\.api\.timeout\.ms=soon is not a number"):
         merged(property=["default.api.timeout.ms=soon"])
 
 

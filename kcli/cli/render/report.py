@@ -25,6 +25,12 @@ class Report:
         return any(row.get("error") for row in self.rows)
 
 
+def error_field(error: Exception) -> Item:
+    """What an item's `error` field says: a broker's code by name, or the kind of error, and one sentence."""
+    code = getattr(error, "code", None)
+    return {"code": code.name if code is not None else type(error).__name__, "message": str(error)}
+
+
 def header(field: str) -> str:
     """A column's heading: upper case and hyphens, never a space, so that scripts may split on white space."""
     return field.replace("_", "-").upper()

@@ -1,0 +1,78 @@
+"""Settings of topics, brokers and groups, with where each value comes from (DescribeConfigs, KIP-133)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from kcli.client.routing import Gathered, ask_any, ask_node
+from kcli.errors import BrokerError, KcliError
+
+if TYPE_CHECKING:
+    from kcli.client.consumer_network_client import ConsumerNetworkClient
+    from kcli.protocol.messages.describe_configs import DescribeConfigsResponse
+    from kcli.structs import Node
+
+TOPIC = 2
+BROKER = 4
+GROUP = 32
+
+SOURCES = {
+    1: "topic",
+    2: "dynamic-broker",
+    3: "dynamic-default-broker",
+    4: "static-broker",
+    5: "default",
+    6: "dynamic-broker-logger",
+    7: "client-metrics",
+    8: "group",
+}
+
+
+class Setting(NamedTuple):
+    """One setting. `value` is None when it is secret; `source` is one of SOURCES, or "unknown"."""
+
+    name: str
+    value: str | None
+    source: str
+    read_only: bool = False
+    sensitive: bool = False
+
+
+def describe_configs(
+    client: ConsumerNetworkClient,
+    resource_type: int,
+    names: Iterable[str],
+    deadline_ms: float,
+    *,
+    keys: Sequence[str] | None = None,
+    node: Node | None = None,
+) -> Gathered[str, list[Setting]]:
+    """Settings (all, or these `keys`) of these resources. A broker's must be asked from itself: give its `node`."""
+    from kcli.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+
+    wanted = None if keys is None else list(keys)
+    request = DescribeConfigsRequest(
+        resources=[
+            DescribeConfigsResource(resource_type=resource_type, resource_name=name, configuration_keys=wanted)
+            for name in names
+        ]
+    )
+    if node is not None:
+        return _read(ask_node(client, node, request, deadline_ms))
+    return _read(ask_any(client, request, deadline_ms))
+
+
+def _read(response: DescribeConfigsResponse) -> Gathered[str, list[Setting]]:
+    values: dict[str, list[Setting]] = {}
+    errors: dict[str, KcliError] = {}
+    for result in response.results:
+        name = result.resource_name
+        if result.error_code:
+            errors[name] = BrokerError(result.error_code, result.error_message, resource=name)
+            continue
+        values[name] = sorted(
+            Setting(c.name, c.value, SOURCES.get(c.config_source, "unknown"), c.read_only, c.is_sensitive)
+            for c in result.configs
+        )
+    return Gathered(values, errors)
