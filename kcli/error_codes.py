@@ -1,163 +1,210 @@
 """Every error code a broker can answer with, as Apache Kafka 4.3.1 numbers them. Ground: imports nothing of kcli."""
 
-from enum import IntEnum
+
+def fail(number: int, text: str) -> "ErrorCode":
+    """A code that trying again would not help."""
+    return _row(number, text, retriable=False, refresh_metadata=False)
 
 
-class ErrorCode(IntEnum):
-    """A code with what it asks of a client: try again? learn the leaders anew? and one line for a person."""
+def retry(number: int, text: str) -> "ErrorCode":
+    """A code after which the same request may succeed later."""
+    return _row(number, text, retriable=True, refresh_metadata=False)
 
+
+def refresh(number: int, text: str) -> "ErrorCode":
+    """A code after which the same request may succeed, once the leaders are learned anew."""
+    return _row(number, text, retriable=True, refresh_metadata=True)
+
+
+def _row(number: int, text: str, retriable: bool, refresh_metadata: bool) -> "ErrorCode":
+    """A row of the table. `_make` turns it into the code that the type promises, as soon as the class is there."""
+    return number, text, retriable, refresh_metadata  # type: ignore[return-value]
+
+
+class ErrorCode(int):
+    """A code with what it asks of a client: try again? learn the leaders anew? and one line for a person.
+
+    Not an IntEnum, because making one of this size took 4 ms of every start (this takes a tenth of one), but it is used
+    as one: `ErrorCode.NONE`, `ErrorCode(0)`, `.name`, compared with `is` or as the number.
+    """
+
+    name: str
     retriable: bool
     refresh_metadata: bool
     text: str
 
-    def __new__(cls, number: int, retriable: int, refresh_metadata: int, text: str) -> "ErrorCode":
-        code = int.__new__(cls, number)
-        code._value_ = number
-        code.retriable = bool(retriable)
-        code.refresh_metadata = bool(refresh_metadata)
-        code.text = text
-        return code
+    def __new__(cls, number: int) -> "ErrorCode":
+        """The code with this number; ValueError for one that this table lacks."""
+        try:
+            return _by_number[number]
+        except KeyError:
+            raise ValueError(f"{number} is not an error code of Kafka 4.3.1") from None
 
     @classmethod
     def of(cls, number: int) -> "ErrorCode":
         """The code with this number; UNKNOWN_SERVER_ERROR for a number newer than this table."""
-        try:
-            return cls(number)  # type: ignore[call-arg]
-        except ValueError:
-            return cls.UNKNOWN_SERVER_ERROR
+        return _by_number.get(number, cls.UNKNOWN_SERVER_ERROR)
 
-    UNKNOWN_SERVER_ERROR = -1, 0, 0, ""
-    NONE = 0, 0, 0, ""
-    OFFSET_OUT_OF_RANGE = 1, 0, 0, ""
-    CORRUPT_MESSAGE = 2, 1, 0, ""
-    UNKNOWN_TOPIC_OR_PARTITION = 3, 1, 1, ""
-    INVALID_FETCH_SIZE = 4, 0, 0, ""
-    LEADER_NOT_AVAILABLE = 5, 1, 1, ""
-    NOT_LEADER_OR_FOLLOWER = 6, 1, 1, ""
-    REQUEST_TIMED_OUT = 7, 1, 0, ""
-    BROKER_NOT_AVAILABLE = 8, 0, 0, ""
-    REPLICA_NOT_AVAILABLE = 9, 1, 1, ""
-    MESSAGE_TOO_LARGE = 10, 0, 0, ""
-    STALE_CONTROLLER_EPOCH = 11, 0, 0, ""
-    OFFSET_METADATA_TOO_LARGE = 12, 0, 0, ""
-    NETWORK_EXCEPTION = 13, 1, 1, ""
-    COORDINATOR_LOAD_IN_PROGRESS = 14, 1, 0, ""
-    COORDINATOR_NOT_AVAILABLE = 15, 1, 0, ""
-    NOT_COORDINATOR = 16, 1, 0, ""
-    INVALID_TOPIC_EXCEPTION = 17, 0, 0, ""
-    RECORD_LIST_TOO_LARGE = 18, 0, 0, ""
-    NOT_ENOUGH_REPLICAS = 19, 1, 0, ""
-    NOT_ENOUGH_REPLICAS_AFTER_APPEND = 20, 1, 0, ""
-    INVALID_REQUIRED_ACKS = 21, 0, 0, ""
-    ILLEGAL_GENERATION = 22, 0, 0, ""
-    INCONSISTENT_GROUP_PROTOCOL = 23, 0, 0, ""
-    INVALID_GROUP_ID = 24, 0, 0, ""
-    UNKNOWN_MEMBER_ID = 25, 0, 0, ""
-    INVALID_SESSION_TIMEOUT = 26, 0, 0, ""
-    REBALANCE_IN_PROGRESS = 27, 0, 0, ""
-    INVALID_COMMIT_OFFSET_SIZE = 28, 0, 0, ""
-    TOPIC_AUTHORIZATION_FAILED = 29, 0, 0, ""
-    GROUP_AUTHORIZATION_FAILED = 30, 0, 0, ""
-    CLUSTER_AUTHORIZATION_FAILED = 31, 0, 0, ""
-    INVALID_TIMESTAMP = 32, 0, 0, ""
-    UNSUPPORTED_SASL_MECHANISM = 33, 0, 0, ""
-    ILLEGAL_SASL_STATE = 34, 0, 0, ""
-    UNSUPPORTED_VERSION = 35, 0, 0, ""
-    TOPIC_ALREADY_EXISTS = 36, 0, 0, ""
-    INVALID_PARTITIONS = 37, 0, 0, ""
-    INVALID_REPLICATION_FACTOR = 38, 0, 0, ""
-    INVALID_REPLICA_ASSIGNMENT = 39, 0, 0, ""
-    INVALID_CONFIG = 40, 0, 0, ""
-    NOT_CONTROLLER = 41, 1, 0, ""
-    INVALID_REQUEST = 42, 0, 0, ""
-    UNSUPPORTED_FOR_MESSAGE_FORMAT = 43, 0, 0, ""
-    POLICY_VIOLATION = 44, 0, 0, ""
-    OUT_OF_ORDER_SEQUENCE_NUMBER = 45, 0, 0, ""
-    DUPLICATE_SEQUENCE_NUMBER = 46, 0, 0, ""
-    INVALID_PRODUCER_EPOCH = 47, 0, 0, ""
-    INVALID_TXN_STATE = 48, 0, 0, ""
-    INVALID_PRODUCER_ID_MAPPING = 49, 0, 0, ""
-    INVALID_TRANSACTION_TIMEOUT = 50, 0, 0, ""
-    CONCURRENT_TRANSACTIONS = 51, 1, 0, ""
-    TRANSACTION_COORDINATOR_FENCED = 52, 0, 0, ""
-    TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53, 0, 0, ""
-    SECURITY_DISABLED = 54, 0, 0, ""
-    OPERATION_NOT_ATTEMPTED = 55, 0, 0, ""
-    KAFKA_STORAGE_ERROR = 56, 1, 1, ""
-    LOG_DIR_NOT_FOUND = 57, 0, 0, ""
-    SASL_AUTHENTICATION_FAILED = 58, 0, 0, ""
-    UNKNOWN_PRODUCER_ID = 59, 0, 0, ""
-    REASSIGNMENT_IN_PROGRESS = 60, 0, 0, ""
-    DELEGATION_TOKEN_AUTH_DISABLED = 61, 0, 0, ""
-    DELEGATION_TOKEN_NOT_FOUND = 62, 0, 0, ""
-    DELEGATION_TOKEN_OWNER_MISMATCH = 63, 0, 0, ""
-    DELEGATION_TOKEN_REQUEST_NOT_ALLOWED = 64, 0, 0, ""
-    DELEGATION_TOKEN_AUTHORIZATION_FAILED = 65, 0, 0, ""
-    DELEGATION_TOKEN_EXPIRED = 66, 0, 0, ""
-    INVALID_PRINCIPAL_TYPE = 67, 0, 0, ""
-    NON_EMPTY_GROUP = 68, 0, 0, ""
-    GROUP_ID_NOT_FOUND = 69, 0, 0, ""
-    FETCH_SESSION_ID_NOT_FOUND = 70, 1, 0, ""
-    INVALID_FETCH_SESSION_EPOCH = 71, 1, 0, ""
-    LISTENER_NOT_FOUND = 72, 1, 1, ""
-    TOPIC_DELETION_DISABLED = 73, 0, 0, ""
-    FENCED_LEADER_EPOCH = 74, 1, 1, ""
-    UNKNOWN_LEADER_EPOCH = 75, 1, 0, ""
-    UNSUPPORTED_COMPRESSION_TYPE = 76, 0, 0, ""
-    STALE_BROKER_EPOCH = 77, 0, 0, ""
-    OFFSET_NOT_AVAILABLE = 78, 1, 0, ""
-    MEMBER_ID_REQUIRED = 79, 0, 0, ""
-    PREFERRED_LEADER_NOT_AVAILABLE = 80, 1, 1, ""
-    GROUP_MAX_SIZE_REACHED = 81, 0, 0, ""
-    FENCED_INSTANCE_ID = 82, 0, 0, ""
-    ELIGIBLE_LEADERS_NOT_AVAILABLE = 83, 1, 1, ""
-    ELECTION_NOT_NEEDED = 84, 1, 1, ""
-    NO_REASSIGNMENT_IN_PROGRESS = 85, 0, 0, ""
-    GROUP_SUBSCRIBED_TO_TOPIC = 86, 0, 0, ""
-    INVALID_RECORD = 87, 0, 0, ""
-    UNSTABLE_OFFSET_COMMIT = 88, 1, 0, ""
-    THROTTLING_QUOTA_EXCEEDED = 89, 1, 0, ""
-    PRODUCER_FENCED = 90, 0, 0, ""
-    RESOURCE_NOT_FOUND = 91, 0, 0, ""
-    DUPLICATE_RESOURCE = 92, 0, 0, ""
-    UNACCEPTABLE_CREDENTIAL = 93, 0, 0, ""
-    INCONSISTENT_VOTER_SET = 94, 0, 0, ""
-    INVALID_UPDATE_VERSION = 95, 0, 0, ""
-    FEATURE_UPDATE_FAILED = 96, 0, 0, ""
-    PRINCIPAL_DESERIALIZATION_FAILURE = 97, 0, 0, ""
-    SNAPSHOT_NOT_FOUND = 98, 0, 0, ""
-    POSITION_OUT_OF_RANGE = 99, 0, 0, ""
-    UNKNOWN_TOPIC_ID = 100, 1, 1, ""
-    DUPLICATE_BROKER_REGISTRATION = 101, 0, 0, ""
-    BROKER_ID_NOT_REGISTERED = 102, 0, 0, ""
-    INCONSISTENT_TOPIC_ID = 103, 1, 1, ""
-    INCONSISTENT_CLUSTER_ID = 104, 0, 0, ""
-    TRANSACTIONAL_ID_NOT_FOUND = 105, 0, 0, ""
-    FETCH_SESSION_TOPIC_ID_ERROR = 106, 1, 0, ""
-    INELIGIBLE_REPLICA = 107, 0, 0, ""
-    NEW_LEADER_ELECTED = 108, 0, 0, ""
-    OFFSET_MOVED_TO_TIERED_STORAGE = 109, 0, 0, ""
-    FENCED_MEMBER_EPOCH = 110, 0, 0, ""
-    UNRELEASED_INSTANCE_ID = 111, 0, 0, ""
-    UNSUPPORTED_ASSIGNOR = 112, 0, 0, ""
-    STALE_MEMBER_EPOCH = 113, 0, 0, ""
-    MISMATCHED_ENDPOINT_TYPE = 114, 0, 0, ""
-    UNSUPPORTED_ENDPOINT_TYPE = 115, 0, 0, ""
-    UNKNOWN_CONTROLLER_ID = 116, 0, 0, ""
-    UNKNOWN_SUBSCRIPTION_ID = 117, 0, 0, ""
-    TELEMETRY_TOO_LARGE = 118, 0, 0, ""
-    INVALID_REGISTRATION = 119, 0, 0, ""
-    TRANSACTION_ABORTABLE = 120, 0, 0, ""
-    INVALID_RECORD_STATE = 121, 0, 0, ""
-    SHARE_SESSION_NOT_FOUND = 122, 1, 0, ""
-    INVALID_SHARE_SESSION_EPOCH = 123, 1, 0, ""
-    FENCED_STATE_EPOCH = 124, 0, 0, ""
-    INVALID_VOTER_KEY = 125, 0, 0, ""
-    DUPLICATE_VOTER = 126, 0, 0, ""
-    VOTER_NOT_FOUND = 127, 0, 0, ""
-    INVALID_REGULAR_EXPRESSION = 128, 0, 0, ""
-    REBOOTSTRAP_REQUIRED = 129, 0, 0, ""
-    STREAMS_INVALID_TOPOLOGY = 130, 0, 0, ""
-    STREAMS_INVALID_TOPOLOGY_EPOCH = 131, 0, 0, ""
-    STREAMS_TOPOLOGY_FENCED = 132, 0, 0, ""
-    SHARE_SESSION_LIMIT_REACHED = 133, 1, 0, ""
+    @classmethod
+    def all(cls) -> tuple["ErrorCode", ...]:
+        """Every code, by number."""
+        return tuple(_by_number.values())
+
+    @property
+    def value(self) -> int:
+        """The bare number."""
+        return int(self)
+
+    def __repr__(self) -> str:
+        return f"<ErrorCode.{self.name}: {int(self)}>"
+
+    def __str__(self) -> str:
+        return int.__repr__(self)
+
+    UNKNOWN_SERVER_ERROR = fail(-1, "the broker failed in a way it has no code for; its log says more")
+    NONE = fail(0, "no error")
+    OFFSET_OUT_OF_RANGE = fail(1, "the offset is below the start or beyond the end of the partition's log")
+    CORRUPT_MESSAGE = retry(2, "the batch fails its checksum, is too large, or has no key but the topic is compacted")
+    UNKNOWN_TOPIC_OR_PARTITION = refresh(3, "the broker has no such topic or partition")
+    INVALID_FETCH_SIZE = fail(4, "the fetch size is not one that the broker accepts")
+    LEADER_NOT_AVAILABLE = refresh(5, "the partition has no leader at the moment; one is being elected")
+    NOT_LEADER_OR_FOLLOWER = refresh(6, "the broker no longer leads or holds this partition")
+    REQUEST_TIMED_OUT = retry(7, "the broker could not finish within the time the request allowed")
+    BROKER_NOT_AVAILABLE = fail(8, "that broker is not running")
+    REPLICA_NOT_AVAILABLE = refresh(9, "the replica that was asked for is not available")
+    MESSAGE_TOO_LARGE = fail(10, "the batch is larger than the topic's max.message.bytes")
+    STALE_CONTROLLER_EPOCH = fail(11, "another broker has become controller since this request was made")
+    OFFSET_METADATA_TOO_LARGE = fail(12, "the note that goes with the committed offset is too long")
+    NETWORK_EXCEPTION = refresh(13, "the broker lost a connection of its own before it could answer")
+    COORDINATOR_LOAD_IN_PROGRESS = retry(14, "the coordinator is still reading its state and cannot answer yet")
+    COORDINATOR_NOT_AVAILABLE = retry(15, "there is no coordinator yet; its internal topic may be without a leader")
+    NOT_COORDINATOR = retry(16, "this broker does not coordinate that group or transaction")
+    INVALID_TOPIC_EXCEPTION = fail(17, "the topic name is not legal, or the operation may not touch an internal topic")
+    RECORD_LIST_TOO_LARGE = fail(18, "the batch is larger than a log segment of the topic")
+    NOT_ENOUGH_REPLICAS = retry(19, "too few replicas are in sync for min.insync.replicas; nothing was written")
+    NOT_ENOUGH_REPLICAS_AFTER_APPEND = retry(20, "written, but too few replicas are in sync for min.insync.replicas")
+    INVALID_REQUIRED_ACKS = fail(21, "acks must be 0, 1 or -1")
+    ILLEGAL_GENERATION = fail(22, "the group has moved on to another generation than the one the request names")
+    INCONSISTENT_GROUP_PROTOCOL = fail(23, "no assignor of this member is known to all others, or it named none")
+    INVALID_GROUP_ID = fail(24, "the group id is empty or not legal")
+    UNKNOWN_MEMBER_ID = fail(25, "the coordinator has no member with this id in the group")
+    INVALID_SESSION_TIMEOUT = fail(26, "the session timeout lies outside the range that the broker allows")
+    REBALANCE_IN_PROGRESS = fail(27, "the group is rebalancing and its members must join again")
+    INVALID_COMMIT_OFFSET_SIZE = fail(28, "the offset could not be stored because its record would be too large")
+    TOPIC_AUTHORIZATION_FAILED = fail(29, "the principal may not do this to the topic")
+    GROUP_AUTHORIZATION_FAILED = fail(30, "the principal may not do this to the group")
+    CLUSTER_AUTHORIZATION_FAILED = fail(31, "the principal may not do this to the cluster")
+    INVALID_TIMESTAMP = fail(32, "a record's timestamp is further from now than the topic allows")
+    UNSUPPORTED_SASL_MECHANISM = fail(33, "the broker has not enabled this SASL mechanism")
+    ILLEGAL_SASL_STATE = fail(34, "the request does not belong at this point of the SASL exchange")
+    UNSUPPORTED_VERSION = fail(35, "the broker does not speak this version of the API")
+    TOPIC_ALREADY_EXISTS = fail(36, "a topic with this name exists already")
+    INVALID_PARTITIONS = fail(37, "the number of partitions is not possible")
+    INVALID_REPLICATION_FACTOR = fail(38, "the replication factor is below one or above the number of brokers")
+    INVALID_REPLICA_ASSIGNMENT = fail(39, "the replicas named for the partitions do not fit the topic or the cluster")
+    INVALID_CONFIG = fail(40, "a configuration key or value is not valid")
+    NOT_CONTROLLER = retry(41, "this broker is not the controller")
+    INVALID_REQUEST = fail(42, "the request contradicts itself or is not meant for this broker")
+    UNSUPPORTED_FOR_MESSAGE_FORMAT = fail(43, "the topic's record format is too old for this request")
+    POLICY_VIOLATION = fail(44, "a policy of the cluster forbids this")
+    OUT_OF_ORDER_SEQUENCE_NUMBER = fail(45, "a batch of this producer is missing before the one that was sent")
+    DUPLICATE_SEQUENCE_NUMBER = fail(46, "this batch was written already")
+    INVALID_PRODUCER_EPOCH = fail(47, "the producer's epoch is older than the one the broker knows")
+    INVALID_TXN_STATE = fail(48, "the transaction is not in a state that allows this")
+    INVALID_PRODUCER_ID_MAPPING = fail(49, "the producer id does not belong to this transactional id")
+    INVALID_TRANSACTION_TIMEOUT = fail(50, "the transaction timeout is above the broker's transaction.max.timeout.ms")
+    CONCURRENT_TRANSACTIONS = retry(51, "the previous operation on this transaction has not ended yet")
+    TRANSACTION_COORDINATOR_FENCED = fail(52, "another coordinator has taken over this transaction")
+    TRANSACTIONAL_ID_AUTHORIZATION_FAILED = fail(53, "the principal may not use this transactional id")
+    SECURITY_DISABLED = fail(54, "the cluster has no authorizer, so there are no access rules")
+    OPERATION_NOT_ATTEMPTED = fail(55, "the broker did not get to this item because another one of the request failed")
+    KAFKA_STORAGE_ERROR = refresh(56, "the broker could not read or write the disk that holds the partition")
+    LOG_DIR_NOT_FOUND = fail(57, "the broker has no such log directory")
+    SASL_AUTHENTICATION_FAILED = fail(58, "the credentials were not accepted")
+    UNKNOWN_PRODUCER_ID = fail(59, "the broker no longer knows this producer, whose records may all have been deleted")
+    REASSIGNMENT_IN_PROGRESS = fail(60, "the partition is being moved to other brokers")
+    DELEGATION_TOKEN_AUTH_DISABLED = fail(61, "delegation tokens are not enabled on the cluster")
+    DELEGATION_TOKEN_NOT_FOUND = fail(62, "there is no such delegation token")
+    DELEGATION_TOKEN_OWNER_MISMATCH = fail(63, "the principal neither owns nor may renew this delegation token")
+    DELEGATION_TOKEN_REQUEST_NOT_ALLOWED = fail(64, "this connection may not ask for delegation tokens")
+    DELEGATION_TOKEN_AUTHORIZATION_FAILED = fail(65, "the principal may not do this to the delegation token")
+    DELEGATION_TOKEN_EXPIRED = fail(66, "the delegation token has expired")
+    INVALID_PRINCIPAL_TYPE = fail(67, "principals of this type are not supported")
+    NON_EMPTY_GROUP = fail(68, "the group still has members")
+    GROUP_ID_NOT_FOUND = fail(69, "there is no such group")
+    FETCH_SESSION_ID_NOT_FOUND = retry(70, "the broker has forgotten the fetch session")
+    INVALID_FETCH_SESSION_EPOCH = retry(71, "the fetch session expected another epoch")
+    LISTENER_NOT_FOUND = refresh(72, "the leader does not offer the listener that the client is connected by")
+    TOPIC_DELETION_DISABLED = fail(73, "the brokers are configured not to delete topics")
+    FENCED_LEADER_EPOCH = refresh(74, "the client knows an older leader of the partition than the broker does")
+    UNKNOWN_LEADER_EPOCH = retry(75, "the client knows a newer leader of the partition than the broker does")
+    UNSUPPORTED_COMPRESSION_TYPE = fail(76, "the partition holds a compression that this client version cannot read")
+    STALE_BROKER_EPOCH = fail(77, "the broker has registered anew since this request was made")
+    OFFSET_NOT_AVAILABLE = retry(78, "the new leader does not know yet how far its log is committed")
+    MEMBER_ID_REQUIRED = fail(79, "the member must join again with the id that it was given just now")
+    PREFERRED_LEADER_NOT_AVAILABLE = refresh(80, "the preferred leader cannot lead now")
+    GROUP_MAX_SIZE_REACHED = fail(81, "the group has as many members as the broker allows")
+    FENCED_INSTANCE_ID = fail(82, "another member has joined with the same group.instance.id")
+    ELIGIBLE_LEADERS_NOT_AVAILABLE = refresh(83, "no replica that could lead is available")
+    ELECTION_NOT_NEEDED = refresh(84, "the partition has the leader that was wanted already")
+    NO_REASSIGNMENT_IN_PROGRESS = fail(85, "the partition is not being moved")
+    GROUP_SUBSCRIBED_TO_TOPIC = fail(86, "the group is reading this topic, so its offsets cannot be deleted")
+    INVALID_RECORD = fail(87, "the broker checked a record and refused it")
+    UNSTABLE_OFFSET_COMMIT = retry(88, "a transaction that commits offsets for the group has not ended yet")
+    THROTTLING_QUOTA_EXCEEDED = retry(89, "the client has used up its quota; the response says how long to wait")
+    PRODUCER_FENCED = fail(90, "another producer with the same transactional id has taken over")
+    RESOURCE_NOT_FOUND = fail(91, "the request names something that does not exist")
+    DUPLICATE_RESOURCE = fail(92, "the request names the same thing twice")
+    UNACCEPTABLE_CREDENTIAL = fail(93, "the credential does not meet the broker's rules")
+    INCONSISTENT_VOTER_SET = fail(94, "sender and receiver disagree about who votes in the quorum")
+    INVALID_UPDATE_VERSION = fail(95, "the feature cannot go to this version")
+    FEATURE_UPDATE_FAILED = fail(96, "the controller could not change the feature")
+    PRINCIPAL_DESERIALIZATION_FAILURE = fail(97, "a broker could not read the principal that another broker forwarded")
+    SNAPSHOT_NOT_FOUND = fail(98, "there is no such snapshot")
+    POSITION_OUT_OF_RANGE = fail(99, "the position lies outside the snapshot")
+    UNKNOWN_TOPIC_ID = refresh(100, "the broker has no topic with this id")
+    DUPLICATE_BROKER_REGISTRATION = fail(101, "a live broker uses this broker id already")
+    BROKER_ID_NOT_REGISTERED = fail(102, "no broker is registered with this id")
+    INCONSISTENT_TOPIC_ID = refresh(103, "the topic has another id; it may have been deleted and created anew")
+    INCONSISTENT_CLUSTER_ID = fail(104, "the broker belongs to another cluster than the request names")
+    TRANSACTIONAL_ID_NOT_FOUND = fail(105, "there is no such transactional id")
+    FETCH_SESSION_TOPIC_ID_ERROR = retry(106, "the fetch session mixes topic ids and names")
+    INELIGIBLE_REPLICA = fail(107, "a broker that was to join the in-sync replicas is not fit for it")
+    NEW_LEADER_ELECTED = fail(108, "the change was made, and with it the partition got another leader")
+    OFFSET_MOVED_TO_TIERED_STORAGE = fail(109, "the offset is only in tiered storage")
+    FENCED_MEMBER_EPOCH = fail(110, "the member's epoch is fenced; it must give up its partitions and join again")
+    UNRELEASED_INSTANCE_ID = fail(111, "a member that has not left yet holds this instance id")
+    UNSUPPORTED_ASSIGNOR = fail(112, "the group does not support this assignor")
+    STALE_MEMBER_EPOCH = fail(113, "the member's epoch is out of date; it learns the new one with its next heartbeat")
+    MISMATCHED_ENDPOINT_TYPE = fail(114, "the request went to a controller but is for brokers, or the other way round")
+    UNSUPPORTED_ENDPOINT_TYPE = fail(115, "this kind of endpoint is not supported")
+    UNKNOWN_CONTROLLER_ID = fail(116, "there is no controller with this id")
+    UNKNOWN_SUBSCRIPTION_ID = fail(117, "the telemetry subscription is unknown or out of date")
+    TELEMETRY_TOO_LARGE = fail(118, "the telemetry is larger than the broker accepts")
+    INVALID_REGISTRATION = fail(119, "the controller does not accept the broker's registration")
+    TRANSACTION_ABORTABLE = fail(120, "the transaction failed and can only be aborted; the id stays usable")
+    INVALID_RECORD_STATE = fail(121, "the record is not held by this member, so it cannot be acknowledged")
+    SHARE_SESSION_NOT_FOUND = retry(122, "the broker has forgotten the share session")
+    INVALID_SHARE_SESSION_EPOCH = retry(123, "the share session expected another epoch")
+    FENCED_STATE_EPOCH = fail(124, "the share group's stored state belongs to another epoch")
+    INVALID_VOTER_KEY = fail(125, "the voter's key is not that of the replica that was asked")
+    DUPLICATE_VOTER = fail(126, "the quorum has this voter already")
+    VOTER_NOT_FOUND = fail(127, "the quorum has no such voter")
+    INVALID_REGULAR_EXPRESSION = fail(128, "the regular expression cannot be compiled")
+    REBOOTSTRAP_REQUIRED = fail(129, "the view of the cluster is too old; start again from the bootstrap servers")
+    STREAMS_INVALID_TOPOLOGY = fail(130, "the topology of the streams group is not valid")
+    STREAMS_INVALID_TOPOLOGY_EPOCH = fail(131, "the topology epoch of the streams group is not valid")
+    STREAMS_TOPOLOGY_FENCED = fail(132, "the topology epoch of the streams group is out of date")
+    SHARE_SESSION_LIMIT_REACHED = retry(133, "the broker holds as many share sessions as it allows")
+
+
+def _make(name: str, number: int, text: str, retriable: bool, refresh_metadata: bool) -> ErrorCode:
+    code = int.__new__(ErrorCode, number)
+    code.name, code.text, code.retriable, code.refresh_metadata = name, text, retriable, refresh_metadata
+    setattr(ErrorCode, name, code)
+    return code
+
+
+_by_number: dict[int, ErrorCode] = {
+    row[0]: _make(name, *row) for name, row in list(vars(ErrorCode).items()) if isinstance(row, tuple)
+}
