@@ -1,0 +1,58 @@
+r"""Backslashes, both ways: `\n` typed by a person into a byte, and a control byte into something safe to look at."""
+
+import re
+
+from kcli.errors import ConfigError
+
+_ESCAPE = re.compile(r"\\(?:x([0-9A-Fa-f]{1,2})|(.)|$)", re.DOTALL)
+_NAMED = {"n": "\n", "r": "\r", "t": "\t", "0": "\0"}
+
+# C0, DEL and C1 controls, line and paragraph separators, and the characters that turn the direction of writing.
+_UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+_SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+def unescape(text: str) -> bytes:
+    r"""The bytes that a delimiter means: `\n \r \t \0 \xNN`, and `\` before any other sign for the sign itself.
+
+    One of the shell's undecodable bytes goes through as it is. `ConfigError` for an unknown letter.
+    """
+    parts: list[bytes] = []
+    done = 0
+    for match in _ESCAPE.finditer(text):
+        parts += _encode(text[done : match.start()]), _unescaped(match)
+        done = match.end()
+    return b"".join([*parts, _encode(text[done:])])
+
+
+def _unescaped(match: re.Match[str]) -> bytes:
+    digits, sign = match.groups()
+    if digits:
+        return bytes([int(digits, 16)])
+    if sign is None or (sign.isalnum() and sign not in _NAMED):
+        raise ConfigError(rf"'{match[0]}' is not an escape: there are \n \r \t \0 \xNN and \\")
+    return _encode(_NAMED.get(sign, sign))
+
+
+def _encode(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
+
+
+def visible(text: str) -> str:
+    r"""Text that cannot command a terminal: controls become `\n`, `\x1b`, `\u202e`. Backslashes stay single."""
+    return _UNSAFE.sub(_shown, text)
+
+
+def visible_bytes(data: bytes) -> bytes:
+    r"""The same for bytes; what is not UTF-8 becomes `\xff`."""
+    return visible(data.decode("utf-8", "backslashreplace")).encode()
+
+
+def _shown(match: re.Match[str]) -> str:
+    char = match[0]
+    return _SHORT.get(char) or (f"\\x{ord(char):02x}" if ord(char) < 0x80 else f"\\u{ord(char):04x}")
+
+
+def visible_json(text: str) -> str:
+    """JSON whose strings cannot command a terminal; still the same JSON. Line breaks between objects stay."""
+    return _UNSAFE.sub(lambda match: "\n" if match[0] == "\n" else f"\\u{ord(match[0]):04x}", text)
