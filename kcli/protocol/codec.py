@@ -20,7 +20,8 @@ def encode_parts(message: Message, version: int) -> list[Buffer]:
     """The same, unjoined; record batches are in it as they were given, not copied."""
     parts: list[Buffer] = []
     try:
-        _codec(type(message), version).write(message, parts)
+        _, write, _ = _codec(type(message), version)
+        write(message, parts)
     except ProtocolError as error:
         raise _named(error, type(message), version) from None
     return parts
@@ -32,7 +33,8 @@ def decode(cls: type[M], data: Buffer, version: int, offset: int = 0) -> M:
     `Records` fields are views over `data`. Anything malformed is a ProtocolError with message, field and position.
     """
     try:
-        message, _ = _codec(cls, version).read(memoryview(data), offset)
+        read, _, _ = _codec(cls, version)
+        message, _ = read(memoryview(data), offset)
     except ProtocolError as error:
         raise _named(error, cls, version) from None
     found: M = message

@@ -21,7 +21,7 @@ _START = struct.Struct(">hhi")
 _CORRELATION = struct.Struct(">i")
 _NO_TAGS = b"\0"
 _UNSUPPORTED_VERSION = b"\0\x23"  # error code 35, at the start of an ApiVersions response in every version
-_CLIENT_ID = scalar(Wire("string", nullable=True), flexible=False, nullable=True)
+_read_client_id, _write_client_id, _ = scalar(Wire("string", nullable=True), flexible=False, nullable=True)
 
 
 class RequestHeader(NamedTuple):
@@ -36,7 +36,7 @@ class RequestHeader(NamedTuple):
 def encode_request(message: Message, version: int, correlation_id: int, client_id: str | None) -> bytes:
     """A request frame."""
     parts: list[Buffer] = [_START.pack(message.API_KEY, version, correlation_id)]
-    _CLIENT_ID.write(client_id, parts)
+    _write_client_id(client_id, parts)
     if is_flexible(type(message), version):
         parts.append(_NO_TAGS)
     return b"".join(parts + encode_parts(message, version))
@@ -52,7 +52,7 @@ def decode_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
         key, version, correlation_id = _START.unpack_from(view)
     except struct.error:
         raise cut_short("a request header", 0) from None
-    client_id, position = _CLIENT_ID.read(view, _START.size)
+    client_id, position = _read_client_id(view, _START.size)
     if is_flexible(request_type(key), version):
         position = skip_tags(view, position)
     return RequestHeader(key, version, correlation_id, client_id), position

@@ -8,22 +8,16 @@ are ProtocolError; on the way out each level adds where it was, so that the mess
 import operator
 import struct
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 from kcli.errors import ProtocolError
 from kcli.protocol.primitives import Buffer, end_of, read_unsigned_varint, unsigned_varint
 from kcli.protocol.scalars import COMPACT_LENGTH, INT32_LENGTH, Codec, check_null, null_length, scalar
 from kcli.protocol.wire import Field, FieldType, defaults_of, fields_of
 
-
-class _Step(NamedTuple):
-    """One field of a struct, or a run of neighbouring ones. `name` locates errors; a run does that itself."""
-
-    name: str
-    read: Callable[[memoryview, int, dict[str, Any]], int]
-    write: Callable[[Any, list[Buffer]], None]
-    min_size: int
-
+# One field of a struct, or a run of neighbouring ones: its name, for errors (empty: it says the name itself), how it is
+# read into the values, how it is written, and the fewest bytes that it takes.
+_Step = tuple[str, Callable[[memoryview, int, dict[str, Any]], int], Callable[[Any, list[Buffer]], None], int]
 
 _plans: dict[tuple[type, int, bool], Codec] = {}
 
@@ -39,11 +33,11 @@ def plan(cls: type, version: int, flexible: bool) -> Codec:
 
 def _compile(cls: Any, version: int, flexible: bool) -> Codec:
     fields = fields_of(cls)
-    present = [field for field in fields if field.since.first <= version <= field.since.until]
-    steps = list(_steps([field for field in present if field.since.tag is None], version, flexible))
+    present = [field for field in fields if field.is_in(version)]
+    steps = list(_steps([field for field in present if field.tag is None], version, flexible))
     if flexible:
-        steps.append(_tagged_section([field for field in present if field.since.tag is not None], version))
-    refuse_lost = _loss_check([field for field in fields if field not in present and not field.since.ignorable])
+        steps.append(_tagged_section([field for field in present if field.tag is not None], version))
+    refuse_lost = _loss_check([field for field in fields if field not in present and not field.ignorable])
 
     def read(view: memoryview, position: int) -> tuple[Any, int]:
         values = defaults_of(cls)
@@ -66,7 +60,7 @@ def _compile(cls: Any, version: int, flexible: bool) -> Codec:
         except ProtocolError as error:
             raise _located(error, name) from None
 
-    return Codec(read, write, sum(step.min_size for step in steps))
+    return read, write, sum(min_size for _, _, _, min_size in steps)
 
 
 def _steps(fields: list[Field], version: int, flexible: bool) -> Iterator[_Step]:
@@ -105,27 +99,27 @@ def _number_run(fields: list[Field]) -> _Step:
             blame_write(value)
 
     def blame_read(view: memoryview, position: int) -> NoReturn:
-        for name, codec in alone:
+        for name, (read_alone, _, _) in alone:
             try:
-                _, position = codec.read(view, position)
+                _, position = read_alone(view, position)
             except ProtocolError as error:
                 raise _located(error, name) from None
         raise AssertionError("a run of numbers failed together but not alone")
 
     def blame_write(value: Any) -> NoReturn:
-        for name, codec in alone:
+        for name, (_, write_alone, _) in alone:
             try:
-                codec.write(getattr(value, name), [])
+                write_alone(getattr(value, name), [])
             except ProtocolError as error:
                 raise _located(error, name) from None
         raise AssertionError("a run of numbers failed together but not alone")
 
-    return _Step("", read, write, size)
+    return "", read, write, size
 
 
 def _single(field: Field, version: int, flexible: bool) -> _Step:
     name = field.name
-    read_value, write_value, min_size = _value(field.type, flexible, version, version >= field.since.nullable_from)
+    read_value, write_value, min_size = _value(field.type, version, flexible, field.may_be_null(version))
 
     def read(view: memoryview, position: int, values: dict[str, Any]) -> int:
         values[name], position = read_value(view, position)
@@ -134,12 +128,11 @@ def _single(field: Field, version: int, flexible: bool) -> _Step:
     def write(value: Any, out: list[Buffer]) -> None:
         write_value(getattr(value, name), out)
 
-    return _Step(name, read, write, min_size)
+    return name, read, write, min_size
 
 
-def _value(type: FieldType, flexible: bool, version: int, null_allowed: bool = True) -> Codec:
+def _value(type: FieldType, version: int, flexible: bool, nullable: bool) -> Codec:
     """The codec of a field or of an array's element."""
-    nullable = type.wire.nullable and null_allowed
     if type.struct is not None:
         codec = plan(type.struct, version, flexible)
         return _nullable_struct(codec) if nullable else codec
@@ -147,7 +140,7 @@ def _value(type: FieldType, flexible: bool, version: int, null_allowed: bool = T
         return scalar(type.wire, flexible, nullable)
     if type.item.wire.code:
         return _array_of_numbers(type.item.wire.code, flexible, nullable)
-    return _array(_value(type.item, flexible, version), flexible, nullable)
+    return _array(_value(type.item, version, flexible, type.item.wire.nullable), flexible, nullable)
 
 
 def _array(element: Codec, flexible: bool, nullable: bool) -> Codec:
@@ -183,7 +176,7 @@ def _array(element: Codec, flexible: bool, nullable: bool) -> Codec:
         except ProtocolError as error:
             raise _located(error, f"[{index}]") from None
 
-    return Codec(read, write, min_size)
+    return read, write, min_size
 
 
 def _array_of_numbers(code: str, flexible: bool, nullable: bool) -> Codec:
@@ -209,7 +202,7 @@ def _array_of_numbers(code: str, flexible: bool, nullable: bool) -> Codec:
         except struct.error as error:
             raise ProtocolError(f"an array holds a number that does not fit: {error}") from None
 
-    return Codec(read, write, min_size)
+    return read, write, min_size
 
 
 def _check_count(count: int, element_size: int, view: memoryview, position: int) -> None:
@@ -235,27 +228,28 @@ def _nullable_struct(codec: Codec) -> Codec:
         out.append(b"\x01")
         write_struct(value, out)
 
-    return Codec(read, write, 1)
+    return read, write, 1
 
 
-class _Tagged(NamedTuple):
-    """A field of the tagged section."""
+class _Tagged:
+    """A field of the tagged section, in one version."""
 
-    tag: int
-    name: str
-    codec: Codec
-    default: Any
+    def __init__(self, tag: int, field: Field, version: int) -> None:
+        self.tag = tag
+        self.name = field.name
+        self.default = field.make_default()
+        self.read, self.write, _ = _value(field.type, version, True, field.may_be_null(version))
 
 
 def _tagged_section(fields: list[Field], version: int) -> _Step:
     """Tagged fields (KIP-482): a count, then tag, size and value of each, in tag order; those at their default are not
     sent, and those we do not know are skipped."""
-    tagged = [_tagged(field, version) for field in sorted(fields, key=lambda field: field.since.tag or 0)]
-    known = {field.tag: field for field in tagged}
+    known = {field.tag: _Tagged(field.tag, field, version) for field in fields if field.tag is not None}
+    in_order = [known[tag] for tag in sorted(known)]
 
     def read(view: memoryview, position: int, values: dict[str, Any]) -> int:
         count, position = read_unsigned_varint(view, position)
-        for _ in range(count):  # ends early by itself: each takes two bytes or more
+        for _ in range(count):  # a count too large ends at the end of the bytes: each takes two or more
             tag, position = read_unsigned_varint(view, position)
             size, position = read_unsigned_varint(view, position)
             end = end_of(f"tagged field {tag}", view, position, size)
@@ -266,41 +260,37 @@ def _tagged_section(fields: list[Field], version: int) -> _Step:
 
     def read_known(field: _Tagged, view: memoryview, position: int) -> Any:
         try:
-            value, end = field.codec.read(view, position)
+            value, end = field.read(view, position)
         except ProtocolError as error:
             raise _located(error, field.name) from None
         if end != len(view):
-            raise ProtocolError(f"tagged field {field.name} is longer than its value", position=position)
+            raise ProtocolError("a tagged field is longer than its value", position=position, field=field.name)
         return value
 
     def write(value: Any, out: list[Buffer]) -> None:
-        sent = [(field, mine) for field in tagged if (mine := getattr(value, field.name)) != field.default]
+        sent = [(field, mine) for field in in_order if (mine := getattr(value, field.name)) != field.default]
         out.append(unsigned_varint(len(sent)))
         for field, mine in sent:
             parts: list[Buffer] = []
             try:
-                field.codec.write(mine, parts)
+                field.write(mine, parts)
             except ProtocolError as error:
                 raise _located(error, field.name) from None
             data = b"".join(parts)
             out += (unsigned_varint(field.tag), unsigned_varint(len(data)), data)
 
-    return _Step("", read, write, 1)
+    return "", read, write, 1
 
 
 def skip_tags(view: memoryview, position: int) -> int:
     """Where a tagged section ends in which we know no field; headers have one."""
-    return _UNKNOWN_TAGS.read(view, position, {})
-
-
-def _tagged(field: Field, version: int) -> _Tagged:
-    codec = _value(field.type, True, version, version >= field.since.nullable_from)
-    return _Tagged(field.since.tag or 0, field.name, codec, field.since.make_default())
+    _, read, _, _ = _UNKNOWN_TAGS
+    return read(view, position, {})
 
 
 def _loss_check(absent: list[Field]) -> Callable[[Any], None]:
     """Fields that the version does not have must be at their default, or what the caller asked for would be lost."""
-    defaults = [(field.name, field.since.make_default()) for field in absent]
+    defaults = [(field.name, field.make_default()) for field in absent]
 
     def check(value: Any) -> None:
         for name, default in defaults:

@@ -2,7 +2,7 @@
 
 import struct
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from kcli.errors import ProtocolError
 from kcli.protocol.primitives import (
@@ -20,20 +20,11 @@ Read = Callable[[memoryview, int], tuple[Any, int]]
 Write = Callable[[Any, list[Buffer]], None]
 
 
-class Codec(NamedTuple):
-    """Both directions of one type in one version, and the fewest bytes that a value takes."""
+# Both directions of one type in one version, and the fewest bytes that a value takes.
+Codec = tuple[Read, Write, int]
 
-    read: Read
-    write: Write
-    min_size: int
-
-
-class Length(NamedTuple):
-    """A length prefix. -1 is null, and `read` refuses anything below it."""
-
-    read: Callable[[memoryview, int], tuple[int, int]]
-    write: Callable[[int], bytes]
-    size: int
+# The same for a length prefix. -1 is null, and reading refuses anything below it.
+Length = tuple[Callable[[memoryview, int], tuple[int, int]], Callable[[int], bytes], int]
 
 
 def scalar(wire: Wire, flexible: bool, nullable: bool) -> Codec:
@@ -63,7 +54,7 @@ def _number(wire: Wire) -> Codec:
         except struct.error:
             raise ProtocolError(f"{value!r} is not an {wire.name}") from None
 
-    return Codec(read, write, size)
+    return read, write, size
 
 
 def _uuid() -> Codec:
@@ -76,7 +67,7 @@ def _uuid() -> Codec:
     def write(value: Any, out: list[Buffer]) -> None:
         out.append(value.bytes)
 
-    return Codec(read, write, 16)
+    return read, write, 16
 
 
 def _string(length: Length, nullable: bool) -> Codec:
@@ -98,7 +89,7 @@ def _string(length: Length, nullable: bool) -> Codec:
         out.append(write_length(len(data)))
         out.append(data)
 
-    return Codec(read, write, min_size)
+    return read, write, min_size
 
 
 def _bytes(name: str, length: Length, nullable: bool) -> Codec:
@@ -121,7 +112,7 @@ def _bytes(name: str, length: Length, nullable: bool) -> Codec:
         out.append(write_length(len(value)))
         out.append(value)
 
-    return Codec(read, write, min_size)
+    return read, write, min_size
 
 
 def check_null(what: str, nullable: bool, position: int) -> None:
@@ -156,7 +147,7 @@ def _fixed_length(code: str) -> Length:
         except struct.error:
             raise ProtocolError(f"a length of {length} does not fit in {width} bytes") from None
 
-    return Length(read, write, width)
+    return read, write, width
 
 
 def _compact_length() -> Length:
@@ -169,7 +160,7 @@ def _compact_length() -> Length:
     def write(length: int) -> bytes:
         return unsigned_varint(length + 1)
 
-    return Length(read, write, 1)
+    return read, write, 1
 
 
 INT16_LENGTH = _fixed_length("h")

@@ -14,15 +14,16 @@ Terms and rules (flexible versions, tagged and ignorable fields): KIP-482 and Ka
 
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, TypeVar
 
 from kcli.protocol.primitives import Buffer
 
 if TYPE_CHECKING:
-    import uuid
+    from uuid import UUID
 
     from typing_extensions import dataclass_transform
 else:
+    UUID = object  # a name in quotes would be compiled by typing, which takes 4 ms, and importing uuid takes 2 ms
 
     def dataclass_transform(**_: Any) -> Callable[[Any], Any]:
         """For the type checker only."""
@@ -33,12 +34,13 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-class Wire(NamedTuple):
+class Wire:
     """How a value lies on the wire: Kafka's name of the type, and its `struct` code if the size is fixed."""
 
-    name: str
-    code: str = ""
-    nullable: bool = False
+    def __init__(self, name: str, code: str = "", nullable: bool = False) -> None:
+        self.name = name
+        self.code = code
+        self.nullable = nullable
 
 
 Bool = Annotated[bool, Wire("bool", "?")]
@@ -49,7 +51,7 @@ Int32 = Annotated[int, Wire("int32", "i")]
 UInt32 = Annotated[int, Wire("uint32", "I")]
 Int64 = Annotated[int, Wire("int64", "q")]
 Float64 = Annotated[float, Wire("float64", "d")]
-Uuid = Annotated["uuid.UUID", Wire("uuid")]
+Uuid = Annotated[UUID, Wire("uuid")]
 String = Annotated[str, Wire("string")]
 NullableString = Annotated[str | None, Wire("string", nullable=True)]
 Bytes = Annotated[bytes, Wire("bytes")]
@@ -61,15 +63,24 @@ NullableArray = Annotated[list[T] | None, Wire("array", nullable=True)]
 Nullable = Annotated[T | None, Wire("struct", nullable=True)]  # of a struct
 
 
-class Since(NamedTuple):
-    """What `since` was told."""
+class Since:
+    """What `since` was told; without it, a field that is in every version."""
 
-    first: int
-    until: int
-    make_default: Callable[[], Any]
-    nullable_from: int
-    tag: int | None
-    ignorable: bool
+    def __init__(
+        self,
+        make_default: Callable[[], Any],
+        first: int = 0,
+        until: int = sys.maxsize,
+        nullable: int = 0,
+        tag: int | None = None,
+        ignorable: bool = False,
+    ) -> None:
+        self.make_default = make_default
+        self.first = first
+        self.until = until
+        self.nullable = nullable
+        self.tag = tag
+        self.ignorable = ignorable
 
 
 def since(
@@ -88,10 +99,10 @@ def since(
     it is sent in the tagged section, when it differs from the default. A value that a version cannot carry is an error,
     unless the field is `ignorable`: then it is left out.
     """
-    return Since(first, until, default_factory or _default_maker(default), nullable, tag, ignorable)
+    return Since(default_factory or _default_maker(default), first, until, nullable, tag, ignorable)
 
 
-def zero_uuid() -> "uuid.UUID":
+def zero_uuid() -> "UUID":
     """The default of Uuid fields: no id."""
     import uuid
 
@@ -155,23 +166,37 @@ def struct(cls: type[T]) -> type[T]:
     return cls
 
 
-class Field(NamedTuple):
-    """A declared field, resolved. `item` is the type of an array's elements, `struct` the class of a struct."""
+class FieldType:
+    """A wire type with what it contains: `item` is the type of an array's elements, `struct` the class of a struct."""
 
-    name: str
-    type: "FieldType"
-    since: Since
-
-
-class FieldType(NamedTuple):
-    """A wire type with what it contains."""
-
-    wire: Wire
-    item: "FieldType | None" = None
-    struct: type | None = None
+    def __init__(self, wire: Wire, item: "FieldType | None" = None, struct: type | None = None) -> None:
+        self.wire = wire
+        self.item = item
+        self.struct = struct
 
 
-_ALWAYS = Since(0, sys.maxsize, lambda: None, 0, None, False)
+class Field:
+    """A declared field, resolved."""
+
+    def __init__(self, name: str, type: FieldType, since: Since) -> None:
+        self.name = name
+        self.type = type
+        self.make_default = since.make_default
+        self.first = since.first
+        self.until = since.until
+        self.nullable = since.nullable
+        self.tag = since.tag
+        self.ignorable = since.ignorable
+
+    def is_in(self, version: int) -> bool:
+        """Whether a version carries this field."""
+        return self.first <= version <= self.until
+
+    def may_be_null(self, version: int) -> bool:
+        """Whether it may be null in a version that carries it."""
+        return self.type.wire.nullable and version >= self.nullable
+
+
 _STRUCT = Wire("struct")
 _fields: dict[type, tuple[Field, ...]] = {}
 _defaults: dict[type, dict[str, Callable[[], Any]]] = {}
@@ -183,14 +208,14 @@ def fields_of(cls: type) -> tuple[Field, ...]:
     if found is None:
         found = tuple(_field(cls, name, annotation) for name, annotation in cls.__annotations__.items())
         _fields[cls] = found
-        _defaults[cls] = {field.name: field.since.make_default for field in found}
+        _defaults[cls] = {field.name: field.make_default for field in found}
     return found
 
 
 def _field(cls: type, name: str, annotation: Any) -> Field:
     given = cls.__dict__[name]
     if not isinstance(given, Since):
-        given = _ALWAYS._replace(make_default=_default_maker(given))
+        given = Since(_default_maker(given))
     return Field(name, _field_type(annotation), given)
 
 
