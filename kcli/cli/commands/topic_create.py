@@ -48,7 +48,7 @@ def run(
     from kcli.error_codes import ErrorCode
 
     configs = key_values("-c", config or [])
-    wanted = [NewTopic(name, partitions, replication, configs) for name in dict.fromkeys(topic)]
+    wanted = [NewTopic(name, partitions or -1, replication or -1, configs) for name in dict.fromkeys(topic)]
     with closing(common.connect()) as client:
         made = create_topics(client, wanted, common.deadline_ms(), dry_run=dry_run)
     there = {

@@ -1,0 +1,279 @@
+"""`kcli topic ...` against a broker that answers from a script."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from uuid import UUID
+
+import pytest
+
+from kcli.protocol.messages import create_topics as create
+from kcli.protocol.messages import delete_topics as delete
+from kcli.protocol.messages import describe_configs as configs
+from kcli.protocol.messages import list_offsets as offsets
+from tests.cli.fake import Result, run_kcli
+from tests.cli.loopback import LoopbackBroker, loopback_broker
+
+TOPICS = {"orders": 3, "bills": 1, "__consumer_offsets": 2}
+STARTS = {("orders", 0): 10, ("orders", 1): 0, ("orders", 2): 0, ("bills", 0): 0}
+ENDS = {("orders", 0): 110, ("orders", 1): 50, ("orders", 2): 0, ("bills", 0): 7}
+MADE = UUID(int=7)
+
+
+def _list_offsets(request: offsets.ListOffsetsRequest) -> offsets.ListOffsetsResponse:
+    def answer(topic: str, asked: offsets.ListOffsetsPartition) -> offsets.ListOffsetsPartitionResponse:
+        known = STARTS if asked.timestamp == -2 else ENDS
+        return offsets.ListOffsetsPartitionResponse(
+            partition_index=asked.partition_index, offset=known[topic, asked.partition_index], leader_epoch=4
+        )
+
+    return offsets.ListOffsetsResponse(
+        topics=[
+            offsets.ListOffsetsTopicResponse(name=t.name, partitions=[answer(t.name, p) for p in t.partitions])
+            for t in request.topics
+        ]
+    )
+
+
+def _create(request: create.CreateTopicsRequest) -> create.CreateTopicsResponse:
+    def result(topic: create.CreatableTopic) -> create.CreatableTopicResult:
+        if topic.name in TOPICS:
+            return create.CreatableTopicResult(
+                name=topic.name, error_code=36, error_message=f"Topic '{topic.name}' already exists."
+            )
+        if topic.name == "forbidden":
+            return create.CreatableTopicResult(name=topic.name, error_code=29, error_message="no")
+        return create.CreatableTopicResult(name=topic.name, topic_id=MADE, num_partitions=5, replication_factor=1)
+
+    return create.CreateTopicsResponse(topics=[result(topic) for topic in request.topics])
+
+
+def _delete(request: delete.DeleteTopicsRequest) -> delete.DeleteTopicsResponse:
+    return delete.DeleteTopicsResponse(
+        responses=[
+            delete.DeletableTopicResult(
+                name=t.name, topic_id=t.topic_id, error_code=73 if t.name == "__consumer_offsets" else 0
+            )
+            for t in request.topics
+        ]
+    )
+
+
+def _configs(request: configs.DescribeConfigsRequest) -> configs.DescribeConfigsResponse:
+    settings = [
+        configs.DescribeConfigsResourceResult(name="retention.ms", value="60000", config_source=1),
+        configs.DescribeConfigsResourceResult(name="cleanup.policy", value="delete", config_source=5),
+    ]
+    return configs.DescribeConfigsResponse(
+        results=[
+            configs.DescribeConfigsResult(resource_type=2, resource_name=r.resource_name, configs=settings)
+            for r in request.resources
+        ]
+    )
+
+
+@pytest.fixture
+def broker() -> Iterator[LoopbackBroker]:
+    answers = {
+        offsets.ListOffsetsRequest: _list_offsets,
+        create.CreateTopicsRequest: _create,
+        delete.DeleteTopicsRequest: _delete,
+        configs.DescribeConfigsRequest: _configs,
+    }
+    with loopback_broker(answers, topics=TOPICS) as serving:
+        yield serving
+
+
+def topic(broker: LoopbackBroker, *argv: str, terminal: bool = False, stdin: bytes = b"") -> Result:
+    return run_kcli("topic", *argv, "-b", broker.address, "--timeout", "10", terminal=terminal, stdin=stdin)
+
+
+def changes(broker: LoopbackBroker) -> list[object]:
+    changing = (create.CreateTopicsRequest, delete.DeleteTopicsRequest)
+    return [request for request in broker.requests if isinstance(request, changing)]
+
+
+def items(result: Result) -> list[dict[str, object]]:
+    document = json.loads(result.out)
+    assert document["kcli"] == 1
+    return document["items"]  # type: ignore[no-any-return]
+
+
+def test_list_prints_bare_names_sorted_without_internal_ones(broker: LoopbackBroker) -> None:
+    assert topic(broker, "list") == (0, b"bills\norders\n", "")
+    assert topic(broker, "list", "--internal").out == b"__consumer_offsets\nbills\norders\n"
+
+
+def test_list_long_has_columns(broker: LoopbackBroker) -> None:
+    header, first, _ = topic(broker, "list", "--long").text.splitlines()
+    assert header.split() == ["TOPIC", "PARTITIONS", "REPLICATION", "INTERNAL", "TOPIC-ID"]
+    assert first.split() == ["bills", "1", "1", "no", "-"]
+
+
+def test_list_never_asks_a_broker_to_create_anything(broker: LoopbackBroker) -> None:
+    topic(broker, "list")
+    topic(broker, "describe", "orders")
+    assert not [request for request in broker.requests if request.allow_auto_topic_creation]
+
+
+def test_describe_shows_a_row_per_partition(broker: LoopbackBroker) -> None:
+    header, *rows = topic(broker, "describe", "orders").text.splitlines()
+    assert header.split() == ["TOPIC", "PARTITION", "LEADER", "LEADER-EPOCH", "REPLICAS", "ISR", "OFFLINE"]
+    assert [row.split() for row in rows] == [["orders", str(n), "1", "4", "1", "1", "-"] for n in range(3)]
+
+
+def test_describe_with_offsets_estimates_the_records(broker: LoopbackBroker) -> None:
+    rows = [row.split()[-3:] for row in topic(broker, "describe", "orders", "--offsets").text.splitlines()]
+    assert rows == [["START-OFFSET", "END-OFFSET", "RECORDS"], ["10", "110", "100"], ["0", "50", "50"], ["0", "0", "0"]]
+
+
+def test_describe_with_settings_shows_those_of_the_topic_itself(broker: LoopbackBroker) -> None:
+    partitions, settings = topic(broker, "describe", "bills", "--configs").text.split("\n\n")
+    assert len(partitions.splitlines()) == 2
+    assert [line.split() for line in settings.splitlines()] == [
+        ["TOPIC", "NAME", "VALUE", "SOURCE"],
+        ["bills", "retention.ms", "60000", "topic"],
+    ]
+    in_csv = topic(broker, "describe", "bills", "--all-configs", "--output", "csv").text.splitlines()
+    assert in_csv == [
+        "topic,name,value,source,error",
+        "bills,cleanup.policy,delete,default,",
+        "bills,retention.ms,60000,topic,",
+    ]
+
+
+def test_describe_tells_a_missing_topic_beside_the_others(broker: LoopbackBroker) -> None:
+    result = topic(broker, "describe", "bills", "oders", "--output", "json")
+    assert result.status == 3
+    bills, missing = items(result)
+    assert len(bills["partitions"]) == 1  # type: ignore[arg-type]
+    assert missing["error"]["code"] == "UNKNOWN_TOPIC_OR_PARTITION"  # type: ignore[index]
+    assert topic(broker, "describe", "oders").text.splitlines()[0].endswith("ERROR")
+
+
+def test_describe_as_jsonl_is_one_topic_per_line(broker: LoopbackBroker) -> None:
+    lines = topic(broker, "describe", "bills", "orders", "--offsets", "--output", "jsonl").text.splitlines()
+    bills, orders = map(json.loads, lines)
+    assert bills["partitions"][0]["records"] == 7
+    assert [p["partition"] for p in orders["partitions"]] == [0, 1, 2]
+
+
+def test_create_reports_what_the_broker_made(broker: LoopbackBroker) -> None:
+    result = topic(broker, "create", "new", "-p", "5", "-r", "1", "-c", "cleanup.policy=compact", "-c", "x=a=b")
+    assert result.status == 0
+    assert result.text.splitlines()[1].split() == ["new", "created", "5", "1", "AAAAAAAAAAAAAAAAAAAABw"]
+    [request] = changes(broker)
+    [asked] = request.topics  # type: ignore[attr-defined]
+    assert (asked.name, asked.num_partitions, asked.replication_factor) == ("new", 5, 1)
+    assert {c.name: c.value for c in asked.configs} == {"cleanup.policy": "compact", "x": "a=b"}
+
+
+def test_create_leaves_counts_to_the_broker_unless_told(broker: LoopbackBroker) -> None:
+    topic(broker, "create", "new")
+    [request] = changes(broker)
+    assert (request.topics[0].num_partitions, request.topics[0].replication_factor) == (-1, -1)  # type: ignore[attr-defined]
+    assert not request.validate_only  # type: ignore[attr-defined]
+
+
+def test_create_only_checks_on_a_dry_run(broker: LoopbackBroker) -> None:
+    assert "would-be-created" in topic(broker, "create", "new", "--dry-run").text
+    [request] = changes(broker)
+    assert request.validate_only  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("argv", "status", "statuses"),
+    [
+        (["new", "orders"], 1, ["created", "failed"]),
+        (["new", "orders", "--if-not-exists"], 0, ["created", "exists"]),
+        (["forbidden"], 4, ["failed"]),
+        (["forbidden", "orders"], 1, ["failed", "failed"]),
+        (["forbidden", "orders", "--if-not-exists"], 4, ["failed", "exists"]),
+    ],
+)
+def test_create_does_what_it_can_and_tells_the_rest(
+    broker: LoopbackBroker, argv: list[str], status: int, statuses: list[str]
+) -> None:
+    result = topic(broker, "create", *argv, "--output", "json")
+    assert result.status == status
+    assert [item["status"] for item in items(result)] == statuses
+
+
+def test_delete_refuses_without_a_terminal_unless_told_yes(broker: LoopbackBroker) -> None:
+    result = topic(broker, "delete", "orders")
+    assert (result.status, result.out) == (4, b"")
+    assert "to delete: orders (3 partitions, records: about 150)" in result.err
+    assert "--yes" in result.err
+    assert changes(broker) == []
+
+
+def test_delete_with_yes_deletes(broker: LoopbackBroker) -> None:
+    result = topic(broker, "delete", "orders", "--yes")
+    assert result.status == 0
+    assert result.text.splitlines()[1].split() == ["orders", "deleted", "3", "150", "-"]
+    [request] = changes(broker)
+    assert [state.name for state in request.topics] == ["orders"]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(("typed", "status", "requests"), [(b"y\n", 0, 1), (b"n\n", 4, 0), (b"", 4, 0)])
+def test_delete_asks_on_a_terminal(broker: LoopbackBroker, typed: bytes, status: int, requests: int) -> None:
+    result = topic(broker, "delete", "bills", terminal=True, stdin=typed)
+    assert result.status == status
+    assert "Delete for good? [y/N]" in result.err
+    assert len(changes(broker)) == requests
+
+
+def test_delete_deletes_nothing_when_a_topic_is_mistyped(broker: LoopbackBroker) -> None:
+    result = topic(broker, "delete", "orders", "bils", "--yes", "--output", "json")
+    assert result.status == 3
+    assert [item["status"] for item in items(result)] == ["not-deleted", "failed"]
+    assert changes(broker) == []
+
+
+def test_delete_skips_missing_topics_when_told_to(broker: LoopbackBroker) -> None:
+    result = topic(broker, "delete", "orders", "bils", "--yes", "--if-exists", "--output", "json")
+    assert result.status == 0
+    assert [item["status"] for item in items(result)] == ["deleted", "missing"]
+    only_missing = topic(broker, "delete", "bils", "--yes", "--if-exists")
+    assert only_missing.status == 0
+    assert len(changes(broker)) == 1
+
+
+def test_delete_dry_run_shows_the_plan_only(broker: LoopbackBroker) -> None:
+    result = topic(broker, "delete", "orders", "--dry-run")
+    assert result.status == 0
+    assert "would-be-deleted" in result.text
+    assert changes(broker) == []
+
+
+def test_delete_tells_what_the_broker_refused(broker: LoopbackBroker) -> None:
+    answers = {**broker.answers}
+    broker.answers[delete.DeleteTopicsRequest] = lambda r: delete.DeleteTopicsResponse(
+        responses=[delete.DeletableTopicResult(name=t.name, error_code=73) for t in r.topics]
+    )
+    result = topic(broker, "delete", "orders", "--yes")
+    assert result.status == 4
+    assert "TOPIC_DELETION_DISABLED" in result.text
+    assert answers.keys() == broker.answers.keys()
+
+
+def test_an_unreachable_broker_is_one_line_and_status_5() -> None:
+    result = run_kcli("topic", "list", "-b", "127.0.0.1:1", "--timeout", "0.3")
+    assert (result.status, result.out) == (5, b"")
+    assert result.err.count("\n") == 1
+    assert "127.0.0.1:1" in result.err
+
+
+@pytest.mark.parametrize("address", ["nonsense", "host:port", "h:99999", "[::1"])
+def test_a_malformed_address_is_a_usage_error(address: str) -> None:
+    result = run_kcli("topic", "list", "-b", address)
+    assert (result.status, result.out) == (2, b"")
+    assert address in result.err
+
+
+def test_a_host_that_does_not_resolve_is_named() -> None:
+    result = run_kcli("topic", "list", "-b", "no-such-host.invalid:9092", "--timeout", "1")
+    assert (result.status, result.out) == (5, b"")
+    assert "no-such-host.invalid" in result.err
+    assert result.err.count("\n") == 1

@@ -1,0 +1,94 @@
+"""What a start of kcli imports: as little as its command needs, because a tool for runbooks is started often."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from functools import cache
+
+import pytest
+
+from kcli.cli.app import COMMANDS
+from tests.cli.loopback import loopback_broker
+
+HEAVY = {
+    *("numpy", "ssl", "asyncio", "rich", "tabulate", "pydantic", "pyspark", "pyarrow", "cramjam", "lz4", "crc32c"),
+    *("hypothesis", "pytest", "click", "logging", "email", "http", "multiprocessing", "concurrent", "unittest"),
+}
+RUN_AND_LIST_MODULES = """
+import sys
+sys.argv[0] = "kcli"
+from kcli.__main__ import main
+status = main()
+print(status, *sys.modules, file=sys.stderr)
+"""
+
+
+@cache
+def modules_of_python() -> frozenset[str]:
+    listed = subprocess.run(
+        [sys.executable, "-c", "import sys; print(*sys.modules)"], capture_output=True, text=True, check=True
+    )
+    return frozenset(listed.stdout.split())
+
+
+def imported_by(*argv: str, status: int = 0) -> set[str]:
+    """The modules that `kcli argv...` with its output in a pipe has imported when it ends, besides Python's own."""
+    done = subprocess.run(
+        [sys.executable, "-c", RUN_AND_LIST_MODULES, *argv], capture_output=True, text=True, stdin=subprocess.DEVNULL
+    )
+    ended, *modules = done.stderr.splitlines()[-1].split()
+    assert int(ended) == status, done.stderr
+    return set(modules) - modules_of_python()
+
+
+def heavy(modules: set[str]) -> set[str]:
+    return {name.partition(".")[0] for name in modules} & HEAVY
+
+
+@pytest.mark.parametrize("flag", ["--version", "-V"])
+def test_version_is_answered_before_anything_is_imported(flag: str) -> None:
+    assert imported_by(flag) == {"kcli", "kcli.__main__"}
+
+
+@pytest.mark.parametrize("line", ["--help", "topic --help", "consume --help"])
+def test_help_of_a_group_imports_no_command(line: str) -> None:
+    modules = imported_by(*line.split())
+    assert "typer" in modules
+    assert not heavy(modules)
+    for package in ("cli.commands", "client", "protocol", "network", "consumer", "producer", "admin"):
+        assert not [name for name in modules if name.startswith(f"kcli.{package}")]
+
+
+@pytest.mark.parametrize("path", list(COMMANDS), ids=" ".join)
+def test_help_of_a_command_imports_its_module_only(path: tuple[str, ...]) -> None:
+    modules = imported_by(*path, "--help")
+    assert not heavy(modules)
+    commands = {name for name in modules if name.startswith("kcli.cli.commands.")}
+    assert commands == {f"kcli.cli.commands.{COMMANDS[path].module}"}
+    assert not [name for name in modules if name.startswith(("kcli.client", "kcli.network", "kcli.protocol"))]
+
+
+def test_a_mistyped_command_imports_no_command() -> None:
+    assert not {name for name in imported_by("topic", "lst", status=2) if name.startswith("kcli.cli.commands.")}
+
+
+def test_topic_list_in_a_pipe_imports_only_what_it_needs() -> None:
+    with loopback_broker(topics={"orders": 2}) as broker:
+        modules = imported_by("topic", "list", "-b", broker.address)
+    assert not heavy(modules)
+    assert not [
+        name for name in modules if name.startswith(("kcli.protocol.records", "kcli.consumer", "kcli.producer"))
+    ]
+    messages = {name.rpartition(".")[2] for name in modules if name.startswith("kcli.protocol.messages.")}
+    assert messages == {"api_versions", "metadata"}
+
+
+@pytest.mark.parametrize("output", ["json", "jsonl", "csv", "tsv"])
+def test_output_for_programs_imports_no_table(output: str) -> None:
+    with loopback_broker(topics={"orders": 2}) as broker:
+        assert not heavy(imported_by("topic", "list", "--output", output, "-b", broker.address))
+
+
+def test_an_unreachable_broker_imports_nothing_more() -> None:
+    assert not heavy(imported_by("topic", "list", "-b", "127.0.0.1:1", "--timeout", "0.2", status=5))
