@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 from kcli.errors import ProtocolError
 from kcli.protocol.primitives import Buffer, end_of, read_unsigned_varint, unsigned_varint
 from kcli.protocol.scalars import COMPACT_LENGTH, INT32_LENGTH, Codec, check_null, null_length, scalar
-from kcli.protocol.wire import Field, FieldType, defaults_of, fields_of
+from kcli.protocol.wire import Field, FieldType, fields_of
 
 # One field of a struct, or a run of neighbouring ones: its name, for errors (empty: it says the name itself), how it is
 # read into the values, how it is written, and the fewest bytes that it takes.
@@ -38,9 +38,14 @@ def _compile(cls: Any, version: int, flexible: bool) -> Codec:
     if flexible:
         steps.append(_tagged_section([field for field in present if field.tag is not None], version))
     refuse_lost = _loss_check([field for field in fields if field not in present and not field.ignorable])
+    blank = {field.name: field.default for field in fields}
+    fresh = [(field.name, field.make_default) for field in fields if not field.default_is_shared]
+    fresh = [(name, make) for name, make in fresh if name not in {name for name, _, _, _ in steps}]
 
     def read(view: memoryview, position: int) -> tuple[Any, int]:
-        values = defaults_of(cls)
+        values = blank.copy()
+        for name, make in fresh:
+            values[name] = make()
         name = ""
         try:
             for name, read_step, _, _ in steps:  # noqa: B007 - the name is for the except clause
@@ -237,7 +242,7 @@ class _Tagged:
     def __init__(self, tag: int, field: Field, version: int) -> None:
         self.tag = tag
         self.name = field.name
-        self.default = field.make_default()
+        self.default = field.default
         self.read, self.write, _ = _value(field.type, version, True, field.may_be_null(version))
 
 
@@ -290,7 +295,7 @@ def skip_tags(view: memoryview, position: int) -> int:
 
 def _loss_check(absent: list[Field]) -> Callable[[Any], None]:
     """Fields that the version does not have must be at their default, or what the caller asked for would be lost."""
-    defaults = [(field.name, field.make_default()) for field in absent]
+    defaults = [(field.name, field.default) for field in absent]
 
     def check(value: Any) -> None:
         for name, default in defaults:

@@ -176,12 +176,14 @@ class FieldType:
 
 
 class Field:
-    """A declared field, resolved."""
+    """A declared field, resolved. Its default may be shared between messages, unless it is a list or a struct."""
 
     def __init__(self, name: str, type: FieldType, since: Since) -> None:
         self.name = name
         self.type = type
         self.make_default = since.make_default
+        self.default = since.make_default()
+        self.default_is_shared = type.item is None and (type.struct is None or self.default is None)
         self.first = since.first
         self.until = since.until
         self.nullable = since.nullable
@@ -199,7 +201,6 @@ class Field:
 
 _STRUCT = Wire("struct")
 _fields: dict[type, tuple[Field, ...]] = {}
-_defaults: dict[type, dict[str, Callable[[], Any]]] = {}
 
 
 def fields_of(cls: type) -> tuple[Field, ...]:
@@ -208,7 +209,6 @@ def fields_of(cls: type) -> tuple[Field, ...]:
     if found is None:
         found = tuple(_field(cls, name, annotation) for name, annotation in cls.__annotations__.items())
         _fields[cls] = found
-        _defaults[cls] = {field.name: field.make_default for field in found}
     return found
 
 
@@ -241,11 +241,7 @@ def _default_maker(default: Any) -> Callable[[], Any]:
 
 def defaults_of(cls: type) -> dict[str, Any]:
     """A fresh default for every field, in wire order."""
-    makers = _defaults.get(cls)
-    if makers is None:
-        fields_of(cls)
-        makers = _defaults[cls]
-    return {name: make() for name, make in makers.items()}
+    return {field.name: field.default if field.default_is_shared else field.make_default() for field in fields_of(cls)}
 
 
 def _init(self: Any, **given: Any) -> None:
