@@ -1,0 +1,26 @@
+"""How long to wait before trying again: exponential, capped, with jitter. Pure: the randomness is handed in."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+# Jitter spreads clients that lost the same broker at the same moment (KIP-144, KIP-580).
+JITTER = 0.2
+
+
+class Backoff:
+    """`initial_ms` doubles with each failure up to `max_ms`, each wait varied by up to 20 % either way."""
+
+    def __init__(self, initial_ms: float, max_ms: float, *, uniform: Callable[[float, float], float] = random.uniform):
+        self._initial_ms = initial_ms
+        self._max_ms = max(max_ms, initial_ms)
+        self._uniform = uniform
+
+    def after(self, failures: int) -> float:
+        """Milliseconds to wait after so many failures in a row; nothing after none."""
+        if failures <= 0 or not self._initial_ms:
+            return 0.0
+        # The exponent is bounded too: a float overflows after a thousand doublings.
+        wait_ms = min(self._initial_ms * 2.0 ** min(failures - 1, 60), self._max_ms)
+        return float(min(wait_ms * self._uniform(1 - JITTER, 1 + JITTER), self._max_ms))

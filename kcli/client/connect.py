@@ -1,0 +1,37 @@
+"""The composition root of the client: from a configuration to a client that is ready to be asked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kcli.client.backoff import Backoff
+from kcli.client.config import ClientConfig, parse_bootstrap
+from kcli.client.consumer_network_client import ConsumerNetworkClient
+from kcli.client.metadata import Metadata
+from kcli.client.network_client import NetworkClient
+from kcli.clock import Clock, SystemClock
+
+if TYPE_CHECKING:
+    from kcli.network.selector import SelectorLike
+
+_MAX_IN_FLIGHT = 100
+
+
+def connect(
+    config: ClientConfig, clock: Clock | None = None, *, selector: SelectorLike | None = None
+) -> ConsumerNetworkClient:
+    """A client for this configuration. No connection is made before the first request; close it when done."""
+    clock = clock or SystemClock()
+    if selector is None:
+        from kcli.network.selector import Selector
+
+        selector = Selector(clock, idle_ms=config.connections_max_idle_ms)
+    metadata = Metadata(
+        parse_bootstrap(config.bootstrap_servers),
+        max_age_ms=config.metadata_max_age_ms,
+        backoff=Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms),
+        allow_auto_create=config.allow_auto_create_topics,
+    )
+    max_in_flight = getattr(config, "max_in_flight_requests_per_connection", _MAX_IN_FLIGHT)
+    network = NetworkClient(selector, metadata, config, clock, max_in_flight=max_in_flight)
+    return ConsumerNetworkClient(network, metadata, config, clock)

@@ -1,0 +1,309 @@
+"""Requests from anywhere, answered by whoever polls: the unsent buffer, futures, wake-up, and one lock.
+
+`send` only queues. A `poll` hands what is queued to connections that can take it, waits for the network, and settles
+the futures of what is over, the latter without holding the lock. Several threads may send and poll.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple, TypeVar
+
+from kcli.client.api_versions import Versions
+from kcli.client.config import ClientConfig
+from kcli.client.metadata import Cluster, Metadata
+from kcli.client.network_client import Completion, NetworkClient
+from kcli.client.request_future import RequestFuture
+from kcli.client.trouble import explain_trouble
+from kcli.clock import Clock
+from kcli.error_codes import ErrorCode
+from kcli.errors import DisconnectedError, KcliError, TimeoutExpired, WakeupError
+from kcli.protocol.wire import Request
+from kcli.structs import Node
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+_FOREVER = float("inf")
+
+
+class _Unsent(NamedTuple):
+    node: Node
+    request: Request[Any]
+    future: RequestFuture[Any]
+    deadline_ms: float
+    min_version: int | None
+    max_version: int | None
+
+
+class ConsumerNetworkClient:
+    """What consumers, producers and admins talk to. Times are milliseconds; deadlines are on `clock`."""
+
+    def __init__(self, network: NetworkClient, metadata: Metadata, config: ClientConfig, clock: Clock) -> None:
+        self.metadata = metadata
+        self.config = config
+        self.clock = clock
+        self._network = network
+        self._inbox: deque[_Unsent] = deque()  # any thread appends; sorted into _unsent under the lock
+        self._unsent: dict[int, list[_Unsent]] = {}
+        self._lock = _FairLock(network.wakeup)
+        self._woken = False
+        self._closed = False
+
+    def __repr__(self) -> str:
+        in_flight = self._network.in_flight_count()
+        return f"<ConsumerNetworkClient {self._unsent_count()} unsent, {in_flight} in flight, {self.metadata!r}>"
+
+    def __enter__(self) -> ConsumerNetworkClient:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # Sending and waiting
+
+    def send(
+        self,
+        node: Node,
+        request: Request[R],
+        *,
+        timeout_ms: float | None = None,
+        min_version: int | None = None,
+        max_version: int | None = None,
+    ) -> RequestFuture[R]:
+        """Queue a request; the future gets the response message, or why there is none.
+
+        It fails with DisconnectedError when the node cannot be reached, is lost, or does not answer in `timeout_ms`
+        (default request.timeout.ms; the connection is then given up), with UnsupportedVersion when there is no common
+        version (between `min_version` and `max_version`), with ProtocolError when the answer is unreadable. Produce
+        with acks=0 succeeds with None when it is written.
+        """
+        now_ms = self.clock.now_ms()
+        timeout_ms = self.config.request_timeout_ms if timeout_ms is None else timeout_ms
+        future: RequestFuture[R] = RequestFuture(f"{type(request).__name__.removesuffix('Request')} from {node}")
+        entry = _Unsent(node, request, future, now_ms + timeout_ms, min_version, max_version)
+        self._inbox.append(entry)
+        if self._lock.held_by_another_thread():
+            self._network.wakeup()
+        return future
+
+    def poll(self, *, until: RequestFuture[Any] | None = None, timeout_ms: float) -> bool:
+        """Drive the network until `until` is done (True) or the time is over (False).
+
+        Without `until`: True as soon as anything has happened, a request over or metadata updated. WakeupError after
+        `wakeup`. At least one round is done, so 0 takes what is there.
+        """
+        deadline_ms = self.clock.now_ms() + timeout_ms
+        version = self.metadata.update_version
+        while True:
+            if until is not None and until.done:
+                return True
+            self._raise_if_woken()
+            happened = self._round(deadline_ms, until)
+            if until is None and (happened or self.metadata.update_version != version):
+                return True
+            if self.clock.now_ms() >= deadline_ms:
+                return until is not None and until.done
+
+    def wait(self, future: RequestFuture[T], deadline_ms: float, *, awaited: str = "", node: Node | None = None) -> T:
+        """The value of `future`, or its error; TimeoutExpired says what was awaited and what is known to be wrong."""
+        if not self.poll(until=future, timeout_ms=max(0.0, deadline_ms - self.clock.now_ms())):
+            raise self.timed_out(awaited or future.label, node)
+        return future.value()
+
+    def sleep(self, timeout_ms: float) -> None:
+        """Let time pass while the network goes on."""
+        self.poll(until=RequestFuture(), timeout_ms=timeout_ms)
+
+    def timed_out(self, awaited: str, node: Node | None = None, last: KcliError | None = None) -> TimeoutExpired:
+        """The error for a deadline that passed while waiting for `awaited`, from `node` if it matters which.
+
+        It tells what is known to be wrong: the connection that does not stand, else the `last` error seen.
+        """
+        with self._lock:
+            trouble = explain_trouble(self.metadata, self._network.trouble, node)
+        what = trouble or (str(last) if last is not None else f"no answer to {awaited} in time")
+        return TimeoutExpired(what, awaited=awaited)
+
+    # Metadata
+
+    def ensure_fresh_metadata(self, deadline_ms: float) -> Cluster:
+        """Ask a broker now and return the cluster with the topics wanted so far."""
+        self._await_metadata(self.metadata.request_update(at_once=True), deadline_ms)
+        return self.metadata.cluster
+
+    def topics_metadata(self, topics: Iterable[str] | None, deadline_ms: float) -> Cluster:
+        """Ask for these topics, or for all (None). A topic's error is data: TopicInfo.error.
+
+        What may be a moment's delay is asked for again after the backoff: a topic that has no leaders yet until the
+        deadline, a topic that is unknown once, since brokers hear of a new one a little after its creator.
+        """
+        names = None if topics is None else list(topics)
+        self.metadata.add_topics(names or ())
+        asked_again = False
+        while True:
+            ticket = self.metadata.request_update(at_once=not asked_again, all_topics=names is None)
+            self._await_metadata(ticket, deadline_ms)
+            cluster = self.metadata.cluster
+            errors = {cluster.topics[name].error for name in names or () if name in cluster.topics}
+            unknown_once = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION in errors and not asked_again
+            if not unknown_once and ErrorCode.LEADER_NOT_AVAILABLE not in errors:
+                return cluster
+            if self.clock.now_ms() >= deadline_ms:
+                return cluster
+            asked_again = True
+
+    def _await_metadata(self, ticket: int, deadline_ms: float) -> None:
+        metadata = self.metadata
+        while not metadata.is_answered(ticket):
+            left_ms = deadline_ms - self.clock.now_ms()
+            if left_ms <= 0:
+                raise self.timed_out("metadata")
+            self.poll(timeout_ms=left_ms)
+            error = metadata.failure_of(ticket)
+            if error is not None and not error.retriable:
+                raise error
+
+    # Nodes
+
+    def least_loaded_node(self) -> Node | None:
+        """The node to ask what any node can answer; None while all of them were lost a moment ago."""
+        with self._lock:
+            return self._network.least_loaded_node(self.clock.now_ms())
+
+    def is_unavailable(self, node: Node) -> bool:
+        """The node was lost and is left alone for a while: a request to it would fail at once."""
+        with self._lock:
+            return self._network.is_unavailable(node.id, self.clock.now_ms())
+
+    def has_in_flight(self, node: Node) -> bool:
+        """Requests to `node` are queued or unanswered."""
+        return (
+            self._network.in_flight_count(node.id) > 0
+            or bool(self._unsent.get(node.id))
+            or any(entry.node.id == node.id for entry in list(self._inbox))
+        )
+
+    @property
+    def pending_count(self) -> int:
+        """Requests queued or unanswered, the client's own questions included."""
+        return self._unsent_count() + self._network.in_flight_count()
+
+    def negotiated(self, node_id: int) -> Versions | None:
+        """API key -> lowest and highest version the node speaks; None while it is not connected."""
+        with self._lock:
+            return self._network.negotiated(node_id)
+
+    def disconnect(self, node: Node) -> None:
+        """Close the connection; its requests fail at the next poll."""
+        with self._lock:
+            self._network.disconnect(node.id, f"disconnected from {node} by request")
+
+    def wakeup(self) -> None:
+        """From any thread: make the poll under way, or else the next one, raise WakeupError."""
+        self._woken = True
+        self._network.wakeup()
+
+    def close(self) -> None:
+        """Close all connections. What is unanswered stays so."""
+        with self._lock:
+            if not self._closed:
+                self._closed = True
+                self._network.close()
+
+    # One round of the loop
+
+    def _round(self, deadline_ms: float, until: RequestFuture[Any] | None) -> bool:
+        with self._lock:
+            if until is not None and until.done:  # by another thread that held the lock until now
+                return True
+            over = self._send_unsent()
+            now_ms = self.clock.now_ms()
+            wait_ms = 0.0 if over or self._woken else min(deadline_ms, self._next_event_ms(now_ms)) - now_ms
+            over += self._network.poll(max(0.0, wait_ms))
+            over += self._send_unsent()
+        for completion in over:
+            completion.settle()
+        return bool(over)
+
+    def _send_unsent(self) -> list[Completion]:
+        """Hand over what can be; the rest waits, except what is too late or meant for a node that is lost."""
+        over: list[Completion] = []
+        now_ms = self.clock.now_ms()
+        while self._inbox:
+            entry = self._inbox.popleft()
+            self._unsent.setdefault(entry.node.id, []).append(entry)
+        for node_id, queue in list(self._unsent.items()):
+            while queue and self._network.ready(queue[0].node, now_ms):
+                self._hand_over(queue.pop(0), now_ms)
+            if queue and self._network.is_unavailable(node_id, now_ms):
+                reason = self._network.last_error(node_id) or f"no connection with {queue[0].node}"
+                over += [Completion(e.future, error=DisconnectedError(reason, node=node_id)) for e in queue]
+                queue = []
+            over += [Completion(e.future, error=_too_late(e)) for e in queue if e.deadline_ms <= now_ms]
+            self._unsent[node_id] = [e for e in queue if e.deadline_ms > now_ms]
+            if not self._unsent[node_id]:
+                del self._unsent[node_id]
+        return over
+
+    def _hand_over(self, entry: _Unsent, now_ms: float) -> None:
+        self._network.send(
+            entry.node,
+            entry.request,
+            entry.future,
+            now_ms,
+            deadline_ms=entry.deadline_ms,
+            min_version=entry.min_version,
+            max_version=entry.max_version,
+        )
+
+    def _next_event_ms(self, now_ms: float) -> float:
+        """When the unsent buffer needs attention though nothing happens on the network."""
+        soonest_ms = _FOREVER
+        for node_id, queue in self._unsent.items():
+            expiry_ms = min(entry.deadline_ms for entry in queue)
+            soonest_ms = min(soonest_ms, expiry_ms, now_ms + self._network.delay_ms(node_id, now_ms))
+        return soonest_ms
+
+    def _unsent_count(self) -> int:
+        return len(self._inbox) + sum(map(len, self._unsent.values()))
+
+    def _raise_if_woken(self) -> None:
+        if self._woken:
+            self._woken = False
+            raise WakeupError("the poll was woken up")
+
+
+def _too_late(entry: _Unsent) -> TimeoutExpired:
+    return TimeoutExpired(
+        f"{type(entry.request).__name__} could not be sent to {entry.node} in time", node=entry.node.id
+    )
+
+
+class _FairLock:
+    """A lock that whoever waits gets next, even if the holder comes back at once, as a polling loop does.
+
+    `nudge` makes a holder that sleeps inside let go.
+    """
+
+    def __init__(self, nudge: Callable[[], None]) -> None:
+        self._nudge = nudge
+        self._turn = threading.Lock()
+        self._held = threading.Lock()
+        self._holder: int | None = None
+
+    def __enter__(self) -> None:
+        with self._turn:
+            if not self._held.acquire(blocking=False):
+                self._nudge()
+                self._held.acquire()
+        self._holder = threading.get_ident()
+
+    def __exit__(self, *_: object) -> None:
+        self._holder = None
+        self._held.release()
+
+    def held_by_another_thread(self) -> bool:
+        return self._holder is not None and self._holder != threading.get_ident()

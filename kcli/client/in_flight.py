@@ -1,0 +1,91 @@
+"""Requests that were sent and await their answer, by node, oldest first. Pure: no I/O, no clock."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any, NamedTuple
+
+from kcli.client.request_future import RequestFuture
+
+
+class InFlight(NamedTuple):
+    """One request on the wire. Produce with acks=0 expects no answer; `internal` are the client's own questions."""
+
+    node_id: int
+    correlation_id: int
+    version: int
+    request: Any
+    future: RequestFuture[Any]
+    sent_ms: float
+    deadline_ms: float
+    expects_answer: bool = True
+    internal: bool = False
+
+    @property
+    def api(self) -> str:
+        """`Fetch` for a FetchRequest."""
+        return type(self.request).__name__.removesuffix("Request")
+
+
+class InFlightRequests:
+    """A queue for each node. A broker answers in the order of the requests, so only the oldest can be answered."""
+
+    def __init__(self, max_per_node: int) -> None:
+        self._max_per_node = max_per_node
+        self._queues: dict[int, deque[InFlight]] = {}
+        self._being_written: set[int] = set()
+
+    def __repr__(self) -> str:
+        return f"<InFlightRequests { ({node_id: len(queue) for node_id, queue in self._queues.items()}) }>"
+
+    def add(self, entry: InFlight) -> None:
+        """`entry` was handed to the connection; the next may follow when it is written."""
+        self._queues.setdefault(entry.node_id, deque()).append(entry)
+        self._being_written.add(entry.node_id)
+
+    def can_send(self, node_id: int) -> bool:
+        """The last one is written, and there are not too many."""
+        return node_id not in self._being_written and self.count(node_id) < self._max_per_node
+
+    def count(self, node_id: int | None = None) -> int:
+        """For one node, or for all."""
+        if node_id is None:
+            return sum(map(len, self._queues.values()))
+        return len(self._queues.get(node_id, ()))
+
+    def written(self, node_id: int) -> InFlight | None:
+        """The newest is on the wire; it is taken and returned when no answer will come."""
+        self._being_written.discard(node_id)
+        queue = self._queues.get(node_id)
+        if queue and not queue[-1].expects_answer:
+            return queue.pop()
+        return None
+
+    def oldest(self, node_id: int) -> InFlight | None:
+        queue = self._queues.get(node_id)
+        return queue[0] if queue else None
+
+    def take_oldest(self, node_id: int) -> InFlight:
+        return self._queues[node_id].popleft()
+
+    def take_all(self, node_id: int) -> list[InFlight]:
+        """All of a node whose connection is gone."""
+        self._being_written.discard(node_id)
+        return list(self._queues.pop(node_id, ()))
+
+    def overdue(self, now_ms: float) -> list[InFlight]:
+        """The first overdue request of each node that has one; the node is to be disconnected."""
+        firsts = (next((e for e in queue if e.deadline_ms <= now_ms), None) for queue in self._queues.values())
+        return [entry for entry in firsts if entry is not None]
+
+    def next_deadline_ms(self) -> float:
+        return min((e.deadline_ms for queue in self._queues.values() for e in queue), default=float("inf"))
+
+    def adopt(self, old_id: int, new_id: int) -> None:
+        """The connection of `old_id` is that of `new_id` from now on."""
+        queue = self._queues.pop(old_id, None)
+        if queue:
+            self._queues[new_id] = deque(entry._replace(node_id=new_id) for entry in queue)
+        if old_id in self._being_written:
+            self._being_written.remove(old_id)
+            self._being_written.add(new_id)
