@@ -59,7 +59,7 @@ class FetchSession:
         self._changed: dict[TopicPartition, None] = {}
         self._names: dict[uuid.UUID, str] = {}
         self._without_id = 0
-        self._used_ids = True
+        self.uses_ids = True
 
     def __repr__(self) -> str:
         return f"<FetchSession {self.session_id} epoch={self.epoch} partitions={len(self._wanted)}>"
@@ -95,8 +95,8 @@ class FetchSession:
     def build(self) -> SessionRequest:
         """The next request. Its outcome must be told by `succeeded` or `failed` before the next one."""
         use_ids = self._without_id == 0
-        if use_ids != self._used_ids:
-            self._used_ids, self.epoch = use_ids, 0
+        if use_ids != self.uses_ids:
+            self.uses_ids, self.epoch = use_ids, 0
         asks, forgotten = self._everything() if self.epoch == 0 else self._difference()
         self._changed.clear()
         for tp, ask in asks:
@@ -137,7 +137,7 @@ class FetchSession:
         self.epoch = 0
 
 
-def fetch_topics(asks: Iterable[tuple[TopicPartition, Ask]]) -> list[FetchTopic]:
+def fetch_topics(asks: Iterable[tuple[TopicPartition, Ask]], *, with_last_epochs: bool) -> list[FetchTopic]:
     """The partitions in their order, neighbours of one topic together; a version takes its name or its id."""
     from kcli.protocol.messages.fetch import FetchPartition, FetchTopic
 
@@ -150,7 +150,7 @@ def fetch_topics(asks: Iterable[tuple[TopicPartition, Ask]]) -> list[FetchTopic]
                 partition=tp.partition,
                 current_leader_epoch=ask.leader_epoch,
                 fetch_offset=ask.offset,
-                last_fetched_epoch=ask.last_epoch,
+                last_fetched_epoch=ask.last_epoch if with_last_epochs else -1,
                 partition_max_bytes=ask.max_bytes,
             )
         )

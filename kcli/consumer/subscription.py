@@ -31,7 +31,8 @@ class PartitionState:
     """Everything known about reading one assigned partition. Offsets are -1 until a broker has told them.
 
     `end`: fetch nothing from this offset on. `reset`: the policy (earliest, latest) whose answer is awaited.
-    `preferred_replica` serves instead of the leader until `preferred_until_ms` (KIP-392).
+    `leader_epoch`: the leader under which `ahead` is known to be good. `preferred_replica` serves instead of the leader
+    until `preferred_until_ms` (KIP-392).
     """
 
     __slots__ = (
@@ -39,6 +40,7 @@ class PartitionState:
         "end",
         "high_watermark",
         "last_stable_offset",
+        "leader_epoch",
         "log_start",
         "paused",
         "position",
@@ -57,6 +59,7 @@ class PartitionState:
         self.end: int | None = None
         self.high_watermark = -1
         self.last_stable_offset = -1
+        self.leader_epoch = -1
         self.log_start = -1
         self.preferred_replica = -1
         self.preferred_until_ms = 0.0
@@ -141,12 +144,18 @@ class SubscriptionState:
     # --- where the reading is
 
     def seek(self, tp: TopicPartition, offset: int, epoch: int = -1) -> None:
-        """Read on from `offset`; what was received for another position is dropped."""
+        """Read on from `offset`; what was received for another position is dropped.
+
+        With the `epoch` of the record before it, a leader must confirm first that this is still the same log.
+        """
+        self._move(tp, FetchPosition(offset, epoch), validating=epoch >= 0)
+
+    def _move(self, tp: TopicPartition, position: FetchPosition, *, validating: bool) -> None:
         state = self.state(tp)
-        state.position = state.ahead = FetchPosition(offset, epoch)
+        state.position = state.ahead = position
         state.reset = None
-        state.validating = False
-        self._changed(tp, ready=True)
+        state.validating = validating
+        self._changed(tp, ready=not validating)
 
     def stop_at(self, tp: TopicPartition, end: int | None) -> None:
         """Fetch nothing at or after `end`; None: no such limit."""
@@ -178,7 +187,7 @@ class SubscriptionState:
         state = self._states.get(tp)
         if state is None or state.reset != policy:
             return False
-        self.seek(tp, offset, epoch)
+        self._move(tp, FetchPosition(offset, epoch), validating=False)
         return True
 
     def await_validation(self, tp: TopicPartition) -> bool:

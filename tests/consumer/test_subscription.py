@@ -140,7 +140,7 @@ def test_a_position_without_an_epoch_needs_no_validation() -> None:
 def test_a_validated_position_is_fetched_under_the_epoch_the_leader_told() -> None:
     subscription = reading(A0)
     subscription.seek(A0, 10, 3)
-    assert subscription.await_validation(A0)
+    assert subscription.unready == {A0}
     assert subscription.state(A0).fetch_from() is None
     assert subscription.finish_validation(A0, FetchPosition(10, 3), 2)
     assert subscription.state(A0).position == subscription.state(A0).fetch_from() == FetchPosition(10, 2)
@@ -148,10 +148,11 @@ def test_a_validated_position_is_fetched_under_the_epoch_the_leader_told() -> No
 
 def test_a_seek_during_a_validation_wins() -> None:
     subscription = reading(A0)
-    subscription.seek(A0, 10, 3)
-    subscription.await_validation(A0)
+    subscription.fetched(A0, 10, FetchPosition(50, 3))
+    assert subscription.await_validation(A0)
+    assert subscription.state(A0).fetch_from() is None
     subscription.seek(A0, 20)
-    assert not subscription.finish_validation(A0, FetchPosition(10, 3), 3)
+    assert not subscription.finish_validation(A0, FetchPosition(50, 3), 3)
     assert subscription.state(A0).fetch_from() == FetchPosition(20)
 
 

@@ -1,0 +1,126 @@
+"""What one fetch response brought, and its division into pieces whose decoded size is bounded. Pure.
+
+Batch headers are never compressed: where a section ends, in offsets, is known before anything is decoded, so the next
+fetch can leave first. And a section may be cut between any two of its batches.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import NamedTuple
+
+from kcli.consumer.subscription import FetchPosition
+from kcli.errors import KcliError
+from kcli.structs import TopicPartition
+
+PIECE_BYTES = 8 << 20
+# What a compressed batch is taken for until one of the kind was decoded.
+FIRST_EXPANSION = 16.0
+
+
+class Section(NamedTuple):
+    """Batches of one partition, fetched from `fetch_offset` on.
+
+    `aborted` are the aborted transactions as (producer id, first offset); None: uncommitted is read, too.
+    """
+
+    tp: TopicPartition
+    data: memoryview
+    fetch_offset: int
+    aborted: list[tuple[int, int]] | None = None
+
+
+class Failure(NamedTuple):
+    """Why reading on at `offset` is not possible."""
+
+    tp: TopicPartition
+    offset: int
+    error: KcliError
+
+
+class Received:
+    """One response: its sections still to be handed out, then its failures."""
+
+    __slots__ = ("failures", "node_id", "sections")
+
+    def __init__(self, node_id: int, sections: list[Section], failures: list[Failure]) -> None:
+        self.node_id = node_id
+        self.sections = deque(sections)
+        self.failures = failures
+
+    def next_piece(self, expansion: float, piece_bytes: int = PIECE_BYTES) -> list[Section]:
+        """The next sections, cut so that they decode to about `piece_bytes`; one batch at least.
+
+        `expansion` is how much larger than on the wire compressed batches are expected to be.
+        """
+        piece: list[Section] = []
+        room = float(piece_bytes)
+        while self.sections and room > 0:
+            section = self.sections.popleft()
+            cost = len(section.data) * expansion if is_compressed(section.data) else len(section.data)
+            if cost > room and (cut := cut_section(section, len(section.data) * room / cost)) is not None:
+                section, rest = cut
+                self.sections.appendleft(rest)
+            piece.append(section)
+            room -= cost
+        return piece
+
+
+def is_compressed(data: memoryview) -> bool:
+    """Whether the first batch is compressed; the others are then taken to be, too."""
+    from kcli.protocol.records.batch import CODEC_MASK, MAGIC_AT
+
+    if len(data) < 23:
+        return False
+    attributes_at = 22 if data[MAGIC_AT] >= 2 else 17
+    return bool(data[attributes_at] & CODEC_MASK)
+
+
+def position_after(data: memoryview) -> FetchPosition | None:
+    """The position behind the last whole batch by its header alone, not yet verified. None: no whole batch."""
+    from kcli.protocol.records.batch import walk_batches
+
+    starts = walk_batches(data, 0, len(data)).starts
+    return _behind(data, starts[-1]) if starts else None
+
+
+def _behind(data: memoryview, start: int) -> FetchPosition:
+    from kcli.protocol.records.batch import HEADER, MAGIC_AT, PREFIX
+
+    if data[start + MAGIC_AT] < 2:
+        return FetchPosition(PREFIX.unpack_from(data, start)[0] + 1)
+    header = HEADER.unpack_from(data, start)
+    return FetchPosition(header[0] + header[6] + 1, header[2])
+
+
+def cut_section(section: Section, at_bytes: float) -> tuple[Section, Section] | None:
+    """The section in two, between batches, the first of about `at_bytes` and one batch at least. None: there is one."""
+    from kcli.protocol.records.batch import walk_batches
+
+    starts = walk_batches(section.data, 0, len(section.data)).starts
+    index = next((i for i, start in enumerate(starts) if i > 0 and start >= at_bytes), len(starts) - 1)
+    if index < 1:
+        return None
+    middle = _behind(section.data, starts[index - 1]).offset
+    first = section._replace(data=section.data[: starts[index]])
+    rest = section._replace(data=section.data[starts[index] :], fetch_offset=middle)
+    if section.aborted:
+        rest = rest._replace(aborted=_still_aborting(section.data, starts[:index], section.aborted))
+    return first, rest
+
+
+def _still_aborting(data: memoryview, starts: list[int], aborted: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The aborted transactions without those whose marker lies in these batches.
+
+    A producer has one transaction at a time, so its first marker behind a transaction's first offset ends it.
+    """
+    from kcli.protocol.records.batch import CONTROL_BIT, HEADER, MAGIC_AT
+
+    for start in starts:
+        if data[start + MAGIC_AT] < 2:
+            continue
+        header = HEADER.unpack_from(data, start)
+        base_offset, attributes, producer_id = header[0], header[5], header[9]
+        if attributes & CONTROL_BIT:
+            aborted = [it for it in aborted if it[0] != producer_id or it[1] > base_offset]
+    return aborted

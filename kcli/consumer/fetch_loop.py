@@ -1,0 +1,71 @@
+"""`FetchLoop`: positions, fetches and records, turn by turn; what `Consumer` and `RangeReader` have in common."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kcli.consumer.fetch_buffer import Failure
+from kcli.consumer.fetcher import Fetcher
+from kcli.consumer.offset_fetcher import OffsetFetcher
+from kcli.consumer.subscription import SubscriptionState
+from kcli.structs import TopicPartition
+
+if TYPE_CHECKING:
+    from kcli.client.config import ConsumerConfig
+    from kcli.client.consumer_network_client import ConsumerNetworkClient
+    from kcli.protocol.records.columns import RecordColumns
+
+
+class FetchLoop:
+    """Reads the partitions of a subscription; what stops one of them is collected in `failures`, for the caller."""
+
+    def __init__(
+        self,
+        client: ConsumerNetworkClient,
+        subscription: SubscriptionState,
+        config: ConsumerConfig,
+        *,
+        memory_bytes: int | None = None,
+    ) -> None:
+        self._client = client
+        self.offsets = OffsetFetcher(client, subscription, config)
+        self.fetcher = Fetcher(client, subscription, config, memory_bytes=memory_bytes)
+        self.failures: list[Failure] = []
+        self._can_decode = False
+
+    def poll(self, timeout_ms: float) -> list[tuple[TopicPartition, RecordColumns]]:
+        """Records as soon as there are some; nothing when the time is over or there are `failures` to be looked at."""
+        clock, client, fetcher = self._client.clock, self._client, self.fetcher
+        deadline_ms = clock.now_ms() + timeout_ms
+        while True:
+            now_ms = clock.now_ms()
+            fetcher.free_next()
+            self.offsets.send(now_ms)
+            fetcher.send(now_ms)
+            if fetcher.has_received:
+                client.poll(timeout_ms=0)  # the next requests leave before anything is decoded
+                records = fetcher.take()
+            else:
+                self._wait(deadline_ms)
+                records = []
+            self.failures += self.offsets.take_failures() + fetcher.take_failures()
+            out_of_time = clock.now_ms() >= deadline_ms and not fetcher.has_received
+            if records or self.failures or out_of_time:
+                return records
+
+    def _wait(self, deadline_ms: float) -> None:
+        """Until something arrives, or is to be asked again. The first time numpy is loaded instead."""
+        if not self._can_decode and self.fetcher.is_fetching:
+            self._client.poll(timeout_ms=0)
+            import kcli.protocol.records.decode  # noqa: F401
+
+            self._can_decode = True
+            return
+        now_ms = self._client.clock.now_ms()
+        until_ms = min(deadline_ms, self.offsets.next_ms(), self.fetcher.next_ms())
+        self._client.poll(timeout_ms=max(0.0, until_ms - now_ms))
+
+    def close(self) -> None:
+        """Stop fetching."""
+        self.fetcher.close()
+        self._client.poll(timeout_ms=0)

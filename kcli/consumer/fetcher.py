@@ -1,0 +1,429 @@
+"""`Fetcher`: one Fetch request in flight per broker, the next one sent before the last answer is decoded.
+
+A response is taken apart when it arrives: headers alone say where each partition stands now (`fetch_buffer`), so the
+next request leaves while the records are still undecoded. A broker is asked again only when its last response is about
+to be handed out: per broker there is never more than one response waiting and one on its way.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from kcli.client.backoff import Backoff
+from kcli.consumer.errors import OffsetOutOfRange, RecordTooLarge
+from kcli.consumer.fetch_answer import judge
+from kcli.consumer.fetch_buffer import FIRST_EXPANSION, Failure, Received, Section, is_compressed, position_after
+from kcli.consumer.fetch_session import FINAL_EPOCH, Ask, FetchSession, fetch_topics, forgotten_topics
+from kcli.consumer.subscription import FetchPosition, SubscriptionState
+from kcli.consumer.trouble import Trouble, Troubles
+from kcli.error_codes import ErrorCode
+from kcli.errors import BrokerError, KcliError
+from kcli.structs import Node, TopicPartition
+
+if TYPE_CHECKING:
+    from kcli.client.config import ConsumerConfig
+    from kcli.client.consumer_network_client import ConsumerNetworkClient
+    from kcli.client.request_future import RequestFuture
+    from kcli.protocol.messages.fetch import FetchRequest, FetchResponse, PartitionData
+    from kcli.protocol.records.columns import RecordColumns
+    from kcli.protocol.records.decode import DecodedSection
+
+# v18 is for replicas; v13 needs the id of every topic.
+NEWEST_VERSION = 17
+NEWEST_VERSION_WITH_NAMES = 12
+FIRST_VERSION_WITH_LAST_EPOCH = 12
+FETCH = 1
+
+
+class Fetcher:
+    """Fetches what the subscription wants and hands it out as columns.
+
+    `memory_bytes` bounds what may be asked for in all responses together; None: each may have `fetch.max.bytes`.
+    """
+
+    def __init__(
+        self,
+        client: ConsumerNetworkClient,
+        subscription: SubscriptionState,
+        config: ConsumerConfig,
+        *,
+        memory_bytes: int | None = None,
+    ) -> None:
+        self._client = client
+        self._subscription = subscription
+        self._config = config
+        self._memory_bytes = memory_bytes
+        self._read_committed = config.isolation_level == "read_committed"
+        backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
+        self._partition_troubles: Troubles[TopicPartition] = Troubles(backoff)
+        self._node_troubles: Troubles[int] = Troubles(backoff)
+        self._sessions: dict[int, FetchSession] = {}
+        self._placed: dict[TopicPartition, int] = {}
+        self._halted: dict[TopicPartition, int] = {}  # at this offset only the caller, or the decoder, can help
+        self._in_flight: set[int] = set()
+        self._undelivered: set[int] = set()
+        self._received: deque[Received] = deque()
+        self._failures: dict[TopicPartition, Failure] = {}
+        self._expansion = FIRST_EXPANSION
+        self._reopened: set[int] = set()  # brokers whose last answer was that they have no such session
+        self._cluster: object = None
+        self._closed = False
+
+    def __repr__(self) -> str:
+        return (
+            f"<Fetcher brokers={len(self._sessions)} in-flight={len(self._in_flight)} received={len(self._received)}>"
+        )
+
+    @property
+    def has_received(self) -> bool:
+        """Whether there is something to hand out."""
+        return bool(self._received)
+
+    @property
+    def is_fetching(self) -> bool:
+        """Whether a request is on its way."""
+        return bool(self._in_flight)
+
+    # --- asking
+
+    def send(self, now_ms: float) -> None:
+        """Ask every broker that is free for what is wanted of it. The requests leave with the client's next poll."""
+        self._place_touched(now_ms)
+        for node_id in list(self._sessions):
+            session = self._sessions[node_id]
+            if node_id in self._in_flight or node_id in self._undelivered or self._node_troubles.waits(node_id):
+                continue
+            if len(session):
+                self._send(node_id, session)
+            else:
+                self._close_session(node_id)  # nothing is wanted of this broker any more
+
+    def next_ms(self) -> float:
+        """When there will be something to ask again without anything arriving."""
+        return min(self._partition_troubles.next_ms(), self._node_troubles.next_ms())
+
+    def _place_touched(self, now_ms: float) -> None:
+        subscription = self._subscription
+        subscription.touched.update(self._partition_troubles.take_waited(now_ms))
+        self._node_troubles.take_waited(now_ms)
+        cluster = self._client.metadata.cluster
+        if cluster is not self._cluster:
+            self._cluster = cluster
+            subscription.touched.update(subscription.partitions())
+        while subscription.touched:
+            self._place(subscription.touched.pop(), now_ms)
+
+    def _place(self, tp: TopicPartition, now_ms: float) -> None:
+        """Ask for `tp` at the broker that has it, or nowhere."""
+        target = self._target(tp, now_ms)
+        placed = self._placed.get(tp)
+        if placed is not None and (target is None or target[0] != placed):
+            self._sessions[placed].remove(tp)
+            del self._placed[tp]
+        if target is not None:
+            node_id, ask = target
+            self._sessions.setdefault(node_id, FetchSession()).put(tp, ask)
+            self._placed[tp] = node_id
+
+    def _target(self, tp: TopicPartition, now_ms: float) -> tuple[int, Ask] | None:
+        state = self._subscription.get(tp)
+        if state is None:
+            self._forget(tp)
+            return None
+        position = state.fetch_from()
+        if position is None or self._halted.get(tp) == position.offset or self._partition_troubles.waits(tp):
+            return None
+        self._halted.pop(tp, None)
+        metadata = self._client.metadata
+        leader, epoch = metadata.leader(tp)
+        if leader is None:
+            self._retry_later(tp, self._no_leader(tp), now_ms)
+            return None
+        node_id = leader.id
+        if state.preferred_replica in metadata.cluster.nodes and now_ms < state.preferred_until_ms:
+            node_id = state.preferred_replica
+        limit = self._config.max_partition_fetch_bytes
+        return node_id, Ask(position.offset, epoch, position.epoch, limit, metadata.topic_id(tp.topic))
+
+    def _no_leader(self, tp: TopicPartition) -> BrokerError:
+        topic = self._client.metadata.cluster.topics.get(tp.topic)
+        partition = None if topic is None else topic.partitions.get(tp.partition)
+        if topic is not None and topic.error:
+            code = topic.error
+        elif topic is not None and partition is None:
+            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        else:
+            code = ErrorCode.LEADER_NOT_AVAILABLE
+        return BrokerError(code, api="Metadata", topic=tp.topic, partition=tp.partition)
+
+    def _send(self, node_id: int, session: FetchSession) -> None:
+        node = self._client.metadata.cluster.nodes.get(node_id)
+        if node is None:
+            return
+        built = session.build()
+        request = self._request(built.session_id, built.epoch)
+        versions = (self._client.negotiated(node_id) or {}).get(FETCH)
+        with_epochs = versions is not None and versions[1] >= FIRST_VERSION_WITH_LAST_EPOCH
+        request.topics = fetch_topics(built.asks, with_last_epochs=with_epochs)
+        request.forgotten_topics_data = forgotten_topics(built.forgotten)
+        newest = NEWEST_VERSION if built.use_ids else NEWEST_VERSION_WITH_NAMES
+        self._in_flight.add(node_id)
+        future = self._client.send(node, request, max_version=newest)
+        future.on_done(lambda done: self._answered(node, session, done))
+
+    def _request(self, session_id: int, epoch: int) -> FetchRequest:
+        from kcli.protocol.messages.fetch import FetchRequest
+
+        config = self._config
+        return FetchRequest(
+            max_wait_ms=config.fetch_max_wait_ms,
+            min_bytes=config.fetch_min_bytes,
+            max_bytes=self._max_bytes(),
+            isolation_level=int(self._read_committed),
+            session_id=session_id,
+            session_epoch=epoch,
+            rack_id=config.client_rack,
+        )
+
+    def _max_bytes(self) -> int:
+        if self._memory_bytes is None:
+            return self._config.fetch_max_bytes
+        # One response of each broker may be waiting while the next is on its way.
+        return min(self._config.fetch_max_bytes, self._memory_bytes // (2 * len(self._sessions)))
+
+    # --- being answered
+
+    def _answered(self, node: Node, session: FetchSession, done: RequestFuture[FetchResponse]) -> None:
+        self._in_flight.discard(node.id)
+        if self._closed:
+            return
+        now_ms = self._client.clock.now_ms()
+        if done.error is not None:
+            session.failed()
+            self._node_failed(node.id, session, done.error, now_ms)
+            return
+        response = done.value()
+        session.succeeded(response.error_code, response.session_id)
+        if response.error_code:
+            error = BrokerError(response.error_code, api="Fetch", node=node.id)
+            self._node_failed(node.id, session, error, now_ms)
+            return
+        self._node_troubles.clear(node.id)
+        self._reopened.discard(node.id)
+        self._queue(self._take_apart(node.id, session, response, now_ms))
+
+    def _queue(self, received: Received) -> None:
+        if received.sections or received.failures:
+            self._received.append(received)
+            self._undelivered.add(received.node_id)
+
+    def _node_failed(self, node_id: int, session: FetchSession, error: KcliError, now_ms: float) -> None:
+        code = error.code if isinstance(error, BrokerError) else None
+        if code in _ABOUT_SESSIONS and node_id not in self._reopened:
+            self._reopened.add(node_id)  # at once the first time, like others the next times
+            return
+        if not (error.retriable or code in _ABOUT_SESSIONS or code == ErrorCode.UNKNOWN_SERVER_ERROR):
+            failures = [Failure(tp, ask.offset, error) for tp, ask in session.sent.items() if self._is_current(tp, ask)]
+            self._halted.update((failure.tp, failure.offset) for failure in failures)
+            self._subscription.touched.update(session.sent)
+            self._queue(Received(node_id, [], failures))
+        self._node_troubles.add(node_id, error, now_ms)
+        self._client.metadata.request_update()
+        for tp in list(session.partitions()):
+            self._subscription.prefer_leader(tp)
+
+    def _take_apart(self, node_id: int, session: FetchSession, response: FetchResponse, now_ms: float) -> Received:
+        received = Received(node_id, [], [])
+        failed = set()
+        for tp, data in _partitions_of(response, session):
+            asked = session.sent.get(tp)
+            if asked is None or not self._is_current(tp, asked):
+                continue  # the position moved while the answer was on its way
+            verdict = judge(tp, asked, data, node_id)
+            if verdict.retry is not None:
+                failed.add(tp)
+                self._saw_leader(tp, data, response)
+                self._subscription.prefer_leader(tp)
+                self._retry_later(tp, verdict.retry, now_ms)
+            elif isinstance(verdict.failure, OffsetOutOfRange) and self._subscription.prefer_leader(tp):
+                continue  # a follower may lag behind: its word is not the last
+            elif verdict.failure is not None:
+                received.failures.append(Failure(tp, asked.offset, verdict.failure))
+                self._halt(tp, asked.offset)
+            elif verdict.epoch is not None:
+                self._subscription.fetched(tp, asked.offset, FetchPosition(asked.offset, verdict.epoch))
+            else:
+                self._take_records(tp, asked, data, received, now_ms)
+        for tp in [tp for tp, _ in self._partition_troubles.items() if tp in session.sent and tp not in failed]:
+            self._partition_troubles.clear(tp)
+        return received
+
+    def _take_records(
+        self, tp: TopicPartition, asked: Ask, data: PartitionData, received: Received, now_ms: float
+    ) -> None:
+        state = self._subscription.state(tp)
+        state.high_watermark = data.high_watermark
+        state.last_stable_offset = data.last_stable_offset
+        state.log_start = data.log_start_offset
+        if data.preferred_read_replica >= 0:
+            until_ms = now_ms + self._config.metadata_max_age_ms
+            self._subscription.prefer_replica(tp, data.preferred_read_replica, until_ms)
+        if not data.records:
+            return
+        aborted = None
+        if self._read_committed:
+            aborted = [(it.producer_id, it.first_offset) for it in data.aborted_transactions or ()]
+        records = memoryview(data.records)
+        received.sections.append(Section(tp, records, asked.offset, aborted))
+        behind = position_after(records)
+        if behind is not None and behind.offset > asked.offset:
+            self._subscription.fetched(tp, asked.offset, behind)
+        else:
+            self._halt(tp, asked.offset)  # nothing whole to go on from: the decoder will say why
+
+    def _is_current(self, tp: TopicPartition, asked: Ask) -> bool:
+        state = self._subscription.get(tp)
+        position = None if state is None else state.fetch_from()
+        return position is not None and position.offset == asked.offset
+
+    def _saw_leader(self, tp: TopicPartition, data: PartitionData, response: FetchResponse) -> None:
+        """The broker that refuses may name the new leader, which saves asking for metadata (KIP-951)."""
+        leader = data.current_leader
+        if leader.leader_id >= 0:
+            nodes = [Node(it.node_id, it.host, it.port, it.rack) for it in response.node_endpoints]
+            self._client.metadata.saw_leader(tp, leader.leader_id, leader.leader_epoch, nodes)
+
+    def _retry_later(self, tp: TopicPartition, error: KcliError, now_ms: float) -> None:
+        self._partition_troubles.add(tp, error, now_ms)
+        self._subscription.touched.add(tp)
+        self._client.metadata.request_update()
+
+    def _halt(self, tp: TopicPartition, offset: int) -> None:
+        self._halted[tp] = offset
+        self._subscription.touched.add(tp)
+
+    def _forget(self, tp: TopicPartition) -> None:
+        self._partition_troubles.clear(tp)
+        self._halted.pop(tp, None)
+        self._failures.pop(tp, None)
+
+    # --- handing out
+
+    def free_next(self) -> None:
+        """The oldest response is about to be handed out: its broker may be asked again."""
+        if self._received:
+            self._undelivered.discard(self._received[0].node_id)
+
+    def take(self) -> list[tuple[TopicPartition, RecordColumns]]:
+        """Decode and hand out the next piece of the oldest response; the positions move behind it."""
+        from kcli.protocol.records.decode import RecordSection, decode_sections
+
+        if not self._received:
+            return []
+        received = self._received[0]
+        piece = [section for section in received.next_piece(self._expansion) if self._continues(section)]
+        decoded = decode_sections(
+            [RecordSection(it.tp.topic, it.tp.partition, it.data, it.fetch_offset, it.aborted) for it in piece],
+            check_crcs=self._config.check_crcs,
+        )
+        self._learn_expansion(piece, decoded)
+        handed = [(s.tp, self._hand_out(s, d)) for s, d in zip(piece, decoded, strict=True)]
+        if not received.sections:
+            self._received.popleft()
+            self._undelivered.discard(received.node_id)
+            self._failures.update((failure.tp, failure) for failure in received.failures)
+        return [(tp, columns) for tp, columns in handed if len(columns)]
+
+    def take_failures(self) -> list[Failure]:
+        """What stopped partitions at their current position. Told once; then fetching is tried again."""
+        failures, self._failures = self._failures, {}
+        current = []
+        for failure in failures.values():
+            self._halted.pop(failure.tp, None)
+            self._subscription.touched.add(failure.tp)
+            state = self._subscription.get(failure.tp)
+            if state is not None and state.position is not None and state.position.offset == failure.offset:
+                current.append(failure)
+        return current
+
+    def _continues(self, section: Section) -> bool:
+        """Whether the caller is still where this section begins. What a pause holds up is fetched again later."""
+        state = self._subscription.get(section.tp)
+        if state is None or state.paused or state.position is None:
+            return False
+        return state.position.offset == section.fetch_offset
+
+    def _hand_out(self, section: Section, decoded: DecodedSection) -> RecordColumns:
+        """Move the position behind what was decoded, and cut off what lies beyond the partition's end."""
+        tp, columns = section.tp, decoded.columns
+        state = self._subscription.state(tp)
+        position = FetchPosition(decoded.next_offset, decoded.last_epoch)
+        if state.end is not None and position.offset > state.end:
+            position = FetchPosition(state.end, position.epoch)
+            columns = columns.take(slice(0, int(columns.offsets.searchsorted(state.end))))
+        self._subscription.handed_out(tp, position)
+        error: KcliError | None = decoded.error
+        if error is None and decoded.truncated and decoded.next_offset == section.fetch_offset:
+            error = self._too_large(section)
+        if error is not None and (state.end is None or position.offset < state.end):
+            self._failures[tp] = Failure(tp, position.offset, error)
+            self._halt(tp, position.offset)
+            self._subscription.rewind(tp)
+        elif self._halted.pop(tp, None) is not None:
+            self._subscription.touched.add(tp)
+        return columns
+
+    def _too_large(self, section: Section) -> RecordTooLarge:
+        limit = self._config.max_partition_fetch_bytes
+        topic, partition = section.tp
+        text = f"the record at offset {section.fetch_offset} of {section.tp} is cut off by max.partition.fetch.bytes"
+        return RecordTooLarge(text, topic=topic, partition=partition, offset=section.fetch_offset, limit=limit)
+
+    def _learn_expansion(self, piece: list[Section], decoded: list[DecodedSection]) -> None:
+        packed = sum(len(section.data) for section in piece if is_compressed(section.data))
+        if packed:
+            buffers = {id(it.columns.buffer): len(it.columns.buffer) for it in decoded}
+            self._expansion = max(1.0, sum(buffers.values()) / packed)
+
+    # --- the rest
+
+    def trouble_of(self, tp: TopicPartition) -> Trouble | None:
+        """Why nothing comes for `tp` though it is wanted, and since when; None if all is well."""
+        return self._partition_troubles.get(tp) or self._node_troubles.get(self._placed.get(tp, _NOWHERE))
+
+    def close(self) -> None:
+        """Give the brokers their sessions back, as far as that needs no waiting. Nothing is handed out any more."""
+        self._closed = True
+        for node_id in list(self._sessions):
+            self._close_session(node_id)
+        self._received.clear()
+
+    def _close_session(self, node_id: int) -> None:
+        session = self._sessions.pop(node_id)
+        node = self._client.metadata.cluster.nodes.get(node_id)
+        if node is not None and session.session_id and node_id not in self._in_flight:
+            request = self._request(session.session_id, FINAL_EPOCH)
+            request.max_wait_ms = 0
+            self._client.send(
+                node, request, max_version=NEWEST_VERSION if session.uses_ids else NEWEST_VERSION_WITH_NAMES
+            )
+
+
+_NOWHERE = -(2**31)
+_ABOUT_SESSIONS = frozenset(
+    {
+        ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+        ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+        ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+    }
+)
+
+
+def _partitions_of(response: FetchResponse, session: FetchSession) -> Iterator[tuple[TopicPartition, PartitionData]]:
+    for topic in response.responses:
+        name = topic.topic or session.name_of(topic.topic_id)
+        if name is not None:
+            for data in topic.partitions:
+                yield TopicPartition(name, data.partition_index), data

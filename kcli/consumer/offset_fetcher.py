@@ -1,0 +1,244 @@
+"""`OffsetFetcher`: a position for every partition that lacks one, and a second look at positions when leaders move.
+
+A partition begins where its group has committed, else where `auto.offset.reset` says. When a leader is new, the epoch
+of what was read last is compared with the leader's log (OffsetForLeaderEpoch, KIP-320): a log that was truncated below
+the position is told, never skipped. Nothing here blocks: questions leave with the next poll, answers move the
+subscription.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from kcli.client.backoff import Backoff
+from kcli.consumer import offset_requests
+from kcli.consumer.errors import NoOffset
+from kcli.consumer.fetch_answer import judge_end_of_epoch
+from kcli.consumer.fetch_buffer import Failure
+from kcli.consumer.offset_requests import EpochEnd, by_leader
+from kcli.consumer.subscription import FetchPosition, PartitionState, SubscriptionState
+from kcli.consumer.trouble import Troubles
+from kcli.error_codes import ErrorCode
+from kcli.errors import BrokerError, KcliError, UnsupportedVersion
+from kcli.structs import Node, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+
+if TYPE_CHECKING:
+    from kcli.client.config import ConsumerConfig
+    from kcli.client.consumer_network_client import ConsumerNetworkClient
+    from kcli.client.request_future import RequestFuture
+
+# Below it the API needs rights over the whole cluster.
+FIRST_EPOCH_VERSION = 3
+# The newest versions that ask about one group in the old form.
+FIND_COORDINATOR_VERSION = 3
+OFFSET_FETCH_VERSION = 7
+
+
+class OffsetFetcher:
+    """Watches `subscription.unready` and the leaders; see the module."""
+
+    def __init__(self, client: ConsumerNetworkClient, subscription: SubscriptionState, config: ConsumerConfig) -> None:
+        self._client = client
+        self._subscription = subscription
+        self._config = config
+        self._isolation = int(config.isolation_level == "read_committed")
+        self._asked: set[TopicPartition] = set()
+        self._troubles: Troubles[TopicPartition] = Troubles(
+            Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
+        )
+        self._failures: dict[TopicPartition, Failure] = {}
+        self._cluster: object = None
+
+    def send(self, now_ms: float) -> None:
+        """Ask for what is not known yet. The requests leave with the client's next poll."""
+        if self._client.metadata.cluster is not self._cluster:
+            self._cluster = self._client.metadata.cluster
+            self._look_at_leaders()
+        if not self._subscription.unready:
+            return
+        self._troubles.take_waited(now_ms)
+        waiting = {
+            tp: self._subscription.state(tp)
+            for tp in sorted(self._subscription.unready)
+            if tp not in self._asked and tp not in self._failures and not self._troubles.waits(tp)
+        }
+        self._validate([tp for tp, state in waiting.items() if state.validating], now_ms)
+        self._begin([tp for tp, state in waiting.items() if state.position is None and state.reset is None])
+        self._reset({tp: state for tp, state in waiting.items() if state.reset is not None}, now_ms)
+
+    def next_ms(self) -> float:
+        """When there will be something to ask again without anything arriving."""
+        return self._troubles.next_ms()
+
+    def take_failures(self) -> list[Failure]:
+        """Partitions for which no position can be had, told once."""
+        failures, self._failures = list(self._failures.values()), {}
+        return failures
+
+    # --- leaders
+
+    def _look_at_leaders(self) -> None:
+        for tp in self._subscription.partitions():
+            state = self._subscription.state(tp)
+            epoch = self._client.metadata.leader(tp).epoch
+            if -1 < state.leader_epoch < epoch:
+                self._subscription.await_validation(tp)
+            state.leader_epoch = max(epoch, state.leader_epoch)
+
+    def _validate(self, partitions: list[TopicPartition], now_ms: float) -> None:
+        led, leaderless = by_leader(self._client.metadata, partitions)
+        self._lacks_leader(leaderless, now_ms)
+        for node, members in led.items():
+            positions = {tp: self._ahead(tp) for tp in members}
+            request = offset_requests.epochs_request(self._client.metadata, positions)
+            future = self._client.send(node, request, min_version=FIRST_EPOCH_VERSION)
+            self._expect(members, future, partial(self._validated, positions))
+
+    def _ahead(self, tp: TopicPartition) -> FetchPosition:
+        position = self._subscription.state(tp).ahead
+        assert position is not None, f"{tp} is validated without a position"
+        return position
+
+    def _validated(self, positions: dict[TopicPartition, FetchPosition], done: RequestFuture[Any]) -> None:
+        if isinstance(done.error, UnsupportedVersion):
+            # A broker before 2.3 cannot be asked by a mere consumer.
+            for tp, position in positions.items():
+                self._subscription.finish_validation(tp, position, position.epoch)
+            return
+        for tp, end in self._answers(positions, done, offset_requests.read_epochs):
+            assert isinstance(end, EpochEnd)
+            asked = positions[tp]
+            verdict = judge_end_of_epoch(tp, asked.offset, asked.epoch, end.epoch, end.end_offset)
+            if verdict.failure is not None:
+                self._fail(tp, verdict.failure)
+            elif verdict.epoch is not None:
+                self._subscription.finish_validation(tp, asked, verdict.epoch)
+
+    # --- resets
+
+    def _reset(self, states: dict[TopicPartition, PartitionState], now_ms: float) -> None:
+        policies = {tp: state.reset or "" for tp, state in states.items()}
+        led, leaderless = by_leader(self._client.metadata, policies)
+        self._lacks_leader(leaderless, now_ms)
+        for node, members in led.items():
+            wanted = {tp: offset_requests.TIMESTAMP_OF_POLICY[policies[tp]] for tp in members}
+            request = offset_requests.offsets_request(self._client.metadata, wanted, self._isolation)
+            self._expect(members, self._client.send(node, request), partial(self._has_reset, members, policies))
+
+    def _has_reset(
+        self, partitions: list[TopicPartition], policies: dict[TopicPartition, str], done: RequestFuture[Any]
+    ) -> None:
+        for tp, found in self._answers(partitions, done, offset_requests.read_offsets):
+            assert isinstance(found, OffsetAndTimestamp)
+            self._subscription.finish_reset(tp, policies[tp], found.offset, found.leader_epoch)
+
+    # --- where to begin
+
+    def _begin(self, partitions: list[TopicPartition]) -> None:
+        if not partitions:
+            return
+        if self._config.group_id is None:
+            self._begin_by_policy(partitions)
+            return
+        future = self._committed(self._config.group_id, partitions)
+        self._expect(partitions, future, partial(self._has_committed, partitions))
+
+    def _begin_by_policy(self, partitions: Iterable[TopicPartition]) -> None:
+        policy = self._config.auto_offset_reset
+        for tp in partitions:
+            if policy in offset_requests.TIMESTAMP_OF_POLICY:
+                self._subscription.await_reset(tp, policy)
+            else:
+                text = f"there is no committed offset for {tp}, and auto.offset.reset is {policy}"
+                self._fail(tp, NoOffset(text, group=self._config.group_id, topic=tp.topic, partition=tp.partition))
+
+    def _committed(self, group: str, partitions: list[TopicPartition]) -> RequestFuture[Any]:
+        from kcli.client.request_future import RequestFuture
+        from kcli.protocol.messages.find_coordinator import FindCoordinatorRequest
+
+        def ask_coordinator(found: Any) -> RequestFuture[Any]:
+            if found.error_code:
+                raise BrokerError(found.error_code, found.error_message, api="FindCoordinator", group=group)
+            node = Node(found.node_id, found.host, found.port)
+            request = offset_requests.committed_request(group, partitions)
+            return self._client.send(node, request, max_version=OFFSET_FETCH_VERSION)
+
+        node = self._client.least_loaded_node()
+        if node is None:
+            return RequestFuture.failure(BrokerError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "no broker can be reached"))
+        request = FindCoordinatorRequest(key=group)
+        return self._client.send(node, request, max_version=FIND_COORDINATOR_VERSION).then(ask_coordinator)
+
+    def _has_committed(self, partitions: list[TopicPartition], done: RequestFuture[Any]) -> None:
+        none_committed = []
+        for tp, committed in self._answers(partitions, done, offset_requests.read_committed):
+            state = self._subscription.get(tp)
+            if state is None or state.position is not None or state.reset is not None:
+                continue  # the caller has moved on meanwhile
+            if isinstance(committed, OffsetAndMetadata):
+                self._subscription.seek(tp, committed.offset, committed.leader_epoch)
+            else:
+                none_committed.append(tp)
+        self._begin_by_policy(none_committed)
+
+    # --- answers
+
+    def _expect(
+        self,
+        partitions: Iterable[TopicPartition],
+        future: RequestFuture[Any],
+        handle: Callable[[RequestFuture[Any]], None],
+    ) -> None:
+        asked = list(partitions)
+        self._asked.update(asked)
+
+        def answered(done: RequestFuture[Any]) -> None:
+            self._asked.difference_update(asked)
+            handle(done)
+
+        future.on_done(answered)
+
+    def _answers(
+        self,
+        partitions: Iterable[TopicPartition],
+        done: RequestFuture[Any],
+        read: Callable[[Any], Iterator[tuple[TopicPartition, Any]]],
+    ) -> Iterator[tuple[TopicPartition, Any]]:
+        """The good answers for partitions still being read; the others are asked again later, or failed."""
+        open_ones = {tp for tp in partitions if self._subscription.get(tp) is not None}
+        error = done.error
+        if error is None:
+            try:
+                answers = list(read(done.value()))
+            except BrokerError as refused:
+                answers, error = [], refused
+            for tp, answer in answers:
+                if tp not in open_ones:
+                    continue
+                open_ones.discard(tp)
+                if isinstance(answer, KcliError):
+                    self._failed_once(tp, answer)
+                else:
+                    self._troubles.clear(tp)
+                    yield tp, answer
+        for tp in open_ones:
+            self._failed_once(tp, error or BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR, f"no answer about {tp}"))
+
+    def _failed_once(self, tp: TopicPartition, error: KcliError) -> None:
+        if error.retriable or (isinstance(error, BrokerError) and error.code == ErrorCode.UNKNOWN_SERVER_ERROR):
+            self._troubles.add(tp, error, self._client.clock.now_ms())
+            self._client.metadata.request_update()
+        else:
+            self._fail(tp, error)
+
+    def _lacks_leader(self, partitions: Iterable[TopicPartition], now_ms: float) -> None:
+        for tp in partitions:
+            error = BrokerError(ErrorCode.LEADER_NOT_AVAILABLE, topic=tp.topic, partition=tp.partition)
+            self._troubles.add(tp, error, now_ms)
+            self._client.metadata.request_update()
+
+    def _fail(self, tp: TopicPartition, error: KcliError) -> None:
+        position = self._subscription.state(tp).ahead
+        self._failures[tp] = Failure(tp, -1 if position is None else position.offset, error)
