@@ -1,1 +1,1 @@
-"""A small producer: what demos, tests and `kcli produce` need."""
+"""The small producer: records into batches, batches to partition leaders, each exactly once or its error told."""
