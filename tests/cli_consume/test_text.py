@@ -2,6 +2,7 @@
 
 import pytest
 
+from kcli.cli.records.fields import time_text
 from kcli.cli.records.format import compile_format, raw_format
 from kcli.cli.records.renderer import Style, make_renderer
 from kcli.cli.records.text import text_renderer
@@ -94,3 +95,19 @@ def test_no_records_no_output() -> None:
 def test_styles_that_contradict_themselves(style, words):
     with pytest.raises(ConfigError, match=words):
         make_renderer(style)
+
+
+@pytest.mark.parametrize(
+    ("ms", "text"),
+    [
+        (0, "1970-01-01T00:00:00.000Z"),
+        (NOON + 7, "2024-01-31T12:00:00.007Z"),
+        (-1, ""),
+        (-5, "-5"),
+        (253_402_300_799_999, "9999-12-31T23:59:59.999Z"),
+        (253_402_300_800_000, "253402300800000"),
+        (2**63 - 1, str(2**63 - 1)),
+    ],
+)
+def test_times_a_calendar_knows_and_others(ms, text):
+    assert time_text(ms) == text

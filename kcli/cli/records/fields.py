@@ -5,6 +5,7 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from kcli.cli.records.format import Field
@@ -77,7 +78,11 @@ def time_text(ms: int) -> str:
     if ms < 0:
         return "" if ms == -1 else str(ms)
     try:
-        moment = _EPOCH + timedelta(milliseconds=ms)
+        return f"{_second_text(ms // 1000)}.{ms % 1000:03d}Z"
     except OverflowError:
         return str(ms)
-    return moment.isoformat(timespec="milliseconds")[:-6] + "Z"
+
+
+@lru_cache(maxsize=4096)
+def _second_text(second: int) -> str:
+    return (_EPOCH + timedelta(seconds=second)).isoformat()[:-6]

@@ -1,0 +1,70 @@
+"""A progress bar for bounded reads, on standard error, when a person looks at it and records go elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kcli.cli.environment import Environment
+
+_APPEARS_AFTER_MS = 500.0
+"""Most reads are over by then, and need not import what draws the bar."""
+_EVERY_MS = 100.0
+
+
+class Progress:
+    """Draws how many of `total` offsets are passed; the owner calls `tick` as often as it likes.
+
+    `passed` tells the offsets passed, `records` the records printed so far.
+    """
+
+    def __init__(
+        self, env: Environment, title: str, total: int, passed: Callable[[], int], records: Callable[[], int]
+    ) -> None:
+        self._env = env
+        self._title = title
+        self._total = total
+        self._passed = passed
+        self._records = records
+        self._started_ms = env.clock.now_ms()
+        self._next_ms = self._started_ms + _APPEARS_AFTER_MS
+        self._bar: Any = None
+
+    def tick(self) -> None:
+        """Draw, if it is time to."""
+        now_ms = self._env.clock.now_ms()
+        if now_ms >= self._next_ms:
+            self._next_ms = now_ms + _EVERY_MS
+            self._draw(now_ms)
+
+    def close(self) -> None:
+        """Draw the final state, if there was a bar, and leave the line."""
+        if self._bar is not None:
+            self._draw(self._env.clock.now_ms())
+            self._bar.stop()
+            self._bar = None
+
+    def _draw(self, now_ms: float) -> None:
+        if self._bar is None:
+            self._bar = _bar(self._env)
+            self._bar.add_task(self._title, total=self._total, rate="")
+            self._bar.start()
+        rate = self._records() / max(now_ms - self._started_ms, 1.0) * 1000
+        self._bar.update(self._bar.task_ids[0], completed=self._passed(), rate=f"{rate:,.0f} records/s")
+        self._bar.refresh()
+
+
+def _bar(env: Environment) -> Any:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    console = Console(file=env.stderr, no_color=bool(env.environ.get("NO_COLOR")), markup=False, highlight=False)
+    columns = [
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TaskProgressColumn(),
+        TextColumn("{task.fields[rate]}", markup=False),
+        TimeRemainingColumn(),
+    ]
+    return Progress(*columns, console=console, auto_refresh=False, transient=True)

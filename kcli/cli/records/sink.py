@@ -1,0 +1,40 @@
+"""Standard output for bulk: whole buffers straight to the file descriptor."""
+
+from __future__ import annotations
+
+import io
+import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import BinaryIO
+
+
+class Sink:
+    """Writes buffers whole, in order, at once. `BrokenPipeError` passes through when the reader has gone."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        stream.flush()
+        self._stream = stream
+        try:
+            self._fd: int | None = stream.fileno()
+        except (io.UnsupportedOperation, AttributeError):
+            self._fd = None
+
+    def write(self, data: bytes | memoryview) -> None:
+        """Write all of `data`, however many calls that takes; a full non-blocking pipe is waited for."""
+        if self._fd is None:
+            self._stream.write(data)
+            return
+        rest = memoryview(data)
+        while len(rest):
+            try:
+                rest = rest[os.write(self._fd, rest) :]
+            except BlockingIOError:
+                _wait_until_writable(self._fd)
+
+
+def _wait_until_writable(fd: int) -> None:
+    import select
+
+    select.select([], [fd], [])
