@@ -20,10 +20,13 @@ def main() -> int:
 def _print_line(line: str) -> int:
     try:
         print(line, flush=True)
-    except BrokenPipeError:
+    except OSError as error:
         import os
 
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or the interpreter complains once more when it ends
+        if not isinstance(error, BrokenPipeError):
+            print(f"kcli: {error}", file=sys.stderr)
+            return 1
     return 0
 
 

@@ -85,9 +85,9 @@ def api_versions(client: ConsumerNetworkClient, node: Node, deadline_ms: float) 
 
 def own_versions() -> dict[int, VersionRange]:
     """The versions of each API that kcli speaks. Imports all of its messages."""
-    from kcli.protocol.registry import SPOKEN, request_type
+    from kcli.protocol.registry import ApiKey, request_type
 
-    return {int(key): VersionRange(*request_type(key).VERSIONS) for key in sorted(SPOKEN)}
+    return {int(key): VersionRange(*request_type(key).VERSIONS) for key in ApiKey}
 
 
 def highest_common(ours: VersionRange | None, theirs: VersionRange | None) -> int | None:

@@ -54,6 +54,15 @@ def test_an_error_column_appears_only_when_an_item_failed() -> None:
     assert lines[-1].endswith("no such topic")
 
 
+def test_failures_are_told_on_stderr_where_the_table_may_not_be_seen() -> None:
+    report = Report("t", ["topic"], [ITEMS[0], FAILED, {**FAILED, "topic": "also gone"}])
+    piped, terminal = FakeEnvironment(), FakeEnvironment(terminal=True)
+    show(piped, report, "json")
+    show(terminal, report, None)
+    assert piped.result(0).err == "kcli: no such topic (and 1 more failed)\n"
+    assert terminal.result(0).err == ""
+
+
 def test_a_table_without_rows_is_its_header() -> None:
     env = FakeEnvironment()
     show(env, Report("t", ["topic", "topic_id"], []), None)

@@ -82,15 +82,21 @@ def _apis(answer: NodeVersions, ours: dict[int, VersionRange]) -> list[Item]:
     ]
 
 
-def _range(versions: VersionRange | None) -> str | None:
-    return None if versions is None else f"{versions.first}-{versions.last}"
+def _range(versions: VersionRange | None) -> Item | None:
+    return None if versions is None else {"min": versions.first, "max": versions.last}
 
 
 def _rows(items: list[Item]) -> list[Item]:
-    nodes_by_row: dict[tuple[tuple[str, object], ...], list[int]] = {}
+    """A row per API, shared by the brokers that speak the same; and one per broker that did not answer."""
+    nodes_by_row: dict[tuple[object, ...], list[int]] = {}
     for item in items:
-        for row in item.get("apis", ()):
-            nodes_by_row.setdefault(tuple(row.items()), []).append(item["node"])
-    rows: list[Item] = [{"nodes": nodes, **dict(row)} for row, nodes in nodes_by_row.items()]
+        for api in item.get("apis", ()):
+            row = (api["api"], api["key"], _text(api["broker"]), _text(api["kcli"]), api["used"])
+            nodes_by_row.setdefault(row, []).append(item["node"])
+    rows: list[Item] = [dict(zip(COLUMNS, (nodes, *row), strict=True)) for row, nodes in nodes_by_row.items()]
     rows.sort(key=lambda row: (row["key"], row["nodes"]))
     return rows + [{"nodes": [item["node"]], "error": item["error"]} for item in items if "error" in item]
+
+
+def _text(versions: Item | None) -> str | None:
+    return None if versions is None else f"{versions['min']}-{versions['max']}"

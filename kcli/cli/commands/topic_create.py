@@ -17,17 +17,15 @@ def run(
     common: Common,
     topic: Annotated[list[str], typer.Argument(metavar="TOPIC...", help="Names of the new topics.")],
     partitions: Annotated[
-        int,
-        typer.Option(
-            "--partitions", "-p", metavar="N", min=1, help="Partitions of each topic.", show_default="the broker's"
-        ),
-    ] = -1,
+        int | None,
+        typer.Option("--partitions", "-p", metavar="N", min=1, help="Partitions of each topic; default: the broker's."),
+    ] = None,
     replication: Annotated[
-        int,
+        int | None,
         typer.Option(
-            "--replication", "-r", metavar="N", min=1, help="Replicas of each partition.", show_default="the broker's"
+            "--replication", "-r", metavar="N", min=1, help="Replicas of each partition; default: the broker's."
         ),
-    ] = -1,
+    ] = None,
     config: Annotated[
         list[str] | None, typer.Option("--config", "-c", metavar="KEY=VALUE", help="A topic setting; repeatable.")
     ] = None,

@@ -1,0 +1,73 @@
+"""kcli as a process: signals, closed pipes, full disks, and streams that are not there."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.loopback import loopback_broker
+
+KCLI = [sys.executable, "-m", "kcli"]
+
+
+@pytest.mark.parametrize("line", ["--version", "--help", "topic list --help"])
+def test_a_reader_that_goes_away_is_a_quiet_success(line: str) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run([*KCLI, *line.split()], stdout=writer, stderr=subprocess.PIPE, text=True)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_reader_that_goes_away_from_data_is_a_quiet_success() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with loopback_broker(topics={f"topic-{n:05}": 1 for n in range(20_000)}) as broker:
+        done = subprocess.run(
+            [*KCLI, "topic", "list", "-b", broker.address], stdout=writer, stderr=subprocess.PIPE, text=True
+        )
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("line", ["--version", "topic --help"])
+def test_a_full_disk_is_one_line_and_status_1(line: str) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run([*KCLI, *line.split()], stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 1
+    assert done.stderr == "kcli: [Errno 28] No space left on device\n"
+
+
+def test_interrupt_is_quiet_and_130() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        process = subprocess.Popen(
+            [*KCLI, "topic", "list", "-b", address], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        connection, _ = silent.accept()  # it waits for an answer now
+        with connection:
+            process.send_signal(signal.SIGINT)
+            out, err = process.communicate(timeout=20)
+    assert (process.returncode, out, err) == (130, "", "")
+
+
+def test_a_closed_standard_output_is_no_reason_to_crash() -> None:
+    done = subprocess.run(f"{sys.executable} -m kcli topic --help >&-", shell=True, stderr=subprocess.PIPE, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_names_beyond_the_locale_are_escaped() -> None:
+    done = subprocess.run(
+        [*KCLI, "topic", "größe"],
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith(rb"kcli: no such command: kcli topic gr\xf6\xdfe")
