@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,8 @@ SETTINGS = {
     "node.id": "1",
     "inter.broker.listener.name": "PLAINTEXT",
     "controller.listener.names": "CONTROLLER",
+    "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL,"
+    "SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL",
     "num.partitions": "4",
     "offsets.topic.replication.factor": "1",
     "offsets.topic.num.partitions": "4",
@@ -61,7 +63,9 @@ TOOLS = {
     "ConfigCommand": "kafka.admin.ConfigCommand",
     "StorageTool": "kafka.tools.StorageTool",
     "ConsoleConsumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
+    "ConsoleShareConsumer": "org.apache.kafka.tools.consumer.ConsoleShareConsumer",
     "ConsumerGroupCommand": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
+    "ShareGroupCommand": "org.apache.kafka.tools.consumer.group.ShareGroupCommand",
 }
 TOOLS_BEFORE_4 = {
     "ConsoleProducer": "kafka.tools.ConsoleProducer",
@@ -228,17 +232,24 @@ class KafkaNode(Kafka):
         version: str = VERSION,
         settings: dict[str, str] | None = None,
         jvm: tuple[str, ...] = SMALL_JVM,
+        more_listeners: Sequence[str] = (),
+        advertised: dict[str, int] | None = None,
     ) -> None:
-        self.port, controller_port = free_ports(2)
+        """`more_listeners` are names like `SASL_SSL`; `advertised` tells clients other ports than the real ones."""
+        self.port, controller_port, *more = free_ports(2 + len(more_listeners))
+        self.ports = {
+            "PLAINTEXT": self.port,
+            "CONTROLLER": controller_port,
+            **dict(zip(more_listeners, more, strict=True)),
+        }
         super().__init__(f"127.0.0.1:{self.port}", jars, version)
         self.folder = folder
         self._jvm = jvm
         self._process: subprocess.Popen[bytes] | None = None
-        listeners = f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{controller_port}"
         own = {
             "controller.quorum.bootstrap.servers": f"127.0.0.1:{controller_port}",
-            "listeners": listeners,
-            "advertised.listeners": listeners,
+            "listeners": _listeners(self.ports),
+            "advertised.listeners": _listeners({**self.ports, **(advertised or {})}),
             "log.dirs": str(folder / "data"),
         }
         lines = [f"{key}={value}\n" for key, value in {**SETTINGS, **own, **(settings or {})}.items()]
@@ -308,6 +319,10 @@ class KafkaNode(Kafka):
     def restart(self) -> None:
         self.stop()
         self.start()
+
+
+def _listeners(ports: dict[str, int]) -> str:
+    return ",".join(f"{name}://127.0.0.1:{port}" for name, port in ports.items())
 
 
 def _logging(version: str, level: str) -> list[str]:

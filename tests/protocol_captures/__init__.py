@@ -1,0 +1,1 @@
+"""What others said on the wire, read and written again."""

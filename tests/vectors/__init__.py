@@ -1,0 +1,1 @@
+"""Golden bytes, each with its origin."""

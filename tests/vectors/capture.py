@@ -1,0 +1,257 @@
+"""Record what foreign clients and a real broker say to each other: `python -m tests.vectors.capture`.
+
+Starts a Kafka whose advertised address is a recording proxy, lets kcat, Kafka's own tools, confluent-kafka and
+kafka-python work with it, and writes one file of exchanges per client to tests/vectors/captures/. Run by hand, when
+a version of Kafka or of a client is new; the files are kept with the tests.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from kcli.protocol.registry import ApiKey, api_name
+from tests.real_kafka import KafkaNode, fetch_jars, free_ports
+from tests.vectors.proxy import Exchange, RecordingProxy
+
+FOLDER = Path(__file__).parent / "captures"
+EXCHANGES_PER_VERSION = 3
+LARGEST_FRAME = 6000
+SPOKEN_KEYS = {int(key) for key in ApiKey}
+JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="alice-secret";'
+
+
+class Lab:
+    """A broker behind two recording proxies, one for each listener."""
+
+    def __init__(self, folder: Path) -> None:
+        plain, sasl = free_ports(2)
+        self.node = KafkaNode(
+            folder,
+            fetch_jars(),
+            settings={
+                "sasl.enabled.mechanisms": "PLAIN",
+                "listener.name.sasl_plaintext.plain.sasl.jaas.config": JAAS,
+            },
+            more_listeners=["SASL_PLAINTEXT"],
+            advertised={"PLAINTEXT": plain, "SASL_PLAINTEXT": sasl},
+        )
+        self.address = f"127.0.0.1:{plain}"
+        self.sasl_address = f"127.0.0.1:{sasl}"
+        self.proxies = [
+            RecordingProxy(("127.0.0.1", self.node.port), plain),
+            RecordingProxy(("127.0.0.1", self.node.ports["SASL_PLAINTEXT"]), sasl),
+        ]
+
+    def origin(self, name: str) -> None:
+        for proxy in self.proxies:
+            proxy.origin = name
+
+    def tool(self, tool: str, *args: str, **how: Any) -> None:
+        self.node.tool(tool, "--bootstrap-server", self.address, *args, **how)
+
+
+def with_java(lab: Lab) -> None:
+    lab.origin(f"Apache Kafka tools {lab.node.version}")
+    topic = ("--topic", "orders")
+    new = ("--consumer-property", "group.protocol=consumer")
+    read = ("--from-beginning", "--max-messages", "4", "--timeout-ms", "20000")
+    lab.tool("BrokerApiVersionsCommand")
+    lab.tool("TopicCommand", "--create", *topic, "--partitions", "2", "--config", "retention.ms=86400000")
+    lab.tool("TopicCommand", "--alter", *topic, "--partitions", "3")
+    lab.tool("TopicCommand", "--describe", *topic)
+    for codec in ("none", "gzip", "snappy", "lz4", "zstd"):
+        lab.tool("ConsoleProducer", *topic, "--compression-codec", codec, stdin=f"{codec} one\n{codec} two\n" * 2)
+    lab.tool("ConsoleConsumer", *topic, *read, "--group", "classic-readers")
+    lab.tool("ConsoleConsumer", *topic, *read, "--group", "new-readers", *new)
+    lab.tool("ConsoleConsumer", *topic, *read, "--isolation-level", "read_committed")
+    lab.tool("GetOffsetShell", *topic, "--time", "-1")
+    lab.tool("GetOffsetShell", *topic, "--time", "earliest")
+    with following(lab, "ConsoleConsumer", *topic, "--group", "classic-live"):
+        lab.tool("ConsumerGroupCommand", "--describe", "--group", "classic-live", "--members", "--verbose")
+    with following(lab, "ConsoleConsumer", *topic, "--group", "new-live", *new):
+        lab.tool("ConsumerGroupCommand", "--describe", "--group", "new-live", "--members", "--verbose")
+    with following(lab, "ConsoleShareConsumer", *topic, "--group", "share-live"):
+        lab.tool("ShareGroupCommand", "--describe", "--group", "share-live", "--members")
+    lab.tool("ConsumerGroupCommand", "--list", "--state")
+    lab.tool("ConsumerGroupCommand", "--describe", "--all-groups")
+    reset = ("--reset-offsets", "--group", "classic-readers", *topic, "--to-earliest", "--execute")
+    lab.tool("ConsumerGroupCommand", *reset)
+    lab.tool("ConsumerGroupCommand", "--delete-offsets", "--group", "classic-readers", *topic)
+    lab.tool("ConsumerGroupCommand", "--delete", "--group", "classic-readers")
+    lab.tool("ConfigCommand", "--describe", "--entity-type", "topics", "--entity-name", "orders", "--all")
+    cut = lab.node.folder / "cut.json"
+    cut.write_text('{"version": 1, "partitions": [{"topic": "orders", "partition": 0, "offset": 1}]}')
+    lab.tool("DeleteRecordsCommand", "--offset-json-file", str(cut))
+    lab.tool("TopicCommand", "--create", "--topic", "gone", "--partitions", "1")
+    lab.tool("TopicCommand", "--delete", "--topic", "gone")
+    lab.tool("TopicCommand", "--describe", "--topic", "gone", check=False)
+
+
+@contextlib.contextmanager
+def following(lab: Lab, tool: str, *args: str) -> Iterator[None]:
+    """A consumer that runs meanwhile; entered when its group is there, as the proxy sees heartbeats."""
+    before = len(lab.proxies[0].exchanges)
+    command = [*lab.node.java(tool), "--bootstrap-server", lab.address, *args]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        deadline = time.monotonic() + 30
+        while not {12, 68, 76} & {exchange.api_key for exchange in lab.proxies[0].exchanges[before:]}:
+            if time.monotonic() > deadline:
+                raise SystemExit(f"{tool} did not join its group")
+            time.sleep(0.2)
+        yield
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def with_kcat(lab: Lab) -> None:
+    version = re.search(r"Version (\S+).*librdkafka (\S+)", _words("kcat", "-V"))
+    assert version
+    lab.origin(f"kcat {version[1]} (librdkafka {version[2]})")
+    at = ("kcat", "-b", lab.address)
+    _words(*at, "-L")
+    for codec in ("none", "gzip", "snappy", "lz4", "zstd"):
+        _words(
+            *at, "-P", "-t", "orders", "-z", codec, "-K:", "-H", "origin=kcat", stdin=f"k:{codec} one\nk:{codec} two\n"
+        )
+    _words(*at, "-C", "-t", "orders", "-o", "beginning", "-e")
+    _words(*at, "-C", "-t", "nosuch", "-o", "beginning", "-e", "-X", "allow.auto.create.topics=false", check=False)
+    _words(*at, "-Q", "-t", "orders:0:1700000000000")
+    _words(*at, "-G", "kcat-readers", "-e", "orders")
+
+
+def with_librdkafka(lab: Lab) -> None:
+    import confluent_kafka
+    from confluent_kafka.admin import AdminClient
+
+    lab.origin(f"confluent-kafka {confluent_kafka.version()} (librdkafka {confluent_kafka.libversion()[0]})")
+    producer = confluent_kafka.Producer({"bootstrap.servers": lab.address, "transactional.id": "capture"})
+    producer.init_transactions()
+    for end in (producer.commit_transaction, producer.abort_transaction):
+        producer.begin_transaction()
+        producer.produce("orders", f"value {end.__name__}", key="k", headers={"h": b"1", "none": None})
+        end()
+    admin = AdminClient({"bootstrap.servers": lab.address})
+    admin.describe_cluster().result()
+    admin.list_consumer_groups().result()
+    admin.describe_consumer_groups(["kcat-readers", "nosuch"])["kcat-readers"].result()
+    admin.list_consumer_group_offsets([confluent_kafka.ConsumerGroupTopicPartitions("kcat-readers")])[
+        "kcat-readers"
+    ].result()
+    settings = {"bootstrap.servers": lab.address, "group.id": "rdkafka", "auto.offset.reset": "earliest"}
+    for protocol in ("classic", "consumer"):
+        own = {"group.id": f"rdkafka-{protocol}", "group.protocol": protocol, "isolation.level": "read_committed"}
+        consumer = confluent_kafka.Consumer({**settings, **own})
+        consumer.subscribe(["orders"])
+        consumer.consume(5, timeout=20)
+        consumer.commit(asynchronous=False)
+        consumer.close()
+    epochs = confluent_kafka.Consumer(settings)
+    epochs.assign([confluent_kafka.TopicPartition("orders", 1, 1, leader_epoch=0)])  # validated before it is fetched
+    epochs.consume(1, timeout=20)
+    epochs.close()
+
+
+def with_kafka_python(lab: Lab) -> None:
+    import kafka
+
+    lab.origin(f"kafka-python {kafka.__version__}")
+    for speaks in (None, (2, 1), (2, 4), (2, 6)):  # None: the newest
+        _kafka_python_round(lab, speaks)
+    sasl = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN", "sasl_plain_username": "alice"}
+    for password in ("alice-secret", "wrong"):
+        with contextlib.suppress(kafka.errors.KafkaError):
+            consumer = kafka.KafkaConsumer(
+                "orders",
+                bootstrap_servers=lab.sasl_address,
+                sasl_plain_password=password,
+                group_id="python-readers",
+                auto_offset_reset="earliest",
+                **sasl,
+            )
+            consumer.poll(timeout_ms=10_000)
+            consumer.close()
+
+
+def _kafka_python_round(lab: Lab, speaks: tuple[int, int] | None) -> None:
+    import kafka
+
+    at = {"bootstrap_servers": lab.address, "api_version": speaks}
+    producer = kafka.KafkaProducer(**at)
+    producer.send("orders", b"from kafka-python", key=b"k", headers=[("h", b"1")]).get(20)
+    producer.close()
+    consumer = kafka.KafkaConsumer("orders", group_id=f"readers-{speaks}", auto_offset_reset="earliest", **at)
+    while not consumer.poll(timeout_ms=10_000):
+        pass
+    consumer.offsets_for_times(dict.fromkeys(consumer.assignment(), 1700000000000))
+    consumer.commit()
+    consumer.close()
+
+
+def _words(*command: str, stdin: str = "", check: bool = True) -> str:
+    done = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=60)
+    if check and done.returncode != 0:
+        raise SystemExit(f"{' '.join(command)} ended with {done.returncode}: {done.stderr}")
+    return done.stdout + done.stderr
+
+
+def worth_keeping(exchanges: list[Exchange]) -> list[Exchange]:
+    """A few of each client, API and version that kcli speaks, answers of different lengths first."""
+    kept: dict[tuple[str, int, int, int, int], Exchange] = {}
+    for exchange in exchanges:
+        if exchange.api_key in SPOKEN_KEYS and max(len(exchange.request), len(exchange.response)) <= LARGEST_FRAME:
+            kept.setdefault((*exchange[:3], len(exchange.request), len(exchange.response)), exchange)
+    few: Counter[tuple[str, int, int]] = Counter()
+    chosen = []
+    for exchange in kept.values():
+        few[exchange[:3]] += 1
+        if few[exchange[:3]] <= EXCHANGES_PER_VERSION:
+            chosen.append(exchange)
+    return sorted(chosen, key=lambda exchange: exchange[:3])
+
+
+def write(exchanges: list[Exchange], broker: str) -> None:
+    """One file per client, one line per exchange."""
+    FOLDER.mkdir(exist_ok=True)
+    for origin in {exchange.origin for exchange in exchanges}:
+        name = re.sub(r"[^a-z]+", "-", origin.split(" (")[0].lower()).strip("-")
+        with (FOLDER / f"{name}.jsonl").open("w") as file:
+            for exchange in exchanges:
+                if exchange.origin == origin:
+                    api = f"{api_name(exchange.api_key)} v{exchange.version}"
+                    line = {"client": origin, "broker": broker, "api": api}
+                    line |= {"request": exchange.request.hex(), "response": exchange.response.hex()}
+                    file.write(json.dumps(line) + "\n")
+
+
+def main() -> None:
+    folder = Path(tempfile.mkdtemp(prefix="kcli-capture-"))
+    lab = Lab(folder)
+    try:
+        lab.node.start()
+        for client in (with_java, with_kcat, with_librdkafka, with_kafka_python):
+            print(client.__name__)
+            client(lab)
+    finally:
+        lab.node.kill()
+        shutil.rmtree(folder, ignore_errors=True)
+    exchanges = worth_keeping([exchange for proxy in lab.proxies for exchange in proxy.exchanges])
+    write(exchanges, f"Apache Kafka {lab.node.version}")
+    seen = sorted({(exchange.api_key, exchange.version) for exchange in exchanges})
+    print(f"{len(exchanges)} exchanges:", ", ".join(f"{api_name(key)} v{version}" for key, version in seen))
+    print("never seen:", ", ".join(sorted(api_name(key) for key in SPOKEN_KEYS - {key for key, _ in seen})))
+
+
+if __name__ == "__main__":
+    main()
