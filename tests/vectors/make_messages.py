@@ -1,0 +1,122 @@
+"""Have Kafka's own classes write every message in every version: `python -m tests.vectors.make_messages`.
+
+Values are made from Kafka's definitions (in the kafka-clients jar), not from ours: once "full", with every field set
+to something of its own, and once "bare", with nulls and defaults. Java's converters turn them into bytes;
+the result goes to tests/vectors/messages.txt. Run by hand when a version of Kafka is new; the file is kept.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import random
+import re
+import subprocess
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from kcli.protocol.registry import ApiKey, api_name
+from tests.protocol.kafka_definitions import children, default_of, load_definitions, stable_versions, versions
+from tests.real_kafka import VERSION, fetch_jars
+
+OUTPUT = Path(__file__).parent / "messages.txt"
+HEADER = f"""\
+# Message bodies as the classes of kafka-clients {VERSION} write them: org.apache.kafka.common.message.<name>Data, read
+# from JSON by <name>DataJsonConverter and written through ByteBufferAccessor (see MessageVectors.java). One per line:
+# name, version, bytes in hex, and the JSON that was read. Two per version: one with every field set, one with nulls and
+# defaults. Made by `python -m tests.vectors.make_messages`.
+"""
+BITS = {"int8": 7, "int16": 15, "uint16": 16, "int32": 31, "int64": 63}
+
+
+def main() -> None:
+    """Write the file anew."""
+    jars = fetch_jars(VERSION)
+    definitions = load_definitions(jars / f"kafka-clients-{VERSION}.jar")
+    write = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+    cases = "".join(f"{name} {version} {write(value)}\n" for name, version, value in make_cases(definitions))
+    program = str(OUTPUT.with_name("MessageVectors.java"))
+    command = ["java", "-cp", f"{jars}/*", program]
+    done = subprocess.run(command, input=cases.encode(), stdout=subprocess.PIPE, check=True, timeout=300)
+    OUTPUT.write_text(HEADER + done.stdout.decode())
+
+
+def make_cases(definitions: dict[str, Any]) -> Iterator[tuple[str, int, Any]]:
+    """Name, version and JSON value, for the converters to read."""
+    for key in ApiKey:
+        for name in (api_name(key) + "Request", api_name(key) + "Response"):
+            first, last = stable_versions(definitions, name)
+            for version in range(first, last + 1):
+                maker = _ValueMaker(definitions[name], version)
+                yield name, version, maker.full(definitions[name]["fields"])
+                yield name, version, maker.bare(definitions[name]["fields"])
+
+
+class _ValueMaker:
+    """Values for one message in one version; the same ones in every run."""
+
+    def __init__(self, definition: dict[str, Any], version: int) -> None:
+        self.version = version
+        self.shared = {struct["name"]: struct["fields"] for struct in definition.get("commonStructs", ())}
+        self.random = random.Random(f"{definition['name']} {version}")
+
+    def full(self, fields: list[dict[str, Any]]) -> dict[str, Any]:
+        """Every field of the version, with a value that no other field has."""
+        return {_json_name(field): self._full_value(field, field["type"]) for field in self._carried(fields)}
+
+    def _full_value(self, field: dict[str, Any], kind: str) -> Any:
+        if kind.startswith("[]"):
+            return [self._full_value(field, kind[2:]) for _ in range(self.random.choice((1, 1, 2)))]
+        if kind in BITS:
+            value = self.random.getrandbits(BITS[kind])
+            return value if kind.startswith("u") else value - self.random.choice((0, 0, 2 ** BITS[kind]))
+        if kind == "bool":
+            return not default_of(field)
+        if kind == "string":
+            return self.random.choice(("a", "name", "näme", "名", "b", "c", "d", "long" * 32)) + str(
+                self.random.randrange(100)
+            )
+        if kind in ("bytes", "records"):
+            return base64.b64encode(self.random.randbytes(self.random.choice((3, 4, 130)))).decode()
+        if kind == "uuid":
+            return _kafka_text(uuid.UUID(int=self.random.getrandbits(128)))
+        return self.full(children({**field, "type": kind}, self.shared))
+
+    def bare(self, fields: list[dict[str, Any]]) -> dict[str, Any]:
+        """Every untagged field, null or empty where it may be; tagged ones stay out, at their defaults."""
+        carried = [
+            field for field in self._carried(fields) if self.version not in versions(field.get("taggedVersions"))
+        ]
+        return {_json_name(field): self._bare_value(field) for field in carried}
+
+    def _bare_value(self, field: dict[str, Any]) -> Any:
+        kind = field["type"]
+        if self.version in versions(field.get("nullableVersions")):
+            return None
+        inside = children(field, self.shared)
+        if inside:
+            return [self.bare(inside)] if kind.startswith("[]") else self.bare(inside)
+        if kind == "uuid":
+            return _kafka_text(uuid.UUID(int=0))
+        if kind in ("string", "bytes", "records"):
+            return ""
+        return default_of(field)
+
+    def _carried(self, fields: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return [field for field in fields if self.version in versions(field["versions"])]
+
+
+def _json_name(field: dict[str, Any]) -> str:
+    name: str = field["name"]
+    return re.sub("^.", lambda first: first[0].lower(), name)
+
+
+def _kafka_text(value: uuid.UUID) -> str:
+    """A uuid as Kafka prints it: base64 for URLs, without padding."""
+    return base64.urlsafe_b64encode(value.bytes).decode().rstrip("=")
+
+
+if __name__ == "__main__":
+    main()
