@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kcli.protocol.records.columns import Buffer
+from kcli.protocol.records.varints import Buffer
 
 # Offset and size are the same for message format 0, 1 and 2, and so is the place of the magic byte.
 PREFIX = struct.Struct(">qi")

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kcli.errors import CorruptRecords
-from kcli.protocol.records.varints import read_varint
-
-Buffer: TypeAlias = bytes | bytearray | memoryview
-Ints: TypeAlias = NDArray[np.int64]
-Headers: TypeAlias = "list[tuple[str, bytes | None]]"
+from kcli.protocol.records.headers import Headers, read_headers
+from kcli.protocol.records.varints import Buffer, Ints
 
 NO_TIMESTAMP, CREATE_TIME, APPEND_TIME = -1, 0, 1
 _TIMESTAMP_TYPES = {NO_TIMESTAMP: "none", CREATE_TIME: "create", APPEND_TIME: "append"}
@@ -108,11 +104,11 @@ class RecordColumns:
         return _copy_spans(self.buffer, self.value_starts, self.value_lengths)
 
     def headers(self, index: int) -> Headers:
-        """Headers of one record, in order; a name may come twice. Bad UTF-8 in a name is replaced, as Java does."""
+        """Headers of one record, in order; a name may come twice, and bad UTF-8 in it is replaced."""
         count = int(self.header_counts[index])
         if not count:
             return []
-        return decode_headers(self.buffer, int(self.header_starts[index]), int(self.header_ends[index]), count)
+        return read_headers(self.buffer, int(self.header_starts[index]), int(self.header_ends[index]), count)
 
     def timestamp_type(self, index: int) -> str:
         """`"create"`, `"append"` or `"none"`."""
@@ -136,23 +132,3 @@ def _copy_spans(buffer: Buffer, starts: Ints, lengths: Ints) -> list[bytes | Non
         None if length < 0 else bytes(view[start : start + length])
         for start, length in zip(starts.tolist(), lengths.tolist(), strict=True)
     ]
-
-
-def decode_headers(buffer: Buffer, start: int, end: int, count: int) -> Headers:
-    """The `count` headers that fill `buffer[start:end]` exactly. `CorruptRecords` when they do not."""
-    headers: Headers = []
-    at = start
-    for _ in range(count):
-        name_length, at = read_varint(buffer, at, end)
-        if not 0 <= name_length <= end - at:
-            raise CorruptRecords(f"a header's name claims {name_length} bytes of {end - at}")
-        name = bytes(buffer[at : at + name_length]).decode("utf-8", "replace")
-        value_length, at = read_varint(buffer, at + name_length, end)
-        if not -1 <= value_length <= end - at:
-            raise CorruptRecords(f"a header's value claims {value_length} bytes of {end - at}")
-        value = None if value_length < 0 else bytes(buffer[at : at + value_length])
-        at += max(value_length, 0)
-        headers.append((name, value))
-    if at != end:
-        raise CorruptRecords(f"{end - at} bytes are left over behind the last header")
-    return headers

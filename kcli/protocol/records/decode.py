@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from kcli.errors import CorruptRecords
 from kcli.protocol.records import batch
 from kcli.protocol.records.batch import HEADER_BYTES, gather_headers, walk_batches
-from kcli.protocol.records.columns import Buffer, RecordColumns
+from kcli.protocol.records.columns import RecordColumns
 from kcli.protocol.records.joint import Batches, Run, decode_payloads
 from kcli.protocol.records.transactions import AbortedRanges, marker_type
+from kcli.protocol.records.varints import Buffer
 
 DEFAULT_MAX_DECOMPRESSED_BYTES = 64 << 20
 _LAST_BASE_OFFSET = (1 << 63) - 1 - (1 << 32)

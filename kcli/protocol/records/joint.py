@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kcli.protocol.records import batch
-from kcli.protocol.records.chain import chain_records
-from kcli.protocol.records.columns import Buffer, Ints, RecordColumns
-from kcli.protocol.records.fields import read_fields
+from kcli.protocol.records.chain import Chain, chain_records
+from kcli.protocol.records.columns import APPEND_TIME, RecordColumns
+from kcli.protocol.records.fields import Fields, explain, read_fields
+from kcli.protocol.records.varints import Buffer, Ints, Octets
 
 
 class Batches(NamedTuple):
@@ -75,44 +76,46 @@ class Run:
 
 
 def decode_payloads(
-    buffer: Buffer, data: NDArray[np.uint8], batches: Batches, wanted: NDArray[np.bool_], runs: list[Run]
+    buffer: Buffer, data: Octets, batches: Batches, wanted: NDArray[np.bool_], runs: list[Run]
 ) -> list[RecordColumns]:
     """Columns per run of the `wanted` batches before its limit; a batch that cannot be read lowers that limit."""
     for run in runs:
         wanted[run.limit : run.hi] = False
     chosen = np.flatnonzero(wanted)
     starts, ends = batches.starts[chosen] + batch.HEADER_BYTES, batches.ends[chosen]
-    chain = chain_records(buffer, starts, ends, batches.counts[chosen])
+    chain = chain_records(buffer, data, starts, ends, batches.counts[chosen])
     fields = read_fields(buffer, data, chain.body_starts, chain.body_ends)
-    behind = np.cumsum(chain.counts)
+    edges = np.concatenate(([0], np.cumsum(chain.counts)))
+    failures = dict(chain.failures)
+    bad = np.concatenate((fields.bad, _out_of_order(fields.offset_deltas, edges, batches.last_offset_deltas[chosen])))
+    for index in np.sort(bad).tolist():
+        which = int(np.searchsorted(edges, index, side="right")) - 1
+        problem = explain(buffer, int(chain.body_starts[index]), int(chain.body_ends[index]))
+        failures.setdefault(which, f"record {index - int(edges[which])}: {problem}")
+    for which, problem in failures.items():
+        index = int(chosen[which])
+        next(run for run in runs if run.lo <= index < run.hi).fail(index, problem)
+    joint = _columns(buffer, batches, chosen, chain, fields)
+    result = []
+    for run in runs:
+        first, last = np.searchsorted(chosen, (run.lo, run.limit))
+        columns = joint.take(slice(int(edges[first]), int(edges[last])))
+        result.append(_without_old(columns, run.fetch_offset))
+    return result
 
-    offset_deltas = fields.offset_deltas
-    offsets = np.repeat(batches.base_offsets[chosen], chain.counts) + offset_deltas
-    timestamps = np.repeat(batches.base_timestamps[chosen], chain.counts) + fields.timestamp_deltas
+
+def _columns(buffer: Buffer, batches: Batches, chosen: Ints, chain: Chain, fields: Fields) -> RecordColumns:
+    offsets = np.repeat(batches.base_offsets[chosen], chain.counts)
+    offsets += fields.offset_deltas
+    timestamps = np.repeat(batches.base_timestamps[chosen], chain.counts)
+    timestamps += fields.timestamp_deltas
     types = np.zeros(len(offsets), np.int8)
     append_time = (batches.attributes[chosen] & batch.APPEND_TIME_BIT) != 0
     if append_time.any():
-        types = np.repeat(append_time, chain.counts).astype(np.int8)
-        appended = types != 0
+        appended = np.repeat(append_time, chain.counts)
+        types[appended] = APPEND_TIME
         timestamps[appended] = np.repeat(batches.max_timestamps[chosen], chain.counts)[appended]
-
-    wrong = (offset_deltas < 0) | (offset_deltas > np.repeat(batches.last_offset_deltas[chosen], chain.counts))
-    wrong[1:] |= offset_deltas[1:] <= offset_deltas[:-1]
-    firsts = (behind - chain.counts)[chain.counts > 0]
-    wrong[firsts] = offset_deltas[firsts] < 0
-    problems = fields.problems
-    for index in np.flatnonzero(wrong).tolist():
-        problems.setdefault(index, "the offsets of its records do not increase within the batch's own range")
-
-    failures = dict(chain.failures)
-    for index, problem in sorted(problems.items()):
-        at = int(np.searchsorted(behind, index, side="right"))
-        failures.setdefault(at, f"record {index - int(behind[at] - chain.counts[at])}: {problem}")
-    for at, problem in failures.items():
-        which = int(chosen[at])
-        next(run for run in runs if run.lo <= which < run.hi).fail(which, problem)
-
-    joint = RecordColumns(
+    return RecordColumns(
         buffer,
         offsets=offsets,
         timestamps_ms=timestamps,
@@ -125,19 +128,25 @@ def decode_payloads(
         header_ends=chain.body_ends,
         timestamp_types=types,
     )
-    edges = np.concatenate(([0], behind))
-    result = []
-    for run in runs:
-        first, last = np.searchsorted(chosen, (run.lo, run.limit))
-        columns = joint.take(slice(int(edges[first]), int(edges[last])))
-        if len(columns) and (columns.offsets[0] < run.fetch_offset or (np.diff(columns.offsets) <= 0).any()):
-            columns = _without_old(columns, run.fetch_offset)
-        result.append(columns)
-    return result
+
+
+def _out_of_order(deltas: Ints, edges: Ints, last_deltas: Ints) -> Ints:
+    """Indices of records whose offset does not follow that of the record before, or leaves the batch's own range."""
+    if not len(deltas):
+        return np.empty(0, np.int64)
+    wrong = np.empty(len(deltas), np.bool_)
+    np.less_equal(deltas[1:], deltas[:-1], out=wrong[1:])
+    filled = edges[1:] > edges[:-1]
+    firsts, lasts = edges[:-1][filled], edges[1:][filled] - 1
+    wrong[firsts] = deltas[firsts] < 0
+    wrong[lasts] |= deltas[lasts] > last_deltas[filled]
+    return np.flatnonzero(wrong)
 
 
 def _without_old(columns: RecordColumns, fetch_offset: int) -> RecordColumns:
-    """Drop what lies before the offset asked, and what a batch repeats of those before it."""
+    """Drop what lies before the offset asked, and what a batch repeats of those before it (as Java's consumer does)."""
     offsets = columns.offsets
+    if not len(offsets) or (offsets[0] >= fetch_offset and (offsets[1:] > offsets[:-1]).all()):
+        return columns
     reached = np.maximum.accumulate(np.concatenate(([fetch_offset - 1], offsets[:-1])))
     return columns.take(offsets > reached)

@@ -6,8 +6,7 @@ import heapq
 from collections.abc import Iterable
 
 from kcli.errors import CorruptRecords
-from kcli.protocol.records.columns import Buffer
-from kcli.protocol.records.varints import read_varint
+from kcli.protocol.records.varints import Buffer, read_varint
 
 ABORT_MARKER, COMMIT_MARKER = 0, 1
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kcli.errors import CorruptRecords
 
-_LOW_BITS = np.int64(0x7F)
+Buffer: TypeAlias = bytes | bytearray | memoryview
+Octets: TypeAlias = NDArray[np.uint8]
+Ints: TypeAlias = NDArray[np.int64]
 
 
-def read_varint(buffer: Any, at: int, end: int, longest: int = 5) -> tuple[int, int]:
+def read_varint(buffer: Buffer, at: int, end: int, longest: int = 5) -> tuple[int, int]:
     """The signed varint at `at`, and the position behind it. `CorruptRecords` past `end` or `longest` bytes."""
     raw = shift = 0
     stop = min(end, at + longest)
@@ -39,32 +41,54 @@ def write_varint(value: int) -> bytes:
     return bytes(out)
 
 
-def read_varint_column(
-    data: NDArray[np.uint8], at: NDArray[np.int64], longest: int = 5
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_] | None]:
-    """One varint at each position of `at`: values, positions behind them, and which ran over `longest` (None: none).
+def read_varint_column(data: Octets, at: Ints, longest: int = 5) -> tuple[Ints, Ints, Ints | None]:
+    """One varint at each position of `at`: values, positions behind them, indices of those over `longest` (None: none).
 
     Positions outside of `data` read its nearest byte: the caller checks the positions behind against its own ends.
+    Arithmetic stays in the narrowest type that holds it, which is where most of the speed comes from.
     """
-    byte = data.take(at, mode="clip").astype(np.int64)
+    first = data.take(at, mode="clip")
     behind = at + 1
-    if len(byte) == 0 or int(byte.max()) < 0x80:
-        return (byte >> 1) ^ -(byte & 1), behind, None
-    raw = byte & _LOW_BITS
-    unfinished = np.flatnonzero(byte >= 0x80)
-    shift = 7
-    for _ in range(longest - 1):
+    if not len(first) or first.max() < 0x80:
+        return _unzigzag(first.view(np.int8)), behind, None
+    more = first >> 7
+    first &= 0x7F
+    second = data.take(behind, mode="clip")
+    second *= more
+    behind += more
+    if second.max() < 0x80:
+        raw = second.astype(np.int16)
+        raw <<= 7
+        raw |= first
+        return _unzigzag(raw), behind, None
+    return _read_long(data, first, second, behind, longest)
+
+
+def _read_long(
+    data: Octets,
+    first: Octets,
+    second: Octets,
+    behind: Ints,
+    longest: int,
+) -> tuple[Ints, Ints, Ints | None]:
+    raw = (second & 0x7F).astype(np.int64) << 7 | first
+    unfinished = np.flatnonzero(second >= 0x80)
+    for shift in range(14, 7 * longest, 7):
         byte = data.take(behind[unfinished], mode="clip").astype(np.int64)
-        raw[unfinished] |= (byte & _LOW_BITS) << shift
+        raw[unfinished] |= (byte & 0x7F) << shift
         behind[unfinished] += 1
-        shift += 7
         unfinished = unfinished[byte >= 0x80]
         if not len(unfinished):
             break
-    # The shift right must not carry a 64-bit value's top bit along, so it is done unsigned.
+    # The top bit of a 64-bit value is no sign yet: shift it as unsigned.
     values = (raw.view(np.uint64) >> np.uint64(1)).view(np.int64) ^ -(raw & 1)
-    if not len(unfinished):
-        return values, behind, None
-    too_long = np.zeros(len(at), np.bool_)
-    too_long[unfinished] = True
-    return values, behind, too_long
+    return values, behind, unfinished if len(unfinished) else None
+
+
+def _unzigzag(raw: NDArray[Any]) -> Ints:
+    """In place; `raw` is of a signed type and not negative."""
+    sign = raw & 1
+    np.negative(sign, out=sign)
+    raw >>= 1
+    raw ^= sign
+    return raw.astype(np.int64)
