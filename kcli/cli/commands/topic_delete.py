@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from kcli.admin.deletion import PlannedDeletion
+    from kcli.cli.render.report import Item
     from kcli.errors import KcliError
 
 COLUMNS = ["topic", "status", "partitions", "records", "topic_id"]
@@ -87,7 +88,7 @@ def _show(
 
     items = []
     for p in plan:
-        item = {
+        item: Item = {
             "topic": p.topic,
             "status": status,
             "partitions": p.partitions,
