@@ -28,13 +28,17 @@ class FetchLoop:
         memory_bytes: int | None = None,
     ) -> None:
         self._client = client
+        self._subscription = subscription
         self.offsets = OffsetFetcher(client, subscription, config)
         self.fetcher = Fetcher(client, subscription, config, memory_bytes=memory_bytes)
         self.failures: list[Failure] = []
         self._can_decode = False
 
     def poll(self, timeout_ms: float) -> list[tuple[TopicPartition, RecordColumns]]:
-        """Records as soon as there are some; nothing when the time is over or there are `failures` to be looked at."""
+        """Records as soon as there are some.
+
+        Nothing when the time is over, when there are `failures` to be looked at, or a partition has come to its end.
+        """
         clock, client, fetcher = self._client.clock, self._client, self.fetcher
         deadline_ms = clock.now_ms() + timeout_ms
         while True:
@@ -50,7 +54,7 @@ class FetchLoop:
                 records = []
             self.failures += self.offsets.take_failures() + fetcher.take_failures()
             out_of_time = clock.now_ms() >= deadline_ms and not fetcher.has_received
-            if records or self.failures or out_of_time:
+            if records or self.failures or self._subscription.finished or out_of_time:
                 return records
 
     def _wait(self, deadline_ms: float) -> None:

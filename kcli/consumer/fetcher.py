@@ -23,6 +23,8 @@ from kcli.errors import BrokerError, KcliError
 from kcli.structs import Node, TopicPartition
 
 if TYPE_CHECKING:
+    from uuid import UUID
+
     from kcli.client.config import ConsumerConfig
     from kcli.client.consumer_network_client import ConsumerNetworkClient
     from kcli.client.request_future import RequestFuture
@@ -67,6 +69,7 @@ class Fetcher:
         self._received: deque[Received] = deque()
         self._failures: dict[TopicPartition, Failure] = {}
         self._expansion = FIRST_EXPANSION
+        self.pinned_ids: dict[str, UUID | None] = {}  # topics that must not be replaced by others of their name
         self._reopened: set[int] = set()  # brokers whose last answer was that they have no such session
         self._cluster: object = None
         self._closed = False
@@ -144,8 +147,14 @@ class Fetcher:
         node_id = leader.id
         if state.preferred_replica in metadata.cluster.nodes and now_ms < state.preferred_until_ms:
             node_id = state.preferred_replica
+        topic_id = metadata.topic_id(tp.topic)
+        pinned_id = self.pinned_ids.get(tp.topic)
+        if topic_id is not None and pinned_id is not None and topic_id != pinned_id:
+            text = f"topic {tp.topic} was deleted and created anew"
+            self._retry_later(tp, BrokerError(ErrorCode.UNKNOWN_TOPIC_ID, text), now_ms)
+            return None
         limit = self._config.max_partition_fetch_bytes
-        return node_id, Ask(position.offset, epoch, position.epoch, limit, metadata.topic_id(tp.topic))
+        return node_id, Ask(position.offset, epoch, position.epoch, limit, topic_id)
 
     def _no_leader(self, tp: TopicPartition) -> BrokerError:
         topic = self._client.metadata.cluster.topics.get(tp.topic)
@@ -191,7 +200,7 @@ class Fetcher:
         if self._memory_bytes is None:
             return self._config.fetch_max_bytes
         # One response of each broker may be waiting while the next is on its way.
-        return min(self._config.fetch_max_bytes, self._memory_bytes // (2 * len(self._sessions)))
+        return min(self._config.fetch_max_bytes, self._memory_bytes // (2 * max(1, len(self._sessions))))
 
     # --- being answered
 

@@ -74,8 +74,9 @@ class PartitionState:
 class SubscriptionState:
     """The partitions being read, with their states.
 
-    `touched` collects the partitions whose state changed in a way that matters to fetching, and `unready` are those
-    that wait for a position or for its validation: with thousands of partitions nobody needs to look at all of them.
+    `finished` collects the partitions whose caller has come to their `end`; `touched` those whose state changed in a
+    way that matters to fetching; `unready` are those that wait for a position or for its validation. With thousands of
+    partitions nobody needs to look at all of them.
     """
 
     def __init__(self) -> None:
@@ -84,6 +85,7 @@ class SubscriptionState:
         self.pattern: re.Pattern[str] | None = None
         self.touched: set[TopicPartition] = set()
         self.unready: set[TopicPartition] = set()
+        self.finished: set[TopicPartition] = set()
         self._states: dict[TopicPartition, PartitionState] = {}
 
     def __repr__(self) -> str:
@@ -114,6 +116,13 @@ class SubscriptionState:
         self._states = {tp: self._states.get(tp) or PartitionState() for tp in wanted}
         self.touched.update(wanted)
         self.unready = {tp for tp, state in self._states.items() if state.position is None or state.validating}
+
+    def drop(self, tp: TopicPartition) -> None:
+        """Read this assigned partition no longer."""
+        if self._states.pop(tp, None) is not None:
+            self.touched.add(tp)
+            self.unready.discard(tp)
+            self.finished.discard(tp)
 
     def unsubscribe(self) -> None:
         """Read nothing; another way of choosing may follow."""
@@ -156,11 +165,14 @@ class SubscriptionState:
         state.reset = None
         state.validating = validating
         self._changed(tp, ready=not validating)
+        self._note_end(tp, state)
 
     def stop_at(self, tp: TopicPartition, end: int | None) -> None:
         """Fetch nothing at or after `end`; None: no such limit."""
-        self.state(tp).end = end
+        state = self.state(tp)
+        state.end = end
         self.touched.add(tp)
+        self._note_end(tp, state)
 
     def pause(self, tp: TopicPartition) -> None:
         """Hand out nothing of this partition until it is resumed. What was received is fetched again then."""
@@ -225,6 +237,11 @@ class SubscriptionState:
         if state.ahead is None or state.ahead.offset < position.offset:
             state.ahead = position
             self.touched.add(tp)
+        self._note_end(tp, state)
+
+    def _note_end(self, tp: TopicPartition, state: PartitionState) -> None:
+        if state.end is not None and state.position is not None and state.position.offset >= state.end:
+            self.finished.add(tp)
 
     def rewind(self, tp: TopicPartition) -> None:
         """Forget what was received and not handed out: fetch from the caller's position again."""

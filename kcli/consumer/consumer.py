@@ -1,0 +1,204 @@
+"""`Consumer`: reads the partitions that were assigned to it, a poll at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from kcli.consumer.errors import OffsetOutOfRange
+from kcli.consumer.fetch_buffer import Failure
+from kcli.consumer.fetch_loop import FetchLoop
+from kcli.consumer.subscription import SubscriptionState
+from kcli.error_codes import ErrorCode
+from kcli.errors import BrokerError, KcliError, TimeoutExpired
+from kcli.structs import OffsetAndTimestamp, TopicPartition
+
+if TYPE_CHECKING:
+    from kcli.client.config import ConsumerConfig
+    from kcli.client.consumer_network_client import ConsumerNetworkClient
+    from kcli.protocol.records.columns import RecordColumns
+
+
+class Consumer:
+    """One thread's reader. Without a `client` it connects by itself, and closes that connection with `close`.
+
+    Records come as columns, all that one response brought for a partition; so `max.poll.records` means nothing here.
+    """
+
+    def __init__(self, config: ConsumerConfig, client: ConsumerNetworkClient | None = None) -> None:
+        from kcli.client.connect import connect
+
+        self._config = config
+        self._own_client = client is None
+        self._client = client or connect(config)
+        self.subscription = SubscriptionState()
+        self._loop = FetchLoop(self._client, self.subscription, config)
+        self._failures: dict[TopicPartition, Failure] = {}
+
+    def __repr__(self) -> str:
+        return f"<Consumer {self.subscription!r} {self._loop.fetcher!r}>"
+
+    def __enter__(self) -> Consumer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # --- what is read, and from where
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read exactly these. A new one begins at its group's committed offset, else as auto.offset.reset says."""
+        wanted = list(partitions)
+        self.subscription.assign(wanted)
+        self._client.metadata.add_topics(dict.fromkeys(tp.topic for tp in wanted))
+
+    def subscribe(self, topics: Iterable[str] = (), *, pattern: str | None = None) -> None:
+        """Refused: reading as a member of a group is not there yet."""
+        wanted = pattern or ", ".join(topics)
+        raise KcliError(
+            f"cannot subscribe to {wanted}: this consumer cannot join a group yet, assign partitions instead"
+        )
+
+    def unsubscribe(self) -> None:
+        """Read nothing."""
+        self.subscription.unsubscribe()
+
+    def seek(self, tp: TopicPartition, offset: int, epoch: int = -1) -> None:
+        """Read on from `offset`. With the leader epoch of the record before it, a truncated log is noticed."""
+        if offset < 0:
+            raise ValueError(f"an offset is never negative: {offset}")
+        self.subscription.seek(tp, offset, epoch)
+
+    def seek_to_beginning(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read on from the log start."""
+        for tp in partitions:
+            self.subscription.await_reset(tp, "earliest")
+
+    def seek_to_end(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read on from the log end; under read_committed from the last stable offset."""
+        for tp in partitions:
+            self.subscription.await_reset(tp, "latest")
+
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        """Hand out nothing of these until they are resumed."""
+        for tp in partitions:
+            self.subscription.pause(tp)
+
+    def resume(self, partitions: Iterable[TopicPartition]) -> None:
+        """Undo `pause`."""
+        for tp in partitions:
+            self.subscription.resume(tp)
+
+    def position(self, tp: TopicPartition, timeout_ms: float | None = None) -> int:
+        """The offset of the next record to be handed out; found out first if need be (default.api.timeout.ms)."""
+        deadline_ms = self._deadline_ms(timeout_ms)
+        while True:
+            position = self.subscription.state(tp).position
+            if position is not None:
+                return position.offset
+            now_ms = self._client.clock.now_ms()
+            if now_ms >= deadline_ms:
+                raise TimeoutExpired(f"no position for {tp} in time")
+            self._loop.offsets.send(now_ms)
+            self._client.poll(timeout_ms=min(deadline_ms, self._loop.offsets.next_ms()) - now_ms)
+            self._keep(self._loop.offsets.take_failures())
+            self._raise_failures()
+
+    # --- reading
+
+    def poll(self, timeout_ms: float) -> dict[TopicPartition, RecordColumns]:
+        """Records as soon as there are some, {} when there are none in time.
+
+        Raises what stops a partition once everything before it has been handed out, and again at each poll until the
+        caller moves on: OffsetOutOfRange and NoOffset if auto.offset.reset is none, LogTruncated, RecordTooLarge,
+        CorruptRecords, BrokerError (TOPIC_AUTHORIZATION_FAILED with all its topics).
+        """
+        deadline_ms = self._client.clock.now_ms() + timeout_ms
+        while True:
+            records = self._loop.poll(max(0.0, deadline_ms - self._client.clock.now_ms()))
+            failures, self._loop.failures = self._loop.failures, []
+            self._keep(failures)
+            if records:
+                return dict(records)
+            self._raise_failures()
+            if self._client.clock.now_ms() >= deadline_ms:
+                return {}
+
+    def _keep(self, failures: Iterable[Failure]) -> None:
+        policy = self._config.auto_offset_reset
+        for failure in failures:
+            if isinstance(failure.error, OffsetOutOfRange) and policy != "none":
+                self.subscription.await_reset(failure.tp, policy)
+            else:
+                self._failures[failure.tp] = failure
+
+    def _raise_failures(self) -> None:
+        failures = [failure for failure in self._failures.values() if self._still_there(failure)]
+        self._failures.clear()
+        refused = sorted({it.tp.topic for it in failures if _is_refused(it.error)})
+        if refused:
+            raise BrokerError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, api="Fetch", topics=", ".join(refused))
+        lost = {it.tp: it.offset for it in failures if isinstance(it.error, OffsetOutOfRange)}
+        if lost:
+            where = ", ".join(f"{tp} at {offset}" for tp, offset in sorted(lost.items()))
+            text = f"the position is out of range, and auto.offset.reset is none: {where}"
+            raise OffsetOutOfRange(text, offsets=lost)
+        for failure in failures:
+            raise failure.error
+
+    def _still_there(self, failure: Failure) -> bool:
+        state = self.subscription.get(failure.tp)
+        if state is None:
+            return False
+        offset = -1 if state.position is None else state.position.offset
+        return offset == failure.offset
+
+    # --- offsets of the log
+
+    def offsets_for_times(
+        self, times_ms: Mapping[TopicPartition, int], timeout_ms: float | None = None
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        """The first record at or after each time; None: there is no such record. A partition's error is raised."""
+        found = self._list_offsets(times_ms, timeout_ms)
+        return {tp: it if it.offset >= 0 else None for tp, it in found.items()}
+
+    def beginning_offsets(
+        self, partitions: Iterable[TopicPartition], timeout_ms: float | None = None
+    ) -> dict[TopicPartition, int]:
+        """The log start of each partition."""
+        from kcli.client.offset_lookup import EARLIEST
+
+        return {tp: it.offset for tp, it in self._list_offsets(dict.fromkeys(partitions, EARLIEST), timeout_ms).items()}
+
+    def end_offsets(
+        self, partitions: Iterable[TopicPartition], timeout_ms: float | None = None
+    ) -> dict[TopicPartition, int]:
+        """The log end of each partition; under read_committed its last stable offset."""
+        from kcli.client.offset_lookup import LATEST
+
+        return {tp: it.offset for tp, it in self._list_offsets(dict.fromkeys(partitions, LATEST), timeout_ms).items()}
+
+    def _list_offsets(
+        self, wanted: Mapping[TopicPartition, int], timeout_ms: float | None
+    ) -> dict[TopicPartition, OffsetAndTimestamp]:
+        from kcli.client.offset_lookup import list_offsets
+
+        isolation = int(self._config.isolation_level == "read_committed")
+        gathered = list_offsets(self._client, wanted, self._deadline_ms(timeout_ms), isolation)
+        for error in gathered.errors.values():
+            raise error
+        return gathered.values
+
+    def _deadline_ms(self, timeout_ms: float | None) -> float:
+        wait_ms = self._config.default_api_timeout_ms if timeout_ms is None else timeout_ms
+        return self._client.clock.now_ms() + wait_ms
+
+    def close(self) -> None:
+        """Stop reading; safe to call twice."""
+        self._loop.close()
+        if self._own_client:
+            self._client.close()
+
+
+def _is_refused(error: KcliError) -> bool:
+    return isinstance(error, BrokerError) and error.code == ErrorCode.TOPIC_AUTHORIZATION_FAILED

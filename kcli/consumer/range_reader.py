@@ -1,0 +1,295 @@
+"""`RangeReader`: many partitions, each from a start to an end, and an account of what was covered.
+
+A range is done when the fetch position has come to its end, whatever was visible on the way: transaction markers, gaps
+of compaction and aborted records are offsets like others. What cannot be covered ends all the same, with a reason:
+
+    the position lies before the log's start    deleted meanwhile: told as a gap, reading goes on at the start
+    the position lies beyond the log's end,     the log was truncated: the partition ends
+      or the log's end moves below the range's
+    the topic is gone, or another of its name   the partition ends
+    no broker gives anything for long           a bounded range ends, a follower goes on trying
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from kcli.consumer.bounds import LogFacts, ReadRange, ResolvedRange, resolve_range, times_of
+from kcli.consumer.coverage import PartitionCoverage, Progress, unresolved
+from kcli.consumer.errors import OffsetOutOfRange
+from kcli.consumer.fetch_buffer import Failure
+from kcli.consumer.fetch_loop import FetchLoop
+from kcli.consumer.subscription import SubscriptionState
+from kcli.consumer.trouble import Trouble
+from kcli.error_codes import ErrorCode
+from kcli.errors import BrokerError, KcliError
+from kcli.structs import TopicPartition
+
+if TYPE_CHECKING:
+    import uuid
+
+    from kcli.client.config import ConsumerConfig
+    from kcli.client.consumer_network_client import ConsumerNetworkClient
+    from kcli.client.routing import Gathered
+    from kcli.protocol.records.columns import RecordColumns
+
+# All responses together: a small part of the 200 MB that a read may take.
+MEMORY_BYTES = 32 << 20
+LOOK_AROUND_MS = 1_000.0
+# A topic that a broker does not know may just have been created; after so long it has been deleted.
+UNKNOWN_TOPIC_MS = 5_000.0
+_UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
+
+
+class RangeReader:
+    """`resolve`, then `poll` until `done`; `coverage` tells at any time how far it is.
+
+    An end beyond the log's end is brought back to it, unless `wait_for_end`. `max.poll.records` means nothing here: a
+    poll hands out what one response brought.
+    """
+
+    def __init__(
+        self,
+        client: ConsumerNetworkClient,
+        ranges: Mapping[TopicPartition, ReadRange],
+        config: ConsumerConfig,
+        *,
+        wait_for_end: bool = False,
+        memory_bytes: int = MEMORY_BYTES,
+    ) -> None:
+        self._client = client
+        self._ranges = dict(ranges)
+        self._config = config
+        self._wait_for_end = wait_for_end
+        self._isolation = int(config.isolation_level == "read_committed")
+        self._subscription = SubscriptionState()
+        self._loop = FetchLoop(client, self._subscription, config, memory_bytes=memory_bytes)
+        self._progress: dict[TopicPartition, Progress] = {}
+        self._unresolved: dict[TopicPartition, KcliError] = {}
+        self._topic_ids: dict[str, uuid.UUID | None] = {}
+        self._out_of_range: dict[TopicPartition, int] = {}
+        self._unknown_since_ms: dict[TopicPartition, float] = {}
+        self._open = 0
+        self._look_around_ms = 0.0
+        self._is_resolved = False
+
+    def __repr__(self) -> str:
+        return f"<RangeReader open={self._open} of {len(self._ranges)} {self._loop.fetcher!r}>"
+
+    # --- from bounds to offsets
+
+    def resolve(self, deadline_ms: float) -> Gathered[TopicPartition, ResolvedRange]:
+        """Ask the leaders what the ranges are in offsets. A partition that cannot be resolved is data in `errors`.
+
+        TimeoutExpired when no broker could be asked at all.
+        """
+        from kcli.client.routing import Gathered
+
+        facts, errors = self._ask_facts(deadline_ms)
+        resolved = {
+            tp: resolve_range(self._ranges[tp], told, wait_for_end=self._wait_for_end) for tp, told in facts.items()
+        }
+        self._unresolved = errors
+        self._progress = {tp: Progress(it) for tp, it in resolved.items()}
+        self._topic_ids = {tp.topic: self._client.metadata.topic_id(tp.topic) for tp in resolved}
+        self._loop.fetcher.pinned_ids = self._topic_ids
+        self._open = len(resolved)
+        self._is_resolved = True
+        self._subscription.assign(resolved)
+        for tp, it in resolved.items():
+            self._subscription.seek(tp, it.position)
+            self._subscription.stop_at(tp, it.end)
+        self._take_finished()
+        return Gathered(resolved, errors)
+
+    def _ask_facts(self, deadline_ms: float) -> tuple[dict[TopicPartition, LogFacts], dict[TopicPartition, KcliError]]:
+        from kcli.client.offset_lookup import EARLIEST, LATEST, list_offsets
+
+        errors: dict[TopicPartition, KcliError] = {}
+
+        def ask(wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+            wanted = {tp: timestamp for tp, timestamp in wanted.items() if tp not in errors}
+            if not wanted:
+                return {}
+            gathered = list_offsets(self._client, wanted, deadline_ms, self._isolation)
+            errors.update(gathered.errors)
+            return {tp: found.offset for tp, found in gathered.values.items()}
+
+        starts = ask(dict.fromkeys(self._ranges, EARLIEST))
+        ends = ask(dict.fromkeys(self._ranges, LATEST))
+        at_time: dict[TopicPartition, dict[int, int]] = {}
+        times = {tp: times_of(asked) for tp, asked in self._ranges.items()}
+        for turn in (0, 1):
+            wanted = {tp: its[turn] for tp, its in times.items() if len(its) > turn}
+            for tp, offset in ask(wanted).items():
+                at_time.setdefault(tp, {})[wanted[tp]] = offset
+        good = [tp for tp in self._ranges if tp not in errors]
+        return {tp: LogFacts(starts[tp], ends[tp], at_time.get(tp, {})) for tp in good}, errors
+
+    # --- reading
+
+    @property
+    def done(self) -> bool:
+        """No partition has anything left to read. A partition without an end is done only if it failed."""
+        return self._is_resolved and self._open == 0
+
+    def poll(self, timeout_ms: float) -> list[tuple[TopicPartition, RecordColumns]]:
+        """Records as soon as there are some, cut to their ranges; nothing when the time is over or a range is done."""
+        if self.done:
+            return []
+        handed = self._loop.poll(timeout_ms)
+        records = [(tp, columns) for tp, columns in map(self._cut_start, handed) if len(columns)]
+        for tp, columns in records:
+            self._progress[tp].count(columns)
+        failures, self._loop.failures = self._loop.failures, []
+        for failure in failures:
+            self._failed(failure)
+        self._take_finished()
+        now_ms = self._client.clock.now_ms()
+        if now_ms >= self._look_around_ms:
+            self._look_around_ms = now_ms + LOOK_AROUND_MS
+            self._look_around(now_ms)
+        return records
+
+    def _cut_start(self, handed: tuple[TopicPartition, RecordColumns]) -> tuple[TopicPartition, RecordColumns]:
+        """Only a start beyond the log's end makes records arrive that nobody asked for."""
+        tp, columns = handed
+        start = self._progress[tp].resolved.start
+        if len(columns) and columns.offsets[0] < start:
+            columns = columns.take(slice(int(columns.offsets.searchsorted(start)), None))
+        return tp, columns
+
+    def _take_finished(self) -> None:
+        for tp in list(self._subscription.finished):
+            self._close(tp)
+            self._progress[tp].finish()
+
+    def _close(self, tp: TopicPartition) -> None:
+        progress = self._progress[tp]
+        state = self._subscription.get(tp)
+        if state is not None and state.position is not None:
+            progress.position = state.position.offset
+        if progress.open:
+            self._open -= 1
+        self._subscription.drop(tp)
+
+    def _fail(self, tp: TopicPartition, reason: str, error: KcliError | None = None) -> None:
+        if self._progress[tp].open:
+            self._close(tp)
+            self._progress[tp].fail(reason, error)
+
+    # --- what goes wrong
+
+    def _failed(self, failure: Failure) -> None:
+        if not self._progress[failure.tp].open:
+            return
+        if isinstance(failure.error, OffsetOutOfRange):
+            self._find_way_back(failure.tp, failure.offset, failure.error)
+        else:
+            self._fail(failure.tp, str(failure.error), failure.error)
+
+    def _find_way_back(self, tp: TopicPartition, offset: int, error: OffsetOutOfRange) -> None:
+        """The position is not in the log: it is before its start, beyond its end, or neither, which passes."""
+        found = self._log_limits(tp)
+        if isinstance(found, KcliError):
+            return self._fail(tp, str(found), found)
+        log_start, log_end = found
+        if offset < log_start:
+            end = self._progress[tp].resolved.end
+            behind = log_start if end is None else min(log_start, end)
+            self._progress[tp].lost(max(offset, self._progress[tp].resolved.start), behind)
+            return self._subscription.seek(tp, behind)
+        if offset > log_end:
+            return self._fail(tp, f"the log was truncated to {log_end} while it was read at {offset}", error)
+        if self._out_of_range.get(tp) == offset:
+            return self._fail(tp, str(error), error)
+        self._out_of_range[tp] = offset
+        return self._subscription.seek(tp, offset)
+
+    def _log_limits(self, tp: TopicPartition) -> tuple[int, int] | KcliError:
+        from kcli.client.offset_lookup import EARLIEST, LATEST, list_offsets
+
+        limits = []
+        for timestamp in (EARLIEST, LATEST):
+            deadline_ms = self._client.clock.now_ms() + self._config.default_api_timeout_ms
+            gathered = list_offsets(self._client, {tp: timestamp}, deadline_ms, self._isolation)
+            if tp in gathered.errors:
+                return gathered.errors[tp]
+            limits.append(gathered.values[tp].offset)
+        return limits[0], limits[1]
+
+    def _look_around(self, now_ms: float) -> None:
+        """Once a second: does every open partition still have a way to its end?"""
+        self._look_for_new_topics()
+        receding = []
+        for tp, progress in self._progress.items():
+            if not progress.open:
+                continue
+            trouble = self._loop.fetcher.trouble_of(tp)
+            if trouble is not None:
+                self._judge_trouble(tp, progress, trouble, now_ms)
+            elif self._recedes(tp, progress):
+                receding.append(tp)
+        if receding:
+            self._look_at_ends(receding)
+
+    def _look_for_new_topics(self) -> None:
+        for topic, before in self._topic_ids.items():
+            now = self._client.metadata.topic_id(topic)
+            if before is not None and now is not None and now != before:
+                for tp in [tp for tp, it in self._progress.items() if it.open and tp.topic == topic]:
+                    self._fail(tp, f"topic {topic} was deleted and created anew while it was read")
+
+    def _judge_trouble(self, tp: TopicPartition, progress: Progress, trouble: Trouble, now_ms: float) -> None:
+        error = trouble.error
+        if isinstance(error, BrokerError) and error.code in _UNKNOWN:
+            since_ms = self._unknown_since_ms.setdefault(tp, now_ms)
+            if now_ms - since_ms >= UNKNOWN_TOPIC_MS:
+                return self._fail(tp, f"topic {tp.topic} is gone: {error}", error)
+        else:
+            self._unknown_since_ms.pop(tp, None)
+        silent_ms = now_ms - trouble.since_ms
+        if progress.resolved.end is not None and silent_ms >= self._config.default_api_timeout_ms:
+            self._fail(tp, f"nothing could be fetched for {silent_ms / 1000:.0f} s: {error}", error)
+        return None
+
+    def _recedes(self, tp: TopicPartition, progress: Progress) -> bool:
+        """Whether the log is told to end before a place where it had records when we began."""
+        state = self._subscription.state(tp)
+        log_end = state.last_stable_offset if self._isolation else state.high_watermark
+        return -1 < log_end < self._sure_end(progress)
+
+    def _sure_end(self, progress: Progress) -> int:
+        """Up to here there were records when the range was resolved; -1 when following."""
+        end = progress.resolved.end
+        return -1 if end is None else min(end, progress.resolved.log_end)
+
+    def _look_at_ends(self, partitions: Iterable[TopicPartition]) -> None:
+        """A new leader may know of less for a moment; ListOffsets waits until it knows what is settled (KIP-207)."""
+        from kcli.client.offset_lookup import LATEST, list_offsets
+
+        deadline_ms = self._client.clock.now_ms() + LOOK_AROUND_MS
+        gathered = list_offsets(self._client, dict.fromkeys(partitions, LATEST), deadline_ms, self._isolation)
+        for tp, found in gathered.values.items():
+            sure_end = self._sure_end(self._progress[tp])
+            if found.offset < sure_end:
+                self._fail(tp, f"the log was truncated: it ended at {sure_end} at first, now it ends at {found.offset}")
+
+    # --- the account
+
+    def coverage(self) -> list[PartitionCoverage]:
+        """For every partition asked for: what was asked, what was covered, and why it stopped there."""
+        account = []
+        for tp, asked in self._ranges.items():
+            progress = self._progress.get(tp)
+            if progress is not None:
+                account.append(progress.coverage(tp))
+            else:
+                error = self._unresolved.get(tp)
+                account.append(unresolved(tp, asked, str(error or "not resolved"), error))
+        return account
+
+    def close(self) -> None:
+        """Stop fetching. The client stays open."""
+        self._loop.close()
