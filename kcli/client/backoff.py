@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-import random
+import os
 from collections.abc import Callable
 
 # Jitter spreads clients that lost the same broker at the same moment (KIP-144, KIP-580).
 JITTER = 0.2
 
 
+def uniform(low: float, high: float) -> float:
+    """A random number between `low` and `high`. As `random.uniform`, whose module takes a millisecond to import."""
+    return low + (high - low) * int.from_bytes(os.urandom(6), "big") / 2**48
+
+
 class Backoff:
     """`initial_ms` doubles with each failure up to `max_ms`, each wait varied by up to 20 % either way."""
 
-    def __init__(self, initial_ms: float, max_ms: float, *, uniform: Callable[[float, float], float] = random.uniform):
+    def __init__(self, initial_ms: float, max_ms: float, *, uniform: Callable[[float, float], float] = uniform) -> None:
         self._initial_ms = initial_ms
         self._max_ms = max(max_ms, initial_ms)
         self._uniform = uniform
@@ -23,4 +28,4 @@ class Backoff:
             return 0.0
         # The exponent is bounded too: a float overflows after a thousand doublings.
         wait_ms = min(self._initial_ms * 2.0 ** min(failures - 1, 60), self._max_ms)
-        return float(min(wait_ms * self._uniform(1 - JITTER, 1 + JITTER), self._max_ms))
+        return min(wait_ms * self._uniform(1 - JITTER, 1 + JITTER), float(self._max_ms))

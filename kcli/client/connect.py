@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kcli.client.backoff import Backoff
+from kcli.client.backoff import Backoff, uniform
 from kcli.client.config import ClientConfig, parse_bootstrap
+from kcli.client.connections import Resolve, resolve
 from kcli.client.consumer_network_client import ConsumerNetworkClient
 from kcli.client.metadata import Metadata
 from kcli.client.network_client import NetworkClient
@@ -18,9 +20,17 @@ _MAX_IN_FLIGHT = 100
 
 
 def connect(
-    config: ClientConfig, clock: Clock | None = None, *, selector: SelectorLike | None = None
+    config: ClientConfig,
+    clock: Clock | None = None,
+    *,
+    selector: SelectorLike | None = None,
+    resolve: Resolve = resolve,
+    uniform: Callable[[float, float], float] = uniform,
 ) -> ConsumerNetworkClient:
-    """A client for this configuration. No connection is made before the first request; close it when done."""
+    """A client for this configuration. No connection is made before the first request; close it when done.
+
+    Tests hand in their clock, an in-memory selector, a name service, and a `uniform` that is not random.
+    """
     clock = clock or SystemClock()
     if selector is None:
         from kcli.network.selector import Selector
@@ -29,9 +39,11 @@ def connect(
     metadata = Metadata(
         parse_bootstrap(config.bootstrap_servers),
         max_age_ms=config.metadata_max_age_ms,
-        backoff=Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms),
+        backoff=Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, uniform=uniform),
         allow_auto_create=config.allow_auto_create_topics,
     )
     max_in_flight = getattr(config, "max_in_flight_requests_per_connection", _MAX_IN_FLIGHT)
-    network = NetworkClient(selector, metadata, config, clock, max_in_flight=max_in_flight)
+    network = NetworkClient(
+        selector, metadata, config, clock, max_in_flight=max_in_flight, resolve=resolve, uniform=uniform
+    )
     return ConsumerNetworkClient(network, metadata, config, clock)

@@ -31,6 +31,7 @@ TRANSITIONS = {
     (CONNECTING, CONNECT): CONNECTING,  # the next address of the same node
     (CONNECTING, STAND): CHECKING_API_VERSIONS,
     (CONNECTING, DROP): DISCONNECTED,
+    (CHECKING_API_VERSIONS, CONNECT): CONNECTING,  # the same: who accepts and hangs up is no broker
     (CHECKING_API_VERSIONS, READY_UP): READY,
     (CHECKING_API_VERSIONS, DROP): DISCONNECTED,
     (READY, DROP): DISCONNECTED,
@@ -112,6 +113,11 @@ class ConnectionStates:
         row = self.of(node_id)
         return row.state == DISCONNECTED and now_ms >= row.retry_at_ms
 
+    def failure(self, node_id: int) -> str | None:
+        """Why a node is disconnected; None when it is not, or was not tried, or by our own wish."""
+        row = self.of(node_id)
+        return row.last_error if row.state == DISCONNECTED else None
+
     def delay_ms(self, node_id: int, now_ms: float) -> float:
         """How long until something may be tried with this node: 0 now, infinity while it is connecting or ready."""
         row = self.of(node_id)
@@ -128,11 +134,14 @@ class ConnectionStates:
         row.addresses, row.address_index = addresses, 0
         self._start_attempt(row, channel_id, now_ms)
 
-    def connecting_next_address(self, node_id: int, channel_id: str, now_ms: float) -> SocketAddress | None:
-        """The address to try now that the one before has failed; None when it was the last."""
+    def has_next_address(self, node_id: int) -> bool:
+        """An address of the node has not been tried yet in this attempt."""
         row = self.of(node_id)
-        if row.state != CONNECTING or row.address_index + 1 >= len(row.addresses):
-            return None
+        return row.address_index + 1 < len(row.addresses)
+
+    def connecting_next_address(self, node_id: int, channel_id: str, now_ms: float) -> SocketAddress:
+        """The address to try now that the one before has failed."""
+        row = self.of(node_id)
         row.move(CONNECT)
         row.address_index += 1
         self._start_attempt(row, channel_id, now_ms)
@@ -151,20 +160,19 @@ class ConnectionStates:
         row.last_error = None
         row.setup_deadline_ms = float("inf")
 
-    def disconnected(self, node_id: int, reason: str, now_ms: float, *, at_once: bool = False) -> None:
-        """The connection or the attempt is over. `at_once`: by our own wish, so the next attempt need not wait."""
+    def disconnected(self, node_id: int, reason: str, now_ms: float, *, wanted: bool = False) -> None:
+        """The connection or the attempt is over. `wanted`: by our own wish, so the next attempt need not wait."""
         row = self.of(node_id)
         row.move(DROP)
         row.channel_id = ""
-        row.last_error = reason
         row.setup_deadline_ms = float("inf")
         row.throttled_until_ms = float("-inf")
-        if at_once:
-            row.retry_at_ms = now_ms
+        if wanted:
+            row.last_error, row.retry_at_ms = None, now_ms
         else:
+            row.last_error = reason
             row.failures += 1
-            row.retry_at_ms = row.last_attempt_ms = now_ms
-            row.retry_at_ms += self._reconnect.after(row.failures)
+            row.retry_at_ms = now_ms + self._reconnect.after(row.failures)
 
     def cannot_connect(self, node_id: int, reason: str, now_ms: float) -> None:
         """There is nothing to connect to: the name has no address."""
@@ -179,7 +187,7 @@ class ConnectionStates:
         return self.of(node_id).throttled_until_ms > now_ms
 
     def take_overdue(self, now_ms: float) -> list[int]:
-        """Nodes whose connection does not stand in time; the caller drops them."""
+        """Nodes that are not ready in time; the caller drops them."""
         return [node_id for node_id, row in self._nodes.items() if row.setup_deadline_ms <= now_ms]
 
     def next_deadline_ms(self) -> float:

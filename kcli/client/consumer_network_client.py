@@ -6,17 +6,17 @@ the futures of what is over, the latter without holding the lock. Several thread
 
 from __future__ import annotations
 
-import threading
-from collections import deque
-from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Iterable
+from typing import Any, TypeVar
 
 from kcli.client.api_versions import Versions
 from kcli.client.config import ClientConfig
+from kcli.client.fair_lock import FairLock
 from kcli.client.metadata import Cluster, Metadata
 from kcli.client.network_client import Completion, NetworkClient
 from kcli.client.request_future import RequestFuture
 from kcli.client.trouble import explain_trouble
+from kcli.client.unsent import Unsent, UnsentRequests
 from kcli.clock import Clock
 from kcli.error_codes import ErrorCode
 from kcli.errors import DisconnectedError, KcliError, TimeoutExpired, WakeupError
@@ -25,17 +25,6 @@ from kcli.structs import Node
 
 T = TypeVar("T")
 R = TypeVar("R")
-
-_FOREVER = float("inf")
-
-
-class _Unsent(NamedTuple):
-    node: Node
-    request: Request[Any]
-    future: RequestFuture[Any]
-    deadline_ms: float
-    min_version: int | None
-    max_version: int | None
 
 
 class ConsumerNetworkClient:
@@ -46,15 +35,14 @@ class ConsumerNetworkClient:
         self.config = config
         self.clock = clock
         self._network = network
-        self._inbox: deque[_Unsent] = deque()  # any thread appends; sorted into _unsent under the lock
-        self._unsent: dict[int, list[_Unsent]] = {}
-        self._lock = _FairLock(network.wakeup)
+        self._unsent = UnsentRequests()
+        self._lock = FairLock(network.wakeup)
         self._woken = False
         self._closed = False
 
     def __repr__(self) -> str:
         in_flight = self._network.in_flight_count()
-        return f"<ConsumerNetworkClient {self._unsent_count()} unsent, {in_flight} in flight, {self.metadata!r}>"
+        return f"<ConsumerNetworkClient {self._unsent.count()} unsent, {in_flight} in flight, {self.metadata!r}>"
 
     def __enter__(self) -> ConsumerNetworkClient:
         return self
@@ -83,8 +71,8 @@ class ConsumerNetworkClient:
         now_ms = self.clock.now_ms()
         timeout_ms = self.config.request_timeout_ms if timeout_ms is None else timeout_ms
         future: RequestFuture[R] = RequestFuture(f"{type(request).__name__.removesuffix('Request')} from {node}")
-        entry = _Unsent(node, request, future, now_ms + timeout_ms, min_version, max_version)
-        self._inbox.append(entry)
+        entry = Unsent(node, request, future, now_ms + timeout_ms, min_version, max_version)
+        self._unsent.put(entry)
         if self._lock.held_by_another_thread():
             self._network.wakeup()
         return future
@@ -176,20 +164,17 @@ class ConsumerNetworkClient:
     def is_unavailable(self, node: Node) -> bool:
         """The node was lost and is left alone for a while: a request to it would fail at once."""
         with self._lock:
-            return self._network.is_unavailable(node.id, self.clock.now_ms())
+            in_backoff = self._network.delay_ms(node.id, self.clock.now_ms()) > 0
+            return in_backoff and self._network.failure(node.id) is not None
 
     def has_in_flight(self, node: Node) -> bool:
         """Requests to `node` are queued or unanswered."""
-        return (
-            self._network.in_flight_count(node.id) > 0
-            or bool(self._unsent.get(node.id))
-            or any(entry.node.id == node.id for entry in list(self._inbox))
-        )
+        return self._network.in_flight_count(node.id) + self._unsent.count(node.id) > 0
 
     @property
     def pending_count(self) -> int:
         """Requests queued or unanswered, the client's own questions included."""
-        return self._unsent_count() + self._network.in_flight_count()
+        return self._unsent.count() + self._network.in_flight_count()
 
     def negotiated(self, node_id: int) -> Versions | None:
         """API key -> lowest and highest version the node speaks; None while it is not connected."""
@@ -219,56 +204,47 @@ class ConsumerNetworkClient:
         with self._lock:
             if until is not None and until.done:  # by another thread that held the lock until now
                 return True
-            over = self._send_unsent()
+            over = self._send_unsent() + self._fail_unsent()
             now_ms = self.clock.now_ms()
             wait_ms = 0.0 if over or self._woken else min(deadline_ms, self._next_event_ms(now_ms)) - now_ms
             over += self._network.poll(max(0.0, wait_ms))
-            over += self._send_unsent()
+            over += self._fail_unsent() + self._send_unsent()
         for completion in over:
             completion.settle()
         return bool(over)
 
     def _send_unsent(self) -> list[Completion]:
-        """Hand over what can be; the rest waits, except what is too late or meant for a node that is lost."""
-        over: list[Completion] = []
+        """Hand over what connections can take, begin those that are missing, and give up what is too late."""
         now_ms = self.clock.now_ms()
-        while self._inbox:
-            entry = self._inbox.popleft()
-            self._unsent.setdefault(entry.node.id, []).append(entry)
-        for node_id, queue in list(self._unsent.items()):
-            while queue and self._network.ready(queue[0].node, now_ms):
-                self._hand_over(queue.pop(0), now_ms)
-            if queue and self._network.is_unavailable(node_id, now_ms):
-                reason = self._network.last_error(node_id) or f"no connection with {queue[0].node}"
-                over += [Completion(e.future, error=DisconnectedError(reason, node=node_id)) for e in queue]
-                queue = []
-            over += [Completion(e.future, error=_too_late(e)) for e in queue if e.deadline_ms <= now_ms]
-            self._unsent[node_id] = [e for e in queue if e.deadline_ms > now_ms]
-            if not self._unsent[node_id]:
-                del self._unsent[node_id]
+        self._unsent.sort_in()
+        for node in self._unsent.nodes():
+            while self._network.ready(node, now_ms) and (entry := self._unsent.take_oldest(node.id)) is not None:
+                self._network.send(
+                    node,
+                    entry.request,
+                    entry.future,
+                    now_ms,
+                    deadline_ms=entry.deadline_ms,
+                    min_version=entry.min_version,
+                    max_version=entry.max_version,
+                )
+        return [Completion(entry.future, error=_too_late(entry)) for entry in self._unsent.take_expired(now_ms)]
+
+    def _fail_unsent(self) -> list[Completion]:
+        """Give up what waits for nodes whose connection was lost or refused."""
+        over = []
+        for node in self._unsent.nodes():
+            reason = self._network.failure(node.id)
+            if reason is not None:
+                over += [
+                    Completion(entry.future, error=_lost(entry, reason)) for entry in self._unsent.take_all(node.id)
+                ]
         return over
 
-    def _hand_over(self, entry: _Unsent, now_ms: float) -> None:
-        self._network.send(
-            entry.node,
-            entry.request,
-            entry.future,
-            now_ms,
-            deadline_ms=entry.deadline_ms,
-            min_version=entry.min_version,
-            max_version=entry.max_version,
-        )
-
     def _next_event_ms(self, now_ms: float) -> float:
-        """When the unsent buffer needs attention though nothing happens on the network."""
-        soonest_ms = _FOREVER
-        for node_id, queue in self._unsent.items():
-            expiry_ms = min(entry.deadline_ms for entry in queue)
-            soonest_ms = min(soonest_ms, expiry_ms, now_ms + self._network.delay_ms(node_id, now_ms))
-        return soonest_ms
-
-    def _unsent_count(self) -> int:
-        return len(self._inbox) + sum(map(len, self._unsent.values()))
+        """When the unsent requests need attention though nothing happens on the network."""
+        delays = (self._network.delay_ms(node.id, now_ms) for node in self._unsent.nodes())
+        return min(self._unsent.next_deadline_ms(), now_ms + min(delays, default=float("inf")))
 
     def _raise_if_woken(self) -> None:
         if self._woken:
@@ -276,34 +252,9 @@ class ConsumerNetworkClient:
             raise WakeupError("the poll was woken up")
 
 
-def _too_late(entry: _Unsent) -> TimeoutExpired:
-    return TimeoutExpired(
-        f"{type(entry.request).__name__} could not be sent to {entry.node} in time", node=entry.node.id
-    )
+def _lost(entry: Unsent, reason: str) -> DisconnectedError:
+    return DisconnectedError(reason, node=entry.node.id, api=type(entry.request).__name__.removesuffix("Request"))
 
 
-class _FairLock:
-    """A lock that whoever waits gets next, even if the holder comes back at once, as a polling loop does.
-
-    `nudge` makes a holder that sleeps inside let go.
-    """
-
-    def __init__(self, nudge: Callable[[], None]) -> None:
-        self._nudge = nudge
-        self._turn = threading.Lock()
-        self._held = threading.Lock()
-        self._holder: int | None = None
-
-    def __enter__(self) -> None:
-        with self._turn:
-            if not self._held.acquire(blocking=False):
-                self._nudge()
-                self._held.acquire()
-        self._holder = threading.get_ident()
-
-    def __exit__(self, *_: object) -> None:
-        self._holder = None
-        self._held.release()
-
-    def held_by_another_thread(self) -> bool:
-        return self._holder is not None and self._holder != threading.get_ident()
+def _too_late(entry: Unsent) -> TimeoutExpired:
+    return TimeoutExpired(f"{entry.future.label} could not be sent in time", node=entry.node.id)
