@@ -1,0 +1,1 @@
+"""Bytes that people hand in, as records to be written."""
