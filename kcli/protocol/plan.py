@@ -253,14 +253,18 @@ def _tagged_section(fields: list[Field], version: int) -> _Step:
     in_order = [known[tag] for tag in sorted(known)]
 
     def read(view: memoryview, position: int, values: dict[str, Any]) -> int:
-        count, position = read_unsigned_varint(view, position)
-        for _ in range(count):  # a count too large ends at the end of the bytes: each takes two or more
-            tag, position = read_unsigned_varint(view, position)
-            size, position = read_unsigned_varint(view, position)
-            end = end_of(f"tagged field {tag}", view, position, size)
-            if tag in known:
-                values[known[tag].name] = read_known(known[tag], view[:end], position)
-            position = end
+        try:
+            count, position = read_unsigned_varint(view, position)
+            for _ in range(count):  # a count too large ends at the end of the bytes: each takes two or more
+                tag, position = read_unsigned_varint(view, position)
+                size, position = read_unsigned_varint(view, position)
+                end = end_of(f"tagged field {tag}", view, position, size)
+                if tag in known:
+                    values[known[tag].name] = read_known(known[tag], view[:end], position)
+                position = end
+        except ProtocolError as error:
+            error.evidence.setdefault("field", "(tags)")
+            raise
         return position
 
     def read_known(field: _Tagged, view: memoryview, position: int) -> Any:

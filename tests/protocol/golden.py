@@ -1,0 +1,81 @@
+"""The golden message bodies of tests/vectors/messages.txt, and messages as the JSON that is written beside them."""
+
+from __future__ import annotations
+
+import base64
+import functools
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from kcli.protocol.codec import is_flexible
+from kcli.protocol.wire import FieldType, Message, fields_of
+from tests.protocol.audit import our_messages
+
+FILE = Path(__file__).parent.parent / "vectors" / "messages.txt"
+
+
+class Golden(NamedTuple):
+    """A body that Kafka wrote, and what is in it."""
+
+    cls: type[Message]
+    version: int
+    body: bytes
+    json: Any
+
+    def __str__(self) -> str:
+        return f"{self.cls.__name__} v{self.version}"
+
+
+@functools.cache
+def goldens() -> list[Golden]:
+    """All of them, in the order of the file."""
+    return list(_read())
+
+
+def goldens_of(cls: type[Message]) -> list[Golden]:
+    """Those of one message."""
+    return [golden for golden in goldens() if golden.cls is cls]
+
+
+def _read() -> Iterator[Golden]:
+    by_name = {cls.__name__: cls for cls in our_messages()}
+    for line in FILE.read_text().splitlines():
+        if not line.startswith("#"):
+            name, version, body, text = line.split(" ", 3)
+            yield Golden(by_name[name], int(version), bytes.fromhex(body), json.loads(text))
+
+
+def as_json(message: Message, version: int) -> dict[str, Any]:
+    """What Kafka's JSON converters make of the message: only what the version carries, tagged fields only if set."""
+    return _struct(message, version, is_flexible(type(message), version))
+
+
+def _struct(value: Any, version: int, flexible: bool) -> dict[str, Any]:
+    told = {}
+    for field in fields_of(type(value)):
+        mine = getattr(value, field.name)
+        if field.is_in(version) and not (field.tag is not None and mine == field.default):
+            told[_camel_case(field.name)] = _value(field.type, mine, version, flexible)
+    return told
+
+
+def _value(type: FieldType, value: Any, version: int, flexible: bool) -> Any:
+    if value is None:
+        return None
+    if type.item is not None:
+        return [_value(type.item, item, version, flexible) for item in value]
+    if type.struct is not None:
+        return _struct(value, version, flexible)
+    if isinstance(value, UUID):
+        return base64.urlsafe_b64encode(value.bytes).decode().rstrip("=")
+    if isinstance(value, (bytes, memoryview)):
+        return base64.b64encode(value).decode()
+    return value
+
+
+def _camel_case(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(map(str.capitalize, others))
