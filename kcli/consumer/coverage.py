@@ -18,6 +18,7 @@ class PartitionCoverage(NamedTuple):
     `asked_start` and `asked_end` are offsets (-1: never found out; no end: follow). Everything from `start` up to
     `position` was covered: `records` were handed out, of `bytes` of keys and values; the other offsets hold nothing a
     reader may see. `complete`: nothing that was asked for is missing. `error` is set if one ended the reading.
+    `open`: there is more to read, or to wait for.
     """
 
     tp: TopicPartition
@@ -31,6 +32,7 @@ class PartitionCoverage(NamedTuple):
     start: int = -1
     notes: tuple[str, ...] = ()
     error: KcliError | None = None
+    open: bool = False
 
 
 class Progress:
@@ -89,6 +91,7 @@ class Progress:
             start=resolved.start,
             notes=resolved.notes,
             error=self.error,
+            open=self.open,
         )
 
 

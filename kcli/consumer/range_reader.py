@@ -284,6 +284,9 @@ class RangeReader:
         for tp, asked in self._ranges.items():
             progress = self._progress.get(tp)
             if progress is not None:
+                state = self._subscription.get(tp)
+                if progress.open and state is not None and state.position is not None:
+                    progress.position = state.position.offset
                 account.append(progress.coverage(tp))
             else:
                 error = self._unresolved.get(tp)
