@@ -1,14 +1,11 @@
-"""Record batch headers of format v2 (KIP-98): their layout, and the walk from one to the next."""
+"""Record batch headers of format v2 (KIP-98): their layout, and the walk from one to the next. No numpy."""
 
 from __future__ import annotations
 
 import struct
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
-
-from kcli.protocol.records.varints import Buffer
+Buffer: TypeAlias = bytes | bytearray | memoryview
 
 # Offset and size are the same for message format 0, 1 and 2, and so is the place of the magic byte.
 PREFIX = struct.Struct(">qi")
@@ -20,23 +17,6 @@ HEADER_BYTES = 61
 SMALLEST_RECORD_BYTES = 7
 
 HEADER = struct.Struct(">qiibIhiqqqhii")
-HEADER_DTYPE = np.dtype(
-    [
-        ("base_offset", ">i8"),
-        ("size", ">i4"),
-        ("leader_epoch", ">i4"),
-        ("magic", "i1"),
-        ("crc", ">u4"),
-        ("attributes", ">i2"),
-        ("last_offset_delta", ">i4"),
-        ("base_timestamp", ">i8"),
-        ("max_timestamp", ">i8"),
-        ("producer_id", ">i8"),
-        ("producer_epoch", ">i2"),
-        ("base_sequence", ">i4"),
-        ("count", ">i4"),
-    ]
-)
 
 CODEC_MASK = 0x07
 APPEND_TIME_BIT = 0x08
@@ -72,10 +52,3 @@ def walk_batches(data: Buffer, start: int, end: int) -> Walk:
         ends.append(behind)
         at = behind
     return Walk(starts, ends, at < end, None)
-
-
-def gather_headers(data: NDArray[np.uint8], starts: NDArray[np.int64]) -> NDArray[np.void]:
-    """The v2 headers at `starts` as one structured array (big-endian fields, see `HEADER_DTYPE`)."""
-    rows = data[starts[:, None] + np.arange(HEADER_BYTES)]
-    headers: NDArray[np.void] = rows.view(HEADER_DTYPE).reshape(len(starts))
-    return headers

@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING
 
 import crc32c
 
 from kcli.protocol.records import batch
-from kcli.protocol.records.columns import RecordColumns
 from kcli.protocol.records.compression import CODEC_IDS, compress
-from kcli.protocol.records.varints import write_varint
+from kcli.protocol.records.rows import NewRecord, encode_rows
+
+if TYPE_CHECKING:
+    from kcli.protocol.records.columns import RecordColumns
+
+__all__ = ["NewRecord", "build_batch", "build_batch_from_columns", "record_size_upper_bound"]
 
 NO_PRODUCER = -1
 _TIMESTAMP_TYPES = ("create", "append")
-
-
-class NewRecord(NamedTuple):
-    """A record to be written; the batch gives it its offset."""
-
-    key: bytes | None
-    value: bytes | None
-    timestamp_ms: int
-    headers: Sequence[tuple[str, bytes | None]] = ()
 
 
 def build_batch(
@@ -58,10 +53,7 @@ def build_batch(
         max_timestamp_ms = max((record.timestamp_ms for record in records), default=-1)
     if last_offset_delta is None:
         last_offset_delta = deltas[-1] if deltas else 0
-    payload = b"".join(
-        _record_bytes(record, delta, record.timestamp_ms - base_timestamp_ms)
-        for record, delta in zip(records, deltas, strict=True)
-    )
+    payload = encode_rows(records, deltas, base_timestamp_ms)
     attributes = (
         CODEC_IDS[compression]
         | batch.APPEND_TIME_BIT * _TIMESTAMP_TYPES.index(timestamp_type)
@@ -102,24 +94,3 @@ def record_size_upper_bound(
     for name, header_value in headers:
         size += 10 + 3 * len(name) + len(header_value or b"")
     return size
-
-
-def _record_bytes(record: NewRecord, offset_delta: int, timestamp_delta: int) -> bytes:
-    key, value, _, headers = record
-    parts = [
-        b"\0",
-        write_varint(timestamp_delta),
-        write_varint(offset_delta),
-        *_sized(key),
-        *_sized(value),
-        write_varint(len(headers)),
-    ]
-    for name, header_value in headers:
-        parts += _sized(name.encode())
-        parts += _sized(header_value)
-    body = b"".join(parts)
-    return write_varint(len(body)) + body
-
-
-def _sized(data: bytes | None) -> tuple[bytes, bytes]:
-    return (b"\x01", b"") if data is None else (write_varint(len(data)), data)

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from kcli.errors import CorruptRecords
 from kcli.protocol.records import batch
-from kcli.protocol.records.batch import HEADER_BYTES, gather_headers, walk_batches
+from kcli.protocol.records.batch import HEADER_BYTES, walk_batches
 from kcli.protocol.records.columns import RecordColumns
+from kcli.protocol.records.header_columns import gather_headers
 from kcli.protocol.records.joint import Batches, Run, decode_payloads
 from kcli.protocol.records.transactions import AbortedRanges, marker_type
 from kcli.protocol.records.varints import Buffer

@@ -28,19 +28,6 @@ def read_varint(buffer: Buffer, at: int, end: int, longest: int = 5) -> tuple[in
     raise CorruptRecords("a varint runs past the end of its record" if at >= end else "a varint is too long")
 
 
-def write_varint(value: int) -> bytes:
-    """A signed number of up to 64 bits as zigzag varint."""
-    raw = (value << 1) ^ (value >> 63)
-    if raw < 0x80:
-        return raw.to_bytes(1, "big")
-    out = bytearray()
-    while raw >= 0x80:
-        out.append(raw & 0x7F | 0x80)
-        raw >>= 7
-    out.append(raw)
-    return bytes(out)
-
-
 def read_varint_column(data: Octets, at: Ints, longest: int = 5) -> tuple[Ints, Ints, Ints | None]:
     """One varint at each position of `at`: values, positions behind them, indices of those over `longest` (None: none).
 
