@@ -1,0 +1,1 @@
+"""kcli end to end: real Kafka, foreign clients, and brokers that misbehave."""

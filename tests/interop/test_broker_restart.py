@@ -1,0 +1,67 @@
+"""A broker that is killed or restarted under a following `kcli consume topic`: it goes on, nothing lost or doubled."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+from tests.interop.process import kcli_running, wait_for_lines
+from tests.real_kafka import KafkaNode
+
+
+def idempotent_producer(kafka: KafkaNode) -> Producer:
+    """Acknowledged by all, retried until it works, without doubles: what it was given is in the log exactly once."""
+    return Producer(
+        {
+            "bootstrap.servers": kafka.bootstrap_servers,
+            "enable.idempotence": True,
+            "message.timeout.ms": 120_000,
+            "reconnect.backoff.max.ms": 500,
+            "linger.ms": 2,
+            "log_level": 0,
+        }
+    )
+
+
+@pytest.mark.parametrize("how", ["kill", "stop"])
+def test_following_goes_on_after_the_broker_came_back(
+    how: str, own_kafka: Callable[..., KafkaNode], tmp_path: Path, kcat: str
+) -> None:
+    kafka = own_kafka()
+    topic = kafka.create_topic("followed", partitions=1)
+    producer = idempotent_producer(kafka)
+    out = tmp_path / "consumed"
+    with kcli_running("consume", "topic", topic, "-o", "start", "-b", kafka.bootstrap_servers, stdout=out) as process:
+        send(producer, topic, range(2000))
+        assert producer.flush(60) == 0
+        wait_for_lines(out, 2000, process)
+        send(producer, topic, range(2000, 6000))  # some of them are on their way when the broker goes
+        producer.poll(0.01)
+        getattr(kafka, how)()
+        send(producer, topic, range(6000, 7000))
+        kafka.start()
+        assert producer.flush(120) == 0
+        wait_for_lines(out, 7000, process)
+        send(producer, topic, range(7000, 7010))
+        assert producer.flush(60) == 0
+        lines = wait_for_lines(out, 7010, process)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 130
+    assert lines == kcat_reads(kcat, kafka, topic)
+    assert lines == [b"%d" % n for n in range(7010)]
+    assert "Traceback" not in out.with_suffix(".stderr").read_text()
+
+
+def send(producer: Producer, topic: str, numbers: range) -> None:
+    for n in numbers:
+        producer.produce(topic, b"%d" % n)
+
+
+def kcat_reads(kcat: str, kafka: KafkaNode, topic: str) -> list[bytes]:
+    command = [kcat, "-b", kafka.bootstrap_servers, "-C", "-t", topic, "-o", "beginning", "-e", "-q"]
+    return subprocess.run(command, check=True, capture_output=True, timeout=60).stdout.splitlines()

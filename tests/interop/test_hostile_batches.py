@@ -1,0 +1,159 @@
+"""Record batches that are damaged or lie: kcli says where, shows what came before, and stays small.
+
+Every batch comes through a real socket from a fake broker; the records before the damage have to come out.
+"""
+
+from __future__ import annotations
+
+import gzip
+import struct
+import zlib
+from collections.abc import Callable, Iterator
+
+import cramjam
+import crc32c
+import lz4.frame
+import pytest
+
+from kcli.protocol.records.builder import NewRecord, build_batch
+from tests.interop.fake_broker import GoodBroker, scripted
+from tests.interop.process import Finished, kcli
+
+GOOD = build_batch([NewRecord(None, b"good %d" % n, 1_700_000_000_000) for n in range(3)])
+NEXT = [NewRecord(b"k", b"bad %d" % n, 1_700_000_000_000) for n in range(3)]
+MEGABYTE = 1 << 20
+
+
+def consume(records: bytes, *options: str, end: int = 6) -> Finished:
+    with scripted(GoodBroker(records, end)) as broker:
+        at = ("-b", broker.address, "--timeout", "5")
+        return kcli("consume", "topic", "t", "-o", "start", "-e", *at, *options, timeout_s=30)
+
+
+def bad_batch(payload: bytes | None = None, *, codec: int = 0, count: int = 3, crc: int | None = None) -> bytearray:
+    """The second batch (offsets 3 to 5) around a payload of our choice; its CRC is right unless given."""
+    batch = bytearray(build_batch(NEXT, base_offset=3))
+    if payload is not None:
+        batch[61:] = payload
+    struct.pack_into(">i", batch, 8, len(batch) - 12)
+    struct.pack_into(">h", batch, 21, codec)
+    struct.pack_into(">i", batch, 57, count)
+    struct.pack_into(">I", batch, 17, crc32c.crc32c(bytes(batch[21:])) if crc is None else crc)
+    return batch
+
+
+def with_bytes(at: int, data: bytes) -> bytes:
+    """The good second batch with some bytes changed and its CRC made right again."""
+    batch = bad_batch()
+    batch[at : at + len(data)] = data
+    struct.pack_into(">I", batch, 17, crc32c.crc32c(bytes(batch[21:])))
+    return bytes(batch)
+
+
+GARBAGE = bytes(range(256)) * 4
+DAMAGED: dict[str, bytes] = {
+    "a wrong CRC": bytes(bad_batch(crc=0)),
+    "magic 3": with_bytes(16, b"\x03"),
+    "codec 5": with_bytes(22, b"\x05"),
+    "a count that is too high": with_bytes(57, struct.pack(">i", 4)),
+    "a count of two thousand million": with_bytes(57, b"\x7f\xff\xff\xff"),
+    "a negative count": with_bytes(57, struct.pack(">i", -2)),
+    "a record longer than the batch": with_bytes(61, b"\xfe\xff\xff\xff\x0f"),
+    "a record of negative length": with_bytes(61, b"\x01"),
+    "a varint without end": with_bytes(61, b"\xff" * 12),
+    "gzip that is none": bytes(bad_batch(GARBAGE, codec=1)),
+    "snappy that is none": bytes(bad_batch(GARBAGE, codec=2)),
+    "lz4 that is none": bytes(bad_batch(GARBAGE, codec=3)),
+    "zstd that is none": bytes(bad_batch(GARBAGE, codec=4)),
+    "gzip cut short": bytes(bad_batch(gzip.compress(b"\0" * 5000)[:-12], codec=1)),
+    "a batch shorter than its header": GOOD[:8].replace(b"\0" * 8, struct.pack(">q", 3))
+    + struct.pack(">i", 20)
+    + b"\0" * 20,
+    "a negative batch length": struct.pack(">qi", 3, -5) + b"\0" * 60,
+}
+
+
+def in_order_then_stopped(run: Finished) -> None:
+    assert "Traceback" not in run.err
+    assert run.lines == [b"good 0", b"good 1", b"good 2"]
+    assert run.status == 1, run.err
+    assert run.peak_mb < 200
+    assert any("t" in line and "3" in line for line in run.err.splitlines()), run.err
+
+
+@pytest.mark.parametrize("batch", DAMAGED.values(), ids=DAMAGED.keys())
+def test_damage_is_told_with_its_offset_after_the_good_records(batch: bytes) -> None:
+    in_order_then_stopped(consume(GOOD + batch))
+
+
+def test_without_crc_checks_a_wrong_crc_is_read() -> None:
+    run = consume(GOOD + bytes(bad_batch(crc=0)), "-X", "check.crcs=false")
+    assert run.lines == [b"good 0", b"good 1", b"good 2", b"bad 0", b"bad 1", b"bad 2"]
+
+
+def zeros(megabytes: int) -> Iterator[bytes]:
+    return (b"\0" * MEGABYTE for _ in range(megabytes))
+
+
+def gzip_bomb(megabytes: int) -> bytes:
+    packer = zlib.compressobj(9, zlib.DEFLATED, 31)
+    return b"".join(packer.compress(block) for block in zeros(megabytes)) + packer.flush()
+
+
+def lz4_bomb(megabytes: int) -> bytes:
+    with lz4.frame.LZ4FrameCompressor(block_size=lz4.frame.BLOCKSIZE_MAX4MB) as packer:
+        return packer.begin() + b"".join(packer.compress(block) for block in zeros(megabytes)) + packer.flush()
+
+
+def zstd_bomb(megabytes: int) -> bytes:
+    packer = cramjam.zstd.Compressor()
+    for block in zeros(megabytes):
+        packer.compress(block)
+    return bytes(packer.finish())
+
+
+def snappy_that_promises(size: int) -> bytes:
+    """Raw snappy begins with the size of what it holds, as an unsigned varint."""
+    promise = bytearray()
+    while size >= 0x80:
+        promise.append(size & 0x7F | 0x80)
+        size >>= 7
+    return bytes(promise) + bytes([size]) + b"\0x" * 1000
+
+
+def xerial_that_promises(size: int) -> bytes:
+    return b"\x82SNAPPY\0" + struct.pack(">iii", 1, 1, size) + GARBAGE
+
+
+BOMBS: dict[str, Callable[[], bytearray]] = {
+    "gzip, 700 MB": lambda: bad_batch(gzip_bomb(700), codec=1),
+    "lz4, 700 MB": lambda: bad_batch(lz4_bomb(700), codec=3),
+    "zstd, 4 GB": lambda: bad_batch(zstd_bomb(4000), codec=4),
+    "snappy that promises 4 GB": lambda: bad_batch(snappy_that_promises(0xFFFFFFFF), codec=2),
+    "snappy that promises 1 GB": lambda: bad_batch(snappy_that_promises(1 << 30), codec=2),
+    "xerial that promises 2 GB": lambda: bad_batch(xerial_that_promises(0x7FFFFFFF), codec=2),
+}
+
+
+@pytest.mark.parametrize("bomb", BOMBS.values(), ids=BOMBS.keys())
+def test_a_batch_that_unpacks_to_very_much_is_refused(bomb: Callable[[], bytearray]) -> None:
+    in_order_then_stopped(consume(GOOD + bytes(bomb())))
+
+
+def test_many_batches_that_unpack_to_much_do_not_add_up() -> None:
+    """Twenty batches of 40 MB each are allowed one by one; together in one response they would be 800 MB."""
+    value = b"\0" * (40 * MEGABYTE)
+    one = build_batch([NewRecord(None, value, 0)], compression="zstd", base_offset=0)
+    batches = b"".join(struct.pack(">q", n) + one[8:] for n in range(20))
+    run = consume(batches, "--stats", "-f", "%o\n", end=20)
+    assert "Traceback" not in run.err
+    assert run.peak_mb < 200
+    assert run.lines == [b"%d" % n for n in range(20)]
+
+
+def test_the_response_ends_in_the_middle_of_a_batch_that_never_gets_whole() -> None:
+    """A broker sends whole batches first; one that keeps sending a torn one makes no progress, and that is told."""
+    run = consume(GOOD + bytes(bad_batch())[:-5])
+    assert run.lines == [b"good 0", b"good 1", b"good 2"]
+    assert run.status in (1, 5), run.err
+    assert "Traceback" not in run.err

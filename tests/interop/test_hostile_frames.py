@@ -1,0 +1,181 @@
+"""Whatever answers on the port, kcli ends: one line on stderr, the right status, no traceback, little memory.
+
+The cases are those a real Kafka was measured against from the other side (huge, negative and zero lengths, count bombs,
+half frames, silence), and what people dial by mistake: web servers, TLS listeners.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Callable
+
+import pytest
+
+from kcli.protocol.headers import RequestHeader
+from kcli.protocol.registry import ApiKey
+from tests.interop.fake_broker import (
+    FakeBroker,
+    GoodBroker,
+    Mischief,
+    frames,
+    scripted,
+    send_frame,
+    wait_for_hang_up,
+)
+from tests.interop.process import Finished, kcli
+
+TIMEOUT_S = 1
+LARGEST_MB = 200
+
+
+def ended_well(run: Finished, *statuses: int) -> str:
+    """The one line that a failing run may say, after its status, its silence on stdout and its memory were checked."""
+    assert "Traceback" not in run.err
+    assert run.status in statuses, run.err
+    assert run.out == b""
+    assert run.peak_mb < LARGEST_MB
+    lines = run.err.splitlines()
+    assert len(lines) == 1, run.err
+    assert lines[0].startswith("kcli: ")
+    return lines[0]
+
+
+def list_topics(broker: FakeBroker) -> Finished:
+    return kcli("topic", "list", "-b", broker.address, "--timeout", str(TIMEOUT_S), timeout_s=TIMEOUT_S + 15)
+
+
+def consume(broker: FakeBroker) -> Finished:
+    at = ("-b", broker.address, "--timeout", str(TIMEOUT_S))
+    return kcli("consume", "topic", "t", "-o", "start", "-e", *at, timeout_s=TIMEOUT_S + 15)
+
+
+# ---- what comes instead of the first answer ----
+
+
+def sends(data: bytes) -> Callable[[socket.socket], None]:
+    def serve(connection: socket.socket) -> None:
+        next(frames(connection))
+        connection.sendall(data)
+        wait_for_hang_up(connection)
+
+    return serve
+
+
+def sends_and_hangs_up(data: bytes) -> Callable[[socket.socket], None]:
+    def serve(connection: socket.socket) -> None:
+        next(frames(connection))
+        connection.sendall(data)
+
+    return serve
+
+
+def resets(connection: socket.socket) -> None:
+    next(frames(connection))
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+
+def length(size: int) -> bytes:
+    return struct.pack(">i", size)
+
+
+HTTP = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n400 Bad Request"
+TLS_ALERT = bytes.fromhex("15030300020246")
+
+FIRST_ANSWERS = {
+    "a length of 2 GiB": sends(length(0x7FFFFFFF) + b"x" * 1000),
+    "a negative length": sends(length(-1)),
+    "the most negative length": sends(length(-(2**31))),
+    "a length of zero": sends(length(0)),
+    "zero lengths without end": sends(length(0) * 10_000),
+    "a length above any broker's limit": sends(length(200 << 20)),
+    "an allowed length and then silence": sends(length(90 << 20) + b"x"),
+    "half a frame and then silence": sends(length(100) + b"x" * 50),
+    "half a frame and then goodbye": sends_and_hangs_up(length(100) + b"x" * 50),
+    "half a length and then goodbye": sends_and_hangs_up(b"\0\0"),
+    "nothing": sends(b""),
+    "goodbye at once": sends_and_hangs_up(b""),
+    "a reset": resets,
+    "a web server": sends_and_hangs_up(HTTP),
+    "a TLS listener": sends_and_hangs_up(TLS_ALERT),
+    "a frame of noise": sends(length(64) + bytes(range(100, 164))),
+    "an answer to another request": sends(length(10) + struct.pack(">ihi", 77, 0, 0)),
+}
+
+
+@pytest.mark.parametrize("serve", FIRST_ANSWERS.values(), ids=FIRST_ANSWERS.keys())
+def test_the_first_answer_is(serve: Callable[[socket.socket], None]) -> None:
+    with FakeBroker(serve) as broker:
+        line = ended_well(list_topics(broker), 1, 5)
+    assert broker.address in line
+
+
+def test_a_broker_that_never_answers_ends_consume_with_the_time_out() -> None:
+    with FakeBroker(sends(b"")) as broker:
+        ended_well(consume(broker), 5)
+
+
+# ---- a broker that goes bad later ----
+
+
+def body_instead(body: bytes) -> Mischief:
+    """The right correlation id, and then this."""
+
+    def spoil(connection: socket.socket, header: RequestHeader, response: bytes) -> None:
+        send_frame(connection, struct.pack(">i", header.correlation_id) + body)
+
+    return spoil
+
+
+def cut_to(fraction: float) -> Mischief:
+    def spoil(connection: socket.socket, header: RequestHeader, response: bytes) -> None:
+        send_frame(connection, response[: int(len(response) * fraction)])
+
+    return spoil
+
+
+def silence(connection: socket.socket, header: RequestHeader, response: bytes) -> None:
+    wait_for_hang_up(connection)
+
+
+def hang_up(connection: socket.socket, header: RequestHeader, response: bytes) -> None:
+    connection.shutdown(socket.SHUT_RDWR)
+
+
+LARGEST_COUNT = b"\xff\xff\xff\xff\x07"  # 2^31 - 1 as an unsigned varint
+MISCHIEF = {
+    "a count of two thousand million": body_instead(b"\0\0\x7f\xff\xff\xff" + b"\0" * 50),
+    "a compact count of two thousand million": body_instead(b"\0\0\0\0\0" + LARGEST_COUNT + b"\0" * 50),
+    "a varint without end": body_instead(b"\xff" * 500),
+    "noise": body_instead(bytes(range(7, 250)) * 20),
+    "nothing but the correlation id": body_instead(b""),
+    "half of the answer": cut_to(0.5),
+    "all but the last bytes": cut_to(0.9),
+    "silence": silence,
+    "goodbye": hang_up,
+}
+
+
+@pytest.mark.parametrize("spoil", MISCHIEF.values(), ids=MISCHIEF.keys())
+@pytest.mark.parametrize("api", [ApiKey.API_VERSIONS, ApiKey.METADATA], ids=lambda key: key.name)
+def test_topic_list_is_answered_with(api: ApiKey, spoil: Mischief) -> None:
+    with scripted(GoodBroker(), {api: spoil}) as broker:
+        ended_well(list_topics(broker), 1, 5)
+
+
+@pytest.mark.parametrize("spoil", MISCHIEF.values(), ids=MISCHIEF.keys())
+@pytest.mark.parametrize("api", [ApiKey.LIST_OFFSETS, ApiKey.FETCH], ids=lambda key: key.name)
+def test_consume_is_answered_with(api: ApiKey, spoil: Mischief) -> None:
+    with scripted(GoodBroker(end=5), {api: spoil}) as broker:
+        run = consume(broker)
+    assert "Traceback" not in run.err
+    assert run.status in (1, 5), run.err
+    assert run.out == b""
+    assert run.peak_mb < LARGEST_MB
+    assert len(run.err.splitlines()) <= 3, run.err  # what went wrong, and the footer on what was covered
+
+
+def test_the_scripted_broker_is_a_good_one_without_mischief() -> None:
+    with scripted(GoodBroker()) as broker:
+        assert list_topics(broker).lines == [b"t"]
+        assert consume(broker).status == 0
