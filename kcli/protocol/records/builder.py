@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import crc32c
-
 from kcli.protocol.records import batch
+from kcli.protocol.records.checksum import crc32c
 from kcli.protocol.records.compression import CODEC_IDS, compress
 from kcli.protocol.records.rows import NewRecord, encode_rows
 
@@ -69,7 +68,7 @@ def build_batch(
         last_offset_delta, base_timestamp_ms, max_timestamp_ms, producer_id, producer_epoch, base_sequence,
         len(records),
     )  # fmt: skip
-    crc = crc32c.crc32c(payload, crc32c.crc32c(memoryview(header)[batch.CRC_FROM :]))
+    crc = crc32c(payload, crc32c(memoryview(header)[batch.CRC_FROM :]))
     header[batch.CRC_AT : batch.CRC_FROM] = crc.to_bytes(4, "big")
     return bytes(header) + payload
 

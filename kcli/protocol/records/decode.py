@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-import crc32c
 import numpy as np
 from numpy.typing import NDArray
 
 from kcli.errors import CorruptRecords
 from kcli.protocol.records import batch
 from kcli.protocol.records.batch import HEADER_BYTES, walk_batches
+from kcli.protocol.records.checksum import crc32c
 from kcli.protocol.records.columns import RecordColumns
 from kcli.protocol.records.header_columns import gather_headers
 from kcli.protocol.records.joint import Batches, Run, decode_payloads
@@ -144,7 +144,7 @@ def _check_headers(batches: Batches, runs: list[Run]) -> None:
 
 def _check_crcs(buffer: Buffer, batches: Batches, runs: list[Run]) -> None:
     view = memoryview(buffer)
-    checksum = crc32c.crc32c
+    checksum = crc32c
     starts, ends, crcs = batches.starts.tolist(), batches.ends.tolist(), batches.crcs.tolist()
     for run in runs:
         for index in range(run.lo, run.limit):
