@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from functools import cache
@@ -34,9 +35,9 @@ def modules_of_python() -> frozenset[str]:
 
 def imported_by(*argv: str, status: int = 0) -> set[str]:
     """The modules that `kcli argv...` with its output in a pipe has imported when it ends, besides Python's own."""
-    done = subprocess.run(
-        [sys.executable, "-c", RUN_AND_LIST_MODULES, *argv], capture_output=True, text=True, stdin=subprocess.DEVNULL
-    )
+    command = [sys.executable, "-c", RUN_AND_LIST_MODULES, *argv]
+    returning = {**os.environ, "KCLI_DEBUG": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, env=returning)
     ended, *modules = done.stderr.splitlines()[-1].split()
     assert int(ended) == status, done.stderr
     return set(modules) - modules_of_python()

@@ -62,15 +62,17 @@ def run_process(argv: Sequence[str]) -> int:
 def run(argv: Sequence[str], env: Environment) -> int:
     """Run one command line and return its exit status. Never raises."""
     try:
-        words, path = find_command(list(argv))
-        tree = build_tree(env, path)
-        return _invoke(tree, words, env)
+        try:
+            words, path = find_command(list(argv))
+            return _invoke(build_tree(env, path), words, env)
+        except (BrokenPipeError, KeyboardInterrupt):
+            raise
+        except Exception as error:
+            return report(env, error)
     except BrokenPipeError:
         return exit_status.DONE
     except KeyboardInterrupt:
         return exit_status.INTERRUPTED
-    except Exception as error:
-        return report(env, error)
 
 
 def find_command(argv: list[str]) -> tuple[list[str], tuple[str, ...] | None]:

@@ -77,12 +77,17 @@ class Environment:
     def say(self, line: str) -> None:
         """One line for the person, on standard error; what was written to standard output before comes first."""
         self.stdout.flush()
-        self.stderr.write(line + "\n")
-        self.stderr.flush()
+        self._tell(line + "\n")
 
     def confirm(self, question: str) -> bool:
         """Ask on standard error, answer from standard input. Only "y" or "yes" is a yes; end of input is a no."""
         self.stdout.flush()
-        self.stderr.write(f"{question} [y/N] ")
-        self.stderr.flush()
+        self._tell(f"{question} [y/N] ")
         return self.stdin.readline().strip().lower() in ("y", "yes")
+
+    def _tell(self, text: str) -> None:
+        try:
+            self.stderr.write(text)
+            self.stderr.flush()
+        except BrokenPipeError:
+            pass  # nobody listens; the data and the status still count

@@ -31,7 +31,7 @@ def install(folder: Path) -> str:
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
     shutil.copytree(ROOT / "kcli", source / "kcli", ignore=shutil.ignore_patterns("__pycache__"))
-    pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-build-isolation", "--target", str(target)]
+    pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", str(target)]
     subprocess.run([*pip, str(source)], check=True)
     os.environ["PYTHONPATH"] = str(target)
     return str(target / "bin" / "kcli")

@@ -36,6 +36,14 @@ def test_a_reader_that_goes_away_from_data_is_a_quiet_success() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_a_reader_of_messages_that_goes_away_leaves_the_status() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run([*KCLI, "topic", "lst"], stdout=subprocess.PIPE, stderr=writer, text=True)
+    os.close(writer)
+    assert (done.returncode, done.stdout) == (2, "")
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 @pytest.mark.parametrize("line", ["--version", "topic --help"])
 def test_a_full_disk_is_one_line_and_status_1(line: str) -> None:
