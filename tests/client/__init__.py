@@ -1,0 +1,1 @@
+"""Stories about the client, told over memory and against real brokers."""

@@ -1,0 +1,139 @@
+"""The table of connection states: every pair is walked, and what it costs to fail is counted."""
+
+import socket
+
+import pytest
+
+from kcli.client.backoff import Backoff
+from kcli.client.connection_states import (
+    CHECKING_API_VERSIONS,
+    CONNECT,
+    CONNECTING,
+    DISCONNECTED,
+    DROP,
+    READY,
+    READY_UP,
+    STAND,
+    TRANSITIONS,
+    ConnectionStates,
+    NodeState,
+)
+
+A, B = (socket.AF_INET6, ("::1", 9092, 0, 0)), (socket.AF_INET, ("127.0.0.1", 9092))
+
+
+def states(setup_ms: float = 10_000) -> ConnectionStates:
+    steady = lambda low, high: (low + high) / 2  # noqa: E731
+    return ConnectionStates(Backoff(50, 1_000, uniform=steady), Backoff(setup_ms, 30_000, uniform=steady))
+
+
+def make_ready(table: ConnectionStates, node_id: int, now_ms: float = 0) -> None:
+    table.connecting(node_id, "c", [A], now_ms)
+    table.stands(node_id)
+    table.ready(node_id, {3: (0, 13)})
+
+
+@pytest.mark.parametrize("state", [DISCONNECTED, CONNECTING, CHECKING_API_VERSIONS, READY])
+@pytest.mark.parametrize("event", [CONNECT, STAND, READY_UP, DROP])
+def test_every_pair_is_in_the_table_or_refused(state: str, event: str) -> None:
+    row = NodeState()
+    row.state = state
+    if (state, event) in TRANSITIONS:
+        row.move(event)
+        assert row.state == TRANSITIONS[state, event]
+    else:
+        with pytest.raises(ValueError, match=f"a node that is {state} cannot {event}"):
+            row.move(event)
+        assert row.state == state
+
+
+def test_each_failure_makes_the_node_wait_longer() -> None:
+    table, now_ms, waits = states(), 0.0, []
+    for _ in range(6):
+        assert table.can_connect(1, now_ms)
+        table.connecting(1, "c", [A], now_ms)
+        table.disconnected(1, "connection refused", now_ms)
+        waits.append(table.delay_ms(1, now_ms))
+        assert not table.can_connect(1, now_ms + waits[-1] - 1)
+        now_ms += waits[-1]
+    assert waits == [50, 100, 200, 400, 800, 1_000]
+
+
+def test_a_node_that_was_ready_starts_counting_anew() -> None:
+    table = states()
+    for now_ms in (0, 1_000, 2_000):
+        table.connecting(1, "c", [A], now_ms)
+        table.disconnected(1, "connection refused", now_ms)
+    make_ready(table, 1, 3_000)
+    assert table.failure(1) is None
+    table.disconnected(1, "closed by 127.0.0.1:9092", 4_000)
+    assert table.delay_ms(1, 4_000) == 50
+    assert table.failure(1) == "closed by 127.0.0.1:9092"
+
+
+def test_a_node_that_accepts_and_hangs_up_is_not_counted_as_well() -> None:
+    table = states()
+    for now_ms in (0, 1_000):
+        table.connecting(1, "c", [A], now_ms)
+        table.stands(1)
+        table.disconnected(1, "closed", now_ms)
+    assert table.delay_ms(1, 1_000) == 100
+
+
+def test_a_connection_ended_by_our_own_wish_may_be_made_again_at_once() -> None:
+    table = states()
+    make_ready(table, 1)
+    table.disconnected(1, "idle", 10, wanted=True)
+    assert table.can_connect(1, 10)
+    assert table.failure(1) is None
+
+
+def test_addresses_are_tried_in_turn_and_the_wait_comes_after_the_last() -> None:
+    table = states()
+    table.connecting(1, "first", [A, B], 0)
+    assert table.has_next_address(1)
+    assert table.connecting_next_address(1, "second", 3) == B
+    assert not table.has_next_address(1)
+    assert table.of(1).channel_id == "second"
+    table.disconnected(1, "refused", 5)
+    assert table.delay_ms(1, 5) == 50
+
+
+def test_setting_up_a_connection_has_a_deadline_that_grows_with_failures() -> None:
+    table = states()
+    table.connecting(1, "c", [A], 0)
+    table.stands(1)
+    assert table.next_deadline_ms() == 10_000
+    assert table.take_overdue(9_999) == []
+    assert table.take_overdue(10_000) == [1]
+    table.disconnected(1, "no answer", 10_000)
+    assert table.take_overdue(99_999) == []
+    table.connecting(1, "c", [A], 20_000)
+    assert table.next_deadline_ms() == 40_000
+    table.stands(1)
+    table.ready(1, {})
+    assert table.next_deadline_ms() == float("inf")
+
+
+def test_a_throttled_node_is_left_alone_for_that_long() -> None:
+    table = states()
+    make_ready(table, 1)
+    table.throttle(1, 500)
+    assert table.is_throttled(1, 499)
+    assert table.delay_ms(1, 100) == 400
+    assert not table.is_throttled(1, 500)
+    assert table.delay_ms(1, 500) == float("inf")
+
+
+def test_only_a_ready_connection_can_be_taken_over_and_only_by_a_node_without_one() -> None:
+    table = states()
+    table.connecting(-1, "boot", [A], 0)
+    assert not table.adopt(-1, 1)
+    table.stands(-1)
+    table.ready(-1, {3: (0, 13)})
+    assert table.adopt(-1, 1)
+    assert table.is_ready(1)
+    assert table.of(1).channel_id == "boot"
+    assert not table.is_ready(-1)
+    make_ready(table, -1)
+    assert not table.adopt(-1, 1)

@@ -1,0 +1,68 @@
+"""Requests on the wire: answered in order, overdue together, one being written at a time."""
+
+from typing import Any
+
+from kcli.client.in_flight import InFlight, InFlightRequests
+from kcli.client.request_future import RequestFuture
+from kcli.protocol.messages.metadata import MetadataRequest
+
+
+def entry(node_id: int, correlation_id: int, deadline_ms: float = 1_000, **more: Any) -> InFlight:
+    future: RequestFuture[Any] = RequestFuture()
+    return InFlight(node_id, correlation_id, 13, MetadataRequest(), future, 0, deadline_ms, **more)
+
+
+def test_the_next_request_waits_until_the_last_one_is_written_but_not_until_it_is_answered() -> None:
+    queue = InFlightRequests(max_per_node=2)
+    queue.add(entry(1, 1))
+    assert not queue.can_send(1)
+    assert queue.can_send(2)
+    queue.written(1)
+    assert queue.can_send(1)
+    queue.add(entry(1, 2))
+    queue.written(1)
+    assert not queue.can_send(1)
+    assert queue.count(1) == queue.count() == 2
+
+
+def test_answers_come_in_the_order_of_the_requests() -> None:
+    queue = InFlightRequests(5)
+    first, second = entry(1, 1), entry(1, 2)
+    queue.add(first)
+    queue.add(second)
+    assert queue.oldest(1) is first
+    assert queue.take_oldest(1) is first
+    assert queue.oldest(1) is second
+    assert queue.oldest(9) is None
+
+
+def test_a_request_without_an_answer_is_over_when_it_is_written() -> None:
+    queue = InFlightRequests(5)
+    queue.add(entry(1, 1))
+    assert queue.written(1) is None
+    silent = entry(1, 2, expects_answer=False)
+    queue.add(silent)
+    assert queue.written(1) is silent
+    assert queue.count(1) == 1
+
+
+def test_one_overdue_request_per_node_is_told_and_all_of_the_node_can_be_taken() -> None:
+    queue = InFlightRequests(5)
+    for each in (entry(1, 1, 500), entry(1, 2, 100), entry(1, 3, 100), entry(2, 4, 900)):
+        queue.add(each)
+    assert queue.next_deadline_ms() == 100
+    assert [e.correlation_id for e in queue.overdue(100)] == [2]
+    assert [e.correlation_id for e in queue.take_all(1)] == [1, 2, 3]
+    assert queue.can_send(1)
+    assert queue.overdue(899) == []
+
+
+def test_a_connection_that_changes_its_node_takes_its_requests_along() -> None:
+    queue = InFlightRequests(5)
+    queue.add(entry(-1, 1))
+    queue.adopt(-1, 7)
+    assert not queue.can_send(7)
+    queue.written(7)
+    assert queue.take_oldest(7).node_id == 7
+    assert queue.count() == 0
+    assert entry(1, 1).api == "Metadata"

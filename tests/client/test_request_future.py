@@ -1,0 +1,93 @@
+"""A value or an error, later, passed on along a chain."""
+
+import pytest
+
+from kcli.client.request_future import RequestFuture
+from kcli.errors import DisconnectedError, KcliError, ProtocolError
+
+
+def test_a_value_goes_down_the_chain() -> None:
+    source: RequestFuture[int] = RequestFuture("Fetch")
+    doubled = source.then(lambda n: n * 2).then(str)
+    assert not doubled.done
+    source.complete(21)
+    assert doubled.value() == "42"
+    assert doubled.succeeded
+    assert not doubled.failed
+
+
+def test_an_error_passes_by_the_functions_until_somebody_recovers() -> None:
+    source: RequestFuture[int] = RequestFuture()
+    seen: list[str] = []
+    end = (
+        source.then(lambda n: seen.append("then") or n).recover(lambda error: len(error.message)).then(lambda n: n + 1)
+    )
+    source.fail(DisconnectedError("four"))
+    assert seen == []
+    assert end.value() == 5
+    assert source.retriable
+    with pytest.raises(DisconnectedError, match="four"):
+        source.value()
+
+
+def test_recover_leaves_a_value_alone_and_may_fail_again() -> None:
+    assert RequestFuture.success(1).recover(lambda error: 2).value() == 1
+
+    def give_up(error: KcliError) -> int:
+        raise ProtocolError(f"worse than {error.message}")
+
+    failed = RequestFuture[int].failure(DisconnectedError("lost")).recover(give_up)
+    assert str(failed.error) == "worse than lost"
+    assert not failed.retriable
+
+
+def test_a_function_that_asks_again_is_awaited() -> None:
+    first: RequestFuture[str] = RequestFuture()
+    second: RequestFuture[int] = RequestFuture()
+    both = first.then(lambda _: second)
+    first.complete("coordinator found")
+    assert not both.done
+    second.complete(7)
+    assert both.value() == 7
+
+
+def test_a_function_that_raises_on_purpose_fails_the_future_and_a_bug_is_not_hidden() -> None:
+    def refuse(_: int) -> int:
+        raise ProtocolError("no")
+
+    source: RequestFuture[int] = RequestFuture()
+    refused = source.then(refuse)
+    source.complete(1)
+    assert isinstance(refused.error, ProtocolError)
+    buggy: RequestFuture[int] = RequestFuture()
+    buggy.then(lambda n: n // 0)
+    with pytest.raises(ZeroDivisionError):
+        buggy.complete(1)
+
+
+def test_chain_completes_another_future_alike() -> None:
+    for source in (RequestFuture[int].success(3), RequestFuture[int].failure(DisconnectedError("gone"))):
+        other: RequestFuture[int] = RequestFuture()
+        source.chain(other)
+        assert (other.error, other.succeeded) == (source.error, source.succeeded)
+
+
+def test_listeners_run_in_order_and_at_once_when_it_is_done_already() -> None:
+    future, told = RequestFuture[int](), list[str]()
+    future.on_done(lambda f: told.append("first"))
+    future.on_done(lambda f: told.append("second"))
+    future.complete(0)
+    future.on_done(lambda f: told.append("late"))
+    assert told == ["first", "second", "late"]
+
+
+def test_it_is_done_once_and_pending_until_then() -> None:
+    future: RequestFuture[None] = RequestFuture("Metadata from b:9092 (node 2)")
+    with pytest.raises(RuntimeError, match="no value yet"):
+        future.value()
+    assert repr(future) == "<RequestFuture Metadata from b:9092 (node 2) pending>"
+    future.complete(None)
+    assert future.value() is None
+    for again in (lambda: future.complete(None), lambda: future.fail(DisconnectedError("x"))):
+        with pytest.raises(RuntimeError, match="completed already"):
+            again()
