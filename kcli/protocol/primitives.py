@@ -91,7 +91,7 @@ def end_of(what: str, view: Buffer, position: int, length: int) -> int:
     end = position + length
     if length < 0 or end > len(view):
         left = len(view) - position
-        raise ProtocolError(f"{what} of {length} bytes does not fit in the {left} that are left", position=position)
+        raise ProtocolError(f"{what} should take {length} bytes, but only {left} are left", position=position)
     return end
 
 

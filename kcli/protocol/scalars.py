@@ -41,18 +41,19 @@ def scalar(wire: Wire, flexible: bool, nullable: bool) -> Codec:
 def _number(wire: Wire) -> Codec:
     layout = struct.Struct(">" + wire.code)
     unpack, pack, size = layout.unpack_from, layout.pack, layout.size
+    what = f"an {wire.name}" if wire.name.startswith("int") else f"a {wire.name}"
 
     def read(view: memoryview, position: int) -> tuple[Any, int]:
         try:
             return unpack(view, position)[0], position + size
         except struct.error:
-            raise cut_short(f"an {wire.name}", position) from None
+            raise cut_short(what, position) from None
 
     def write(value: Any, out: list[Buffer]) -> None:
         try:
             out.append(pack(value))
         except struct.error:
-            raise ProtocolError(f"{value!r} is not an {wire.name}") from None
+            raise ProtocolError(f"{value!r} is not {what}") from None
 
     return read, write, size
 
@@ -96,18 +97,19 @@ def _bytes(name: str, length: Length, nullable: bool) -> Codec:
     """`records` stay a view over the frame, so that a megabyte of them is not copied; `bytes` are small and copied."""
     read_length, write_length, min_size = length
     keep: Callable[[memoryview], Buffer] = memoryview if name == "records" else bytes
+    what = "a record set" if name == "records" else "a byte string"
 
     def read(view: memoryview, position: int) -> tuple[Any, int]:
         size, start = read_length(view, position)
         if size < 0:
-            check_null(name, nullable, position)
+            check_null(what, nullable, position)
             return None, start
-        end = end_of(name, view, start, size)
+        end = end_of(what, view, start, size)
         return keep(view[start:end]), end
 
     def write(value: Any, out: list[Buffer]) -> None:
         if value is None:
-            out.append(write_length(null_length(name, nullable)))
+            out.append(write_length(null_length(what, nullable)))
             return
         out.append(write_length(len(value)))
         out.append(value)

@@ -1,4 +1,4 @@
-"""The golden message bodies of tests/vectors/messages.txt, and messages as the JSON that is written beside them."""
+"""What Kafka wrote for us in tests/vectors: message bodies, each with its JSON, and tables of numbers."""
 
 from __future__ import annotations
 
@@ -79,3 +79,9 @@ def _value(type: FieldType, value: Any, version: int, flexible: bool) -> Any:
 def _camel_case(name: str) -> str:
     first, *others = name.split("_")
     return first + "".join(map(str.capitalize, others))
+
+
+def table(kind: str) -> list[list[str]]:
+    """The rows of one kind ("error", "header") of tests/vectors/tables.txt, without the kind."""
+    rows = (line.split() for line in FILE.with_name("tables.txt").read_text().splitlines())
+    return [row[1:] for row in rows if row[0] == kind]

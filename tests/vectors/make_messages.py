@@ -1,8 +1,9 @@
 """Have Kafka's own classes write every message in every version: `python -m tests.vectors.make_messages`.
 
 Values are made from Kafka's definitions (in the kafka-clients jar), not from ours: once "full", with every field set
-to something of its own, and once "bare", with nulls and defaults. Java's converters turn them into bytes;
-the result goes to tests/vectors/messages.txt. Run by hand when a version of Kafka is new; the file is kept.
+to something of its own, and once "bare", with nulls and defaults. Java's converters turn them into bytes; the result
+goes to messages.txt. Kafka's error codes and header versions go to tables.txt. Run by hand when a version of Kafka is
+new; the files are kept.
 """
 
 from __future__ import annotations
@@ -21,26 +22,36 @@ from kcli.protocol.registry import ApiKey, api_name
 from tests.protocol.kafka_definitions import children, default_of, load_definitions, stable_versions, versions
 from tests.real_kafka import VERSION, fetch_jars
 
-OUTPUT = Path(__file__).parent / "messages.txt"
-HEADER = f"""\
+FOLDER = Path(__file__).parent
+MESSAGES_HEADER = f"""\
 # Message bodies as the classes of kafka-clients {VERSION} write them: org.apache.kafka.common.message.<name>Data, read
 # from JSON by <name>DataJsonConverter and written through ByteBufferAccessor (see MessageVectors.java). One per line:
 # name, version, bytes in hex, and the JSON that was read. Two per version: one with every field set, one with nulls and
 # defaults. Made by `python -m tests.vectors.make_messages`.
 """
+TABLES_HEADER = f"""\
+# From the enums Errors and ApiKeys of kafka-clients {VERSION} (see KafkaTables.java):
+# error: number, name, retriable, asks for new metadata; header: API key, name, version, request and response header.
+# Made by `python -m tests.vectors.make_messages`.
+"""
 BITS = {"int8": 7, "int16": 15, "uint16": 16, "int32": 31, "int64": 63}
 
 
 def main() -> None:
-    """Write the file anew."""
+    """Write both files anew."""
     jars = fetch_jars(VERSION)
     definitions = load_definitions(jars / f"kafka-clients-{VERSION}.jar")
     write = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
     cases = "".join(f"{name} {version} {write(value)}\n" for name, version, value in make_cases(definitions))
-    program = str(OUTPUT.with_name("MessageVectors.java"))
-    command = ["java", "-cp", f"{jars}/*", program]
-    done = subprocess.run(command, input=cases.encode(), stdout=subprocess.PIPE, check=True, timeout=300)
-    OUTPUT.write_text(HEADER + done.stdout.decode())
+    FOLDER.joinpath("messages.txt").write_text(MESSAGES_HEADER + _java("MessageVectors", jars, cases))
+    FOLDER.joinpath("tables.txt").write_text(TABLES_HEADER + _java("KafkaTables", jars, ""))
+
+
+def _java(program: str, jars: Path, stdin: str) -> str:
+    """What one of the programs in this folder prints."""
+    command = ["java", "-cp", f"{jars}/*", str(FOLDER / f"{program}.java")]
+    done = subprocess.run(command, input=stdin.encode(), stdout=subprocess.PIPE, check=True, timeout=300)
+    return done.stdout.decode()
 
 
 def make_cases(definitions: dict[str, Any]) -> Iterator[tuple[str, int, Any]]:

@@ -1,0 +1,47 @@
+"""The table of error codes against Kafka's own (tests/vectors/tables.txt), and how a code behaves."""
+
+import copy
+import pickle
+
+import pytest
+
+from kcli.error_codes import ErrorCode
+from tests.protocol.golden import table
+
+
+def test_codes_are_those_of_kafka_with_what_they_ask_of_a_client() -> None:
+    kafkas = [(int(code), name, retriable, refresh) for code, name, retriable, refresh in table("error")]
+
+    ours = [(int(c), c.name, _java(c.retriable), _java(c.refresh_metadata)) for c in ErrorCode.all()]
+    assert ours == kafkas
+
+
+def _java(value: bool) -> str:
+    return "true" if value else "false"
+
+
+def test_every_code_has_a_sentence_of_its_own() -> None:
+    texts = [code.text for code in ErrorCode.all()]
+
+    assert len(set(texts)) == len(texts)
+    assert all(len(text.split()) > 1 and not text.endswith(".") for text in texts)
+
+
+def test_a_code_is_one_object_and_its_number() -> None:
+    code = ErrorCode(3)
+
+    assert code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert code == 3
+    assert code.value == 3
+    assert f"{code}" == "3"
+    assert repr(code) == "<ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: 3>"
+    assert pickle.loads(pickle.dumps(code)) is code
+    assert copy.deepcopy(code) is code
+    assert {3: "found"}[code] == "found"
+
+
+def test_a_code_of_a_newer_kafka_is_an_unknown_error() -> None:
+    assert ErrorCode.of(3) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert ErrorCode.of(9999) is ErrorCode.UNKNOWN_SERVER_ERROR
+    with pytest.raises(ValueError, match="9999 is not an error code"):
+        ErrorCode(9999)

@@ -1,0 +1,48 @@
+"""API keys, their names, and the classes behind them."""
+
+import subprocess
+import sys
+
+import pytest
+
+from kcli.errors import ProtocolError
+from kcli.protocol.registry import ApiKey, api_name, request_type, response_type
+from tests.protocol.golden import table
+
+
+def test_names_are_kafkas() -> None:
+    for key, name, *_ in table("header"):
+        assert api_name(int(key)) == name
+
+
+def test_a_key_of_a_newer_kafka_has_a_number_for_a_name() -> None:
+    assert api_name(1234) == "API 1234"
+    assert api_name(-1) == "API -1"
+
+
+@pytest.mark.parametrize("key", ApiKey)
+def test_request_and_response_know_each_other(key: ApiKey) -> None:
+    request, response = request_type(key), response_type(key)
+
+    assert request.__name__ == api_name(key) + "Request"
+    assert request.RESPONSE is response
+    assert request.API_KEY == response.API_KEY == key
+    assert request.VERSIONS == response.VERSIONS
+
+
+def test_an_api_that_is_not_spoken_is_refused_by_name() -> None:
+    with pytest.raises(ProtocolError, match="kcli does not speak AlterPartition "):
+        request_type(56)
+    with pytest.raises(ProtocolError, match="kcli does not speak API 1234 "):
+        response_type(1234)
+
+
+def test_messages_are_imported_when_asked_for() -> None:
+    script = (
+        "import sys; from kcli.protocol import registry, headers; "
+        "loaded = lambda: [m for m in sys.modules if m.startswith('kcli.protocol.messages.')]; "
+        "assert loaded() == []; registry.request_type(3); "
+        "assert loaded() == ['kcli.protocol.messages.metadata'], loaded(); "
+        "assert 'uuid' not in sys.modules and 'numpy' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
