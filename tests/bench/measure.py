@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import time
+import sys
 from pathlib import Path
 from typing import NamedTuple
+
+LAUNCHER = (sys.executable, "-I", "-S", str(Path(__file__).parent.parent / "launcher.py"))
 
 
 class Measured(NamedTuple):
@@ -18,18 +19,12 @@ class Measured(NamedTuple):
 
 
 def measure(command: list[str], output: Path, folder: Path) -> Measured:
-    """Run in `folder` with stdout to `output`; a command that fails ends the bench with its words.
-
-    The kernel counts the memory of the process that forks as the child's until it has become the command:
-    so the process that measures has to stay smaller than what it measures.
-    """
-    errors = output.with_suffix(".stderr")
+    """Run in `folder` with stdout to `output`; a command that fails ends the bench with its words."""
+    errors, costs = output.with_suffix(".stderr"), output.with_suffix(".costs")
     with output.open("wb") as stdout, errors.open("wb") as stderr:
-        started = time.monotonic()
-        child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, cwd=folder)
-        _, status, usage = os.wait4(child.pid, 0)
-        wall = time.monotonic() - started
-    child.returncode = os.waitstatus_to_exitcode(status)
-    if child.returncode != 0:
-        raise SystemExit(f"{' '.join(command)} ended with {child.returncode}:\n{errors.read_text()[-2000:]}")
-    return Measured(wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024 / 1e6)
+        launched = [*LAUNCHER, str(costs), *command]
+        done = subprocess.run(launched, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, cwd=folder)
+    if done.returncode != 0:
+        raise SystemExit(f"{' '.join(command)} ended with {done.returncode}:\n{errors.read_text()[-2000:]}")
+    wall, cpu, peak_kib = map(float, costs.read_text().split())
+    return Measured(wall, cpu, peak_kib * 1024 / 1e6)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parent.parent.parent
 KCLI = (sys.executable, "-m", "kcli")
-LAUNCHER = (sys.executable, "-I", "-S", str(Path(__file__).parent / "launcher.py"))
+LAUNCHER = (sys.executable, "-I", "-S", str(ROOT / "tests" / "launcher.py"))
 
 
 class Finished(NamedTuple):
@@ -33,8 +33,8 @@ class Finished(NamedTuple):
 
 def kcli(*arguments: str, stdin: bytes = b"", timeout_s: float = 90) -> Finished:
     """Run `kcli arguments...` to its end. One that does not end is killed, and the test fails."""
-    with tempfile.NamedTemporaryFile() as peak:
-        command = [*LAUNCHER, peak.name, *KCLI, *arguments]
+    with tempfile.NamedTemporaryFile() as costs:
+        command = [*LAUNCHER, costs.name, *KCLI, *arguments]
         process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -49,7 +49,7 @@ def kcli(*arguments: str, stdin: bytes = b"", timeout_s: float = 90) -> Finished
             os.killpg(process.pid, signal.SIGKILL)
             out, err = process.communicate()
             raise AssertionError(f"kcli {' '.join(arguments)} hung: {err.decode()}") from None
-        return Finished(process.returncode, out, err.decode(), int(peak.read() or 0) * 1024 / 1e6)
+        return Finished(process.returncode, out, err.decode(), int(costs.read().split()[2]) * 1024 / 1e6)
 
 
 @contextlib.contextmanager
