@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kcli.client.cluster import TopicInfo
     from kcli.client.config import ProducerConfig
     from kcli.client.consumer_network_client import ConsumerNetworkClient
-    from kcli.protocol.records.builder import NewRecord
+    from kcli.protocol.records.rows import NewRecord
 
 _FOREVER = float("inf")
 
@@ -83,7 +83,7 @@ class Producer:
         epoch, default now. The future fails with BrokerError for an unknown topic or partition and for a record larger
         than max.request.size (MESSAGE_TOO_LARGE), with TimeoutExpired after delivery.timeout.ms.
         """
-        from kcli.protocol.records.builder import NewRecord
+        from kcli.protocol.records.rows import NewRecord
 
         row = NewRecord(key, value, self._clock.wall_ms() if timestamp_ms is None else timestamp_ms, headers)
         future: RequestFuture[RecordMetadata] = RequestFuture(f"record for {topic}")
@@ -113,11 +113,7 @@ class Producer:
         if partition is not None and partition not in info.partitions:
             raise _no_such_partition(info, partition)
         self._wait_for_room()
-        largest = self._config.max_request_size - HEADER_BYTES
-        for row in rows:
-            if row_bytes(row) > largest:
-                on_outcome(_too_large(topic, partition, row_bytes(row), self._config.max_request_size))
-        rows = [row for row in rows if row_bytes(row) <= largest]
+        rows = self._without_too_large(topic, partition, rows, on_outcome)
         now_ms = self._clock.now_ms()
         if partition is not None:
             self._accumulator.append(TopicPartition(topic, partition), rows, now_ms, on_outcome)
@@ -173,6 +169,18 @@ class Producer:
             self._topics.add(topic)
         return info
 
+    def _without_too_large(
+        self, topic: str, partition: int | None, rows: Sequence[NewRecord], tell: OnOutcome
+    ) -> Sequence[NewRecord]:
+        limit = self._config.max_request_size
+        if max(map(row_bytes, rows), default=0) + HEADER_BYTES <= limit:
+            return rows
+        kept = [row for row in rows if row_bytes(row) + HEADER_BYTES <= limit]
+        tp = TopicPartition(topic, -1 if partition is None else partition)
+        text = f"a record is larger than max.request.size, {limit} bytes"
+        tell(Outcome(tp, len(rows) - len(kept), error=BrokerError(ErrorCode.MESSAGE_TOO_LARGE, text)))
+        return kept
+
     def _append_by_key(self, info: TopicInfo, rows: Sequence[NewRecord], now_ms: float, tell: OnOutcome) -> None:
         """Each row to the partition of its key; those without one to whichever partition's turn it is."""
         count = len(info.partitions)
@@ -211,9 +219,3 @@ def _no_such_partition(info: TopicInfo, partition: int) -> BrokerError:
     return BrokerError(
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {info.name} has partitions {known}, not {partition}"
     )
-
-
-def _too_large(topic: str, partition: int | None, size_bytes: int, limit_bytes: int) -> Outcome:
-    tp = TopicPartition(topic, -1 if partition is None else partition)
-    text = f"a record of {size_bytes} bytes is above max.request.size, {limit_bytes}"
-    return Outcome(tp, 1, error=BrokerError(ErrorCode.MESSAGE_TOO_LARGE, text))

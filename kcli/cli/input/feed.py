@@ -11,7 +11,7 @@ from kcli.cli.input.tally import WriteTally
 
 if TYPE_CHECKING:
     from kcli.producer.producer import Producer
-    from kcli.protocol.records.builder import NewRecord
+    from kcli.protocol.records.rows import NewRecord
 
 #: Pieces of input and the time now, in ms since the epoch, as records.
 Parse = Callable[[Sequence[bytes], int], "list[NewRecord]"]

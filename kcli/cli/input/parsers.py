@@ -11,7 +11,7 @@ from kcli.cli.input.jsonl import record_of
 from kcli.cli.input.tally import WriteTally
 
 if TYPE_CHECKING:
-    from kcli.protocol.records.builder import NewRecord
+    from kcli.protocol.records.rows import NewRecord
 
 
 def raw_parser(shape: Shape, timestamp_ms: int | None) -> Parse:

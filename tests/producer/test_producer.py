@@ -1,0 +1,411 @@
+"""The producer against brokers that store, refuse, move away and vanish."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+
+from kcli.error_codes import ErrorCode
+from kcli.errors import BrokerError, TimeoutExpired
+from kcli.producer.batches import Outcome, RecordMetadata
+from kcli.protocol.records.rows import NewRecord
+from kcli.protocol.registry import ApiKey
+from kcli.structs import TopicPartition
+from tests.producer.fake_log import FakeLog, Trouble, in_polls
+
+ORDERS = TopicPartition("orders", 0)
+
+
+def rows(*values: str, key: bytes | None = None) -> list[NewRecord]:
+    return [NewRecord(key, value.encode(), 1_600_000_000_000) for value in values]
+
+
+def code_of(error: object) -> ErrorCode:
+    assert isinstance(error, BrokerError)
+    return error.code
+
+
+def test_a_record_arrives_with_all_that_it_has() -> None:
+    cluster = FakeLog()
+    producer = cluster.producer()
+    future = producer.send("orders", b"v", b"k", headers=[("a", b"1"), ("b", None)], timestamp_ms=1234)
+    producer.flush()
+    assert future.value() == RecordMetadata("orders", 0, 0, 1234)
+    assert cluster.log[ORDERS] == [NewRecord(b"k", b"v", 1234, [("a", b"1"), ("b", None)])]
+
+
+def test_a_record_without_timestamp_gets_the_wall_clock_s() -> None:
+    cluster = FakeLog()
+    producer = cluster.producer()
+    future = producer.send("orders", None)
+    producer.flush()
+    assert 0 <= future.value().timestamp_ms - 1_500_000_000_000 < 1000
+    assert cluster.values() == [None]
+
+
+def test_where_the_broker_stamps_records_its_time_is_told() -> None:
+    cluster = FakeLog()
+    cluster.append_time_ms = 99
+    producer = cluster.producer()
+    future = producer.send("orders", b"v")
+    producer.flush()
+    assert future.value().timestamp_ms == 99
+
+
+def test_records_wait_for_company_but_not_longer_than_they_may() -> None:
+    cluster = FakeLog()
+    producer = cluster.producer(linger_ms=50)
+    producer.send("orders", b"1")
+    producer.send("orders", b"2")
+    producer.poll(20)
+    assert cluster.batches == []
+    in_polls(producer, lambda: len(cluster.values()) == 2)
+    assert len(cluster.batches) == 1
+
+
+def test_keys_decide_as_in_java_and_an_explicit_partition_wins() -> None:
+    cluster = FakeLog(topics={"orders": dict.fromkeys(range(7), (1, 0))})
+    producer = cluster.producer()
+    by_key = producer.send("orders", b"v", b"foobar")
+    explicit = producer.send("orders", b"v", b"foobar", partition=5)
+    empty = producer.send("orders", b"v", b"")
+    producer.flush()
+    assert [future.value().partition for future in (by_key, explicit, empty)] == [0, 5, 2]
+
+
+def test_records_without_key_fill_one_partition_after_the_other() -> None:
+    cluster = FakeLog(topics={"orders": dict.fromkeys(range(3), (1, 0))})
+    producer = cluster.producer(batch_size=500)
+    producer.send_many("orders", rows(*map(str, range(120))), lambda _: None)
+    producer.flush()
+    sizes = [len(cluster.values(partition=p)) for p in range(3)]
+    assert sum(sizes) == 120
+    assert max(sizes) - min(sizes) <= max(count for *_, count in cluster.batches)
+
+
+def test_one_request_carries_the_batches_of_one_node() -> None:
+    cluster = FakeLog("kafka-1:9092", "kafka-2:9092", topics={"orders": {0: (1, 0), 1: (2, 0), 2: (1, 0)}})
+    producer = cluster.producer()
+    for partition in range(3):
+        producer.send("orders", b"v", partition=partition)
+    producer.flush()
+    asked = {
+        asked.address: [data.index for topic in asked.request.topic_data for data in topic.partition_data]
+        for asked in cluster.requests(ApiKey.PRODUCE)
+    }
+    assert asked == {"kafka-1:9092": [0, 2], "kafka-2:9092": [1]}
+
+
+def test_a_request_stays_below_the_largest_size() -> None:
+    cluster = FakeLog(topics={"orders": dict.fromkeys(range(4), (1, 0))})
+    producer = cluster.producer(max_request_size=1000)
+    for partition in range(4):
+        producer.send("orders", b"x" * 400, partition=partition)
+    producer.flush()
+    per_request = [len(asked.request.topic_data[0].partition_data) for asked in cluster.requests(ApiKey.PRODUCE)]
+    assert per_request == [2, 2]
+
+
+def test_names_or_ids_as_the_broker_s_version_wants() -> None:
+    cluster = FakeLog()
+    producer = cluster.producer()
+    producer.send("orders", b"v")
+    producer.flush()
+    (asked,) = cluster.requests(ApiKey.PRODUCE)
+    assert asked.version == 12  # this cluster tells no topic ids
+    assert asked.request.topic_data[0].topic_id == uuid.UUID(int=0)
+
+
+def test_order_is_kept_over_retries() -> None:
+    cluster = FakeLog()
+    cluster.trouble = [Trouble(error=19), Trouble(error=7)]
+    producer = cluster.producer(batch_size=0)
+    futures = [producer.send("orders", str(n).encode()) for n in range(5)]
+    producer.flush()
+    assert cluster.values() == [b"0", b"1", b"2", b"3", b"4"]
+    assert [future.value().offset for future in futures] == [0, 1, 2, 3, 4]
+
+
+def test_a_lost_answer_stores_nothing_twice() -> None:
+    cluster = FakeLog()
+    cluster.trouble = [Trouble(stored=True, hang_up=True)]
+    producer = cluster.producer()
+    future = producer.send("orders", b"once")
+    producer.flush()
+    assert cluster.values() == [b"once"]
+    assert future.value().offset == 0
+    assert len(cluster.batches) == 2
+
+
+def test_without_idempotence_a_lost_answer_may() -> None:
+    """What the docstring admits; here so that it is known when it changes."""
+    cluster = FakeLog()
+    cluster.trouble = [Trouble(stored=True, hang_up=True)]
+    producer = cluster.producer(enable_idempotence=False)
+    producer.send("orders", b"twice")
+    producer.flush()
+    assert cluster.values() == [b"twice", b"twice"]
+    assert [producer_id for _, producer_id, *_ in cluster.batches] == [-1, -1]
+
+
+def test_a_silent_broker_is_given_up_and_asked_again() -> None:
+    cluster = FakeLog()
+    cluster.trouble = [Trouble(stored=True, silent=True)]
+    producer = cluster.producer(request_timeout_ms=1000)
+    future = producer.send("orders", b"once")
+    producer.flush()
+    assert cluster.values() == [b"once"]
+    assert future.value().offset == 0
+
+
+def test_a_leader_that_moved_is_followed() -> None:
+    cluster = FakeLog("kafka-1:9092", "kafka-2:9092")
+    cluster.trouble = [Trouble(error=ErrorCode.NOT_LEADER_OR_FOLLOWER)]
+    producer = cluster.producer()
+    producer.partitions("orders")
+    cluster.topics["orders"] = {0: (2, 1)}
+    future = producer.send("orders", b"v")
+    producer.flush()
+    assert future.succeeded
+    assert [asked.address for asked in cluster.requests(ApiKey.PRODUCE)] == ["kafka-1:9092", "kafka-2:9092"]
+
+
+def test_a_refusal_that_names_the_new_leader_is_followed_without_waiting() -> None:
+    cluster = FakeLog("kafka-1:9092", "kafka-2:9092")
+    cluster.trouble = [Trouble(error=ErrorCode.NOT_LEADER_OR_FOLLOWER, new_leader=2)]
+    producer = cluster.producer(retry_backoff_ms=5000, retry_backoff_max_ms=5000)
+    future = producer.send("orders", b"v")
+    before_ms = cluster.clock.now_ms()
+    producer.flush()
+    assert future.succeeded
+    assert cluster.clock.now_ms() - before_ms < 1000
+    assert [asked.address for asked in cluster.requests(ApiKey.PRODUCE)] == ["kafka-1:9092", "kafka-2:9092"]
+
+
+def test_a_partition_without_leader_waits_for_one() -> None:
+    cluster = FakeLog(topics={"orders": {0: (-1, 0)}})
+    producer = cluster.producer()
+    future = producer.send("orders", b"v", partition=0)
+    cluster.selector.at(3000, lambda: cluster.topics.update(orders={0: (1, 1)}))
+    producer.flush()
+    assert future.succeeded
+    assert 3000 <= cluster.clock.now_ms() < 10_000
+
+
+def test_a_broker_that_stays_away_fails_records_at_the_delivery_timeout_with_the_reason() -> None:
+    cluster = FakeLog()
+    producer = cluster.producer(delivery_timeout_ms=40_000)
+    producer.send("orders", b"v")
+    producer.flush()
+    cluster.selector.refuse("kafka-1:9092")
+    cluster.selector.peers[-1].hang_up()
+    started_ms = cluster.clock.now_ms()
+    future = producer.send("orders", b"lost")
+    producer.flush()
+    assert isinstance(future.error, TimeoutExpired)
+    assert "delivery.timeout.ms" in future.error.message
+    assert "connection refused by kafka-1:9092" in future.error.message
+    assert 40_000 <= cluster.clock.now_ms() - started_ms < 41_000
+
+
+def test_after_a_record_is_given_up_in_doubt_the_next_one_is_still_stored_once() -> None:
+    cluster = FakeLog()
+    cluster.trouble = [Trouble(stored=True, silent=True)] * 3
+    producer = cluster.producer(request_timeout_ms=1000, delivery_timeout_ms=1500, linger_ms=0)
+    doubtful = producer.send("orders", b"doubtful")
+    producer.flush()
+    assert isinstance(doubtful.error, TimeoutExpired)
+    cluster.trouble.clear()
+    producer.send("orders", b"next")
+    producer.flush()
+    assert cluster.values() == [b"doubtful", b"next"]
+
+
+def test_retries_are_counted_when_they_are_limited() -> None:
+    cluster = FakeLog()
+    cluster.trouble = [Trouble(error=19)] * 9
+    producer = cluster.producer(retries=2)
+    future = producer.send("orders", b"v")
+    producer.flush()
+    assert code_of(future.error) == ErrorCode.NOT_ENOUGH_REPLICAS
+    assert len(cluster.batches) == 3
+
+
+def test_a_broker_that_lost_count_gets_the_batch_under_a_new_id() -> None:
+    cluster = FakeLog()
+    producer = cluster.producer()
+    producer.send("orders", b"1")
+    producer.flush()
+    cluster.trouble = [Trouble(error=ErrorCode.UNKNOWN_PRODUCER_ID)]
+    producer.send("orders", b"2")
+    producer.flush()
+    assert cluster.values() == [b"1", b"2"]
+    assert [(pid, sequence) for _, pid, _, sequence, _ in cluster.batches] == [(1001, 0), (1001, 1), (1002, 0)]
+
+
+def test_a_producer_id_is_asked_for_until_it_comes() -> None:
+    cluster = FakeLog()
+    cluster.id_errors = [14, 16]
+    producer = cluster.producer()
+    future = producer.send("orders", b"v")
+    producer.flush()
+    assert future.succeeded
+    assert len(cluster.requests(ApiKey.INIT_PRODUCER_ID)) == 3
+
+
+def test_a_refused_producer_id_fails_what_waits_for_it() -> None:
+    cluster = FakeLog()
+    cluster.id_errors = [ErrorCode.CLUSTER_AUTHORIZATION_FAILED]
+    producer = cluster.producer()
+    future = producer.send("orders", b"v")
+    producer.flush()
+    assert code_of(future.error) == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    assert cluster.batches == []
+
+
+def test_a_batch_that_the_broker_finds_too_large_is_cut_in_pieces_that_fit() -> None:
+    cluster = FakeLog()
+    cluster.largest_batch_bytes = 300
+    producer = cluster.producer()
+    told: list[Outcome] = []
+    values = [str(n) * 20 for n in range(10)]
+    producer.send_many("orders", rows(*values), told.append)
+    producer.flush()
+    assert [outcome.error for outcome in told] == [None] * len(told)
+    assert sum(outcome.records for outcome in told) == 10
+    assert cluster.values() == [value.encode() for value in values]
+
+
+def test_a_single_record_that_the_broker_finds_too_large_fails_and_the_others_do_not() -> None:
+    cluster = FakeLog()
+    cluster.largest_batch_bytes = 300
+    producer = cluster.producer()
+    futures = [producer.send("orders", value) for value in (b"small", b"x" * 400, b"small too")]
+    producer.flush()
+    assert [future.failed for future in futures] == [False, True, False]
+    assert code_of(futures[1].error) == ErrorCode.MESSAGE_TOO_LARGE
+    assert cluster.values() == [b"small", b"small too"]
+
+
+def test_a_record_above_the_largest_request_fails_before_it_is_sent() -> None:
+    cluster = FakeLog()
+    producer = cluster.producer(max_request_size=1000)
+    told: list[Outcome] = []
+    producer.send_many("orders", rows("a", "x" * 1000, "b"), told.append)
+    assert code_of(told[0].error) == ErrorCode.MESSAGE_TOO_LARGE
+    assert told[0].records == 1
+    producer.flush()
+    assert cluster.values() == [b"a", b"b"]
+
+
+def test_culprits_of_a_refused_batch_are_named() -> None:
+    cluster = FakeLog()
+    cluster.trouble = [Trouble(error=ErrorCode.INVALID_RECORD, message="compacted topic", culprits=((1, "no key"),))]
+    producer = cluster.producer()
+    futures = [producer.send("orders", b"v", b"k"), producer.send("orders", b"v")]
+    producer.flush()
+    assert str(futures[0].error) == "INVALID_RECORD: compacted topic (topic=orders, partition=0)"
+    assert str(futures[1].error) == "INVALID_RECORD: no key (topic=orders, partition=0)"
+    producer.send("orders", b"next")
+    producer.flush()
+    assert cluster.values() == [b"next"]
+
+
+def test_an_unknown_topic_fails_and_is_never_created() -> None:
+    cluster = FakeLog()
+    producer = cluster.producer()
+    future = producer.send("orderz", b"v")
+    assert code_of(future.error) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert not any(asked.request.allow_auto_topic_creation for asked in cluster.requests(ApiKey.METADATA))
+
+
+def test_an_unknown_partition_fails_with_those_that_there_are() -> None:
+    producer = FakeLog(topics={"orders": dict.fromkeys(range(3), (1, 0))}).producer()
+    error = producer.send("orders", b"v", partition=3).error
+    assert code_of(error) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert "0 to 2, not 3" in str(error)
+
+
+def test_acks_0_is_done_when_written_and_knows_no_offset() -> None:
+    cluster = FakeLog()
+    producer = cluster.producer(acks=0)
+    future = producer.send("orders", b"v")
+    producer.flush()
+    assert future.value().offset == -1
+    assert cluster.values() == [b"v"]
+    assert cluster.requests(ApiKey.INIT_PRODUCER_ID) == []
+
+
+@pytest.mark.parametrize(("acks", "asked_for"), [("0", 0), ("1", 1), ("all", -1)])
+def test_acks_are_asked_for_as_configured(acks: str, asked_for: int) -> None:
+    cluster = FakeLog()
+    producer = cluster.producer(acks=acks)
+    producer.send("orders", b"v")
+    producer.flush()
+    assert [asked.request.acks for asked in cluster.requests(ApiKey.PRODUCE)] == [asked_for]
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_every_codec_arrives(codec: str) -> None:
+    cluster = FakeLog()
+    producer = cluster.producer(compression_type=codec)
+    values = [f"the same text again and again {n}" for n in range(100)]
+    producer.send_many("orders", rows(*values), lambda _: None)
+    producer.flush()
+    assert cluster.values() == [value.encode() for value in values]
+
+
+def test_zstd_is_refused_for_a_broker_that_is_too_old_for_it() -> None:
+    cluster = FakeLog()
+    cluster.versions[ApiKey.PRODUCE] = (3, 6)
+    producer = cluster.producer(compression_type="zstd")
+    future = producer.send("orders", b"v")
+    producer.flush()
+    assert future.failed
+    assert cluster.batches == []
+
+
+def test_without_room_a_send_waits_for_some_and_gives_up_in_time() -> None:
+    cluster = FakeLog()
+    producer = cluster.producer(buffer_memory=500, max_block_ms=2000, batch_size=100)
+    for n in range(100):
+        producer.send("orders", b"x" * 100 + str(n).encode())
+    producer.flush()
+    assert len(cluster.values()) == 100
+    cluster.trouble = [Trouble(silent=True)] * 99
+    futures = [producer.send("orders", b"x" * 100) for _ in range(10)]
+    assert isinstance(futures[-1].error, TimeoutExpired)
+    assert "buffer.memory" in futures[-1].error.message
+
+
+def test_flush_gives_up_at_its_deadline_and_the_records_go_on() -> None:
+    cluster = FakeLog()
+    cluster.trouble = [Trouble(silent=True)]
+    producer = cluster.producer(request_timeout_ms=5000)
+    future = producer.send("orders", b"v")
+    with pytest.raises(TimeoutExpired):
+        producer.flush(deadline_ms=cluster.clock.now_ms() + 1000)
+    assert not future.done
+    producer.flush()
+    assert future.succeeded
+
+
+def test_leaving_the_with_block_flushes() -> None:
+    cluster = FakeLog()
+    with cluster.producer() as producer:
+        producer.send("orders", b"v")
+    assert cluster.values() == [b"v"]
+
+
+def test_a_with_block_that_fails_does_not_wait() -> None:
+    cluster = FakeLog()
+
+    def failing() -> None:
+        with cluster.producer() as producer:
+            producer.send("orders", b"v")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        failing()
+    assert cluster.values() == []
