@@ -12,12 +12,13 @@ zone is UTC.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from datetime import datetime, timedelta, timezone
 from typing import NamedTuple
 
 from kcli.consumer.bounds import EARLIEST, LATEST, Bound, FromEnd, FromStart, Offset, ReadRange, Time
 from kcli.errors import ConfigError
+from kcli.structs import TopicPartition
 
 SHAPES = "start, end, 100, +100, -100, 100:200, :end, @TIME, @TIME:TIME"
 TIME_SHAPES = (
@@ -61,9 +62,30 @@ class OffsetSpecs(NamedTuple):
     general: ReadRange | None
     partitions: dict[int, ReadRange]
 
-    def for_partition(self, partition: int, default: ReadRange) -> ReadRange:
-        """The range asked for `partition`: its own, else the general one, else `default`."""
-        return self.partitions.get(partition, self.general or default)
+    def names_only_partitions(self) -> bool:
+        """Whether ranges were given, but none for all partitions."""
+        return self.general is None and bool(self.partitions)
+
+
+def choose_ranges(
+    partitions: Iterable[TopicPartition], specs: OffsetSpecs, named: Container[str] = (), *, exit_at_end: bool = False
+) -> dict[TopicPartition, ReadRange]:
+    """What to read of each partition. The default is to follow from the end; `exit_at_end` gives every range an end.
+
+    If the specs are for single partitions only, the others are left out, unless the topic's partitions were `named`.
+    """
+    candidates = list(partitions)
+    unknown = sorted(set(specs.partitions) - {tp.partition for tp in candidates})
+    if unknown:
+        raise ConfigError(f"-o {unknown[0]}=... is for a partition that is not read")
+    ranges = {}
+    for tp in candidates:
+        own = specs.partitions.get(tp.partition, specs.general)
+        if own is None and specs.names_only_partitions() and tp.topic not in named:
+            continue
+        start, end = own or ReadRange(LATEST)
+        ranges[tp] = ReadRange(start, end or (LATEST if exit_at_end else None))
+    return ranges
 
 
 def parse_offset_specs(texts: Iterable[str], now_ms: int) -> OffsetSpecs:

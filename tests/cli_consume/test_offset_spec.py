@@ -4,9 +4,10 @@ from datetime import datetime, timezone
 
 import pytest
 
-from kcli.cli.offset_spec import parse_offset_spec, parse_offset_specs
+from kcli.cli.offset_spec import choose_ranges, parse_offset_spec, parse_offset_specs
 from kcli.consumer.bounds import EARLIEST, LATEST, FromEnd, FromStart, Offset, ReadRange, Time
 from kcli.errors import ConfigError
+from kcli.structs import TopicPartition
 
 NOW = 1_700_000_000_123
 HOUR = 3_600_000
@@ -111,24 +112,38 @@ def test_a_range_of_times_splits_at_the_right_colon(text: str, start: object, en
     assert parse_offset_spec(text, NOW) == (None, ReadRange(start, end))  # type: ignore[arg-type]
 
 
+P0, P1, P2 = (TopicPartition("orders", number) for number in range(3))
+
+
+def chosen(*texts: str, named: str = "", exit_at_end: bool = False) -> dict[TopicPartition, str]:
+    specs = parse_offset_specs(texts, NOW)
+    ranges = choose_ranges([P0, P1, P2], specs, named, exit_at_end=exit_at_end)
+    return {tp: str(asked) for tp, asked in ranges.items()}
+
+
 def test_a_partition_may_have_its_own_range() -> None:
     assert parse_offset_spec("3=-5", NOW) == (3, ReadRange(FromEnd(5)))
     assert parse_offset_spec("0=@2024-01-31T10:00:2024-02-01", NOW)[0] == 0
-    specs = parse_offset_specs(["start", "2=100:200,3=end"], NOW)
-    default = ReadRange(LATEST)
-    assert [specs.for_partition(p, default) for p in range(4)] == [
-        ReadRange(EARLIEST),
-        ReadRange(EARLIEST),
-        ReadRange(Offset(100), Offset(200)),
-        ReadRange(LATEST),
-    ]
+    assert chosen("start", "2=100:200,1=end") == {P0: "start", P1: "end", P2: "100:200"}
 
 
-def test_without_a_general_range_the_rest_takes_the_default() -> None:
-    specs = parse_offset_specs(["1=5"], NOW)
-    assert specs.general is None
-    assert specs.for_partition(0, ReadRange(LATEST)) == ReadRange(LATEST)
-    assert parse_offset_specs([], NOW) == (None, {})
+def test_the_default_is_to_follow_from_the_end() -> None:
+    assert chosen() == {P0: "end", P1: "end", P2: "end"}
+
+
+def test_exit_gives_every_range_an_end() -> None:
+    assert chosen(exit_at_end=True) == {P0: "end:end", P1: "end:end", P2: "end:end"}
+    assert chosen("start", "1=5:7", exit_at_end=True) == {P0: "start:end", P1: "5:7", P2: "start:end"}
+
+
+def test_ranges_for_single_partitions_leave_the_others_out_unless_those_were_named() -> None:
+    assert chosen("1=5") == {P1: "5"}
+    assert chosen("1=5", named="orders") == {P0: "end", P1: "5", P2: "end"}
+
+
+def test_a_range_for_a_partition_that_is_not_read_is_a_mistake() -> None:
+    with pytest.raises(ConfigError, match=r"-o 7=\.\.\. is for a partition that is not read"):
+        chosen("7=start")
 
 
 @pytest.mark.parametrize(

@@ -32,9 +32,6 @@ class Script:
     def done(self) -> bool:
         return not self.polls and not self.follow
 
-    def progress(self) -> int:
-        return self.passed
-
     def poll(self, timeout_ms: float) -> list[tuple[TopicPartition, RecordColumns]]:
         step = self.polls.pop(0) if self.polls else []
         if isinstance(step, Exception):
@@ -58,10 +55,12 @@ class Run:
         self.clock = ManualClock()
         self.written: list[bytes] = []
         self.tally = Tally([P0, P1])
+        script = Script(self.clock, polls, follow=follow)
         self.why = pump(
-            Script(self.clock, polls, follow=follow),
+            script,
             make_renderer(Style()).render,
             lambda data: self.written.append(bytes(data)),
+            passed=lambda: script.passed,
             tally=self.tally,
             clock=self.clock,
             interrupt=interrupt or Interrupt(lambda: None),

@@ -30,7 +30,8 @@ def whole(renderer: Renderer, *batches: RecordColumns, coverage: Any = ()) -> by
 
 def lines(batch: RecordColumns, **options: Any) -> list[dict[str, Any]]:
     text = whole(make_renderer(Style("jsonl", **options)), batch).decode()
-    return [json.loads(line) for line in text.splitlines()]
+    assert text.endswith("\n")
+    return [json.loads(line) for line in text[:-1].split("\n")]
 
 
 def test_a_line_of_json() -> None:

@@ -14,22 +14,29 @@ _EVERY_MS = 100.0
 
 
 class Progress:
-    """Draws how many of `total` offsets are passed; the owner calls `tick` as often as it likes.
+    """While entered, draws how many of `total` offsets are passed; the owner calls `tick` as often as it likes.
 
-    `passed` tells the offsets passed, `records` the records printed so far.
+    `passed` tells the offsets passed, `records` the records printed so far. Not `shown`, it does nothing.
     """
 
     def __init__(
-        self, env: Environment, title: str, total: int, passed: Callable[[], int], records: Callable[[], int]
+        self, env: Environment, *, total: int, passed: Callable[[], int], records: Callable[[], int], shown: bool
     ) -> None:
         self._env = env
-        self._title = title
         self._total = total
         self._passed = passed
         self._records = records
         self._started_ms = env.clock.now_ms()
-        self._next_ms = self._started_ms + _APPEARS_AFTER_MS
+        self._next_ms = self._started_ms + _APPEARS_AFTER_MS if shown else float("inf")
         self._bar: Any = None
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._draw(self._env.clock.now_ms())
+            self._bar.stop()
 
     def tick(self) -> None:
         """Draw, if it is time to."""
@@ -38,17 +45,10 @@ class Progress:
             self._next_ms = now_ms + _EVERY_MS
             self._draw(now_ms)
 
-    def close(self) -> None:
-        """Draw the final state, if there was a bar, and leave the line."""
-        if self._bar is not None:
-            self._draw(self._env.clock.now_ms())
-            self._bar.stop()
-            self._bar = None
-
     def _draw(self, now_ms: float) -> None:
         if self._bar is None:
             self._bar = _bar(self._env)
-            self._bar.add_task(self._title, total=self._total, rate="")
+            self._bar.add_task("reading", total=self._total, rate="")
             self._bar.start()
         rate = self._records() / max(now_ms - self._started_ms, 1.0) * 1000
         self._bar.update(self._bar.task_ids[0], completed=self._passed(), rate=f"{rate:,.0f} records/s")

@@ -30,8 +30,6 @@ class Source(Protocol):
 
     def poll(self, timeout_ms: float) -> list[tuple[TopicPartition, RecordColumns]]: ...
 
-    def progress(self) -> int: ...
-
 
 class Limits(NamedTuple):
     """When to stop before the end: after so many records, after so long without progress; None: never."""
@@ -48,6 +46,7 @@ def pump(
     render: RenderBatch,
     write: Callable[[Output], None],
     *,
+    passed: Callable[[], int],
     tally: Tally,
     clock: Clock,
     interrupt: Interrupt,
@@ -57,9 +56,9 @@ def pump(
 ) -> str:
     """Print records until there is a reason to stop, and say which. Every poll's records are written before the next.
 
-    `tick` is called after each poll. Progress is records, or offsets passed without any (`source.progress`).
+    `passed` tells how many offsets are behind us: that it grows is progress too. `tick` is called after each poll.
     """
-    quiet_since, progress = clock.now_ms(), source.progress()
+    quiet_since, progress = clock.now_ms(), passed()
     while not source.done:
         if interrupt.asked:
             return INTERRUPTED
@@ -69,12 +68,14 @@ def pump(
         for tp, columns in batches:
             _print(tp, columns, render, write, tally, limits, filters)
         tick()
-        now, before = clock.now_ms(), progress
-        progress = source.progress()
-        if batches or progress != before:
-            quiet_since = now
-        elif limits.quiet_ms is not None and now - quiet_since >= limits.quiet_ms:
-            return QUIET
+        if batches:
+            quiet_since = clock.now_ms()
+        elif limits.quiet_ms is not None:
+            now_ms, before, progress = clock.now_ms(), progress, passed()
+            if progress != before:
+                quiet_since = now_ms
+            elif now_ms - quiet_since >= limits.quiet_ms:
+                return QUIET
     return DONE
 
 

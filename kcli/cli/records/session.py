@@ -1,0 +1,117 @@
+"""One read from the first note to the last line of its account: what `consume` does once it knows what is asked."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, NamedTuple
+
+from kcli.cli.records import account
+from kcli.cli.records.interrupt import Interrupt
+from kcli.cli.records.progress import Progress
+from kcli.cli.records.pump import UNLIMITED, Limits, pump
+from kcli.cli.records.sink import Sink
+from kcli.cli.records.tally import Tally
+from kcli.errors import WakeupError
+
+if TYPE_CHECKING:
+    from kcli.cli.environment import Environment
+    from kcli.cli.records.filters import Filters
+    from kcli.cli.records.renderer import Renderer
+    from kcli.client.consumer_network_client import ConsumerNetworkClient
+    from kcli.consumer.bounds import ReadRange
+    from kcli.consumer.range_reader import RangeReader
+    from kcli.structs import TopicPartition
+
+
+class Manner(NamedTuple):
+    """How records are chosen and printed, when to stop early, and what to say besides."""
+
+    renderer: Renderer
+    filters: Filters | None = None
+    limits: Limits = UNLIMITED
+    stats: bool = False
+    quiet: bool = False
+
+
+def print_ranges(
+    env: Environment,
+    client: ConsumerNetworkClient,
+    reader: RangeReader,
+    ranges: dict[TopicPartition, ReadRange],
+    manner: Manner,
+    deadline_ms: float,
+) -> int:
+    """Print what the ranges hold and account for it; returns the exit status.
+
+    `deadline_ms` is for finding out the offsets.
+    """
+    tally = Tally(ranges)
+    try:
+        resolved = reader.resolve(deadline_ms).values
+        distance = sum(max(0, one.end - one.position) for one in resolved.values() if one.end is not None)
+        if not manner.quiet:
+            _say(env, account.notes(reader.coverage()))
+        started_ms = env.clock.now_ms()
+        why = _print_records(env, client, reader, ranges, manner, tally, distance)
+    finally:
+        with suppress(WakeupError):  # Ctrl-C's, if no poll has met it
+            reader.close()
+    coverage = reader.coverage()
+    if account.is_bounded(ranges) and not manner.quiet:
+        env.say(account.footer(coverage, ranges, tally.counts, why))
+    else:
+        _say(env, account.problems(coverage))
+    if manner.stats:
+        env.say(tally.stats(env.clock.now_ms() - started_ms))
+    return account.read_status(coverage, why)
+
+
+def _print_records(
+    env: Environment,
+    client: ConsumerNetworkClient,
+    reader: RangeReader,
+    ranges: dict[TopicPartition, ReadRange],
+    manner: Manner,
+    tally: Tally,
+    distance: int,
+) -> str:
+    """Everything that goes to standard output, over `distance` offsets; returns why it ended."""
+    renderer, sink = manner.renderer, Sink(env.stdout_bytes)
+    sink.write(renderer.begin)
+    before = _passed(reader)
+    progress = Progress(
+        env,
+        total=distance,
+        passed=lambda: _passed(reader) - before,
+        records=lambda: tally.total.records,
+        shown=_shows_progress(env, ranges, manner),
+    )
+    with Interrupt(client.wakeup) as interrupt, progress:
+        why = pump(
+            reader,
+            renderer.render,
+            sink.write,
+            passed=lambda: _passed(reader),
+            tally=tally,
+            clock=env.clock,
+            interrupt=interrupt,
+            limits=manner.limits,
+            filters=manner.filters,
+            tick=progress.tick,
+        )
+    sink.write(renderer.end(account.coverage_items(reader.coverage(), ranges, tally.counts)))
+    return why
+
+
+def _say(env: Environment, sentences: list[str]) -> None:
+    for sentence in sentences:
+        env.say(f"kcli: {sentence}")
+
+
+def _passed(reader: RangeReader) -> int:
+    """All positions together: it grows whenever an offset is passed, with a record or without."""
+    return sum(one.position for one in reader.coverage())
+
+
+def _shows_progress(env: Environment, ranges: dict[TopicPartition, ReadRange], manner: Manner) -> bool:
+    return account.is_bounded(ranges) and env.stderr_is_terminal and not env.stdout_is_terminal and not manner.quiet
