@@ -25,7 +25,7 @@ class Entry(NamedTuple):
 
 GROUPS = {
     "topic": "Create, look at and delete topics.",
-    "consume": "Read records.",
+    "consume": "Read records: kcli consume [topic] TOPIC.",
     "cluster": "Look at the cluster.",
 }
 COMMANDS: dict[tuple[str, ...], Entry] = {

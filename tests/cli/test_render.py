@@ -69,13 +69,22 @@ def test_a_table_without_rows_is_its_header() -> None:
     assert env.result(0).text.split() == ["TOPIC", "TOPIC-ID"]
 
 
-def test_a_terminal_gets_a_rich_table_that_fits_and_colours_only_when_allowed() -> None:
+def test_a_terminal_gets_a_rich_table_and_colours_only_when_allowed() -> None:
     coloured = shown(None, terminal=True)
     assert "\x1b[1m" in coloured
     assert "orders" in coloured
-    narrow = shown(None, terminal=True, NO_COLOR="1", COLUMNS="40")
-    assert "\x1b" not in narrow
-    assert all(len(line) <= 40 for line in narrow.splitlines())
+    assert "\x1b" not in shown(None, terminal=True, NO_COLOR="1")
+
+
+def test_a_narrow_terminal_folds_sentences_but_no_names() -> None:
+    narrow = shown(
+        None, {**FAILED, "error": {"code": "X", "message": "word " * 30}}, terminal=True, NO_COLOR="1", COLUMNS="40"
+    )
+    lines = narrow.splitlines()
+    assert len(lines) > 4 + 1
+    assert [line.split()[0] for line in lines[:2]] == ["TOPIC", "orders"]
+    assert r"with,comma\tand tab" in lines[2]
+    assert max(map(len, lines)) < 110
 
 
 def test_control_characters_and_markup_do_not_reach_the_terminal_from_data() -> None:

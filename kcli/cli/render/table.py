@@ -46,18 +46,27 @@ def _plain(headers: list[str], rows: list[list[str]], numeric: list[bool]) -> st
 
 
 def _rich(env: Environment, headers: list[str], rows: list[list[str]], numeric: list[bool]) -> str:
+    """Sentences (errors) are folded, names and numbers never: in a terminal too narrow for them whole lines wrap."""
     from io import StringIO
 
+    from rich.cells import cell_len
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for name, is_number in zip(headers, numeric, strict=True):
-        table.add_column(name, justify="right" if is_number else "left", overflow="fold")
+    needed = 0
+    for number, name in enumerate(headers):
+        is_error = name == header("error")
+        widest = max(cell_len(text) for text in (name, *(row[number] for row in rows)))
+        needed += (min(widest, _ERROR_WIDTH) if is_error else widest) + 2
+        table.add_column(name, justify="right" if numeric[number] else "left", no_wrap=not is_error)
     for row in rows:
         table.add_row(*map(Text, row))
     text = StringIO()
-    console = Console(file=text, width=env.width, force_terminal=env.colour, highlight=False, emoji=False)
-    console.print(table)
-    return text.getvalue()
+    width = max(env.width, needed)
+    Console(file=text, width=width, force_terminal=env.colour, highlight=False, emoji=False).print(table)
+    return "".join(line.rstrip() + "\n" for line in text.getvalue().splitlines())
+
+
+_ERROR_WIDTH = 30  # at least, if the sentence is that long
