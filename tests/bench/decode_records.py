@@ -1,4 +1,4 @@
-"""How fast fetched batches become columns: records per second by shape. `python -m tests.bench.decode_records [shape]`."""
+"""How fast fetched batches become columns, by shape. `python -m tests.bench.decode_records [shape]`."""
 
 from __future__ import annotations
 

@@ -29,12 +29,31 @@ def test_uncompressed_batches_are_written_byte_for_byte(name):
     assert build_batch(records, **options) == VECTORS[name]
 
 
-def test_three_records_come_back_with_null_key_null_value_and_headers():
-    data = VECTORS["v2-none-3rec-base42-ple7"]
-    [section] = decode_sections([RecordSection("t", 0, data, 0)])
-    assert list(section.columns) == [
-        Record(42, T, b"k0", b"v0", []),
-        Record(43, T + 1, None, b"value-1", []),
-        Record(44, T - 5, b"k2", None, [("h", b"x"), ("n", None)]),
-    ]
+THREE = [
+    Record(42, T, b"k0", b"v0", []),
+    Record(43, T + 1, None, b"value-1", []),
+    Record(44, T - 5, b"k2", None, [("h", b"x"), ("n", None)]),
+]
+
+
+def decode(data, fetch_offset=0, **options):
+    [section] = decode_sections([RecordSection("t", 0, data, fetch_offset)], **options)
+    return section
+
+
+@pytest.mark.parametrize("name", [name for name in VECTORS if "3rec" in name and "append" not in name])
+def test_three_records_come_back_with_null_key_null_value_and_headers(name):
+    section = decode(VECTORS[name])
+    assert list(section.columns) == THREE
     assert (section.next_offset, section.last_epoch, section.error, section.truncated) == (45, 7, None, False)
+
+
+@pytest.mark.parametrize("name", [name for name in VECTORS if "2rec" in name])
+def test_old_messages_come_back_wrapped_or_not(name):
+    section = decode(VECTORS[name])
+    stamps = (-1, -1) if name.startswith("v0") else (T, T + 1)
+    assert list(section.columns) == [
+        Record(42, stamps[0], b"k0", b"v0", []),
+        Record(43, stamps[1], None, b"value-1", []),
+    ]
+    assert (section.next_offset, section.last_epoch, section.error, section.truncated) == (44, -1, None, False)

@@ -1,4 +1,4 @@
-"""Record batch headers of format v2 (KIP-98): their layout, and the walk from one to the next. No numpy."""
+"""Record batch headers: the layout of format v2 (KIP-98), and the walk from one to the next. No numpy."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import NamedTuple, TypeAlias
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
-# Offset and size are the same for message format 0, 1 and 2, and so is the place of the magic byte.
+# Offset, size and the place of the magic byte are the same in message formats 0, 1 and 2.
 PREFIX = struct.Struct(">qi")
 PREFIX_BYTES = 12
 MAGIC_AT = 16
-CRC_AT = 17
-CRC_FROM = 21
-HEADER_BYTES = 61
-SMALLEST_RECORD_BYTES = 7
+SMALLEST_MESSAGE_BYTES = 26
 
 HEADER = struct.Struct(">qiibIhiqqqhii")
+HEADER_BYTES = 61
+CRC_AT, CRC_FROM = 17, 21
+SMALLEST_RECORD_BYTES = 7
 
 CODEC_MASK = 0x07
 APPEND_TIME_BIT = 0x08
@@ -35,17 +35,17 @@ class Walk(NamedTuple):
 
 
 def walk_batches(data: Buffer, start: int, end: int) -> Walk:
-    """Step over the batches (or v0/v1 messages) of `data[start:end]` by their declared sizes; nothing else is read."""
+    """Step over the batches (or messages of format 0 and 1) of `data[start:end]` by their declared sizes."""
     starts: list[int] = []
     ends: list[int] = []
     at = start
     prefix = PREFIX.unpack_from
     while end - at > MAGIC_AT:
         size = prefix(data, at)[1]
-        smallest = HEADER_BYTES - PREFIX_BYTES if data[at + MAGIC_AT] >= 2 else 14
-        if size < smallest:
-            return Walk(starts, ends, False, f"the batch claims a size of {size} bytes")
         behind = at + PREFIX_BYTES + size
+        smallest = SMALLEST_MESSAGE_BYTES if data[at + MAGIC_AT] < 2 else HEADER_BYTES
+        if behind - at < smallest:
+            return Walk(starts, ends, False, f"the batch claims a size of {size} bytes")
         if behind > end:
             break
         starts.append(at)

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kcli.errors import CorruptRecords
+from kcli.protocol.records.batch import Buffer
 from kcli.protocol.records.lanes import guess_heads
-from kcli.protocol.records.varints import Buffer, Ints, Octets, read_varint, read_varint_column
+from kcli.protocol.records.varints import Ints, Octets, read_varint, read_varint_column
 
 _WORTH_GUESSING_RECORDS = 256
 _WORTH_GUESSING_BYTES = 4096

@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from kcli.protocol.records.batch import Buffer
 from kcli.protocol.records.headers import Headers, read_headers
-from kcli.protocol.records.varints import Buffer, Ints
+from kcli.protocol.records.varints import Ints
 
 NO_TIMESTAMP, CREATE_TIME, APPEND_TIME = -1, 0, 1
 _TIMESTAMP_TYPES = {NO_TIMESTAMP: "none", CREATE_TIME: "create", APPEND_TIME: "append"}
@@ -81,6 +82,14 @@ class RecordColumns:
         arrays: dict[str, Any] = {name: np.empty(0, np.int64) for name in cls.__slots__ if name != "buffer"}
         arrays["timestamp_types"] = np.empty(0, np.int8)
         return cls(b"", **arrays)
+
+    @classmethod
+    def join(cls, parts: list[RecordColumns]) -> RecordColumns:
+        """The records of several columns over the same buffer, one behind the other."""
+        arrays: dict[str, Any] = {
+            name: np.concatenate([getattr(part, name) for part in parts]) for name in cls.__slots__ if name != "buffer"
+        }
+        return cls(parts[0].buffer, **arrays)
 
     def __len__(self) -> int:
         return len(self.offsets)

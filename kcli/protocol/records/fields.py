@@ -7,8 +7,9 @@ from typing import NamedTuple
 import numpy as np
 
 from kcli.errors import CorruptRecords
+from kcli.protocol.records.batch import Buffer
 from kcli.protocol.records.headers import header_ends, skip_headers
-from kcli.protocol.records.varints import Buffer, Ints, Octets, read_varint, read_varint_column
+from kcli.protocol.records.varints import Ints, Octets, read_varint, read_varint_column
 
 
 class Fields(NamedTuple):

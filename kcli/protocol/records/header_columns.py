@@ -1,11 +1,15 @@
-"""Many batch headers of format v2 at once, as one structured array."""
+"""Many batch headers at once, as columns."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kcli.protocol.records.batch import HEADER_BYTES
+from kcli.protocol.records.batch import HEADER_BYTES, MAGIC_AT, PREFIX_BYTES
+from kcli.protocol.records.varints import Ints, Octets
 
 HEADER_DTYPE = np.dtype(
     [
@@ -26,8 +30,57 @@ HEADER_DTYPE = np.dtype(
 )
 
 
-def gather_headers(data: NDArray[np.uint8], starts: NDArray[np.int64]) -> NDArray[np.void]:
-    """The v2 headers at `starts` as one structured array (big-endian fields, see `HEADER_DTYPE`)."""
-    rows = data[starts[:, None] + np.arange(HEADER_BYTES)]
-    headers: NDArray[np.void] = rows.view(HEADER_DTYPE).reshape(len(starts))
-    return headers
+class Batches(NamedTuple):
+    """Headers of batches, one array entry each; `starts` and `ends` are places in the buffer.
+
+    A message of format 0 or 1 counts as a batch too: of one offset, its own, without an epoch or a producer.
+    """
+
+    starts: Ints
+    ends: Ints
+    base_offsets: Ints
+    next_offsets: Ints
+    leader_epochs: Ints
+    magic: Ints
+    crcs: Ints
+    attributes: Ints
+    base_timestamps: Ints
+    max_timestamps: Ints
+    producer_ids: Ints
+    counts: Ints
+
+    @classmethod
+    def read(cls, data: Octets, starts: Sequence[int], ends: Sequence[int]) -> Batches:
+        """The headers at `starts`."""
+        places = np.array(starts, np.int64)
+        rows = data.take(places[:, None] + np.arange(HEADER_BYTES), mode="clip")
+        headers: NDArray[np.void] = rows.view(HEADER_DTYPE).reshape(len(places))
+
+        def field(name: str) -> Ints:
+            return headers[name].astype(np.int64)
+
+        base_offsets = field("base_offset")
+        batches = cls(
+            places, np.array(ends, np.int64), base_offsets, base_offsets + field("last_offset_delta") + 1,
+            field("leader_epoch"), field("magic"), field("crc"), field("attributes"), field("base_timestamp"),
+            field("max_timestamp"), field("producer_id"), field("count"),
+        )  # fmt: skip
+        batches._mend_old(data)
+        return batches
+
+    @classmethod
+    def join(cls, parts: Sequence[Batches]) -> Batches:
+        """The batches of several buffers, one behind the other."""
+        return parts[0] if len(parts) == 1 else cls(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+
+    def _mend_old(self, data: Octets) -> None:
+        """Formats 0 and 1: crc, magic, attributes follow the prefix, and nothing else that is asked for here."""
+        old = np.flatnonzero((self.magic == 0) | (self.magic == 1))
+        if not len(old):
+            return
+        self.next_offsets[old] = self.base_offsets[old] + 1
+        self.leader_epochs[old] = self.producer_ids[old] = -1
+        self.attributes[old] = data[self.starts[old] + MAGIC_AT + 1]
+        crcs = data[self.starts[old][:, None] + np.arange(PREFIX_BYTES, MAGIC_AT)]
+        self.crcs[old] = crcs.view(">u4").reshape(len(old))
+        self.counts[old] = 1

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kcli.errors import CorruptRecords
-from kcli.protocol.records.varints import Buffer, Ints, Octets, read_varint, read_varint_column
+from kcli.protocol.records.batch import Buffer
+from kcli.protocol.records.varints import Ints, Octets, read_varint, read_varint_column
 
 Headers: TypeAlias = "list[tuple[str, bytes | None]]"
 

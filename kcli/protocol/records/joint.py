@@ -1,4 +1,4 @@
-"""Many batches into one set of columns: their headers as arrays, their records side by side."""
+"""The records of many batches side by side, as one set of columns."""
 
 from __future__ import annotations
 
@@ -9,99 +9,74 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kcli.protocol.records import batch
+from kcli.protocol.records.batch import Buffer
 from kcli.protocol.records.chain import Chain, chain_records
 from kcli.protocol.records.columns import APPEND_TIME, RecordColumns
 from kcli.protocol.records.fields import Fields, explain, read_fields
-from kcli.protocol.records.varints import Buffer, Ints, Octets
+from kcli.protocol.records.header_columns import Batches
+from kcli.protocol.records.legacy import Message, read_messages
+from kcli.protocol.records.varints import Ints, Octets
 
 
-class Batches(NamedTuple):
-    """Headers of v2 batches, one array entry per batch; `starts` and `ends` are places in the buffer."""
+class Joint(NamedTuple):
+    """Records of many batches; those of the i-th batch given are `edges[i]` to `edges[i + 1]`.
 
-    starts: Ints
-    ends: Ints
-    base_offsets: Ints
-    next_offsets: Ints
-    leader_epochs: Ints
-    magic: Ints
-    crcs: Ints
-    attributes: Ints
-    last_offset_deltas: Ints
-    base_timestamps: Ints
-    max_timestamps: Ints
-    producer_ids: Ints
-    counts: Ints
+    `failures`: what is wrong, by batch; the records of these are not to be used.
+    """
 
-    @classmethod
-    def of(cls, headers: NDArray[np.void], starts: Sequence[int], ends: Sequence[int]) -> Batches:
-        """From raw headers as `gather_headers` gives them."""
-
-        def field(name: str) -> Ints:
-            return headers[name].astype(np.int64)
-
-        base_offsets, deltas = field("base_offset"), field("last_offset_delta")
-        return cls(
-            np.array(starts, np.int64), np.array(ends, np.int64), base_offsets, base_offsets + deltas + 1,
-            field("leader_epoch"), field("magic"), field("crc"), field("attributes"), deltas, field("base_timestamp"),
-            field("max_timestamp"), field("producer_id"), field("count"),
-        )  # fmt: skip
+    columns: RecordColumns
+    batches: Ints
+    edges: Ints
+    failures: dict[int, str]
 
 
-class Run:
-    """Batches `lo` to `hi` of one section; `limit` is the first not to be read, `problem` why."""
-
-    __slots__ = ("aborted", "fetch_offset", "hi", "limit", "lo", "problem", "section")
-
-    def __init__(
-        self, section: int, fetch_offset: int, lo: int, hi: int, aborted: Sequence[tuple[int, int]] | None
-    ) -> None:
-        self.section = section
-        self.fetch_offset = fetch_offset
-        self.lo = lo
-        self.hi = self.limit = hi
-        self.aborted = aborted
-        self.problem: str | None = None
-
-    def fail(self, index: int, problem: str) -> None:
-        """Batch `index` is damaged: it and what follows is not read."""
-        if index < self.limit:
-            self.limit, self.problem = index, problem
-
-    def position(self, batches: Batches) -> tuple[int, int]:
-        """The offset behind the last good batch, and its leader epoch."""
-        if self.lo == self.limit:
-            return self.fetch_offset, -1
-        behind = int(batches.next_offsets[self.lo : self.limit].max())
-        return max(self.fetch_offset, behind), int(batches.leader_epochs[self.limit - 1])
-
-
-def decode_payloads(
-    buffer: Buffer, data: Octets, batches: Batches, wanted: NDArray[np.bool_], runs: list[Run]
-) -> list[RecordColumns]:
-    """Columns per run of the `wanted` batches before its limit; a batch that cannot be read lowers that limit."""
-    for run in runs:
-        wanted[run.limit : run.hi] = False
-    chosen = np.flatnonzero(wanted)
-    starts, ends = batches.starts[chosen] + batch.HEADER_BYTES, batches.ends[chosen]
+def decode_payloads(buffer: Buffer, data: Octets, batches: Batches, chosen: Ints, starts: Ints, ends: Ints) -> Joint:
+    """The records of the batches `chosen`, whose uncompressed payloads are `buffer[starts[i]:ends[i]]`, ascending."""
     chain = chain_records(buffer, data, starts, ends, batches.counts[chosen])
     fields = read_fields(buffer, data, chain.body_starts, chain.body_ends)
-    edges = np.concatenate(([0], np.cumsum(chain.counts)))
-    failures = dict(chain.failures)
-    bad = np.concatenate((fields.bad, _out_of_order(fields.offset_deltas, edges, batches.last_offset_deltas[chosen])))
-    for index in np.sort(bad).tolist():
-        which = int(np.searchsorted(edges, index, side="right")) - 1
+    edges = _edges(chain.counts)
+    failures = {int(chosen[which]): problem for which, problem in chain.failures.items()}
+    spans = (batches.next_offsets - batches.base_offsets)[chosen]
+    bad = np.union1d(fields.bad, _out_of_order(fields.offset_deltas, edges, spans))
+    owners, firsts = np.unique(np.searchsorted(edges, bad, side="right") - 1, return_index=True)
+    for which, index in zip(owners.tolist(), bad[firsts].tolist(), strict=True):
         problem = explain(buffer, int(chain.body_starts[index]), int(chain.body_ends[index]))
-        failures.setdefault(which, f"record {index - int(edges[which])}: {problem}")
-    for which, problem in failures.items():
-        index = int(chosen[which])
-        next(run for run in runs if run.lo <= index < run.hi).fail(index, problem)
-    joint = _columns(buffer, batches, chosen, chain, fields)
-    result = []
-    for run in runs:
-        first, last = np.searchsorted(chosen, (run.lo, run.limit))
-        columns = joint.take(slice(int(edges[first]), int(edges[last])))
-        result.append(_without_old(columns, run.fetch_offset))
-    return result
+        failures[int(chosen[which])] = f"in record {index - int(edges[which])}, {problem}"
+    return Joint(_columns(buffer, batches, chosen, chain, fields), chosen, edges, failures)
+
+
+def decode_messages(buffer: Buffer, data: Octets, messages: list[Message]) -> Joint:
+    """Messages of format 0 and 1, those of one batch next to each other."""
+    columns, bad = read_messages(buffer, data, messages)
+    chosen, counts = np.unique([it.batch for it in messages], return_counts=True)
+    problem = "its key and value do not fill the message"
+    return Joint(columns, chosen, _edges(counts), {messages[index].batch: problem for index in bad.tolist()})
+
+
+def merge(one: Joint, other: Joint) -> Joint:
+    """Both, over the same buffer, in the order of their batches."""
+    owners = np.concatenate([np.repeat(it.batches, np.diff(it.edges)) for it in (one, other)])
+    columns = RecordColumns.join([one.columns, other.columns]).take(np.argsort(owners, kind="stable"))
+    order = np.argsort(np.concatenate((one.batches, other.batches)))
+    counts = np.concatenate((np.diff(one.edges), np.diff(other.edges)))[order]
+    chosen = np.concatenate((one.batches, other.batches))[order]
+    return Joint(columns, chosen, _edges(counts), one.failures | other.failures)
+
+
+def cut_out(joint: Joint, low: int, high: int, fetch_offset: int) -> RecordColumns:
+    """The records of the batches `low` to `high`, from the offset asked on."""
+    first, last = np.searchsorted(joint.batches, (low, high))
+    columns = joint.columns.take(slice(int(joint.edges[first]), int(joint.edges[last])))
+    offsets = columns.offsets
+    if not len(offsets) or (offsets[0] >= fetch_offset and (offsets[1:] > offsets[:-1]).all()):
+        return columns
+    # What a batch repeats of those before it is dropped, too, as Java's consumer does.
+    reached = np.maximum.accumulate(np.concatenate(([fetch_offset - 1], offsets[:-1])))
+    return columns.take(offsets > reached)
+
+
+def _edges(counts: Sequence[int] | Ints) -> Ints:
+    return np.concatenate((np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)))
 
 
 def _columns(buffer: Buffer, batches: Batches, chosen: Ints, chain: Chain, fields: Fields) -> RecordColumns:
@@ -130,23 +105,14 @@ def _columns(buffer: Buffer, batches: Batches, chosen: Ints, chain: Chain, field
     )
 
 
-def _out_of_order(deltas: Ints, edges: Ints, last_deltas: Ints) -> Ints:
+def _out_of_order(deltas: Ints, edges: Ints, spans: Ints) -> Ints:
     """Indices of records whose offset does not follow that of the record before, or leaves the batch's own range."""
     if not len(deltas):
         return np.empty(0, np.int64)
-    wrong = np.empty(len(deltas), np.bool_)
+    wrong: NDArray[np.bool_] = np.empty(len(deltas), np.bool_)
     np.less_equal(deltas[1:], deltas[:-1], out=wrong[1:])
     filled = edges[1:] > edges[:-1]
     firsts, lasts = edges[:-1][filled], edges[1:][filled] - 1
     wrong[firsts] = deltas[firsts] < 0
-    wrong[lasts] |= deltas[lasts] > last_deltas[filled]
+    wrong[lasts] |= deltas[lasts] >= spans[filled]
     return np.flatnonzero(wrong)
-
-
-def _without_old(columns: RecordColumns, fetch_offset: int) -> RecordColumns:
-    """Drop what lies before the offset asked, and what a batch repeats of those before it (as Java's consumer does)."""
-    offsets = columns.offsets
-    if not len(offsets) or (offsets[0] >= fetch_offset and (offsets[1:] > offsets[:-1]).all()):
-        return columns
-    reached = np.maximum.accumulate(np.concatenate(([fetch_offset - 1], offsets[:-1])))
-    return columns.take(offsets > reached)

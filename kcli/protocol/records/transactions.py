@@ -6,7 +6,8 @@ import heapq
 from collections.abc import Iterable
 
 from kcli.errors import CorruptRecords
-from kcli.protocol.records.varints import Buffer, read_varint
+from kcli.protocol.records.batch import Buffer
+from kcli.protocol.records.varints import read_varint
 
 ABORT_MARKER, COMMIT_MARKER = 0, 1
 
@@ -33,6 +34,10 @@ class AbortedRanges:
         self._advance(last_offset)
         if marker == ABORT_MARKER:
             self._aborting.discard(producer_id)
+
+    def remaining(self) -> list[tuple[int, int]]:
+        """What is still to come, as (producer id, first offset): enough to go on later."""
+        return [(producer_id, 0) for producer_id in self._aborting] + [(it[1], it[0]) for it in self._ahead]
 
     def _advance(self, last_offset: int) -> None:
         while self._ahead and self._ahead[0][0] <= last_offset:

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kcli.errors import CorruptRecords
+from kcli.protocol.records.batch import Buffer
 
-Buffer: TypeAlias = bytes | bytearray | memoryview
 Octets: TypeAlias = NDArray[np.uint8]
 Ints: TypeAlias = NDArray[np.int64]
 

@@ -1,0 +1,62 @@
+"""What must hold of a batch before its records are looked at: a possible header, and the checksum."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kcli.protocol.records import batch
+from kcli.protocol.records.checksum import crc32c
+from kcli.protocol.records.header_columns import Batches
+from kcli.protocol.records.run import Run
+
+_LAST_BASE_OFFSET = (1 << 63) - 1 - (1 << 32)
+_BEYOND_INT32 = 1 << 31
+
+
+def check_headers(batches: Batches, runs: Iterable[Run]) -> None:
+    """Fail the first impossible batch of each run."""
+    codec = batches.attributes & batch.CODEC_MASK
+    sizes = batches.ends - batches.starts - batch.HEADER_BYTES
+    room = np.where(codec == 0, sizes // batch.SMALLEST_RECORD_BYTES, _BEYOND_INT32)
+    span = batches.next_offsets - batches.base_offsets
+    new = batches.magic >= 2
+    counts = batches.counts
+    checks: tuple[tuple[NDArray[np.bool_], str], ...] = (
+        ((batches.magic > 2) | (batches.magic < 0), "the message format is unknown"),
+        ((batches.base_offsets < 0) | (batches.base_offsets > _LAST_BASE_OFFSET), "its offset is impossible"),
+        (span < 1, "its last offset lies before its first"),
+        (new & ((counts < 0) | (counts > room)), "its record count does not fit its size"),
+        (new & (counts > span), "it has more records than offsets"),
+        (codec > np.where(new, 4, 3), "its compression codec is unknown"),
+    )
+    for wrong, problem in checks:
+        if wrong.any():
+            fail_first(wrong, problem, runs)
+
+
+def fail_first(wrong: NDArray[np.bool_], problem: str, runs: Iterable[Run]) -> None:
+    """Fail the first batch of each run that is `wrong`."""
+    for run in runs:
+        hits = np.flatnonzero(wrong[run.lo : run.limit])
+        if len(hits):
+            run.fail(run.lo + int(hits[0]), problem)
+
+
+def check_crcs(batches: Batches, runs: Iterable[Run]) -> None:
+    """Fail the first batch of each run whose checksum is wrong (CRC-32C, or CRC-32 in old formats)."""
+    starts, ends = batches.starts.tolist(), batches.ends.tolist()
+    crcs, magic = batches.crcs.tolist(), batches.magic.tolist()
+    for run in runs:
+        view = memoryview(run.buffer)
+        for index in range(run.lo, run.limit):
+            if magic[index] == 2:
+                found = crc32c(view[starts[index] + batch.CRC_FROM : ends[index]])
+            else:
+                found = zlib.crc32(view[starts[index] + batch.MAGIC_AT : ends[index]])
+            if found != crcs[index]:
+                run.fail(index, f"its CRC is {found:#010x} and should be {crcs[index]:#010x}")
+                break

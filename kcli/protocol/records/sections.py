@@ -1,0 +1,54 @@
+"""The sections of a response opened: which of them share a buffer, and where their batches are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from kcli.protocol.records.batch import Buffer, walk_batches
+from kcli.protocol.records.header_columns import Batches
+from kcli.protocol.records.run import RecordSection, Run
+
+
+def open_sections(sections: Sequence[RecordSection]) -> tuple[Batches, list[Run]]:
+    """The headers of all whole batches, and one run per section.
+
+    Sections that follow each other in one buffer, as those of a fetch response do, are of one pool.
+    """
+    runs: list[Run] = []
+    parts: list[Batches] = []
+    starts: list[int] = []
+    ends: list[int] = []
+    total = behind = 0
+    for section in sections:
+        buffer, start = _whole_buffer(section.data)
+        if runs and (buffer is not runs[-1].buffer or start < behind):
+            parts.append(Batches.read(np.frombuffer(runs[-1].buffer, np.uint8), starts, ends))
+            starts, ends = [], []
+        run = Run(section, buffer, start, len(parts))
+        runs.append(run)
+        behind = start + len(section.data)
+        walk = walk_batches(buffer, start, behind)
+        starts += walk.starts
+        ends += walk.ends
+        run.truncated, run.problem = walk.truncated, walk.problem
+        run.lo, total = total, total + len(walk.starts)
+        run.hi = run.limit = total
+    parts.append(Batches.read(np.frombuffer(runs[-1].buffer, np.uint8), starts, ends))
+    return Batches.join(parts), runs
+
+
+def _whole_buffer(data: Buffer) -> tuple[Buffer, int]:
+    """The bytes object that `data` is a view of, and where in it the view begins."""
+    if not isinstance(data, memoryview):
+        return data, 0
+    owner = data.obj
+    if len(data) and type(owner) in (bytes, bytearray) and data.contiguous:
+        whole: Buffer = owner  # type: ignore[assignment]
+        return whole, _address(data) - _address(whole)
+    return bytes(data), 0
+
+
+def _address(data: Buffer) -> int:
+    return int(np.frombuffer(data, np.uint8).__array_interface__["data"][0])
