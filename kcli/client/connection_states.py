@@ -176,7 +176,9 @@ class ConnectionStates:
 
     def cannot_connect(self, node_id: int, reason: str, now_ms: float) -> None:
         """There is nothing to connect to: the name has no address."""
-        self.of(node_id).move(CONNECT)
+        row = self.of(node_id)
+        row.move(CONNECT)
+        row.addresses, row.last_attempt_ms = (), now_ms
         self.disconnected(node_id, reason, now_ms)
 
     def throttle(self, node_id: int, until_ms: float) -> None:

@@ -80,17 +80,17 @@ class ConsumerNetworkClient:
     def poll(self, *, until: RequestFuture[Any] | None = None, timeout_ms: float) -> bool:
         """Drive the network until `until` is done (True) or the time is over (False).
 
-        Without `until`: True as soon as anything has happened, a request over or metadata updated. WakeupError after
+        Without `until`: True as soon as anything has happened, a request over or metadata answered. WakeupError after
         `wakeup`. At least one round is done, so 0 takes what is there.
         """
         deadline_ms = self.clock.now_ms() + timeout_ms
-        version = self.metadata.update_version
+        outcomes = self.metadata.outcomes
         while True:
             if until is not None and until.done:
                 return True
             self._raise_if_woken()
             happened = self._round(deadline_ms, until)
-            if until is None and (happened or self.metadata.update_version != version):
+            if until is None and (happened or self.metadata.outcomes != outcomes):
                 return True
             if self.clock.now_ms() >= deadline_ms:
                 return until is not None and until.done
@@ -130,18 +130,15 @@ class ConsumerNetworkClient:
         """
         names = None if topics is None else list(topics)
         self.metadata.add_topics(names or ())
+        self._await_metadata(self.metadata.request_update(at_once=True, all_topics=names is None), deadline_ms)
         asked_again = False
-        while True:
-            ticket = self.metadata.request_update(at_once=not asked_again, all_topics=names is None)
-            self._await_metadata(ticket, deadline_ms)
-            cluster = self.metadata.cluster
-            errors = {cluster.topics[name].error for name in names or () if name in cluster.topics}
-            unknown_once = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION in errors and not asked_again
-            if not unknown_once and ErrorCode.LEADER_NOT_AVAILABLE not in errors:
-                return cluster
-            if self.clock.now_ms() >= deadline_ms:
-                return cluster
+        while _may_be_a_delay(self.metadata.cluster, names or (), asked_again):
             asked_again = True
+            try:
+                self._await_metadata(self.metadata.request_update(), deadline_ms)
+            except TimeoutExpired:
+                break
+        return self.metadata.cluster
 
     def _await_metadata(self, ticket: int, deadline_ms: float) -> None:
         metadata = self.metadata
@@ -254,6 +251,12 @@ class ConsumerNetworkClient:
 
 def _lost(entry: Unsent, reason: str) -> DisconnectedError:
     return DisconnectedError(reason, node=entry.node.id, api=type(entry.request).__name__.removesuffix("Request"))
+
+
+def _may_be_a_delay(cluster: Cluster, names: Iterable[str], asked_again: bool) -> bool:
+    errors = {cluster.topics[name].error for name in names if name in cluster.topics}
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION in errors and not asked_again
+    return unknown or ErrorCode.LEADER_NOT_AVAILABLE in errors
 
 
 def _too_late(entry: Unsent) -> TimeoutExpired:

@@ -43,7 +43,8 @@ class LeaderAndEpoch(NamedTuple):
 class Metadata:
     """The client's picture of the cluster. `cluster` is replaced, never changed, so it may be kept by whoever read it.
 
-    `update_version` counts the answers applied. `error` is why the last question failed, None after a success.
+    `update_version` counts the answers applied, `outcomes` the questions that are over, answered or not. `error` is why
+    the last question failed, None after a success.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class Metadata:
         self._allow_auto_create = allow_auto_create
         self.cluster = Cluster(nodes=self._bootstrap)
         self.update_version = 0
+        self.outcomes = 0
         self.error: KcliError | None = None
         self.attempts_since_ms: float | None = None  # when the questions began that are unanswered so far
         self._wanted: dict[str, None] = {}
@@ -193,6 +195,7 @@ class Metadata:
         self._asking = False
         self._answered = self._questions
         self.update_version += 1
+        self.outcomes += 1
         self.error = None
         self.attempts_since_ms = None
         self._fruitless = self._fruitless + 1 if self.cluster == before else 0
@@ -208,6 +211,7 @@ class Metadata:
         self._due = True
         self._want_all = self._want_all or self._asking_all
         self._fruitless += 1
+        self.outcomes += 1
         self._not_before_ms = now_ms + self._backoff.after(self._fruitless)
         self.error = error
 

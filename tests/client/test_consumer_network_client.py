@@ -1,0 +1,322 @@
+"""Sending from anywhere and polling until done: the unsent buffer, time-outs, wake-up, and several threads."""
+
+import socket
+import threading
+from functools import partial
+
+import pytest
+
+from kcli.client.config import ClientConfig
+from kcli.client.connect import connect
+from kcli.client.request_future import RequestFuture
+from kcli.clock import SystemClock
+from kcli.error_codes import ErrorCode
+from kcli.errors import DisconnectedError, TimeoutExpired, WakeupError
+from kcli.protocol.headers import decode_request_header, encode_response
+from kcli.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
+from kcli.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from kcli.protocol.messages.metadata import MetadataResponse
+from kcli.protocol.registry import ApiKey
+from kcli.structs import Node
+from tests.client.fake_cluster import FakeCluster, failure_of
+
+A, B = Node(1, "a", 9092), Node(2, "b", 9092)
+
+
+def talkative(*addresses: str) -> FakeCluster:
+    cluster = FakeCluster(*(addresses or ("a:9092",)))
+    cluster.answers[ApiKey.LIST_GROUPS] = lambda peer, request, version: ListGroupsResponse()
+    return cluster
+
+
+def test_a_request_waits_in_the_buffer_until_somebody_polls() -> None:
+    cluster = talkative()
+    client = cluster.connect("a:9092")
+    future = client.send(A, ListGroupsRequest())
+    assert not future.done
+    assert (client.has_in_flight(A), client.has_in_flight(B), client.pending_count) == (True, False, 1)
+    assert client.poll(until=future, timeout_ms=1_000)
+    assert future.value() == ListGroupsResponse()
+    assert client.pending_count == 0
+    assert cluster.clock.now_ms() == 0
+
+
+def test_polling_until_a_future_stops_at_the_timeout() -> None:
+    client = talkative().connect("a:9092")
+    never: RequestFuture[int] = RequestFuture()
+    assert not client.poll(until=never, timeout_ms=250)
+    assert client.clock.now_ms() == 250
+
+
+def test_polling_without_a_future_returns_when_something_has_happened() -> None:
+    cluster = FakeCluster("a:9092")
+    client = cluster.connect("a:9092")
+    future = client.send(A, ListGroupsRequest())
+    assert not client.poll(timeout_ms=100)
+    cluster.selector.at(400, lambda: cluster.selector.peers[0].hang_up())
+    assert client.poll(timeout_ms=1_000)
+    assert future.failed
+    assert cluster.clock.now_ms() == 400
+
+
+def test_polling_without_a_future_returns_for_fresh_metadata_too() -> None:
+    cluster = FakeCluster("a:9092")
+    client = cluster.connect("a:9092")
+    client.metadata.add_topics(["orders"])
+    assert client.poll(timeout_ms=1_000)
+    assert client.metadata.update_version == 1
+    assert cluster.clock.now_ms() == 0
+
+
+def test_a_timeout_of_nothing_takes_what_is_there() -> None:
+    cluster = talkative()
+    client = cluster.connect("a:9092")
+    future = client.send(A, ListGroupsRequest())
+    rounds = 0
+    while not future.done:
+        client.poll(timeout_ms=0)
+        rounds += 1
+        assert rounds < 10
+    assert cluster.clock.now_ms() == 0
+
+
+def test_a_request_that_never_gets_a_connection_expires() -> None:
+    cluster = talkative()
+    cluster.selector.hold("a:9092")
+    client = cluster.connect("a:9092")
+    future = client.send(A, ListGroupsRequest(), timeout_ms=300)
+    assert client.poll(until=future, timeout_ms=5_000)
+    assert isinstance(future.error, TimeoutExpired)
+    assert future.error.message == "ListGroups from a:9092 (node 1) could not be sent in time"
+    assert cluster.clock.now_ms() == 300
+
+
+def test_what_waits_for_a_node_that_is_lost_fails_and_what_waits_for_others_does_not() -> None:
+    cluster = talkative("a:9092", "b:9092")
+    cluster.selector.refuse("a:9092")
+    client = cluster.connect("b:9092")
+    lost = [client.send(A, ListGroupsRequest()) for _ in range(3)]
+    fine = client.send(B, ListGroupsRequest())
+    assert client.poll(until=fine, timeout_ms=1_000)
+    assert fine.succeeded
+    assert [type(future.error) for future in lost] == [DisconnectedError] * 3
+    assert client.is_unavailable(A)
+    assert not client.is_unavailable(B)
+    again = client.send(A, ListGroupsRequest())
+    client.poll(timeout_ms=0)
+    assert again.failed
+    cluster.selector.listen("a:9092")
+    client.sleep(60)
+    assert not client.is_unavailable(A)
+    assert client.wait(client.send(A, ListGroupsRequest()), 1_000) == ListGroupsResponse()
+
+
+def test_futures_are_settled_when_their_functions_may_send_again() -> None:
+    cluster = talkative()
+    client = cluster.connect("a:9092")
+    twice = client.send(A, ListGroupsRequest()).then(lambda _: client.send(A, ListGroupsRequest()))
+    assert client.poll(until=twice, timeout_ms=1_000)
+    assert len(cluster.requests(ApiKey.LIST_GROUPS)) == 2
+
+
+def test_disconnecting_fails_what_is_under_way() -> None:
+    cluster = FakeCluster("a:9092")
+    client = cluster.connect("a:9092")
+    future = client.send(A, ListGroupsRequest())
+    client.poll(timeout_ms=10)
+    client.disconnect(A)
+    client.poll(until=future, timeout_ms=10)
+    assert str(future.error) == "disconnected from a:9092 (node 1) by request (node=1, api=ListGroups)"
+    assert cluster.selector.peers[0].closed
+
+
+def test_wait_hands_out_the_value_or_says_what_was_awaited() -> None:
+    client = talkative().connect("a:9092")
+    assert client.wait(client.send(A, ListGroupsRequest()), 1_000) == ListGroupsResponse()
+    never: RequestFuture[int] = RequestFuture("Heartbeat")
+    error = failure_of(lambda: client.wait(never, 1_000))
+    assert isinstance(error, TimeoutExpired)
+    assert str(error) == "no answer to Heartbeat in time (awaited=Heartbeat)"
+
+
+# Metadata
+
+
+def test_fresh_metadata_is_asked_for_every_time() -> None:
+    cluster = FakeCluster("a:9092", "b:9092")
+    client = cluster.connect("a:9092")
+    for _ in range(3):
+        assert list(client.ensure_fresh_metadata(1_000).nodes) == [1, 2]
+    assert len(cluster.requests(ApiKey.METADATA)) == 3
+    assert cluster.clock.now_ms() == 0
+
+
+def test_topics_are_learned_one_by_one_or_all_at_once() -> None:
+    cluster = FakeCluster("a:9092")
+    cluster.topics = {"orders": {0: (1, 0)}, "payments": {0: (1, 0)}}
+    client = cluster.connect("a:9092")
+    assert list(client.topics_metadata(["orders"], 1_000).topics) == ["orders"]
+    assert sorted(client.topics_metadata(None, 1_000).topics) == ["orders", "payments"]
+    assert cluster.requests(ApiKey.METADATA)[-1].request.topics is None
+
+
+def test_a_mistyped_topic_is_told_after_a_second_look_not_at_the_deadline() -> None:
+    cluster = FakeCluster("a:9092")
+    found = cluster.connect("a:9092").topics_metadata(["typo"], 60_000)
+    assert found.topics["typo"].error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert len(cluster.requests(ApiKey.METADATA)) == 2
+    assert cluster.clock.now_ms() == 100
+    assert not any(asked.request.allow_auto_topic_creation for asked in cluster.requests(ApiKey.METADATA))
+
+
+def test_a_topic_that_was_made_a_moment_ago_is_found_by_the_second_look() -> None:
+    cluster = FakeCluster("a:9092")
+    cluster.selector.at(50, lambda: cluster.topics.update(fresh={0: (1, 0)}))
+    found = cluster.connect("a:9092").topics_metadata(["fresh"], 60_000)
+    assert found.topics["fresh"].error is ErrorCode.NONE
+
+
+def test_a_topic_that_gets_its_leaders_late_is_waited_for() -> None:
+    cluster = FakeCluster("a:9092")
+    cluster.topics = {"slow": {0: (1, 0)}}
+    cluster.topic_errors = {"slow": ErrorCode.LEADER_NOT_AVAILABLE}
+    cluster.selector.at(900, cluster.topic_errors.clear)
+    client = cluster.connect("a:9092")
+    assert client.topics_metadata(["slow"], 60_000).topics["slow"].error is ErrorCode.NONE
+    assert 900 <= cluster.clock.now_ms() <= 1_600
+
+
+def test_a_topic_that_never_gets_its_leaders_is_data_at_the_deadline() -> None:
+    cluster = FakeCluster("a:9092")
+    cluster.topic_errors = {"slow": ErrorCode.LEADER_NOT_AVAILABLE}
+    found = cluster.connect("a:9092").topics_metadata(["slow"], 3_000)
+    assert found.topics["slow"].error is ErrorCode.LEADER_NOT_AVAILABLE
+    assert cluster.clock.now_ms() == 3_000
+
+
+def test_a_cluster_that_will_not_be_described_says_so_at_once() -> None:
+    cluster = FakeCluster("a:9092")
+    cluster.answers[ApiKey.METADATA] = lambda p, r, v: MetadataResponse(
+        error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    )
+    client = cluster.connect("a:9092")
+    error = failure_of(lambda: client.ensure_fresh_metadata(9_000))
+    assert "CLUSTER_AUTHORIZATION_FAILED" in str(error)
+    assert cluster.clock.now_ms() == 0
+
+
+# What a person is told
+
+
+def test_an_unreachable_bootstrap_server_is_named_with_the_reason_at_the_deadline() -> None:
+    cluster = FakeCluster("a:9092")
+    cluster.selector.refuse("a:9092")
+    client = cluster.connect("a:9092")
+    error = failure_of(lambda: client.topics_metadata(None, 5_000))
+    assert isinstance(error, TimeoutExpired)
+    assert str(error) == "no broker answered at a:9092: connection refused by a:9092 (awaited=metadata)"
+    assert cluster.clock.now_ms() == 5_000
+
+
+def test_all_unreachable_bootstrap_servers_are_named() -> None:
+    cluster = FakeCluster("a:9092")
+    cluster.selector.refuse("a:9092")
+    cluster.hosts["b"] = []
+    error = failure_of(lambda: cluster.connect("a:9092,b:9093").ensure_fresh_metadata(5_000))
+    assert "a:9092 (connection refused by a:9092), b:9093 (the host name b cannot be resolved: " in str(error)
+
+
+def test_a_server_that_is_silent_is_told_apart_from_one_that_cannot_be_reached() -> None:
+    for silent, sentence in ((False, "no connection after 2000 ms"), (True, "connected, but silent for 2000 ms")):
+        cluster = FakeCluster("a:9092")
+        if silent:
+            del cluster.answers[ApiKey.API_VERSIONS]
+        else:
+            cluster.selector.hold("a:9092")
+        error = failure_of(partial(cluster.connect("a:9092").ensure_fresh_metadata, 2_000))
+        assert f"no broker answered at a:9092: {sentence}" in str(error)
+
+
+def test_an_advertised_address_that_cannot_be_reached_is_named_as_such() -> None:
+    cluster = FakeCluster("kafka-1:9092")
+    cluster.hosts = {"localhost": ["127.0.0.1"], "kafka-1": []}
+    client = cluster.connect("localhost:9092")
+    node = client.ensure_fresh_metadata(1_000).nodes[1]
+    error = client.timed_out("ListOffsets", node)
+    assert str(error) == "no answer to ListOffsets in time (awaited=ListOffsets)"
+    client.poll(until=client.send(node, ListGroupsRequest()), timeout_ms=1_000)
+    told = str(client.timed_out("ListOffsets", node))
+    assert told.startswith("node 1, which the cluster advertises as kafka-1:9092, cannot be reached: ")
+    assert "the host name kafka-1 cannot be resolved" in told
+
+
+# Wake-up and threads
+
+
+def test_a_wakeup_ends_this_poll_or_else_the_next_one_and_only_one() -> None:
+    client = talkative().connect("a:9092")
+    client.wakeup()
+    with pytest.raises(WakeupError):
+        client.poll(timeout_ms=1_000)
+    assert not client.poll(timeout_ms=10)
+
+
+def test_a_wakeup_does_not_take_a_value_away_that_is_there() -> None:
+    client = talkative().connect("a:9092")
+    client.wakeup()
+    assert client.poll(until=RequestFuture.success(1), timeout_ms=1_000)
+    with pytest.raises(WakeupError):
+        client.poll(timeout_ms=0)
+
+
+def test_another_thread_can_wake_a_poll_that_sleeps_in_the_selector() -> None:
+    with connect(ClientConfig.from_properties({}), SystemClock()) as client:
+        threading.Timer(0.05, client.wakeup).start()
+        with pytest.raises(WakeupError):
+            client.sleep(30_000)
+
+
+def test_a_thread_that_only_wants_to_look_is_not_kept_waiting_by_one_that_sleeps() -> None:
+    with connect(ClientConfig.from_properties({}), SystemClock()) as client:
+        sleeper = threading.Thread(target=lambda: client.poll(until=done, timeout_ms=30_000))
+        done: RequestFuture[int] = RequestFuture()
+        sleeper.start()
+        for _ in range(100):
+            assert client.least_loaded_node() == Node(-1, "localhost", 9092)
+        assert sleeper.is_alive()
+        done.complete(1)
+        client.sleep(0)
+        sleeper.join(10)
+        assert not sleeper.is_alive()
+
+
+def test_two_threads_poll_and_each_gets_its_answer() -> None:
+    server = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        peer = server.accept()[0]
+        with server, peer, peer.makefile("rb") as stream:
+            while length := stream.read(4):
+                header, _ = decode_request_header(stream.read(int.from_bytes(length, "big")))
+                versions = [ApiVersion(api_key=16, min_version=0, max_version=5)]
+                answer = ApiVersionsResponse(api_keys=versions) if header.api_key == 18 else ListGroupsResponse()
+                frame = encode_response(answer, header.api_version, header.correlation_id)
+                peer.sendall(len(frame).to_bytes(4, "big") + frame)
+
+    threading.Thread(target=serve, daemon=True).start()
+    port = server.getsockname()[1]
+    node, clock = Node(1, "127.0.0.1", port), SystemClock()
+    counts = {"one": 0, "two": 0}
+    with connect(ClientConfig.from_properties({"bootstrap.servers": f"127.0.0.1:{port}"}), clock) as client:
+
+        def ask(name: str) -> None:
+            for _ in range(200):
+                client.wait(client.send(node, ListGroupsRequest()), clock.now_ms() + 20_000)
+                counts[name] += 1
+
+        threads = [threading.Thread(target=ask, args=(name,)) for name in counts]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(30)
+    assert counts == {"one": 200, "two": 200}
