@@ -71,14 +71,14 @@ class Since:
         make_default: Callable[[], Any],
         first: int = 0,
         until: int = sys.maxsize,
-        nullable: int = 0,
+        nullable_from: int = 0,
         tag: int | None = None,
         ignorable: bool = False,
     ) -> None:
         self.make_default = make_default
         self.first = first
         self.until = until
-        self.nullable = nullable
+        self.nullable_from = nullable_from
         self.tag = tag
         self.ignorable = ignorable
 
@@ -89,17 +89,17 @@ def since(
     until: int = sys.maxsize,
     default: Any = None,
     default_factory: Callable[[], Any] | None = None,
-    nullable: int = 0,
+    nullable_from: int = 0,
     tag: int | None = None,
     ignorable: bool = False,
 ) -> Any:
     """A field that is not simply in every version.
 
-    `first`..`until` carry it; it may be null from version `nullable` on (if its type is nullable at all); with a `tag`
-    it is sent in the tagged section, when it differs from the default. A value that a version cannot carry is an error,
+    `first`..`until` carry it. If its type is nullable, it may be null from version `nullable_from` on. With a `tag`
+    it is sent in the tagged section, if it differs from the default. A value that a version cannot carry is an error,
     unless the field is `ignorable`: then it is left out.
     """
-    return Since(default_factory or _default_maker(default), first, until, nullable, tag, ignorable)
+    return Since(default_factory or _default_maker(default), first, until, nullable_from, tag, ignorable)
 
 
 def zero_uuid() -> "UUID":
@@ -186,7 +186,7 @@ class Field:
         self.default_is_shared = type.item is None and (type.struct is None or self.default is None)
         self.first = since.first
         self.until = since.until
-        self.nullable = since.nullable
+        self.nullable_from = since.nullable_from
         self.tag = since.tag
         self.ignorable = since.ignorable
 
@@ -196,7 +196,7 @@ class Field:
 
     def may_be_null(self, version: int) -> bool:
         """Whether it may be null in a version that carries it."""
-        return self.type.wire.nullable and version >= self.nullable
+        return self.type.wire.nullable and version >= self.nullable_from
 
 
 _STRUCT = Wire("struct")

@@ -37,7 +37,7 @@ class DeleteTopicsRequest(Request["DeleteTopicsResponse"]):
 class DeletableTopicResult:
     """One topic, or why it is still there."""
 
-    name: NullableString = since(default="", nullable=6)
+    name: NullableString = since(default="", nullable_from=6)
     topic_id: Uuid = since(6, default_factory=zero_uuid, ignorable=True)
     error_code: Int16 = 0
     error_message: NullableString = since(5, default=None, ignorable=True)

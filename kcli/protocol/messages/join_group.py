@@ -58,7 +58,7 @@ class JoinGroupResponse(Message):
     error_code: Int16 = 0
     generation_id: Int32 = -1
     protocol_type: NullableString = since(7, default=None, ignorable=True)
-    protocol_name: NullableString = since(default="", nullable=7)
+    protocol_name: NullableString = since(default="", nullable_from=7)
     leader: String = ""
     skip_assignment: Bool = since(9, default=False)
     member_id: String = ""

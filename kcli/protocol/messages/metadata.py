@@ -23,7 +23,7 @@ class MetadataRequestTopic:
     """A topic by name, or from v12 on by id with a null name."""
 
     topic_id: Uuid = since(10, default_factory=zero_uuid, ignorable=True)
-    name: NullableString = since(default="", nullable=10)
+    name: NullableString = since(default="", nullable_from=10)
 
 
 @message(key=3, versions="0-13", flexible="9+")
@@ -33,7 +33,7 @@ class MetadataRequest(Request["MetadataResponse"]):
     v4 may forbid to create unknown topics; v8 asks for authorized operations; v10 has topic ids, v12 looks up by id.
     """
 
-    topics: NullableArray[MetadataRequestTopic] = since(default=[], nullable=1)
+    topics: NullableArray[MetadataRequestTopic] = since(default=[], nullable_from=1)
     allow_auto_topic_creation: Bool = since(4, default=True)
     include_cluster_authorized_operations: Bool = since(8, until=10, default=False)
     include_topic_authorized_operations: Bool = since(8, default=False)
@@ -67,7 +67,7 @@ class MetadataResponseTopic:
     """A topic with its partitions, or with the error that kept it from being described."""
 
     error_code: Int16 = 0
-    name: NullableString = since(default="", nullable=12)
+    name: NullableString = since(default="", nullable_from=12)
     topic_id: Uuid = since(10, default_factory=zero_uuid, ignorable=True)
     is_internal: Bool = since(1, default=False, ignorable=True)
     partitions: Array[MetadataResponsePartition] = []

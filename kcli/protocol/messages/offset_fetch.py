@@ -54,7 +54,7 @@ class OffsetFetchRequest(Request["OffsetFetchResponse"]):
     """
 
     group_id: String = since(until=7, default="")
-    topics: NullableArray[OffsetFetchRequestTopic] = since(until=7, default=[], nullable=2)
+    topics: NullableArray[OffsetFetchRequestTopic] = since(until=7, default=[], nullable_from=2)
     groups: Array[OffsetFetchRequestGroup] = since(8, default=[])
     require_stable: Bool = since(7, default=False)
 
