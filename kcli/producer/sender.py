@@ -126,7 +126,7 @@ class Sender:
     ) -> None:
         self._requests_out[node.id] -= 1
         if future.error is not None:
-            self._client.metadata.request_update()
+            self._client.metadata.request_update(at_once=True)
             for batch in batches:
                 self._settle(batch, future.error)
         elif future.value() is None:  # acks=0: written, and nobody will tell more
@@ -159,7 +159,7 @@ class Sender:
             leader = answer.current_leader
             metadata = self._client.metadata
             knows_new_leader = metadata.saw_leader(batch.tp, leader.leader_id, leader.leader_epoch, nodes)
-            metadata.request_update()
+            metadata.request_update(at_once=True)
         self._settle(batch, error, answer, at_once=knows_new_leader)
 
     def _settle(
@@ -207,11 +207,14 @@ class Sender:
         batch.failed(error, record_errors)
 
     def _too_late(self, batch: ProducerBatch) -> KcliError:
+        node = self._client.metadata.leader(batch.tp).node
+        if node is None or batch.last_error is None or self._client.is_unavailable(node):
+            awaited = f"leader of {batch.tp}" if node is None else "acknowledgement"
+            reason = self._client.timed_out(awaited, node).message
+        else:
+            reason = batch.last_error.message
         seconds = self._config.delivery_timeout_ms / 1000
-        reason = batch.last_error.message if batch.last_error else self._client.timed_out("a leader").message
-        return TimeoutExpired(
-            f"not acknowledged within {seconds:g} s (delivery.timeout.ms): {reason}", partition=batch.tp
-        )
+        return TimeoutExpired(f"not acknowledged within {seconds:g} s (delivery.timeout.ms): {reason}")
 
     # Producer id
 

@@ -14,6 +14,7 @@ class Splitter:
         self.too_long = 0
         self._delimiter = delimiter
         self._longest_bytes = longest_bytes
+        self._overlap = max(len(delimiter) - 1, 0)  # bytes at the end that may be the beginning of a delimiter
         self._rest = b""
         self._skipping = False
 
@@ -27,8 +28,10 @@ class Splitter:
         if pieces and self._skipping:
             del pieces[0]
             self._skipping = False
-        if self._skipping or len(self._rest) > self._longest_bytes:
-            self._skip()
+        if self._skipping or len(self._rest) > self._longest_bytes + self._overlap:
+            self.too_long += not self._skipping
+            self._skipping = True
+            self._rest = self._rest[len(self._rest) - self._overlap :]
         return self._without_too_long(pieces)
 
     def finish(self) -> list[bytes]:
@@ -38,13 +41,6 @@ class Splitter:
             self._skipping = False
             return []
         return self._without_too_long([rest]) if rest else []
-
-    def _skip(self) -> None:
-        """Keep only what may be the beginning of the delimiter."""
-        self.too_long += not self._skipping
-        self._skipping = True
-        keep = max(len(self._delimiter) - 1, 0)
-        self._rest = self._rest[len(self._rest) - keep :]
 
     def _without_too_long(self, pieces: list[bytes]) -> list[bytes]:
         if not pieces or max(map(len, pieces)) <= self._longest_bytes:

@@ -20,7 +20,7 @@ def _load() -> Checksum:
     if spec is None or spec.loader is None:  # a release that is built otherwise
         from crc32c import crc32c as whole
 
-        return whole  # type: ignore[no-any-return]
+        return whole
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
     return module.crc32c  # type: ignore[no-any-return]
