@@ -48,11 +48,11 @@ class Cluster(NamedTuple):
     @property
     def controller(self) -> Node | None:
         """The broker to ask for changes. In KRaft any broker that forwards them."""
-        return self.nodes.get(self.controller_id)
+        return self.broker(self.controller_id)
 
-    @property
-    def is_bootstrap(self) -> bool:
-        return all(node_id < 0 for node_id in self.nodes)
+    def broker(self, node_id: int) -> Node | None:
+        """The broker with this id; None for one that is not there, and for -1, which means none."""
+        return self.nodes.get(node_id) if node_id >= 0 else None
 
 
 def bootstrap_nodes(addresses: Iterable[tuple[str, int]]) -> dict[int, Node]:

@@ -36,14 +36,15 @@ def connect(
         from kcli.network.selector import Selector
 
         selector = Selector(clock, idle_ms=config.connections_max_idle_ms)
+    retry_backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, uniform=uniform)
     metadata = Metadata(
         parse_bootstrap(config.bootstrap_servers),
         max_age_ms=config.metadata_max_age_ms,
-        backoff=Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, uniform=uniform),
+        backoff=retry_backoff,
         allow_auto_create=config.allow_auto_create_topics,
     )
     max_in_flight = getattr(config, "max_in_flight_requests_per_connection", _MAX_IN_FLIGHT)
     network = NetworkClient(
         selector, metadata, config, clock, max_in_flight=max_in_flight, resolve=resolve, uniform=uniform
     )
-    return ConsumerNetworkClient(network, metadata, config, clock)
+    return ConsumerNetworkClient(network, metadata, config, clock, retry_backoff)

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Any, TypeVar
 
 from kcli.client.api_versions import Versions
+from kcli.client.backoff import Backoff
 from kcli.client.config import ClientConfig
 from kcli.client.fair_lock import FairLock
 from kcli.client.metadata import Cluster, Metadata
@@ -30,8 +31,16 @@ R = TypeVar("R")
 class ConsumerNetworkClient:
     """What consumers, producers and admins talk to. Times are milliseconds; deadlines are on `clock`."""
 
-    def __init__(self, network: NetworkClient, metadata: Metadata, config: ClientConfig, clock: Clock) -> None:
+    def __init__(
+        self,
+        network: NetworkClient,
+        metadata: Metadata,
+        config: ClientConfig,
+        clock: Clock,
+        retry_backoff: Backoff,
+    ) -> None:
         self.metadata = metadata
+        self.retry_backoff = retry_backoff
         self.config = config
         self.clock = clock
         self._network = network
@@ -112,7 +121,7 @@ class ConsumerNetworkClient:
         """
         with self._lock:
             trouble = explain_trouble(self.metadata, self._network.trouble, node)
-        what = trouble or (str(last) if last is not None else f"no answer to {awaited} in time")
+        what = trouble or (last.message if last is not None else f"no answer to {awaited} in time")
         return TimeoutExpired(what, awaited=awaited)
 
     # Metadata

@@ -9,7 +9,7 @@ from kcli.client.consumer_network_client import ConsumerNetworkClient
 from kcli.client.gather import Located
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, KcliError
-from kcli.structs import TopicPartition
+from kcli.structs import Node, TopicPartition
 
 
 def locate_leaders(
@@ -28,11 +28,11 @@ def locate_leaders(
         if error is not None:
             located.absent[tp] = error
             continue
-        node_id = _leader(cluster, tp)
-        if node_id is None:
+        node = _leader(cluster, tp)
+        if node is None:
             located.homeless[tp] = BrokerError(ErrorCode.LEADER_NOT_AVAILABLE, topic=tp.topic, partition=tp.partition)
         else:
-            located.by_node.setdefault(cluster.nodes[node_id], []).append(tp)
+            located.by_node.setdefault(node, []).append(tp)
     return located
 
 
@@ -40,11 +40,10 @@ def _is_sign_of_change(error: KcliError) -> bool:
     return not isinstance(error, BrokerError) or error.code.refresh_metadata
 
 
-def _leader(cluster: Cluster, tp: TopicPartition) -> int | None:
-    """The id of a leader that is among the nodes."""
+def _leader(cluster: Cluster, tp: TopicPartition) -> Node | None:
     topic = cluster.topics.get(tp.topic)
     info = topic.partitions.get(tp.partition) if topic is not None else None
-    return info.leader if info is not None and info.leader in cluster.nodes else None
+    return cluster.broker(info.leader) if info is not None else None
 
 
 def _missing(cluster: Cluster, tp: TopicPartition) -> KcliError | None:

@@ -95,7 +95,7 @@ class Metadata:
     def leader(self, tp: TopicPartition) -> LeaderAndEpoch:
         """The leader of a partition as far as we know."""
         info = self.partition(tp)
-        return LeaderAndEpoch(None) if info is None else LeaderAndEpoch(self.cluster.nodes.get(info.leader), info.epoch)
+        return LeaderAndEpoch(None) if info is None else LeaderAndEpoch(self.cluster.broker(info.leader), info.epoch)
 
     def partition(self, tp: TopicPartition) -> PartitionInfo | None:
         topic = self.cluster.topics.get(tp.topic)
@@ -158,7 +158,7 @@ class Metadata:
         """A broker named the new leader in its refusal (KIP-951); False when that is no news."""
         info = self.partition(tp)
         known = {**self.cluster.nodes, **{node.id: node for node in nodes}}
-        if info is None or epoch <= info.epoch or leader not in known or self.is_bootstrap:
+        if info is None or epoch <= info.epoch or leader < 0 or leader not in known or self.is_bootstrap:
             return False
         topic = self.cluster.topics[tp.topic]
         moved = {**topic.partitions, tp.partition: info._replace(leader=leader, epoch=epoch)}

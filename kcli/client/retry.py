@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kcli.client.backoff import Backoff
 from kcli.client.consumer_network_client import ConsumerNetworkClient
 
 
@@ -13,9 +12,8 @@ def attempts(client: ConsumerNetworkClient, deadline_ms: float) -> Iterator[int]
 
     There is always a first one. Who has what they want leaves the loop; who falls out of it was too late.
     """
-    backoff = Backoff(client.config.retry_backoff_ms, client.config.retry_backoff_max_ms)
     number = 0
     while number == 0 or client.clock.now_ms() < deadline_ms:
         yield number
         number += 1
-        client.sleep(min(backoff.after(number), max(0.0, deadline_ms - client.clock.now_ms())))
+        client.sleep(min(client.retry_backoff.after(number), max(0.0, deadline_ms - client.clock.now_ms())))

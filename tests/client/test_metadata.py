@@ -213,3 +213,13 @@ def test_a_broker_may_tell_us_to_rebootstrap() -> None:
     metadata = new_metadata()
     ask(metadata, MetadataResponse(error_code=ErrorCode.REBOOTSTRAP_REQUIRED))
     assert metadata.needs_rebootstrap
+
+
+def test_no_leader_is_not_mistaken_for_the_first_bootstrap_address() -> None:
+    metadata = new_metadata()
+    assert metadata.cluster.controller is None
+    ask(metadata, answer(leader=-1))
+    metadata.rebootstrap(0)
+    assert -1 in metadata.cluster.nodes
+    assert metadata.leader(TP).node is None
+    assert metadata.cluster.controller is None

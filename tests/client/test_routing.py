@@ -1,0 +1,369 @@
+"""Asking any node, the controller, leaders and coordinators; what is tried again and what is told as it is."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from kcli.client.routing import (
+    GROUP,
+    ask_any,
+    ask_controller,
+    ask_coordinator,
+    ask_coordinators,
+    ask_leaders,
+    ask_node,
+    error_codes_in,
+    find_coordinators,
+)
+from kcli.error_codes import ErrorCode
+from kcli.errors import BrokerError, KcliError, ProtocolError, TimeoutExpired
+from kcli.network.memory import MemoryPeer
+from kcli.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
+from kcli.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
+from kcli.protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsPartitionResult,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopic,
+    DeleteRecordsTopicResult,
+)
+from kcli.protocol.messages.find_coordinator import (
+    Coordinator,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
+from kcli.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kcli.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from kcli.protocol.registry import ApiKey
+from kcli.structs import Node, TopicPartition
+from tests.client.fake_cluster import FakeCluster, failure_of
+
+T0, T1, T2 = (TopicPartition("orders", n) for n in range(3))
+
+
+# One node
+
+
+def test_another_node_is_asked_when_the_first_one_is_lost() -> None:
+    cluster = FakeCluster("a:9092", "b:9092")
+    client = cluster.connect("a:9092")
+    client.ensure_fresh_metadata(1_000)
+    cluster.answers[ApiKey.LIST_GROUPS] = lambda p, r, v: ListGroupsResponse() if p.address == "b:9092" else p.hang_up()
+    ask_any(client, ListGroupsRequest(), 5_000)
+    assert [asked.address for asked in cluster.requests(ApiKey.LIST_GROUPS)] == ["a:9092", "b:9092"]
+
+
+def test_one_node_is_asked_again_and_again_until_it_is_back() -> None:
+    cluster = FakeCluster("a:9092")
+    cluster.answers[ApiKey.LIST_GROUPS] = lambda p, r, v: ListGroupsResponse()
+    cluster.selector.refuse("a:9092")
+    cluster.selector.at(2_000, lambda: cluster.selector.listen("a:9092"))
+    client = cluster.connect("a:9092")
+    assert ask_node(client, Node(1, "a", 9092), ListGroupsRequest(), 60_000) == ListGroupsResponse()
+    assert 2_000 <= cluster.clock.now_ms() <= 4_000
+
+
+def test_a_node_that_never_answers_is_told_at_the_deadline_with_what_was_awaited() -> None:
+    cluster = FakeCluster("a:9092")
+    client = cluster.connect("a:9092")
+    node = client.ensure_fresh_metadata(1_000).nodes[1]
+    error = failure_of(lambda: ask_node(client, node, ListGroupsRequest(), 4_000))
+    assert isinstance(error, TimeoutExpired)
+    assert error.evidence["awaited"] == "ListGroups from a:9092 (node 1)"
+    assert cluster.clock.now_ms() == 4_000
+
+
+def test_a_lost_node_is_told_at_the_deadline_with_the_last_error() -> None:
+    cluster = FakeCluster("a:9092")
+    client = cluster.connect("a:9092")
+    node = client.ensure_fresh_metadata(1_000).nodes[1]
+    cluster.answers[ApiKey.LIST_GROUPS] = lambda p, r, v: p.hang_up()
+    error = failure_of(lambda: ask_node(client, node, ListGroupsRequest(), 4_000))
+    assert str(error) == "closed by a:9092 (awaited=ListGroups)"
+
+
+def test_a_deadline_that_has_passed_still_allows_for_what_is_ready() -> None:
+    cluster = FakeCluster("a:9092")
+    client = cluster.connect("a:9092")
+    cluster.clock.advance(10_000)
+    error = failure_of(lambda: ask_any(client, ListGroupsRequest(), 5_000))
+    assert isinstance(error, TimeoutExpired)
+    assert cluster.clock.now_ms() == 10_000
+
+
+# The controller
+
+
+def created(code: int) -> CreateTopicsResponse:
+    return CreateTopicsResponse(topics=[CreatableTopicResult(name="t", error_code=code)])
+
+
+def test_the_controller_is_asked_and_looked_up_anew_when_it_has_moved() -> None:
+    cluster = FakeCluster("a:9092", "b:9092")
+
+    def create(peer: MemoryPeer, request: Any, version: int) -> CreateTopicsResponse:
+        if peer.address == "a:9092":
+            del cluster.nodes[1]  # the fake cluster's controller is the first node there is
+            return created(ErrorCode.NOT_CONTROLLER)
+        return created(0)
+
+    cluster.answers[ApiKey.CREATE_TOPICS] = create
+    client = cluster.connect("b:9092")
+    assert ask_controller(client, CreateTopicsRequest(), 5_000) == created(0)
+    assert [asked.address for asked in cluster.requests(ApiKey.CREATE_TOPICS)] == ["a:9092", "b:9092"]
+
+
+def test_no_controller_at_the_deadline_is_the_answer() -> None:
+    cluster = FakeCluster("a:9092")
+    cluster.answers[ApiKey.CREATE_TOPICS] = lambda p, r, v: created(ErrorCode.NOT_CONTROLLER)
+    client = cluster.connect("a:9092")
+    assert ask_controller(client, CreateTopicsRequest(), 2_000) == created(ErrorCode.NOT_CONTROLLER)
+    assert len(cluster.requests(ApiKey.CREATE_TOPICS)) > 2
+
+
+def test_error_codes_are_found_in_an_answer_and_in_its_items() -> None:
+    assert list(error_codes_in(created(7))) == [0, 7]
+    assert list(error_codes_in(HeartbeatResponse(error_code=16))) == [16]
+
+
+# Leaders
+
+
+def delete_request(node: Node, partitions: list[TopicPartition]) -> DeleteRecordsRequest:
+    parts = [DeleteRecordsPartition(partition_index=tp.partition) for tp in partitions]
+    return DeleteRecordsRequest(topics=[DeleteRecordsTopic(name="orders", partitions=parts)])
+
+
+def read_deleted(response: DeleteRecordsResponse) -> Iterator[tuple[TopicPartition, int | KcliError]]:
+    for topic in response.topics:
+        for p in topic.partitions:
+            outcome = BrokerError(p.error_code) if p.error_code else p.low_watermark
+            yield TopicPartition(topic.name, p.partition_index), outcome
+
+
+class Leaders:
+    """Brokers that delete records only where they lead: `leads` is partition -> address."""
+
+    def __init__(self, **leads: str) -> None:
+        self.cluster = FakeCluster("a:9092", "b:9092")
+        self.leads = {int(name[1:]): f"{host}:9092" for name, host in leads.items()}
+        self.tell_metadata()
+        self.cluster.answers[ApiKey.DELETE_RECORDS] = self.delete
+        self.client = self.cluster.connect("a:9092")
+
+    def tell_metadata(self, epoch: int = 0) -> None:
+        ids = {"a:9092": 1, "b:9092": 2, "none:9092": -1}
+        self.cluster.topics["orders"] = {n: (ids[address], epoch) for n, address in self.leads.items()}
+
+    def delete(self, peer: MemoryPeer, request: DeleteRecordsRequest, version: int) -> DeleteRecordsResponse:
+        results = [
+            DeleteRecordsPartitionResult(
+                partition_index=p.partition_index,
+                low_watermark=10 + p.partition_index,
+                error_code=0 if self.leads[p.partition_index] == peer.address else ErrorCode.NOT_LEADER_OR_FOLLOWER,
+            )
+            for p in request.topics[0].partitions
+        ]
+        return DeleteRecordsResponse(topics=[DeleteRecordsTopicResult(name="orders", partitions=results)])
+
+    def ask(self, *partitions: TopicPartition, deadline_ms: float = 10_000) -> Any:
+        return ask_leaders(self.client, partitions, delete_request, read_deleted, deadline_ms)
+
+
+def test_leaders_are_asked_side_by_side_one_request_for_each() -> None:
+    world = Leaders(p0="a", p1="b", p2="a")
+    found = world.ask(T0, T1, T2)
+    assert (found.values, found.errors) == ({T0: 10, T1: 11, T2: 12}, {})
+    asked = world.cluster.requests(ApiKey.DELETE_RECORDS)
+    assert sorted(each.address for each in asked) == ["a:9092", "b:9092"]
+    assert world.cluster.clock.now_ms() == 0
+
+
+def test_leaders_that_are_known_are_not_looked_up_again() -> None:
+    world = Leaders(p0="a")
+    for _ in range(3):
+        world.ask(T0)
+    assert len(world.cluster.requests(ApiKey.METADATA)) == 1
+    assert world.cluster.clock.now_ms() == 0
+
+
+def test_a_leader_that_has_moved_is_found_with_fresh_metadata_and_only_for_its_partitions() -> None:
+    world = Leaders(p0="a", p1="a")
+    world.ask(T0, T1)
+    world.leads[1] = "b:9092"
+    world.tell_metadata(epoch=1)
+    found = world.ask(T0, T1)
+    assert found.values == {T0: 10, T1: 11}
+    last = world.cluster.requests(ApiKey.DELETE_RECORDS)[-1]
+    assert last.address == "b:9092"
+    assert [p.partition_index for p in last.request.topics[0].partitions] == [1]
+    assert world.cluster.clock.now_ms() == 100
+
+
+def test_a_partition_without_a_leader_is_waited_for_until_it_has_one() -> None:
+    world = Leaders(p0="none", p1="b")
+    world.cluster.selector.at(1_000, lambda: (world.leads.update({0: "b:9092"}), world.tell_metadata(1)))
+    assert world.ask(T0, T1).values == {T0: 10, T1: 11}
+    assert world.cluster.clock.now_ms() < 2_500
+
+
+def test_what_has_no_leader_at_the_deadline_is_an_error_of_that_partition() -> None:
+    world = Leaders(p0="none", p1="b")
+    found = world.ask(T0, T1, deadline_ms=3_000)
+    assert found.values == {T1: 11}
+    assert found.errors[T0].code is ErrorCode.LEADER_NOT_AVAILABLE
+    assert world.cluster.clock.now_ms() == 3_000
+
+
+def test_a_topic_or_partition_that_is_not_there_is_told_without_waiting_for_the_deadline() -> None:
+    world = Leaders(p0="a")
+    typo = TopicPartition("typo", 0)
+    found = world.ask(T0, T2, typo)
+    assert found.values == {T0: 10}
+    assert found.errors[typo].code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert str(found.errors[T2]) == "UNKNOWN_TOPIC_OR_PARTITION: orders has 1 partitions, and no number 2"
+    assert world.cluster.clock.now_ms() <= 200
+
+
+def test_a_topic_that_we_may_not_see_is_told_at_once() -> None:
+    world = Leaders(p0="a")
+    world.cluster.topic_errors["orders"] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    found = world.ask(T0)
+    assert found.errors[T0].code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    assert world.cluster.clock.now_ms() == 0
+
+
+def test_a_leader_that_cannot_be_reached_spoils_only_its_own_partitions() -> None:
+    world = Leaders(p0="a", p1="b")
+    world.cluster.selector.refuse("b:9092")
+    found = world.ask(T0, T1, deadline_ms=2_000)
+    assert found.values == {T0: 10}
+    assert isinstance(found.errors[T1], TimeoutExpired)
+    assert "node 2, which the cluster advertises as b:9092, cannot be reached: connection refused" in str(
+        found.errors[T1]
+    )
+
+
+def test_an_answer_that_forgets_a_partition_is_an_error_of_that_partition() -> None:
+    world = Leaders(p0="a", p1="a")
+    world.cluster.answers[ApiKey.DELETE_RECORDS] = lambda p, r, v: DeleteRecordsResponse()
+    found = world.ask(T0, T1)
+    assert isinstance(found.errors[T0], ProtocolError)
+    assert str(found.errors[T1]) == "the answer of a:9092 (node 1) says nothing about orders-1"
+
+
+def test_a_cluster_that_cannot_be_reached_at_all_is_an_exception() -> None:
+    world = Leaders(p0="a")
+    world.cluster.selector.refuse("a:9092")
+    error = failure_of(lambda: world.ask(T0, deadline_ms=1_000))
+    assert str(error) == "no broker answered at a:9092: connection refused by a:9092 (awaited=metadata)"
+
+
+def test_asking_about_nothing_asks_nobody() -> None:
+    world = Leaders(p0="a")
+    assert world.ask().values == {}
+    assert find_coordinators(world.client, [], GROUP, 1_000).values == {}
+    assert world.cluster.asked == []
+
+
+# Coordinators
+
+
+class Coordinators:
+    """A cluster in which `where` says which broker coordinates a group; a number there is an error code."""
+
+    def __init__(self, **where: str | int) -> None:
+        self.cluster = FakeCluster("a:9092", "b:9092")
+        self.where = where
+        self.cluster.answers[ApiKey.FIND_COORDINATOR] = self.find
+        self.cluster.answers[ApiKey.HEARTBEAT] = self.heartbeat
+        self.cluster.answers[ApiKey.DELETE_GROUPS] = self.delete
+        self.client = self.cluster.connect("a:9092")
+
+    def find(self, peer: MemoryPeer, request: FindCoordinatorRequest, version: int) -> FindCoordinatorResponse:
+        if version >= 4:
+            return FindCoordinatorResponse(coordinators=[self.coordinator(key) for key in request.coordinator_keys])
+        c = self.coordinator(request.key)
+        return FindCoordinatorResponse(node_id=c.node_id, host=c.host, port=c.port, error_code=c.error_code)
+
+    def coordinator(self, key: str) -> Coordinator:
+        where = self.where[key]
+        if isinstance(where, int):
+            return Coordinator(key=key, node_id=-1, port=-1, error_code=where)
+        return Coordinator(key=key, node_id={"a": 1, "b": 2}[where], host=where, port=9092)
+
+    def is_home(self, group: str, peer: MemoryPeer) -> bool:
+        return f"{self.where[group]}:9092" == peer.address
+
+    def heartbeat(self, peer: MemoryPeer, request: HeartbeatRequest, version: int) -> HeartbeatResponse:
+        return HeartbeatResponse(error_code=0 if self.is_home(request.group_id, peer) else ErrorCode.NOT_COORDINATOR)
+
+    def delete(self, peer: MemoryPeer, request: DeleteGroupsRequest, version: int) -> DeleteGroupsResponse:
+        results = [
+            DeletableGroupResult(group_id=g, error_code=0 if self.is_home(g, peer) else ErrorCode.NOT_COORDINATOR)
+            for g in request.groups_names
+        ]
+        return DeleteGroupsResponse(results=results)
+
+
+def test_coordinators_of_many_groups_are_found_with_one_question() -> None:
+    world = Coordinators(g1="a", g2="b")
+    found = find_coordinators(world.client, ["g1", "g2", "g1"], GROUP, 1_000)
+    assert found.values == {"g1": Node(1, "a", 9092), "g2": Node(2, "b", 9092)}
+    assert len(world.cluster.requests(ApiKey.FIND_COORDINATOR)) == 1
+
+
+def test_an_older_broker_is_asked_group_by_group() -> None:
+    world = Coordinators(g1="a", g2="b")
+    world.cluster.versions[ApiKey.FIND_COORDINATOR] = (0, 3)
+    found = find_coordinators(world.client, ["g1", "g2"], GROUP, 1_000)
+    assert found.values == {"g1": Node(1, "a", 9092), "g2": Node(2, "b", 9092)}
+    assert [asked.request.key for asked in world.cluster.requests(ApiKey.FIND_COORDINATOR)] == ["g1", "g2"]
+
+
+def test_a_coordinator_that_is_not_there_yet_is_waited_for_and_a_refusal_is_data() -> None:
+    world = Coordinators(g1=ErrorCode.COORDINATOR_NOT_AVAILABLE, g2=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    world.cluster.selector.at(500, lambda: world.where.update(g1="b"))
+    found = find_coordinators(world.client, ["g1", "g2"], GROUP, 10_000)
+    assert found.values == {"g1": Node(2, "b", 9092)}
+    assert found.errors["g2"].code is ErrorCode.GROUP_AUTHORIZATION_FAILED  # type: ignore[attr-defined]
+    late = find_coordinators(Coordinators(g=ErrorCode.COORDINATOR_NOT_AVAILABLE).client, ["g"], GROUP, 1_000)
+    assert late.errors["g"].code is ErrorCode.COORDINATOR_NOT_AVAILABLE  # type: ignore[attr-defined]
+
+
+def test_a_coordinator_that_has_moved_is_found_again() -> None:
+    world = Coordinators(g="a")
+
+    def move(peer: MemoryPeer, request: HeartbeatRequest, version: int) -> HeartbeatResponse:
+        world.where["g"] = "b"
+        return world.heartbeat(peer, request, version)
+
+    world.cluster.answers[ApiKey.HEARTBEAT] = move
+    assert ask_coordinator(world.client, "g", HeartbeatRequest(group_id="g"), 5_000) == HeartbeatResponse()
+    assert [asked.address for asked in world.cluster.requests(ApiKey.HEARTBEAT)] == ["a:9092", "b:9092"]
+
+
+def test_a_group_whose_coordinator_may_not_be_found_is_an_error() -> None:
+    world = Coordinators(g=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    error = failure_of(lambda: ask_coordinator(world.client, "g", HeartbeatRequest(group_id="g"), 5_000))
+    assert isinstance(error, BrokerError)
+    assert error.code is ErrorCode.GROUP_AUTHORIZATION_FAILED
+
+
+def test_coordinators_are_asked_side_by_side() -> None:
+    world = Coordinators(g1="a", g2="b", g3="a", g4=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+
+    def read(response: DeleteGroupsResponse) -> Iterator[tuple[str, bool | KcliError]]:
+        for result in response.results:
+            yield result.group_id, BrokerError(result.error_code) if result.error_code else True
+
+    found = ask_coordinators(
+        world.client,
+        ["g1", "g2", "g3", "g4"],
+        lambda node, groups: DeleteGroupsRequest(groups_names=groups),
+        read,
+        5_000,
+    )
+    assert found.values == {"g1": True, "g2": True, "g3": True}
+    assert list(found.errors) == ["g4"]
+    assert len(world.cluster.requests(ApiKey.DELETE_GROUPS)) == 2
