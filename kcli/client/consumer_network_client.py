@@ -27,6 +27,8 @@ from kcli.structs import Node
 T = TypeVar("T")
 R = TypeVar("R")
 
+_UNKNOWN_TOPIC_PATIENCE_MS = 500
+
 
 class ConsumerNetworkClient:
     """What consumers, producers and admins talk to. Times are milliseconds; deadlines are on `clock`."""
@@ -134,15 +136,14 @@ class ConsumerNetworkClient:
     def topics_metadata(self, topics: Iterable[str] | None, deadline_ms: float) -> Cluster:
         """Ask for these topics, or for all (None). A topic's error is data: TopicInfo.error.
 
-        What may be a moment's delay is asked for again after the backoff: a topic that has no leaders yet until the
-        deadline, a topic that is unknown once, since brokers hear of a new one a little after its creator.
+        What may be a delay is asked for again after the backoff: a topic that has no leaders yet until the deadline, a
+        topic that is unknown for half a second, since brokers hear of a new one a little after its creator.
         """
         names = None if topics is None else list(topics)
         self.metadata.add_topics(names or ())
         self._await_metadata(self.metadata.request_update(at_once=True, all_topics=names is None), deadline_ms)
-        asked_again = False
-        while _may_be_a_delay(self.metadata.cluster, names or (), asked_again):
-            asked_again = True
+        patient_until_ms = self.clock.now_ms() + _UNKNOWN_TOPIC_PATIENCE_MS
+        while _may_be_a_delay(self.metadata.cluster, names or (), self.clock.now_ms() < patient_until_ms):
             try:
                 self._await_metadata(self.metadata.request_update(), deadline_ms)
             except TimeoutExpired:
@@ -262,10 +263,10 @@ def _lost(entry: Unsent, reason: str) -> DisconnectedError:
     return DisconnectedError(reason, node=entry.node.id, api=type(entry.request).__name__.removesuffix("Request"))
 
 
-def _may_be_a_delay(cluster: Cluster, names: Iterable[str], asked_again: bool) -> bool:
+def _may_be_a_delay(cluster: Cluster, names: Iterable[str], patient: bool) -> bool:
     errors = {cluster.topics[name].error for name in names if name in cluster.topics}
-    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION in errors and not asked_again
-    return unknown or ErrorCode.LEADER_NOT_AVAILABLE in errors
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION in errors
+    return (unknown and patient) or ErrorCode.LEADER_NOT_AVAILABLE in errors
 
 
 def _too_late(entry: Unsent) -> TimeoutExpired:
