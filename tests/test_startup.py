@@ -11,6 +11,7 @@ import pytest
 
 from kcli.cli.app import COMMANDS
 from tests.cli.loopback import loopback_broker
+from tests.real_kafka import Kafka
 
 HEAVY = {
     *("numpy", "ssl", "asyncio", "rich", "tabulate", "pydantic", "pyspark", "pyarrow", "cramjam", "lz4", "crc32c"),
@@ -33,11 +34,11 @@ def modules_of_python() -> frozenset[str]:
     return frozenset(listed.stdout.split())
 
 
-def imported_by(*argv: str, status: int = 0) -> set[str]:
+def imported_by(*argv: str, status: int = 0, stdin: str = "") -> set[str]:
     """The modules that `kcli argv...` with its output in a pipe has imported when it ends, besides Python's own."""
     command = [sys.executable, "-c", RUN_AND_LIST_MODULES, *argv]
     returning = {**os.environ, "KCLI_DEBUG": "1"}
-    done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, env=returning)
+    done = subprocess.run(command, capture_output=True, text=True, input=stdin, env=returning)
     ended, *modules = done.stderr.splitlines()[-1].split()
     assert int(ended) == status, done.stderr
     return set(modules) - modules_of_python()
@@ -93,3 +94,14 @@ def test_output_for_programs_imports_no_table(output: str) -> None:
 
 def test_an_unreachable_broker_imports_nothing_more() -> None:
     assert not heavy(imported_by("topic", "list", "-b", "127.0.0.1:1", "--timeout", "0.2", status=5))
+
+
+def test_producing_and_consuming_import_only_what_they_use(real_kafka: Kafka) -> None:
+    topic, address = real_kafka.new_topic(), real_kafka.bootstrap_servers
+    produced = imported_by("produce", topic, "-b", address, stdin="a\nb\n")
+    assert not heavy(produced) - {"crc32c"}
+    assert "kcli.consumer" not in produced
+
+    consumed = imported_by("consume", topic, "-o", "start", "-e", "-b", address)
+    assert heavy(consumed) - {"crc32c"} == {"numpy"}
+    assert "kcli.producer" not in consumed
