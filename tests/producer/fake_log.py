@@ -55,8 +55,8 @@ class FakeLog(FakeCluster):
         self.largest_batch_bytes = 1 << 20
         self.append_time_ms = -1
         self._counts: dict[tuple[TopicPartition, int], list[tuple[int, int, int]]] = {}
-        self.answers[ApiKey.PRODUCE] = self._produce
-        self.answers[ApiKey.INIT_PRODUCER_ID] = self._init_producer_id
+        self.answers[ApiKey.PRODUCE] = self.produce
+        self.answers[ApiKey.INIT_PRODUCER_ID] = self.init_producer_id
 
     def producer(self, **properties: str | int | bool) -> Producer:
         """A producer of this cluster with a client of its own; property names with underscores."""
@@ -68,13 +68,13 @@ class FakeLog(FakeCluster):
     def values(self, topic: str = "orders", partition: int = 0) -> list[bytes | None]:
         return [record.value for record in self.log.get(TopicPartition(topic, partition), [])]
 
-    def _init_producer_id(self, _peer: MemoryPeer, _request: Any, _version: int) -> InitProducerIdResponse:
+    def init_producer_id(self, _peer: MemoryPeer | None, _request: Any, _version: int = -1) -> InitProducerIdResponse:
         if self.id_errors:
             return InitProducerIdResponse(error_code=self.id_errors.pop(0))
         self.next_producer_id += 1
         return InitProducerIdResponse(producer_id=self.next_producer_id)
 
-    def _produce(self, peer: MemoryPeer, request: ProduceRequest, _version: int) -> ProduceResponse | None:
+    def produce(self, peer: MemoryPeer | None, request: ProduceRequest, _version: int = -1) -> ProduceResponse | None:
         answered, responses = True, []
         for topic in request.topic_data:
             answers = []
@@ -83,6 +83,7 @@ class FakeLog(FakeCluster):
                 answers.append(self._store(TopicPartition(topic.name, data.index), bytes(data.records or b""), trouble))
                 answered = answered and not trouble.silent and not trouble.hang_up
                 if trouble.hang_up:
+                    assert peer is not None
                     peer.hang_up()
             responses.append(
                 TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answers)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from kcli.cli.input.chunks import has_more_now, read_chunks
 from kcli.cli.input.splitter import Splitter
 from kcli.cli.input.tally import WriteTally
+from kcli.errors import KcliError
 
 if TYPE_CHECKING:
     from kcli.producer.producer import Producer
@@ -32,7 +33,8 @@ def feed(
     """Write all that the streams hold and return when each record is stored or failed, as `tally` tells.
 
     A piece of input longer than `longest_bytes` is a failed record. When the input pauses, all read so far is sent
-    before waiting for more, since nothing would send it meanwhile.
+    before waiting for more, since nothing would send it meanwhile. KcliError when a stream cannot be opened or read;
+    what came before it is stored.
     """
 
     def write(pieces: Sequence[bytes]) -> None:
@@ -41,15 +43,19 @@ def feed(
             tally.read += len(records)
             producer.send_many(topic, records, tally.take, partition=partition)
 
-    for stream in streams:
-        splitter = Splitter(delimiter, longest_bytes)
-        for chunk in read_chunks(stream):
-            tally.bytes_read += len(chunk)
-            write(splitter.feed(chunk))
-            if not has_more_now(stream):
-                producer.flush()
-        write(splitter.finish())
-        if splitter.too_long:
-            tally.read += splitter.too_long
-            tally.fail("too long", f"longer than {longest_bytes:,} bytes (max.request.size)", splitter.too_long)
+    try:
+        for stream in streams:
+            splitter = Splitter(delimiter, longest_bytes)
+            for chunk in read_chunks(stream):
+                tally.bytes_read += len(chunk)
+                write(splitter.feed(chunk))
+                if not has_more_now(stream):
+                    producer.flush()
+            write(splitter.finish())
+            if splitter.too_long:
+                tally.read += splitter.too_long
+                tally.fail("too long", f"longer than {longest_bytes:,} bytes (max.request.size)", splitter.too_long)
+    except OSError as error:
+        producer.flush()
+        raise KcliError(f"cannot read {error.filename or 'the input'}: {error.strerror}") from error
     producer.flush()

@@ -1,0 +1,230 @@
+"""`kcli produce` against a broker that stores what it gets, or refuses it."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from kcli.cli import app
+from kcli.protocol.messages.init_producer_id import InitProducerIdRequest
+from kcli.protocol.messages.metadata import MetadataRequest
+from kcli.protocol.messages.produce import ProduceRequest
+from kcli.protocol.records.rows import NewRecord
+from tests.cli.fake import FakeEnvironment, Result, run_kcli
+from tests.cli.loopback import LoopbackBroker, loopback_broker
+from tests.producer.fake_log import FakeLog, Trouble
+
+
+class Kafka(NamedTuple):
+    """A broker on a socket, and what it stored."""
+
+    broker: LoopbackBroker
+    log: FakeLog
+
+    def produce(self, *argv: str, stdin: bytes = b"") -> Result:
+        return run_kcli("produce", "orders", "-b", self.broker.address, *argv, stdin=stdin)
+
+    def records(self) -> list[NewRecord]:
+        return [record for tp in sorted(self.log.log) for record in self.log.log[tp]]
+
+    def keys_and_values(self) -> list[tuple[bytes | None, bytes | None]]:
+        return [(record.key, record.value) for record in self.records()]
+
+
+@pytest.fixture
+def kafka() -> Iterator[Kafka]:
+    log = FakeLog()
+    answers = {
+        ProduceRequest: lambda request: log.produce(None, request),
+        InitProducerIdRequest: lambda request: log.init_producer_id(None, request),
+    }
+    with loopback_broker(answers, topics={"orders": 1}) as broker:
+        yield Kafka(broker, log)
+
+
+def test_lines_become_records_silently(kafka: Kafka) -> None:
+    run = kafka.produce(stdin=b"one\n\ntwo \xff\r\nlast")
+    assert run == Result(0, b"", "")
+    assert kafka.keys_and_values() == [(None, b"one"), (None, b""), (None, b"two \xff\r"), (None, b"last")]
+
+
+def test_no_input_is_no_record(kafka: Kafka) -> None:
+    assert kafka.produce().status == 0
+    assert kafka.records() == []
+
+
+def test_files_one_after_another_and_standard_input_between(kafka: Kafka, tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    first.write_bytes(b"1\n2")
+    second.write_bytes(b"5\n")
+    assert kafka.produce(str(first), "-", str(second), stdin=b"3\n4\n").status == 0
+    assert [value for _, value in kafka.keys_and_values()] == [b"1", b"2", b"3", b"4", b"5"]
+
+
+def test_a_missing_file_is_told_and_what_came_before_it_is_stored(kafka: Kafka, tmp_path: Path) -> None:
+    first = tmp_path / "first"
+    first.write_bytes(b"1\n2\n")
+    run = kafka.produce(str(first), str(tmp_path / "nowhere"), "--stats")
+    assert run.status == 1
+    assert run.err.endswith("nowhere: No such file or directory\n")
+    assert "2 records stored" in run.err
+    assert len(kafka.records()) == 2
+
+
+def test_delimiters_keys_and_tombstones(kafka: Kafka) -> None:
+    run = kafka.produce("-D", r"\0", "-K", ":", "-Z", stdin=b"k:line\nbreak\0gone:\0no key")
+    assert run.status == 0
+    assert kafka.keys_and_values() == [(b"k", b"line\nbreak"), (b"gone", None), (None, b"no key")]
+
+
+def test_one_key_headers_and_time_for_all(kafka: Kafka) -> None:
+    run = kafka.produce("-k", "all", "-H", "a=1=2", "-H", "none", "--timestamp", "5", stdin=b"x\n")
+    assert run.status == 0
+    assert kafka.records() == [NewRecord(b"all", b"x", 5, [("a", b"1=2"), ("none", None)])]
+
+
+def test_a_whole_file_as_one_record(kafka: Kafka, tmp_path: Path) -> None:
+    blob = tmp_path / "blob"
+    blob.write_bytes(os.urandom(300_000) + b"\n\n")
+    assert kafka.produce("-D", "", str(blob)).status == 0
+    assert kafka.keys_and_values() == [(None, blob.read_bytes())]
+
+
+def test_json_lines_as_consume_writes_them(kafka: Kafka) -> None:
+    lines = [
+        {"topic": "other", "partition": 7, "offset": 3, "timestamp": 9, "key": None, "value": "\u00e4", "headers": []},
+        {"key": "AP8=", "key_encoding": "base64", "value": None, "timestamp": 8},
+    ]
+    run = kafka.produce("--input", "jsonl", stdin="\n".join(map(json.dumps, lines)).encode())
+    assert run.status == 0
+    assert kafka.records() == [NewRecord(None, "\u00e4".encode(), 9, []), NewRecord(b"\x00\xff", None, 8, [])]
+
+
+def test_a_bad_json_line_fails_by_itself(kafka: Kafka) -> None:
+    run = kafka.produce("--input", "jsonl", stdin=b'{"value": "a"}\nb\n{"value": "c"}\n')
+    assert run.status == 1
+    assert run.err == "kcli: 1 record not stored: line 2 is not a record in JSON: Expecting value\n"
+    assert [value for _, value in kafka.keys_and_values()] == [b"a", b"c"]
+
+
+def test_refused_records_are_counted_by_kind_and_the_rest_is_stored(kafka: Kafka) -> None:
+    kafka.log.trouble = [Trouble(error=87, message="no key"), Trouble(stored=True), Trouble(error=29)]
+    run = kafka.produce("-X", "batch.size=0", stdin=b"1\n2\n3\n4\n")
+    assert run.status == 1
+    assert run.err.splitlines() == [
+        "kcli: 1 record not stored: INVALID_RECORD: no key",
+        "kcli: 1 record not stored: TOPIC_AUTHORIZATION_FAILED: the principal may not do this to the topic",
+    ]
+    assert [value for _, value in kafka.keys_and_values()] == [b"2", b"4"]
+
+
+def test_a_line_that_is_too_long_fails_by_itself(kafka: Kafka) -> None:
+    run = kafka.produce("-X", "max.request.size=1000", stdin=b"a\n" + b"x" * 400_000 + b"\n" + b"y" * 990 + b"\nb\n")
+    assert run.status == 1
+    assert run.err.splitlines() == [
+        "kcli: 1 record not stored: MESSAGE_TOO_LARGE: a record is larger than max.request.size, 1000 bytes",
+        "kcli: 1 record not stored: longer than 1,000 bytes (max.request.size)",
+    ]
+    assert [value for _, value in kafka.keys_and_values()] == [b"a", b"b"]
+
+
+def test_a_mistyped_topic_is_told_before_anything_is_read_or_created(kafka: Kafka) -> None:
+    run = run_kcli("produce", "orderz", "-b", kafka.broker.address, stdin=b"x\n")
+    assert run.status == 3
+    assert "orderz" in run.err
+    asked = [request for request in kafka.broker.requests if isinstance(request, MetadataRequest)]
+    assert asked
+    assert not any(request.allow_auto_topic_creation for request in asked)
+    assert kafka.records() == []
+
+
+def test_a_partition_that_there_is_not(kafka: Kafka) -> None:
+    run = kafka.produce("-p", "4", stdin=b"x\n")
+    assert run.status == 3
+    assert "partition" in run.err
+
+
+def test_a_broker_that_is_not_there_is_told_in_time() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as nobody:
+        address = f"127.0.0.1:{nobody.getsockname()[1]}"
+    run = run_kcli("produce", "orders", "-b", address, "--timeout", "0.3", stdin=b"x\n")
+    assert run.status == 5
+    assert f"connection refused by {address}" in run.err
+
+
+def test_records_that_nobody_acknowledges_in_time_have_failed(kafka: Kafka) -> None:
+    kafka.log.trouble = [Trouble(error=19)] * 99
+    run = kafka.produce("--timeout", "0.5", stdin=b"x\ny\n")
+    assert run.status == 1
+    assert "2 records not stored: not acknowledged within 0.5 s" in run.err
+    assert "NOT_ENOUGH_REPLICAS" in run.err
+
+
+@pytest.mark.parametrize(
+    ("argv", "blame"),
+    [
+        (("--input", "xml"), "raw or jsonl"),
+        (("--input", "jsonl", "-K", ":"), "no -D, -K, -k or -Z"),
+        (("-K", ":", "-k", "a"), "choose one"),
+        (("-K", ""), "at least one character"),
+        (("-D", r"\q"), r"\q"),
+        (("-z", "rar"), "compression.type=rar is not one of"),
+        (("--acks", "2"), "acks=2 is not one of"),
+        (("-p", "-1"), "-p"),
+    ],
+)
+def test_usage_errors_send_nothing(kafka: Kafka, argv: tuple[str, ...], blame: str) -> None:
+    run = kafka.produce(*argv, stdin=b"x\n")
+    assert run.status == 2
+    assert blame in run.err
+    assert kafka.broker.requests == []
+
+
+def test_stats_and_verbose_say_how_it_went(kafka: Kafka) -> None:
+    for option in ("--stats", "-v"):
+        run = kafka.produce(option, stdin=b"x\n" * 1000)
+        assert run.status == 0
+        assert run.err.startswith("kcli: 1,000 records stored, 0.0 MB read in ")
+        assert run.err.endswith("orders-0 1,000\n")
+
+
+class PipeEnvironment(FakeEnvironment):
+    """Standard input is a pipe whose other end the test holds."""
+
+    def __init__(self, read_end: int) -> None:
+        super().__init__()
+        self.stdin = open(read_end, encoding="utf-8")  # noqa: SIM115
+
+
+def test_while_input_pauses_what_was_read_is_stored(kafka: Kafka) -> None:
+    read_end, write_end = os.pipe()
+    stored = threading.Event()
+    answer = kafka.broker.answers[ProduceRequest]
+
+    def produce(request: ProduceRequest) -> object:
+        response = answer(request)
+        stored.set()
+        return response
+
+    kafka.broker.answers[ProduceRequest] = produce
+    env = PipeEnvironment(read_end)
+    argv = ["produce", "orders", "-b", kafka.broker.address, "-X", "linger.ms=60000", "-X", "delivery.timeout.ms=99999"]
+    status: list[int] = []
+    command = threading.Thread(target=lambda: status.append(app.run(argv, env)))
+    command.start()
+    for word in (b"one\n", b"two\nthr", b"ee\n"):
+        os.write(write_end, word)
+        assert stored.wait(10)
+        stored.clear()
+    os.close(write_end)
+    command.join(10)
+    env.stdin.close()
+    assert status == [0]
+    assert [value for _, value in kafka.keys_and_values()] == [b"one", b"two", b"three"]
