@@ -1,7 +1,5 @@
 """A cluster as one Metadata answer described it: brokers, topics, partitions with their leaders. Pure data."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -31,7 +29,7 @@ class TopicInfo(NamedTuple):
     """One topic. With an `error` there are no partitions; `topic_id` is None where the broker told none."""
 
     name: str
-    topic_id: UUID | None = None
+    topic_id: "UUID | None" = None
     error: ErrorCode = ErrorCode.NONE
     internal: bool = False
     partitions: dict[int, PartitionInfo] = {}
@@ -60,14 +58,14 @@ def bootstrap_nodes(addresses: Iterable[tuple[str, int]]) -> dict[int, Node]:
     return {-number: Node(-number, host, port) for number, (host, port) in enumerate(addresses, 1)}
 
 
-def cluster_of(response: MetadataResponse) -> Cluster:
+def cluster_of(response: "MetadataResponse") -> Cluster:
     """The cluster that a broker described."""
     nodes = {b.node_id: Node(b.node_id, b.host, b.port, b.rack) for b in response.brokers}
     topics = {t.name: _topic_of(t.name, t) for t in response.topics if t.name is not None}
     return Cluster(response.cluster_id, response.controller_id, nodes, topics)
 
 
-def _topic_of(name: str, topic: MetadataResponseTopic) -> TopicInfo:
+def _topic_of(name: str, topic: "MetadataResponseTopic") -> TopicInfo:
     partitions = {
         p.partition_index: PartitionInfo(
             name,

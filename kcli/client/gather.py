@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from typing import Any, Generic, NamedTuple, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
 from kcli.client.consumer_network_client import ConsumerNetworkClient
 from kcli.client.request_future import RequestFuture
@@ -35,12 +35,13 @@ class Gathered(Generic[K, T]):
             self.values[key] = outcome
 
 
-class Located(NamedTuple, Generic[K]):
+class Located(Generic[K]):
     """Where to ask for each key: at a node, nowhere yet (`homeless`, tried again), or never (`absent`)."""
 
-    by_node: dict[Node, list[K]]
-    homeless: dict[K, KcliError] = {}
-    absent: dict[K, KcliError] = {}
+    def __init__(self) -> None:
+        self.by_node: dict[Node, list[K]] = {}
+        self.homeless: dict[K, KcliError] = {}
+        self.absent: dict[K, KcliError] = {}
 
 
 #: (keys, why they failed in the round before, deadline) -> where to ask.

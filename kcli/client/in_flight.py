@@ -3,23 +3,50 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Any, NamedTuple
+from typing import Any
 
 from kcli.client.request_future import RequestFuture
 
 
-class InFlight(NamedTuple):
+class InFlight:
     """One request on the wire. Produce with acks=0 expects no answer; `internal` are the client's own questions."""
 
-    node_id: int
-    correlation_id: int
-    version: int
-    request: Any
-    future: RequestFuture[Any]
-    sent_ms: float
-    deadline_ms: float
-    expects_answer: bool = True
-    internal: bool = False
+    __slots__ = (
+        "correlation_id",
+        "deadline_ms",
+        "expects_answer",
+        "future",
+        "internal",
+        "node_id",
+        "request",
+        "sent_ms",
+        "version",
+    )
+
+    def __init__(
+        self,
+        node_id: int,
+        correlation_id: int,
+        version: int,
+        request: Any,
+        future: RequestFuture[Any],
+        sent_ms: float,
+        deadline_ms: float,
+        expects_answer: bool = True,
+        internal: bool = False,
+    ) -> None:
+        self.node_id = node_id
+        self.correlation_id = correlation_id
+        self.version = version
+        self.request = request
+        self.future = future
+        self.sent_ms = sent_ms
+        self.deadline_ms = deadline_ms
+        self.expects_answer = expects_answer
+        self.internal = internal
+
+    def __repr__(self) -> str:
+        return f"<InFlight {self.api} v{self.version} #{self.correlation_id} to node {self.node_id}>"
 
     @property
     def api(self) -> str:
@@ -85,7 +112,9 @@ class InFlightRequests:
         """The connection of `old_id` is that of `new_id` from now on."""
         queue = self._queues.pop(old_id, None)
         if queue:
-            self._queues[new_id] = deque(entry._replace(node_id=new_id) for entry in queue)
+            for entry in queue:
+                entry.node_id = new_id
+            self._queues[new_id] = queue
         if old_id in self._being_written:
             self._being_written.remove(old_id)
             self._being_written.add(new_id)

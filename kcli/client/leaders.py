@@ -22,7 +22,7 @@ def locate_leaders(
     cluster = client.metadata.cluster
     if any(_is_sign_of_change(e) for e in failures.values()) or any(_leader(cluster, tp) is None for tp in partitions):
         cluster = client.topics_metadata(sorted({tp.topic for tp in partitions}), deadline_ms)
-    located: Located[TopicPartition] = Located({}, {}, {})
+    located: Located[TopicPartition] = Located()
     for tp in partitions:
         error = _missing(cluster, tp)
         if error is not None:

@@ -6,7 +6,7 @@ What to do is decided by pure neighbours (`connection_states`, `in_flight`, `met
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from kcli.client import api_versions
 from kcli.client.api_versions import Versions, choose_version
@@ -33,12 +33,15 @@ _PRODUCE, _API_VERSIONS = 0, 18
 _PATIENCE_MS = 1_000.0
 
 
-class Completion(NamedTuple):
+class Completion:
     """A request that is over; the caller settles its future when it holds no lock."""
 
-    future: RequestFuture[Any]
-    answer: Any = None
-    error: KcliError | None = None
+    __slots__ = ("answer", "error", "future")
+
+    def __init__(self, future: RequestFuture[Any], answer: Any = None, error: KcliError | None = None) -> None:
+        self.future = future
+        self.answer = answer
+        self.error = error
 
     def settle(self) -> None:
         if self.error is not None:

@@ -146,10 +146,11 @@ def ask_coordinators(
 
     def locate(wanted: Sequence[str], _failures: Mapping[str, KcliError], until_ms: float) -> Located[str]:
         found = find_coordinators(client, wanted, key_type, until_ms)
-        by_node: dict[Node, list[str]] = {}
+        located: Located[str] = Located()
+        located.absent = found.errors
         for key, node in found.values.items():
-            by_node.setdefault(node, []).append(key)
-        return Located(by_node, absent=found.errors)
+            located.by_node.setdefault(node, []).append(key)
+        return located
 
     return gather(client, keys, locate, build, read, deadline_ms, min_version=min_version, max_version=max_version)
 

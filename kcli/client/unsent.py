@@ -3,22 +3,33 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Any, NamedTuple
+from typing import Any
 
 from kcli.client.request_future import RequestFuture
 from kcli.protocol.wire import Request
 from kcli.structs import Node
 
 
-class Unsent(NamedTuple):
+class Unsent:
     """One request on its way to a connection."""
 
-    node: Node
-    request: Request[Any]
-    future: RequestFuture[Any]
-    deadline_ms: float
-    min_version: int | None = None
-    max_version: int | None = None
+    __slots__ = ("deadline_ms", "future", "max_version", "min_version", "node", "request")
+
+    def __init__(
+        self,
+        node: Node,
+        request: Request[Any],
+        future: RequestFuture[Any],
+        deadline_ms: float,
+        min_version: int | None = None,
+        max_version: int | None = None,
+    ) -> None:
+        self.node = node
+        self.request = request
+        self.future = future
+        self.deadline_ms = deadline_ms
+        self.min_version = min_version
+        self.max_version = max_version
 
 
 class UnsentRequests:
