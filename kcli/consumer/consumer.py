@@ -138,11 +138,9 @@ class Consumer:
         refused = sorted({it.tp.topic for it in failures if _is_refused(it.error)})
         if refused:
             raise BrokerError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, api="Fetch", topics=", ".join(refused))
-        lost = {it.tp: it.offset for it in failures if isinstance(it.error, OffsetOutOfRange)}
+        lost = {str(it.tp): it.offset for it in sorted(failures) if isinstance(it.error, OffsetOutOfRange)}
         if lost:
-            where = ", ".join(f"{tp} at {offset}" for tp, offset in sorted(lost.items()))
-            text = f"the position is out of range, and auto.offset.reset is none: {where}"
-            raise OffsetOutOfRange(text, offsets=lost)
+            raise OffsetOutOfRange("the position is out of range, and auto.offset.reset is none", **lost)
         for failure in failures:
             raise failure.error
 

@@ -6,7 +6,10 @@ from kcli.errors import KcliError
 
 
 class OffsetOutOfRange(KcliError):
-    """The position is not in the log: before its start or beyond its end. Evidence: topic, partition, offset."""
+    """The position is not in the log: before its start or beyond its end.
+
+    Evidence: topic, partition, offset; or, for several partitions, each with its offset.
+    """
 
 
 class NoOffset(KcliError):

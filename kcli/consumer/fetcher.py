@@ -11,7 +11,6 @@ from collections import deque
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kcli.client.backoff import Backoff
 from kcli.consumer.errors import OffsetOutOfRange, RecordTooLarge
 from kcli.consumer.fetch_answer import judge
 from kcli.consumer.fetch_buffer import FIRST_EXPANSION, Failure, Received, Section, is_compressed, position_after
@@ -58,9 +57,9 @@ class Fetcher:
         self._config = config
         self._memory_bytes = memory_bytes
         self._read_committed = config.isolation_level == "read_committed"
-        backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
-        self._partition_troubles: Troubles[TopicPartition] = Troubles(backoff)
-        self._node_troubles: Troubles[int] = Troubles(backoff)
+        backoff_ms = config.retry_backoff_ms, config.retry_backoff_max_ms
+        self._partition_troubles: Troubles[TopicPartition] = Troubles(*backoff_ms)
+        self._node_troubles: Troubles[int] = Troubles(*backoff_ms)
         self._sessions: dict[int, FetchSession] = {}
         self._placed: dict[TopicPartition, int] = {}
         self._halted: dict[TopicPartition, int] = {}  # at this offset only the caller, or the decoder, can help
@@ -114,9 +113,12 @@ class Fetcher:
         cluster = self._client.metadata.cluster
         if cluster is not self._cluster:
             self._cluster = cluster
+            self._partition_troubles.end_waits()
             subscription.touched.update(subscription.partitions())
         while subscription.touched:
-            self._place(subscription.touched.pop(), now_ms)
+            touched, subscription.touched = sorted(subscription.touched), set()
+            for tp in touched:
+                self._place(tp, now_ms)
 
     def _place(self, tp: TopicPartition, now_ms: float) -> None:
         """Ask for `tp` at the broker that has it, or nowhere."""

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kcli.client.backoff import Backoff
 from kcli.consumer import offset_requests
 from kcli.consumer.errors import NoOffset
 from kcli.consumer.fetch_answer import judge_end_of_epoch
@@ -45,9 +44,7 @@ class OffsetFetcher:
         self._config = config
         self._isolation = int(config.isolation_level == "read_committed")
         self._asked: set[TopicPartition] = set()
-        self._troubles: Troubles[TopicPartition] = Troubles(
-            Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
-        )
+        self._troubles: Troubles[TopicPartition] = Troubles(config.retry_backoff_ms, config.retry_backoff_max_ms)
         self._failures: dict[TopicPartition, Failure] = {}
         self._cluster: object = None
 
@@ -55,10 +52,11 @@ class OffsetFetcher:
         """Ask for what is not known yet. The requests leave with the client's next poll."""
         if self._client.metadata.cluster is not self._cluster:
             self._cluster = self._client.metadata.cluster
+            self._troubles.end_waits()
             self._look_at_leaders()
+        self._troubles.take_waited(now_ms)
         if not self._subscription.unready:
             return
-        self._troubles.take_waited(now_ms)
         waiting = {
             tp: self._subscription.state(tp)
             for tp in sorted(self._subscription.unready)

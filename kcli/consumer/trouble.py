@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Hashable, Iterable
 from typing import Generic, NamedTuple, TypeVar
 
-from kcli.client.backoff import Backoff
+from kcli.client.backoff import JITTER, Backoff
 from kcli.errors import KcliError
 
 K = TypeVar("K", bound=Hashable)
@@ -21,10 +22,14 @@ class Trouble(NamedTuple):
 
 
 class Troubles(Generic[K]):
-    """The troubles of partitions, or of nodes. One is over when `clear` says so, not when its wait is."""
+    """The troubles of partitions, or of nodes. One is over when `clear` says so, not when its wait is.
 
-    def __init__(self, backoff: Backoff) -> None:
-        self._backoff = backoff
+    Waits vary from one client to another, not among the partitions of one: what failed together is asked together.
+    """
+
+    def __init__(self, initial_ms: float, max_ms: float) -> None:
+        jitter = random.uniform(1 - JITTER, 1 + JITTER)
+        self._backoff = Backoff(initial_ms, max_ms, uniform=lambda low, high: jitter)
         self._troubles: dict[K, Trouble] = {}
         self._waiting: set[K] = set()
 
@@ -63,6 +68,11 @@ class Troubles(Generic[K]):
         over = [key for key in self._waiting if self._troubles[key].until_ms <= now_ms]
         self._waiting.difference_update(over)
         return over
+
+    def end_waits(self) -> list[K]:
+        """What everybody waited for may have come: all that still wait, to be tried again at once."""
+        waiting, self._waiting = list(self._waiting), set()
+        return waiting
 
     def next_ms(self) -> float:
         """When the next wait ends; infinity if nobody waits."""

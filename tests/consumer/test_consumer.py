@@ -1,0 +1,683 @@
+"""The consumer against pretended brokers: what it hands out, what it asks, what it tells when something is wrong."""
+
+from __future__ import annotations
+
+import pytest
+
+from kcli.consumer.consumer import Consumer
+from kcli.consumer.errors import LogTruncated, NoOffset, OffsetOutOfRange, RecordTooLarge
+from kcli.error_codes import ErrorCode
+from kcli.errors import BrokerError, CorruptRecords, KcliError
+from kcli.protocol.messages import fetch
+from kcli.protocol.registry import ApiKey
+from kcli.structs import TopicPartition
+from tests.consumer.cluster import FakeCluster
+
+T0, T1, T2 = (TopicPartition("t", number) for number in range(3))
+
+
+def reader(cluster: FakeCluster, *partitions: TopicPartition, **properties: object) -> Consumer:
+    client, config = cluster.client(**{"auto_offset_reset": "earliest", **properties})
+    consumer = Consumer(config, client)
+    consumer.assign(partitions or [T0])
+    return consumer
+
+
+def values(consumer: Consumer, polls: int = 10, timeout_ms: float = 1000) -> dict[TopicPartition, list[str]]:
+    """Everything that some polls bring."""
+    found: dict[TopicPartition, list[str]] = {}
+    for _ in range(polls):
+        for tp, columns in consumer.poll(timeout_ms).items():
+            found.setdefault(tp, []).extend(value.decode() for value in columns.values() if value is not None)
+    return found
+
+
+# --- reading
+
+
+def test_everything_comes_once_in_order() -> None:
+    cluster = FakeCluster()
+    log = cluster.topic("t")
+    for batch in range(20):
+        log.append(*(f"{batch}-{i}" for i in range(7)))
+    consumer = reader(cluster, max_partition_fetch_bytes=500)
+    assert values(consumer, 30)[T0] == [f"{batch}-{i}" for batch in range(20) for i in range(7)]
+    assert consumer.position(T0) == 140
+
+
+def test_records_before_the_position_in_its_batch_are_not_handed_out() -> None:
+    cluster = FakeCluster()
+    cluster.topic("t").append("a", "b", "c")
+    consumer = reader(cluster)
+    consumer.seek(T0, 1)
+    assert values(consumer) == {T0: ["b", "c"]}
+
+
+def test_the_next_fetch_is_sent_before_the_records_are_handed_out() -> None:
+    cluster = FakeCluster()
+    log = cluster.topic("t")
+    for _ in range(4):
+        log.append("x" * 100)
+    consumer = reader(cluster, max_partition_fetch_bytes=1)
+    assert len(consumer.poll(1000)[T0]) == 1
+    asked = [it.topics[0].partitions[0].fetch_offset for it in cluster.fetches()]
+    assert asked == [0, 1]
+
+
+def test_each_leader_is_asked_side_by_side() -> None:
+    cluster = FakeCluster(nodes=3)
+    cluster.topic("t", partitions=3)
+    for number in range(3):
+        cluster.logs[TopicPartition("t", number)].append(f"of {number}")
+    consumer = reader(cluster, T0, T1, T2)
+    assert values(consumer) == {T0: ["of 0"], T1: ["of 1"], T2: ["of 2"]}
+    assert [len(cluster.fetches(node)[0].topics) for node in (1, 2, 3)] == [1, 1, 1]
+
+
+def test_partitions_of_one_leader_share_a_request_and_later_only_news_are_named() -> None:
+    cluster = FakeCluster()
+    cluster.topic("t", partitions=3)
+    cluster.logs[T1].append("x")
+    consumer = reader(cluster, T0, T1, T2)
+    values(consumer, 2)
+    first, second = cluster.fetches()[:2]
+    assert [p.partition for p in first.topics[0].partitions] == [0, 1, 2]
+    assert (second.session_epoch, [p.partition for p in second.topics[0].partitions]) == (1, [1])
+
+
+def test_old_brokers_get_names_and_full_requests() -> None:
+    cluster = FakeCluster()
+    cluster.spoken[ApiKey.FETCH] = (0, 6)
+    log = cluster.topic("t")
+    log.append("a")
+    consumer = reader(cluster)
+    values(consumer, 2)
+    log.append("b")
+    assert values(consumer) == {T0: ["b"]}
+    assert {it.version for it in cluster.requests if it.request.API_KEY == ApiKey.FETCH} == {6}
+
+
+def test_a_topic_without_an_id_is_fetched_by_name() -> None:
+    cluster = FakeCluster()
+    cluster.spoken[ApiKey.METADATA] = (0, 9)
+    cluster.topic("t").append("a")
+    assert values(reader(cluster)) == {T0: ["a"]}
+    assert {it.version for it in cluster.requests if it.request.API_KEY == ApiKey.FETCH} == {12}
+
+
+def test_replica_features_of_newer_brokers_are_not_asked_for() -> None:
+    cluster = FakeCluster()
+    cluster.spoken[ApiKey.FETCH] = (4, 18)
+    cluster.topic("t").append("a")
+    assert values(reader(cluster)) == {T0: ["a"]}
+    assert {it.version for it in cluster.requests if it.request.API_KEY == ApiKey.FETCH} == {17}
+
+
+def test_a_paused_partition_waits_and_loses_nothing() -> None:
+    cluster = FakeCluster()
+    cluster.topic("t", partitions=2)
+    consumer = reader(cluster, T0, T1)
+    consumer.position(T0)
+    consumer.pause([T0])
+    cluster.logs[T0].append("a")
+    cluster.logs[T1].append("b")
+    assert values(consumer, 3) == {T1: ["b"]}
+    consumer.resume([T0])
+    assert values(consumer, 3) == {T0: ["a"]}
+
+
+def test_a_pause_while_records_wait_to_be_handed_out_fetches_them_again() -> None:
+    cluster = FakeCluster(nodes=2)
+    cluster.topic("t", partitions=2)
+    cluster.logs[T0].append("a")
+    cluster.logs[T1].append("b")
+    consumer = reader(cluster, T0, T1)
+    (first,) = consumer.poll(1000)
+    other = T1 if first == T0 else T0
+    consumer.pause([other])
+    assert values(consumer, 3) == {}
+    consumer.resume([other])
+    assert list(values(consumer, 3)) == [other]
+
+
+def test_an_unassigned_partition_is_fetched_no_more() -> None:
+    cluster = FakeCluster()
+    cluster.topic("t", partitions=2)
+    consumer = reader(cluster, T0, T1)
+    values(consumer, 2)
+    consumer.assign([T1])
+    values(consumer, 2)
+    forgotten = [it.forgotten_topics_data for it in cluster.fetches() if it.forgotten_topics_data]
+    assert [(topic.partitions) for topics in forgotten for topic in topics] == [[0]]
+
+
+def test_close_gives_the_fetch_session_back() -> None:
+    cluster = FakeCluster()
+    cluster.topic("t").append("a")
+    consumer = reader(cluster)
+    consumer.poll(1000)
+    consumer.assign([])
+    consumer.poll(1000)
+    last = cluster.asked(ApiKey.FETCH)[-1]
+    assert (last.session_id, last.session_epoch) == (100, -1)
+    consumer.close()
+
+
+def test_subscribing_is_refused_until_groups_are_there() -> None:
+    cluster = FakeCluster()
+    client, config = cluster.client()
+    consumer = Consumer(config, client)
+    with pytest.raises(KcliError, match="cannot join a group yet"):
+        consumer.subscribe(["t"])
+    consumer.assign([T0])
+
+
+# --- positions
+
+
+def test_a_new_partition_begins_at_the_end_by_default() -> None:
+    cluster = FakeCluster()
+    log = cluster.topic("t")
+    log.append("old")
+    consumer = reader(cluster, auto_offset_reset="latest")
+    assert consumer.position(T0) == 1
+    log.append("new")
+    assert values(consumer) == {T0: ["new"]}
+
+
+def test_a_group_goes_on_where_it_has_committed() -> None:
+    cluster = FakeCluster()
+    cluster.topic("t", partitions=2)
+    cluster.logs[T0].append("a", "b", "c")
+    cluster.logs[T1].append("d")
+    cluster.committed[T0] = 2
+    consumer = reader(cluster, T0, T1, group_id="g", enable_auto_commit="false")
+    assert values(consumer) == {T0: ["c"], T1: ["d"]}
+
+
+def test_without_a_policy_and_a_committed_offset_there_is_no_position() -> None:
+    cluster = FakeCluster()
+    cluster.topic("t")
+    consumer = reader(cluster, auto_offset_reset="none")
+    for _ in range(2):
+        with pytest.raises(NoOffset, match=r"no committed offset for t-0.*none"):
+            consumer.poll(1000)
+    consumer.seek(T0, 0)
+    assert consumer.poll(100) == {}
+
+
+def test_a_reset_is_asked_again_when_the_leader_has_moved() -> None:
+    cluster = FakeCluster(nodes=2)
+    log = cluster.topic("t")
+    log.append("a")
+    consumer = reader(cluster)
+    client = consumer._client
+    client.topics_metadata(["t"], cluster.clock.now_ms() + 1000)
+    log.lead(2)
+    assert values(consumer) == {T0: ["a"]}
+
+
+def test_seeking_to_the_beginning_and_the_end() -> None:
+    cluster = FakeCluster()
+    log = cluster.topic("t")
+    log.append("a", "b")
+    consumer = reader(cluster)
+    consumer.seek_to_end([T0])
+    assert consumer.position(T0) == 2
+    consumer.seek_to_beginning([T0])
+    assert values(consumer) == {T0: ["a", "b"]}
+
+
+def test_offsets_of_the_log_and_of_times() -> None:
+    cluster = FakeCluster()
+    cluster.topic("t").append("a", "b", "c")
+    consumer = reader(cluster)
+    assert consumer.beginning_offsets([T0]) == {T0: 0}
+    assert consumer.end_offsets([T0]) == {T0: 3}
+    found = consumer.offsets_for_times({T0: 1500})[T0]
+    assert found is not None
+    assert found.offset == 2
+    assert consumer.offsets_for_times({T0: 9000}) == {T0: None}
+
+
+# --- what was fetched for a position that moved
+
+
+def test_a_seek_drops_what_is_on_its_way() -> None:
+    cluster = FakeCluster()
+    log = cluster.topic("t")
+    for i in range(4):
+        log.append(str(i))
+    consumer = reader(cluster, max_partition_fetch_bytes=1)
+    consumer.poll(1000)  # the fetch of offset 1 is under way now
+    consumer.seek(T0, 3)
+    assert values(consumer) == {T0: ["3"]}
+
+
+def test_a_seek_drops_what_was_received_and_not_handed_out() -> None:
+    cluster = FakeCluster(nodes=2)
+    cluster.topic("t", partitions=2)
+    cluster.logs[T0].append("a", "b")
+    cluster.logs[T1].append("c", "d")
+    consumer = reader(cluster, T0, T1)
+    (first,) = consumer.poll(1000)
+    other = T1 if first == T0 else T0
+    consumer.seek(other, 1)
+    assert values(consumer)[other] == [{T0: "b", T1: "d"}[other]]
+
+
+# --- errors of fetch sessions
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+        ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+        ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+    ],
+)
+def test_a_session_error_opens_a_new_session_and_loses_nothing(code: ErrorCode) -> None:
+    cluster = FakeCluster()
+    log = cluster.topic("t")
+    log.append("a")
+    consumer = reader(cluster)
+    consumer.poll(1000)
+    log.append("b")
+    cluster.answer_next(ApiKey.FETCH, lambda request: fetch.FetchResponse(error_code=code))
+    before_ms = cluster.clock.now_ms()
+    values(consumer, 1)
+    assert values(consumer, 3, 100) == {} or log.end == 2
+    log.append("c")
+    assert values(consumer, 3)[T0][-1] == "c"
+    assert any(it.session_epoch == 0 for it in cluster.fetches()[1:])
+    assert cluster.clock.now_ms() - before_ms < 10_000
+
+
+def test_a_broker_that_forgets_its_sessions_is_followed() -> None:
+    cluster = FakeCluster()
+    log = cluster.topic("t")
+    log.append("a")
+    consumer = reader(cluster)
+    assert values(consumer, 2) == {T0: ["a"]}
+    cluster.sessions.clear()
+    log.append("b")
+    assert values(consumer, 5) == {T0: ["b"]}
+
+
+def test_a_broker_without_room_for_sessions_is_asked_in_full() -> None:
+    cluster = FakeCluster()
+    cluster.with_sessions = False
+    log = cluster.topic("t", partitions=2)
+    consumer = reader(cluster, T0, T1)
+    values(consumer, 2)
+    log.append("a")
+    assert values(consumer, 2) == {T0: ["a"]}
+    assert {it.session_epoch for it in cluster.fetches()} == {0}
+    assert {len(it.topics[0].partitions) for it in cluster.fetches()} == {2}
+
+
+# --- leaders
+
+
+def test_a_leader_that_moves_is_followed() -> None:
+    cluster = FakeCluster(nodes=2)
+    log = cluster.topic("t")
+    log.append("a")
+    consumer = reader(cluster)
+    assert values(consumer, 2) == {T0: ["a"]}
+    log.lead(2)
+    log.append("b")
+    assert values(consumer, 5) == {T0: ["b"]}
+    assert cluster.fetches(2)
+
+
+def test_the_new_leader_named_in_the_refusal_saves_asking_for_metadata() -> None:
+    cluster = FakeCluster(nodes=2)
+    log = cluster.topic("t")
+    log.append("a")
+    consumer = reader(cluster)
+    assert values(consumer, 2) == {T0: ["a"]}
+    log.lead(2)
+    moved = fetch.PartitionData(
+        partition_index=0,
+        error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        current_leader=fetch.LeaderIdAndEpoch(leader_id=2, leader_epoch=1),
+    )
+    answer = fetch.FetchResponse(
+        session_id=100,
+        responses=[fetch.FetchableTopicResponse(topic_id=cluster.topic_ids["t"], partitions=[moved])],
+    )
+    cluster.answer_next(ApiKey.FETCH, lambda request: answer)
+    cluster.answer_next(ApiKey.METADATA, *[lambda request: None] * 5)
+    log.append("b")
+    assert values(consumer, 5) == {T0: ["b"]}
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.INCONSISTENT_TOPIC_ID,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.OFFSET_NOT_AVAILABLE,
+    ],
+)
+def test_passing_errors_of_a_partition_refresh_metadata_and_are_retried(code: ErrorCode) -> None:
+    cluster = FakeCluster()
+    cluster.topic("t").append("a")
+    consumer = reader(cluster)
+    consumer.position(T0)
+    asked = len(cluster.asked(ApiKey.METADATA))
+    refusal = fetch.PartitionData(partition_index=0, error_code=code)
+    answer = fetch.FetchResponse(
+        responses=[fetch.FetchableTopicResponse(topic_id=cluster.topic_ids["t"], partitions=[refusal])]
+    )
+    cluster.answer_next(ApiKey.FETCH, lambda request: answer, lambda request: answer)
+    assert values(consumer, 3) == {T0: ["a"]}
+    assert len(cluster.asked(ApiKey.METADATA)) > asked
+    times = len(cluster.fetches())
+    assert times < 12, f"{times} fetches: it does not back off"
+
+
+def test_a_broker_that_comes_back_is_read_on_without_loss_or_repeat() -> None:
+    cluster = FakeCluster()
+    log = cluster.topic("t")
+    for i in range(5):
+        log.append(str(i))
+    consumer = reader(cluster, max_partition_fetch_bytes=1)
+    found = values(consumer, 2)[T0]
+    cluster.lose(1)
+    assert values(consumer, 3).get(T0, []) in ([], ["2"])
+    found = [str(i) for i in range(consumer.position(T0))]
+    cluster.come_back(1)
+    found += values(consumer, 10)[T0]
+    assert found == ["0", "1", "2", "3", "4"]
+
+
+def test_an_unanswered_fetch_is_given_up_and_asked_again() -> None:
+    cluster = FakeCluster()
+    cluster.topic("t").append("a")
+    consumer = reader(cluster, request_timeout_ms=2_000)
+    cluster.answer_next(ApiKey.FETCH, lambda request: None)
+    assert values(consumer, 8) == {T0: ["a"]}
+
+
+# --- replicas close by
+
+
+def test_a_replica_close_by_is_used_when_the_leader_names_it() -> None:
+    cluster = FakeCluster(nodes=2)
+    log = cluster.topic("t")
+    log.followers.add(2)
+    log.append("a")
+    consumer = reader(cluster, client_rack="here")
+    consumer.position(T0)
+    near = fetch.PartitionData(partition_index=0, high_watermark=1, preferred_read_replica=2)
+    answer = fetch.FetchResponse(
+        responses=[fetch.FetchableTopicResponse(topic_id=cluster.topic_ids["t"], partitions=[near])]
+    )
+    cluster.answer_next(ApiKey.FETCH, lambda request: answer)
+    assert values(consumer, 3) == {T0: ["a"]}
+    assert [it.rack_id for it in cluster.fetches(2)][:1] == ["here"]
+    assert len(cluster.fetches(1)) == 1
+
+
+def test_a_follower_that_finds_the_offset_out_of_range_is_left_for_the_leader() -> None:
+    cluster = FakeCluster(nodes=2)
+    log = cluster.topic("t")
+    log.append("a")
+    consumer = reader(cluster, auto_offset_reset="none")
+    consumer.seek(T0, 0)
+    consumer.subscription.prefer_replica(T0, 2, until_ms=1e9)
+    behind = fetch.PartitionData(partition_index=0, error_code=ErrorCode.OFFSET_OUT_OF_RANGE)
+    answer = fetch.FetchResponse(
+        responses=[fetch.FetchableTopicResponse(topic_id=cluster.topic_ids["t"], partitions=[behind])]
+    )
+    cluster.answer_next(ApiKey.FETCH, lambda request: answer)
+    assert values(consumer, 3) == {T0: ["a"]}
+    assert len(cluster.fetches(2)) == 1
+
+
+# --- out of range
+
+
+@pytest.mark.parametrize(("policy", "found"), [("earliest", ["c", "d"]), ("latest", ["d"])])
+def test_a_position_out_of_range_is_reset_by_policy(policy: str, found: list[str]) -> None:
+    cluster = FakeCluster()
+    log = cluster.topic("t")
+    log.append("a")
+    log.append("b")
+    log.append("c")
+    log.start = 2
+    consumer = reader(cluster, auto_offset_reset=policy)
+    consumer.seek(T0, 0)
+    values(consumer, 1, 0)
+    handed = values(consumer, 2).get(T0, [])
+    log.append("d")
+    assert handed + values(consumer, 3).get(T0, []) == found
+
+
+def test_a_position_out_of_range_is_told_when_there_is_no_policy() -> None:
+    cluster = FakeCluster()
+    cluster.topic("t", partitions=2)
+    consumer = reader(cluster, T0, T1, auto_offset_reset="none")
+    consumer.seek(T0, 7)
+    consumer.seek(T1, 8)
+    with pytest.raises(OffsetOutOfRange, match=r"none \(t-0=7, t-1=8\)") as caught:
+        consumer.poll(1000)
+    assert caught.value.evidence == {"t-0": 7, "t-1": 8}
+    with pytest.raises(OffsetOutOfRange):
+        consumer.poll(1000)
+    consumer.seek(T0, 0)
+    consumer.seek(T1, 0)
+    assert consumer.poll(100) == {}
+
+
+def test_records_before_the_trouble_are_handed_out_first() -> None:
+    cluster = FakeCluster()
+    log = cluster.topic("t")
+    log.append("a")
+    consumer = reader(cluster, auto_offset_reset="none", max_partition_fetch_bytes=1)
+    consumer.seek(T0, 0)
+    gone = fetch.PartitionData(partition_index=0, error_code=ErrorCode.OFFSET_OUT_OF_RANGE)
+    answer = fetch.FetchResponse(
+        session_id=100,
+        responses=[fetch.FetchableTopicResponse(topic_id=cluster.topic_ids["t"], partitions=[gone])],
+    )
+    first = True
+
+    def once_more(request: object) -> object:
+        nonlocal first
+        data = fetch.PartitionData(partition_index=0, high_watermark=1, records=log.batches[0].data)
+        topic = fetch.FetchableTopicResponse(topic_id=cluster.topic_ids["t"], partitions=[data])
+        return fetch.FetchResponse(session_id=100, responses=[topic])
+
+    cluster.answer_next(ApiKey.FETCH, once_more, lambda request: answer)
+    assert values(consumer, 1) == {T0: ["a"]}
+    with pytest.raises(OffsetOutOfRange, match="t-0=1"):
+        consumer.poll(1000)
+
+
+# --- refusals
+
+
+def test_refused_topics_are_named_all_at_once() -> None:
+    cluster = FakeCluster()
+    for name in ("a", "b", "c"):
+        cluster.topic(name)
+    consumer = reader(cluster, *(TopicPartition(name, 0) for name in "abc"))
+    for name in "abc":
+        consumer.seek(TopicPartition(name, 0), 0)
+    cluster.refused_topics |= {"a", "c"}
+    with pytest.raises(BrokerError, match="topics=a, c") as caught:
+        consumer.poll(1000)
+    assert caught.value.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+# --- truncation
+
+
+def test_a_truncated_log_is_told_by_the_fetch_itself() -> None:
+    cluster = FakeCluster(nodes=2)
+    log = cluster.topic("t")
+    for i in range(4):
+        log.append(str(i))
+    consumer = reader(cluster)
+    assert values(consumer, 2) == {T0: ["0", "1", "2", "3"]}
+    cluster.spoken.pop(ApiKey.OFFSET_FOR_LEADER_EPOCH)
+    log.truncate(2)
+    log.lead(2)
+    log.append("other 2")
+    log.append("other 3")
+    log.append("other 4")
+    with pytest.raises(LogTruncated, match="only up to 2, the position is 4") as caught:
+        values(consumer, 5)
+    evidence = caught.value.evidence
+    assert (evidence["offset"], evidence["end_offset"], evidence["epoch"]) == (4, 2, 0)
+    consumer.seek(T0, 2)
+    assert values(consumer, 3) == {T0: ["other 2", "other 3", "other 4"]}
+
+
+def test_a_truncated_log_is_told_by_asking_where_the_epoch_ends() -> None:
+    cluster = FakeCluster(nodes=2)
+    cluster.spoken[ApiKey.FETCH] = (4, 11)  # before a fetch could tell
+    log = cluster.topic("t")
+    for i in range(4):
+        log.append(str(i))
+    consumer = reader(cluster)
+    assert values(consumer, 2) == {T0: ["0", "1", "2", "3"]}
+    log.truncate(2)
+    log.lead(2)
+    for _ in range(3):
+        log.append("other")
+    with pytest.raises(LogTruncated, match="only up to 2, the position is 4"):
+        values(consumer, 5)
+
+
+def test_a_clean_change_of_leader_is_no_truncation() -> None:
+    cluster = FakeCluster(nodes=2)
+    cluster.spoken[ApiKey.FETCH] = (4, 11)
+    log = cluster.topic("t")
+    log.append("a")
+    consumer = reader(cluster)
+    assert values(consumer, 2) == {T0: ["a"]}
+    log.lead(2)
+    log.append("b")
+    assert values(consumer, 5) == {T0: ["b"]}
+    assert cluster.asked(ApiKey.OFFSET_FOR_LEADER_EPOCH)
+
+
+def test_an_epoch_without_records_is_no_truncation() -> None:
+    cluster = FakeCluster(nodes=2)
+    log = cluster.topic("t")
+    log.append("a")
+    log.lead(2)  # epoch 1 leaves no trace on the next leader
+    consumer = reader(cluster, auto_offset_reset="latest")
+    assert consumer.position(T0) == 1
+    log.lead(1)
+    del log.epoch_starts[1]
+    log.append("b")
+    assert values(consumer, 5) == {T0: ["b"]}
+
+
+def test_a_seek_with_an_epoch_is_validated_before_fetching() -> None:
+    cluster = FakeCluster()
+    log = cluster.topic("t")
+    log.append("a")
+    consumer = reader(cluster)
+    consumer.seek(T0, 5, 0)
+    with pytest.raises(LogTruncated, match="only up to 1, the position is 5"):
+        consumer.poll(1000)
+    assert not cluster.fetches()
+
+
+# --- damage
+
+
+def damaged(data: bytes) -> bytes:
+    """With one bit of its checksum turned."""
+    return data[:17] + bytes([data[17] ^ 1]) + data[18:]
+
+
+def test_records_before_a_damaged_batch_come_and_then_the_damage_is_told() -> None:
+    cluster = FakeCluster()
+    log = cluster.topic("t")
+    for value in ("a", "b", "c"):
+        log.append(value)
+    log.batches[1] = log.batches[1]._replace(data=damaged(log.batches[1].data))
+    consumer = reader(cluster)
+    assert values(consumer, 1) == {T0: ["a"]}
+    for _ in range(2):
+        with pytest.raises(CorruptRecords) as caught:
+            consumer.poll(1000)
+        assert caught.value.evidence == {"topic": "t", "partition": 0, "offset": 1}
+    consumer.seek(T0, 2)
+    assert values(consumer, 3) == {T0: ["c"]}
+
+
+def test_damage_goes_unnoticed_when_crcs_are_not_checked() -> None:
+    cluster = FakeCluster()
+    log = cluster.topic("t")
+    log.append("a", "b")
+    log.batches[0] = log.batches[0]._replace(data=damaged(log.batches[0].data))
+    assert len(values(reader(cluster, check_crcs="false"), 3)[T0]) == 2
+
+
+def test_a_log_that_the_broker_itself_finds_corrupt_is_told() -> None:
+    cluster = FakeCluster()
+    cluster.topic("t").append("a")
+    consumer = reader(cluster)
+    consumer.position(T0)
+    answer = fetch.FetchResponse(
+        responses=[
+            fetch.FetchableTopicResponse(
+                topic_id=cluster.topic_ids["t"],
+                partitions=[fetch.PartitionData(partition_index=0, error_code=ErrorCode.CORRUPT_MESSAGE)],
+            )
+        ]
+    )
+    cluster.answer_next(ApiKey.FETCH, lambda request: answer)
+    with pytest.raises(CorruptRecords, match="broker found its own log of t-0 corrupt at offset 0"):
+        consumer.poll(1000)
+
+
+def test_a_batch_larger_than_the_limit_arrives_whole() -> None:
+    cluster = FakeCluster()
+    log = cluster.topic("t")
+    log.append("x" * 5000)
+    log.append("y")
+    assert [len(it) for it in values(reader(cluster, max_partition_fetch_bytes=100))[T0]] == [5000, 1]
+
+
+def test_a_batch_cut_off_at_the_limit_is_told() -> None:
+    cluster = FakeCluster()
+    log = cluster.topic("t")
+    log.append("x" * 5000)
+    log.batches[0] = log.batches[0]._replace(data=log.batches[0].data[:100])
+    consumer = reader(cluster, max_partition_fetch_bytes=100)
+    with pytest.raises(RecordTooLarge, match=r"offset 0 of t-0 is cut off.*limit=100"):
+        consumer.poll(1000)
+
+
+def test_an_answer_that_makes_no_sense_is_told_and_not_asked_for_again_and_again() -> None:
+    cluster = FakeCluster()
+    cluster.topic("t").append("a")
+    consumer = reader(cluster)
+    consumer.position(T0)
+    respond = cluster.selector.respond
+    assert respond is not None
+
+    def garble(peer: object, frame: bytes) -> None:
+        if frame[:2] == b"\0\1":
+            peer.deliver(frame[4:8] + b"\xff" * 40)  # type: ignore[attr-defined]
+        else:
+            respond(peer, frame)  # type: ignore[arg-type]
+
+    cluster.selector.respond = garble
+    with pytest.raises(KcliError):
+        consumer.poll(5000)

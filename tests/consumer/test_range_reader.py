@@ -1,0 +1,474 @@
+"""Ranges to their ends: every read ends by fetch position, and what could not be covered is told with its reason."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kcli.consumer.bounds import EARLIEST, LATEST, FromEnd, Offset, ReadRange, Time
+from kcli.consumer.coverage import PartitionCoverage
+from kcli.consumer.partition_reader import PartitionReader
+from kcli.consumer.range_reader import RangeReader
+from kcli.error_codes import ErrorCode
+from kcli.errors import BrokerError, CorruptRecords, KcliError
+from kcli.protocol.messages import fetch
+from kcli.protocol.records.builder import NewRecord, build_batch
+from kcli.protocol.registry import ApiKey
+from kcli.structs import TopicPartition
+from tests.consumer.cluster import FakeCluster
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+ALL = ReadRange(EARLIEST, LATEST)
+
+
+def start(
+    cluster: FakeCluster, ranges: dict[TopicPartition, ReadRange], *, wait_for_end: bool = False, **properties: Any
+) -> RangeReader:
+    client, config = cluster.client(**properties)
+    reader = RangeReader(client, ranges, config, wait_for_end=wait_for_end)
+    reader.resolve(cluster.clock.now_ms() + 10_000)
+    return reader
+
+
+def read(reader: RangeReader, polls: int = 200, timeout_ms: float = 500) -> dict[TopicPartition, list[str]]:
+    """All values until the reader is done or the polls are used up."""
+    found: dict[TopicPartition, list[str]] = {}
+    for _ in range(polls):
+        if reader.done:
+            break
+        for tp, columns in reader.poll(timeout_ms):
+            found.setdefault(tp, []).extend(value.decode() for value in columns.values() if value is not None)
+    return found
+
+
+def coverage(reader: RangeReader, tp: TopicPartition = T0) -> PartitionCoverage:
+    return next(it for it in reader.coverage() if it.tp == tp)
+
+
+# --- ends
+
+
+def test_a_range_is_read_from_its_start_to_just_before_its_end() -> None:
+    cluster = FakeCluster()
+    log = cluster.topic("t")
+    log.append("0", "1", "2", "3")
+    log.append("4", "5", "6", "7")
+    reader = start(cluster, {T0: ReadRange(Offset(2), Offset(6))})
+    assert read(reader) == {T0: ["2", "3", "4", "5"]}
+    covered = coverage(reader)
+    assert covered == PartitionCoverage(T0, 2, 6, 6, 4, 4, "reached its end", True, start=2)
+
+
+def test_nothing_is_fetched_of_a_partition_that_is_done() -> None:
+    cluster = FakeCluster()
+    cluster.topic("t", partitions=2)
+    cluster.logs[T0].append("a")
+    for i in range(3):
+        cluster.logs[T1].append(str(i))
+    reader = start(cluster, {T0: ALL, T1: ALL}, max_partition_fetch_bytes=1)
+    read(reader)
+    asked = [[(t.topic_id, [p.partition for p in t.partitions]) for t in it.topics] for it in cluster.fetches()]
+    named = [[number for _, numbers in topics for number in numbers] for topics in asked]
+    assert named[0] == [0, 1]
+    assert all(0 not in numbers for numbers in named[1:])
+    assert [t.partitions for t in cluster.fetches()[1].forgotten_topics_data] == [[0]]
+
+
+def test_an_empty_partition_is_done_at_once_and_never_fetched() -> None:
+    cluster = FakeCluster()
+    cluster.topic("t")
+    reader = start(cluster, {T0: ALL})
+    assert reader.done
+    assert coverage(reader).reason == "nothing to read"
+    assert coverage(reader).complete
+    assert not cluster.fetches()
+
+
+def test_a_log_that_ends_in_transaction_markers_ends_by_position() -> None:
+    cluster = FakeCluster()
+    log = cluster.topic("t")
+    log.append("a", producer_id=7, producer_epoch=0, base_sequence=0, transactional=True)
+    log.marker(7, commit=True)
+    log.marker(8, commit=False)
+    reader = start(cluster, {T0: ALL})
+    assert read(reader) == {T0: ["a"]}
+    assert (coverage(reader).position, coverage(reader).records, coverage(reader).complete) == (3, 1, True)
+
+
+def test_a_log_of_nothing_but_markers_ends_without_waiting() -> None:
+    cluster = FakeCluster()
+    log = cluster.topic("t")
+    log.marker(7, commit=True)
+    reader = start(cluster, {T0: ALL})
+    before_ms = cluster.clock.now_ms()
+    assert read(reader, timeout_ms=60_000) == {}
+    assert reader.done
+    assert cluster.clock.now_ms() - before_ms < 1_000
+
+
+def test_compacted_gaps_and_empty_batches_are_passed() -> None:
+    cluster = FakeCluster()
+    log = cluster.topic("t")
+    log.append("0")
+    log.append_batch(build_batch([], base_offset=1, last_offset_delta=9, leader_epoch=0), 11)
+    kept = [NewRecord(None, b"12", 0), NewRecord(None, b"15", 0)]
+    log.append_batch(build_batch(kept, base_offset=11, offset_deltas=[1, 4], last_offset_delta=8), 20)
+    reader = start(cluster, {T0: ALL})
+    assert read(reader) == {T0: ["0", "12", "15"]}
+    assert coverage(reader).position == 20
+
+
+def test_aborted_records_are_hidden_and_the_read_ends() -> None:
+    cluster = FakeCluster()
+    log = cluster.topic("t")
+    log.append("seen")
+    first = log.append("hidden", producer_id=7, producer_epoch=0, base_sequence=0, transactional=True)
+    log.marker(7, commit=False)
+    log.aborted.append((7, first))
+    reader = start(cluster, {T0: ALL}, isolation_level="read_committed")
+    assert read(reader) == {T0: ["seen"]}
+    assert coverage(reader).position == 3
+
+
+def test_under_read_committed_the_end_is_the_last_stable_offset() -> None:
+    cluster = FakeCluster()
+    log = cluster.topic("t")
+    log.append("a")
+    log.append("open", producer_id=7, producer_epoch=0, base_sequence=0, transactional=True)
+    log.last_stable = 1
+    reader = start(cluster, {T0: ALL}, isolation_level="read_committed")
+    assert read(reader) == {T0: ["a"]}
+    assert coverage(reader).asked_end == 1
+
+
+def test_times_become_the_first_offset_at_or_after_them() -> None:
+    cluster = FakeCluster()
+    cluster.topic("t").append("0", "1", "2", "3", "4")  # at 0 s, 1 s, ...
+    reader = start(cluster, {T0: ReadRange(Time(1_500), Time(3_000))})
+    assert read(reader) == {T0: ["2"]}
+
+
+def test_a_time_after_the_last_record_reads_nothing_and_says_so() -> None:
+    cluster = FakeCluster()
+    cluster.topic("t").append("0")
+    reader = start(cluster, {T0: ReadRange(Time(5_000), LATEST)})
+    assert reader.done
+    assert coverage(reader).notes == ("no record at or after 1970-01-01T00:00:05.000Z",)
+    assert coverage(reader).complete
+
+
+def test_the_last_records_from_the_end() -> None:
+    cluster = FakeCluster()
+    cluster.topic("t").append("0", "1", "2", "3", "4")
+    assert read(start(cluster, {T0: ReadRange(FromEnd(2), LATEST)})) == {T0: ["3", "4"]}
+
+
+def test_what_is_appended_after_the_start_is_not_read() -> None:
+    cluster = FakeCluster()
+    log = cluster.topic("t")
+    log.append("a")
+    reader = start(cluster, {T0: ALL})
+    log.append("late")
+    assert read(reader) == {T0: ["a"]}
+
+
+def test_an_end_beyond_the_log_stops_at_its_end_and_is_not_complete() -> None:
+    cluster = FakeCluster()
+    cluster.topic("t").append("a", "b")
+    reader = start(cluster, {T0: ReadRange(Offset(0), Offset(9))})
+    assert read(reader) == {T0: ["a", "b"]}
+    covered = coverage(reader)
+    assert (covered.asked_end, covered.position, covered.complete) == (9, 2, False)
+    assert covered.reason == "reached its end; offsets 2 to 8 do not exist: the log ends at 2"
+
+
+def test_an_end_beyond_the_log_can_be_waited_for() -> None:
+    cluster = FakeCluster()
+    log = cluster.topic("t")
+    log.append("a", "b")
+    reader = start(cluster, {T0: ReadRange(Offset(0), Offset(4))}, wait_for_end=True)
+    assert read(reader, polls=3) == {T0: ["a", "b"]}
+    assert not reader.done
+    log.append("c", "d", "e")
+    assert read(reader) == {T0: ["c", "d"]}
+    assert coverage(reader).complete
+
+
+def test_a_start_beyond_the_log_waits_for_its_first_record() -> None:
+    cluster = FakeCluster()
+    log = cluster.topic("t")
+    log.append("0")
+    reader = start(cluster, {T0: ReadRange(Offset(3))})
+    log.append("1", "2", "3", "4")
+    assert read(reader, polls=3) == {T0: ["3", "4"]}
+
+
+def test_a_follower_is_never_done_and_counts_as_complete() -> None:
+    cluster = FakeCluster()
+    log = cluster.topic("t")
+    reader = start(cluster, {T0: ReadRange(LATEST)})
+    read(reader, polls=3)
+    log.append("a")
+    assert read(reader, polls=3) == {T0: ["a"]}
+    assert not reader.done
+    assert (coverage(reader).reason, coverage(reader).complete) == ("following", True)
+
+
+def test_a_read_that_was_left_early_is_not_complete() -> None:
+    cluster = FakeCluster()
+    log = cluster.topic("t")
+    for i in range(4):
+        log.append(str(i))
+    reader = start(cluster, {T0: ALL}, max_partition_fetch_bytes=1)
+    read(reader, polls=1)
+    covered = coverage(reader)
+    assert (covered.position, covered.complete, covered.reason) == (1, False, "stopped before its end")
+
+
+def test_thousands_of_partitions_are_read() -> None:
+    cluster = FakeCluster(nodes=3)
+    cluster.topic("t", partitions=2_000)
+    for tp, log in cluster.logs.items():
+        if tp.partition % 3:
+            log.append(str(tp.partition))
+    reader = start(cluster, dict.fromkeys(cluster.logs, ALL))
+    found = read(reader)
+    assert {tp.partition for tp in found} == {number for number in range(2_000) if number % 3}
+    assert all(it.complete for it in reader.coverage())
+
+
+# --- what cannot be covered
+
+
+def test_a_head_that_was_deleted_before_is_told() -> None:
+    cluster = FakeCluster()
+    log = cluster.topic("t")
+    for i in range(4):
+        log.append(str(i))
+    log.start = 2
+    reader = start(cluster, {T0: ReadRange(Offset(0), LATEST)})
+    assert read(reader) == {T0: ["2", "3"]}
+    covered = coverage(reader)
+    assert (covered.asked_start, covered.start, covered.complete) == (0, 2, False)
+    assert "offsets 0 to 1 are gone: the log starts at 2" in covered.reason
+
+
+def test_a_deleted_head_is_no_loss_to_who_asked_for_what_there_is() -> None:
+    cluster = FakeCluster()
+    log = cluster.topic("t")
+    for i in range(4):
+        log.append(str(i))
+    log.start = 2
+    reader = start(cluster, {T0: ALL})
+    assert read(reader) == {T0: ["2", "3"]}
+    assert coverage(reader).complete
+
+
+def test_records_deleted_during_the_read_are_told_as_a_gap_and_the_rest_is_read() -> None:
+    cluster = FakeCluster()
+    log = cluster.topic("t")
+    for i in range(8):
+        log.append(str(i))
+    reader = start(cluster, {T0: ALL}, max_partition_fetch_bytes=1)
+    found = read(reader, polls=1)[T0]
+    log.start = 6
+    log.batches = log.batches[6:]
+    found += read(reader)[T0]
+    assert found == ["0", "1", "6", "7"] or found == ["0", "6", "7"]
+    covered = coverage(reader)
+    assert not covered.complete
+    assert "to 5 were deleted before they were read" in covered.reason
+
+
+def test_a_log_truncated_below_the_position_ends_the_read() -> None:
+    cluster = FakeCluster()
+    log = cluster.topic("t")
+    for i in range(8):
+        log.append(str(i))
+    reader = start(cluster, {T0: ALL}, max_partition_fetch_bytes=1)
+    read(reader, polls=4)
+    log.truncate(1)
+    read(reader)
+    assert reader.done
+    assert not coverage(reader).complete
+    assert "truncated" in coverage(reader).reason
+
+
+def test_a_log_that_ends_earlier_than_it_did_ends_the_read() -> None:
+    cluster = FakeCluster()
+    log = cluster.topic("t")
+    for i in range(8):
+        log.append(str(i))
+    reader = start(cluster, {T0: ALL}, max_partition_fetch_bytes=1)
+    read(reader, polls=2)
+    log.truncate(5)
+    read(reader)
+    assert reader.done
+    covered = coverage(reader)
+    assert (covered.position, covered.complete) == (5, False)
+    assert covered.reason == "the log was truncated: it ended at 8 at first, now it ends at 5"
+
+
+def test_a_topic_deleted_during_the_read_ends_it() -> None:
+    cluster = FakeCluster()
+    log = cluster.topic("t")
+    for i in range(8):
+        log.append(str(i))
+    reader = start(cluster, {T0: ALL}, max_partition_fetch_bytes=1)
+    read(reader, polls=1)
+    cluster.delete("t")
+    read(reader)
+    assert reader.done
+    covered = coverage(reader)
+    assert not covered.complete
+    assert covered.reason.startswith("topic t is gone: UNKNOWN_TOPIC")
+    assert isinstance(covered.error, BrokerError)
+
+
+def test_a_topic_deleted_and_created_anew_is_not_taken_for_the_old_one() -> None:
+    cluster = FakeCluster()
+    log = cluster.topic("t")
+    for i in range(8):
+        log.append(str(i))
+    reader = start(cluster, {T0: ALL}, max_partition_fetch_bytes=1)
+    found = read(reader, polls=1)[T0]
+    cluster.delete("t")
+    other = cluster.topic("t")
+    for i in range(9):
+        other.append(f"other {i}")
+    found += read(reader).get(T0, [])
+    assert not any(value.startswith("other") for value in found)
+    assert coverage(reader).reason == "topic t was deleted and created anew while it was read"
+
+
+def test_a_topic_that_is_refused_ends_alone() -> None:
+    cluster = FakeCluster()
+    cluster.topic("a").append("x")
+    cluster.topic("b").append("y")
+    a, b = TopicPartition("a", 0), TopicPartition("b", 0)
+    reader = start(cluster, {a: ALL, b: ALL})
+    cluster.refused_topics.add("a")
+    assert read(reader) == {b: ["y"]}
+    assert coverage(reader, b).complete
+    error = coverage(reader, a).error
+    assert isinstance(error, BrokerError)
+    assert error.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+def test_a_partition_that_cannot_be_resolved_is_data() -> None:
+    cluster = FakeCluster()
+    cluster.topic("t").append("a")
+    client, config = cluster.client()
+    missing = TopicPartition("t", 9)
+    reader = RangeReader(client, {T0: ALL, missing: ReadRange(Offset(5), LATEST)}, config)
+    gathered = reader.resolve(cluster.clock.now_ms() + 10_000)
+    assert set(gathered.values) == {T0}
+    assert set(gathered.errors) == {missing}
+    assert read(reader) == {T0: ["a"]}
+    covered = coverage(reader, missing)
+    assert (covered.asked_start, covered.asked_end, covered.position, covered.complete) == (5, -1, -1, False)
+    assert covered.error is gathered.errors[missing]
+
+
+def test_a_damaged_batch_ends_its_partition_after_the_records_before_it() -> None:
+    cluster = FakeCluster()
+    cluster.topic("t", partitions=2)
+    log = cluster.logs[T0]
+    for value in ("a", "b", "c"):
+        log.append(value)
+    data = log.batches[1].data
+    log.batches[1] = log.batches[1]._replace(data=data[:17] + bytes([data[17] ^ 1]) + data[18:])
+    cluster.logs[T1].append("fine")
+    reader = start(cluster, {T0: ALL, T1: ALL})
+    assert read(reader) == {T0: ["a"], T1: ["fine"]}
+    covered = coverage(reader)
+    assert (covered.position, covered.complete) == (1, False)
+    assert isinstance(covered.error, CorruptRecords)
+
+
+def test_an_offset_out_of_range_that_is_none_is_tried_once_more_and_then_told() -> None:
+    cluster = FakeCluster()
+    cluster.topic("t").append("a")
+    reader = start(cluster, {T0: ALL})
+    wrong = fetch.PartitionData(partition_index=0, error_code=ErrorCode.OFFSET_OUT_OF_RANGE)
+    answer = fetch.FetchResponse(
+        responses=[fetch.FetchableTopicResponse(topic_id=cluster.topic_ids["t"], partitions=[wrong])]
+    )
+    cluster.answer_next(ApiKey.FETCH, lambda request: answer)
+    assert read(reader) == {T0: ["a"]}
+    assert coverage(reader).complete
+
+
+# --- brokers that go and come
+
+
+@pytest.mark.parametrize("end", [LATEST, None])
+def test_a_broker_that_restarts_costs_nothing_but_time(end: Any) -> None:
+    cluster = FakeCluster()
+    log = cluster.topic("t")
+    for i in range(6):
+        log.append(str(i))
+    reader = start(cluster, {T0: ReadRange(EARLIEST, end)}, max_partition_fetch_bytes=1)
+    found = read(reader, polls=2)[T0]
+    cluster.lose(1)
+    found += read(reader, polls=4).get(T0, [])
+    cluster.sessions.clear()
+    cluster.come_back(1)
+    found += read(reader, polls=20)[T0]
+    assert found == [str(i) for i in range(6)]
+    assert coverage(reader).complete
+
+
+def test_a_bounded_read_gives_up_on_a_broker_that_stays_away() -> None:
+    cluster = FakeCluster()
+    log = cluster.topic("t")
+    for i in range(6):
+        log.append(str(i))
+    reader = start(cluster, {T0: ALL}, max_partition_fetch_bytes=1, default_api_timeout_ms=20_000)
+    read(reader, polls=1)
+    cluster.lose(1)
+    read(reader, polls=100)
+    assert reader.done
+    assert cluster.clock.now_ms() < 40_000
+    covered = coverage(reader)
+    assert not covered.complete
+    assert covered.reason.startswith("nothing could be fetched for 2")
+
+
+def test_a_follower_does_not_give_up() -> None:
+    cluster = FakeCluster()
+    log = cluster.topic("t")
+    log.append("a")
+    reader = start(cluster, {T0: ReadRange(EARLIEST)}, default_api_timeout_ms=5_000)
+    read(reader, polls=2)
+    cluster.lose(1)
+    read(reader, polls=100, timeout_ms=1_000)
+    cluster.come_back(1)
+    log.append("b")
+    assert read(reader, polls=20) == {T0: ["b"]}
+
+
+# --- one partition as an iterator
+
+
+def test_a_partition_reader_gives_its_range() -> None:
+    cluster = FakeCluster()
+    log = cluster.topic("t")
+    for i in range(6):
+        log.append(str(i))
+    client, config = cluster.client(max_partition_fetch_bytes=1)
+    with PartitionReader(config, T0, 2, 5, client) as reader:
+        assert [value for columns in reader for value in columns.values()] == [b"2", b"3", b"4"]
+        assert reader.coverage().complete
+
+
+def test_a_partition_reader_raises_what_it_could_not_read() -> None:
+    cluster = FakeCluster()
+    log = cluster.topic("t")
+    log.append("0")
+    log.append("1")
+    log.start = 1
+    client, config = cluster.client()
+    with pytest.raises(KcliError, match=r"t-0 could not be read whole.*offsets 0 to 0 are gone"):
+        list(PartitionReader(config, T0, 0, 2, client))
