@@ -91,7 +91,7 @@ def test_errors_of_the_moment_are_asked_again_and_others_are_data() -> None:
     found = list_offsets(cluster.connect("a:9092"), {T0: LATEST, P0: LATEST}, 5_000)
     assert found.values == {T0: OffsetAndTimestamp(200, -1, 3)}
     assert str(found.errors[P0]).startswith("TOPIC_AUTHORIZATION_FAILED: ")
-    assert found.errors[P0].evidence == {"topic": "payments", "partition": 0}
+    assert found.errors[P0].evidence == {"api": "ListOffsets", "topic": "payments", "partition": 0}
     assert len(cluster.requests(ApiKey.METADATA)) == 1
 
 
