@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from kcli.cli.input.delimited import Shape, records_of
 from kcli.cli.input.feed import Parse
-from kcli.cli.input.jsonl import record_of
 from kcli.cli.input.tally import WriteTally
 
 if TYPE_CHECKING:
@@ -21,6 +20,8 @@ def raw_parser(shape: Shape, timestamp_ms: int | None) -> Parse:
 
 def jsonl_parser(headers: Sequence[tuple[str, bytes | None]], timestamp_ms: int | None, tally: WriteTally) -> Parse:
     """Each piece is a record in JSON, which gets `headers` besides its own; what is not one is told to `tally`."""
+    from kcli.cli.input.jsonl import record_of
+
     seen = 0
 
     def parse(pieces: Sequence[bytes], now_ms: int) -> list[NewRecord]:
