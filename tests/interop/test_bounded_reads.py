@@ -1,0 +1,253 @@
+"""The consumer library against a real Kafka: bounded reads end by fetch position and account for every offset."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+
+from kcli.client.config import ConsumerConfig
+from kcli.client.connect import connect
+from kcli.consumer.bounds import EARLIEST, LATEST, FromEnd, Offset, ReadRange, Time
+from kcli.consumer.consumer import Consumer
+from kcli.consumer.coverage import PartitionCoverage
+from kcli.consumer.partition_reader import PartitionReader
+from kcli.consumer.range_reader import RangeReader
+from kcli.structs import TopicPartition
+from tests.interop import shapes
+from tests.real_kafka import Kafka
+
+ALL = ReadRange(EARLIEST, LATEST)
+DEADLINE_MS = 60_000
+
+
+@contextmanager
+def reading(
+    kafka: Kafka, ranges: dict[TopicPartition, ReadRange], **properties: Any
+) -> Iterator[tuple[RangeReader, Callable[[], float]]]:
+    config = configured(kafka, **properties)
+    with connect(config) as client:
+        reader = RangeReader(client, ranges, config)
+        gathered = reader.resolve(client.clock.now_ms() + DEADLINE_MS)
+        assert not gathered.errors
+        yield reader, client.clock.now_ms
+        reader.close()
+
+
+def configured(kafka: Kafka, **properties: Any) -> ConsumerConfig:
+    named = {name.replace("_", "."): value for name, value in properties.items()}
+    return ConsumerConfig.from_properties({"bootstrap.servers": kafka.bootstrap_servers, **named})
+
+
+def read(kafka: Kafka, topic: str, asked: ReadRange = ALL, **properties: Any) -> tuple[list[bytes], PartitionCoverage]:
+    """The values of partition 0 in a range, and the account of the reading."""
+    with reading(kafka, {TopicPartition(topic, 0): asked}, **properties) as (reader, now_ms):
+        values = finish(reader, now_ms).get(TopicPartition(topic, 0), [])
+        return values, reader.coverage()[0]
+
+
+def finish(reader: RangeReader, now_ms: Callable[[], float]) -> dict[TopicPartition, list[bytes]]:
+    deadline_ms = now_ms() + DEADLINE_MS
+    found: dict[TopicPartition, list[bytes]] = {}
+    while not reader.done:
+        assert now_ms() < deadline_ms, f"it does not end: {reader.coverage()}"
+        for tp, columns in reader.poll(1_000):
+            found.setdefault(tp, []).extend(value for value in columns.values() if value is not None)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("make", "isolation"),
+    [
+        (shapes.empty, "read_uncommitted"),
+        (shapes.ending_in_markers, "read_uncommitted"),
+        (shapes.ending_in_markers, "read_committed"),
+        (shapes.aborted_at_the_end, "read_committed"),
+        (shapes.head_deleted, "read_uncommitted"),
+        (shapes.compacted_with_holes, "read_uncommitted"),
+    ],
+)
+def test_a_read_to_the_end_ends_whatever_is_visible(
+    make: Callable[[Kafka], shapes.Shape], isolation: str, real_kafka: Kafka
+) -> None:
+    topic, visible = make(real_kafka)
+    values, covered = read(real_kafka, topic, isolation_level=isolation)
+    assert values == visible
+    assert covered.complete
+    assert (covered.position, covered.records) == (covered.asked_end, len(visible))
+    assert covered.bytes >= sum(map(len, visible))
+
+
+def test_aborted_transactions_are_hidden_however_small_the_responses(real_kafka: Kafka) -> None:
+    topic, visible = shapes.aborted_at_the_end(real_kafka)
+    values, covered = read(real_kafka, topic, isolation_level="read_committed", max_partition_fetch_bytes=1)
+    assert values == visible
+    assert covered.complete
+
+
+def test_a_deleted_head_that_was_asked_for_by_number_is_missing(real_kafka: Kafka) -> None:
+    topic, visible = shapes.head_deleted(real_kafka)
+    values, covered = read(real_kafka, topic, ReadRange(Offset(0), LATEST))
+    assert values == visible
+    assert not covered.complete
+    assert "offsets 0 to 59 are gone: the log starts at 60" in covered.reason
+
+
+def test_a_head_deleted_during_the_read_is_told_as_a_gap(real_kafka: Kafka) -> None:
+    topic = real_kafka.new_topic()
+    shapes.produce(real_kafka, topic, [b"%d" % n for n in range(200)], **{"batch.num.messages": 1})
+    tp = TopicPartition(topic, 0)
+    with reading(real_kafka, {tp: ALL}, max_partition_fetch_bytes=1) as (reader, now_ms):
+        first = [value for _ in range(5) for _, columns in reader.poll(1_000) for value in columns.values()]
+        delete_records(real_kafka, topic, 150)
+        rest = finish(reader, now_ms)[tp]
+        covered = reader.coverage()[0]
+    assert rest[-50:] == [b"%d" % n for n in range(150, 200)]
+    assert not covered.complete
+    assert "to 149 were deleted before they were read" in covered.reason
+    assert len(first) + len(rest) < 200
+
+
+def delete_records(kafka: Kafka, topic: str, before: int) -> None:
+    from confluent_kafka import TopicPartition as Theirs
+
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+    for deleted in admin.delete_records([Theirs(topic, 0, before)]).values():
+        assert deleted.result(30).low_watermark == before
+
+
+def test_a_topic_deleted_during_the_read_ends_it(real_kafka: Kafka) -> None:
+    topic = real_kafka.new_topic()
+    shapes.produce(real_kafka, topic, [b"%d" % n for n in range(200)], **{"batch.num.messages": 1})
+    tp = TopicPartition(topic, 0)
+    with reading(real_kafka, {tp: ALL}, max_partition_fetch_bytes=1) as (reader, now_ms):
+        assert reader.poll(10_000)
+        admin = AdminClient({"bootstrap.servers": real_kafka.bootstrap_servers})
+        admin.delete_topics([topic])[topic].result(30)
+        finish(reader, now_ms)
+        covered = reader.coverage()[0]
+    assert not covered.complete
+    assert "gone" in covered.reason
+
+
+def test_a_record_larger_than_the_fetch_limits_arrives_whole(real_kafka: Kafka) -> None:
+    topic = real_kafka.new_topic()
+    large = [b"a" * 300_000, b"b" * 500_000, b"c"]
+    shapes.produce(real_kafka, topic, large)
+    values, covered = read(real_kafka, topic, max_partition_fetch_bytes=1_000, fetch_max_bytes=1_000)
+    assert values == large
+    assert covered.complete
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_every_codec(codec: str, real_kafka: Kafka) -> None:
+    topic = real_kafka.new_topic(prefix=codec)
+    values = [b"%d " % n + b"filling " * (n % 50) for n in range(5_000)]
+    shapes.produce(real_kafka, topic, values, **{"compression.type": codec, "linger.ms": 20})
+    found, covered = read(real_kafka, topic)
+    assert found == values
+    assert covered.complete
+    tail, _ = read(real_kafka, topic, ReadRange(FromEnd(7), LATEST))
+    assert tail == values[-7:]
+    middle, _ = read(real_kafka, topic, ReadRange(Offset(1_234), Offset(2_345)))
+    assert middle == values[1_234:2_345]
+
+
+def test_times(real_kafka: Kafka) -> None:
+    topic = real_kafka.new_topic()
+    producer = Producer({"bootstrap.servers": real_kafka.bootstrap_servers})
+    base = 1_700_000_000_000
+    for n in range(100):
+        producer.produce(topic, b"%d" % n, timestamp=base + 1000 * n)
+    producer.flush(30)
+    values, covered = read(real_kafka, topic, ReadRange(Time(base + 9_500), Time(base + 20_000)))
+    assert values == [b"%d" % n for n in range(10, 20)]
+    assert covered.complete
+    values, covered = read(real_kafka, topic, ReadRange(Time(base + 100_000), LATEST))
+    assert values == []
+    assert covered.complete
+    assert covered.notes == ("no record at or after 2023-11-14T22:15:00.000Z",)
+
+
+def test_many_partitions_some_of_them_empty(real_kafka: Kafka) -> None:
+    topic = real_kafka.new_topic(partitions=60)
+    producer = Producer({"bootstrap.servers": real_kafka.bootstrap_servers})
+    for n in range(3_000):
+        if n % 60 % 3:
+            producer.produce(topic, b"%d" % n, partition=n % 60)
+    producer.flush(30)
+    ranges = {TopicPartition(topic, number): ALL for number in range(60)}
+    with reading(real_kafka, ranges) as (reader, now_ms):
+        found = finish(reader, now_ms)
+        covered = reader.coverage()
+    assert {tp.partition for tp in found} == {number for number in range(60) if number % 3}
+    for tp, values in found.items():
+        assert values == [b"%d" % n for n in range(3_000) if n % 60 == tp.partition]
+    assert all(it.complete for it in covered)
+
+
+def test_a_broker_restart_in_the_middle_of_a_read_loses_and_repeats_nothing(own_kafka: Callable[..., Any]) -> None:
+    kafka = own_kafka()
+    topic = kafka.create_topic("t")
+    values = [b"%d" % n for n in range(300)]
+    shapes.produce(kafka, topic, values, **{"batch.num.messages": 1})
+    tp = TopicPartition(topic, 0)
+    with reading(kafka, {tp: ALL}, max_partition_fetch_bytes=1) as (reader, now_ms):
+        first = [value for _ in range(20) for _, columns in reader.poll(1_000) for value in columns.values()]
+        kafka.kill()
+        for _ in range(3):
+            first += [value for _, columns in reader.poll(100) for value in columns.values()]
+        kafka.start()
+        rest = finish(reader, now_ms)[tp]
+        covered = reader.coverage()[0]
+    assert first + rest == values
+    assert covered.complete
+
+
+def test_a_partition_reader(real_kafka: Kafka) -> None:
+    topic = real_kafka.new_topic()
+    shapes.produce(real_kafka, topic, [b"%d" % n for n in range(1_000)])
+    with PartitionReader(configured(real_kafka), TopicPartition(topic, 0), 100, 900) as reader:
+        found = [value for columns in reader for value in columns.values()]
+    assert found == [b"%d" % n for n in range(100, 900)]
+
+
+def test_a_consumer_of_assigned_partitions(real_kafka: Kafka) -> None:
+    topic = real_kafka.new_topic(partitions=2)
+    tps = [TopicPartition(topic, 0), TopicPartition(topic, 1)]
+    with Consumer(configured(real_kafka, auto_offset_reset="earliest")) as consumer:
+        consumer.assign(tps)
+        assert [consumer.position(tp) for tp in tps] == [0, 0]
+        producer = Producer({"bootstrap.servers": real_kafka.bootstrap_servers})
+        for n in range(1_000):
+            producer.produce(topic, b"%d" % n, partition=n % 2)
+        producer.flush(30)
+        found: dict[TopicPartition, list[bytes | None]] = {tp: [] for tp in tps}
+        for _ in range(50):
+            for tp, columns in consumer.poll(1_000).items():
+                found[tp] += columns.values()
+            if sum(map(len, found.values())) == 1_000:
+                break
+        assert found == {tp: [b"%d" % n for n in range(tp.partition, 1_000, 2)] for tp in tps}
+        assert consumer.end_offsets(tps) == dict.fromkeys(tps, 500)
+
+
+def test_a_consumer_goes_on_where_its_group_committed(real_kafka: Kafka) -> None:
+    from confluent_kafka import Consumer as Theirs
+    from confluent_kafka import TopicPartition as TheirPartition
+
+    topic, group = real_kafka.new_topic(), real_kafka.new_name("group")
+    shapes.produce(real_kafka, topic, [b"%d" % n for n in range(10)])
+    other = Theirs({"bootstrap.servers": real_kafka.bootstrap_servers, "group.id": group})
+    other.commit(offsets=[TheirPartition(topic, 0, 7)], asynchronous=False)
+    other.close()
+    config = configured(real_kafka, group_id=group, enable_auto_commit="false")
+    with Consumer(config) as consumer:
+        consumer.assign([TopicPartition(topic, 0)])
+        assert consumer.position(TopicPartition(topic, 0)) == 7
+        (columns,) = consumer.poll(10_000).values()
+        assert columns.values() == [b"7", b"8", b"9"]
