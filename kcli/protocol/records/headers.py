@@ -39,6 +39,15 @@ def skip_headers(buffer: Buffer, start: int, end: int, count: int) -> None:
         raise CorruptRecords(f"the record claims {count} headers in {end - start} bytes")
     at = start
     for _ in range(count):
+        name_length = buffer[at] if at < end else 1
+        value_at = at + 1 + (name_length >> 1)
+        if name_length < 0x80 and not name_length & 1 and value_at < end and buffer[value_at] < 0x80:
+            # Both lengths are varints of one byte, as they nearly always are; 1 is null, other odd ones are negative.
+            value_length = buffer[value_at]
+            at = value_at + 1 + (value_length >> 1)
+            if value_length == 1 or (not value_length & 1 and at <= end):
+                continue
+            at = value_at - 1 - (name_length >> 1)
         at = _next_header(buffer, at, end)[3]
     if at != end:
         raise CorruptRecords(f"{end - at} bytes are left over behind the last header")

@@ -1,0 +1,97 @@
+"""Record boundaries: guessed, proved, or walked one by one where the guess was wrong. The result is the same."""
+
+import random
+
+import numpy as np
+import pytest
+
+from kcli.protocol.records import chain as chain_module
+from kcli.protocol.records.builder import NewRecord, build_batch
+from kcli.protocol.records.decode import RecordSection, decode_sections
+from tests.protocol_records import reference
+
+T = 1_700_000_000_000
+
+
+TEXT = bytes(random.Random(0).choices(range(32, 127), k=20_000))
+
+
+def text(rng, size):
+    at = rng.randrange(len(TEXT) - size)
+    return TEXT[at : at + size]
+
+
+def zeros(rng, size):
+    return bytes(size)
+
+
+def noise(rng, size):
+    return rng.randbytes(size)
+
+
+def framing(rng, size):
+    """Looks like record boundaries all over."""
+    return (b"\0\xc8\x01\0\0\2\1" * (size // 7 + 1))[:size]
+
+
+def avro(rng, size):
+    """As a schema registry's serializers frame it: a zero and a schema number in front."""
+    return b"\0\0\0\0\7" + text(rng, size)
+
+
+SIZES = {
+    "equal": lambda rng: 100,
+    "short": lambda rng: rng.randrange(0, 60),
+    "around 64": lambda rng: rng.randrange(50, 80),
+    "medium": lambda rng: rng.randrange(60, 300),
+    "around 8 KiB": lambda rng: rng.choice((100, 8000, 8150, 8300)),
+    "mostly small": lambda rng: 9_000 if rng.random() < 0.01 else rng.randrange(30, 90),
+}
+
+
+@pytest.mark.parametrize("fill", [text, zeros, noise, framing, avro])
+@pytest.mark.parametrize("sizes", SIZES)
+def test_any_content_in_any_sizes_is_read_as_the_reference_reads_it(fill, sizes):
+    rng = random.Random(f"{fill.__name__} {sizes}")
+    data, offset = [], 0
+    for count in (1, 2, 150, 400, 3, 30, 30):
+        rows = []
+        for i in range(count):
+            headers = [("h", noise(rng, 3))] if rng.random() < 0.05 else []
+            rows.append(NewRecord(rng.choice((None, b"k%d" % i)), fill(rng, SIZES[sizes](rng)), T + i, headers))
+        data.append(build_batch(rows, base_offset=offset))
+        offset += count
+    [decoded] = decode_sections([RecordSection("t", 0, b"".join(data), 0)])
+    assert decoded.error is None
+    assert list(decoded.columns) == reference.records(b"".join(data))
+
+
+def test_a_guess_that_is_wrong_everywhere_costs_time_only(monkeypatch):
+    rows = [NewRecord(None, b"x" * (i % 90), T) for i in range(600)]
+    data = b"".join(build_batch(rows[i : i + 100], base_offset=i) for i in range(0, 600, 100))
+    for guess in (
+        lambda data, starts, ends, counts: np.zeros(0, np.int64),
+        lambda data, starts, ends, counts: starts,
+        lambda data, starts, ends, counts: np.arange(0, len(data), 7),
+        lambda data, starts, ends, counts: np.repeat(starts, counts),
+    ):
+        monkeypatch.setattr(chain_module, "guess_heads", guess)
+        [decoded] = decode_sections([RecordSection("t", 0, data, 0)])
+        assert decoded.columns.values() == [row.value for row in rows]
+
+
+def test_good_and_damaged_batches_side_by_side_in_number():
+    rows = [NewRecord(None, b"some text of medium length %d" % i, T + i) for i in range(100)]
+    sections = []
+    for number in range(40):
+        data = bytearray(build_batch(rows))
+        if number % 3 == 0:
+            data[700 + number] ^= 0x40 if number % 2 else 0xFF
+        sections.append(RecordSection("t", number, bytes(data), 0))
+    frame = memoryview(b"".join(it.data for it in sections))
+    sections = [it._replace(data=frame[i * len(it.data) : (i + 1) * len(it.data)]) for i, it in enumerate(sections)]
+    decoded = decode_sections(sections, check_crcs=False)
+    for number, result in enumerate(decoded):
+        if number % 3:
+            assert result.error is None
+            assert result.columns.values() == [row.value for row in rows]
