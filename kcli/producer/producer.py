@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from kcli.client.backoff import uniform
 from kcli.client.request_future import RequestFuture
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, KcliError
@@ -37,9 +37,12 @@ class Producer:
         config: ProducerConfig,
         client: ConsumerNetworkClient | None = None,
         *,
-        choose: random.Random | None = None,
+        choose: Callable[[int], int] | None = None,
     ) -> None:
-        """`client` stays the caller's to close; without one the producer makes its own."""
+        """`client` stays the caller's to close; without one the producer makes its own.
+
+        `choose(n)` says at which of n partitions records without a key begin; default: a random one.
+        """
         self._owns_client = client is None
         if client is None:
             from kcli.client.connect import connect
@@ -54,7 +57,7 @@ class Producer:
             delivery_timeout_ms=config.delivery_timeout_ms,
         )
         self._sender = Sender(config, client, self._accumulator)
-        self._sticky = StickyPartitioner((choose or random).randrange)
+        self._sticky = StickyPartitioner(choose or (lambda n: int(uniform(0, n)) % n))
         self._topics: set[str] = set()
         self._last_round_ms = 0.0
 

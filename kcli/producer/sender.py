@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from kcli.client.backoff import Backoff
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, KcliError, ProtocolError, TimeoutExpired
 from kcli.producer.batches import Identity
@@ -37,7 +36,7 @@ class Sender:
         self._config = config
         self._client = client
         self._accumulator = accumulator
-        self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
+        self._backoff = client.retry_backoff
         self._sequences = Sequences() if config.enable_idempotence else None
         self._id_future: RequestFuture[Any] | None = None
         self._id_failures = 0

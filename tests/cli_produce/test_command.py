@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -228,3 +229,25 @@ def test_while_input_pauses_what_was_read_is_stored(kafka: Kafka) -> None:
     env.stdin.close()
     assert status == [0]
     assert [value for _, value in kafka.keys_and_values()] == [b"one", b"two", b"three"]
+
+
+class InterruptedEnvironment(FakeEnvironment):
+    """Ctrl-C while the second chunk of standard input is awaited."""
+
+    @property
+    def stdin_bytes(self) -> Any:
+        class Stream(io.BytesIO):
+            def read1(self, _size: int | None = -1, /) -> bytes:
+                data = self.read()
+                if not data:
+                    raise KeyboardInterrupt
+                return data
+
+        return Stream(b"one\ntwo\nthr")
+
+
+def test_an_interrupted_run_says_how_many_records_are_in_doubt(kafka: Kafka) -> None:
+    env = InterruptedEnvironment()
+    run = env.result(app.run(["produce", "orders", "-b", kafka.broker.address, "-X", "linger.ms=60000"], env))
+    assert run.status == 130
+    assert run.err == "kcli: 2 records not acknowledged\n"
