@@ -65,6 +65,10 @@ class Received:
             room -= cost
         return piece
 
+    def put_back(self, sections: list[Section]) -> None:
+        """What turned out to be too much for one piece comes first in the next."""
+        self.sections.extendleft(reversed(sections))
+
 
 def is_compressed(data: memoryview) -> bool:
     """Whether the first batch is compressed; the others are then taken to be, too."""

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from kcli.client.request_future import RequestFuture
     from kcli.protocol.messages.fetch import FetchRequest, FetchResponse, PartitionData
     from kcli.protocol.records.columns import RecordColumns
-    from kcli.protocol.records.decode import DecodedSection
+    from kcli.protocol.records.decode import DecodedSection, RecordSection
 
 # v18 is for replicas; v13 needs the id of every topic.
 NEWEST_VERSION = 17
@@ -341,6 +341,7 @@ class Fetcher:
         )
         self._learn_expansion(piece, decoded)
         handed = [(s.tp, self._hand_out(s, d)) for s, d in zip(piece, decoded, strict=True)]
+        received.put_back([_left(s, d.rest) for s, d in zip(piece, decoded, strict=True) if d.rest is not None])
         if not received.sections:
             self._received.popleft()
             self._undelivered.discard(received.node_id)
@@ -420,6 +421,12 @@ class Fetcher:
             self._client.send(
                 node, request, max_version=NEWEST_VERSION if session.uses_ids else NEWEST_VERSION_WITH_NAMES
             )
+
+
+def _left(section: Section, rest: RecordSection) -> Section:
+    """What the decoder left of a section because it unpacks to too much at once."""
+    aborted = None if rest.aborted is None else list(rest.aborted)
+    return section._replace(data=memoryview(rest.data), fetch_offset=rest.fetch_offset, aborted=aborted)
 
 
 _NOWHERE = -(2**31)
