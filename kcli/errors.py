@@ -68,7 +68,7 @@ class WakeupError(KcliError):
 
 
 class BrokerError(KcliError):
-    """A broker answered with an error code. `code` is an `ErrorCode`, or `UNKNOWN_SERVER_ERROR` for a number we lack."""
+    """A broker answered with an error code. `code` is an `ErrorCode`, `UNKNOWN_SERVER_ERROR` for a number we lack."""
 
     def __init__(self, code: int, message: str | None = None, **evidence: Any) -> None:
         self.code = ErrorCode.of(code)
