@@ -42,6 +42,7 @@ class Fetcher:
     """Fetches what the subscription wants and hands it out as columns.
 
     `memory_bytes` bounds what may be asked for in all responses together; None: each may have `fetch.max.bytes`.
+    `partition_bytes` is what is asked for of one partition: `max.partition.fetch.bytes`, unless somebody changes it.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class Fetcher:
         self._subscription = subscription
         self._config = config
         self._memory_bytes = memory_bytes
+        self.partition_bytes = config.max_partition_fetch_bytes
         self._read_committed = config.isolation_level == "read_committed"
         backoff_ms = config.retry_backoff_ms, config.retry_backoff_max_ms
         self._partition_troubles: Troubles[TopicPartition] = Troubles(*backoff_ms)
@@ -155,8 +157,7 @@ class Fetcher:
             text = f"topic {tp.topic} was deleted and created anew"
             self._retry_later(tp, BrokerError(ErrorCode.UNKNOWN_TOPIC_ID, text), now_ms)
             return None
-        limit = self._config.max_partition_fetch_bytes
-        return node_id, Ask(position.offset, epoch, position.epoch, limit, topic_id)
+        return node_id, Ask(position.offset, epoch, position.epoch, self.partition_bytes, topic_id)
 
     def _no_leader(self, tp: TopicPartition) -> BrokerError:
         topic = self._client.metadata.cluster.topics.get(tp.topic)
@@ -388,10 +389,9 @@ class Fetcher:
         return columns
 
     def _too_large(self, section: Section) -> RecordTooLarge:
-        limit = self._config.max_partition_fetch_bytes
-        topic, partition = section.tp
-        text = f"the record at offset {section.fetch_offset} of {section.tp} is cut off by max.partition.fetch.bytes"
-        return RecordTooLarge(text, topic=topic, partition=partition, offset=section.fetch_offset, limit=limit)
+        (topic, partition), offset = section.tp, section.fetch_offset
+        text = f"the record at offset {offset} of {section.tp} is cut off by max.partition.fetch.bytes"
+        return RecordTooLarge(text, topic=topic, partition=partition, offset=offset, limit=self.partition_bytes)
 
     def _learn_expansion(self, piece: list[Section], decoded: list[DecodedSection]) -> None:
         packed = sum(len(section.data) for section in piece if is_compressed(section.data))

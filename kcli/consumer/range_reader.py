@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 
 # All responses together: a small part of the 200 MB that a read may take.
 MEMORY_BYTES = 32 << 20
+# Decoding 4 MiB at a time takes a quarter less CPU than decoding Kafka's 1 MiB (3 million records of 100 bytes:
+# 1.8 s against 2.5 s), so few partitions are asked for more each.
+BULK_BYTES = 4 << 20
 LOOK_AROUND_MS = 1_000.0
 # A topic that a broker does not know may just have been created; after so long it has been deleted.
 UNKNOWN_TOPIC_MS = 5_000.0
@@ -101,6 +104,9 @@ class RangeReader:
             self._subscription.seek(tp, it.position)
             self._subscription.stop_at(tp, it.end)
         self._take_finished()
+        if "max.partition.fetch.bytes" not in self._config.given:
+            share = BULK_BYTES // max(1, self._open)
+            self._loop.fetcher.partition_bytes = max(share, self._config.max_partition_fetch_bytes)
         return Gathered(resolved, errors)
 
     def _ask_facts(self, deadline_ms: float) -> tuple[dict[TopicPartition, LogFacts], dict[TopicPartition, KcliError]]:
