@@ -7,6 +7,7 @@ fetch can leave first. And a section may be cut between any two of its batches.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from kcli.consumer.subscription import FetchPosition
@@ -113,7 +114,7 @@ def cut_section(section: Section, at_bytes: float) -> tuple[Section, Section] | 
     return first, rest
 
 
-def _still_aborting(data: memoryview, starts: list[int], aborted: list[tuple[int, int]]) -> list[tuple[int, int]]:
+def _still_aborting(data: memoryview, starts: Iterable[int], aborted: list[tuple[int, int]]) -> list[tuple[int, int]]:
     """The aborted transactions without those whose marker lies in these batches.
 
     A producer has one transaction at a time, so its first marker behind a transaction's first offset ends it.

@@ -69,6 +69,7 @@ class Fetcher:
         self._undelivered: set[int] = set()
         self._received: deque[Received] = deque()
         self._failures: dict[TopicPartition, Failure] = {}
+        self._moved: set[int] = set()
         self._expansion = FIRST_EXPANSION
         self.pinned_ids: dict[str, UUID | None] = {}  # topics that must not be replaced by others of their name
         self._reopened: set[int] = set()  # brokers whose last answer was that they have no such session
@@ -292,6 +293,7 @@ class Fetcher:
         behind = position_after(records)
         if behind is not None and behind.offset > asked.offset:
             self._subscription.fetched(tp, asked.offset, behind)
+            self._moved.add(received.node_id)
         else:
             self._halt(tp, asked.offset)  # nothing whole to go on from: the decoder will say why
 
@@ -404,6 +406,15 @@ class Fetcher:
     def trouble_of(self, tp: TopicPartition) -> Trouble | None:
         """Why nothing comes for `tp` though it is wanted, and since when; None if all is well."""
         return self._partition_troubles.get(tp) or self._node_troubles.get(self._placed.get(tp, _NOWHERE))
+
+    def placed_at(self, tp: TopicPartition) -> int | None:
+        """The broker that is asked for `tp` now."""
+        return self._placed.get(tp)
+
+    def take_moved(self) -> set[int]:
+        """The brokers that have given something new since the last call."""
+        moved, self._moved = self._moved, set()
+        return moved
 
     def close(self) -> None:
         """Give the brokers their sessions back, as far as that needs no waiting. Nothing is handed out any more."""

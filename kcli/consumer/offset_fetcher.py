@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kcli.consumer import offset_requests
+from kcli.client import offset_requests
+from kcli.client.offset_requests import EpochEnd
+from kcli.consumer import committed
 from kcli.consumer.errors import NoOffset
 from kcli.consumer.fetch_answer import judge_end_of_epoch
 from kcli.consumer.fetch_buffer import Failure
-from kcli.consumer.offset_requests import EpochEnd, by_leader
 from kcli.consumer.subscription import FetchPosition, PartitionState, SubscriptionState
 from kcli.consumer.trouble import Troubles
 from kcli.error_codes import ErrorCode
@@ -30,9 +31,9 @@ if TYPE_CHECKING:
 
 # Below it the API needs rights over the whole cluster.
 FIRST_EPOCH_VERSION = 3
-# The newest versions that ask about one group in the old form.
+# The newest version that asks about one group in the old form.
 FIND_COORDINATOR_VERSION = 3
-OFFSET_FETCH_VERSION = 7
+TIMESTAMP_OF_POLICY = {"earliest": -2, "latest": -1}
 
 
 class OffsetFetcher:
@@ -86,11 +87,12 @@ class OffsetFetcher:
             state.leader_epoch = max(epoch, state.leader_epoch)
 
     def _validate(self, partitions: list[TopicPartition], now_ms: float) -> None:
-        led, leaderless = by_leader(self._client.metadata, partitions)
+        led, leaderless = self._by_leader(partitions)
         self._lacks_leader(leaderless, now_ms)
         for node, members in led.items():
             positions = {tp: self._ahead(tp) for tp in members}
-            request = offset_requests.epochs_request(self._client.metadata, positions)
+            epochs = {tp: position.epoch for tp, position in positions.items()}
+            request = offset_requests.epochs_request(self._client.metadata, epochs)
             future = self._client.send(node, request, min_version=FIRST_EPOCH_VERSION)
             self._expect(members, future, partial(self._validated, positions))
 
@@ -108,20 +110,34 @@ class OffsetFetcher:
         for tp, end in self._answers(positions, done, offset_requests.read_epochs):
             assert isinstance(end, EpochEnd)
             asked = positions[tp]
-            verdict = judge_end_of_epoch(tp, asked.offset, asked.epoch, end.epoch, end.end_offset)
+            verdict = judge_end_of_epoch(tp, asked.offset, asked.epoch, end.leader_epoch, end.end_offset)
             if verdict.failure is not None:
                 self._fail(tp, verdict.failure)
             elif verdict.epoch is not None:
                 self._subscription.finish_validation(tp, asked, verdict.epoch)
 
+    def _by_leader(
+        self, partitions: Iterable[TopicPartition]
+    ) -> tuple[dict[Node, list[TopicPartition]], list[TopicPartition]]:
+        """The partitions of each leader, and those without one."""
+        led: dict[Node, list[TopicPartition]] = {}
+        leaderless = []
+        for tp in partitions:
+            node = self._client.metadata.leader(tp).node
+            if node is None:
+                leaderless.append(tp)
+            else:
+                led.setdefault(node, []).append(tp)
+        return led, leaderless
+
     # --- resets
 
     def _reset(self, states: dict[TopicPartition, PartitionState], now_ms: float) -> None:
         policies = {tp: state.reset or "" for tp, state in states.items()}
-        led, leaderless = by_leader(self._client.metadata, policies)
+        led, leaderless = self._by_leader(policies)
         self._lacks_leader(leaderless, now_ms)
         for node, members in led.items():
-            wanted = {tp: offset_requests.TIMESTAMP_OF_POLICY[policies[tp]] for tp in members}
+            wanted = {tp: TIMESTAMP_OF_POLICY[policies[tp]] for tp in members}
             request = offset_requests.offsets_request(self._client.metadata, wanted, self._isolation)
             self._expect(members, self._client.send(node, request), partial(self._has_reset, members, policies))
 
@@ -146,7 +162,7 @@ class OffsetFetcher:
     def _begin_by_policy(self, partitions: Iterable[TopicPartition]) -> None:
         policy = self._config.auto_offset_reset
         for tp in partitions:
-            if policy in offset_requests.TIMESTAMP_OF_POLICY:
+            if policy in TIMESTAMP_OF_POLICY:
                 self._subscription.await_reset(tp, policy)
             else:
                 text = f"there is no committed offset for {tp}, and auto.offset.reset is {policy}"
@@ -160,8 +176,8 @@ class OffsetFetcher:
             if found.error_code:
                 raise BrokerError(found.error_code, found.error_message, api="FindCoordinator", group=group)
             node = Node(found.node_id, found.host, found.port)
-            request = offset_requests.committed_request(group, partitions)
-            return self._client.send(node, request, max_version=OFFSET_FETCH_VERSION)
+            request = committed.committed_request(group, partitions)
+            return self._client.send(node, request, max_version=committed.NEWEST_VERSION)
 
         node = self._client.least_loaded_node()
         if node is None:
@@ -171,12 +187,12 @@ class OffsetFetcher:
 
     def _has_committed(self, partitions: list[TopicPartition], done: RequestFuture[Any]) -> None:
         none_committed = []
-        for tp, committed in self._answers(partitions, done, offset_requests.read_committed):
+        for tp, found in self._answers(partitions, done, committed.read_committed):
             state = self._subscription.get(tp)
             if state is None or state.position is not None or state.reset is not None:
                 continue  # the caller has moved on meanwhile
-            if isinstance(committed, OffsetAndMetadata):
-                self._subscription.seek(tp, committed.offset, committed.leader_epoch)
+            if isinstance(found, OffsetAndMetadata):
+                self._subscription.seek(tp, found.offset, found.leader_epoch)
             else:
                 none_committed.append(tp)
         self._begin_by_policy(none_committed)

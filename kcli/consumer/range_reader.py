@@ -7,7 +7,7 @@ of compaction and aborted records are offsets like others. What cannot be covere
     the position lies beyond the log's end,     the log was truncated: the partition ends
       or the log's end moves below the range's
     the topic is gone, or another of its name   the partition ends
-    no broker gives anything for long           a bounded range ends, a follower goes on trying
+    nothing comes for default.api.timeout.ms    the partition ends, unless it waits for records to come
 """
 
 from __future__ import annotations
@@ -21,9 +21,8 @@ from kcli.consumer.errors import OffsetOutOfRange
 from kcli.consumer.fetch_buffer import Failure
 from kcli.consumer.fetch_loop import FetchLoop
 from kcli.consumer.subscription import SubscriptionState
-from kcli.consumer.trouble import Trouble
-from kcli.error_codes import ErrorCode
-from kcli.errors import BrokerError, KcliError
+from kcli.consumer.watch import Watch
+from kcli.errors import KcliError, TimeoutExpired, WakeupError
 from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:
@@ -40,9 +39,6 @@ MEMORY_BYTES = 32 << 20
 # 1.8 s against 2.5 s), so few partitions are asked for more each.
 BULK_BYTES = 4 << 20
 LOOK_AROUND_MS = 1_000.0
-# A topic that a broker does not know may just have been created; after so long it has been deleted.
-UNKNOWN_TOPIC_MS = 5_000.0
-_UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
 
 class RangeReader:
@@ -72,9 +68,11 @@ class RangeReader:
         self._unresolved: dict[TopicPartition, KcliError] = {}
         self._topic_ids: dict[str, uuid.UUID | None] = {}
         self._out_of_range: dict[TopicPartition, int] = {}
-        self._unknown_since_ms: dict[TopicPartition, float] = {}
         self._open = 0
-        self._look_around_ms = 0.0
+        self._watch = Watch(config.default_api_timeout_ms)
+        self._look_every_ms = min(LOOK_AROUND_MS, config.default_api_timeout_ms / 4)
+        self._polled_ms = 0.0
+        self._next_look_ms = 0.0
         self._is_resolved = False
 
     def __repr__(self) -> str:
@@ -142,20 +140,18 @@ class RangeReader:
 
     def poll(self, timeout_ms: float) -> list[tuple[TopicPartition, RecordColumns]]:
         """Records as soon as there are some, cut to their ranges; nothing when the time is over or a range is done."""
+        self._look_around()
         if self.done:
             return []
-        handed = self._loop.poll(timeout_ms)
+        began_ms = self._client.clock.now_ms()
+        try:
+            handed = self._loop.poll(timeout_ms)
+        finally:
+            self._polled_ms += self._client.clock.now_ms() - began_ms
         records = [(tp, columns) for tp, columns in map(self._cut_start, handed) if len(columns)]
         for tp, columns in records:
             self._progress[tp].count(columns)
-        failures, self._loop.failures = self._loop.failures, []
-        for failure in failures:
-            self._failed(failure)
         self._take_finished()
-        now_ms = self._client.clock.now_ms()
-        if now_ms >= self._look_around_ms:
-            self._look_around_ms = now_ms + LOOK_AROUND_MS
-            self._look_around(now_ms)
         return records
 
     def _cut_start(self, handed: tuple[TopicPartition, RecordColumns]) -> tuple[TopicPartition, RecordColumns]:
@@ -197,10 +193,12 @@ class RangeReader:
 
     def _find_way_back(self, tp: TopicPartition, offset: int, error: OffsetOutOfRange) -> None:
         """The position is not in the log: it is before its start, beyond its end, or neither, which passes."""
-        found = self._log_limits(tp)
-        if isinstance(found, KcliError):
-            return self._fail(tp, str(found), found)
-        log_start, log_end = found
+        try:
+            log_start, log_end = self._log_limits(tp)
+        except WakeupError:
+            raise
+        except KcliError as reason:
+            return self._fail(tp, str(reason), reason)
         if offset < log_start:
             end = self._progress[tp].resolved.end
             behind = log_start if end is None else min(log_start, end)
@@ -213,7 +211,7 @@ class RangeReader:
         self._out_of_range[tp] = offset
         return self._subscription.seek(tp, offset)
 
-    def _log_limits(self, tp: TopicPartition) -> tuple[int, int] | KcliError:
+    def _log_limits(self, tp: TopicPartition) -> tuple[int, int]:
         from kcli.client.offset_lookup import EARLIEST, LATEST, list_offsets
 
         limits = []
@@ -221,24 +219,45 @@ class RangeReader:
             deadline_ms = self._client.clock.now_ms() + self._config.default_api_timeout_ms
             gathered = list_offsets(self._client, {tp: timestamp}, deadline_ms, self._isolation)
             if tp in gathered.errors:
-                return gathered.errors[tp]
+                raise gathered.errors[tp]
             limits.append(gathered.values[tp].offset)
         return limits[0], limits[1]
 
-    def _look_around(self, now_ms: float) -> None:
-        """Once a second: does every open partition still have a way to its end?"""
+    def _look_around(self) -> None:
+        """Deal with failures; and now and then: does every open partition still have a way to its end?
+
+        Before the polling, not after it: what raises here must not take records with it.
+        """
+        while self._loop.failures:
+            self._failed(self._loop.failures[-1])
+            self._loop.failures.pop()
+        self._watch.moved(self._loop.fetcher.take_moved(), self._polled_ms)
+        if self._polled_ms < self._next_look_ms:
+            return
+        self._next_look_ms = self._polled_ms + self._look_every_ms
         self._look_for_new_topics()
         receding = []
-        for tp, progress in self._progress.items():
-            if not progress.open:
-                continue
-            trouble = self._loop.fetcher.trouble_of(tp)
-            if trouble is not None:
-                self._judge_trouble(tp, progress, trouble, now_ms)
-            elif self._recedes(tp, progress):
-                receding.append(tp)
+        for tp, progress in list(self._progress.items()):
+            if progress.open:
+                error = self._verdict(tp, progress)
+                if error is not None:
+                    self._fail(tp, str(error), error)
+                elif self._recedes(tp, progress):
+                    receding.append(tp)
         if receding:
             self._look_at_ends(receding)
+
+    def _verdict(self, tp: TopicPartition, progress: Progress) -> KcliError | None:
+        fetcher, position = self._loop.fetcher, self._subscription.state(tp).position
+        offset = -1 if position is None else position.offset
+        return self._watch.verdict(
+            tp,
+            offset,
+            fetcher.placed_at(tp),
+            fetcher.trouble_of(tp),
+            self._polled_ms,
+            has_more=offset < self._sure_end(progress),
+        )
 
     def _look_for_new_topics(self) -> None:
         for topic, before in self._topic_ids.items():
@@ -246,19 +265,6 @@ class RangeReader:
             if before is not None and now is not None and now != before:
                 for tp in [tp for tp, it in self._progress.items() if it.open and tp.topic == topic]:
                     self._fail(tp, f"topic {topic} was deleted and created anew while it was read")
-
-    def _judge_trouble(self, tp: TopicPartition, progress: Progress, trouble: Trouble, now_ms: float) -> None:
-        error = trouble.error
-        if isinstance(error, BrokerError) and error.code in _UNKNOWN:
-            since_ms = self._unknown_since_ms.setdefault(tp, now_ms)
-            if now_ms - since_ms >= UNKNOWN_TOPIC_MS:
-                return self._fail(tp, f"topic {tp.topic} is gone: {error}", error)
-        else:
-            self._unknown_since_ms.pop(tp, None)
-        silent_ms = now_ms - trouble.since_ms
-        if progress.resolved.end is not None and silent_ms >= self._config.default_api_timeout_ms:
-            self._fail(tp, f"nothing could be fetched for {silent_ms / 1000:.0f} s: {error}", error)
-        return None
 
     def _recedes(self, tp: TopicPartition, progress: Progress) -> bool:
         """Whether the log is told to end before a place where it had records when we began."""
@@ -276,7 +282,10 @@ class RangeReader:
         from kcli.client.offset_lookup import LATEST, list_offsets
 
         deadline_ms = self._client.clock.now_ms() + LOOK_AROUND_MS
-        gathered = list_offsets(self._client, dict.fromkeys(partitions, LATEST), deadline_ms, self._isolation)
+        try:
+            gathered = list_offsets(self._client, dict.fromkeys(partitions, LATEST), deadline_ms, self._isolation)
+        except TimeoutExpired:
+            return  # the next look will be another try
         for tp, found in gathered.values.items():
             sure_end = self._sure_end(self._progress[tp])
             if found.offset < sure_end:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Hashable, Iterable
 from typing import Generic, NamedTuple, TypeVar
 
-from kcli.client.backoff import JITTER, Backoff
+from kcli.client.backoff import JITTER, Backoff, uniform
 from kcli.errors import KcliError
 
 K = TypeVar("K", bound=Hashable)
@@ -28,7 +27,7 @@ class Troubles(Generic[K]):
     """
 
     def __init__(self, initial_ms: float, max_ms: float) -> None:
-        jitter = random.uniform(1 - JITTER, 1 + JITTER)
+        jitter = uniform(1 - JITTER, 1 + JITTER)
         self._backoff = Backoff(initial_ms, max_ms, uniform=lambda low, high: jitter)
         self._troubles: dict[K, Trouble] = {}
         self._waiting: set[K] = set()
