@@ -42,8 +42,9 @@ _DATE = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _CLOCK = r"[0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,9})?)?"
 _ZONE = r"[Zz]|[+-][0-9]{2}(?::?[0-9]{2})?"
 _TIME = rf"now|-(?:{_DURATION_STEP})+|{_DATE}(?:[Tt ]{_CLOCK}(?:{_ZONE})?)?|[0-9]+(?:\.[0-9]+)?"
-_TIME_RANGE = re.compile(rf"@(?P<start>{_TIME})(?P<ranged>:(?P<end>.*))?")
-_DATETIME = re.compile(rf"(?P<date>{_DATE})(?:[Tt ](?P<clock>{_CLOCK})(?P<zone>{_ZONE})?)?")
+# Not compiled here: most command lines need none of them, and compiling takes longer than all the rest.
+_TIME_RANGE = rf"@(?P<start>{_TIME})(?::(?P<end>.*))?"
+_DATETIME = rf"(?P<date>{_DATE})(?:[Tt ](?P<clock>{_CLOCK})(?P<zone>{_ZONE})?)?"
 
 _MISTAKES: list[tuple[str, str]] = [
     (r"[se]@.*", "kcat's 's@A' and 'e@B' are '@A' and '@A:B' here"),
@@ -128,7 +129,7 @@ def _parse_range(text: str, spec: str, now_ms: int) -> ReadRange:
 def _split(text: str, spec: str) -> tuple[str | None, str | None]:
     """The two bounds as text, None where one is left out. A time may hold colons itself, so times are matched whole."""
     if text.startswith("@") and not text.startswith("@:"):
-        match = _TIME_RANGE.fullmatch(text)
+        match = re.fullmatch(_TIME_RANGE, text)
         if match is None:
             raise _bad(spec, _hint(text) or f"a time is {TIME_SHAPES}")
         end = match["end"]
@@ -185,7 +186,7 @@ def _epoch_ms(text: str, spec: str) -> int:
 
 
 def _calendar_ms(text: str, spec: str) -> int:
-    match = _DATETIME.fullmatch(text)
+    match = re.fullmatch(_DATETIME, text)
     assert match is not None  # _TIME has seen it
     clock = match["clock"] or "00:00"
     whole, _, fraction = clock.partition(".")

@@ -75,7 +75,7 @@ def test_bad_filters(arguments, words):
         chosen(**arguments)
 
 
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 @given(st.lists(st.one_of(st.none(), st.binary(max_size=6)), max_size=20), st.binary(max_size=3), st.binary(max_size=2))
 def test_the_search_for_plain_text_finds_what_looking_at_each_finds(values, literal, gap):
     buffer, starts = bytearray(), []

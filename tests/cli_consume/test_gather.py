@@ -25,7 +25,7 @@ def columns(rows: list[tuple[bytes | None, ...]], filler: bytes) -> tuple[bytes,
     return bytes(buffer), [(array[:, 0], array[:, 1]) for array in arrays]
 
 
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 @given(ROWS, st.binary(max_size=3), st.lists(st.binary(max_size=3), min_size=3, max_size=3))
 def test_same_bytes_as_slicing_and_joining(rows, filler, literals):
     buffer, spans = columns(rows, filler)

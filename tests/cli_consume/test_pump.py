@@ -101,6 +101,12 @@ def test_a_quiet_follower_stops_after_its_idle_time() -> None:
     assert run.clock.now_ms() == 500 + 2000
 
 
+def test_the_first_poll_is_not_quiet_it_is_for_getting_ready() -> None:
+    run = Run([[], *TWO_POLLS], follow=True, limits=Limits(quiet_ms=300))
+    assert (run.why, run.text) == (QUIET, b"a\nb\nc\n")
+    assert Run([[], [], *TWO_POLLS], limits=Limits(quiet_ms=300)).text == b""
+
+
 def test_offsets_passed_without_records_are_not_quiet() -> None:
     run = Run([[], [], 5, [], [], [(P0, values(b"late"))]], limits=Limits(quiet_ms=1200))
     assert (run.why, run.text) == (DONE, b"late\n")

@@ -72,7 +72,7 @@ def as_bytes(item: dict[str, Any], name: str) -> bytes | None:
     return base64.b64decode(text) if item.get(f"{name}_encoding") == "base64" else text.encode()
 
 
-@settings(max_examples=200)
+@settings(max_examples=200, deadline=None)
 @given(st.lists(st.tuples(DATA, DATA, DATA), min_size=1, max_size=12), st.booleans())
 def test_json_gives_back_the_bytes(rows, terminal):
     batch = columns(*(record(value, key, headers=[("h", header)]) for key, value, header in rows))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 # Kafka's defaults are for a consumer that works on its records. A reader that only prints them asks for more at a time
 # and leaves the size of the socket's buffer to the operating system. What the person sets is kept.
-BULK = {"receive.buffer.bytes": "-1", "max.partition.fetch.bytes": str(4 << 20), "fetch.max.bytes": str(16 << 20)}
+BULK = {"receive.buffer.bytes": "-1", "max.partition.fetch.bytes": str(4 << 20), "fetch.max.bytes": str(8 << 20)}
 
 
 def run(

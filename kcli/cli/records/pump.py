@@ -57,8 +57,9 @@ def pump(
     """Print records until there is a reason to stop, and say which. Every poll's records are written before the next.
 
     `passed` tells how many offsets are behind us: that it grows is progress too. `tick` is called after each poll.
+    The time of the first poll is not counted as quiet: it is when the reader gets ready.
     """
-    quiet_since, progress = clock.now_ms(), passed()
+    quiet_since, progress = clock.now_ms(), -1
     while not source.done:
         if interrupt.asked:
             return INTERRUPTED
