@@ -39,6 +39,15 @@ def binary(rng: random.Random) -> Iterator[NewRecord]:
         yield record._replace(key=blob[at : at + 8], value=blob[at : at + len(record.value or b"")])
 
 
+def schema_framed(rng: random.Random) -> Iterator[NewRecord]:
+    """A schema registry's five bytes in front of noise, and an 8-byte binary key."""
+    blob = rng.randbytes(1 << 16)
+    for number, record in enumerate(log_lines(rng)):
+        at = rng.randrange(60000)
+        value = b"\0\0\0\0\x2a" + blob[at : at + len(record.value or b"")]
+        yield record._replace(key=number.to_bytes(8, "big"), value=value)
+
+
 def with_headers(rng: random.Random) -> Iterator[NewRecord]:
     """Two headers each."""
     for record in log_lines(rng):
@@ -89,6 +98,7 @@ SHAPES: dict[str, Callable[[], bytes]] = {
     "keyed 8 MiB": lambda: batches(keyed, 8 * MIB),
     "binary 1 MiB": lambda: batches(binary, MIB),
     "binary 8 MiB": lambda: batches(binary, 8 * MIB),
+    "schema-framed 1 MiB": lambda: batches(schema_framed, MIB),
     "equal 1 MiB": lambda: batches(equal_sizes, MIB),
     "headers 1 MiB": lambda: batches(with_headers, MIB),
     "1 KiB values 8 MiB": lambda: batches(kilobyte, 8 * MIB),

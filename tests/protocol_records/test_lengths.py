@@ -69,13 +69,13 @@ def test_any_content_in_any_sizes_is_read_as_the_reference_reads_it(fill, sizes)
 def test_a_guess_that_is_wrong_everywhere_costs_time_only(monkeypatch):
     rows = [NewRecord(None, b"x" * (i % 90), T) for i in range(600)]
     data = b"".join(build_batch(rows[i : i + 100], base_offset=i) for i in range(0, 600, 100))
-    for guess in (
-        lambda data, starts, ends, counts: np.zeros(0, np.int64),
-        lambda data, starts, ends, counts: starts,
-        lambda data, starts, ends, counts: np.arange(0, len(data), 7),
-        lambda data, starts, ends, counts: np.repeat(starts, counts),
+    nothing = np.zeros(6, np.bool_)
+    for wrong in (
+        lambda *batches: (np.zeros(0, np.int64), nothing.copy()),
+        lambda *batches: (batches[2], ~nothing),
+        lambda *batches: (np.arange(0, len(batches[1]), 7), nothing.copy()),
     ):
-        monkeypatch.setattr(chain_module, "guess_heads", guess)
+        monkeypatch.setattr(chain_module, "follow_lanes", wrong)
         [decoded] = decode_sections([RecordSection("t", 0, data, 0)])
         assert decoded.columns.values() == [row.value for row in rows]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from array import array
 from typing import NamedTuple, TypeAlias
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
@@ -26,29 +27,37 @@ DELETE_HORIZON_BIT = 0x40
 
 
 class Walk(NamedTuple):
-    """Where the whole batches of a section begin and end, and whether a partial one or a `problem` follows."""
+    """Where the whole batches of a section begin and end, and whether a partial one or a `problem` follows.
 
-    starts: list[int]
-    ends: list[int]
-    truncated: bool
-    problem: str | None
+    `behind` is where the walk ended: before the section's end, too, when it was to find no more.
+    """
+
+    starts: array[int]
+    ends: array[int]
+    behind: int
+    truncated: bool = False
+    problem: str | None = None
 
 
-def walk_batches(data: Buffer, start: int, end: int) -> Walk:
-    """Step over the batches (or messages of format 0 and 1) of `data[start:end]` by their declared sizes."""
-    starts: list[int] = []
-    ends: list[int] = []
+def walk_batches(data: Buffer, start: int, end: int, most: int | None = None) -> Walk:
+    """Step over the batches (or messages of format 0 and 1) of `data[start:end]` by their declared sizes.
+
+    It stops after `most` of them.
+    """
+    starts, ends = array("q"), array("q")
     at = start
     prefix = PREFIX.unpack_from
     while end - at > MAGIC_AT:
+        if len(starts) == most:
+            return Walk(starts, ends, at)
         size = prefix(data, at)[1]
         behind = at + PREFIX_BYTES + size
         smallest = SMALLEST_MESSAGE_BYTES if data[at + MAGIC_AT] < 2 else HEADER_BYTES
         if behind - at < smallest:
-            return Walk(starts, ends, False, f"the batch claims a size of {size} bytes")
+            return Walk(starts, ends, at, False, f"it claims a size of {size} bytes")
         if behind > end:
             break
         starts.append(at)
         ends.append(behind)
         at = behind
-    return Walk(starts, ends, at < end, None)
+    return Walk(starts, ends, at, at < end)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from kcli.errors import CorruptRecords
 from kcli.protocol.records.batch import Buffer
-from kcli.protocol.records.lanes import guess_heads
+from kcli.protocol.records.lanes import follow_lanes
 from kcli.protocol.records.varints import Ints, Octets, read_varint, read_varint_column
 
 _WORTH_GUESSING_RECORDS = 256
@@ -28,58 +28,45 @@ class Chain(NamedTuple):
 def chain_records(buffer: Buffer, data: Octets, starts: Ints, ends: Ints, counts: Ints) -> Chain:
     """Bodies of the `counts[i]` records that must fill `buffer[starts[i]:ends[i]]` exactly, for every batch i.
 
-    Batches ascend in the buffer and do not overlap. The boundaries are guessed (see `lanes`), then proved: the first
-    record begins where its batch does, each next one where the one before ends, and the last ends with the batch.
-    Batches without such a proof are walked record by record.
+    Batches ascend in the buffer and do not overlap. Where many small records make it worth while they are followed in
+    lanes; batches for which that fails are walked record by record, and so are few records and large ones.
     """
     total = int(counts.sum())
     if total < _WORTH_GUESSING_RECORDS or int((ends - starts).sum()) > total * _WORTH_GUESSING_BYTES:
-        return _walk(buffer, starts, ends, counts)
-    heads = guess_heads(data, starts, ends, counts)
-    lengths, body_starts, _ = read_varint_column(data, heads)
-    body_ends = body_starts + lengths
-    if _proved(heads, body_ends, starts, ends, counts):
+        return _walk(buffer, data, starts, ends, counts)
+    heads, followed = follow_lanes(buffer, data, starts, ends, counts)
+    lows, highs = np.searchsorted(heads, starts), np.searchsorted(heads, ends)
+    followed &= highs - lows == counts
+    body_starts = heads + 1
+    body_starts += data.take(heads) >= 0x80
+    body_ends = _behind(heads, highs[followed], ends[followed])
+    if followed.all():
         return Chain(body_starts, body_ends, counts, {})
-    return _prove_each(buffer, heads, body_starts, body_ends, starts, ends, counts)
+    walked = _walk(buffer, data, starts[~followed], ends[~followed], counts[~followed])
+    return _merge(followed, lows, highs, body_starts, body_ends, walked)
 
 
-def _proved(heads: Ints, behind: Ints, starts: Ints, ends: Ints, counts: Ints) -> bool:
-    """Whether all batches are right at once; none is empty."""
-    edges = np.cumsum(counts)
-    if len(heads) != edges[-1]:
-        return False
-    expected = np.empty_like(heads)
-    expected[:-1] = heads[1:]
-    expected[edges - 1] = ends
-    return bool((behind == expected).all() and (heads[edges - counts] == starts).all())
-
-
-def _prove_each(
-    buffer: Buffer, heads: Ints, body_starts: Ints, body_ends: Ints, starts: Ints, ends: Ints, counts: Ints
-) -> Chain:
-    lows, highs = np.searchsorted(heads, starts).tolist(), np.searchsorted(heads, ends).tolist()
-    proved = np.zeros(len(starts), np.bool_)
-    for index, (low, high) in enumerate(zip(lows, highs, strict=True)):
-        if high - low == counts[index]:
-            one = slice(index, index + 1)
-            proved[index] = _proved(heads[low:high], body_ends[low:high], starts[one], ends[one], counts[one])
-    walked = _walk(buffer, starts[~proved], ends[~proved], counts[~proved])
-    return _merge(proved, lows, highs, body_starts, body_ends, walked)
+def _behind(heads: Ints, edges: Ints, ends: Ints) -> Ints:
+    """A record ends where the next one begins; the last ones of batches, before `edges`, where those do."""
+    behind = np.empty_like(heads)
+    behind[:-1] = heads[1:]
+    behind[edges - 1] = ends
+    return behind
 
 
 def _merge(
-    proved: NDArray[np.bool_], lows: list[int], highs: list[int], body_starts: Ints, body_ends: Ints, walked: Chain
+    followed: NDArray[np.bool_], lows: Ints, highs: Ints, body_starts: Ints, body_ends: Ints, walked: Chain
 ) -> Chain:
-    places = np.flatnonzero(~proved)
-    counts = np.array(highs, np.int64) - np.array(lows, np.int64)
+    """The batches that were followed, from `lows[i]` to `highs[i]`, and the walked ones in their places."""
+    places = np.flatnonzero(~followed)
+    counts = highs - lows
     counts[places] = walked.counts
     edges = np.concatenate(([0], np.cumsum(walked.counts))).tolist()
     parts: list[tuple[Ints, Ints]] = []
     seen = 0
-    for index, good in enumerate(proved.tolist()):
+    for good, low, high in zip(followed.tolist(), lows.tolist(), highs.tolist(), strict=True):
         if good:
-            part = slice(lows[index], highs[index])
-            parts.append((body_starts[part], body_ends[part]))
+            parts.append((body_starts[low:high], body_ends[low:high]))
         else:
             part = slice(edges[seen], edges[seen + 1])
             parts.append((walked.body_starts[part], walked.body_ends[part]))
@@ -89,39 +76,56 @@ def _merge(
     return Chain(merged_starts, merged_ends, counts, failures)
 
 
-def _walk(buffer: Buffer, starts: Ints, ends: Ints, counts: Ints) -> Chain:
+def _walk(buffer: Buffer, data: Octets, starts: Ints, ends: Ints, counts: Ints) -> Chain:
     """Record by record, with the reason where that fails."""
-    bodies: list[int] = []
-    behind: list[int] = []
+    found: list[int] = []
     failures: dict[int, str] = {}
     kept = counts.copy()
     for index, (start, end, count) in enumerate(zip(starts.tolist(), ends.tolist(), counts.tolist(), strict=True)):
-        before = len(bodies)
-        try:
-            _walk_batch(buffer, start, end, count, bodies, behind)
-        except CorruptRecords as problem:
-            failures[index] = problem.message
+        heads = _walk_batch(buffer, start, end, count)
+        if heads is None:
+            failures[index] = _explain(buffer, start, end, count)
             kept[index] = 0
-            del bodies[before:], behind[before:]
-    return Chain(np.array(bodies, np.int64), np.array(behind, np.int64), kept, failures)
-
-
-def _walk_batch(buffer: Buffer, at: int, end: int, count: int, bodies: list[int], behind: list[int]) -> None:
-    for index in range(count):
-        # The length is nearly always a varint of two bytes, or of one.
-        length = buffer[at] if at < end else 0xFF
-        if length >= 0x80 and at + 1 < end and buffer[at + 1] < 0x80:
-            length += (buffer[at + 1] << 7) - 0x80
-            at += 2
-        elif length < 0x80:
-            at += 1
         else:
-            length, at = read_varint(buffer, at, end)
-            length <<= 1
-        if length & 1 or at + (length >> 1) > end or length <= 0:
-            raise CorruptRecords(f"record {index} of {count} claims {length >> 1} bytes of {end - at}")
-        bodies.append(at)
-        at += length >> 1
-        behind.append(at)
-    if at != end:
-        raise CorruptRecords(f"{end - at} bytes are left over behind the last of {count} records")
+            found += heads
+    heads_found = np.array(found, np.int64)
+    _, body_starts, _ = read_varint_column(data, heads_found)
+    full = kept > 0
+    return Chain(body_starts, _behind(heads_found, np.cumsum(kept)[full], ends[full]), kept, failures)
+
+
+def _walk_batch(buffer: Buffer, at: int, end: int, count: int) -> list[int] | None:
+    """Where the records begin; None if they do not fill the batch exactly."""
+    heads: list[int] = []
+    found = heads.append
+    try:
+        for _ in range(count):
+            found(at)
+            length = buffer[at]
+            if length < 0x80:
+                at += 1 + (length >> 1)
+            elif buffer[at + 1] < 0x80:
+                length += (buffer[at + 1] << 7) - 0x80
+                at += 2 + (length >> 1)
+            else:
+                size, at = read_varint(buffer, at, end)
+                at += size
+                length = size < 0
+            if length & 1:
+                return None
+    except (IndexError, CorruptRecords):
+        return None
+    return heads if at == end else None
+
+
+def _explain(buffer: Buffer, at: int, end: int, count: int) -> str:
+    """What is wrong with the lengths of a batch."""
+    try:
+        for index in range(count):
+            size, at = read_varint(buffer, at, end)
+            if not 0 < size <= end - at:
+                return f"record {index} of {count} claims {size} bytes of {end - at}"
+            at += size
+    except CorruptRecords as problem:
+        return problem.message
+    return f"{end - at} bytes are left over behind the last of {count} records"

@@ -15,6 +15,8 @@ from kcli.protocol.records.run import Run
 
 _LAST_BASE_OFFSET = (1 << 63) - 1 - (1 << 32)
 _BEYOND_INT32 = 1 << 31
+# No broker takes so large a batch by default; one that claims to be is more likely to be after our memory.
+MOST_RECORDS = 1 << 20
 
 
 def check_headers(batches: Batches, runs: Iterable[Run]) -> None:
@@ -31,6 +33,7 @@ def check_headers(batches: Batches, runs: Iterable[Run]) -> None:
         (span < 1, "its last offset lies before its first"),
         (new & ((counts < 0) | (counts > room)), "its record count does not fit its size"),
         (new & (counts > span), "it has more records than offsets"),
+        (new & (counts > MOST_RECORDS), f"it claims more than the {MOST_RECORDS} records that one may hold"),
         (codec > np.where(new, 4, 3), "its compression codec is unknown"),
     )
     for wrong, problem in checks:

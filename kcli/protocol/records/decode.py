@@ -14,13 +14,16 @@ from kcli.protocol.records.decompression import Output
 from kcli.protocol.records.gather import Gathered, gather
 from kcli.protocol.records.header_columns import Batches
 from kcli.protocol.records.joint import Joint, cut_out, decode_messages, decode_payloads, merge
-from kcli.protocol.records.legacy import Message
+from kcli.protocol.records.legacy import Messages
 from kcli.protocol.records.run import DecodedSection, RecordSection, Run
 from kcli.protocol.records.sections import open_sections
 
 __all__ = ["DEFAULT_MAX_DECOMPRESSED_BYTES", "DecodedSection", "RecordSection", "decode_sections"]
 
-DEFAULT_MAX_DECOMPRESSED_BYTES = 64 << 20
+DEFAULT_MAX_DECOMPRESSED_BYTES = 48 << 20
+# Columns take some 60 bytes per record, and headers 100 per batch: what one call makes of a response is bounded.
+MOST_RECORDS_PER_CALL = 1 << 19
+MOST_BATCHES_PER_CALL = 1 << 16
 _USUAL_EXPANSION = 6
 
 
@@ -33,15 +36,17 @@ def decode_sections(
     """Decode the sections of one fetch response together. Bad data never raises: see `DecodedSection.error`.
 
     What compressed batches hold is bounded by `max_decompressed_bytes` for the whole call: a single batch of more is
-    damage; what is too much together is left in `DecodedSection.rest`.
+    damage; what is too much together is left in `DecodedSection.rest`. So is what is beyond `MOST_RECORDS_PER_CALL`
+    (but for a first batch of more) or `MOST_BATCHES_PER_CALL`.
     """
     if not sections:
         return []
-    batches, runs = open_sections(sections)
+    batches, runs = open_sections(sections, MOST_BATCHES_PER_CALL)
     checks.check_headers(batches, runs)
     if check_crcs:
         checks.check_crcs(batches, runs)
     wanted = choose_batches(batches, runs)
+    _bound_records(batches, runs, wanted)
     in_place, moved = _divide(batches, runs, wanted)
     for pool in {run.pool: None for run in in_place}:
         members = [run for run in in_place if run.pool == pool]
@@ -50,6 +55,17 @@ def decode_sections(
         gathered = gather(batches, moved, wanted, _output(batches, wanted, max_decompressed_bytes), check_crcs)
         _share_out(_decode_gathered(batches, gathered), moved)
     return [run.result(batches, _rest(batches, run)) for run in runs]
+
+
+def _bound_records(batches: Batches, runs: list[Run], wanted: NDArray[np.bool_]) -> None:
+    counts = np.where(wanted, batches.counts, 0)
+    reached = np.cumsum(counts)
+    if not len(reached) or reached[-1] <= MOST_RECORDS_PER_CALL:
+        return
+    beyond = np.flatnonzero((reached > MOST_RECORDS_PER_CALL) & (reached > counts))
+    for run in runs if len(beyond) else ():
+        run.interrupt(max(int(beyond[0]), run.lo))
+        wanted[run.limit : run.hi] = False
 
 
 def _divide(batches: Batches, runs: list[Run], wanted: NDArray[np.bool_]) -> tuple[list[Run], list[Run]]:
@@ -76,11 +92,8 @@ def _decode_in_place(batches: Batches, runs: list[Run], wanted: NDArray[np.bool_
     joint = decode_payloads(buffer, data, batches, new, batches.starts[new] + batch.HEADER_BYTES, batches.ends[new])
     if len(new) == len(chosen):
         return joint
-    old = chosen[batches.magic[chosen] < 2].tolist()
-    messages = [
-        Message(index, int(batches.starts[index]), int(batches.ends[index]), int(batches.base_offsets[index]))
-        for index in old
-    ]
+    old = chosen[batches.magic[chosen] < 2]
+    messages = Messages.plain(old, batches.starts[old], batches.ends[old], batches.base_offsets[old])
     return merge(joint, decode_messages(buffer, data, messages))
 
 
@@ -92,9 +105,8 @@ def _output(batches: Batches, wanted: NDArray[np.bool_], limit: int) -> Output:
 def _decode_gathered(batches: Batches, gathered: Gathered) -> Joint:
     data = gathered.output.data[: gathered.output.used]
     buffer = memoryview(data)  # type: ignore[arg-type]
-    chosen, starts, ends = (np.array(it, np.int64) for it in (gathered.batches, gathered.starts, gathered.ends))
-    joint = decode_payloads(buffer, data, batches, chosen, starts, ends)
-    if not gathered.messages:
+    joint = decode_payloads(buffer, data, batches, gathered.batches, gathered.starts, gathered.ends)
+    if not len(gathered.messages.batches):
         return joint
     return merge(joint, decode_messages(buffer, data, gathered.messages))
 
@@ -110,8 +122,9 @@ def _share_out(joint: Joint, runs: list[Run]) -> None:
 
 def _rest(batches: Batches, run: Run) -> RecordSection | None:
     """What an interrupted run leaves for another call."""
-    if run.limit == run.hi or run.problem is not None:
+    start = run.rest_from(batches)
+    if start < 0:
         return None
-    data = memoryview(run.section.data)[int(batches.starts[run.limit]) - run.start :]
+    data = memoryview(run.section.data)[start - run.start :]
     position, _ = run.position(batches)
     return run.section._replace(data=data, fetch_offset=position, aborted=aborted_from(batches, run, run.limit))

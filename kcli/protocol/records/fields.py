@@ -52,6 +52,7 @@ def read_fields(buffer: Buffer, data: Octets, starts: Ints, ends: Ints) -> Field
         suspect |= header_ends(buffer, data, header_starts, header_counts, ends) != ends
     else:
         suspect |= header_starts != ends
+        header_starts, header_counts = ends, np.broadcast_to(np.int64(0), len(ends))
     return Fields(
         timestamp_deltas, offset_deltas, key_starts, key_lengths, value_starts, value_lengths,
         header_starts, header_counts, np.flatnonzero(suspect),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -12,31 +13,63 @@ from kcli.errors import CorruptRecords
 from kcli.protocol.records import batch
 from kcli.protocol.records.decompression import OutOfBudget, Output, decompress
 from kcli.protocol.records.header_columns import Batches
-from kcli.protocol.records.legacy import Message, unwrap, wrapped_set
+from kcli.protocol.records.legacy import Messages, unwrap, wrapped_set
 from kcli.protocol.records.run import Run
+from kcli.protocol.records.varints import Ints
 
 
 class Gathered(NamedTuple):
     """Payloads of v2 batches (which, from where, to where) and messages of older formats, in the gathering buffer."""
 
-    batches: list[int]
-    starts: list[int]
-    ends: list[int]
-    messages: list[Message]
+    batches: Ints
+    starts: Ints
+    ends: Ints
+    messages: Messages
     output: Output
+
+
+class _Gathering:
+    def __init__(self, batches: Batches, output: Output, check_crcs: bool) -> None:
+        self.headers = batches
+        self.output = output
+        self.check_crcs = check_crcs
+        self.batches, self.starts, self.ends = array("q"), array("q"), array("q")
+        self.messages: list[Messages] = []
+
+    def add(self, view: memoryview, index: int) -> None:
+        headers, output = self.headers, self.output
+        start, end, magic = int(headers.starts[index]), int(headers.ends[index]), int(headers.magic[index])
+        codec = int(headers.attributes[index]) & batch.CODEC_MASK
+        before = output.used
+        if magic == 2:
+            decompress(codec, view[start + batch.HEADER_BYTES : end], output)
+            count, size = int(headers.counts[index]), output.used - before
+            if count * batch.SMALLEST_RECORD_BYTES > size:
+                raise CorruptRecords(f"its {count} records do not fit into {size} bytes")
+            self.batches.append(index)
+            self.starts.append(before)
+            self.ends.append(output.used)
+        elif codec:
+            decompress(codec, wrapped_set(view, start, end), output, magic=magic)
+            inside = memoryview(output.data)[: output.used]  # type: ignore[arg-type]
+            self.messages.append(unwrap(inside, output.data, before, view[start:end], index, self.check_crcs))
+        else:
+            output.write(view[start:end])
+            places = (np.array([it]) for it in (index, before, output.used, headers.base_offsets[index]))
+            self.messages.append(Messages.plain(*places))
 
 
 def gather(
     batches: Batches, runs: Iterable[Run], wanted: NDArray[np.bool_], output: Output, check_crcs: bool
 ) -> Gathered:
     """Bring the `wanted` batches of `runs` into `output`; a batch that cannot be ends its run."""
-    gathered = Gathered([], [], [], [], output)
+    gathering = _Gathering(batches, output, check_crcs)
     for run in runs:
         view = memoryview(run.buffer)
         for index in (np.flatnonzero(wanted[run.lo : run.limit]) + run.lo).tolist():
             before = output.used
             try:
-                _gather_one(view, batches, index, output, check_crcs, gathered)
+                gathering.add(view, index)
             except CorruptRecords as problem:
                 run.fail(index, problem.message)
             except OutOfBudget:
@@ -48,27 +81,5 @@ def gather(
                 continue
             output.used = before
             break
-    return gathered
-
-
-def _gather_one(
-    view: memoryview, batches: Batches, index: int, output: Output, check_crcs: bool, gathered: Gathered
-) -> None:
-    start, end, magic = int(batches.starts[index]), int(batches.ends[index]), int(batches.magic[index])
-    codec = int(batches.attributes[index]) & batch.CODEC_MASK
-    before = output.used
-    if magic == 2:
-        decompress(codec, view[start + batch.HEADER_BYTES : end], output)
-        count, size = int(batches.counts[index]), output.used - before
-        if count * batch.SMALLEST_RECORD_BYTES > size:
-            raise CorruptRecords(f"its {count} records do not fit into {size} bytes")
-        gathered.batches.append(index)
-        gathered.starts.append(before)
-        gathered.ends.append(output.used)
-    elif not codec:
-        output.write(view[start:end])
-        gathered.messages.append(Message(index, before, output.used, int(batches.base_offsets[index])))
-    else:
-        decompress(codec, wrapped_set(view, start, end), output, magic=magic)
-        inside = memoryview(output.data)[: output.used]  # type: ignore[arg-type]
-        gathered.messages.extend(unwrap(inside, before, view[start:end], index, check_crcs))
+    indices, starts, ends = (np.array(it) for it in (gathering.batches, gathering.starts, gathering.ends))
+    return Gathered(indices, starts, ends, Messages.join(gathering.messages), output)

@@ -14,7 +14,7 @@ from kcli.protocol.records.chain import Chain, chain_records
 from kcli.protocol.records.columns import APPEND_TIME, RecordColumns
 from kcli.protocol.records.fields import Fields, explain, read_fields
 from kcli.protocol.records.header_columns import Batches
-from kcli.protocol.records.legacy import Message, read_messages
+from kcli.protocol.records.legacy import Messages, read_messages
 from kcli.protocol.records.varints import Ints, Octets
 
 
@@ -45,12 +45,12 @@ def decode_payloads(buffer: Buffer, data: Octets, batches: Batches, chosen: Ints
     return Joint(_columns(buffer, batches, chosen, chain, fields), chosen, edges, failures)
 
 
-def decode_messages(buffer: Buffer, data: Octets, messages: list[Message]) -> Joint:
+def decode_messages(buffer: Buffer, data: Octets, messages: Messages) -> Joint:
     """Messages of format 0 and 1, those of one batch next to each other."""
     columns, bad = read_messages(buffer, data, messages)
-    chosen, counts = np.unique([it.batch for it in messages], return_counts=True)
+    chosen, counts = np.unique(messages.batches, return_counts=True)
     problem = "its key and value do not fill the message"
-    return Joint(columns, chosen, _edges(counts), {messages[index].batch: problem for index in bad.tolist()})
+    return Joint(columns, chosen, _edges(counts), {int(index): problem for index in messages.batches[bad]})
 
 
 def merge(one: Joint, other: Joint) -> Joint:

@@ -17,52 +17,63 @@ from kcli.protocol.records.varints import Ints, Octets
 _ATTRIBUTES_AT = 17
 _BODY_AT = 18
 _TIMESTAMP_BYTES = 8
+_OWN_TIME = np.iinfo(np.int64).min
+# What a wrapper may hold: a hundred times what the largest one had in practice.
+_MOST_MESSAGES = 1 << 18
+_MOST_OFFSET = 1 << 62
 
 
-class Message(NamedTuple):
-    """One uncompressed message at `start` to `end`; `batch` is the index of the batch that held it.
+class Messages(NamedTuple):
+    """Uncompressed messages at `starts` to `ends`; `batches` are the indices of the batches that held them.
 
-    `offset` is absolute. `append_time_ms` is set if its wrapper was stamped by the broker.
+    `offsets` are absolute. `append_times` are those of wrappers that the broker stamped, else the least int64.
     """
 
-    batch: int
-    start: int
-    end: int
-    offset: int
-    append_time_ms: int | None = None
+    batches: Ints
+    starts: Ints
+    ends: Ints
+    offsets: Ints
+    append_times: Ints
+
+    @classmethod
+    def plain(cls, batches: Ints, starts: Ints, ends: Ints, offsets: Ints) -> Messages:
+        """Messages that were in no wrapper."""
+        return cls(batches, starts, ends, offsets, np.full(len(batches), _OWN_TIME))
+
+    @classmethod
+    def join(cls, parts: list[Messages]) -> Messages:
+        """All of them, one behind the other."""
+        nothing = np.empty(0, np.int64)
+        return cls(*(np.concatenate(columns) for columns in zip(cls.plain(*[nothing] * 4), *parts, strict=True)))
 
 
-def read_messages(buffer: Buffer, data: Octets, messages: list[Message]) -> tuple[RecordColumns, Ints]:
+def read_messages(buffer: Buffer, data: Octets, messages: Messages) -> tuple[RecordColumns, Ints]:
     """The messages as columns, and the indices of those whose key and value do not fit them exactly."""
-    starts = np.array([it.start for it in messages], np.int64)
-    ends = np.array([it.end for it in messages], np.int64)
+    starts = messages.starts
     new = data[starts + batch.MAGIC_AT] == 1
     key_at = starts + _BODY_AT + _TIMESTAMP_BYTES * new
     key_lengths = _read_ints(data, key_at, ">i4")
     value_at = key_at + 4 + np.maximum(key_lengths, 0)
     value_lengths = _read_ints(data, value_at, ">i4")
     behind = value_at + 4 + np.maximum(value_lengths, 0)
-    bad = np.flatnonzero((key_lengths < -1) | (value_lengths < -1) | (behind != ends))
+    bad = np.flatnonzero((key_lengths < -1) | (value_lengths < -1) | (behind != messages.ends))
 
-    timestamps = np.where(new, _read_ints(data, starts + _BODY_AT, ">i8"), -1)
-    appended = new & ((data[starts + _ATTRIBUTES_AT] & batch.APPEND_TIME_BIT) != 0)
-    types = np.where(new, np.where(appended, APPEND_TIME, CREATE_TIME), NO_TIMESTAMP).astype(np.int8)
-    for index, message in enumerate(messages):
-        if message.append_time_ms is not None:
-            timestamps[index], types[index] = message.append_time_ms, APPEND_TIME
-    none = np.zeros(len(messages), np.int64)
+    stamped = messages.append_times != _OWN_TIME
+    appended = stamped | (new & ((data[starts + _ATTRIBUTES_AT] & batch.APPEND_TIME_BIT) != 0))
+    own_times = np.where(new, _read_ints(data, starts + _BODY_AT, ">i8"), -1)
+    types = np.where(appended, APPEND_TIME, np.where(new, CREATE_TIME, NO_TIMESTAMP))
     columns = RecordColumns(
         buffer,
-        offsets=np.array([it.offset for it in messages], np.int64),
-        timestamps_ms=timestamps,
+        offsets=messages.offsets,
+        timestamps_ms=np.where(stamped, messages.append_times, own_times),
         key_starts=key_at + 4,
         key_lengths=key_lengths,
         value_starts=value_at + 4,
         value_lengths=value_lengths,
         header_starts=behind,
-        header_counts=none,
+        header_counts=np.zeros(len(starts), np.int64),
         header_ends=behind,
-        timestamp_types=types,
+        timestamp_types=types.astype(np.int8),
     )
     return columns, bad
 
@@ -76,6 +87,7 @@ def _read_ints(data: Octets, at: Ints, kind: str) -> Ints:
 def wrapped_set(buffer: memoryview, start: int, end: int) -> memoryview:
     """The compressed message set in the value of the wrapper at `start` to `end`."""
     at = start + _BODY_AT + _TIMESTAMP_BYTES * (buffer[start + batch.MAGIC_AT] == 1)
+    length = -1
     for what in ("key", "value"):
         length = int.from_bytes(buffer[at : at + 4], "big", signed=True)
         at += 4
@@ -87,30 +99,36 @@ def wrapped_set(buffer: memoryview, start: int, end: int) -> memoryview:
     return buffer[end - length : end]
 
 
-def unwrap(buffer: memoryview, start: int, wrapper: memoryview, index: int, check_crcs: bool) -> list[Message]:
+def unwrap(buffer: memoryview, data: Octets, start: int, wrapper: memoryview, index: int, check_crcs: bool) -> Messages:
     """The messages of the decompressed set `buffer[start:]` that `wrapper`, batch `index`, had inside.
 
     In format 0 the inner offsets are absolute; in format 1 they are relative, and the wrapper has the last one's.
     """
-    walk = walk_batches(buffer, start, len(buffer))
-    if walk.problem or walk.truncated or not walk.starts:
-        raise CorruptRecords("the message set in the wrapper is broken")
+    walk = walk_batches(buffer, start, len(buffer), _MOST_MESSAGES)
+    if walk.problem or walk.behind != len(buffer) or not walk.starts:
+        raise CorruptRecords("the message set in the wrapper is broken, or too large")
+    starts, ends = np.array(walk.starts), np.array(walk.ends)
     magic = wrapper[batch.MAGIC_AT]
-    offsets = [batch.PREFIX.unpack_from(buffer, start)[0] for start in walk.starts]
-    outer_offset = batch.PREFIX.unpack_from(wrapper, 0)[0]
-    base = outer_offset - offsets[-1] if magic == 1 else 0
-    append_time_ms = None
+    if (data[starts + batch.MAGIC_AT] != magic).any() or (data[starts + _ATTRIBUTES_AT] & batch.CODEC_MASK).any():
+        raise CorruptRecords("a message in the wrapper has another format, or is compressed itself")
+    if check_crcs:
+        _check_crcs(buffer, walk.starts.tolist(), walk.ends.tolist())
+    offsets = _read_ints(data, starts, ">i8")
+    last = batch.PREFIX.unpack_from(wrapper, 0)[0]
+    base = last - int(offsets[-1]) if magic == 1 else 0
+    if abs(base) <= _MOST_OFFSET:
+        offsets += base
+    if abs(base) > _MOST_OFFSET or offsets.min() < 0 or offsets.max() > last:
+        raise CorruptRecords("the offsets in the wrapper are impossible")
+    messages = Messages.plain(np.full(len(starts), index), starts, ends, offsets)
     if magic == 1 and wrapper[_ATTRIBUTES_AT] & batch.APPEND_TIME_BIT:
-        append_time_ms = int.from_bytes(wrapper[_BODY_AT : _BODY_AT + _TIMESTAMP_BYTES], "big", signed=True)
-    messages: list[Message] = []
-    for offset, start, end in zip(offsets, walk.starts, walk.ends, strict=True):
-        if buffer[start + batch.MAGIC_AT] != magic or buffer[start + _ATTRIBUTES_AT] & batch.CODEC_MASK:
-            raise CorruptRecords("a message in the wrapper has another format, or is compressed itself")
-        if check_crcs and zlib.crc32(buffer[start + batch.MAGIC_AT : end]) != int.from_bytes(
-            buffer[start + batch.PREFIX_BYTES : start + batch.MAGIC_AT], "big"
-        ):
-            raise CorruptRecords(f"the CRC of the message {len(messages)} in the wrapper is wrong")
-        if not 0 <= base + offset <= outer_offset:
-            raise CorruptRecords("the offsets in the wrapper are impossible")
-        messages.append(Message(index, start, end, base + offset, append_time_ms))
+        stamp = int.from_bytes(wrapper[_BODY_AT : _BODY_AT + _TIMESTAMP_BYTES], "big", signed=True)
+        messages.append_times.fill(stamp)
     return messages
+
+
+def _check_crcs(buffer: memoryview, starts: list[int], ends: list[int]) -> None:
+    for number, (start, end) in enumerate(zip(starts, ends, strict=True)):
+        expected = int.from_bytes(buffer[start + batch.PREFIX_BYTES : start + batch.MAGIC_AT], "big")
+        if zlib.crc32(buffer[start + batch.MAGIC_AT : end]) != expected:
+            raise CorruptRecords(f"the CRC of message {number} in the wrapper is wrong")

@@ -30,7 +30,7 @@ class DecodedSection(NamedTuple):
     `next_offset`: the position behind the last whole batch (control, empty and aborted ones included), or
     the fetch offset if there was none. `last_epoch`: leader epoch of that batch, -1 unknown. `error`: set when a batch
     is damaged; the records before it are in `columns`, and `next_offset` stops at it. `truncated`: a partial last batch
-    was there. `rest`: the batches that the bound on decompressed data left for another call.
+    was there. `rest`: the batches that the bounds of a call left for another one; it goes on at `next_offset`.
     """
 
     columns: RecordColumns
@@ -45,10 +45,13 @@ class Run:
     """Batches `lo` to `hi`, all of one section; those from `limit` on are not to be shown.
 
     Their places are counted in `buffer`, whose `pool` are the runs that can be decoded together. `problem` says what is
-    wrong with batch `limit`; without one, and short of `hi`, the run was only interrupted.
+    wrong with batch `limit`; without one, and short of `hi`, the run was only interrupted. `unread_from` is where the
+    section goes on behind `hi`, -1 if it does not.
     """
 
-    __slots__ = ("buffer", "columns", "hi", "limit", "lo", "pool", "problem", "section", "start", "truncated")
+    __slots__ = (
+        "buffer", "columns", "hi", "limit", "lo", "pool", "problem", "section", "start", "truncated", "unread_from",
+    )  # fmt: skip
 
     def __init__(self, section: RecordSection, buffer: Buffer, start: int, pool: int) -> None:
         self.section = section
@@ -57,6 +60,7 @@ class Run:
         self.pool = pool
         self.lo = self.hi = self.limit = 0
         self.truncated = False
+        self.unread_from = -1
         self.problem: str | None = None
         self.columns: RecordColumns | None = None
 
@@ -69,6 +73,12 @@ class Run:
         """Batch `index` and what follows is left for another call."""
         if index < self.limit:
             self.limit, self.problem = index, None
+
+    def rest_from(self, batches: Batches) -> int:
+        """Where in the buffer the next call should go on, -1: nowhere."""
+        if self.problem is not None:
+            return -1
+        return self.unread_from if self.limit == self.hi else int(batches.starts[self.limit])
 
     def position(self, batches: Batches) -> tuple[int, int]:
         """The offset behind the last good batch, and its leader epoch."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
 
 import numpy as np
@@ -11,30 +12,31 @@ from kcli.protocol.records.header_columns import Batches
 from kcli.protocol.records.run import RecordSection, Run
 
 
-def open_sections(sections: Sequence[RecordSection]) -> tuple[Batches, list[Run]]:
-    """The headers of all whole batches, and one run per section.
+def open_sections(sections: Sequence[RecordSection], most_batches: int) -> tuple[Batches, list[Run]]:
+    """The headers of the whole batches, `most_batches` at most, and one run per section.
 
     Sections that follow each other in one buffer, as those of a fetch response do, are of one pool.
     """
     runs: list[Run] = []
     parts: list[Batches] = []
-    starts: list[int] = []
-    ends: list[int] = []
+    starts, ends = array("q"), array("q")
     total = behind = 0
     for section in sections:
         buffer, start = _whole_buffer(section.data)
         if runs and (buffer is not runs[-1].buffer or start < behind):
             parts.append(Batches.read(np.frombuffer(runs[-1].buffer, np.uint8), starts, ends))
-            starts, ends = [], []
+            starts, ends = array("q"), array("q")
         run = Run(section, buffer, start, len(parts))
         runs.append(run)
         behind = start + len(section.data)
-        walk = walk_batches(buffer, start, behind)
+        walk = walk_batches(buffer, start, behind, most_batches - total)
         starts += walk.starts
         ends += walk.ends
         run.truncated, run.problem = walk.truncated, walk.problem
         run.lo, total = total, total + len(walk.starts)
         run.hi = run.limit = total
+        if walk.behind < behind and not walk.truncated and walk.problem is None:
+            run.unread_from = walk.behind
     parts.append(Batches.read(np.frombuffer(runs[-1].buffer, np.uint8), starts, ends))
     return Batches.join(parts), runs
 

@@ -36,13 +36,21 @@ def read_varint_column(data: Octets, at: Ints, longest: int = 5) -> tuple[Ints, 
     """
     first = data.take(at, mode="clip")
     behind = at + 1
-    if not len(first) or first.max() < 0x80:
+    if not len(first):
+        return behind - 1, behind, None
+    low, high = int(first.min()), int(first.max())
+    if high < 0x80:
+        if low == high:
+            return np.full(len(at), (low >> 1) ^ -(low & 1)), behind, None
         return _unzigzag(first.view(np.int8)), behind, None
-    more = first >> 7
-    first &= 0x7F
     second = data.take(behind, mode="clip")
-    second *= more
-    behind += more
+    if low >= 0x80:
+        behind += 1
+    else:
+        more = first >> 7
+        second *= more
+        behind += more
+    first &= 0x7F
     if second.max() < 0x80:
         raw = second.astype(np.int16)
         raw <<= 7
