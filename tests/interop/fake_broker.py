@@ -82,6 +82,18 @@ def send_frame(connection: socket.socket, frame: bytes) -> None:
     connection.sendall(struct.pack(">i", len(frame)) + frame)
 
 
+def batches_from(records: bytes, offset: int) -> bytes:
+    """The batches from the one that holds `offset` on, as a broker finds them: by base offset and length."""
+    at = 0
+    while at + 61 <= len(records):
+        base, size = struct.unpack_from(">qi", records, at)
+        (last_delta,) = struct.unpack_from(">i", records, at + 23)
+        if base + last_delta >= offset or size <= 0:
+            break
+        at += 12 + size
+    return records[at:]
+
+
 def wait_for_hang_up(connection: socket.socket) -> None:
     while connection.recv(65536):
         pass
@@ -94,6 +106,9 @@ class GoodBroker:
         self.records = records
         self.end = end
         self.port = 0
+
+    def from_offset(self, offset: int) -> bytes:
+        return batches_from(self.records, offset)
 
     def answer(self, header: RequestHeader, request: Any) -> Any:
         answers = {
@@ -124,7 +139,7 @@ class GoodBroker:
 
     def _fetch(self, request: Any) -> FetchResponse:
         wanted = request.topics[0].partitions[0] if request.topics else None
-        records = self.records if wanted and wanted.fetch_offset < self.end else b""
+        records = self.from_offset(wanted.fetch_offset) if wanted else b""
         data = PartitionData(high_watermark=self.end, last_stable_offset=self.end, log_start_offset=0, records=records)
         return FetchResponse(responses=[FetchableTopicResponse(topic=TOPIC, partitions=[data])] if wanted else [])
 

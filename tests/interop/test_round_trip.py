@@ -41,9 +41,9 @@ def test_a_hundred_thousand_lines_come_back_once_each(real_kafka: Kafka, kcat: s
     assert sorted(kcat_reads(kcat, real_kafka, topic)) == sorted(LINES)
 
 
-def test_all_three_partitions_got_records_and_each_keeps_the_order(real_kafka: Kafka) -> None:
+def test_keys_spread_over_all_partitions_and_each_keeps_the_order(real_kafka: Kafka) -> None:
     topic, at = real_kafka.new_topic(partitions=3), ("-b", real_kafka.bootstrap_servers)
-    done(kcli("produce", topic, *at, stdin=b"".join(b"%d\n" % n for n in range(20_000))))
+    done(kcli("produce", topic, "-K:", *at, stdin=b"".join(b"key %d:%d\n" % (n % 100, n) for n in range(20_000))))
     for partition in "012":
         run = done(kcli("consume", "topic", topic, "-p", partition, "-o", "start", "-e", *at))
         numbers = [int(line) for line in run.lines]
