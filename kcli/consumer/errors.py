@@ -25,4 +25,4 @@ class LogTruncated(KcliError):
 
 
 class RecordTooLarge(KcliError):
-    """A broker cut a batch off at the fetch limit and always will. Evidence: topic, partition, offset, limit."""
+    """A broker cut a batch off at the fetch limit. Evidence: topic, partition, offset, received (bytes)."""

@@ -40,14 +40,15 @@ class Failure(NamedTuple):
 
 
 class Received:
-    """One response: its sections still to be handed out, then its failures."""
+    """One response: its sections still to be handed out, then its failures. `begun`: some have been."""
 
-    __slots__ = ("failures", "node_id", "sections")
+    __slots__ = ("begun", "failures", "node_id", "sections")
 
     def __init__(self, node_id: int, sections: list[Section], failures: list[Failure]) -> None:
         self.node_id = node_id
         self.sections = deque(sections)
         self.failures = failures
+        self.begun = False
 
     def next_piece(self, expansion: float, piece_bytes: int = PIECE_BYTES) -> list[Section]:
         """The next sections, cut so that they decode to about `piece_bytes`; one batch at least.

@@ -39,21 +39,22 @@ class FetchLoop:
 
         Nothing when the time is over, when there are `failures` to be looked at, or a partition has come to its end.
         """
-        clock, client, fetcher = self._client.clock, self._client, self.fetcher
+        clock, client = self._client.clock, self._client
+        fetcher, delivery = self.fetcher, self.fetcher.delivery
         deadline_ms = clock.now_ms() + timeout_ms
         while True:
             now_ms = clock.now_ms()
-            fetcher.free_next()
+            delivery.begin_next()
             self.offsets.send(now_ms)
             fetcher.send(now_ms)
-            if fetcher.has_received:
+            if delivery:
                 client.poll(timeout_ms=0)  # the next requests leave before anything is decoded
-                records = fetcher.take()
+                records = delivery.take()
             else:
                 self._wait(deadline_ms)
                 records = []
-            self.failures += self.offsets.take_failures() + fetcher.take_failures()
-            out_of_time = clock.now_ms() >= deadline_ms and not fetcher.has_received
+            self.failures += self.offsets.take_failures() + delivery.take_failures()
+            out_of_time = clock.now_ms() >= deadline_ms and not delivery
             if records or self.failures or self._subscription.finished or out_of_time:
                 return records
 

@@ -7,13 +7,13 @@ to be handed out: per broker there is never more than one response waiting and o
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kcli.consumer.errors import OffsetOutOfRange, RecordTooLarge
+from kcli.consumer.delivery import Delivery
+from kcli.consumer.errors import OffsetOutOfRange
 from kcli.consumer.fetch_answer import judge
-from kcli.consumer.fetch_buffer import FIRST_EXPANSION, Failure, Received, Section, is_compressed, position_after
+from kcli.consumer.fetch_buffer import Failure, Received, Section, position_after
 from kcli.consumer.fetch_session import FINAL_EPOCH, Ask, FetchSession, fetch_topics, forgotten_topics
 from kcli.consumer.subscription import FetchPosition, SubscriptionState
 from kcli.consumer.trouble import Trouble, Troubles
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from kcli.client.consumer_network_client import ConsumerNetworkClient
     from kcli.client.request_future import RequestFuture
     from kcli.protocol.messages.fetch import FetchRequest, FetchResponse, PartitionData
-    from kcli.protocol.records.columns import RecordColumns
-    from kcli.protocol.records.decode import DecodedSection, RecordSection
 
 # v18 is for replicas; v13 needs the id of every topic.
 NEWEST_VERSION = 17
@@ -39,7 +37,7 @@ FETCH = 1
 
 
 class Fetcher:
-    """Fetches what the subscription wants and hands it out as columns.
+    """Fetches what the subscription wants; what comes is in `delivery`, to be handed out.
 
     `memory_bytes` bounds what may be asked for in all responses together; None: each may have `fetch.max.bytes`.
     `partition_bytes` is what is asked for of one partition: `max.partition.fetch.bytes`, unless somebody changes it.
@@ -58,33 +56,22 @@ class Fetcher:
         self._config = config
         self._memory_bytes = memory_bytes
         self.partition_bytes = config.max_partition_fetch_bytes
+        self.delivery = Delivery(subscription, check_crcs=config.check_crcs)
         self._read_committed = config.isolation_level == "read_committed"
         backoff_ms = config.retry_backoff_ms, config.retry_backoff_max_ms
         self._partition_troubles: Troubles[TopicPartition] = Troubles(*backoff_ms)
         self._node_troubles: Troubles[int] = Troubles(*backoff_ms)
         self._sessions: dict[int, FetchSession] = {}
         self._placed: dict[TopicPartition, int] = {}
-        self._halted: dict[TopicPartition, int] = {}  # at this offset only the caller, or the decoder, can help
         self._in_flight: set[int] = set()
-        self._undelivered: set[int] = set()
-        self._received: deque[Received] = deque()
-        self._failures: dict[TopicPartition, Failure] = {}
         self._moved: set[int] = set()
-        self._expansion = FIRST_EXPANSION
         self.pinned_ids: dict[str, UUID | None] = {}  # topics that must not be replaced by others of their name
         self._reopened: set[int] = set()  # brokers whose last answer was that they have no such session
         self._cluster: object = None
         self._closed = False
 
     def __repr__(self) -> str:
-        return (
-            f"<Fetcher brokers={len(self._sessions)} in-flight={len(self._in_flight)} received={len(self._received)}>"
-        )
-
-    @property
-    def has_received(self) -> bool:
-        """Whether there is something to hand out."""
-        return bool(self._received)
+        return f"<Fetcher brokers={len(self._sessions)} in-flight={len(self._in_flight)} received={len(self.delivery)}>"
 
     @property
     def is_fetching(self) -> bool:
@@ -98,7 +85,7 @@ class Fetcher:
         self._place_touched(now_ms)
         for node_id in list(self._sessions):
             session = self._sessions[node_id]
-            if node_id in self._in_flight or node_id in self._undelivered or self._node_troubles.waits(node_id):
+            if node_id in self._in_flight or self.delivery.has_from(node_id) or self._node_troubles.waits(node_id):
                 continue
             if len(session):
                 self._send(node_id, session)
@@ -138,12 +125,12 @@ class Fetcher:
     def _target(self, tp: TopicPartition, now_ms: float) -> tuple[int, Ask] | None:
         state = self._subscription.get(tp)
         if state is None:
-            self._forget(tp)
+            self._partition_troubles.clear(tp)
+            self.delivery.forget(tp)
             return None
         position = state.fetch_from()
-        if position is None or self._halted.get(tp) == position.offset or self._partition_troubles.waits(tp):
+        if position is None or self.delivery.is_halted(tp, position.offset) or self._partition_troubles.waits(tp):
             return None
-        self._halted.pop(tp, None)
         metadata = self._client.metadata
         leader, epoch = metadata.leader(tp)
         if leader is None:
@@ -225,12 +212,7 @@ class Fetcher:
             return
         self._node_troubles.clear(node.id)
         self._reopened.discard(node.id)
-        self._queue(self._take_apart(node.id, session, response, now_ms))
-
-    def _queue(self, received: Received) -> None:
-        if received.sections or received.failures:
-            self._received.append(received)
-            self._undelivered.add(received.node_id)
+        self.delivery.add(self._take_apart(node.id, session, response, now_ms))
 
     def _node_failed(self, node_id: int, session: FetchSession, error: KcliError, now_ms: float) -> None:
         code = error.code if isinstance(error, BrokerError) else None
@@ -239,9 +221,7 @@ class Fetcher:
             return
         if not (error.retriable or code in _ABOUT_SESSIONS or code == ErrorCode.UNKNOWN_SERVER_ERROR):
             failures = [Failure(tp, ask.offset, error) for tp, ask in session.sent.items() if self._is_current(tp, ask)]
-            self._halted.update((failure.tp, failure.offset) for failure in failures)
-            self._subscription.touched.update(session.sent)
-            self._queue(Received(node_id, [], failures))
+            self.delivery.add(Received(node_id, [], failures))
         self._node_troubles.add(node_id, error, now_ms)
         self._client.metadata.request_update()
         for tp in list(session.partitions()):
@@ -264,7 +244,6 @@ class Fetcher:
                 continue  # a follower may lag behind: its word is not the last
             elif verdict.failure is not None:
                 received.failures.append(Failure(tp, asked.offset, verdict.failure))
-                self._halt(tp, asked.offset)
             elif verdict.epoch is not None:
                 self._subscription.fetched(tp, asked.offset, FetchPosition(asked.offset, verdict.epoch))
             else:
@@ -295,7 +274,7 @@ class Fetcher:
             self._subscription.fetched(tp, asked.offset, behind)
             self._moved.add(received.node_id)
         else:
-            self._halt(tp, asked.offset)  # nothing whole to go on from: the decoder will say why
+            self.delivery.halt(tp, asked.offset)  # nothing whole to go on from: the decoder will say why
 
     def _is_current(self, tp: TopicPartition, asked: Ask) -> bool:
         state = self._subscription.get(tp)
@@ -313,93 +292,6 @@ class Fetcher:
         self._partition_troubles.add(tp, error, now_ms)
         self._subscription.touched.add(tp)
         self._client.metadata.request_update()
-
-    def _halt(self, tp: TopicPartition, offset: int) -> None:
-        self._halted[tp] = offset
-        self._subscription.touched.add(tp)
-
-    def _forget(self, tp: TopicPartition) -> None:
-        self._partition_troubles.clear(tp)
-        self._halted.pop(tp, None)
-        self._failures.pop(tp, None)
-
-    # --- handing out
-
-    def free_next(self) -> None:
-        """The oldest response is about to be handed out: its broker may be asked again."""
-        if self._received:
-            self._undelivered.discard(self._received[0].node_id)
-
-    def take(self) -> list[tuple[TopicPartition, RecordColumns]]:
-        """Decode and hand out the next piece of the oldest response; the positions move behind it."""
-        from kcli.protocol.records.decode import RecordSection, decode_sections
-
-        if not self._received:
-            return []
-        received = self._received[0]
-        piece = [section for section in received.next_piece(self._expansion) if self._continues(section)]
-        decoded = decode_sections(
-            [RecordSection(it.tp.topic, it.tp.partition, it.data, it.fetch_offset, it.aborted) for it in piece],
-            check_crcs=self._config.check_crcs,
-        )
-        self._learn_expansion(piece, decoded)
-        handed = [(s.tp, self._hand_out(s, d)) for s, d in zip(piece, decoded, strict=True)]
-        received.put_back([_left(s, d.rest) for s, d in zip(piece, decoded, strict=True) if d.rest is not None])
-        if not received.sections:
-            self._received.popleft()
-            self._undelivered.discard(received.node_id)
-            self._failures.update((failure.tp, failure) for failure in received.failures)
-        return [(tp, columns) for tp, columns in handed if len(columns)]
-
-    def take_failures(self) -> list[Failure]:
-        """What stopped partitions at their current position. Told once; then fetching is tried again."""
-        failures, self._failures = self._failures, {}
-        current = []
-        for failure in failures.values():
-            self._halted.pop(failure.tp, None)
-            self._subscription.touched.add(failure.tp)
-            state = self._subscription.get(failure.tp)
-            if state is not None and state.position is not None and state.position.offset == failure.offset:
-                current.append(failure)
-        return current
-
-    def _continues(self, section: Section) -> bool:
-        """Whether the caller is still where this section begins. What a pause holds up is fetched again later."""
-        state = self._subscription.get(section.tp)
-        if state is None or state.paused or state.position is None:
-            return False
-        return state.position.offset == section.fetch_offset
-
-    def _hand_out(self, section: Section, decoded: DecodedSection) -> RecordColumns:
-        """Move the position behind what was decoded, and cut off what lies beyond the partition's end."""
-        tp, columns = section.tp, decoded.columns
-        state = self._subscription.state(tp)
-        position = FetchPosition(decoded.next_offset, decoded.last_epoch)
-        if state.end is not None and position.offset > state.end:
-            position = FetchPosition(state.end, position.epoch)
-            columns = columns.take(slice(0, int(columns.offsets.searchsorted(state.end))))
-        self._subscription.handed_out(tp, position)
-        error: KcliError | None = decoded.error
-        if error is None and decoded.truncated and decoded.next_offset == section.fetch_offset:
-            error = self._too_large(section)
-        if error is not None and (state.end is None or position.offset < state.end):
-            self._failures[tp] = Failure(tp, position.offset, error)
-            self._halt(tp, position.offset)
-            self._subscription.rewind(tp)
-        elif self._halted.pop(tp, None) is not None:
-            self._subscription.touched.add(tp)
-        return columns
-
-    def _too_large(self, section: Section) -> RecordTooLarge:
-        (topic, partition), offset = section.tp, section.fetch_offset
-        text = f"the record at offset {offset} of {section.tp} is cut off by max.partition.fetch.bytes"
-        return RecordTooLarge(text, topic=topic, partition=partition, offset=offset, limit=self.partition_bytes)
-
-    def _learn_expansion(self, piece: list[Section], decoded: list[DecodedSection]) -> None:
-        packed = sum(len(section.data) for section in piece if is_compressed(section.data))
-        if packed:
-            buffers = {id(it.columns.buffer): len(it.columns.buffer) for it in decoded}
-            self._expansion = max(1.0, sum(buffers.values()) / packed)
 
     # --- the rest
 
@@ -421,7 +313,7 @@ class Fetcher:
         self._closed = True
         for node_id in list(self._sessions):
             self._close_session(node_id)
-        self._received.clear()
+        self.delivery.clear()
 
     def _close_session(self, node_id: int) -> None:
         session = self._sessions.pop(node_id)
@@ -432,12 +324,6 @@ class Fetcher:
             self._client.send(
                 node, request, max_version=NEWEST_VERSION if session.uses_ids else NEWEST_VERSION_WITH_NAMES
             )
-
-
-def _left(section: Section, rest: RecordSection) -> Section:
-    """What the decoder left of a section because it unpacks to too much at once."""
-    aborted = None if rest.aborted is None else list(rest.aborted)
-    return section._replace(data=memoryview(rest.data), fetch_offset=rest.fetch_offset, aborted=aborted)
 
 
 _NOWHERE = -(2**31)

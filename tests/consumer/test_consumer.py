@@ -660,7 +660,7 @@ def test_a_batch_cut_off_at_the_limit_is_told() -> None:
     log.append("x" * 5000)
     log.batches[0] = log.batches[0]._replace(data=log.batches[0].data[:100])
     consumer = reader(cluster, max_partition_fetch_bytes=100)
-    with pytest.raises(RecordTooLarge, match=r"offset 0 of t-0 is cut off.*limit=100"):
+    with pytest.raises(RecordTooLarge, match=r"offset 0 of t-0 is cut off.*received=100"):
         consumer.poll(1000)
 
 
