@@ -147,11 +147,16 @@ class Delivery:
         return RecordTooLarge(text, topic=topic, partition=partition, offset=offset, received=len(section.data))
 
     def _learn_expansion(self, piece: list[Section], decoded: list[DecodedSection]) -> None:
-        """How much larger than on the wire compressed records are here: they lie in buffers of their own."""
+        """How much larger than on the wire compressed records are here: they lie in buffers of their own.
+
+        Partitions differ, so a large expansion is forgotten slowly.
+        """
         packed = [(section, it) for section, it in zip(piece, decoded, strict=True) if is_compressed(section.data)]
         buffers = {id(it.columns.buffer): len(it.columns.buffer) for _, it in packed if len(it.columns)}
         if buffers:
-            self._expansion = max(1.0, sum(buffers.values()) / sum(len(section.data) for section, _ in packed))
+            expansion = max(1.0, sum(buffers.values()) / sum(len(section.data) for section, _ in packed))
+            before = 1.0 if self._expansion == FIRST_EXPANSION else self._expansion
+            self._expansion = max(expansion, before * 0.9)
 
 
 def _left(section: Section, rest: RecordSection) -> Section:

@@ -15,8 +15,8 @@ from kcli.errors import KcliError
 from kcli.structs import TopicPartition
 
 PIECE_BYTES = 8 << 20
-# What a compressed batch is taken for until one of the kind was decoded.
-FIRST_EXPANSION = 16.0
+# What a compressed batch is taken for until one was decoded: so large that it is a piece of its own.
+FIRST_EXPANSION = 1e9
 
 
 class Section(NamedTuple):

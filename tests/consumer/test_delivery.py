@@ -20,9 +20,10 @@ def reading(offset: int = 0) -> tuple[SubscriptionState, Delivery]:
 
 
 def batches(base: int, count: int, size: int = 1) -> memoryview:
+    codec = "zstd" if size > 1 else "none"
     return memoryview(
         b"".join(
-            build_batch([NewRecord(None, b"x" * size, 0)], base_offset=base + i, compression="zstd")
+            build_batch([NewRecord(None, b"x" * size, 0)], base_offset=base + i, compression=codec)
             for i in range(count)
         )
     )
@@ -68,6 +69,17 @@ def test_a_failure_of_a_position_that_was_left_is_not_told() -> None:
     assert not delivery.is_halted(T0, 9)
     delivery.take()
     assert delivery.take_failures() == []
+
+
+def test_the_first_compressed_batch_is_decoded_alone_and_tells_how_many_follow_at_once() -> None:
+    _, delivery = reading()
+    delivery.add(Received(1, [Section(T0, batches(0, 20, 1 << 20), 0)], []))
+    counts = []
+    while delivery:
+        counts += [len(columns) for _, columns in delivery.take()]
+    assert counts[0] == 1
+    assert 6 <= max(counts) <= 10, "pieces are of about 8 MiB"
+    assert sum(counts) == 20
 
 
 def test_a_halt_ends_when_what_was_received_is_dropped() -> None:
