@@ -1,9 +1,11 @@
 """What a fetch response brings besides records: partial batches, transactions, holes, partitions, old formats."""
 
 import random
+import zlib
 
 import pytest
 
+from kcli.protocol.records import decode as decode_module
 from kcli.protocol.records.builder import NewRecord, build_batch
 from kcli.protocol.records.decode import RecordSection, decode_sections
 from tests.protocol_records.vectors import VECTORS
@@ -299,3 +301,51 @@ def test_a_single_batch_beyond_the_bound_is_damage(codec):
     assert (len(second.columns), second.next_offset, second.rest) == (0, 1, None)
     assert "50000 bytes" in str(second.error)
     assert decode(data, max_decompressed_bytes=200_000).columns.values() == [b"small", bytes(100_000)]
+
+
+# --- the bounds of a call
+
+
+def everything(sections):
+    """Offsets by section over as many calls as it takes, and how many calls that were."""
+    seen, calls = [[] for _ in sections], 0
+    left = list(enumerate(sections))
+    while left:
+        calls += 1
+        decoded = decode_sections([section for _, section in left])
+        for (number, _), result in zip(left, decoded, strict=True):
+            assert result.error is None
+            assert not (result.truncated and result.rest)
+            seen[number] += result.columns.offsets.tolist()
+        left = [(number, it.rest) for (number, _), it in zip(left, decoded, strict=True) if it.rest is not None]
+    return seen, calls
+
+
+@pytest.mark.parametrize("codec", ["none", "lz4"])
+def test_more_records_than_a_call_may_hold_come_with_the_next_ones(codec, monkeypatch):
+    monkeypatch.setattr(decode_module, "MOST_RECORDS_PER_CALL", 100)
+    data = b"".join(batch(i, *[b"x"] * 10, compression=codec) for i in range(0, 300, 10))
+    large = batch(0, *[b"y"] * 500, compression=codec)
+    sections = [RecordSection("t", 0, data, 3), RecordSection("t", 1, large, 0), RecordSection("t", 2, data, 0)]
+    seen, calls = everything(sections)
+    assert seen == [list(range(3, 300)), list(range(500)), list(range(300))]
+    assert calls == 7
+
+
+def test_more_batches_than_a_call_may_hold_come_with_the_next_ones(monkeypatch):
+    monkeypatch.setattr(decode_module, "MOST_BATCHES_PER_CALL", 7)
+    data = b"".join(batch(i, b"x") for i in range(20))
+    frame = memoryview(data + data + data[:-1])
+    middle = len(data)
+    parts = [frame[:middle], frame[middle : 2 * middle], frame[2 * middle :], memoryview(b"")]
+    seen, calls = everything([RecordSection("t", i, part, 0) for i, part in enumerate(parts)])
+    assert seen == [list(range(20)), list(range(20)), list(range(19)), []]
+    assert calls == 9
+
+
+def test_the_control_bit_means_nothing_in_old_formats():
+    data = bytearray(VECTORS["v0-none-2rec-base42"])
+    size = int.from_bytes(data[8:12], "big") + 12
+    data[17] |= 0x20
+    data[12:16] = zlib.crc32(data[16:size]).to_bytes(4, "big")
+    assert decode(bytes(data)).columns.offsets.tolist() == [42, 43]

@@ -12,6 +12,7 @@ Buffer: TypeAlias = bytes | bytearray | memoryview
 PREFIX = struct.Struct(">qi")
 PREFIX_BYTES = 12
 MAGIC_AT = 16
+_SIZE_AND_MAGIC = struct.Struct(">8xi4xB")
 SMALLEST_MESSAGE_BYTES = 26
 
 HEADER = struct.Struct(">qiibIhiqqqhii")
@@ -46,14 +47,15 @@ def walk_batches(data: Buffer, start: int, end: int, most: int | None = None) ->
     """
     starts, ends = array("q"), array("q")
     at = start
-    prefix = PREFIX.unpack_from
+    size_and_magic = _SIZE_AND_MAGIC.unpack_from
+    left = -1 if most is None else most
     while end - at > MAGIC_AT:
-        if len(starts) == most:
+        if not left:
             return Walk(starts, ends, at)
-        size = prefix(data, at)[1]
+        left -= 1
+        size, magic = size_and_magic(data, at)
         behind = at + PREFIX_BYTES + size
-        smallest = SMALLEST_MESSAGE_BYTES if data[at + MAGIC_AT] < 2 else HEADER_BYTES
-        if behind - at < smallest:
+        if behind - at < (SMALLEST_MESSAGE_BYTES if magic < 2 else HEADER_BYTES):
             return Walk(starts, ends, at, False, f"it claims a size of {size} bytes")
         if behind > end:
             break

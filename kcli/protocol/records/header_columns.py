@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kcli.protocol.records.batch import HEADER_BYTES, MAGIC_AT, PREFIX_BYTES
+from kcli.protocol.records.batch import APPEND_TIME_BIT, CODEC_MASK, HEADER_BYTES, MAGIC_AT, PREFIX_BYTES
 from kcli.protocol.records.varints import Ints, Octets
 
 HEADER_DTYPE = np.dtype(
@@ -80,7 +80,7 @@ class Batches(NamedTuple):
             return
         self.next_offsets[old] = self.base_offsets[old] + 1
         self.leader_epochs[old] = self.producer_ids[old] = -1
-        self.attributes[old] = data[self.starts[old] + MAGIC_AT + 1]
+        self.attributes[old] = data[self.starts[old] + MAGIC_AT + 1] & (CODEC_MASK | APPEND_TIME_BIT)
         crcs = data[self.starts[old][:, None] + np.arange(PREFIX_BYTES, MAGIC_AT)]
         self.crcs[old] = crcs.view(">u4").reshape(len(old))
         self.counts[old] = 1

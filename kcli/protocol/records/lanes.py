@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 from kcli.protocol.records.batch import SMALLEST_RECORD_BYTES, Buffer
 from kcli.protocol.records.varints import Ints, Octets
 
-_RECORDS_PER_LANE = 16
+# Guessing costs by the lane, walking by the step: the more records, the longer the lanes that are the best of both.
+_LANE_RECORDS, _LONG_LANE_RECORDS, _LONG_LANES_FROM = 16, 32, 32_768
 _MOST_LANES = 8192
-_FIRST_STEPS, _MORE_STEPS = 16, 4
+_MORE_STEPS = 4
 _FEW_LANES = 24
 _TRIES = 4
 _NEVER = 1 << 40
@@ -53,7 +54,7 @@ def follow_lanes(
     alone = untils >= last
     lone = list(zip(heads[alone].tolist(), untils[alone].tolist(), batch[alone].tolist(), strict=True))
     heads, untils, batch = heads[~alone], untils[~alone], batch[~alone]
-    steps = _FIRST_STEPS
+    steps = min(_lane_records(int(counts.sum())), _LONG_LANE_RECORDS)
     while len(heads) > _FEW_LANES:
         block = np.empty((steps + 1, len(heads)), np.int64)
         block[0] = heads
@@ -76,6 +77,11 @@ def follow_lanes(
     return everything, whole
 
 
+def _lane_records(total: int) -> int:
+    usual = _LANE_RECORDS if total < _LONG_LANES_FROM else _LONG_LANE_RECORDS
+    return max(usual, total // _MOST_LANES)
+
+
 def _walk_alone(buffer: Buffer, head: int, until: int) -> tuple[list[int], int]:
     walked: list[int] = []
     advances = memoryview(_ADVANCES)  # type: ignore[arg-type]
@@ -90,7 +96,7 @@ def _plan_lanes(
 ) -> tuple[Ints, Ints, Ints]:
     """Where each lane begins, where it must arrive (at the next one's beginning or its batch's end), its batch."""
     total = int(counts.sum())
-    lanes = np.maximum(counts // max(_RECORDS_PER_LANE, total // _MOST_LANES), 1)
+    lanes = np.maximum(counts // _lane_records(total), 1)
     batch = np.repeat(np.arange(len(lanes)), lanes)
     firsts = np.cumsum(lanes) - lanes
     number = np.arange(len(batch)) - firsts[batch]
