@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kcli.cli.records.renderer import Renderer, Style, make_renderer
+from kcli.cli.records.output import Renderer
+from kcli.cli.records.renderer import Style, make_renderer
 from kcli.protocol.records.columns import RecordColumns
 from tests.cli_consume.data import NOON, ORDERS_3, columns, record
 

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from kcli.cli.records.escapes import visible_json
-from kcli.cli.records.renderer import Renderer
+from kcli.cli.records.output import Renderer
 
 if TYPE_CHECKING:
     from kcli.protocol.records.columns import RecordColumns

@@ -10,7 +10,7 @@ from kcli.errors import WakeupError
 if TYPE_CHECKING:
     from kcli.cli.records.filters import Filters
     from kcli.cli.records.interrupt import Interrupt
-    from kcli.cli.records.renderer import Output, RenderBatch
+    from kcli.cli.records.output import Output, RenderBatch
     from kcli.cli.records.tally import Tally
     from kcli.clock import Clock
     from kcli.protocol.records.columns import RecordColumns

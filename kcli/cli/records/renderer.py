@@ -1,27 +1,14 @@
-"""What all record renderers share: bytes before, bytes for a batch, bytes after. And which one was asked for."""
+"""Which record renderer was asked for: only its module is imported."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
 from kcli.errors import ConfigError
 
 if TYPE_CHECKING:
     from kcli.cli.records.format import Piece
-    from kcli.protocol.records.columns import RecordColumns
-    from kcli.structs import TopicPartition
-
-Output: TypeAlias = "bytes | memoryview"
-RenderBatch: TypeAlias = "Callable[[TopicPartition, RecordColumns], Output]"
-
-
-class Renderer(NamedTuple):
-    """`begin`, then `render` for each batch of one partition's records, then `end` given the coverage as dicts."""
-
-    render: RenderBatch
-    begin: bytes = b""
-    end: Callable[[Sequence[dict[str, Any]]], bytes] = lambda coverage: b""
+    from kcli.cli.records.output import Renderer
 
 
 class Style(NamedTuple):

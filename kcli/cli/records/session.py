@@ -16,7 +16,7 @@ from kcli.errors import WakeupError
 if TYPE_CHECKING:
     from kcli.cli.environment import Environment
     from kcli.cli.records.filters import Filters
-    from kcli.cli.records.renderer import Renderer
+    from kcli.cli.records.output import Renderer
     from kcli.client.consumer_network_client import ConsumerNetworkClient
     from kcli.consumer.bounds import ReadRange
     from kcli.consumer.range_reader import RangeReader

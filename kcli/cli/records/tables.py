@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from kcli.cli.records.escapes import visible, visible_bytes
 from kcli.cli.records.fields import time_text
 from kcli.cli.records.json import header_objects, text_and_encoding
-from kcli.cli.records.renderer import Renderer
+from kcli.cli.records.output import Renderer
 
 if TYPE_CHECKING:
     from kcli.protocol.records.columns import RecordColumns

@@ -9,7 +9,7 @@ from kcli.cli.records.escapes import visible_bytes
 from kcli.cli.records.fields import Look, constant, field_texts
 from kcli.cli.records.format import Field, Piece
 from kcli.cli.records.gather import join_spans
-from kcli.cli.records.renderer import Output, Renderer
+from kcli.cli.records.output import Output, Renderer
 
 if TYPE_CHECKING:
     from kcli.protocol.records.columns import RecordColumns
