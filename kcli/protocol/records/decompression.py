@@ -35,6 +35,7 @@ class Output:
         self.limit = limit
         self.used = 0
         self.data = np.empty(min(limit, max(expected, 4096)), np.uint8)
+        self._view = memoryview(self.data)  # type: ignore[arg-type]
 
     def room(self, wanted: int) -> memoryview:
         """The unused part of the buffer, of at least `wanted` bytes; `OutOfBudget` if it cannot be."""
@@ -44,13 +45,16 @@ class Output:
         if needed > len(self.data):
             grown = np.empty(min(self.limit, max(needed, 2 * len(self.data))), np.uint8)
             grown[: self.used] = self.data[: self.used]
-            self.data = grown
-        return memoryview(self.data)[self.used :]  # type: ignore[arg-type]
+            self.data, self._view = grown, memoryview(grown)  # type: ignore[arg-type]
+        return self._view[self.used :]
 
     def write(self, piece: Buffer) -> None:
         """Append a copy."""
-        self.room(len(piece))[: len(piece)] = piece
-        self.used += len(piece)
+        before, behind = self.used, self.used + len(piece)
+        if behind > len(self.data):
+            self.room(len(piece))
+        self._view[before:behind] = piece
+        self.used = behind
 
 
 def decompress(codec: int, payload: memoryview, output: Output, *, magic: int = 2) -> None:

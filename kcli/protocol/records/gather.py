@@ -30,20 +30,25 @@ class Gathered(NamedTuple):
 
 class _Gathering:
     def __init__(self, batches: Batches, output: Output, check_crcs: bool) -> None:
-        self.headers = batches
+        self.headers = [
+            it.tolist()
+            for it in (
+                batches.starts, batches.ends, batches.magic, batches.attributes, batches.counts, batches.base_offsets,
+            )
+        ]  # fmt: skip
         self.output = output
         self.check_crcs = check_crcs
         self.batches, self.starts, self.ends = array("q"), array("q"), array("q")
         self.messages: list[Messages] = []
 
     def add(self, view: memoryview, index: int) -> None:
-        headers, output = self.headers, self.output
-        start, end, magic = int(headers.starts[index]), int(headers.ends[index]), int(headers.magic[index])
-        codec = int(headers.attributes[index]) & batch.CODEC_MASK
+        output = self.output
+        start, end, magic, attributes, count, base_offset = (column[index] for column in self.headers)
+        codec = attributes & batch.CODEC_MASK
         before = output.used
         if magic == 2:
             decompress(codec, view[start + batch.HEADER_BYTES : end], output)
-            count, size = int(headers.counts[index]), output.used - before
+            size = output.used - before
             if count * batch.SMALLEST_RECORD_BYTES > size:
                 raise CorruptRecords(f"its {count} records do not fit into {size} bytes")
             self.batches.append(index)
@@ -55,7 +60,7 @@ class _Gathering:
             self.messages.append(unwrap(inside, output.data, before, view[start:end], index, self.check_crcs))
         else:
             output.write(view[start:end])
-            places = (np.array([it]) for it in (index, before, output.used, headers.base_offsets[index]))
+            places = (np.array([it]) for it in (index, before, output.used, base_offset))
             self.messages.append(Messages.plain(*places))
 
 

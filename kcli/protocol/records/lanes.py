@@ -8,6 +8,8 @@ that guess; a batch whose last lane arrives at its end is followed without a gap
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -24,6 +26,7 @@ _NEVER = 1 << 40
 _ZERO, _ONE, _MORE = np.uint8(0), np.uint8(1), np.uint8(0x7F)
 
 
+@cache
 def _advances() -> Ints:
     """For the two bytes at a record's start, as a little-endian number, how far the next record is away.
 
@@ -35,9 +38,6 @@ def _advances() -> Ints:
     return np.where((low & 1 == 0) & (steps >= SMALLEST_RECORD_BYTES), steps, _NEVER).reshape(-1)
 
 
-_ADVANCES = _advances()
-
-
 def follow_lanes(
     buffer: Buffer, data: Octets, starts: Ints, ends: Ints, counts: Ints
 ) -> tuple[Ints, NDArray[np.bool_]]:
@@ -47,6 +47,7 @@ def follow_lanes(
     """
     words: NDArray[np.uint16] = np.ndarray((len(data) - 1,), "<u2", data, strides=(1,))
     last = len(words) - 1
+    advances = _advances()
     heads, untils, batch = _plan_lanes(data, words, starts, ends, counts)
     whole = np.ones(len(starts), np.bool_)
     found: list[Ints] = []
@@ -59,7 +60,7 @@ def follow_lanes(
         block = np.empty((steps + 1, len(heads)), np.int64)
         block[0] = heads
         for step in range(steps):
-            np.add(block[step], _ADVANCES[words[block[step]]], out=block[step + 1])
+            np.add(block[step], advances[words[block[step]]], out=block[step + 1])
             np.minimum(block[step + 1], last, out=block[step + 1])
         found.append(block[:-1][block[:-1] < untils])
         heads = block[-1]
@@ -84,7 +85,7 @@ def _lane_records(total: int) -> int:
 
 def _walk_alone(buffer: Buffer, head: int, until: int) -> tuple[list[int], int]:
     walked: list[int] = []
-    advances = memoryview(_ADVANCES)  # type: ignore[arg-type]
+    advances = memoryview(_advances())  # type: ignore[arg-type]
     while head < until - 1:
         walked.append(head)
         head += advances[buffer[head] | buffer[head + 1] << 8]
@@ -160,7 +161,7 @@ def _signs(rows: Octets) -> NDArray[np.bool_]:
 def _plausible(data: Octets, words: NDArray[np.uint16], heads: Ints, ends: Ints) -> tuple[Ints, NDArray[np.bool_]]:
     """The sign is at `heads`: where the record begins then, and whether the same sign or the end follows on it."""
     heads = heads + (data.take(heads, mode="clip") < 0x80)
-    behind = heads + _ADVANCES[words[np.minimum(heads, len(words) - 1)]]
+    behind = heads + _advances()[words[np.minimum(heads, len(words) - 1)]]
     before = behind - (data.take(behind, mode="clip") < 0x80)
     good = data.take(before + 2, mode="clip") == 0
     good &= (data.take(before + 1, mode="clip") - _ONE) < _MORE
