@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kcli.errors import CorruptRecords
 from kcli.protocol.records.batch import Buffer
 from kcli.protocol.records.lanes import follow_lanes
 from kcli.protocol.records.varints import Ints, Octets, read_varint, read_varint_column
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 _WORTH_GUESSING_RECORDS = 256
 _WORTH_GUESSING_BYTES = 4096

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kcli.protocol.records import batch
 from kcli.protocol.records.checksum import crc32c
 from kcli.protocol.records.header_columns import Batches
 from kcli.protocol.records.run import Run
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 _LAST_BASE_OFFSET = (1 << 63) - 1 - (1 << 32)
 _BEYOND_INT32 = 1 << 31

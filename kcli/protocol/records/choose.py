@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kcli.errors import CorruptRecords
 from kcli.protocol.records import batch
@@ -13,6 +13,9 @@ from kcli.protocol.records.decompression import OutOfBudget, Output, decompress
 from kcli.protocol.records.header_columns import Batches
 from kcli.protocol.records.run import Run
 from kcli.protocol.records.transactions import AbortedRanges, marker_type
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 _CONTROL_RECORD_BYTES = 4096
 

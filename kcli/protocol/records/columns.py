@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kcli.protocol.records.batch import Buffer
 from kcli.protocol.records.headers import Headers, read_headers
 from kcli.protocol.records.varints import Ints
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 NO_TIMESTAMP, CREATE_TIME, APPEND_TIME = -1, 0, 1
 _TIMESTAMP_TYPES = {NO_TIMESTAMP: "none", CREATE_TIME: "create", APPEND_TIME: "append"}

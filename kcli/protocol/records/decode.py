@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kcli.protocol.records import batch, checks
 from kcli.protocol.records.choose import aborted_from, choose_batches
@@ -17,6 +17,9 @@ from kcli.protocol.records.joint import Joint, cut_out, decode_messages, decode_
 from kcli.protocol.records.legacy import Messages
 from kcli.protocol.records.run import DecodedSection, RecordSection, Run
 from kcli.protocol.records.sections import open_sections
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 __all__ = ["DEFAULT_MAX_DECOMPRESSED_BYTES", "DecodedSection", "RecordSection", "decode_sections"]
 

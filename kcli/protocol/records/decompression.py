@@ -28,7 +28,7 @@ class OutOfBudget(Exception):
 class Output:
     """Where decompressed data is gathered: one growing buffer of at most `limit` bytes.
 
-    `data` is valid up to `used`. It moves when it grows, so views of it are taken when all is gathered.
+    `data` is valid up to `used`. It moves when it grows or is trimmed: views of it do not outlive that.
     """
 
     def __init__(self, limit: int, expected: int = 0) -> None:
@@ -43,10 +43,17 @@ class Output:
         if needed > self.limit:
             raise OutOfBudget
         if needed > len(self.data):
-            grown = np.empty(min(self.limit, max(needed, 2 * len(self.data))), np.uint8)
-            grown[: self.used] = self.data[: self.used]
-            self.data, self._view = grown, memoryview(grown)  # type: ignore[arg-type]
+            self._resize(min(self.limit, max(needed, 2 * len(self.data))))
         return self._view[self.used :]
+
+    def trim(self) -> None:
+        """Give back what is not used: a batch that failed may have filled all of it."""
+        self._resize(self.used)
+
+    def _resize(self, size: int) -> None:
+        self._view.release()
+        self.data.resize(size, refcheck=False)
+        self._view = memoryview(self.data)  # type: ignore[arg-type]
 
     def write(self, piece: Buffer) -> None:
         """Append a copy."""

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kcli.errors import CorruptRecords
 from kcli.protocol.records import batch
@@ -16,6 +15,9 @@ from kcli.protocol.records.header_columns import Batches
 from kcli.protocol.records.legacy import Messages, unwrap, wrapped_set
 from kcli.protocol.records.run import Run
 from kcli.protocol.records.varints import Ints
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 class Gathered(NamedTuple):
@@ -86,5 +88,6 @@ def gather(
                 continue
             output.used = before
             break
+    output.trim()
     indices, starts, ends = (np.array(it) for it in (gathering.batches, gathering.starts, gathering.ends))
     return Gathered(indices, starts, ends, Messages.join(gathering.messages), output)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kcli.protocol.records.batch import APPEND_TIME_BIT, CODEC_MASK, HEADER_BYTES, MAGIC_AT, PREFIX_BYTES
 from kcli.protocol.records.varints import Ints, Octets
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 HEADER_DTYPE = np.dtype(
     [

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kcli.errors import CorruptRecords
 from kcli.protocol.records.batch import Buffer
 from kcli.protocol.records.varints import Ints, Octets, read_varint, read_varint_column
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 Headers: TypeAlias = "list[tuple[str, bytes | None]]"
 

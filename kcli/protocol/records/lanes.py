@@ -9,12 +9,15 @@ that guess; a batch whose last lane arrives at its end is followed without a gap
 from __future__ import annotations
 
 from functools import cache
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kcli.protocol.records.batch import SMALLEST_RECORD_BYTES, Buffer
 from kcli.protocol.records.varints import Ints, Octets
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 # Guessing costs by the lane, walking by the step: the more records, the longer the lanes that are the best of both.
 _LANE_RECORDS, _LONG_LANE_RECORDS, _LONG_LANES_FROM = 16, 32, 32_768

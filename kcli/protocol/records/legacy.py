@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import zlib
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kcli.errors import CorruptRecords
 from kcli.protocol.records import batch
 from kcli.protocol.records.batch import Buffer, walk_batches
 from kcli.protocol.records.columns import APPEND_TIME, CREATE_TIME, NO_TIMESTAMP, RecordColumns
 from kcli.protocol.records.varints import Ints, Octets
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 _ATTRIBUTES_AT = 17
 _BODY_AT = 18

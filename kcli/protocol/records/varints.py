@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kcli.errors import CorruptRecords
 from kcli.protocol.records.batch import Buffer
 
-Octets: TypeAlias = NDArray[np.uint8]
-Ints: TypeAlias = NDArray[np.int64]
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Octets: TypeAlias = "NDArray[np.uint8]"
+Ints: TypeAlias = "NDArray[np.int64]"
 
 
 def read_varint(buffer: Buffer, at: int, end: int, longest: int = 5) -> tuple[int, int]:
