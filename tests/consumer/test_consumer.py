@@ -266,6 +266,49 @@ def test_a_seek_drops_what_was_received_and_not_handed_out() -> None:
     assert values(consumer)[other] == [{T0: "b", T1: "d"}[other]]
 
 
+def test_data_of_a_partition_that_was_unassigned_meanwhile_is_dropped() -> None:
+    cluster = FakeCluster()
+    cluster.topic("t", partitions=2)
+    consumer = reader(cluster, T0, T1)
+    assert values(consumer, 2) == {}  # a fetch of both is under way
+    cluster.logs[T0].append("a")
+    cluster.logs[T1].append("b")
+    consumer.assign([T1])
+    assert values(consumer, 3) == {T1: ["b"]}
+
+
+def test_a_broker_whose_answer_waits_to_be_handed_out_is_not_asked_for_more() -> None:
+    cluster = FakeCluster(nodes=2)
+    cluster.topic("t", partitions=2)
+    for log in cluster.logs.values():
+        for i in range(5):
+            log.append(str(i))
+    consumer = reader(cluster, T0, T1, max_partition_fetch_bytes=1)
+    for _ in range(4):
+        (handed,) = consumer.poll(1000)
+        other = T1 if handed == T0 else T0
+        for tp in (handed, other):
+            position = consumer.position(tp)
+            asked = [it.topics[0].partitions[0].fetch_offset for it in cluster.fetches(cluster.logs[tp].leader)]
+            assert max(asked, default=0) <= position, f"{tp} at {position} was asked for {asked}"
+
+
+@pytest.mark.parametrize("moved", [True, False])
+def test_a_failure_is_not_told_of_a_partition_that_was_moved_or_left_meanwhile(moved: bool) -> None:
+    cluster = FakeCluster()
+    cluster.topic("t", partitions=2)
+    cluster.logs[T0].append("a")
+    consumer = reader(cluster, T0, T1, auto_offset_reset="none")
+    consumer.seek(T0, 0)
+    consumer.seek(T1, 99)
+    assert list(consumer.poll(1000)) == [T0]  # the failure came in the same answer
+    if moved:
+        consumer.seek(T1, 0)
+    else:
+        consumer.assign([T0])
+    assert consumer.poll(100) == {}
+
+
 # --- errors of fetch sessions
 
 
@@ -397,6 +440,19 @@ def test_a_broker_that_comes_back_is_read_on_without_loss_or_repeat() -> None:
     cluster.come_back(1)
     found += values(consumer, 10)[T0]
     assert found == ["0", "1", "2", "3", "4"]
+
+
+def test_a_lost_connection_opens_a_new_session() -> None:
+    cluster = FakeCluster()
+    log = cluster.topic("t")
+    log.append("a")
+    consumer = reader(cluster)
+    assert values(consumer, 2) == {T0: ["a"]}
+    before = len(cluster.fetches())
+    cluster.cut(1)
+    log.append("b")
+    assert values(consumer, 3) == {T0: ["b"]}
+    assert cluster.fetches()[before].session_epoch == 0, "whether the broker saw the last request is unknown"
 
 
 def test_an_unanswered_fetch_is_given_up_and_asked_again() -> None:
@@ -662,6 +718,7 @@ def test_a_batch_cut_off_at_the_limit_is_told() -> None:
     consumer = reader(cluster, max_partition_fetch_bytes=100)
     with pytest.raises(RecordTooLarge, match=r"offset 0 of t-0 is cut off.*received=100"):
         consumer.poll(1000)
+    assert len(cluster.fetches()) == 1, "it was asked again for what could not be read"
 
 
 def test_an_answer_that_makes_no_sense_is_told_and_not_asked_for_again_and_again() -> None:

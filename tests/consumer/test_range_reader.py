@@ -310,6 +310,30 @@ def test_a_log_that_ends_earlier_than_it_did_ends_the_read() -> None:
     assert covered.reason == "the log was truncated: it ended at 8 at first, now it ends at 5"
 
 
+def test_a_new_leader_that_knows_less_for_a_moment_does_not_end_the_read() -> None:
+    cluster = FakeCluster()
+    log = cluster.topic("t")
+    for i in range(4):
+        log.append(str(i))
+    reader = start(cluster, {T0: ALL}, max_partition_fetch_bytes=1)
+    found = read(reader, polls=1)[T0]
+    less = fetch.PartitionData(partition_index=0, high_watermark=1)
+    answer = fetch.FetchResponse(
+        session_id=7, responses=[fetch.FetchableTopicResponse(topic_id=cluster.topic_ids["t"], partitions=[less])]
+    )
+
+    def later(request: Any) -> Any:
+        cluster.clock.advance(400)
+        return answer
+
+    cluster.answer_next(ApiKey.FETCH, *[later] * 10)
+    asked = len(cluster.asked(ApiKey.LIST_OFFSETS))
+    found += read(reader)[T0]
+    assert found == ["0", "1", "2", "3"]
+    assert len(cluster.asked(ApiKey.LIST_OFFSETS)) > asked
+    assert coverage(reader).complete
+
+
 def test_a_topic_deleted_during_the_read_ends_it() -> None:
     cluster = FakeCluster()
     log = cluster.topic("t")
