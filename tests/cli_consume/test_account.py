@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kcli.cli.records.account import coverage_items, footer, is_bounded, notes, problems, read_status
+from kcli.cli.records.account import coverage_items, cut_short, footer, is_bounded, notes, problems, read_status
 from kcli.cli.records.pump import DONE, ENOUGH, INTERRUPTED, QUIET
 from kcli.cli.records.tally import Count
 from kcli.consumer.bounds import EARLIEST, LATEST, Offset, ReadRange, Time
@@ -48,11 +48,28 @@ def test_a_partition_that_was_still_read_stopped_because_the_read_did() -> None:
         assert second.endswith("reached its end")
 
 
+def test_offsets_that_are_gone_are_told_whatever_stopped_the_read() -> None:
+    gone = {**STOPPED, "reason": "stopped before its end; offsets 0 to 4 are gone"}
+    footed = footer([covered(position=7, **gone)], {P0: ReadRange(Offset(0), LATEST)}, {}, ENOUGH)
+    assert footed.endswith("--max-messages reached; offsets 0 to 4 are gone")
+
+
+def test_what_max_messages_left_over_is_not_covered() -> None:
+    failed = {"complete": False, "error": REFUSED, "reason": str(REFUSED)}
+    follower = covered(P2, end=None, open=True, reason="following")
+    first, second, third = cut_short([covered(), covered(P1, **failed), follower], {P0: 7, P1: 8, P2: 6})
+    assert first == covered(position=7, **STOPPED)
+    assert second == covered(P1, position=8, **STOPPED)  # what failed lies behind what was asked for
+    assert third == covered(P2, end=None, position=6, open=True, reason="stopped before its end")
+    assert cut_short([covered()], {}) == [covered()]
+
+
 def test_json_has_the_same_as_numbers() -> None:
-    [item] = coverage_items([covered(position=7, **STOPPED)], {P0: ReadRange(Offset(5), Offset(9))}, {P0: Count(2, 9)})
+    ranges = {P0: ReadRange(Offset(5), Offset(9))}
+    [item] = coverage_items([covered(position=7, **STOPPED)], ranges, {P0: Count(2, 9)}, INTERRUPTED)
     assert item == {
         "topic": "orders", "partition": 0, "asked": "5:9", "start": 5, "end": 9, "position": 7, "printed": 2,
-        "complete": False, "stopped": "stopped before its end",
+        "complete": False, "stopped": "interrupted",
     }  # fmt: skip
 
 
@@ -68,6 +85,12 @@ def test_problems_are_failures_and_gaps_but_not_what_was_left_unread_on_purpose(
     first, second = problems(account)
     assert first.startswith("orders 0: TOPIC_AUTHORIZATION_FAILED")
     assert second == "orders 2: reached its end; offsets 0 to 4 are gone"
+
+
+def test_what_a_follower_missed_is_a_problem_though_it_goes_on() -> None:
+    gap = "following; offsets 0 to 4 were deleted before they were read"
+    account = [covered(end=None, complete=False, open=True, reason=gap), covered(P1, end=None, open=True)]
+    assert problems(account) == [f"orders 0: {gap}"]
 
 
 @pytest.mark.parametrize(

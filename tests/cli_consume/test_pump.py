@@ -95,6 +95,19 @@ def test_max_messages_counts_what_the_filter_lets_through() -> None:
     assert (run.why, run.text) == (ENOUGH, b"b\nc\n")
 
 
+def test_records_that_max_messages_left_over_are_remembered() -> None:
+    run = Run(TWO_POLLS, limits=Limits(max_records=1))
+    assert run.tally.left == {P0: 1, P1: 0}
+    assert Run(TWO_POLLS, limits=Limits(max_records=2)).tally.left == {P1: 0}
+    assert Run(TWO_POLLS, limits=Limits(max_records=3)).tally.left == {}
+    assert Run(TWO_POLLS).tally.left == {}
+
+
+def test_only_what_the_filter_lets_through_is_left_over() -> None:
+    run = Run(TWO_POLLS, limits=Limits(max_records=1), filters=compile_filters("[ac]", None, [], invert=False))
+    assert run.tally.left == {P1: 0}
+
+
 def test_a_quiet_follower_stops_after_its_idle_time() -> None:
     run = Run(TWO_POLLS, follow=True, limits=Limits(quiet_ms=2000))
     assert (run.why, run.text) == (QUIET, b"a\nb\nc\nd\n")

@@ -3,6 +3,7 @@
 import io
 import os
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -56,3 +57,19 @@ def test_a_stream_without_a_descriptor() -> None:
     stream = io.BytesIO()
     Sink(stream).write(b"abc")
     assert stream.getvalue() == b"abc"
+
+
+def test_a_closed_pipe_is_noticed_with_nothing_to_write() -> None:
+    reading, writing = os.pipe()
+    with open(writing, "wb") as stream:
+        sink = Sink(stream)
+        sink.check()
+        os.close(reading)
+        with pytest.raises(BrokenPipeError):
+            sink.check()
+
+
+def test_a_file_is_never_closed_by_its_reader(tmp_path: Path) -> None:
+    with (tmp_path / "out").open("wb") as stream:
+        Sink(stream).check()
+    Sink(io.BytesIO()).check()

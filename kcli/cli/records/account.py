@@ -61,10 +61,35 @@ _WHY = {ENOUGH: "--max-messages reached", QUIET: "nothing came for too long", IN
 
 def _stopped(one: PartitionCoverage, why: str) -> str:
     """Why a partition stopped; one that was still being read stopped for the reason of the whole read."""
-    return _WHY[why] if one.open and why in _WHY else one.reason
+    return _with_first_reason(one, _WHY[why]) if one.open and why in _WHY else one.reason
 
 
-def coverage_items(coverage: Coverage, ranges: Ranges, counts: Counts) -> list[dict[str, Any]]:
+def _with_first_reason(one: PartitionCoverage, reason: str) -> str:
+    """`reason`, and what the partition missed, which stands behind its own."""
+    return "; ".join([reason, *one.reason.split("; ")[1:]])
+
+
+def cut_short(coverage: Coverage, left: Mapping[TopicPartition, int]) -> list[PartitionCoverage]:
+    """The coverage as far as records were printed.
+
+    `left` tells of some partitions the first wanted record that came, but was one too many for `--max-messages`. What
+    lies behind it is not covered, and if that is where the reading failed it does not matter.
+    """
+    return [one if one.tp not in left else _cut(one, left[one.tp]) for one in coverage]
+
+
+def _cut(one: PartitionCoverage, position: int) -> PartitionCoverage:
+    reason = "stopped before its end"
+    return one._replace(
+        position=position,
+        reason=reason if one.error is not None else _with_first_reason(one, reason),
+        complete=one.complete and one.asked_end is None,
+        error=None,
+        open=True,
+    )
+
+
+def coverage_items(coverage: Coverage, ranges: Ranges, counts: Counts, why: str) -> list[dict[str, Any]]:
     """The same as JSON-ready dicts, offsets as numbers; -1 for one that was never found out, None for no end."""
     return [
         {
@@ -76,7 +101,7 @@ def coverage_items(coverage: Coverage, ranges: Ranges, counts: Counts) -> list[d
             "position": one.position,
             "printed": counts.get(one.tp, Count()).records,
             "complete": one.complete,
-            "stopped": one.reason,
+            "stopped": _stopped(one, why),
         }
         for one in coverage
     ]
@@ -93,7 +118,8 @@ def problems(coverage: Coverage) -> list[str]:
 
 
 def _failed(one: PartitionCoverage) -> bool:
-    return one.error is not None or not (one.complete or one.open)
+    left_unread = one.open and one.asked_end is not None
+    return one.error is not None or not (one.complete or left_unread)
 
 
 def _grouped(said: Iterable[tuple[TopicPartition, str]]) -> list[str]:

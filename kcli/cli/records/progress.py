@@ -14,17 +14,16 @@ _EVERY_MS = 100.0
 
 
 class Progress:
-    """While entered, draws how many of `total` offsets are passed; the owner calls `tick` as often as it likes.
+    """While entered, draws how far the read is; the owner calls `tick` as often as it likes.
 
-    `passed` tells the offsets passed, `records` the records printed so far. Not `shown`, it does nothing.
+    `fraction` tells what part of the way is behind us, `records` the records printed. Not `shown`, it does nothing.
     """
 
     def __init__(
-        self, env: Environment, *, total: int, passed: Callable[[], int], records: Callable[[], int], shown: bool
+        self, env: Environment, *, fraction: Callable[[], float], records: Callable[[], int], shown: bool
     ) -> None:
         self._env = env
-        self._total = total
-        self._passed = passed
+        self._fraction = fraction
         self._records = records
         self._started_ms = env.clock.now_ms()
         self._next_ms = self._started_ms + _APPEARS_AFTER_MS if shown else float("inf")
@@ -48,10 +47,10 @@ class Progress:
     def _draw(self, now_ms: float) -> None:
         if self._bar is None:
             self._bar = _bar(self._env)
-            self._bar.add_task("reading", total=self._total, rate="")
+            self._bar.add_task("reading", total=1.0, rate="")
             self._bar.start()
         rate = self._records() / max(now_ms - self._started_ms, 1.0) * 1000
-        self._bar.update(self._bar.task_ids[0], completed=self._passed(), rate=f"{rate:,.0f} records/s")
+        self._bar.update(self._bar.task_ids[0], completed=self._fraction(), rate=f"{rate:,.0f} records/s")
         self._bar.refresh()
 
 

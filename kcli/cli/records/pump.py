@@ -104,8 +104,9 @@ def _print(
         from kcli.cli.records.filters import choose
 
         columns = columns.take(choose(filters, columns))
-    if limits.max_records is not None:
-        columns = columns.take(slice(0, limits.max_records - tally.total.records))
+    if limits.max_records is not None and len(columns) > (room := limits.max_records - tally.total.records):
+        tally.leave(tp, int(columns.offsets[room]))
+        columns = columns.take(slice(0, room))
     if len(columns):
         write(render(tp, columns))
         tally.add(tp, columns)

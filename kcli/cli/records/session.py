@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kcli.cli.records import account
 from kcli.cli.records.interrupt import Interrupt
+from kcli.cli.records.problems import Problems
 from kcli.cli.records.progress import Progress
 from kcli.cli.records.pump import UNLIMITED, Limits, pump
 from kcli.cli.records.sink import Sink
@@ -46,21 +47,22 @@ def print_ranges(
     `deadline_ms` is for finding out the offsets.
     """
     tally = Tally(ranges)
+    footed = account.is_bounded(ranges) and not manner.quiet
+    problems = Problems(env, reader.coverage, told_later=footed)
     try:
         resolved = reader.resolve(deadline_ms).values
         distance = sum(max(0, one.end - one.position) for one in resolved.values() if one.end is not None)
         if not manner.quiet:
             _say(env, account.notes(reader.coverage()))
         started_ms = env.clock.now_ms()
-        why = _print_records(env, client, reader, ranges, manner, tally, distance)
+        why = _print_records(env, client, reader, ranges, manner, tally, problems, distance)
     finally:
         with suppress(WakeupError):  # Ctrl-C's, if no poll has met it
             reader.close()
-    coverage = reader.coverage()
-    if account.is_bounded(ranges) and not manner.quiet:
+    problems.tell()
+    coverage = account.cut_short(reader.coverage(), tally.left)
+    if footed:
         env.say(account.footer(coverage, ranges, tally.counts, why))
-    else:
-        _say(env, account.problems(coverage))
     if manner.stats:
         env.say(tally.stats(env.clock.now_ms() - started_ms))
     return account.read_status(coverage, why)
@@ -73,19 +75,26 @@ def _print_records(
     ranges: dict[TopicPartition, ReadRange],
     manner: Manner,
     tally: Tally,
+    problems: Problems,
     distance: int,
 ) -> str:
     """Everything that goes to standard output, over `distance` offsets; returns why it ended."""
     renderer, sink = manner.renderer, Sink(env.stdout_bytes)
     sink.write(renderer.begin)
     before = _passed(reader)
-    progress = Progress(
-        env,
-        total=distance,
-        passed=lambda: _passed(reader) - before,
-        records=lambda: tally.total.records,
-        shown=_shows_progress(env, ranges, manner),
-    )
+    most = manner.limits.max_records
+
+    def fraction() -> float:
+        by_offset = (_passed(reader) - before) / distance if distance else 1.0
+        return max(by_offset, tally.total.records / most if most else 0.0)
+
+    def tick() -> None:
+        progress.tick()
+        problems.tick()
+        sink.check()
+
+    shown = _shows_progress(env, ranges, manner)
+    progress = Progress(env, fraction=fraction, records=lambda: tally.total.records, shown=shown)
     with Interrupt(client.wakeup) as interrupt, progress:
         why = pump(
             reader,
@@ -97,9 +106,10 @@ def _print_records(
             interrupt=interrupt,
             limits=manner.limits,
             filters=manner.filters,
-            tick=progress.tick,
+            tick=tick,
         )
-    sink.write(renderer.end(account.coverage_items(reader.coverage(), ranges, tally.counts)))
+    coverage = account.cut_short(reader.coverage(), tally.left)
+    sink.write(renderer.end(account.coverage_items(coverage, ranges, tally.counts, why)))
     return why
 
 
@@ -114,4 +124,5 @@ def _passed(reader: RangeReader) -> int:
 
 
 def _shows_progress(env: Environment, ranges: dict[TopicPartition, ReadRange], manner: Manner) -> bool:
-    return account.is_bounded(ranges) and env.stderr_is_terminal and not env.stdout_is_terminal and not manner.quiet
+    can_draw = env.stderr_is_terminal and env.environ.get("TERM") != "dumb"
+    return can_draw and account.is_bounded(ranges) and not env.stdout_is_terminal and not manner.quiet

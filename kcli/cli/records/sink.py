@@ -33,6 +33,19 @@ class Sink:
             except BlockingIOError:
                 _wait_until_writable(self._fd)
 
+    def check(self) -> None:
+        """BrokenPipeError if the reader has gone, for the time when there is nothing to write that would tell."""
+        if self._fd is not None and _is_hung_up(self._fd):
+            raise BrokenPipeError
+
+
+def _is_hung_up(fd: int) -> bool:
+    import select
+
+    poll = select.poll()
+    poll.register(fd, 0)  # errors and hang-ups are told unasked
+    return any(events & (select.POLLERR | select.POLLHUP) for _, events in poll.poll(0))
+
 
 def _wait_until_writable(fd: int) -> None:
     import select

@@ -21,11 +21,15 @@ class Count(NamedTuple):
 
 
 class Tally:
-    """Counts by partition, in the order in which the partitions came up."""
+    """Counts by partition, in the order in which the partitions came up.
+
+    `left` has the partitions of which wanted records came that were not printed, and the offset of the first of them.
+    """
 
     def __init__(self, partitions: Iterable[TopicPartition] = ()) -> None:
         self.counts: dict[TopicPartition, Count] = {tp: Count() for tp in partitions}
         self.total = Count()
+        self.left: dict[TopicPartition, int] = {}
 
     def add(self, tp: TopicPartition, columns: RecordColumns) -> None:
         """Count what was printed."""
@@ -33,6 +37,10 @@ class Tally:
         count = Count(len(columns), int(size))
         self.counts[tp] = self.counts.get(tp, Count()).plus(count)
         self.total = self.total.plus(count)
+
+    def leave(self, tp: TopicPartition, offset: int) -> None:
+        """From this record on nothing of the partition will be printed."""
+        self.left.setdefault(tp, offset)
 
     def stats(self, elapsed_ms: float) -> str:
         """A line per partition, and their sum: records, bytes, and both per second over `elapsed_ms`."""
