@@ -103,6 +103,11 @@ def test_records_that_max_messages_left_over_are_remembered() -> None:
     assert Run(TWO_POLLS).tally.left == {}
 
 
+def test_a_read_that_left_records_over_is_not_done_though_its_reader_is() -> None:
+    assert Run(TWO_POLLS[:1], limits=Limits(max_records=2)).why == ENOUGH
+    assert Run(TWO_POLLS[:1], limits=Limits(max_records=3)).why == DONE
+
+
 def test_only_what_the_filter_lets_through_is_left_over() -> None:
     run = Run(TWO_POLLS, limits=Limits(max_records=1), filters=compile_filters("[ac]", None, [], invert=False))
     assert run.tally.left == {P1: 0}

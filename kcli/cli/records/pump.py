@@ -77,7 +77,7 @@ def pump(
                 quiet_since = now_ms
             elif now_ms - quiet_since >= limits.quiet_ms:
                 return QUIET
-    return DONE
+    return ENOUGH if tally.left else DONE
 
 
 def _poll_ms(limits: Limits, quiet_ms: float) -> float:
