@@ -36,7 +36,7 @@ def _print_line(line: str) -> int:
 
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or the interpreter complains once more when it ends
         if not isinstance(error, BrokenPipeError):
-            print(f"kcli: {error}", file=sys.stderr)
+            print(f"kcli: standard output: {error.strerror}", file=sys.stderr)
             return 1
     return 0
 

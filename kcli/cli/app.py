@@ -251,13 +251,20 @@ def report(env: Environment, error: BaseException, *, verbose: bool = False) -> 
 
         env.say("".join(traceback.format_exception(error)).rstrip())
     expected = isinstance(error, KcliError | OSError)
-    text = _one_line(str(error)) or type(error).__name__
+    text = _one_line(_words(error)) or type(error).__name__
     env.say(f"kcli: {text}" if expected else f"kcli: internal error: {type(error).__name__}: {text}")
     cause = error.__cause__ or error.__context__
     while verbose and cause is not None:
         env.say(f"kcli:   because: {type(cause).__name__}: {_one_line(str(cause))}")
         cause = cause.__cause__ or cause.__context__
     return exit_status.status_of(error)
+
+
+def _words(error: BaseException) -> str:
+    """What the error says; of the system's refusals, which come here only from writing results, without the number."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename or 'standard output'}: {error.strerror}"
+    return str(error)
 
 
 def _one_line(text: str) -> str:

@@ -75,19 +75,33 @@ class Environment:
             return 80
 
     def say(self, line: str) -> None:
-        """One line for the person, on standard error; what was written to standard output before comes first."""
+        """One line for the person, on standard error; what was written to standard output before comes first.
+
+        Names and brokers' words in it cannot command a terminal: control characters are shown escaped.
+        """
         self.stdout.flush()
-        self._tell(line + "\n")
+        self._tell(_harmless(line) + "\n")
 
     def confirm(self, question: str) -> bool:
         """Ask on standard error, answer from standard input. Only "y" or "yes" is a yes; end of input is a no."""
         self.stdout.flush()
         self._tell(f"{question} [y/N] ")
-        return self.stdin.readline().strip().lower() in ("y", "yes")
+        answer = self.stdin.readline()
+        if not answer.endswith("\n"):
+            self._tell("\n")
+        return answer.strip().lower() in ("y", "yes")
 
     def _tell(self, text: str) -> None:
         try:
             self.stderr.write(text)
             self.stderr.flush()
-        except BrokenPipeError:
-            pass  # nobody listens; the data and the status still count
+        except OSError:
+            pass  # nobody listens, or the disk is full; the data and the status still count
+
+
+def _harmless(text: str) -> str:
+    if text.isprintable():
+        return text
+    from kcli.cli.records.escapes import visible
+
+    return "\n".join(map(visible, text.split("\n")))

@@ -139,6 +139,27 @@ def test_an_error_is_one_line_and_a_status(run_body: Callable[..., Result], erro
     assert ("internal error" in result.err) == isinstance(error, ZeroDivisionError)
 
 
+def test_a_full_disk_is_told_without_a_number(run_body: Callable[..., Result]) -> None:
+    assert run_body(failing(OSError(28, "No space left on device"))).err == (
+        "kcli: standard output: No space left on device\n"
+    )
+    assert run_body(failing(PermissionError(13, "Permission denied", "/x"))).err == "kcli: /x: Permission denied\n"
+
+
+def test_names_and_brokers_words_cannot_command_a_terminal(run_body: Callable[..., Result]) -> None:
+    hostile = BrokerError(17, "no\x1b[2J such\nname \x9b31m \u202e", topic="a\x1b[31mb")
+    result = run_body(failing(hostile))
+    assert result.err.count("\n") == 1
+    assert result.err.rstrip("\n").isprintable()
+    assert r"a\x1b[31mb" in result.err
+
+    def body(env: Environment, common: Common) -> int:
+        env.say("two\nlines \x1b[2J")
+        return 0
+
+    assert run_body(body).err == "two\nlines \\x1b[2J\n"
+
+
 def test_verbose_adds_the_causes(run_body: Callable[..., Result]) -> None:
     error = TimeoutExpired("no broker answered in time")
     error.__cause__ = ConnectionRefusedError(111, "Connection refused")
@@ -217,7 +238,7 @@ def test_width_comes_from_the_environment_else_the_terminal_else_80() -> None:
 def test_only_a_yes_is_a_yes(typed: bytes, yes: bool) -> None:
     env = FakeEnvironment(stdin=typed, terminal=True)
     assert env.confirm("Delete it?") is yes
-    assert env.result(0).err == "Delete it? [y/N] "
+    assert env.result(0).err == "Delete it? [y/N] " + ("" if typed else "\n")
 
 
 def test_unencodable_text_is_escaped_in_the_real_process(monkeypatch: pytest.MonkeyPatch) -> None:

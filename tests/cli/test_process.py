@@ -50,7 +50,15 @@ def test_a_full_disk_is_one_line_and_status_1(line: str) -> None:
     with Path("/dev/full").open("w") as full:
         done = subprocess.run([*KCLI, *line.split()], stdout=full, stderr=subprocess.PIPE, text=True)
     assert done.returncode == 1
-    assert done.stderr == "kcli: [Errno 28] No space left on device\n"
+    assert done.stderr == "kcli: standard output: No space left on device\n"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_messages_that_find_a_full_disk_leave_data_and_status() -> None:
+    with Path("/dev/full").open("w") as full, loopback_broker(topics={"orders": 1}) as broker:
+        command = [*KCLI, "topic", "list", "-X", "unknown=1", "-b", broker.address]
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=full, text=True)
+    assert (done.returncode, done.stdout) == (0, "orders\n")
 
 
 def test_interrupt_is_quiet_and_130() -> None:

@@ -95,6 +95,23 @@ def test_control_characters_and_markup_do_not_reach_the_terminal_from_data() -> 
     assert "\x1b[31m" not in text
 
 
+@pytest.mark.parametrize("output", ["json", "jsonl", "csv", "tsv"])
+def test_nor_do_they_in_the_formats_for_programs(output: str) -> None:
+    name = "a\x1b[31m\x9b1m\u202eb\tc\nd\\"
+    items = [{"name": name, "error": {"code": "X", "message": "bad\x1b]0;x\x07\nname"}}]
+    env, pipe = FakeEnvironment(terminal=True), FakeEnvironment()
+    show(env, Report("t", ["name"], items), output)
+    show(pipe, Report("t", ["name"], items), output)
+    assert all(line.expandtabs().isprintable() for line in env.result(0).text.splitlines())
+    if output == "json":
+        assert json.loads(env.result(0).text) == json.loads(pipe.result(0).text)
+    if output == "tsv":
+        assert r"\x1b[31m\u009b1m\u202eb\tc\nd\\" + "\t" in env.result(0).text
+    if output == "csv":
+        assert name in next(iter(list(csv.reader(io.StringIO(pipe.result(0).text, newline="")))[1:]))
+    assert pipe.result(0).err == r"kcli: bad\x1b]0;x\x07 name" + "\n"
+
+
 def test_json_is_one_versioned_document() -> None:
     document = json.loads(shown("json", FAILED))
     assert document["kcli"] == 1

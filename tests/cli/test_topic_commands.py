@@ -105,6 +105,12 @@ def test_list_prints_bare_names_sorted_without_internal_ones(broker: LoopbackBro
     assert topic(broker, "list", "--internal").out == b"__consumer_offsets\nbills\norders\n"
 
 
+def test_a_broker_cannot_command_the_terminal_by_a_name() -> None:
+    with loopback_broker(topics={"a\x1b[31m": 1}) as hostile:
+        assert run_kcli("topic", "list", "-b", hostile.address, terminal=True).text == "a\\x1b[31m\n"
+        assert run_kcli("topic", "list", "-b", hostile.address).text == "a\x1b[31m\n"
+
+
 def test_list_long_has_columns(broker: LoopbackBroker) -> None:
     header, first, _ = topic(broker, "list", "--long").text.splitlines()
     assert header.split() == ["TOPIC", "PARTITIONS", "REPLICATION", "INTERNAL", "TOPIC-ID"]

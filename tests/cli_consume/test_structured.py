@@ -118,6 +118,11 @@ def test_tsv_is_one_line_per_record() -> None:
     assert rest[-1] == ""
 
 
+def test_tsv_on_a_terminal_escapes_nothing_twice() -> None:
+    line = whole(make_renderer(Style("tsv", terminal=True)), columns(record(b"a\tb\n\x1b\\"))).splitlines()[1]
+    assert line.split(b"\t")[8] == rb"a\tb\n\x1b\\"
+
+
 @pytest.mark.parametrize("output", ["csv", "tsv", "table", "json", "jsonl"])
 def test_nothing_that_commands_a_terminal_reaches_it(output):
     shown = whole(make_renderer(Style(output, terminal=True)), MIXED)

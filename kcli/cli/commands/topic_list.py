@@ -27,7 +27,12 @@ def run(
     with closing(common.connect()) as client:
         topics = [topic for topic in list_topics(client, common.deadline_ms()) if internal or not topic.internal]
     if not long and common.output in (None, "table"):
-        env.stdout.write("".join(f"{topic.name}\n" for topic in topics))
+        names = [topic.name for topic in topics]
+        if env.stdout_is_terminal:
+            from kcli.cli.records.escapes import visible
+
+            names = list(map(visible, names))
+        env.stdout.write("".join(f"{name}\n" for name in names))
         return exit_status.DONE
 
     from kcli.cli.names import kafka_uuid

@@ -36,6 +36,8 @@ def separated_renderer(*, tabs: bool, terminal: bool = False) -> Renderer:
         parts = []
         for row in range(0, len(columns), _ROWS):
             rows = _flat_rows(tp, columns.take(slice(row, row + _ROWS)))
+            if tabs:
+                rows = [[text.translate(_TSV_ESCAPES) for text in texts] for texts in rows]
             if terminal:
                 rows = [[visible(text) for text in texts] for texts in rows]
             parts.append(written(rows))
@@ -64,7 +66,7 @@ def _csv(rows: list[list[str]]) -> str:
 
 
 def _tsv(rows: list[list[str]]) -> str:
-    return "".join("\t".join(text.translate(_TSV_ESCAPES) for text in row) + "\n" for row in rows)
+    return "".join("\t".join(row) + "\n" for row in rows)
 
 
 def table_renderer() -> Renderer:

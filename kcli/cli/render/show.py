@@ -8,19 +8,19 @@ def show(env: Environment, report: Report, output: str | None) -> None:
     """Print `report` on standard output; None means a table.
 
     Failures are part of it. Where the person does not see standard output, a line on standard error tells of them too.
+    Names and brokers' words cannot command a terminal.
     """
-    if output == "json":
-        from kcli.cli.render.json import as_document
+    terminal = env.stdout_is_terminal
+    if output in ("json", "jsonl"):
+        from kcli.cli.records.escapes import visible_json
+        from kcli.cli.render.json import as_document, as_lines
 
-        text = as_document(report)
-    elif output == "jsonl":
-        from kcli.cli.render.json import as_lines
-
-        text = as_lines(report)
+        text = as_document(report) if output == "json" else as_lines(report)
+        text = visible_json(text) if terminal else text
     elif output in ("csv", "tsv"):
         from kcli.cli.render.separated import as_csv, as_tsv
 
-        text = as_csv(report) if output == "csv" else as_tsv(report)
+        text = (as_csv if output == "csv" else as_tsv)(report, terminal=terminal)
     else:
         from kcli.cli.render.table import as_table
 
@@ -29,4 +29,4 @@ def show(env: Environment, report: Report, output: str | None) -> None:
     failed = [cell(row["error"]) for row in report.rows if row.get("error")]
     if failed and not env.stdout_is_terminal:
         more = f" (and {len(failed) - 1} more failed)" if len(failed) > 1 else ""
-        env.say(f"kcli: {failed[0]}{more}")
+        env.say(f"kcli: {' '.join(failed[0].split())}{more}")
