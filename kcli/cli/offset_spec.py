@@ -53,6 +53,7 @@ _MISTAKES: list[tuple[str, str]] = [
     (rf"-?({_DURATION_STEP})+", "a time begins with '@', like @-1h"),
     (rf"{_DATE}.*", "a time begins with '@', like @2024-01-31"),
     (r"@\+.*", "a time to start at lies in the past, like @-1h"),
+    (rf"@({_DURATION_STEP})+.*", "a relative time begins with '-', like @-1h"),
     (r"@-[0-9.]+", "a relative time needs a unit, like @-30s, @-5m, @-1h30m, @-2d"),
 ]
 

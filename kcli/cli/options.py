@@ -32,17 +32,25 @@ OUTPUTS = ("table", "json", "jsonl", "csv", "tsv")
 class Common:
     """What the common options say, merged.
 
-    `output` is one of `OUTPUTS`, or None when nobody chose; `timeout_ms` is for the command as a whole;
-    `properties` are Kafka's, ready for a configuration.
+    `output` is one of `OUTPUTS`, or None when nobody chose, and `output_option` the same of the command line alone,
+    for commands with other ways to say it there; `timeout_ms` is for the command as a whole; `properties` are Kafka's,
+    ready for a configuration.
     """
 
     def __init__(
-        self, env: Environment, properties: dict[str, str], timeout_ms: float, output: str | None, verbose: bool
+        self,
+        env: Environment,
+        properties: dict[str, str],
+        timeout_ms: float,
+        output: str | None,
+        output_option: str | None,
+        verbose: bool,
     ) -> None:
         self.env = env
         self.properties = properties
         self.timeout_ms = timeout_ms
         self.output = output
+        self.output_option = output_option
         self.verbose = verbose
         self._warned: set[str] = set()
 
@@ -50,14 +58,14 @@ class Common:
         """A configuration of this class (default `ClientConfig`) from the properties.
 
         `strongest` are the command's own settings, with underscores for dots; they win. A key that nobody knows is
-        warned about once.
+        warned about once. No command makes a topic by asking for it, whatever a shared file of properties allows.
         """
         if cls is None:
             from kcli.client.config import ClientConfig
 
             cls = cast("type[C]", ClientConfig)
         own = {key.replace("_", "."): value for key, value in strongest.items()}
-        config = cls.from_properties({**self.properties, **own})
+        config = cls.from_properties({**self.properties, **own, "allow.auto.create.topics": False})
         for key in sorted(set(config.unknown) - self._warned):
             self._warned.add(key)
             self._warn(key)
@@ -123,8 +131,9 @@ def common_options(
         properties["bootstrap.servers"] = bootstrap_server
     if timeout is not None:
         properties[_TIMEOUT] = _seconds_as_ms("--timeout", timeout)
-    chosen = _output("--output", output) or _output("KCLI_OUTPUT", environ.get("KCLI_OUTPUT"))
-    return Common(env, properties, _timeout_ms(properties), chosen, verbose or is_verbose(env))
+    chosen = _output("--output", output)
+    default = _output("KCLI_OUTPUT", environ.get("KCLI_OUTPUT"))
+    return Common(env, properties, _timeout_ms(properties), chosen or default, chosen, verbose or is_verbose(env))
 
 
 _TIMEOUT = "default.api.timeout.ms"
@@ -154,7 +163,7 @@ def _read_file(path: str | None) -> dict[str, str]:
     from kcli.client.config import load_properties
 
     try:
-        with open(path, encoding="utf-8") as file:
+        with open(path, encoding="utf-8-sig") as file:  # some editors begin a file with a byte order mark
             return load_properties(file.read())
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "not a text file"
@@ -167,16 +176,16 @@ def _seconds_as_ms(where: str, value: Any) -> str:
     except ValueError:
         ms = 0.0
     if not 0 < ms < 1e12:
-        raise ConfigError(f"{where} must be a number of seconds above 0, not {value}")
+        raise ConfigError(f"{where} must be a number of seconds above 0 and below a billion, not {value}")
     return str(max(1, round(ms)))
 
 
 def _timeout_ms(properties: dict[str, str]) -> float:
-    text = properties.get(_TIMEOUT, str(DEFAULT_TIMEOUT_S * 1000))
+    text = properties.get(_TIMEOUT, f"{DEFAULT_TIMEOUT_S * 1000:.0f}")
     try:
-        return float(text)
-    except ValueError:
-        raise ConfigError(f"{_TIMEOUT}={text} is not a number of milliseconds") from None
+        return float(int(text))
+    except (ValueError, OverflowError):
+        raise ConfigError(f"{_TIMEOUT}={text} is not a whole number of milliseconds") from None
 
 
 def _output(where: str, value: str | None) -> str | None:

@@ -50,6 +50,8 @@ def test_the_nearer_to_the_command_line_the_stronger(tmp_path: Path) -> None:
 def test_output_and_verbose_come_from_the_environment_too() -> None:
     assert merged({"KCLI_OUTPUT": "json"}).output == "json"
     assert merged({"KCLI_OUTPUT": "json"}, output="csv").output == "csv"
+    assert merged({"KCLI_OUTPUT": "json"}).output_option is None
+    assert merged({"KCLI_OUTPUT": "json"}, output="csv").output_option == "csv"
     assert merged({"KCLI_VERBOSE": "1"}).verbose
     assert not merged({"KCLI_VERBOSE": "0"}).verbose
 
@@ -62,7 +64,7 @@ def test_a_value_may_contain_equals_signs_and_spaces() -> None:
 @pytest.mark.parametrize(
     ("environ", "says"),
     [
-        ({"KCLI_TIMEOUT": "soon"}, "KCLI_TIMEOUT must be a number of seconds above 0, not soon"),
+        ({"KCLI_TIMEOUT": "soon"}, "KCLI_TIMEOUT must be a number of seconds above 0 and below a billion, not soon"),
         ({"KCLI_TIMEOUT": "nan"}, "KCLI_TIMEOUT must be a number"),
         ({"KCLI_OUTPUT": "xml"}, "KCLI_OUTPUT must be one of"),
         ({"KCLI_PROPERTY": "nonsense"}, "KCLI_PROPERTY needs key=value"),
@@ -85,9 +87,28 @@ def test_an_unknown_property_is_warned_about_once() -> None:
     )
 
 
-def test_a_malformed_time_out_property_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"default\.api\.timeout\.ms=soon is not a number"):
-        merged(property=["default.api.timeout.ms=soon"])
+@pytest.mark.parametrize("value", ["soon", "nan", "inf", "1e3", "9" * 400])
+def test_a_malformed_time_out_property_is_refused(value: str) -> None:
+    with pytest.raises(ConfigError, match=rf"default\.api\.timeout\.ms={value} is not a whole number"):
+        merged(property=[f"default.api.timeout.ms={value}"])
+
+
+@pytest.mark.parametrize("timeout", [0, -1, float("nan"), float("inf"), 1e20])
+def test_a_time_out_has_limits(timeout: float) -> None:
+    with pytest.raises(ConfigError, match="a number of seconds above 0 and below a billion"):
+        merged(timeout=timeout)
+
+
+def test_no_command_creates_a_topic_by_asking_for_it() -> None:
+    common = merged(property=["allow.auto.create.topics=true"])
+    assert not common.config().allow_auto_create_topics
+    assert not common.config(client_id="mine").allow_auto_create_topics
+
+
+def test_a_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    file.write_bytes(b"\xef\xbb\xbfbootstrap.servers=file:1\n")
+    assert merged(command_config=str(file)).properties == {"bootstrap.servers": "file:1"}
 
 
 def test_a_command_sets_its_own_properties_last() -> None:

@@ -61,7 +61,11 @@ def run(
     invert: Annotated[bool, typer.Option("--invert", help="Only records that those three leave out.")] = False,
     isolation_level: Annotated[
         str | None,
-        typer.Option("--isolation-level", metavar="read_uncommitted|read_committed", help="Read aborted records?"),
+        typer.Option(
+            "--isolation-level",
+            metavar="read_uncommitted|read_committed",
+            help="Whether to leave out aborted and unfinished transactions. [read_uncommitted]",
+        ),
     ] = None,
     stats: Annotated[bool, typer.Option("--stats", help="At the end say records, bytes and rates on stderr.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No notes and no footer on stderr.")] = False,
@@ -92,9 +96,12 @@ def run(
 
     specs = parse_offset_specs(offset or (), env.clock.wall_ms())
     wanted = parse_topics(topic, partition or ())
+    raw_options = (format, key_delimiter, null, None if delimiter == "\\n" else delimiter)
+    is_raw = any(option is not None for option in raw_options)  # and that is nearer than KCLI_OUTPUT
+    output = common.output_option if is_raw else common.output
     terminal = env.stdout_is_terminal
     manner = Manner(
-        make_renderer(Style(common.output, format, delimiter, key_delimiter, null, terminal=terminal)),
+        make_renderer(Style(output, format, delimiter, key_delimiter, null, terminal=terminal)),
         compile_filters(grep, key, header or (), invert=invert),
         Limits(max_messages, _idle_ms(idle_timeout)),
         stats,
