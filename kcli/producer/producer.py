@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from kcli.client.backoff import uniform
@@ -185,26 +186,36 @@ class Producer:
         return kept
 
     def _append_by_key(self, info: TopicInfo, rows: Sequence[NewRecord], now_ms: float, tell: OnOutcome) -> None:
-        """Each row to the partition of its key; those without one to whichever partition's turn it is."""
+        """Each row to the partition of its key; those without one to whichever partition's turn it is.
+
+        Neighbours with a key and neighbours without take turns, so that a partition keeps the order of its rows.
+        """
+        available = [p.partition for p in info.partitions.values() if p.leader >= 0] or list(info.partitions)
+        if self._config.partitioner_ignore_keys:
+            return self._append_sticky(info.name, available, rows, now_ms, tell)
+        for has_key, run in groupby(rows, key=_has_key):
+            if has_key:
+                self._append_keyed(info, run, now_ms, tell)
+            else:
+                self._append_sticky(info.name, available, list(run), now_ms, tell)
+
+    def _append_keyed(self, info: TopicInfo, rows: Iterable[NewRecord], now_ms: float, tell: OnOutcome) -> None:
         count = len(info.partitions)
         by_partition: dict[int, list[NewRecord]] = {}
-        without_key = rows
-        if not self._config.partitioner_ignore_keys:
-            without_key = []
-            for row in rows:
-                if row.key is None:
-                    without_key.append(row)
-                else:
-                    by_partition.setdefault(partition_for_key(row.key, count), []).append(row)
+        for row in rows:
+            by_partition.setdefault(partition_for_key(row.key or b"", count), []).append(row)
         for partition, keyed in by_partition.items():
             self._accumulator.append(TopicPartition(info.name, partition), keyed, now_ms, tell)
-        available = [p.partition for p in info.partitions.values() if p.leader >= 0] or list(info.partitions)
+
+    def _append_sticky(
+        self, topic: str, available: Sequence[int], rows: Sequence[NewRecord], now_ms: float, tell: OnOutcome
+    ) -> None:
         at = 0
-        while at < len(without_key):
-            tp = TopicPartition(info.name, self._sticky.current(info.name, available))
-            at = self._accumulator.append(tp, without_key, now_ms, tell, start=at, one_batch=True)
+        while at < len(rows):
+            tp = TopicPartition(topic, self._sticky.current(topic, available))
+            at = self._accumulator.append(tp, rows, now_ms, tell, start=at, one_batch=True)
             if self._accumulator.is_full(tp):
-                self._sticky.batch_is_full(info.name)
+                self._sticky.batch_is_full(topic)
 
     def _wait_for_room(self) -> None:
         if self._accumulator.buffered_bytes < self._config.buffer_memory:
@@ -215,6 +226,10 @@ class Producer:
             if left_ms <= 0:
                 raise self._client.timed_out(f"room among {self._config.buffer_memory} bytes (buffer.memory)")
             self._round(left_ms, at_once=True)
+
+
+def _has_key(row: NewRecord) -> bool:
+    return row.key is not None
 
 
 def _no_such_partition(info: TopicInfo, partition: int) -> BrokerError:

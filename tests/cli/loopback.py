@@ -6,7 +6,7 @@ import socket
 import struct
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from kcli.protocol.codec import decode
@@ -87,7 +87,7 @@ class LoopbackBroker:
         self._socket.close()
 
     def _serve_one(self, connection: socket.socket) -> None:
-        with connection, connection.makefile("rb") as stream:
+        with suppress(ConnectionError), connection, connection.makefile("rb") as stream:
             while len(head := stream.read(4)) == 4:
                 answer = self._answer(stream.read(struct.unpack(">i", head)[0]))
                 connection.sendall(struct.pack(">i", len(answer)) + answer)

@@ -84,6 +84,22 @@ def test_records_without_key_fill_one_partition_after_the_other() -> None:
     assert max(sizes) - min(sizes) <= max(count for *_, count in cluster.batches)
 
 
+def test_records_with_and_without_key_keep_their_order_in_a_partition() -> None:
+    """The documented order: what one partition gets is stored as it was sent."""
+    for partitions in (1, 3):
+        cluster = FakeLog(topics={"orders": dict.fromkeys(range(partitions), (1, 0))})
+        producer = cluster.producer(batch_size=300)
+        keys = [None, b"a", None, None, b"b", b"a", b"c", None] * 12
+        mixed = [NewRecord(key, b"%03d" % n, 0) for n, key in enumerate(keys)]
+        told: list[Outcome] = []
+        producer.send_many("orders", mixed, told.append)
+        producer.flush()
+        stored = [cluster.values(partition=p) for p in range(partitions)]
+        assert all(values == sorted(values) for values in stored)
+        assert sorted(value for values in stored for value in values) == [row.value for row in mixed]
+        assert sum(outcome.records for outcome in told) == len(mixed)
+
+
 def test_one_request_carries_the_batches_of_one_node() -> None:
     cluster = FakeLog("kafka-1:9092", "kafka-2:9092", topics={"orders": {0: (1, 0), 1: (2, 0), 2: (1, 0)}})
     producer = cluster.producer()
