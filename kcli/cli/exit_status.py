@@ -5,7 +5,8 @@
 | 0 | done; also: the reader of our pipe went away | |
 | 1 | failed, as a whole or for any item | everything not named below, items that failed for different reasons |
 | 2 | usage: the command line or a setting is wrong, nothing was sent | `ConfigError`, a mistyped command or option |
-| 3 | no such topic or group | UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, GROUP_ID_NOT_FOUND |
+| 3 | no such topic or group | UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, GROUP_ID_NOT_FOUND, and |
+|   | | INVALID_TOPIC_EXCEPTION: a name that no topic can have |
 | 4 | refused, by a broker or by kcli itself | *_AUTHORIZATION_FAILED, SASL and policy refusals, groups in use |
 | 5 | incomplete, or out of time: an unreachable broker too | `TimeoutExpired`, `DisconnectedError`, REQUEST_TIMED_OUT |
 | 6 | a threshold was exceeded | |
@@ -26,7 +27,7 @@ INCOMPLETE = 5
 THRESHOLD = 6
 INTERRUPTED = 130
 
-_NOT_FOUND = {"UNKNOWN_TOPIC_OR_PARTITION", "UNKNOWN_TOPIC_ID", "GROUP_ID_NOT_FOUND"}
+_NOT_FOUND = {"UNKNOWN_TOPIC_OR_PARTITION", "UNKNOWN_TOPIC_ID", "INVALID_TOPIC_EXCEPTION", "GROUP_ID_NOT_FOUND"}
 _REFUSED = {
     "TOPIC_AUTHORIZATION_FAILED",
     "GROUP_AUTHORIZATION_FAILED",

@@ -49,45 +49,39 @@ def find_partitions(
     client: ConsumerNetworkClient, wanted: Mapping[str, list[int] | None], deadline_ms: float
 ) -> list[TopicPartition]:
     """The partitions that are there, in order. A topic or partition that is not is an error; nothing is created."""
+    from kcli.client.cluster import check_partitions
+
     topics = client.topics_metadata(list(wanted), deadline_ms).topics
+    bad = [topics[name] for name in wanted if topics[name].error]
+    if bad:
+        raise _no_topics(client, bad, deadline_ms)
     found: list[TopicPartition] = []
     for name, numbers in wanted.items():
-        topic = topics[name]
-        if topic.error:
-            raise _no_topic(client, topic, deadline_ms)
-        found += [TopicPartition(name, number) for number in _existing(topic, numbers)]
+        check_partitions(topics[name], numbers or ())
+        found += [TopicPartition(name, number) for number in numbers or sorted(topics[name].partitions)]
     return found
 
 
-def _existing(topic: TopicInfo, numbers: list[int] | None) -> list[int]:
-    there = sorted(topic.partitions)
-    missing = [number for number in numbers or () if number not in topic.partitions]
-    if missing:
-        from kcli.error_codes import ErrorCode
-        from kcli.errors import BrokerError
-
-        text = f"topic {topic.name} has partitions 0 to {there[-1]}, but not {', '.join(map(str, missing))}"
-        raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text)
-    return there if numbers is None else numbers
-
-
-def _no_topic(client: ConsumerNetworkClient, topic: TopicInfo, deadline_ms: float) -> Exception:
+def _no_topics(client: ConsumerNetworkClient, bad: Sequence[TopicInfo], deadline_ms: float) -> Exception:
+    """One error for topics that cannot be had: for the first that is more than mistyped, else for all of them."""
     from kcli.error_codes import ErrorCode
     from kcli.errors import BrokerError, KcliError
 
-    if topic.error != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-        return BrokerError(topic.error, topic=topic.name)
+    for topic in bad:
+        if topic.error not in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION):
+            return BrokerError(topic.error, topic=topic.name)
     try:
         names = client.topics_metadata(None, deadline_ms).topics
     except KcliError:
         names = {}
-    return BrokerError(topic.error, f"there is no topic {topic.name}{_nearest(topic.name, names)}")
+    there = [name for name, topic in names.items() if not topic.error]
+    return BrokerError(bad[0].error, ", ".join(f"there is no topic {t.name}{_nearest(t.name, there)}" for t in bad))
 
 
 def _nearest(name: str, names: Iterable[str]) -> str:
-    """`; did you mean a, b?` for the existing names that look like `name`."""
+    """` (did you mean a or b?)` for the existing names that look like `name`."""
     from difflib import get_close_matches
 
     lowered = {other.lower(): other for other in names if other != name}
     close = [lowered[near] for near in get_close_matches(name.lower(), lowered, n=3, cutoff=0.6)]
-    return f"; did you mean {' or '.join(close)}?" if close else ""
+    return f" (did you mean {' or '.join(close)}?)" if close else ""

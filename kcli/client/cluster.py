@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from kcli.error_codes import ErrorCode
+from kcli.errors import BrokerError
 from kcli.structs import Node
 
 if TYPE_CHECKING:
@@ -33,6 +34,15 @@ class TopicInfo(NamedTuple):
     error: ErrorCode = ErrorCode.NONE
     internal: bool = False
     partitions: dict[int, PartitionInfo] = {}
+
+
+def check_partitions(topic: TopicInfo, wanted: Iterable[int]) -> None:
+    """BrokerError, UNKNOWN_TOPIC_OR_PARTITION, if the topic lacks some of these partitions; it names them."""
+    missing = [str(number) for number in wanted if number not in topic.partitions]
+    if missing:
+        known = f"partitions 0 to {max(topic.partitions)}" if len(topic.partitions) > 1 else "partition 0 only"
+        text = f"topic {topic.name} has {known}, not {', '.join(missing)}"
+        raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text)
 
 
 class Cluster(NamedTuple):

@@ -7,6 +7,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from kcli.client.backoff import uniform
+from kcli.client.cluster import check_partitions
 from kcli.client.request_future import RequestFuture
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, KcliError
@@ -114,8 +115,7 @@ class Producer:
         Rows too large are told at once. buffer.memory may be exceeded by the rows of one call.
         """
         info = self.partitions(topic)
-        if partition is not None and partition not in info.partitions:
-            raise _no_such_partition(info, partition)
+        check_partitions(info, () if partition is None else (partition,))
         self._wait_for_room()
         rows = self._without_too_large(topic, partition, rows, on_outcome)
         now_ms = self._clock.now_ms()
@@ -164,12 +164,14 @@ class Producer:
         BrokerError, UNKNOWN_TOPIC_OR_PARTITION among them, when it cannot be written to.
         """
         info = self._client.metadata.cluster.topics.get(topic)
-        if topic not in self._topics or info is None or info.error:
+        if info is None or info.error:
             deadline_ms = self._clock.now_ms() + self._config.max_block_ms
             info = self._client.topics_metadata([topic], deadline_ms).topics.get(topic)
             if info is None or info.error:
                 code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if info is None else info.error
                 raise BrokerError(code, topic=topic)
+        if topic not in self._topics:  # somebody else may have asked for it, and not for good
+            self._client.metadata.add_topics([topic])
             self._topics.add(topic)
         return info
 
@@ -191,10 +193,9 @@ class Producer:
         Neighbours with a key and neighbours without take turns, so that a partition keeps the order of its rows.
         """
         available = [p.partition for p in info.partitions.values() if p.leader >= 0] or list(info.partitions)
-        if self._config.partitioner_ignore_keys:
-            return self._append_sticky(info.name, available, rows, now_ms, tell)
-        for has_key, run in groupby(rows, key=_has_key):
-            if has_key:
+        ignore_keys = self._config.partitioner_ignore_keys
+        for is_keyed, run in groupby(rows, key=lambda row: row.key is not None and not ignore_keys):
+            if is_keyed:
                 self._append_keyed(info, run, now_ms, tell)
             else:
                 self._append_sticky(info.name, available, list(run), now_ms, tell)
@@ -226,14 +227,3 @@ class Producer:
             if left_ms <= 0:
                 raise self._client.timed_out(f"room among {self._config.buffer_memory} bytes (buffer.memory)")
             self._round(left_ms, at_once=True)
-
-
-def _has_key(row: NewRecord) -> bool:
-    return row.key is not None
-
-
-def _no_such_partition(info: TopicInfo, partition: int) -> BrokerError:
-    known = f"0 to {len(info.partitions) - 1}"
-    return BrokerError(
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {info.name} has partitions {known}, not {partition}"
-    )

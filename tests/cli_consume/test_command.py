@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.cli.fake import Result, run_kcli
+from tests.cli.loopback import loopback_broker
 
 
 def consume(*argv: str, **environ: str) -> Result:
@@ -38,3 +39,23 @@ def test_a_usage_error_is_one_line_and_status_2(option: str, value: str, says: s
     assert (status, out) == (2, b"")
     assert err.count("\n") == 1
     assert says in err
+
+
+def test_all_mistyped_topics_are_told_at_once_and_none_is_created() -> None:
+    with loopback_broker(topics={"orders": 1, "bills": 2}) as broker:
+        run = run_kcli("consume", "ordrs", "orders", "blils", "-e", "-b", broker.address)
+    assert (run.status, run.out) == (3, b"")
+    assert run.err == (
+        "kcli: UNKNOWN_TOPIC_OR_PARTITION: there is no topic ordrs (did you mean orders?), "
+        "there is no topic blils (did you mean bills?)\n"
+    )
+    assert broker.requests
+    assert not any(request.allow_auto_topic_creation for request in broker.requests)
+
+
+def test_a_partition_that_is_not_there_is_told_with_those_that_are() -> None:
+    with loopback_broker(topics={"orders": 1, "bills": 2}) as broker:
+        run = run_kcli("consume", "bills:0,7,9", "-e", "-b", broker.address)
+        assert run == (3, b"", "kcli: UNKNOWN_TOPIC_OR_PARTITION: topic bills has partitions 0 to 1, not 7, 9\n")
+        run = run_kcli("consume", "orders", "-p", "1", "-e", "-b", broker.address)
+        assert run == (3, b"", "kcli: UNKNOWN_TOPIC_OR_PARTITION: topic orders has partition 0 only, not 1\n")

@@ -37,6 +37,6 @@ def test_a_topic_needs_a_name() -> None:
 
 def test_names_that_look_alike_are_suggested() -> None:
     names = ["orders", "Orders-v2", "payments", "__consumer_offsets"]
-    assert _nearest("order", names).startswith("; did you mean orders")
-    assert _nearest("ORDERS", names).startswith("; did you mean orders")
+    assert _nearest("order", names).startswith(" (did you mean orders")
+    assert _nearest("ORDERS", names).startswith(" (did you mean orders")
     assert _nearest("zzz", names) == ""

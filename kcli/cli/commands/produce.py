@@ -48,7 +48,10 @@ def run(
         typer.Option("--header", "-H", metavar="NAME=VALUE", help="On all records; repeatable; without =: null."),
     ] = None,
     timestamp: Annotated[
-        int | None, typer.Option("--timestamp", metavar="MS", min=0, help="Of all records, since 1970; default: now.")
+        int | None,
+        typer.Option(
+            "--timestamp", metavar="MS", min=0, max=2**63 - 1, help="Of all records, since 1970; default: now."
+        ),
     ] = None,
     empty_as_null: Annotated[
         bool, typer.Option("--empty-as-null", "-Z", help="Send empty keys and values as null.")
@@ -74,6 +77,7 @@ def run(
     from kcli.cli.input.feed import feed
     from kcli.cli.input.tally import WriteTally
     from kcli.cli.records.escapes import unescape
+    from kcli.cli.topic_spec import find_partitions
     from kcli.producer.producer import Producer
 
     config = _config(common, compression, acks)
@@ -82,11 +86,10 @@ def run(
     between = unescape("\\n" if delimiter is None else delimiter)
     started_ms = env.clock.now_ms()
     with closing(common.connect(config)) as client:
-        producer = Producer(config, client)
-        producer.partitions(topic)
+        find_partitions(client, {topic: None if partition is None else [partition]}, common.deadline_ms())
         try:
             feed(
-                producer,
+                Producer(config, client),
                 topic,
                 partition,
                 open_inputs(file or ["-"], env.stdin_bytes),
@@ -160,5 +163,8 @@ def _parser(
 
 
 def _header(text: str) -> tuple[str, bytes | None]:
-    name, equals, value = text.partition("=")
-    return name, value.encode("utf-8", "surrogateescape") if equals else None
+    name, equals, value = text.encode("utf-8", "surrogateescape").partition(b"=")
+    try:
+        return name.decode(), value if equals else None
+    except UnicodeDecodeError:
+        raise ConfigError(f"-H {text!r}: the name of a header is UTF-8") from None

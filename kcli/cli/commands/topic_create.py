@@ -70,4 +70,5 @@ def run(
         }
 
     show(env, Report("topic.create", COLUMNS, [item(new.name) for new in wanted]), common.output)
-    return exit_status.status_of_all(error for name, error in made.errors.items() if name not in there)
+    status = exit_status.status_of_all(error for name, error in made.errors.items() if name not in there)
+    return exit_status.FAILED if status == exit_status.NOT_FOUND else status  # an illegal name; nothing was looked for
