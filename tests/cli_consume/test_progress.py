@@ -36,3 +36,8 @@ def test_no_colour_means_none() -> None:
 def test_nothing_is_drawn_that_is_not_to_be_shown_or_is_over_at_once() -> None:
     assert drawn([0.5], shown=False) == ""
     assert drawn([]) == ""
+
+
+def test_a_read_that_is_killed_leaves_a_cursor() -> None:
+    begun = drawn([0.5]).partition("50%")[0]
+    assert begun.rfind("\x1b[?25h") > begun.rfind("\x1b[?25l")

@@ -49,6 +49,7 @@ class Progress:
             self._bar = _bar(self._env)
             self._bar.add_task("reading", total=1.0, rate="")
             self._bar.start()
+            self._bar.console.show_cursor()  # whoever kills us cannot bring back one that is hidden
         rate = self._records() / max(now_ms - self._started_ms, 1.0) * 1000
         self._bar.update(self._bar.task_ids[0], completed=self._fraction(), rate=f"{rate:,.0f} records/s")
         self._bar.refresh()
