@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -147,6 +148,7 @@ def options_from(arguments: list[str]) -> argparse.Namespace:
 
 def main(arguments: list[str]) -> int:
     options = options_from(arguments)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # so that broker and outputs are cleaned away
     scratch = Path(tempfile.mkdtemp(prefix="kcli-bench-", dir=options.scratch))
     kafka = KafkaNode(scratch / "kafka", fetch_jars(), jvm=BROKER_JVM)
     try:
