@@ -102,7 +102,9 @@ def common_options(
     ] = None,
     property: Annotated[
         list[str] | None,
-        typer.Option("--property", "-X", metavar="KEY=VALUE", help="A Kafka client property; repeatable."),
+        typer.Option(
+            "--property", "-X", metavar="KEY=VALUE", help="A Kafka client property; repeatable. [KCLI_PROPERTY]"
+        ),
     ] = None,
     command_config: Annotated[
         str | None,
@@ -111,7 +113,7 @@ def common_options(
     timeout: Annotated[
         float | None,
         typer.Option(
-            "--timeout", metavar="SECONDS", help=f"For the whole command. [KCLI_TIMEOUT; {DEFAULT_TIMEOUT_S:g}]"
+            "--timeout", metavar="SECONDS", help=f"How long to wait for brokers. [KCLI_TIMEOUT; {DEFAULT_TIMEOUT_S:g}]"
         ),
     ] = None,
     output: Annotated[

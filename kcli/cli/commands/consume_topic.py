@@ -56,7 +56,9 @@ def run(
     key: Annotated[str | None, typer.Option("--key", metavar="REGEX", help="Only records whose key matches.")] = None,
     header: Annotated[
         list[str] | None,
-        typer.Option("--header", metavar="NAME=REGEX", help="Only records with such a header; repeatable: with all."),
+        typer.Option(
+            "--header", metavar="NAME=REGEX", help="Only records with such a header; repeated: with all of them."
+        ),
     ] = None,
     invert: Annotated[bool, typer.Option("--invert", help="Only records that those three leave out.")] = False,
     isolation_level: Annotated[
