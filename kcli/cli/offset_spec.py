@@ -34,6 +34,7 @@ _NAMED: dict[str, Bound] = {
 }
 _UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 _LARGEST_OFFSET = 2**63 - 1
+_LONGEST = 100
 _SECONDS_BELOW = 100_000_000_000
 """An epoch number below this is seconds (up to the year 5138), from here on milliseconds (since March 1973)."""
 
@@ -110,6 +111,8 @@ def parse_offset_specs(texts: Iterable[str], now_ms: int) -> OffsetSpecs:
 def parse_offset_spec(text: str, now_ms: int) -> tuple[int | None, ReadRange]:
     """One spec: the partition it names (None: all of them) and the range. `ConfigError` says what is wrong with it."""
     text = text.strip()
+    if len(text) > _LONGEST:
+        raise _bad(f"{text[:20]}...", f"it has more than {_LONGEST} signs")
     named, equals, rest = text.partition("=")
     if not equals:
         return None, _parse_range(text, text, now_ms)

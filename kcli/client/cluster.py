@@ -41,7 +41,8 @@ def check_partitions(topic: TopicInfo, wanted: Iterable[int]) -> None:
     missing = [str(number) for number in wanted if number not in topic.partitions]
     if missing:
         known = f"partitions 0 to {max(topic.partitions)}" if len(topic.partitions) > 1 else "partition 0 only"
-        text = f"topic {topic.name} has {known}, not {', '.join(missing)}"
+        more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
+        text = f"topic {topic.name} has {known}, not {', '.join(missing[:5])}{more}"
         raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text)
 
 

@@ -36,7 +36,7 @@ def _parse_address(text: str) -> tuple[str, int]:
         host = host[1:-1]
     elif ":" in host:
         raise ConfigError(f"bootstrap.servers: the IPv6 address in {text!r} needs brackets, as in [::1]:9092")
-    if not 0 < int(port) < 65536:
+    if len(port) > 5 or not 0 < int(port) < 65536:
         raise ConfigError(f"bootstrap.servers: the port in {text!r} is not between 1 and 65535")
     return host, int(port)
 

@@ -80,6 +80,8 @@ def test_a_mistyped_command_gets_one_line_and_a_suggestion(line: str, suggestion
         ("topic list -X fetch.min.bytes", "-X needs key=value"),
         ("topic list --command-config /nowhere", "cannot read the properties file /nowhere: No such file"),
         ("topic list extra", "unexpected extra argument"),
+        ("topic create t -p 2147483648", "not in the range"),
+        ("topic create t -r 32768", "not in the range"),
     ],
 )
 def test_a_usage_error_is_one_line_and_status_2(line: str, says: str) -> None:

@@ -57,5 +57,6 @@ def test_a_partition_that_is_not_there_is_told_with_those_that_are() -> None:
     with loopback_broker(topics={"orders": 1, "bills": 2}) as broker:
         run = run_kcli("consume", "bills:0,7,9", "-e", "-b", broker.address)
         assert run == (3, b"", "kcli: UNKNOWN_TOPIC_OR_PARTITION: topic bills has partitions 0 to 1, not 7, 9\n")
+        assert "not 2, 3, 4, 5, 6 and 93 more\n" in run_kcli("consume", "bills:0-99", "-e", "-b", broker.address).err
         run = run_kcli("consume", "orders", "-p", "1", "-e", "-b", broker.address)
         assert run == (3, b"", "kcli: UNKNOWN_TOPIC_OR_PARTITION: topic orders has partition 0 only, not 1\n")

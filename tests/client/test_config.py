@@ -169,6 +169,7 @@ def test_bootstrap_addresses() -> None:
         (" , ", "bootstrap.servers is empty: name at least one broker as host:port"),
         ("localhost", "bootstrap.servers: 'localhost' is not host:port"),
         ("a:1,:9092", "bootstrap.servers: ':9092' is not host:port"),
+        ("a:" + "9" * 5000, f"bootstrap.servers: the port in 'a:{'9' * 5000}' is not between 1 and 65535"),
         ("a:http", "bootstrap.servers: 'a:http' is not host:port"),
         ("a:-1", "bootstrap.servers: 'a:-1' is not host:port"),
         ("a:0", "bootstrap.servers: the port in 'a:0' is not between 1 and 65535"),

@@ -18,12 +18,24 @@ def run(
     topic: Annotated[list[str], typer.Argument(metavar="TOPIC...", help="Names of the new topics.")],
     partitions: Annotated[
         int | None,
-        typer.Option("--partitions", "-p", metavar="N", min=1, help="Partitions of each topic; default: the broker's."),
+        typer.Option(
+            "--partitions",
+            "-p",
+            metavar="N",
+            min=1,
+            max=2**31 - 1,
+            help="Partitions of each topic; default: the broker's.",
+        ),
     ] = None,
     replication: Annotated[
         int | None,
         typer.Option(
-            "--replication", "-r", metavar="N", min=1, help="Replicas of each partition; default: the broker's."
+            "--replication",
+            "-r",
+            metavar="N",
+            min=1,
+            max=2**15 - 1,
+            help="Replicas of each partition; default: the broker's.",
         ),
     ] = None,
     config: Annotated[
