@@ -79,8 +79,8 @@ def _copy_wide(source: Bytes, out: Bytes, starts: Ints, positions: Ints, width: 
     if not chosen.all():
         starts, positions = starts[chosen], positions[chosen]
     element = np.dtype((np.void, width))
-    elements_in = np.ndarray((len(source) - width + 1,), element, source, 0, (1,))
-    elements_out = np.ndarray((len(out) - width + 1,), element, out, 0, (1,))
+    elements_in: NDArray[np.void] = np.ndarray((len(source) - width + 1,), element, source, 0, (1,))
+    elements_out: NDArray[np.void] = np.ndarray((len(out) - width + 1,), element, out, 0, (1,))
     step = max(1, _TILE_BYTES // width)
     for row in range(0, len(starts), step):
         elements_out[positions[row : row + step]] = elements_in[starts[row : row + step]]

@@ -128,13 +128,14 @@ def _look_for_heads(
     """
     window = min(max(window, 64), 1024, len(data))
     np.minimum(at, len(data) - window, out=at)
-    rows = np.ndarray((len(data) - window + 1, window), np.uint8, data, strides=(1, 1))[at]
+    windows: Octets = np.ndarray((len(data) - window + 1, window), np.uint8, data, strides=(1, 1))
+    rows = windows[at]
     sign = _signs(rows)
     heads = at.copy()
     found = np.zeros(len(at), np.bool_)
-    missing = np.arange(len(at))
+    missing: Ints = np.arange(len(at))
     for _ in range(_TRIES):
-        column = sign.argmax(axis=1)
+        column: Ints = sign.argmax(axis=1)
         here = np.flatnonzero(sign[np.arange(len(column)), column])
         if not len(here):
             break

@@ -49,7 +49,7 @@ def read_varint_column(data: Octets, at: Ints, longest: int = 5) -> tuple[Ints, 
     if low >= 0x80:
         behind += 1
     else:
-        more = first >> 7
+        more: Octets = first >> np.uint8(7)
         second *= more
         behind += more
     first &= 0x7F
