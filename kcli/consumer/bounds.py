@@ -172,7 +172,7 @@ def _end(bound: Bound, facts: LogFacts, wait_for_end: bool) -> tuple[int, str | 
     log_start, log_end, at_time = facts
     if isinstance(bound, Time):
         found = at_time[bound.n]
-        return (found, None) if found >= 0 else (log_end, f"no record at or after {time_text(bound.n)}, its end")
+        return (found if found >= 0 else log_end), None  # the usual end of a window that ends now: nothing to remark
     end = _offset(bound, facts)
     if end <= log_end or wait_for_end:
         return max(end, log_start), None

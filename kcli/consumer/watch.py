@@ -48,7 +48,7 @@ class Watch:
         if code not in _UNKNOWN:
             self._unknown_since_ms.pop(tp, None)
         elif now_ms - self._unknown_since_ms.setdefault(tp, now_ms) >= UNKNOWN_TOPIC_MS:
-            return BrokerError(code or 0, f"topic {tp.topic} is gone", partition=tp.partition)
+            return BrokerError(code or 0, f"topic {tp.topic} is gone")
         stands_at, since_ms = self._stands.setdefault(tp, (position, now_ms))
         if stands_at != position:
             self._stands[tp] = position, now_ms

@@ -96,6 +96,13 @@ def test_a_time_after_the_last_record_reads_nothing_and_says_so() -> None:
     assert resolved.missing is None
 
 
+def test_a_window_that_ends_after_the_last_record_ends_with_the_log_without_a_remark() -> None:
+    resolved = resolve_range(ReadRange(EARLIEST, Time(9_000)), LOG)
+    assert resolved.end == 200
+    assert resolved.notes == ()
+    assert resolved.missing is None
+
+
 def test_the_times_to_look_up_are_those_of_both_ends() -> None:
     assert times_of(ReadRange(Time(5), Time(6))) == [5, 6]
     assert times_of(ReadRange(Offset(5), LATEST)) == []
