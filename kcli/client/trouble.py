@@ -15,7 +15,7 @@ def explain_trouble(metadata: Metadata, last_error: Callable[[int], str | None],
     is told apart, since it is mended in the broker's `advertised.listeners`, not here.
     """
     suspects = [node] if node is not None else list(metadata.cluster.nodes.values())
-    failures = [(n, reason) for n in suspects if (reason := last_error(n.id)) is not None]
+    failures = _failures(suspects, last_error)
     if metadata.is_bootstrap or all(n.id < 0 for n, _ in failures):
         failures = failures or _failures(metadata.bootstrap.values(), last_error)
     if failures:

@@ -58,7 +58,7 @@ class Progress:
     def count(self, columns: RecordColumns) -> None:
         """These records have been handed out."""
         self.records += len(columns)
-        self.bytes += int(columns.key_lengths.clip(0).sum()) + int(columns.value_lengths.clip(0).sum())
+        self.bytes += columns.payload_bytes
 
     def finish(self) -> None:
         """The end is reached."""

@@ -60,24 +60,25 @@ def unsigned_varint(value: int) -> bytes:
         return _ONE_BYTE[value]
     if not 0 <= value < 1 << 32:
         raise ProtocolError(f"{value} is not an unsigned number of 32 bits")
-    return _varint_bytes(value)
+    return varint_bytes(value)
 
 
 def varint(value: int) -> bytes:
     """The zigzag bytes of a signed number of 32 bits."""
     if not -(1 << 31) <= value < 1 << 31:
         raise ProtocolError(f"{value} is not a signed number of 32 bits")
-    return _varint_bytes((value << 1) ^ (value >> 31))
+    return varint_bytes((value << 1) ^ (value >> 31))
 
 
 def varlong(value: int) -> bytes:
     """The zigzag bytes of a signed number of 64 bits."""
     if not -(1 << 63) <= value < 1 << 63:
         raise ProtocolError(f"{value} is not a signed number of 64 bits")
-    return _varint_bytes((value << 1) ^ (value >> 63))
+    return varint_bytes((value << 1) ^ (value >> 63))
 
 
-def _varint_bytes(value: int) -> bytes:
+def varint_bytes(value: int) -> bytes:
+    """The varint of a number that is not negative, whatever its size."""
     out = bytearray()
     while value >= 0x80:
         out.append(value & 0x7F | 0x80)

@@ -33,8 +33,7 @@ class Tally:
 
     def add(self, tp: TopicPartition, columns: RecordColumns) -> None:
         """Count what was printed."""
-        size = columns.key_lengths.clip(min=0).sum() + columns.value_lengths.clip(min=0).sum()
-        count = Count(len(columns), int(size))
+        count = Count(len(columns), columns.payload_bytes)
         self.counts[tp] = self.counts.get(tp, Count()).plus(count)
         self.total = self.total.plus(count)
 

@@ -101,6 +101,11 @@ class RecordColumns:
             return "<RecordColumns empty>"
         return f"<RecordColumns {len(self)} records, offsets {self.offsets[0]}..{self.offsets[-1]}>"
 
+    @property
+    def payload_bytes(self) -> int:
+        """The bytes of all keys and values together."""
+        return int(self.key_lengths.clip(min=0).sum() + self.value_lengths.clip(min=0).sum())
+
     def take(self, selection: slice | NDArray[Any] | list[int]) -> RecordColumns:
         """The records that a slice, a boolean mask or an array of indices selects, over the same buffer."""
         arrays: dict[str, Any] = {name: getattr(self, name)[selection] for name in self.__slots__ if name != "buffer"}

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from kcli.protocol.primitives import varint_bytes
+
 
 class NewRecord(NamedTuple):
     """A record to be written; the batch gives it its offset."""
@@ -17,15 +19,7 @@ class NewRecord(NamedTuple):
 
 def write_varint(value: int) -> bytes:
     """A signed number of up to 64 bits as zigzag varint."""
-    raw = (value << 1) ^ (value >> 63)
-    if raw < 0x80:
-        return raw.to_bytes(1, "big")
-    out = bytearray()
-    while raw >= 0x80:
-        out.append(raw & 0x7F | 0x80)
-        raw >>= 7
-    out.append(raw)
-    return bytes(out)
+    return varint_bytes((value << 1) ^ (value >> 63))
 
 
 # Varints of the small numbers, which nearly all lengths and deltas are; it grows to this size with the first batches.
