@@ -79,10 +79,8 @@ def test_a_topic_made_through_the_controller_can_be_asked_for_at_once(
 
 
 def test_offsets_by_time_and_ends_of_epochs(client: ConsumerNetworkClient, real_kafka: Kafka) -> None:
-    from confluent_kafka import Producer
-
     name = real_kafka.new_topic(partitions=2)
-    producer = Producer({"bootstrap.servers": real_kafka.bootstrap_servers})
+    producer = real_kafka.ordered_producer()
     for number in range(10):
         producer.produce(name, b"v", partition=0, timestamp=1_600_000_000_000 + 1_000 * number)
     producer.flush(30)

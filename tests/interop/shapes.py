@@ -72,7 +72,7 @@ def compacted_with_holes(kafka: Kafka) -> Shape:
         max_compaction_lag_ms=1000,
         delete_retention_ms=0,
     )
-    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "enable.idempotence": True})
+    producer = kafka.ordered_producer()
     start = int(time.time() * 1000) - 3_600_000
     for n in range(20):  # a segment is rolled by the time of its records, so no one has to wait
         for key in range(10):
@@ -94,7 +94,7 @@ def transactional(kafka: Kafka) -> Producer:
 
 def produce(kafka: Kafka, topic: str, values: list[bytes], **settings: Any) -> None:
     """Write values, all of them acknowledged, in order for a topic of one partition."""
-    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "acks": "all", **settings})
+    producer = kafka.ordered_producer(**settings)
     for value in values:
         producer.produce(topic, value)
     assert producer.flush(60) == 0

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
 from kcli.client.config import ConsumerConfig
@@ -159,7 +158,7 @@ def test_every_codec(codec: str, real_kafka: Kafka) -> None:
 
 def test_times(real_kafka: Kafka) -> None:
     topic = real_kafka.new_topic()
-    producer = Producer({"bootstrap.servers": real_kafka.bootstrap_servers})
+    producer = real_kafka.ordered_producer()
     base = 1_700_000_000_000
     for n in range(100):
         producer.produce(topic, b"%d" % n, timestamp=base + 1000 * n)
@@ -175,7 +174,7 @@ def test_times(real_kafka: Kafka) -> None:
 
 def test_many_partitions_some_of_them_empty(real_kafka: Kafka) -> None:
     topic = real_kafka.new_topic(partitions=60)
-    producer = Producer({"bootstrap.servers": real_kafka.bootstrap_servers})
+    producer = real_kafka.ordered_producer()
     for n in range(3_000):
         if n % 60 % 3:
             producer.produce(topic, b"%d" % n, partition=n % 60)
@@ -222,7 +221,7 @@ def test_a_consumer_of_assigned_partitions(real_kafka: Kafka) -> None:
     with Consumer(configured(real_kafka, auto_offset_reset="earliest")) as consumer:
         consumer.assign(tps)
         assert [consumer.position(tp) for tp in tps] == [0, 0]
-        producer = Producer({"bootstrap.servers": real_kafka.bootstrap_servers})
+        producer = real_kafka.ordered_producer()
         for n in range(1_000):
             producer.produce(topic, b"%d" % n, partition=n % 2)
         producer.flush(30)

@@ -12,7 +12,6 @@ import time
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
 from tests.interop.process import KCLI, ROOT, Finished, kcli, kcli_running
@@ -26,7 +25,7 @@ HOUR = 3_600_000
 def mixed(real_kafka: Kafka) -> str:
     """One partition, six records: keys, headers, nulls, empties, and bytes that are no text."""
     topic = real_kafka.new_topic(prefix="mixed", retention_ms=-1)
-    producer = Producer({"bootstrap.servers": real_kafka.bootstrap_servers})
+    producer = real_kafka.ordered_producer()
     records: list[tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]] = [
         (b"k1", b"first", [("a", b"1"), ("b", None), ("a", b"\xff"), ("e", b"")]),
         (b"k2", None, []),
@@ -45,7 +44,7 @@ def mixed(real_kafka: Kafka) -> str:
 def hourly(real_kafka: Kafka) -> str:
     """Three partitions; partition p has the values `p-0` to `p-9`, an hour apart from noon on."""
     topic = real_kafka.new_topic(3, prefix="hourly", retention_ms=-1)
-    producer = Producer({"bootstrap.servers": real_kafka.bootstrap_servers})
+    producer = real_kafka.ordered_producer()
     for n in range(30):
         partition, hour = n % 3, n // 3
         producer.produce(topic, b"%d-%d" % (partition, hour), partition=partition, timestamp=NOON + hour * HOUR)
@@ -204,7 +203,7 @@ def test_usage_errors_are_one_line_and_ask_nobody(options: list[str]) -> None:
 
 def test_a_follower_prints_at_once_and_stops_quietly_at_ctrl_c(real_kafka: Kafka, tmp_path: Path) -> None:
     topic = real_kafka.new_topic(2, prefix="followed")
-    producer = Producer({"bootstrap.servers": real_kafka.bootstrap_servers, "linger.ms": 0})
+    producer = real_kafka.ordered_producer(linger_ms=0)
     producer.produce(topic, b"old")
     producer.flush(30)
     out = tmp_path / "out"
@@ -241,7 +240,7 @@ def test_a_closed_pipe_is_a_quiet_success(hourly: str, real_kafka: Kafka) -> Non
     assert process.stderr is not None
     assert process.stdout.readline().endswith(b"-0\n")
     process.stdout.close()
-    producer = Producer({"bootstrap.servers": real_kafka.bootstrap_servers})
+    producer = real_kafka.ordered_producer()
     deadline = time.monotonic() + 30
     while process.poll() is None:  # the next record finds nobody who reads
         assert time.monotonic() < deadline

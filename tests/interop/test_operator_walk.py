@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
 
 from tests.interop.process import KCLI, ROOT, Finished, kcli, kcli_running, wait_for_lines
 from tests.interop.shapes import head_deleted, produce
@@ -48,7 +47,7 @@ def done(run: Finished) -> Finished:
 def nasty_topic(kafka: Kafka, count: int = 400) -> str:
     """Records with any mixture of keys, values, headers and times, all in one partition."""
     topic, chance = kafka.new_topic(prefix="nasty", retention_ms=-1), random.Random(7)
-    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
+    producer = kafka.ordered_producer()
     for n in range(count):
         names = ["a", "a", "\u00fc", "h\x1b[5m", ""]
         headers: list[Any] = [
