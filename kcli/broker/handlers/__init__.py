@@ -1,0 +1,1 @@
+"""One module per API: its honesty first, then `handle(broker, request, context)`."""
