@@ -1,0 +1,113 @@
+"""Leader epochs of a partition (KIP-101): at which offset each leader began."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+from kcli.broker.log.checkpoints import LEADER_EPOCHS, read_epochs, write_rows
+
+if TYPE_CHECKING:
+    from kcli.broker.files import Files
+
+UNDEFINED = (-1, -1)
+
+
+class EpochStart(NamedTuple):
+    """An epoch and the first offset that was written in it."""
+
+    epoch: int
+    start_offset: int
+
+
+class LeaderEpochCache:
+    """Epochs in memory and in the partition's leader-epoch-checkpoint; both always strictly rising in both columns."""
+
+    def __init__(self, directory: str, files: Files) -> None:
+        """Reads the checkpoint; `ConfigError` names one that is garbage."""
+        self.directory = directory
+        self._files = files
+        self._entries: list[EpochStart] = []
+        for epoch, start_offset in read_epochs(files, self.path):
+            self._insert(EpochStart(epoch, start_offset))
+
+    def __repr__(self) -> str:
+        return f"<LeaderEpochCache {' '.join(f'{epoch}@{start}' for epoch, start in self._entries) or 'empty'}>"
+
+    @property
+    def path(self) -> str:
+        return os.path.join(self.directory, LEADER_EPOCHS)
+
+    @property
+    def entries(self) -> tuple[EpochStart, ...]:
+        return tuple(self._entries)
+
+    @property
+    def latest_epoch(self) -> int:
+        """The newest epoch, -1 when there is none."""
+        return self._entries[-1].epoch if self._entries else -1
+
+    def assign(self, epoch: int, start_offset: int) -> None:
+        """Note that `epoch` begins at `start_offset`; what contradicts it goes. Nothing happens when it is known."""
+        if epoch < 0 or start_offset < 0:
+            raise ValueError(f"no epoch {epoch} can begin at offset {start_offset}")
+        last = self._entries[-1] if self._entries else None
+        if last is None or epoch != last.epoch or start_offset < last.start_offset:
+            self._insert(EpochStart(epoch, start_offset))
+            self.flush()
+
+    def _insert(self, entry: EpochStart) -> None:
+        entries = self._entries
+        while entries and (entries[-1].epoch >= entry.epoch or entries[-1].start_offset >= entry.start_offset):
+            entries.pop()
+        entries.append(entry)
+
+    def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
+        """The largest known epoch up to `epoch`, and where the next one begins; (-1, -1) when that is unknown.
+
+        For an epoch older than all that are known it is that epoch and the start of the first known one.
+        """
+        if epoch < 0:
+            return UNDEFINED
+        if epoch == self.latest_epoch:
+            return epoch, log_end_offset
+        floor = epoch
+        for known, start_offset in self._entries:
+            if known > epoch:
+                return floor, start_offset
+            floor = known
+        return UNDEFINED
+
+    def epoch_for(self, offset: int) -> int:
+        """In which epoch the record at `offset` was written, -1 when that is unknown."""
+        found = -1
+        for epoch, start_offset in self._entries:
+            if start_offset > offset:
+                break
+            found = epoch
+        return found
+
+    def truncate_from_end(self, end_offset: int) -> None:
+        """Forget epochs that begin at `end_offset` or behind it."""
+        kept = [entry for entry in self._entries if entry.start_offset < end_offset]
+        self._replace(kept)
+
+    def truncate_from_start(self, start_offset: int) -> None:
+        """Forget epochs that ended before `start_offset`; the one that was going on there begins there now."""
+        before = [entry for entry in self._entries if entry.start_offset <= start_offset]
+        if before:
+            kept = [EpochStart(before[-1].epoch, start_offset), *self._entries[len(before) :]]
+            self._replace(kept)
+
+    def clear(self) -> None:
+        """Forget all epochs."""
+        self._replace([])
+
+    def _replace(self, entries: list[EpochStart]) -> None:
+        if entries != self._entries:
+            self._entries = entries
+            self.flush()
+
+    def flush(self) -> None:
+        """Write the checkpoint."""
+        write_rows(self._files, self.path, (f"{epoch} {start}" for epoch, start in self._entries))
