@@ -1,0 +1,129 @@
+"""__consumer_offsets as a log of keyed records: which partition is a group's, append to it, read all of it at start."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from kcli.broker.group.offset_cache import NO_PRODUCER
+from kcli.error_codes import ErrorCode
+from kcli.errors import BrokerError, KcliError
+from kcli.protocol.offsets_topic import TOPIC
+from kcli.protocol.records import batch as layout
+from kcli.protocol.records.builder import NewRecord, build_batch
+from kcli.structs import TopicPartition
+
+if TYPE_CHECKING:
+    from kcli.broker.cluster import Cluster
+    from kcli.broker.config import BrokerConfig
+    from kcli.broker.log.log import Log
+    from kcli.broker.replica_manager import ReplicaManager
+
+READ_BYTES = 1 << 20
+
+# What a failed append is to the one who wanted something stored, as Kafka's coordinator translates it.
+_TO_COORDINATOR = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
+}
+
+
+class LoggedRecord(NamedTuple):
+    """A record as it is read at start. `producer_id` -1: not in a transaction."""
+
+    offset: int
+    producer_id: int
+    key: bytes | memoryview | None
+    value: bytes | memoryview | None
+
+
+class EndOfTransaction(NamedTuple):
+    """A marker: what `producer_id` wrote before it counts, or does not."""
+
+    producer_id: int
+    committed: bool
+
+
+def group_hash(group_id: str) -> int:
+    """Java's String.hashCode of the group's id (over its UTF-16 units), without the sign."""
+    data = group_id.encode("utf-16-be", "surrogatepass")
+    value = 0
+    for at in range(0, len(data), 2):
+        value = (31 * value + (data[at] << 8 | data[at + 1])) & 0xFFFFFFFF
+    return value & 0x7FFFFFFF
+
+
+class GroupLog:
+    """Appends are whole or not at all. The topic is made when it is needed first."""
+
+    def __init__(self, config: BrokerConfig, replica_manager: ReplicaManager, cluster: Cluster) -> None:
+        self._config = config
+        self._replica_manager = replica_manager
+        self._cluster = cluster
+
+    def __repr__(self) -> str:
+        return f"<GroupLog {TOPIC} partitions={self.partition_count}>"
+
+    @property
+    def partition_count(self) -> int:
+        """How many partitions the topic has, or will have."""
+        topic = self._cluster.topics.get(TOPIC)
+        return topic.partitions if topic else self._config.offsets_topic_num_partitions
+
+    def partition_for(self, group_id: str) -> int:
+        """The partition that keeps everything of a group."""
+        return group_hash(group_id) % self.partition_count
+
+    def append(self, group_id: str, records: Sequence[tuple[bytes, bytes | None]], now_wall_ms: int) -> ErrorCode:
+        """Write (key, value) pairs as one batch to the group's partition; NONE once they are in the log."""
+        rows = [NewRecord(key, value, now_wall_ms) for key, value in records]
+        try:
+            if TOPIC not in self._cluster.topics:
+                self._cluster.ensure_internal(TOPIC)
+            partition = TopicPartition(TOPIC, self.partition_for(group_id))
+            self._replica_manager.append_internal(partition, build_batch(rows), now_wall_ms)
+        except BrokerError as error:
+            return _TO_COORDINATOR.get(error.code, error.code)
+        return ErrorCode.NONE
+
+    def replay(self, report: Callable[[str], None]) -> Iterator[LoggedRecord | EndOfTransaction]:
+        """Everything in all partitions, in the order of each. A batch that cannot be read is reported and passed."""
+        topic = self._cluster.topics.get(TOPIC)
+        for number in range(topic.partitions if topic else 0):
+            partition = TopicPartition(TOPIC, number)
+            held = self._replica_manager.partition(partition)
+            if held is None:
+                report(f"{partition} is not on this broker: groups and offsets in it are not known")
+            elif held.log.log_end_offset > held.log.log_start_offset:
+                yield from _replay_partition(held.log, partition, report)
+
+
+def _replay_partition(
+    log: Log, partition: TopicPartition, report: Callable[[str], None]
+) -> Iterator[LoggedRecord | EndOfTransaction]:
+    for data in _batches(log):
+        try:
+            yield from _records_of(data)
+        except KcliError as error:
+            base_offset = layout.PREFIX.unpack_from(data)[0]
+            report(f"{partition}: the batch at offset {base_offset} cannot be read and is passed over: {error}")
+
+
+def _batches(log: Log) -> Iterator[memoryview]:
+    offset, end = log.log_start_offset, log.log_end_offset
+    while offset < end:
+        records = log.read(offset, READ_BYTES, upto=end, min_one_message=True).records
+        section = memoryview(bytes(records)) if records else memoryview(b"")
+        walk = layout.walk_batches(section, 0, len(section))
+        if not walk.starts:
+            return
+        for start, stop in zip(walk.starts, walk.ends, strict=True):
+            yield section[start:stop]
+        header = layout.HEADER.unpack_from(section, walk.starts[-1])
+        offset = header[0] + header[6] + 1
