@@ -1,7 +1,4 @@
-"""Fixtures that many tests share: a real Kafka, one of its own for tests that break it, and kcat.
-
-What a machine lacks skips its tests with a reason. With CI=true nothing may be lacking: there it is a failure.
-"""
+"""Fixtures that many tests share: brokers, Apache's and ours, some of them to be broken; and kcat."""
 
 from __future__ import annotations
 
@@ -13,9 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.real_kafka import Kafka, KafkaNode, KafkaUnavailable, fetch_jars, locked
+from tests.needs import lacking
+from tests.our_broker import OurBroker
+from tests.real_kafka import Kafka, KafkaNode, KafkaUnavailable, OwnBroker, fetch_jars, locked
 
 NEEDS_KAFKA = {"real_kafka", "own_kafka"}
+BOTH = ["kcli", pytest.param("apache", marks=pytest.mark.real_kafka)]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -24,20 +24,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("real_kafka")
 
 
-def lacking(reason: str) -> None:
-    """Skip the test that asked, or fail it where the machine promised to have everything."""
-    if os.environ.get("CI", "").lower() in ("true", "1"):
-        pytest.fail(f"{reason}; with CI=true that is a failure", pytrace=False)
-    pytest.skip(reason)
-
-
 @pytest.fixture(scope="session")
 def kafka_jars() -> Path:
     try:
         return fetch_jars()
     except KafkaUnavailable as missing:
         lacking(str(missing))
-        raise
 
 
 @pytest.fixture(scope="session")
@@ -89,10 +81,51 @@ def own_kafka(kafka_jars: Path, tmp_path: Path) -> Iterator[Callable[..., KafkaN
 
 
 @pytest.fixture(scope="session")
+def our_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnBroker]:
+    """`kcli broker run`, one for each xdist worker: name topics with `new_topic`."""
+    broker = OurBroker(tmp_path_factory.mktemp("our-broker"))
+    broker.start()
+    yield broker
+    broker.kill()
+    shutil.rmtree(broker.folder, ignore_errors=True)
+
+
+@pytest.fixture
+def broker_process(tmp_path: Path) -> Iterator[Callable[..., OwnBroker]]:
+    """`broker_process(**settings)` runs `kcli broker run` that the test may stop, kill and restart."""
+    brokers: list[OurBroker] = []
+
+    def start(**settings: str) -> OwnBroker:
+        properties = {key.replace("_", "."): str(value) for key, value in settings.items()}
+        broker = OurBroker(tmp_path / f"our-broker-{len(brokers)}", properties)
+        brokers.append(broker)
+        broker.start()
+        return broker
+
+    yield start
+    for broker in brokers:
+        broker.kill()
+        shutil.rmtree(broker.folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session", params=BOTH)
+def any_kafka(request: pytest.FixtureRequest) -> Kafka:
+    """Our broker and Apache's in turn, to be shared with other tests."""
+    found: Kafka = request.getfixturevalue("our_kafka" if request.param == "kcli" else "real_kafka")
+    return found
+
+
+@pytest.fixture(params=BOTH)
+def any_own_kafka(request: pytest.FixtureRequest) -> Callable[..., OwnBroker]:
+    """`broker_process` and `own_kafka` in turn: a broker that the test may break."""
+    start: Callable[..., OwnBroker] = request.getfixturevalue(
+        "broker_process" if request.param == "kcli" else "own_kafka"
+    )
+    return start
+
+
+@pytest.fixture(scope="session")
 def kcat() -> str:
     """The path of kcat, the foreign client that speaks old versions."""
     path = shutil.which("kcat") or shutil.which("kafkacat")
-    if path is None:
-        lacking("there is no `kcat` on the PATH")
-    assert path is not None
-    return path
+    return path or lacking("there is no `kcat` on the PATH")

@@ -23,6 +23,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from tests.needs import lacking
+
 VERSION = os.environ.get("KCLI_KAFKA_VERSION", "4.3.1")
 CLUSTER_ID = "21Mn6F1BRPmTbRv5B9l0PA"
 COPY_PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
@@ -165,11 +167,22 @@ def locked(path: Path, how: int = fcntl.LOCK_EX) -> Iterator[None]:
 class Kafka:
     """A Kafka that somebody runs: its address, its Java tools, its topics."""
 
-    def __init__(self, bootstrap_servers: str, jars: Path, version: str = VERSION) -> None:
+    def __init__(self, bootstrap_servers: str, jars: Path | None, version: str = VERSION) -> None:
+        """Without `jars` they are had when first asked for: a broker that is not Apache's needs them for tools only."""
         self.bootstrap_servers = bootstrap_servers
         self.version = version
-        self.jars = jars
+        self._jars = jars
         self._names = itertools.count()
+
+    @property
+    def jars(self) -> Path:
+        """The folder with Kafka's jars; a machine that has none skips the test."""
+        if self._jars is None:
+            try:
+                self._jars = fetch_jars(self.version)
+            except KafkaUnavailable as missing:
+                lacking(str(missing))
+        return self._jars
 
     def java(self, tool: str, *jvm: str) -> list[str]:
         """The command line that starts a Java tool: a short name (`ConsoleProducer`) or a full class name."""
@@ -231,43 +244,23 @@ def _has_leaders(admin: Any, name: str, partitions: int) -> bool:
     return len(topic.partitions) == partitions and all(p.leader >= 0 for p in topic.partitions.values())
 
 
-class KafkaNode(Kafka):
-    """A single KRaft node of our own: started, stopped, killed and started again on the same ports and data.
+class OwnBroker(Kafka):
+    """A broker that runs as a process of ours: stopped, killed and started again on the same port and data.
 
     It dies with the process (the thread, to be exact) that started it, however that one ends.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        jars: Path,
-        version: str = VERSION,
-        settings: dict[str, str] | None = None,
-        jvm: tuple[str, ...] = SMALL_JVM,
-        more_listeners: Sequence[str] = (),
-        advertised: dict[str, int] | None = None,
-    ) -> None:
-        """`more_listeners` are names like `SASL_SSL`; `advertised` tells clients other ports than the real ones."""
-        self.port, controller_port, *more = free_ports(2 + len(more_listeners))
-        self.ports = {
-            "PLAINTEXT": self.port,
-            "CONTROLLER": controller_port,
-            **dict(zip(more_listeners, more, strict=True)),
-        }
-        super().__init__(f"127.0.0.1:{self.port}", jars, version)
+    def __init__(self, folder: Path, port: int, jars: Path | None, version: str = VERSION) -> None:
+        super().__init__(f"127.0.0.1:{port}", jars, version)
+        self.port = port
         self.folder = folder
-        self._jvm = jvm
         self._process: subprocess.Popen[bytes] | None = None
-        own = {
-            "controller.quorum.bootstrap.servers": f"127.0.0.1:{controller_port}",
-            "listeners": _listeners(self.ports),
-            "advertised.listeners": _listeners({**self.ports, **(advertised or {})}),
-            "log.dirs": str(folder / "data"),
-        }
-        lines = [f"{key}={value}\n" for key, value in {**SETTINGS, **own, **(settings or {})}.items()]
         folder.mkdir(parents=True, exist_ok=True)
-        self._config = folder / "server.properties"
-        self._config.write_text("".join(lines))
+
+    @property
+    def data(self) -> Path:
+        """Where the partition directories are."""
+        return self.folder / "data"
 
     @property
     def log_file(self) -> Path:
@@ -278,36 +271,31 @@ class KafkaNode(Kafka):
     def pid(self) -> int | None:
         return self._process.pid if self._process else None
 
-    def format(self) -> None:
-        """Prepare the data folder for its first start."""
-        self.tool("StorageTool", "format", "-t", CLUSTER_ID, "-c", str(self._config), "--standalone")
-
     def start(self, timeout_s: float = 120) -> None:
         """Start and wait until the broker answers."""
-        if not (self.folder / "data").exists():
-            self.format()
-        command = ["java", *self._jvm, *_logging(self.version, "info")]
-        command += ["-cp", f"{self.jars}/*", "kafka.Kafka", str(self._config)]
+        raise NotImplementedError
+
+    def _launch(self, command: Sequence[str], cwd: Path | None = None) -> None:
         with self.log_file.open("ab") as log:
             self._process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
+                cwd=cwd,
                 start_new_session=True,  # Ctrl-C is for pytest; the broker is stopped by its fixture
                 preexec_fn=_die_with_parent,
             )
-        self._wait_until_it_answers(timeout_s)
 
-    def _wait_until_it_answers(self, timeout_s: float) -> None:
+    def _wait_until_it_answers(self, timeout_s: float, every_s: float = 0.1) -> None:
         assert self._process is not None
         deadline = time.monotonic() + timeout_s
         while not answers(self.port):
             if self._process.poll() is not None or time.monotonic() > deadline:
                 self.kill()
                 tail = "\n".join(self.log_file.read_text(errors="replace").splitlines()[-30:])
-                raise AssertionError(f"the real Kafka did not start; the end of its log:\n{tail}")
-            time.sleep(0.1)
+                raise AssertionError(f"the broker did not start; the end of its log:\n{tail}")
+            time.sleep(every_s)
 
     def stop(self) -> None:
         """Ask the broker to stop and wait for it."""
@@ -331,6 +319,51 @@ class KafkaNode(Kafka):
     def restart(self) -> None:
         self.stop()
         self.start()
+
+
+class KafkaNode(OwnBroker):
+    """A single KRaft node of Apache Kafka."""
+
+    def __init__(
+        self,
+        folder: Path,
+        jars: Path,
+        version: str = VERSION,
+        settings: dict[str, str] | None = None,
+        jvm: tuple[str, ...] = SMALL_JVM,
+        more_listeners: Sequence[str] = (),
+        advertised: dict[str, int] | None = None,
+    ) -> None:
+        """`more_listeners` are names like `SASL_SSL`; `advertised` tells clients other ports than the real ones."""
+        port, controller_port, *more = free_ports(2 + len(more_listeners))
+        self.ports = {
+            "PLAINTEXT": port,
+            "CONTROLLER": controller_port,
+            **dict(zip(more_listeners, more, strict=True)),
+        }
+        super().__init__(folder, port, jars, version)
+        self._jvm = jvm
+        own = {
+            "controller.quorum.bootstrap.servers": f"127.0.0.1:{controller_port}",
+            "listeners": _listeners(self.ports),
+            "advertised.listeners": _listeners({**self.ports, **(advertised or {})}),
+            "log.dirs": str(self.data),
+        }
+        lines = [f"{key}={value}\n" for key, value in {**SETTINGS, **own, **(settings or {})}.items()]
+        self._config = folder / "server.properties"
+        self._config.write_text("".join(lines))
+
+    def format(self) -> None:
+        """Prepare the data folder for its first start."""
+        self.tool("StorageTool", "format", "-t", CLUSTER_ID, "-c", str(self._config), "--standalone")
+
+    def start(self, timeout_s: float = 120) -> None:
+        """Start and wait until the broker answers."""
+        if not self.data.exists():
+            self.format()
+        command = ["java", *self._jvm, *_logging(self.version, "info")]
+        self._launch([*command, "-cp", f"{self.jars}/*", "kafka.Kafka", str(self._config)])
+        self._wait_until_it_answers(timeout_s)
 
 
 def _listeners(ports: dict[str, int]) -> str:

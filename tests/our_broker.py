@@ -1,0 +1,32 @@
+"""kcli's own broker for tests: `kcli broker run` as a process, with the surface of a real Kafka."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from tests.real_kafka import SETTINGS, OwnBroker, free_ports
+
+ROOT = Path(__file__).parent.parent
+
+# The settings of the real Kafka that other tests rely on.
+SAME = ("num.partitions", "offsets.topic.num.partitions", "group.initial.rebalance.delay.ms")
+SAME += ("group.min.session.timeout.ms", "log.cleaner.backoff.ms")
+
+
+class OurBroker(OwnBroker):
+    """`kcli broker run` on a port and a data directory that stay the same over its starts."""
+
+    def __init__(self, folder: Path, settings: dict[str, str] | None = None, options: tuple[str, ...] = ()) -> None:
+        """`settings` are broker properties, `options` more of the command's own."""
+        super().__init__(folder, *free_ports(1), jars=None)
+        self._settings = {**{name: SETTINGS[name] for name in SAME}, **(settings or {})}
+        self._options = options
+
+    def start(self, timeout_s: float = 30) -> None:
+        """Start and wait until the broker answers."""
+        command = [sys.executable, "-m", "kcli", "broker", "run", "--port", str(self.port)]
+        command += ["--data-dir", str(self.data), *self._options]
+        command += [word for name, value in self._settings.items() for word in ("--config", f"{name}={value}")]
+        self._launch(command, cwd=ROOT)
+        self._wait_until_it_answers(timeout_s, every_s=0.02)
