@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.broker_process import BrokerProcess
 from tests.needs import lacking
-from tests.our_broker import OurBroker
 from tests.real_kafka import Kafka, KafkaNode, KafkaUnavailable, OwnBroker, fetch_jars, locked
 
 NEEDS_KAFKA = {"real_kafka", "own_kafka"}
@@ -83,7 +83,7 @@ def own_kafka(kafka_jars: Path, tmp_path: Path) -> Iterator[Callable[..., KafkaN
 @pytest.fixture(scope="session")
 def our_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnBroker]:
     """`kcli broker run`, one for each xdist worker: name topics with `new_topic`."""
-    broker = OurBroker(tmp_path_factory.mktemp("our-broker"))
+    broker = BrokerProcess(tmp_path_factory.mktemp("our-broker"))
     broker.start()
     yield broker
     broker.kill()
@@ -93,11 +93,11 @@ def our_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnBroker]:
 @pytest.fixture
 def broker_process(tmp_path: Path) -> Iterator[Callable[..., OwnBroker]]:
     """`broker_process(**settings)` runs `kcli broker run` that the test may stop, kill and restart."""
-    brokers: list[OurBroker] = []
+    brokers: list[BrokerProcess] = []
 
     def start(**settings: str) -> OwnBroker:
         properties = {key.replace("_", "."): str(value) for key, value in settings.items()}
-        broker = OurBroker(tmp_path / f"our-broker-{len(brokers)}", properties)
+        broker = BrokerProcess(tmp_path / f"our-broker-{len(brokers)}", settings=properties)
         brokers.append(broker)
         broker.start()
         return broker

@@ -297,24 +297,24 @@ class OwnBroker(Kafka):
                 raise AssertionError(f"the broker did not start; the end of its log:\n{tail}")
             time.sleep(every_s)
 
-    def stop(self) -> None:
-        """Ask the broker to stop and wait for it."""
-        self._end(signal.SIGTERM)
+    def stop(self) -> int | None:
+        """Ask the broker to stop and wait for it; returns its exit status, negative for a signal, None if it was down."""
+        return self._end(signal.SIGTERM)
 
     def kill(self) -> None:
         """kill -9: the page cache survives, nothing else does."""
         self._end(signal.SIGKILL)
 
-    def _end(self, how: signal.Signals) -> None:
+    def _end(self, how: signal.Signals) -> int | None:
         process, self._process = self._process, None
         if process is None:
-            return
+            return None
         process.send_signal(how)
         try:
-            process.wait(30)
+            return process.wait(30)
         except subprocess.TimeoutExpired:
             process.kill()
-            process.wait()
+            return process.wait()
 
     def restart(self) -> None:
         self.stop()

@@ -14,12 +14,20 @@ SAME = ("num.partitions", "offsets.topic.num.partitions", "group.initial.rebalan
 SAME += ("group.min.session.timeout.ms", "log.cleaner.backoff.ms")
 
 
-class OurBroker(OwnBroker):
+class BrokerProcess(OwnBroker):
     """`kcli broker run` on a port and a data directory that stay the same over its starts."""
 
-    def __init__(self, folder: Path, settings: dict[str, str] | None = None, options: tuple[str, ...] = ()) -> None:
-        """`settings` are broker properties, `options` more of the command's own."""
-        super().__init__(folder, *free_ports(1), jars=None)
+    def __init__(
+        self,
+        folder: Path,
+        jars: Path | None = None,
+        *,
+        settings: dict[str, str] | None = None,
+        port: int | None = None,
+        options: tuple[str, ...] = (),
+    ) -> None:
+        """`settings` are broker properties, `options` more of the command's own; `jars` are for Kafka's tools only."""
+        super().__init__(folder, port or free_ports(1)[0], jars)
         self._settings = {**{name: SETTINGS[name] for name in SAME}, **(settings or {})}
         self._options = options
 
