@@ -8,13 +8,18 @@ from collections.abc import Sequence
 from selectors import EVENT_WRITE
 
 from kcli.errors import ProtocolError
-from kcli.network.framing import Buffer, FrameReader, drop_sent, frame_parts
+from kcli.network.framing import FrameReader, Part, UnsentPart, drop_sent, frame_parts
 from kcli.network.transport import Transport
 
 # A channel moves forward only: CONNECTING until the TCP connection stands, HANDSHAKING until the transport is ready,
 # READY while frames may pass, CLOSED for good. An accepted socket starts at HANDSHAKING, as does one that connected at
 # once. Any of them goes to CLOSED on the first error.
 CONNECTING, HANDSHAKING, READY, CLOSED = "connecting", "handshaking", "ready", "closed"
+
+# Per call, so that neither a client that reads 50 MB as fast as we write it nor one that sends as much keeps all others
+# waiting: at memory speed these take about half a millisecond each. Polls are level-triggered, so the rest goes next.
+_WRITE_BYTES = 1 << 20
+_READ_BYTES = 4 << 20
 
 
 class PeerClosed(Exception):
@@ -27,16 +32,27 @@ class KafkaChannel:
     Calls that do I/O raise OSError, PeerClosed or ProtocolError; `explain` turns those into a sentence.
     """
 
-    def __init__(self, id: str, transport: Transport, peer: str, reader: FrameReader, *, state: str) -> None:
+    def __init__(
+        self,
+        id: str,
+        transport: Transport,
+        peer: str,
+        reader: FrameReader,
+        *,
+        state: str,
+        in_turn: bool = False,
+    ) -> None:
+        """`in_turn`: read nothing while a frame is being sent, as a server that answers one request at a time."""
         self.id = id
         self.peer = peer
         self.transport = transport
         self.state = state
         self.muted = False
         self.starved = False
+        self.in_turn = in_turn
         self.watched_events = 0
         self._reader = reader
-        self._unsent: list[memoryview] = []
+        self._unsent: list[UnsentPart] = []
         self._frame_bytes = 0
         self._written_bytes = 0
         self._handshake_needs = EVENT_WRITE
@@ -55,13 +71,24 @@ class KafkaChannel:
         """A frame has been handed over and is not wholly written."""
         return bool(self._unsent)
 
+    @property
+    def may_read(self) -> bool:
+        """It is not muted, and it is the other side's turn."""
+        return not self.muted and not (self.in_turn and self._unsent)
+
+    @property
+    def dawdles(self) -> bool:
+        """The other side has begun the four bytes of a length and not finished them."""
+        progress = self._reader.progress
+        return progress is not None and progress[1] == 4 and 0 < progress[0] < 4
+
     def interest(self) -> int:
         """The events that would let this channel make progress."""
         if self.state == CONNECTING:
             return EVENT_WRITE
         if self.state == HANDSHAKING:
             return self._handshake_needs
-        events = 0 if self.muted or self.starved else self.transport.read_needs
+        events = self.transport.read_needs if self.may_read and not self.starved else 0
         return events | (self.transport.write_needs if self._unsent else 0)
 
     def establish(self) -> bool:
@@ -75,7 +102,7 @@ class KafkaChannel:
         self.state = READY
         return True
 
-    def start_send(self, parts: Sequence[Buffer]) -> None:
+    def start_send(self, parts: Sequence[Part]) -> None:
         """Keep one frame to be written. ValueError while another is under way."""
         if self._unsent:
             raise ValueError(f"a frame is still being sent on {self!r}")
@@ -84,18 +111,20 @@ class KafkaChannel:
         self._written_bytes = 0
 
     def write(self) -> bool:
-        """Write what the connection takes now; True when the frame is wholly written."""
-        while self._unsent:
+        """Write what the connection takes now, up to a bound; True when the frame is wholly written."""
+        stop_at = self._written_bytes + _WRITE_BYTES
+        while self._unsent and self._written_bytes < stop_at:
             count = self.transport.send(self._unsent)
             if not count:
                 return False
             self._written_bytes += count
             drop_sent(self._unsent, count)
-        return True
+        return not self._unsent
 
     def read(self) -> bytearray | None:
-        """Read what is there, up to the end of one frame; that frame when it is whole."""
-        while True:
+        """Read what is there, up to the end of one frame and up to a bound; that frame when it is whole."""
+        left = _READ_BYTES
+        while left > 0:
             space = self._reader.space()
             if space is None:
                 self.starved = True
@@ -107,9 +136,11 @@ class KafkaChannel:
                 return None
             if not count:
                 raise PeerClosed
+            left -= count
             frame = self._reader.advance(count)
             if frame is not None:
                 return frame
+        return None
 
     def close(self) -> None:
         self.state = CLOSED

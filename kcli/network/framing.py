@@ -11,8 +11,13 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 
 from kcli.errors import ProtocolError
+from kcli.network.file_slice import FileSlice
 
 Buffer = bytes | bytearray | memoryview
+
+#: What a frame to be sent is made of; what of it is still to be sent.
+Part = bytes | bytearray | memoryview | FileSlice
+UnsentPart = memoryview | FileSlice
 
 LENGTH = struct.Struct(">i")
 MAX_LENGTH = 0x7FFFFFFF
@@ -22,20 +27,20 @@ DEFAULT_MAX_FRAME_BYTES = 104_857_600
 
 # A length is only a claim until bytes back it. This much is allocated on the claim alone; beyond it the buffer is at
 # most four times what has arrived, unless this peer has already sent a whole frame of that size.
-_FIRST_STEP_BYTES = 256 * 1024
+FIRST_STEP_BYTES = 256 * 1024
 _GROWTH = 4
 
 
-def frame_parts(parts: Iterable[Buffer]) -> list[memoryview]:
-    """The length and then `parts`, as byte views without copying. ValueError beyond 2 GiB."""
-    views = [memoryview(p).cast("B") for p in parts if len(p)]
+def frame_parts(parts: Iterable[Part]) -> list[UnsentPart]:
+    """The length and then `parts`, as byte views and file slices without copying. ValueError beyond 2 GiB."""
+    views: list[UnsentPart] = [p if isinstance(p, FileSlice) else memoryview(p).cast("B") for p in parts if len(p)]
     size = sum(len(v) for v in views)
     if size > MAX_LENGTH:
         raise ValueError(f"a frame of {size} bytes does not fit a 32-bit length")
     return [memoryview(LENGTH.pack(size)), *views]
 
 
-def drop_sent(parts: list[memoryview], count: int) -> None:
+def drop_sent(parts: list[UnsentPart], count: int) -> None:
     """Take the first `count` bytes off the front of `parts`, in place."""
     whole = 0
     while whole < len(parts) and count >= len(parts[whole]):
@@ -97,7 +102,12 @@ class FrameReader:
     `space()` is never empty: it ends where the length or the frame ends, so a frame is never read past.
     """
 
-    def __init__(self, max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES, budget: ReceiveBudget | None = None) -> None:
+    def __init__(
+        self,
+        max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES,
+        budget: ReceiveBudget | None = None,
+        first_step_bytes: int = FIRST_STEP_BYTES,
+    ) -> None:
         self._max_frame_bytes = max_frame_bytes
         self._budget = budget
         self._header = bytearray(4)
@@ -105,7 +115,7 @@ class FrameReader:
         self._length = 0
         self._frame: bytearray | None = None
         self._read = 0
-        self._proven_bytes = _FIRST_STEP_BYTES
+        self._proven_bytes = first_step_bytes
 
     @property
     def progress(self) -> tuple[int, int] | None:

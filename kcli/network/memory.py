@@ -10,7 +10,8 @@ from selectors import EVENT_READ, EVENT_WRITE
 
 from kcli.clock import ManualClock
 from kcli.network.channel import KafkaChannel
-from kcli.network.framing import DEFAULT_MAX_FRAME_BYTES, LENGTH, Buffer
+from kcli.network.framing import DEFAULT_MAX_FRAME_BYTES, LENGTH, Buffer, UnsentPart
+from kcli.network.poller import Watched
 from kcli.network.selector import Selector
 from kcli.network.transport import SocketAddress, Transport, TransportFactory, format_address
 
@@ -99,11 +100,11 @@ class MemoryPeer:
         del self._departing[:count]
         return count
 
-    def send(self, parts: Sequence[memoryview]) -> int:
+    def send(self, parts: Sequence[UnsentPart]) -> int:
         self._raise_error()
         if self._ended:
             raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
-        data = b"".join(parts)
+        data = b"".join(map(bytes, parts))
         if self.room is not None:
             data = data[: self.room]
             self.room -= len(data)
@@ -225,13 +226,15 @@ class _MemoryPoller:
         self._watched: dict[str, KafkaChannel] = {}
         self._woken = False
 
-    def watch(self, channel: KafkaChannel) -> None:
+    def watch(self, channel: Watched) -> None:
+        assert isinstance(channel, KafkaChannel), "nobody can come to a selector without sockets"
         self._watched[channel.id] = channel
 
-    def unwatch(self, channel: KafkaChannel) -> None:
-        self._watched.pop(channel.id, None)
+    def unwatch(self, channel: Watched) -> None:
+        if isinstance(channel, KafkaChannel):
+            self._watched.pop(channel.id, None)
 
-    def wait(self, timeout_ms: float) -> list[tuple[KafkaChannel, int]]:
+    def wait(self, timeout_ms: float) -> list[tuple[Watched, int]]:
         deadline_ms = self._clock.now_ms() + timeout_ms
         while True:
             now_ms = self._clock.now_ms()
@@ -251,8 +254,8 @@ class _MemoryPoller:
     def close(self) -> None:
         self._watched.clear()
 
-    def _ready(self) -> list[tuple[KafkaChannel, int]]:
-        ready = []
+    def _ready(self) -> list[tuple[Watched, int]]:
+        ready: list[tuple[Watched, int]] = []
         for channel in list(self._watched.values()):
             assert isinstance(channel.transport, MemoryPeer)
             events = channel.transport.ready_events() & channel.interest()

@@ -8,18 +8,21 @@ import socket
 from typing import Protocol
 
 from kcli.network.channel import KafkaChannel
+from kcli.network.listener import Listener
+
+Watched = KafkaChannel | Listener
 
 
 class Poller(Protocol):
     """How a selector waits. Implementations: `SocketPoller`, and the one of `MemorySelector`."""
 
-    def watch(self, channel: KafkaChannel) -> None:
+    def watch(self, channel: Watched) -> None:
         """Wait for exactly `channel.interest()` from now on, for nothing when that is 0."""
 
-    def unwatch(self, channel: KafkaChannel) -> None:
+    def unwatch(self, channel: Watched) -> None:
         """Forget the channel, which is still open."""
 
-    def wait(self, timeout_ms: float) -> list[tuple[KafkaChannel, int]]:
+    def wait(self, timeout_ms: float) -> list[tuple[Watched, int]]:
         """Channels with the events that are ready; empty on time-out or wake-up."""
 
     def wakeup(self) -> None:
@@ -38,7 +41,7 @@ class SocketPoller:
         self._wake_out.setblocking(False)
         self._select.register(self._wake_in, selectors.EVENT_READ, None)
 
-    def watch(self, channel: KafkaChannel) -> None:
+    def watch(self, channel: Watched) -> None:
         wanted, watched = channel.interest(), channel.watched_events
         if wanted == watched:
             return
@@ -50,14 +53,14 @@ class SocketPoller:
             self._select.register(channel.transport, wanted, channel)
         channel.watched_events = wanted
 
-    def unwatch(self, channel: KafkaChannel) -> None:
+    def unwatch(self, channel: Watched) -> None:
         if channel.watched_events:
             self._select.unregister(channel.transport)
             channel.watched_events = 0
 
-    def wait(self, timeout_ms: float) -> list[tuple[KafkaChannel, int]]:
+    def wait(self, timeout_ms: float) -> list[tuple[Watched, int]]:
         timeout_s = None if timeout_ms == float("inf") else timeout_ms / 1000.0
-        ready = []
+        ready: list[tuple[Watched, int]] = []
         for key, events in self._select.select(timeout_s):
             if key.data is None:
                 self._drain_wakeups()

@@ -9,8 +9,9 @@ from typing import Protocol
 from kcli.clock import Clock
 from kcli.errors import ProtocolError
 from kcli.network.channel import CONNECTING, HANDSHAKING, READY, KafkaChannel, PeerClosed, explain_os_error
-from kcli.network.framing import DEFAULT_MAX_FRAME_BYTES, Buffer, FrameReader, ReceiveBudget
+from kcli.network.framing import DEFAULT_MAX_FRAME_BYTES, FIRST_STEP_BYTES, FrameReader, Part, ReceiveBudget
 from kcli.network.idle import IdleTimes
+from kcli.network.listener import Listener
 from kcli.network.poller import Poller, SocketPoller
 from kcli.network.transport import (
     PlainTransport,
@@ -44,7 +45,7 @@ class SelectorLike(Protocol):
         receive_buffer_bytes: int = ...,
         transport: TransportFactory = ...,
     ) -> None: ...
-    def send(self, id: str, parts: Sequence[Buffer]) -> None: ...
+    def send(self, id: str, parts: Sequence[Part]) -> None: ...
     def poll(self, timeout_ms: float) -> None: ...
     def mute(self, id: str) -> None: ...
     def unmute(self, id: str) -> None: ...
@@ -66,6 +67,7 @@ class Selector:
     - `connected`: ids that may be sent to from now on.
     - `disconnected`: id -> why, a sentence. Connections ended by `close` are not listed.
     - `failed_sends`: ids among the disconnected that had a frame not wholly written.
+    - `accepted`: sockets that came to a listener, for `register` or to be closed; `accept_error`: why not more came.
     """
 
     def __init__(
@@ -76,18 +78,29 @@ class Selector:
         memory_limit_bytes: int | None = None,
         idle_ms: float = 540_000,
         poller: Poller | None = None,
+        in_turn: bool = False,
+        first_step_bytes: int = FIRST_STEP_BYTES,
     ) -> None:
-        """`memory_limit_bytes` bounds received frames until their takers drop them; `idle_ms` negative: never idle."""
+        """`memory_limit_bytes` bounds received frames until their takers drop them; `idle_ms` negative: never idle.
+
+        `in_turn`: nothing is read from a connection while a frame to it is not wholly written. `first_step_bytes` are
+        allocated for a frame before any of it has come.
+        """
         self.completed_sends: list[str] = []
         self.completed_receives: list[tuple[str, bytearray]] = []
         self.connected: list[str] = []
         self.disconnected: dict[str, str] = {}
         self.failed_sends: list[str] = []
+        self.accepted: list[socket.socket] = []
+        self.accept_error: OSError | None = None
         self._clock = clock
         self._poller = poller or SocketPoller()
         self._max_frame_bytes = max_frame_bytes
         self._budget = None if memory_limit_bytes is None else ReceiveBudget(memory_limit_bytes)
         self._idle = IdleTimes(idle_ms)
+        self._in_turn = in_turn
+        self._first_step_bytes = first_step_bytes
+        self._listeners: list[Listener] = []
         self._channels: dict[str, KafkaChannel] = {}
         self._failed_connects: dict[str, str] = {}
         # Dicts as ordered sets of ids: to be handled without waiting for an event; out of memory; received this poll.
@@ -119,6 +132,25 @@ class Selector:
             return
         self._add(id, pipe, format_address(address), HANDSHAKING if done else CONNECTING)
 
+    def listen_on(self, sock: socket.socket) -> None:
+        """Accept from a listening socket; each poll reports who came in `accepted`."""
+        listener = Listener(sock)
+        self._listeners.append(listener)
+        self._poller.watch(listener)
+
+    def pause_accepting(self, paused: bool = True) -> None:
+        """Let new connections queue in the operating system, or take them again."""
+        for listener in self._listeners:
+            listener.paused = paused
+            self._poller.watch(listener)
+
+    def stop_accepting(self) -> None:
+        """Close the listening sockets."""
+        for listener in self._listeners:
+            self._poller.unwatch(listener)
+            listener.transport.close()
+        self._listeners.clear()
+
     def register(self, id: str, sock: socket.socket, *, transport: TransportFactory = PlainTransport) -> None:
         """Take over an accepted socket; it is reported in `connected` when its handshake is done."""
         self._check_free(id)
@@ -129,7 +161,7 @@ class Selector:
             peer = "a peer that is already gone"
         self._add(id, transport(sock), peer, HANDSHAKING)
 
-    def send(self, id: str, parts: Sequence[Buffer]) -> None:
+    def send(self, id: str, parts: Sequence[Part]) -> None:
         """Keep one frame for the next poll. ValueError when `id` is not connected or has one under way."""
         channel = self._channels.get(id)
         if channel is None or channel.state != READY:
@@ -165,7 +197,8 @@ class Selector:
             self._forget(channel)
 
     def close_all(self) -> None:
-        """End all connections and the selector itself."""
+        """End all connections, listening sockets and the selector itself."""
+        self.stop_accepting()
         for id in list(self._channels):
             self.close(id)
         self._poller.close()
@@ -179,8 +212,11 @@ class Selector:
         self._clear_results()
         self._attend()
         self._feed_starved()
-        for channel, events in self._poller.wait(self._wait_ms(timeout_ms)):
-            self._handle(channel, events)
+        for watched, events in self._poller.wait(self._wait_ms(timeout_ms)):
+            if isinstance(watched, Listener):
+                self.accepted, self.accept_error = watched.accept()
+            else:
+                self._handle(watched, events)
         self._close_idle()
 
     def _clear_results(self) -> None:
@@ -188,6 +224,8 @@ class Selector:
         self.completed_receives = []
         self.connected = []
         self.failed_sends = []
+        self.accepted = []
+        self.accept_error = None
         self.disconnected, self._failed_connects = self._failed_connects, {}
         self._served.clear()
 
@@ -222,15 +260,15 @@ class Selector:
     def _handle(self, channel: KafkaChannel, events: int, *, unasked: bool = False) -> None:
         """All that `channel` can do on these events; `unasked`: also try to write, and look whether it works."""
         id, transport = channel.id, channel.transport
-        self._idle.touch(id, self._clock.now_ms())
         try:
             if channel.state != READY:
                 if not channel.establish():
+                    self._idle.touch(id, self._clock.now_ms())
                     self._poller.watch(channel)
                     return
                 self.connected.append(id)
             writable = unasked or events & transport.write_needs
-            if events & transport.read_needs and not channel.muted and id not in self._served:
+            if events & transport.read_needs and channel.may_read and id not in self._served:
                 frame = channel.read()
                 if frame is not None:
                     self._served[id] = None
@@ -240,9 +278,11 @@ class Selector:
         except (OSError, ProtocolError, PeerClosed) as error:
             self._lose(channel, channel.explain(error))
             return
+        if not channel.dawdles:  # a byte now and then must not hold a connection open for ever
+            self._idle.touch(id, self._clock.now_ms())
         if channel.starved:
             self._starved[id] = None
-        elif transport.has_buffered() and not channel.muted:
+        elif transport.has_buffered() and channel.may_read:
             self._to_attend[id] = None
         self._poller.watch(channel)
 
@@ -268,8 +308,8 @@ class Selector:
         return transport(sock), done
 
     def _add(self, id: str, transport: Transport, peer: str, state: str) -> None:
-        reader = FrameReader(self._max_frame_bytes, self._budget)
-        channel = KafkaChannel(id, transport, peer, reader, state=state)
+        reader = FrameReader(self._max_frame_bytes, self._budget, self._first_step_bytes)
+        channel = KafkaChannel(id, transport, peer, reader, state=state, in_turn=self._in_turn)
         self._channels[id] = channel
         self._idle.touch(id, self._clock.now_ms())
         if state == HANDSHAKING:

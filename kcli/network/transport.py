@@ -9,10 +9,16 @@ from collections.abc import Callable, Sequence
 from selectors import EVENT_READ, EVENT_WRITE
 from typing import Any, Protocol
 
+from kcli.network.file_slice import FileSlice
+from kcli.network.framing import UnsentPart
+
 #: (family, sockaddr) as `socket.getaddrinfo` gives them.
 SocketAddress = tuple[int, Any]
 
 _MAX_PARTS = 64  # well below IOV_MAX; a frame of more parts takes more than one call
+_SENDFILE_BYTES = 1 << 20  # per call, so that a channel sees how much it has written before it writes more
+_COPY_BYTES = 256 << 10  # of a file that is in memory only
+_MORE_FOLLOWS = getattr(socket, "MSG_MORE", 0)  # Linux: the header of a Fetch travels in one packet with its records
 
 
 class Transport(Protocol):
@@ -37,8 +43,8 @@ class Transport(Protocol):
     def recv_into(self, space: memoryview) -> int | None:
         """Bytes read; None when there are none yet; 0 when the other side has closed."""
 
-    def send(self, parts: Sequence[memoryview]) -> int:
-        """Bytes of `parts` taken, 0 when none can be taken now."""
+    def send(self, parts: Sequence[UnsentPart]) -> int:
+        """Bytes of `parts` taken, 0 when none can be taken now. No slice of a file passes through Python whole."""
 
     def has_buffered(self) -> bool:
         """Bytes wait inside the transport, where the operating system cannot see them."""
@@ -73,14 +79,38 @@ class PlainTransport:
         except (BlockingIOError, InterruptedError):
             return None
 
-    def send(self, parts: Sequence[memoryview]) -> int:
+    def send(self, parts: Sequence[UnsentPart]) -> int:
+        first = parts[0]
         try:
-            return self._sock.send(parts[0]) if len(parts) == 1 else self._sock.sendmsg(parts[:_MAX_PARTS])
+            if isinstance(first, FileSlice):
+                return self._send_file(first)
+            if len(parts) == 1:
+                return self._sock.send(first)
+            views = _leading_views(parts)
+            return self._sock.sendmsg(views, (), _MORE_FOLLOWS if len(views) < len(parts) else 0)
         except (BlockingIOError, InterruptedError):
             return 0
 
+    def _send_file(self, part: FileSlice) -> int:
+        source = part.file.fileno()
+        if source < 0:  # a file in memory
+            return self._sock.send(bytes(part[:_COPY_BYTES]))
+        count = os.sendfile(self._sock.fileno(), source, part.position, min(len(part), _SENDFILE_BYTES))
+        if not count:
+            raise OSError(errno.EIO, f"the file ends before {part!r} does")
+        return count
+
     def has_buffered(self) -> bool:
         return False
+
+
+def _leading_views(parts: Sequence[UnsentPart]) -> list[memoryview]:
+    views: list[memoryview] = []
+    for part in parts[:_MAX_PARTS]:
+        if isinstance(part, FileSlice):
+            break
+        views.append(part)
+    return views
 
 
 def prepare_socket(sock: socket.socket, send_buffer_bytes: int, receive_buffer_bytes: int) -> None:
