@@ -22,7 +22,7 @@ class BatchInfo(NamedTuple):
     producer_id: int
     producer_epoch: int
     base_sequence: int
-    count: int
+    record_count: int
     size: int
     records: Buffer
 
@@ -30,7 +30,7 @@ class BatchInfo(NamedTuple):
         producer = (
             f" producer={self.producer_id}/{self.producer_epoch}@{self.base_sequence}" if self.has_producer else ""
         )
-        return f"<BatchInfo {self.base_offset}..{self.last_offset} n={self.count} {self.size} bytes{producer}>"
+        return f"<BatchInfo {self.base_offset}..{self.last_offset} n={self.record_count} {self.size} bytes{producer}>"
 
     @property
     def has_producer(self) -> bool:

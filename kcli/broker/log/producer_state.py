@@ -1,14 +1,26 @@
-"""Idempotent producers of a partition (KIP-98): what each wrote last, so that nothing is appended twice or out of order."""
+"""Idempotent producers of a partition (KIP-98): what each wrote last, so that a batch that comes again is not doubled."""
 
 from __future__ import annotations
 
+import os
+from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
+from kcli.broker.log import producer_snapshot
 from kcli.broker.log.batch_info import BatchInfo
+from kcli.broker.log.producer_snapshot import ProducerEntry
+from kcli.error_codes import ErrorCode
+from kcli.errors import BrokerError, CorruptRecords
+from kcli.protocol.records.scan import iter_records
 from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:
     from kcli.broker.files import Files
+
+REMEMBERED_BATCHES = 5
+
+_NO_EPOCH = -1
+_MOST_SEQUENCE = (1 << 31) - 1
 
 
 class Duplicate(NamedTuple):
@@ -19,45 +31,223 @@ class Duplicate(NamedTuple):
     timestamp_ms: int
 
 
+class WrittenBatch(NamedTuple):
+    """A batch that a producer wrote, by its sequence numbers and its offsets."""
+
+    base_sequence: int
+    last_sequence: int
+    base_offset: int
+    last_offset: int
+    timestamp_ms: int
+
+
+class ProducerState:
+    """One producer: its epoch, its last batches, and the first offset of a transaction that it has open (-1: none)."""
+
+    __slots__ = ("batches", "coordinator_epoch", "epoch", "last_timestamp_ms", "transaction_offset")
+
+    def __init__(self, epoch: int = _NO_EPOCH, last_timestamp_ms: int = -1) -> None:
+        self.epoch = epoch
+        self.coordinator_epoch = -1
+        self.last_timestamp_ms = last_timestamp_ms
+        self.transaction_offset = -1
+        self.batches: deque[WrittenBatch] = deque(maxlen=REMEMBERED_BATCHES)
+
+    def __repr__(self) -> str:
+        last = self.batches[-1] if self.batches else None
+        return f"<ProducerState epoch={self.epoch} last={last}>"
+
+    def set_epoch(self, epoch: int) -> None:
+        """Sequence numbers begin anew with each epoch."""
+        if epoch != self.epoch:
+            self.epoch = epoch
+            self.batches.clear()
+
+
 class ProducerStateManager:
     """Producers by id, and the snapshot files of the partition's directory.
 
-    `end_offset` is the offset up to which (not included) batches are accounted for.
+    `end_offset` is the offset up to which (not included) batches are accounted for. Snapshots make it needless to read
+    a whole log when it is opened; one that is missing or damaged only costs that time.
     """
 
     def __init__(self, tp: TopicPartition, directory: str, files: Files, *, expiration_ms: int = 86_400_000) -> None:
         self.tp = tp
         self.directory = directory
+        self.expiration_ms = expiration_ms
+        self.producers: dict[int, ProducerState] = {}
         self.end_offset = 0
+        self._files = files
+
+    def __repr__(self) -> str:
+        return f"<ProducerStateManager {self.tp} {len(self.producers)} producers up to {self.end_offset}>"
 
     def check(self, info: BatchInfo) -> Duplicate | None:
-        """May the batch of a client be appended? None: yes. `BrokerError` 45 out of order, 47 older epoch, 48."""
-        raise NotImplementedError
+        """May the batch of a client be appended? None: yes. `Duplicate`: it is there already, and answered as success.
+
+        `BrokerError` says no: OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH, or INVALID_TXN_STATE, since nobody
+        can have begun a transaction here yet. A producer that is not known may begin with any number: it may be known
+        to have written before retention, or its expiry, made us forget.
+        """
+        if info.is_transactional:
+            raise BrokerError(ErrorCode.INVALID_TXN_STATE, f"{self.tp} is not part of a transaction")
+        state = self.producers.get(info.producer_id)
+        if state is None or not info.has_producer:
+            return None
+        if info.producer_epoch < state.epoch:
+            reason = f"the producer's epoch {info.producer_epoch} is older than {state.epoch}"
+            raise BrokerError(ErrorCode.INVALID_PRODUCER_EPOCH, reason, producer_id=info.producer_id)
+        if info.producer_epoch == state.epoch:
+            for written in state.batches:
+                if (written.base_sequence, written.last_sequence) == (info.base_sequence, info.last_sequence):
+                    return Duplicate(written.base_offset, written.last_offset, written.timestamp_ms)
+        self._check_sequence(info, state)
+        return None
+
+    def _check_sequence(self, info: BatchInfo, state: ProducerState) -> None:
+        if state.epoch == _NO_EPOCH:
+            return
+        if info.producer_epoch != state.epoch:
+            expected = 0
+        else:
+            last = state.batches[-1].last_sequence if state.batches else -1
+            expected = 0 if last == _MOST_SEQUENCE else last + 1
+        if info.base_sequence != expected:
+            reason = f"the sequence number {info.base_sequence} should be {expected}"
+            raise BrokerError(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, reason, producer_id=info.producer_id)
 
     def update(self, info: BatchInfo) -> None:
-        """A batch was appended, or was found in the log when it was opened."""
-        raise NotImplementedError
+        """A batch was appended, or was found in the log when it was opened (of a control batch all its bytes)."""
+        if info.has_producer:
+            state = self.producers.setdefault(info.producer_id, ProducerState())
+            if info.is_control:
+                _end_transaction(state, info)
+            else:
+                _add_batch(state, info)
+        self.end_offset = info.last_offset + 1
 
-    def load(self, log_start_offset: int, log_end_offset: int, now_wall_ms: int) -> int:
-        """Start over from the newest usable snapshot at or below `log_end_offset`.
-
-        Returns the offset from which the log's batches are to be told to `update` (when there was no snapshot: the
-        log's start).
-        """
-        raise NotImplementedError
-
-    def take_snapshot(self) -> None:
-        """Write `<end_offset>.snapshot`, unless there is one."""
-        raise NotImplementedError
-
-    def delete_snapshots_before(self, offset: int) -> None:
-        """Forget snapshots below `offset` (when segments before it have gone)."""
-        raise NotImplementedError
-
-    def clear(self, offset: int) -> None:
-        """Forget everything; the log is empty and goes on at `offset`."""
-        raise NotImplementedError
+    @property
+    def first_unstable_offset(self) -> int | None:
+        """Where the oldest open transaction began; read_committed consumers get nothing from there on."""
+        begun = [state.transaction_offset for state in self.producers.values() if state.transaction_offset >= 0]
+        return min(begun, default=None)
 
     def remove_expired(self, now_wall_ms: int) -> None:
-        """Forget producers that wrote nothing for `expiration_ms`."""
-        raise NotImplementedError
+        """Forget producers that wrote nothing for `expiration_ms` and have no transaction open."""
+        expired = [
+            producer_id
+            for producer_id, state in self.producers.items()
+            if state.transaction_offset < 0 and now_wall_ms - state.last_timestamp_ms >= self.expiration_ms
+        ]
+        for producer_id in expired:
+            del self.producers[producer_id]
+
+    def clear(self, offset: int) -> None:
+        """Forget everything, snapshots too; the log is empty and goes on at `offset`."""
+        self.producers.clear()
+        self.end_offset = offset
+        for snapshot in self.snapshots():
+            self._remove(snapshot)
+
+    def load(self, log_start_offset: int, log_end_offset: int, now_wall_ms: int) -> int:
+        """Start over from the newest usable snapshot within the log; those outside of it and damaged ones are removed.
+
+        Returns the offset from which on `update` is to be told the log's batches: the snapshot's, or the log's start.
+        """
+        self.producers.clear()
+        for offset in reversed(self.snapshots()):
+            if log_start_offset < offset <= log_end_offset:
+                try:
+                    entries = producer_snapshot.decode(self._files.read_bytes(self._path(offset)))
+                except CorruptRecords:
+                    self._remove(offset)
+                    continue
+                self.producers = {entry.producer_id: _from_entry(entry) for entry in entries}
+                self.remove_expired(now_wall_ms)
+                self.end_offset = offset
+                return offset
+            if offset > log_end_offset:
+                self._remove(offset)
+        self.end_offset = log_start_offset
+        return log_start_offset
+
+    def take_snapshot(self) -> None:
+        """Write `<end_offset>.snapshot` unless there is one: when a segment is rolled, and at a clean end."""
+        path = self._path(self.end_offset)
+        if self.end_offset > 0 and not self._files.exists(path):
+            entries = [_to_entry(producer_id, state) for producer_id, state in self.producers.items()]
+            self._files.write_atomically(path, producer_snapshot.encode(entries))
+
+    def snapshots(self) -> list[int]:
+        """The offsets for which there are snapshot files, rising."""
+        found = []
+        for name in self._files.list(self.directory):
+            stem, dot, suffix = name.partition(".")
+            if dot and suffix == "snapshot" and stem.isascii() and stem.isdigit():
+                found.append(int(stem))
+        return sorted(found)
+
+    def delete_snapshots_before(self, offset: int) -> None:
+        """Remove the snapshots below `offset`: the segments before it are gone."""
+        for snapshot in self.snapshots():
+            if snapshot < offset:
+                self._remove(snapshot)
+
+    def delete_snapshot(self, offset: int) -> None:
+        """Remove one snapshot, if it is there: its segment was merged into another."""
+        self._remove(offset)
+
+    def _path(self, offset: int) -> str:
+        return os.path.join(self.directory, f"{offset:020d}.snapshot")
+
+    def _remove(self, offset: int) -> None:
+        if self._files.exists(self._path(offset)):
+            self._files.remove(self._path(offset))
+
+
+def _add_batch(state: ProducerState, info: BatchInfo) -> None:
+    state.set_epoch(info.producer_epoch)
+    written = (info.base_sequence, info.last_sequence, info.base_offset, info.last_offset, info.max_timestamp_ms)
+    state.batches.append(WrittenBatch(*written))
+    state.last_timestamp_ms = info.max_timestamp_ms
+    if info.is_transactional and state.transaction_offset < 0:
+        state.transaction_offset = info.base_offset
+
+
+def _end_transaction(state: ProducerState, info: BatchInfo) -> None:
+    """A commit or abort marker: its value holds a version and the transaction coordinator's epoch."""
+    state.set_epoch(info.producer_epoch)
+    for marker in iter_records(info.records):
+        if marker.value is not None and len(marker.value) >= 6:
+            state.coordinator_epoch = int.from_bytes(marker.value[2:6], "big", signed=True)
+        state.last_timestamp_ms = marker.timestamp_ms
+        state.transaction_offset = -1
+        break
+
+
+def _to_entry(producer_id: int, state: ProducerState) -> ProducerEntry:
+    last = state.batches[-1] if state.batches else None
+    return ProducerEntry(
+        producer_id,
+        state.epoch,
+        last.last_sequence if last else -1,
+        last.last_offset if last else -1,
+        last.last_offset - last.base_offset if last else 0,
+        state.last_timestamp_ms,
+        state.coordinator_epoch,
+        state.transaction_offset,
+    )
+
+
+def _from_entry(entry: ProducerEntry) -> ProducerState:
+    state = ProducerState(entry.epoch, entry.timestamp_ms)
+    state.coordinator_epoch = entry.coordinator_epoch
+    state.transaction_offset = entry.transaction_offset
+    if entry.last_offset >= 0:
+        base_sequence = entry.last_sequence - entry.offset_delta
+        if base_sequence < 0:  # the numbers went on at 0 within the batch
+            base_sequence += _MOST_SEQUENCE + 1
+        base_offset = entry.last_offset - entry.offset_delta
+        written = (base_sequence, entry.last_sequence, base_offset, entry.last_offset, entry.timestamp_ms)
+        state.batches.append(WrittenBatch(*written))
+    return state

@@ -1,16 +1,45 @@
-"""What a Produce may append: each rule of Kafka's, and offsets assigned in place."""
+"""What a Produce may append: Kafka's rules for a batch (KIP-98, KIP-467, KIP-937), and offsets assigned in place.
+
+The codes are those that Apache Kafka 4.3.1 answers with. One rule is stricter: records whose offset deltas have gaps
+are given dense ones whether the batch is compressed or not; Kafka looks at them only in compressed batches.
+"""
 
 from __future__ import annotations
 
+import struct
+from collections.abc import Iterator
+
 from kcli.broker.log.batch_info import BatchInfo
 from kcli.broker.log.config import LogConfig
-from kcli.errors import BrokerError
+from kcli.error_codes import ErrorCode
+from kcli.errors import BrokerError, CorruptRecords
+from kcli.protocol.records import batch
+from kcli.protocol.records.checksum import crc32c
+from kcli.protocol.records.compression import CODEC_IDS, CODEC_NAMES
+from kcli.protocol.records.scan import ScannedRecord, iter_records, read_payload
+from kcli.protocol.records.summary import RecordsSummary, summarize_records
+
+NO_TIMESTAMP = -1
+
+_SMALLEST_SIZE = 14  # of a message in format 0; less is no message in any format
+_OFFSET = struct.Struct(">q")
+_EPOCH = struct.Struct(">i")
+_LEADER_EPOCH_AT = 12
+_CRC = struct.Struct(">I")
+_ATTRIBUTES = struct.Struct(">h")
+_MAX_TIMESTAMP_AT = 35
 
 
 class RecordsRefused(BrokerError):
-    """A batch that is not appended. `record_errors`: (index in the batch, why) of single records at fault."""
+    """A batch that is not appended. `record_errors`: (index in the batch, why) of the records at fault, if they are.
 
-    record_errors: tuple[tuple[int, str], ...] = ()
+    `reason` is the sentence without the code's name, as a Produce response carries it.
+    """
+
+    def __init__(self, code: int, reason: str, record_errors: tuple[tuple[int, str], ...] = ()) -> None:
+        super().__init__(code, reason)
+        self.reason = reason
+        self.record_errors = record_errors
 
 
 def validate_and_assign(
@@ -25,6 +54,179 @@ def validate_and_assign(
     """Check the bytes of one partition of a Produce and give their records offsets from `base_offset` on.
 
     `records` is patched in place. `BatchInfo.records` is what to append: `records`, or a new buffer when the topic's
-    `compression.type` is another one. `RecordsRefused` says why not.
+    `compression.type` is another one. `RecordsRefused` says why not. With `from_client` False (the broker's own
+    records) the batch may be a control batch and its offsets need not begin at 0.
     """
-    raise NotImplementedError
+    records = records[: _only_batch(records)]
+    header = batch.HEADER.unpack_from(records)
+    attributes, last_delta, count = header[5], header[6], header[12]
+    if from_client and header[0] != 0:
+        raise _invalid(f"the offsets of a batch must begin at 0, not at {header[0]}")
+    _check_size(len(records), config)
+    if crc32c(records[batch.CRC_FROM :]) != header[4] & 0xFFFFFFFF:
+        raise RecordsRefused(ErrorCode.CORRUPT_MESSAGE, "the checksum of the batch is wrong")
+    if attributes & batch.CODEC_MASK >= len(CODEC_NAMES):
+        raise RecordsRefused(ErrorCode.UNKNOWN_SERVER_ERROR, "the compression codec of the batch is unknown")
+    if from_client:
+        _check_header(attributes, last_delta, count, producer_id=header[9], base_sequence=header[11])
+    try:
+        payload = read_payload(records)
+        summary = summarize_records(payload, count)
+    except CorruptRecords as problem:
+        raise _invalid(problem.message) from None
+    most_ms = _check_records(records, header, summary, config, now_wall_ms)
+    codec = target_codec(config, attributes & batch.CODEC_MASK)
+    if not summary.is_dense or (codec != attributes & batch.CODEC_MASK and not attributes & batch.CONTROL_BIT):
+        records = _rebuild(records, codec, config, now_wall_ms)
+        _check_size(len(records), config)
+        last_delta = count - 1
+    else:
+        append_time = config.message_timestamp_type == "LogAppendTime"
+        _set_max_timestamp(records, header, now_wall_ms if append_time else most_ms, append_time)
+    _OFFSET.pack_into(records, 0, base_offset)
+    _EPOCH.pack_into(records, _LEADER_EPOCH_AT, leader_epoch)
+    (attributes,) = _ATTRIBUTES.unpack_from(records, batch.ATTRIBUTES_AT)
+    base_ms, max_ms = struct.unpack_from(">qq", records, _MAX_TIMESTAMP_AT - 8)
+    return BatchInfo(
+        base_offset, base_offset + last_delta, leader_epoch, attributes, base_ms, max_ms, header[9], header[10],
+        header[11], count, len(records), records,
+    )  # fmt: skip
+
+
+def target_codec(config: LogConfig, codec: int) -> int:
+    """In which codec a batch is stored that came in `codec`."""
+    wanted = config.compression_type
+    return codec if wanted == "producer" else 0 if wanted == "uncompressed" else CODEC_IDS[wanted]
+
+
+def _only_batch(records: memoryview) -> int:
+    """The size of the one batch in `records`. A piece of another behind it is ignored, as Kafka does."""
+    size = _batch_size(records, 0)
+    if size is None:
+        raise _invalid("there is no whole record batch")
+    if records[batch.MAGIC_AT] < 2:
+        raise _invalid(f"batches of format {records[batch.MAGIC_AT]} are not taken any more")
+    if size < batch.HEADER_BYTES:
+        raise RecordsRefused(ErrorCode.CORRUPT_MESSAGE, f"a batch claims a size of {size} bytes")
+    if len(records) > size and _batch_size(records, size) is not None:
+        raise _invalid("there is more than one record batch")
+    return size
+
+
+def _batch_size(records: memoryview, at: int) -> int | None:
+    left = len(records) - at
+    if left <= batch.MAGIC_AT:
+        return None
+    _, size = batch.PREFIX.unpack_from(records, at)
+    if size < _SMALLEST_SIZE:
+        raise RecordsRefused(ErrorCode.CORRUPT_MESSAGE, f"a batch claims a size of {size} bytes")
+    if records[at + batch.MAGIC_AT] > 2:
+        raise RecordsRefused(ErrorCode.CORRUPT_MESSAGE, f"record format {records[at + batch.MAGIC_AT]} is unknown")
+    size += batch.PREFIX_BYTES
+    return size if size <= left else None
+
+
+def _check_size(size: int, config: LogConfig) -> None:
+    if size > config.max_message_bytes:
+        reason = f"the batch has {size} bytes, more than the topic's max.message.bytes of {config.max_message_bytes}"
+        raise RecordsRefused(ErrorCode.MESSAGE_TOO_LARGE, reason)
+    if size > config.segment_bytes:
+        reason = f"the batch has {size} bytes, more than the topic's segment.bytes of {config.segment_bytes}"
+        raise RecordsRefused(ErrorCode.RECORD_LIST_TOO_LARGE, reason)
+
+
+def _check_header(attributes: int, last_delta: int, count: int, *, producer_id: int, base_sequence: int) -> None:
+    if last_delta < 0 or count <= 0 or count != last_delta + 1:
+        raise _invalid(f"the batch claims {count} records and {last_delta} as their last offset")
+    if attributes & batch.CONTROL_BIT:
+        raise _invalid("clients may not write control records")
+    if producer_id >= 0 and base_sequence < 0:
+        raise _invalid(f"the batch of producer {producer_id} has a sequence number of {base_sequence}")
+
+
+def _check_records(
+    records: memoryview, header: tuple[int, ...], summary: RecordsSummary, config: LogConfig, now_wall_ms: int
+) -> int:
+    """The largest timestamp of the records, once none of them is at fault."""
+    stamped = header[5] & batch.APPEND_TIME_BIT
+    if stamped:  # every record has the batch's
+        least_ms = most_ms = header[8]
+    else:
+        least_ms, most_ms = header[7] + summary.least_timestamp_delta, header[7] + summary.most_timestamp_delta
+    if config.message_timestamp_type == "CreateTime":
+        earliest, latest = _time_range(config, now_wall_ms)
+        suspect = not (earliest <= least_ms and most_ms <= latest) or (stamped and most_ms == NO_TIMESTAMP)
+    else:
+        suspect = bool(stamped)
+    if suspect or (summary.has_null_key and config.is_compacted):
+        _refuse_records(records, config, now_wall_ms)
+    return most_ms
+
+
+def _time_range(config: LogConfig, now_wall_ms: int) -> tuple[int, int]:
+    return now_wall_ms - config.message_timestamp_before_max_ms, now_wall_ms + config.message_timestamp_after_max_ms
+
+
+def _refuse_records(records: memoryview, config: LogConfig, now_wall_ms: int) -> None:
+    """Look at every record again, now one by one. It may turn out that there is nothing wrong with them."""
+    stamped = bool(records[batch.ATTRIBUTES_AT + 1] & batch.APPEND_TIME_BIT)
+    found = list(_record_errors(iter_records(records), stamped, config, now_wall_ms))
+    if not found:
+        return
+    errors = tuple((index, why) for index, why, _ in found)
+    if any(is_time for _, _, is_time in found):
+        raise RecordsRefused(ErrorCode.INVALID_TIMESTAMP, "records have timestamps that are not allowed", errors)
+    raise RecordsRefused(ErrorCode.INVALID_RECORD, f"{len(errors)} records are not allowed", errors)
+
+
+def _record_errors(
+    records: Iterator[ScannedRecord], stamped: bool, config: LogConfig, now_wall_ms: int
+) -> Iterator[tuple[int, str, bool]]:
+    """(index, why, whether its time is why) of each record at fault."""
+    earliest, latest = _time_range(config, now_wall_ms)
+    for index, record in enumerate(records):
+        if config.is_compacted and record.key is None:
+            yield index, "a record of a compacted topic must have a key", False
+        elif config.message_timestamp_type == "CreateTime" and record.timestamp_ms != NO_TIMESTAMP:
+            if not earliest <= record.timestamp_ms <= latest:
+                yield index, f"the timestamp {record.timestamp_ms} is not within [{earliest}, {latest}]", True
+        elif stamped:
+            yield index, "a producer may not set the timestamp type LogAppendTime", True
+
+
+def _set_max_timestamp(records: memoryview, header: tuple[int, ...], max_ms: int, append_time: bool) -> None:
+    """Write the time type and the largest timestamp, and the checksum anew if that changes anything."""
+    attributes = header[5] & ~batch.APPEND_TIME_BIT | batch.APPEND_TIME_BIT * append_time
+    if (attributes, max_ms) != (header[5], header[8]):
+        _ATTRIBUTES.pack_into(records, batch.ATTRIBUTES_AT, attributes)
+        _OFFSET.pack_into(records, _MAX_TIMESTAMP_AT, max_ms)
+        _CRC.pack_into(records, batch.CRC_AT, crc32c(records[batch.CRC_FROM :]))
+
+
+def _rebuild(records: memoryview, codec: int, config: LogConfig, now_wall_ms: int) -> memoryview:
+    """The same records with dense offsets in another codec."""
+    from kcli.protocol.records.builder import build_batch
+    from kcli.protocol.records.rows import NewRecord
+
+    header = batch.HEADER.unpack_from(records)
+    append_time = config.message_timestamp_type == "LogAppendTime"
+    rows = [NewRecord(row.key, row.value, row.timestamp_ms, row.headers) for row in iter_records(records)]
+    return memoryview(
+        bytearray(
+            build_batch(
+                rows,
+                compression=CODEC_NAMES[codec],
+                producer_id=header[9],
+                producer_epoch=header[10],
+                base_sequence=header[11],
+                transactional=bool(header[5] & batch.TRANSACTIONAL_BIT),
+                control=bool(header[5] & batch.CONTROL_BIT),
+                timestamp_type="append" if append_time else "create",
+                max_timestamp_ms=now_wall_ms if append_time else None,
+            )
+        )
+    )
+
+
+def _invalid(reason: str) -> RecordsRefused:
+    return RecordsRefused(ErrorCode.INVALID_RECORD, reason)
