@@ -101,13 +101,14 @@ def ask_coordinator(
     *,
     key_type: int = GROUP,
     codes: Callable[[R], Iterable[int]] | None = None,
+    max_version: int | None = None,
 ) -> R:
     """The answer of the coordinator of one group or transaction; asked again when it has moved or is loading."""
     for _ in attempts(client, deadline_ms):
         found = find_coordinators(client, [key], key_type, deadline_ms)
         if key in found.errors:
             raise found.errors[key]
-        answer = ask_node(client, found.values[key], request, deadline_ms)
+        answer = ask_node(client, found.values[key], request, deadline_ms, max_version=max_version)
         if _COORDINATOR_TROUBLE.isdisjoint((codes or error_codes_in)(answer)):
             break
     return answer

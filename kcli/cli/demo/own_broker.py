@@ -1,0 +1,66 @@
+"""A broker in a process of its own, for as long as a block runs or longer."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from kcli.errors import KcliError
+
+COMMAND = (sys.executable, "-m", "kcli", "broker", "run", "--ephemeral", "--port", "0")
+_STOP_WAIT_S = 10
+
+
+@contextmanager
+def own_broker(*, keep: bool) -> Iterator[tuple[int, str]]:
+    """The broker's process id and address. It ends with the block, also when this process is told to end.
+
+    With `keep` it goes on after a block that came to its end. KcliError when it does not start.
+    """
+    process = subprocess.Popen(
+        COMMAND,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL if keep else None,
+        text=True,
+        start_new_session=True,  # Ctrl-C is for the demo, which then stops the broker itself
+    )
+    handlers = {number: signal.signal(number, _end) for number in (signal.SIGTERM, signal.SIGHUP)}
+    leave = False
+    try:
+        yield process.pid, _address(process)
+        leave = keep
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        if not leave:
+            _stop(process)
+
+
+def _address(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    found = re.search(r"\S+:\d+", line)
+    if found is None:
+        raise KcliError(f"the broker did not start: {line.strip() or 'it said nothing'}")
+    return found[0]
+
+
+def _end(number: int, _frame: Any) -> None:
+    raise SystemExit(128 + number)
+
+
+def _stop(process: subprocess.Popen[str]) -> None:
+    process.terminate()
+    try:
+        process.wait(_STOP_WAIT_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    if process.stdout is not None:
+        process.stdout.close()
