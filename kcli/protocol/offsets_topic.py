@@ -5,8 +5,6 @@ groups of KIP-848 and later), in a value the version of its layout. Kafka 4.3.1 
 committer gave a retention of its own) and groups as v3. Source: the coordinator messages in Kafka's repository.
 """
 
-from __future__ import annotations
-
 import struct as layout
 from typing import TypeVar
 

@@ -26,7 +26,7 @@ CONSUMER = "consumer"
 
 
 class CommittedOffset(NamedTuple):
-    """An offset as the store keeps it; `expire_timestamp_ms` -1: by the broker's retention; `topic_id` None: unknown."""
+    """An offset as kept; `expire_timestamp_ms` -1: by the broker's retention; `topic_id` None: unknown."""
 
     offset: int
     leader_epoch: int = -1

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from kcli.broker.group.offset_cache import NO_PRODUCER
 from kcli.error_codes import ErrorCode
-from kcli.errors import BrokerError, KcliError
+from kcli.errors import BrokerError, CorruptRecords
 from kcli.protocol.offsets_topic import TOPIC
 from kcli.protocol.records import batch as layout
-from kcli.protocol.records.builder import NewRecord, build_batch
+from kcli.protocol.records.builder import build_batch
+from kcli.protocol.records.checksum import crc32c
+from kcli.protocol.records.compression import CODEC_IDS
+from kcli.protocol.records.rows import NewRecord
+from kcli.protocol.records.scan import iter_records
 from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:
@@ -20,6 +24,8 @@ if TYPE_CHECKING:
     from kcli.broker.replica_manager import ReplicaManager
 
 READ_BYTES = 1 << 20
+_CODECS = {number: name for name, number in CODEC_IDS.items()}
+_COMMIT = 1  # the type in the key of a transaction's marker; 0 is an abort
 
 # What a failed append is to the one who wanted something stored, as Kafka's coordinator translates it.
 _TO_COORDINATOR = {
@@ -33,14 +39,16 @@ _TO_COORDINATOR = {
     ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
 }
 
+KeyAndValue: TypeAlias = "tuple[bytes, bytes | None]"
+
 
 class LoggedRecord(NamedTuple):
-    """A record as it is read at start. `producer_id` -1: not in a transaction."""
+    """A record as it is read at start. `place` is its offset in the log; `producer_id` -1: in no transaction."""
 
-    offset: int
+    place: int
     producer_id: int
-    key: bytes | memoryview | None
-    value: bytes | memoryview | None
+    key: bytes
+    value: bytes | None
 
 
 class EndOfTransaction(NamedTuple):
@@ -48,6 +56,9 @@ class EndOfTransaction(NamedTuple):
 
     producer_id: int
     committed: bool
+
+
+LogItem: TypeAlias = LoggedRecord | EndOfTransaction
 
 
 def group_hash(group_id: str) -> int:
@@ -80,46 +91,48 @@ class GroupLog:
         """The partition that keeps everything of a group."""
         return group_hash(group_id) % self.partition_count
 
-    def append(self, group_id: str, records: Sequence[tuple[bytes, bytes | None]], now_wall_ms: int) -> ErrorCode:
-        """Write (key, value) pairs as one batch to the group's partition; NONE once they are in the log."""
+    def append(self, group_id: str, records: Sequence[KeyAndValue], now_wall_ms: int) -> ErrorCode:
+        """Write the records as one batch to the group's partition; NONE once they are in the log."""
+        codec = _CODECS[self._config.offsets_topic_compression_codec]
         rows = [NewRecord(key, value, now_wall_ms) for key, value in records]
+        # Kafka's coordinator numbers its batches from 0 though they have no producer.
+        data = build_batch(rows, compression=codec, base_sequence=0)
         try:
             if TOPIC not in self._cluster.topics:
                 self._cluster.ensure_internal(TOPIC)
             partition = TopicPartition(TOPIC, self.partition_for(group_id))
-            self._replica_manager.append_internal(partition, build_batch(rows), now_wall_ms)
+            self._replica_manager.append_internal(partition, data, now_wall_ms)
         except BrokerError as error:
             return _TO_COORDINATOR.get(error.code, error.code)
         return ErrorCode.NONE
 
-    def replay(self, report: Callable[[str], None]) -> Iterator[LoggedRecord | EndOfTransaction]:
+    def replay(self, report: Callable[[str], None]) -> Iterator[LogItem]:
         """Everything in all partitions, in the order of each. A batch that cannot be read is reported and passed."""
         topic = self._cluster.topics.get(TOPIC)
         for number in range(topic.partitions if topic else 0):
             partition = TopicPartition(TOPIC, number)
             held = self._replica_manager.partition(partition)
             if held is None:
-                report(f"{partition} is not on this broker: groups and offsets in it are not known")
+                report(f"{partition} is not on this broker: what groups have stored there is not known")
             elif held.log.log_end_offset > held.log.log_start_offset:
-                yield from _replay_partition(held.log, partition, report)
+                yield from replay_partition(held.log, partition, report)
 
 
-def _replay_partition(
-    log: Log, partition: TopicPartition, report: Callable[[str], None]
-) -> Iterator[LoggedRecord | EndOfTransaction]:
+def replay_partition(log: Log, partition: TopicPartition, report: Callable[[str], None]) -> Iterator[LogItem]:
+    """Everything in one partition."""
     for data in _batches(log):
         try:
-            yield from _records_of(data)
-        except KcliError as error:
+            yield from items_of(data)
+        except CorruptRecords as problem:
             base_offset = layout.PREFIX.unpack_from(data)[0]
-            report(f"{partition}: the batch at offset {base_offset} cannot be read and is passed over: {error}")
+            report(f"{partition}: the batch at offset {base_offset} is passed over: {problem}")
 
 
 def _batches(log: Log) -> Iterator[memoryview]:
     offset, end = log.log_start_offset, log.log_end_offset
     while offset < end:
         records = log.read(offset, READ_BYTES, upto=end, min_one_message=True).records
-        section = memoryview(bytes(records)) if records else memoryview(b"")
+        section = memoryview(bytes(records) if records else b"")
         walk = layout.walk_batches(section, 0, len(section))
         if not walk.starts:
             return
@@ -127,3 +140,23 @@ def _batches(log: Log) -> Iterator[memoryview]:
             yield section[start:stop]
         header = layout.HEADER.unpack_from(section, walk.starts[-1])
         offset = header[0] + header[6] + 1
+
+
+def items_of(data: memoryview) -> list[LogItem]:
+    """What is in one whole batch of format v2. CorruptRecords when it is damaged."""
+    header = layout.HEADER.unpack_from(data)
+    magic, crc, attributes, producer_id = header[3], header[4], header[5], header[9]
+    if magic == 2 and crc32c(data[layout.CRC_FROM :]) != crc & 0xFFFFFFFF:
+        raise CorruptRecords("its checksum is wrong")
+    records = list(iter_records(data))
+    if attributes & layout.CONTROL_BIT:
+        return [_marker(producer_id, record.key) for record in records]
+    if not attributes & layout.TRANSACTIONAL_BIT:
+        producer_id = NO_PRODUCER
+    return [LoggedRecord(r.offset, producer_id, r.key, r.value) for r in records if r.key is not None]
+
+
+def _marker(producer_id: int, key: bytes | None) -> EndOfTransaction:
+    if key is None or len(key) < 4:
+        raise CorruptRecords("a transaction's marker has no type")
+    return EndOfTransaction(producer_id, int.from_bytes(key[2:4], "big") == _COMMIT)
