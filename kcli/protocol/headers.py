@@ -60,10 +60,15 @@ def decode_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
 
 def encode_response(message: Message, version: int, correlation_id: int) -> bytes:
     """A response frame."""
+    return b"".join(encode_response_parts(message, version, correlation_id))
+
+
+def encode_response_parts(message: Message, version: int, correlation_id: int) -> list[Buffer]:
+    """The same, unjoined; record sets are in it as they were given, even if they are slices of a file."""
     parts: list[Buffer] = [_CORRELATION.pack(correlation_id)]
     if is_flexible(type(message), version) and message.API_KEY != ApiKey.API_VERSIONS:
         parts.append(_NO_TAGS)
-    return b"".join(parts + encode_parts(message, version))
+    return parts + encode_parts(message, version)
 
 
 def decode_response(response_cls: type[M], version: int, frame: Buffer) -> tuple[int, M]:

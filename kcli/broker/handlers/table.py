@@ -17,4 +17,8 @@ class Served(NamedTuple):
 
 
 # Versions as Apache Kafka 4.3.1 advertises them, unless the module says why not.
-HANDLERS: dict[int, Served] = {}
+HANDLERS: dict[int, Served] = {
+    17: Served("sasl_handshake", 0, 1),
+    18: Served("api_versions", 0, 4),
+    36: Served("sasl_authenticate", 0, 2),
+}

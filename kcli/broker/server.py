@@ -1,0 +1,210 @@
+"""The broker's connections: accepted within limits, one request of each at a time, answers in order."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from typing import Any
+
+from kcli.broker.connections import ConnectionCounts
+from kcli.broker.control import DROP, SILENCE, Control, Delay, Verdict
+from kcli.broker.pending import Pending
+from kcli.broker.request_context import CloseConnection, RequestContext
+from kcli.broker.requests import answer_parts, error_answer, read_request
+from kcli.broker.timer import Timer
+from kcli.clock import Clock
+from kcli.error_codes import ErrorCode
+from kcli.errors import BrokerError, ProtocolError
+from kcli.network.selector import Selector
+from kcli.protocol.registry import api_name
+from kcli.protocol.wire import Message, Request
+
+Answer = Message | Pending[Any] | None
+Handle = Callable[[Request[Any], RequestContext], Answer]
+
+# When nothing can be accepted (no file descriptors left), look again after this.
+_ACCEPT_AGAIN_MS = 500.0
+
+
+class SocketServer:
+    """Drives a `Selector` made with `in_turn`; `poll` does all of it, in the thread of the broker's loop.
+
+    While a connection waits for an answer nothing more is read from it, as in Kafka: a second request goes on waiting
+    in the operating system, and a connection that waits longer than `connections.max.idle.ms` is cut.
+    """
+
+    def __init__(
+        self,
+        selector: Selector,
+        counts: ConnectionCounts,
+        handle: Handle,
+        control: Control,
+        timer: Timer,
+        clock: Clock,
+        complain: Callable[[str, BaseException | None], None],
+    ) -> None:
+        """`complain` is told what is wrong with us, with the exception if it is a bug of ours."""
+        self.counts = counts
+        self._selector = selector
+        self._handle = handle
+        self._control = control
+        self._timer = timer
+        self._clock = clock
+        self._complain = complain
+        self._accepted_count = 0
+        self._is_paused = False
+
+    def __repr__(self) -> str:
+        return f"<SocketServer {self.counts!r}{' not accepting' if self._is_paused else ''}>"
+
+    def poll(self, timeout_ms: float) -> None:
+        """Wait up to `timeout_ms` for something to do, and do it."""
+        selector = self._selector
+        selector.poll(timeout_ms)
+        for id in selector.disconnected:
+            self._forget(id)
+        if selector.accepted or selector.accept_error:
+            self._let_in(selector.accepted, selector.accept_error)
+        received, selector.completed_receives = selector.completed_receives, []
+        received.reverse()
+        while received:  # popped, so that a frame is gone as soon as its request is done with
+            self._take_up(*received.pop())
+
+    def listen_on(self, sock: socket.socket) -> None:
+        """Let in who comes to this listening socket."""
+        self._selector.listen_on(sock)
+
+    def close(self) -> None:
+        """End all connections; nobody is answered any more."""
+        self._selector.close_all()
+
+    def wakeup(self) -> None:
+        """End the wait of `poll`; from any thread."""
+        self._selector.wakeup()
+
+    # ---- connections ----
+
+    def _let_in(self, sockets: list[socket.socket], error: OSError | None) -> None:
+        for sock in sockets:
+            host = _host(sock)
+            if self.counts.is_full and not self._make_room():
+                sock.close()
+            elif not self.counts.allows(host):
+                _reset(sock)
+            else:
+                self._accepted_count += 1
+                id = str(self._accepted_count)
+                self.counts.add(id, host)
+                self._selector.register(id, sock)
+        if error is not None:
+            self._complain(f"no more connections are accepted for now: {error.strerror}", None)
+            self._timer.call_at(self._clock.now_ms() + _ACCEPT_AGAIN_MS, lambda: self._pause(False))
+        if error is not None or self.counts.is_full:
+            self._pause(True)
+
+    def _make_room(self) -> bool:
+        return False
+
+    def _pause(self, paused: bool) -> None:
+        self._is_paused = paused
+        self._selector.pause_accepting(paused)
+
+    def _close(self, id: str) -> None:
+        self._selector.close(id)
+        self._forget(id)
+
+    def _forget(self, id: str) -> None:
+        self.counts.remove(id)
+        if self._is_paused:
+            self._pause(False)
+
+    # ---- requests ----
+
+    def _take_up(self, id: str, frame: bytearray) -> None:
+        if not self._selector.is_connected(id):  # closed meanwhile
+            return
+        now_ms, now_wall_ms = self._clock.now_ms(), self._clock.wall_ms()
+        try:
+            request, context = read_request(frame, id, self.counts.host(id), now_ms, now_wall_ms)
+        except CloseConnection:
+            self._close(id)
+            return
+        self._obey(self._control.decide(request, context), request, context)
+
+    def _obey(self, verdict: Verdict, request: Request[Any], context: RequestContext) -> None:
+        id = context.connection_id
+        if verdict is None:
+            self._ask_handler(request, context)
+        elif verdict is DROP:
+            self._close(id)
+        elif verdict is SILENCE:
+            self._selector.mute(id)
+        elif isinstance(verdict, Delay):
+            self._selector.mute(id)
+            self._timer.call_at(context.now_ms + verdict.ms, lambda: self._resume(request, context))
+        else:
+            assert isinstance(verdict, Message)
+            self._answer(verdict, context)
+
+    def _resume(self, request: Request[Any], context: RequestContext) -> None:
+        if self._selector.is_connected(context.connection_id):
+            self._selector.unmute(context.connection_id)
+            self._ask_handler(request, context)
+
+    def _ask_handler(self, request: Request[Any], context: RequestContext) -> None:
+        try:
+            answer = self._handle(request, context)
+        except CloseConnection:
+            self._close(context.connection_id)
+            return
+        except BrokerError as error:
+            self._answer_error(context, error.code)
+            return
+        except Exception as bug:
+            self._complain(f"{api_name(context.api_key)} v{context.api_version} failed", bug)
+            self._answer_error(context, ErrorCode.UNKNOWN_SERVER_ERROR)
+            return
+        if not isinstance(answer, Pending):
+            self._answer(answer, context)
+        elif answer.is_done:
+            self._answer(answer.value, context)
+        else:
+            self._selector.mute(context.connection_id)
+            answer.on_done(lambda response: self._answer_late(response, context))
+
+    def _answer_late(self, response: Message | None, context: RequestContext) -> None:
+        if self._selector.is_connected(context.connection_id):
+            self._selector.unmute(context.connection_id)
+            self._answer(response, context)
+
+    def _answer(self, response: Message | None, context: RequestContext) -> None:
+        """None: this request gets no answer."""
+        if response is None:
+            return
+        try:
+            parts = answer_parts(response, context)
+        except (ProtocolError, ValueError) as bug:
+            self._complain(f"{api_name(context.api_key)} v{context.api_version} has no encodable answer", bug)
+            self._close(context.connection_id)
+            return
+        self._selector.send(context.connection_id, parts)
+
+    def _answer_error(self, context: RequestContext, code: int) -> None:
+        response = error_answer(context, code)
+        if response is None:
+            self._close(context.connection_id)
+        else:
+            self._answer(response, context)
+
+
+def _host(sock: socket.socket) -> str:
+    try:
+        return str(sock.getpeername()[0])
+    except OSError:  # gone again
+        return ""
+
+
+def _reset(sock: socket.socket) -> None:
+    """Refuse by a reset, as Kafka does beyond `max.connections.per.ip`."""
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")
+    sock.close()
