@@ -1,0 +1,119 @@
+"""The settings of topics: names, bounds, defaults (from the broker's settings), and what logs make of them.
+
+Source: https://kafka.apache.org/documentation/#topicconfigs for 4.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kcli.broker.config import BrokerConfig
+from kcli.broker.config_defs import LONG_MAX, Option, show
+from kcli.broker.log.config import LogConfig
+from kcli.error_codes import ErrorCode
+from kcli.errors import BrokerError, ConfigError
+
+_HOURS, _MINUTES = 3_600_000, 60_000
+_CODECS = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
+_TIMESTAMPS = ("CreateTime", "LogAppendTime")
+_RETENTION = {"log.retention.ms": 1, "log.retention.minutes": _MINUTES, "log.retention.hours": _HOURS}
+_ROLL = {"log.roll.ms": 1, "log.roll.hours": _HOURS}
+_JITTER = {"log.roll.jitter.ms": 1, "log.roll.jitter.hours": _HOURS}
+_FLUSH = {"log.flush.interval.ms": 1, "log.flush.scheduler.interval.ms": 1}
+
+
+def _option(name: str, kind: str, default: Any, broker: str | dict[str, int] = "", **bounds: Any) -> Option:
+    """`broker` names the broker's setting that gives the default; or several, each with the factor to our unit."""
+    synonyms = {broker: 1} if isinstance(broker, str) and broker else broker or {}
+    return Option(default, name=name, kind=kind, synonyms=synonyms, **bounds)
+
+
+TOPIC_OPTIONS: dict[str, Option] = {
+    option.name: option
+    for option in (
+        _option("cleanup.policy", "List", ("delete",), "log.cleanup.policy", one_of=("compact", "delete")),
+        _option("compression.gzip.level", "Int", -1, "compression.gzip.level", least=-1, most=9),
+        _option("compression.lz4.level", "Int", 9, "compression.lz4.level", least=1, most=17),
+        _option("compression.type", "String", "producer", "compression.type", one_of=_CODECS),
+        _option("compression.zstd.level", "Int", 3, "compression.zstd.level", least=-131_072, most=22),
+        _option("delete.retention.ms", "Long", 86_400_000, "log.cleaner.delete.retention.ms", least=0),
+        _option("file.delete.delay.ms", "Long", 60_000, "log.segment.delete.delay.ms", least=0),
+        _option("flush.messages", "Long", LONG_MAX, "log.flush.interval.messages", least=1),
+        _option("flush.ms", "Long", LONG_MAX, _FLUSH, least=0),
+        _option("follower.replication.throttled.replicas", "List", (), heeded=False),
+        _option("index.interval.bytes", "Int", 4096, "log.index.interval.bytes", least=0),
+        _option("internal.segment.bytes", "Int", None),  # for tests: smaller segments than segment.bytes can ask for
+        _option("leader.replication.throttled.replicas", "List", (), heeded=False),
+        _option("local.retention.bytes", "Long", -2, least=-2, heeded=False),
+        _option("local.retention.ms", "Long", -2, least=-2, heeded=False),
+        _option("max.compaction.lag.ms", "Long", LONG_MAX, "log.cleaner.max.compaction.lag.ms", least=1),
+        _option("max.message.bytes", "Int", 1_048_588, "message.max.bytes", least=0),
+        _option("message.timestamp.after.max.ms", "Long", 3_600_000, "log.message.timestamp.after.max.ms", least=0),
+        _option("message.timestamp.before.max.ms", "Long", LONG_MAX, "log.message.timestamp.before.max.ms", least=0),
+        _option("message.timestamp.type", "String", "CreateTime", "log.message.timestamp.type", one_of=_TIMESTAMPS),
+        _option("min.cleanable.dirty.ratio", "Double", 0.5, "log.cleaner.min.cleanable.ratio", least=0, most=1),
+        _option("min.compaction.lag.ms", "Long", 0, "log.cleaner.min.compaction.lag.ms", least=0),
+        _option("min.insync.replicas", "Int", 1, "min.insync.replicas", least=1),
+        _option("preallocate", "Boolean", False, "log.preallocate"),
+        _option("remote.log.copy.disable", "Boolean", False, heeded=False),
+        _option("remote.log.delete.on.disable", "Boolean", False, heeded=False),
+        _option("remote.storage.enable", "Boolean", False, heeded=False),
+        _option("retention.bytes", "Long", -1, "log.retention.bytes"),
+        _option("retention.ms", "Long", 604_800_000, _RETENTION, least=-1),
+        _option("segment.bytes", "Int", 1_073_741_824, "log.segment.bytes", least=1_048_576),
+        _option("segment.index.bytes", "Int", 10_485_760, "log.index.size.max.bytes", least=4),
+        _option("segment.jitter.ms", "Long", 0, _JITTER, least=0),
+        _option("segment.ms", "Long", 604_800_000, _ROLL, least=1),
+        _option("unclean.leader.election.enable", "Boolean", False, "unclean.leader.election.enable"),
+    )
+}
+
+
+def default_value(option: Option, broker: BrokerConfig) -> Any:
+    """What a topic has that does not set this: the first of the broker's settings that is set, else Kafka's default."""
+    for name, factor in option.synonyms.items():
+        value = broker.value(name)
+        if value is not None:
+            return value * factor if factor != 1 else value
+    return option.default
+
+
+def topic_values(broker: BrokerConfig, overrides: Mapping[str, str]) -> dict[str, Any]:
+    """The value of every setting of a topic. ConfigError when an override is unknown, malformed or out of bounds."""
+    values = {name: default_value(option, broker) for name, option in TOPIC_OPTIONS.items()}
+    for name, text in overrides.items():
+        option = TOPIC_OPTIONS.get(name)
+        if option is None:
+            raise ConfigError(f"a topic has no setting {name}")
+        values[name] = option.parse(text)
+    return values
+
+
+def log_config(broker: BrokerConfig, overrides: Mapping[str, str]) -> LogConfig:
+    """What the logs of a topic with these overrides go by. ConfigError as from `topic_values`."""
+    values = topic_values(broker, overrides)
+    small_segments = values["internal.segment.bytes"]
+    if small_segments is not None:
+        values["segment.bytes"] = small_segments
+    values["cleanup.policy"] = frozenset(values["cleanup.policy"])
+    values["retention.ms"] = max(values["retention.ms"], -1)
+    known = LogConfig.__dataclass_fields__
+    return LogConfig(**{field: values[field.replace("_", ".")] for field in known})
+
+
+def check_topic_configs(broker: BrokerConfig, overrides: Mapping[str, str]) -> None:
+    """BrokerError INVALID_CONFIG, with one sentence, unless a topic can have these overrides."""
+    try:
+        values = topic_values(broker, overrides)
+    except ConfigError as error:
+        raise BrokerError(ErrorCode.INVALID_CONFIG, error.message) from None
+    if values["max.compaction.lag.ms"] < values["min.compaction.lag.ms"]:
+        raise BrokerError(
+            ErrorCode.INVALID_CONFIG,
+            f"max.compaction.lag.ms {show(values['max.compaction.lag.ms'])} is below "
+            f"min.compaction.lag.ms {show(values['min.compaction.lag.ms'])}",
+        )
+    for name in ("remote.storage.enable", "remote.log.copy.disable", "remote.log.delete.on.disable"):
+        if values[name]:
+            raise BrokerError(ErrorCode.INVALID_CONFIG, f"{name} cannot be true: this broker has no tiered storage")
