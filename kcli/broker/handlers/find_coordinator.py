@@ -1,0 +1,49 @@
+"""FindCoordinator (10), v0-6: for groups it is always this broker.
+
+Missing: transactions and share groups, which this broker does not serve. Who asks for their coordinator is refused with
+an error that clients take as final, instead of being led to requests that nobody answers.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kcli.broker.request_context import RequestContext
+from kcli.error_codes import ErrorCode
+from kcli.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+from kcli.protocol.offsets_topic import TOPIC
+
+if TYPE_CHECKING:
+    from kcli.broker.broker import Broker
+
+GROUP, TRANSACTION = 0, 1
+FIRST_VERSION_WITH_BATCHES = 4
+
+
+def handle(broker: Broker, request: FindCoordinatorRequest, context: RequestContext) -> FindCoordinatorResponse:
+    """This broker's address for every group. The offsets' topic is made, as clients may expect to see it now."""
+    if request.key_type == GROUP:
+        broker.cluster.ensure_internal(TOPIC)
+    if context.api_version >= FIRST_VERSION_WITH_BATCHES:
+        return FindCoordinatorResponse(coordinators=[_find(broker, request, key) for key in request.coordinator_keys])
+    found = _find(broker, request, request.key)
+    return FindCoordinatorResponse(
+        error_code=found.error_code,
+        error_message=found.error_message or "NONE",
+        node_id=found.node_id,
+        host=found.host,
+        port=found.port,
+    )
+
+
+def _find(broker: Broker, request: FindCoordinatorRequest, key: str) -> Coordinator:
+    cluster = broker.cluster
+    if request.key_type == GROUP:
+        return Coordinator(key=key, node_id=cluster.node_id, host=cluster.host, port=cluster.port)
+    if request.key_type == TRANSACTION:
+        return _refused(key, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "this broker has no transactions")
+    return _refused(key, ErrorCode.INVALID_REQUEST, "this broker coordinates consumer groups only")
+
+
+def _refused(key: str, error: ErrorCode, message: str) -> Coordinator:
+    return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=error, error_message=message)

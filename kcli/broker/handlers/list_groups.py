@@ -1,0 +1,16 @@
+"""ListGroups (16), v0-5: all groups, by state and type. Only classic groups exist here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kcli.broker.request_context import RequestContext
+from kcli.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+
+if TYPE_CHECKING:
+    from kcli.broker.broker import Broker
+
+
+def handle(broker: Broker, request: ListGroupsRequest, context: RequestContext) -> ListGroupsResponse:
+    """The groups that pass the filters."""
+    return broker.groups.list(request, context)
