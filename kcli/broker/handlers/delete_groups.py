@@ -13,4 +13,4 @@ if TYPE_CHECKING:
 
 def handle(broker: Broker, request: DeleteGroupsRequest, context: RequestContext) -> DeleteGroupsResponse:
     """A result per group; one named twice is deleted once."""
-    return broker.groups.delete(request, context)
+    return broker.groups.delete_groups(request, context)

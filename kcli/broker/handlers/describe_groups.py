@@ -13,4 +13,4 @@ if TYPE_CHECKING:
 
 def handle(broker: Broker, request: DescribeGroupsRequest, context: RequestContext) -> DescribeGroupsResponse:
     """A row per group asked for, also for those that are not there."""
-    return broker.groups.describe(request, context)
+    return broker.groups.describe_groups(request, context)

@@ -13,4 +13,4 @@ if TYPE_CHECKING:
 
 def handle(broker: Broker, request: ListGroupsRequest, context: RequestContext) -> ListGroupsResponse:
     """The groups that pass the filters."""
-    return broker.groups.list(request, context)
+    return broker.groups.list_groups(request, context)

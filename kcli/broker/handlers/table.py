@@ -18,7 +18,15 @@ class Served(NamedTuple):
 
 # Versions as Apache Kafka 4.3.1 advertises them, unless the module says why not.
 HANDLERS: dict[int, Served] = {
+    10: Served("find_coordinator", 0, 6),
+    11: Served("join_group", 0, 9),
+    12: Served("heartbeat", 0, 4),
+    13: Served("leave_group", 0, 5),
+    14: Served("sync_group", 0, 5),
+    15: Served("describe_groups", 0, 6),
+    16: Served("list_groups", 0, 5),
     17: Served("sasl_handshake", 0, 1),
     18: Served("api_versions", 0, 4),
     36: Served("sasl_authenticate", 0, 2),
+    42: Served("delete_groups", 0, 2),
 }
