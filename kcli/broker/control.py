@@ -48,7 +48,7 @@ class _Interception:
 
 
 class Control:
-    """`requests` holds the latest requests, oldest first. It belongs to the thread of the loop, or is used before it."""
+    """`requests` are the latest, oldest first. All of it belongs to the thread of the loop, or is used before it."""
 
     def __init__(self, keep_requests: int = 1000) -> None:
         self.requests: deque[SeenRequest] = deque(maxlen=keep_requests)

@@ -27,6 +27,7 @@ GROUPS = {
     "topic": "Create, look at and delete topics.",
     "consume": "Read records: kcli consume [topic] TOPIC.",
     "cluster": "Look at the cluster.",
+    "broker": "Run a Kafka broker for tests and demos.",
 }
 COMMANDS: dict[tuple[str, ...], Entry] = {
     ("topic", "list"): Entry("topic_list", "Names of the topics."),
@@ -37,6 +38,7 @@ COMMANDS: dict[tuple[str, ...], Entry] = {
     ("produce",): Entry("produce", "Write lines of standard input as records."),
     ("cluster", "describe"): Entry("cluster_describe", "Id, controller and brokers."),
     ("cluster", "api-versions"): Entry("cluster_api_versions", "What each broker speaks, and what kcli makes of it."),
+    ("broker", "run"): Entry("broker_run", "Run a broker in this terminal. Not for production."),
 }
 SHORT_FOR = {"consume": "topic"}  # `kcli consume orders` is `kcli consume topic orders`
 
