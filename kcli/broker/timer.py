@@ -61,7 +61,7 @@ class Timer:
         return self._waiting
 
     def call_at(self, deadline_ms: float, fn: Callable[[], None]) -> TimerTask:
-        """Have `fn` called by the first `advance` that is told `deadline_ms` or later. ValueError if that is no time."""
+        """Have `fn` called by the first `advance` that is told `deadline_ms` or later. ValueError if it is infinite."""
         if not math.isfinite(deadline_ms):
             raise ValueError(f"{deadline_ms} is not a deadline")
         task = TimerTask(deadline_ms, fn, self)

@@ -18,6 +18,9 @@ class Served(NamedTuple):
 
 # Versions as Apache Kafka 4.3.1 advertises them, unless the module says why not.
 HANDLERS: dict[int, Served] = {
+    0: Served("produce", 0, 13),
+    1: Served("fetch", 4, 18),
+    2: Served("list_offsets", 1, 11),
     10: Served("find_coordinator", 0, 6),
     11: Served("join_group", 0, 9),
     12: Served("heartbeat", 0, 4),
@@ -27,6 +30,9 @@ HANDLERS: dict[int, Served] = {
     16: Served("list_groups", 0, 5),
     17: Served("sasl_handshake", 0, 1),
     18: Served("api_versions", 0, 4),
+    21: Served("delete_records", 0, 2),
+    22: Served("init_producer_id", 0, 5),
+    23: Served("offset_for_leader_epoch", 2, 4),
     36: Served("sasl_authenticate", 0, 2),
     42: Served("delete_groups", 0, 2),
 }

@@ -1,0 +1,35 @@
+"""InitProducerId v0-5: ids for idempotent producers.
+
+There are no transactions yet: a transactional id is refused with TRANSACTIONAL_ID_AUTHORIZATION_FAILED (53), which every
+client takes as final and shows to its user at once, where a coordinator error would have it try again until it gives up.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kcli.broker.request_context import RequestContext
+from kcli.error_codes import ErrorCode
+from kcli.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+
+if TYPE_CHECKING:
+    from kcli.broker.broker import Broker
+
+
+def handle(broker: Broker, request: InitProducerIdRequest, context: RequestContext) -> InitProducerIdResponse:
+    """The response: an id never given before, epoch 0."""
+    code = _refusal(request)
+    if code:
+        return InitProducerIdResponse(error_code=code, producer_epoch=-1)
+    try:
+        return InitProducerIdResponse(producer_id=broker.producer_ids.next(), producer_epoch=0)
+    except OSError:  # the next block of ids could not be put on the disk
+        return InitProducerIdResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE, producer_epoch=-1)
+
+
+def _refusal(request: InitProducerIdRequest) -> ErrorCode:
+    if request.transactional_id == "":
+        return ErrorCode.INVALID_REQUEST
+    if (request.producer_id == -1) != (request.producer_epoch == -1):
+        return ErrorCode.INVALID_REQUEST
+    return ErrorCode.NONE if request.transactional_id is None else ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED

@@ -1,0 +1,111 @@
+"""ListOffsets v1-11: the offset of a time, of the start, of the end, or of the largest timestamp.
+
+Nothing is tiered, so what is asked of the tiers (-5, -6) is unknown. A partition named twice is refused with 42.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from kcli.broker.request_context import RequestContext
+from kcli.error_codes import ErrorCode
+from kcli.errors import BrokerError
+from kcli.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from kcli.structs import TopicPartition
+
+if TYPE_CHECKING:
+    from kcli.broker.broker import Broker
+    from kcli.broker.partition import Partition
+
+LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
+_SINCE_VERSION = {
+    LATEST: 0,
+    EARLIEST: 0,
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL: 8,
+    LATEST_TIERED: 9,
+    EARLIEST_PENDING_UPLOAD: 11,
+}
+_READ_COMMITTED = 1
+
+# Offset, timestamp and leader epoch of an answer; -1 for what is unknown.
+_Found = tuple[int, int, int]
+_UNKNOWN: _Found = (-1, -1, -1)
+
+
+def handle(broker: Broker, request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsResponse:
+    """The response, with a row for each partition in the order of the request."""
+    named = Counter((topic.name, one.partition_index) for topic in request.topics for one in topic.partitions)
+    return ListOffsetsResponse(
+        topics=[
+            ListOffsetsTopicResponse(
+                name=topic.name,
+                partitions=[
+                    _row(broker, request, context, TopicPartition(topic.name, one.partition_index), one)
+                    if named[topic.name, one.partition_index] == 1
+                    else _refusal(one, ErrorCode.INVALID_REQUEST)
+                    for one in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _row(
+    broker: Broker, request: ListOffsetsRequest, context: RequestContext, tp: TopicPartition, one: ListOffsetsPartition
+) -> ListOffsetsPartitionResponse:
+    try:
+        if one.timestamp < 0 and context.api_version < _SINCE_VERSION.get(one.timestamp, 2**15):
+            raise BrokerError(ErrorCode.UNSUPPORTED_VERSION)
+        partition = broker.replica_manager.partition_or_error(tp)
+        partition.check_epoch(one.current_leader_epoch)
+        partition.check_leader()
+        offset, timestamp, epoch = _find(partition, one.timestamp, _end(partition, request))
+    except BrokerError as refusal:
+        return _refusal(one, refusal.code)
+    except OSError as trouble:
+        return _refusal(one, broker.replica_manager.offline(tp, trouble).code)
+    return ListOffsetsPartitionResponse(
+        partition_index=one.partition_index,
+        offset=offset,
+        timestamp=timestamp,
+        leader_epoch=epoch if context.api_version >= 4 else -1,
+    )
+
+
+def _refusal(one: ListOffsetsPartition, code: ErrorCode) -> ListOffsetsPartitionResponse:
+    return ListOffsetsPartitionResponse(partition_index=one.partition_index, error_code=code)
+
+
+def _end(partition: Partition, request: ListOffsetsRequest) -> int:
+    """How far whoever asks can read."""
+    if request.replica_id >= 0:
+        return partition.log.log_end_offset
+    is_committed_only = request.isolation_level == _READ_COMMITTED
+    return partition.log.last_stable_offset if is_committed_only else partition.log.high_watermark
+
+
+def _find(partition: Partition, timestamp: int, end: int) -> _Found:
+    log = partition.log
+    if timestamp == LATEST:
+        return end, -1, partition.leader_epoch
+    if timestamp in (EARLIEST, EARLIEST_LOCAL):
+        return log.log_start_offset, -1, _epoch_at_start(partition)
+    if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+        return _UNKNOWN
+    found = log.max_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
+    return found if found is not None and found[0] < end else _UNKNOWN
+
+
+def _epoch_at_start(partition: Partition) -> int:
+    """The epoch of the first record, as far as it is known; an empty log has that of its leader."""
+    epoch = partition.log.epochs.epoch_for(partition.log.log_start_offset)
+    return partition.leader_epoch if epoch < 0 else epoch

@@ -1,0 +1,45 @@
+"""OffsetForLeaderEpoch v2-4: where a leader epoch ended, so that a reader finds out where its log and ours part."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kcli.broker.request_context import RequestContext
+from kcli.errors import BrokerError
+from kcli.protocol.messages.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopicResult,
+)
+from kcli.structs import TopicPartition
+
+if TYPE_CHECKING:
+    from kcli.broker.broker import Broker
+
+
+def handle(
+    broker: Broker, request: OffsetForLeaderEpochRequest, context: RequestContext
+) -> OffsetForLeaderEpochResponse:
+    """The response, with a row for each partition in the order of the request."""
+    return OffsetForLeaderEpochResponse(
+        topics=[
+            OffsetForLeaderTopicResult(
+                topic=topic.topic,
+                partitions=[_row(broker, TopicPartition(topic.topic, one.partition), one) for one in topic.partitions],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _row(broker: Broker, tp: TopicPartition, one: OffsetForLeaderPartition) -> EpochEndOffset:
+    try:
+        partition = broker.replica_manager.partition_or_error(tp)
+        partition.check_epoch(one.current_leader_epoch)
+        partition.check_leader()
+    except BrokerError as refusal:
+        return EpochEndOffset(partition=tp.partition, error_code=refusal.code)
+    epoch, end_offset = partition.end_offset_for_epoch(one.leader_epoch)
+    return EpochEndOffset(partition=tp.partition, leader_epoch=epoch, end_offset=end_offset)

@@ -1,0 +1,150 @@
+"""Produce v3-13: batches appended, and answered when as many replicas have them as was asked.
+
+v0-2 are advertised, because old librdkafka looks for them, and closed upon: both as Apache Kafka 4 does. acks 0 gets no
+answer, and a closed connection when something went wrong. There are no transactions: a transactional batch without a
+transactional id is refused with 53 as everywhere, one with an id with 48.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kcli.broker.delayed import ProduceOutcome
+from kcli.broker.partition import INTERNAL_TOPICS
+from kcli.broker.pending import Pending
+from kcli.broker.request_context import CloseConnection, RequestContext
+from kcli.error_codes import ErrorCode
+from kcli.protocol.messages.produce import (
+    BatchIndexAndErrorMessage,
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+from kcli.protocol.records.batch import CODEC_MASK, HEADER_BYTES, MAGIC_AT, TRANSACTIONAL_BIT
+from kcli.structs import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kcli.broker.broker import Broker
+    from kcli.protocol.primitives import Buffer
+
+_ATTRIBUTES_AT = 22  # the low one of the two bytes
+_ZSTD, _ZSTD_SINCE_VERSION = 4, 7
+_IDS_SINCE_VERSION = 13
+#: Only Kafka's own admin tools may write to internal topics.
+_ADMIN_CLIENT_ID = "__admin_client"
+
+# What became of each partition of the request, in its order.
+_Verdict = ProduceOutcome | TopicPartition
+
+
+def handle(broker: Broker, request: ProduceRequest, context: RequestContext) -> object:
+    """The response, or a `Pending` of it; None for acks 0. `CloseConnection` when acks 0 met an error."""
+    entries: dict[TopicPartition, Buffer] = {}
+    verdicts = list(_verdicts(broker, request, context, entries))
+    appended = broker.replica_manager.append(
+        entries,
+        acks=request.acks,
+        timeout_ms=request.timeout_ms,
+        now_ms=context.now_ms,
+        now_wall_ms=context.now_wall_ms,
+    )
+    if appended.is_done:
+        return _answer(request, verdicts, appended.value)
+    answer: Pending[object] = Pending()
+    appended.on_done(lambda outcomes: answer.complete(_answer(request, verdicts, outcomes)))
+    return answer
+
+
+def _verdicts(
+    broker: Broker, request: ProduceRequest, context: RequestContext, entries: dict[TopicPartition, Buffer]
+) -> Iterator[_Verdict]:
+    """For each partition its outcome, if it is refused for what the request says; else it goes into `entries`."""
+    whole = _refusal_of_all(request)
+    for topic in request.topic_data:
+        name: str | None = topic.name
+        if context.api_version >= _IDS_SINCE_VERSION:
+            name = broker.replica_manager.topic_name(topic.topic_id)
+        for one in topic.partition_data:
+            code = whole or _refusal(broker, name, one, context)
+            if code or name is None or one.records is None:
+                yield ProduceOutcome(code)
+                continue
+            tp = TopicPartition(name, one.index)
+            entries[tp] = one.records
+            yield tp
+
+
+def _refusal_of_all(request: ProduceRequest) -> ErrorCode:
+    if any(_has_bit(one.records, TRANSACTIONAL_BIT) for topic in request.topic_data for one in topic.partition_data):
+        if request.transactional_id is None:
+            return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        return ErrorCode.INVALID_TXN_STATE
+    return ErrorCode.NONE
+
+
+def _refusal(broker: Broker, name: str | None, one: PartitionProduceData, context: RequestContext) -> ErrorCode:
+    if name is None:
+        return ErrorCode.UNKNOWN_TOPIC_ID
+    if broker.replica_manager.partition(TopicPartition(name, one.index)) is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if one.records is None:
+        return ErrorCode.INVALID_RECORD
+    if context.api_version < _ZSTD_SINCE_VERSION and _codec(one.records) == _ZSTD:
+        return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+    if name in INTERNAL_TOPICS and context.client_id != _ADMIN_CLIENT_ID:
+        return ErrorCode.INVALID_TOPIC_EXCEPTION
+    return ErrorCode.NONE
+
+
+def _has_bit(records: Buffer | None, bit: int) -> bool:
+    return records is not None and len(records) >= HEADER_BYTES and bool(records[_ATTRIBUTES_AT] & bit)
+
+
+def _codec(records: Buffer) -> int:
+    is_batch = len(records) >= HEADER_BYTES and records[MAGIC_AT] == 2
+    return records[_ATTRIBUTES_AT] & CODEC_MASK if is_batch else 0
+
+
+def _answer(
+    request: ProduceRequest, verdicts: list[_Verdict], appended: dict[TopicPartition, ProduceOutcome]
+) -> ProduceResponse | None:
+    outcomes = [appended[verdict] if isinstance(verdict, TopicPartition) else verdict for verdict in verdicts]
+    if request.acks == 0:
+        _close_if_refused(outcomes)
+        return None
+    one = iter(outcomes)
+    return ProduceResponse(
+        responses=[
+            TopicProduceResponse(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partition_responses=[_partition_response(data.index, next(one)) for data in topic.partition_data],
+            )
+            for topic in request.topic_data
+        ]
+    )
+
+
+def _partition_response(index: int, outcome: ProduceOutcome) -> PartitionProduceResponse:
+    return PartitionProduceResponse(
+        index=index,
+        error_code=outcome.error,
+        base_offset=outcome.base_offset,
+        log_append_time_ms=outcome.log_append_time_ms,
+        log_start_offset=outcome.log_start_offset,
+        record_errors=[
+            BatchIndexAndErrorMessage(batch_index=at, batch_index_error_message=why)
+            for at, why in outcome.record_errors
+        ],
+        error_message=outcome.message,
+    )
+
+
+def _close_if_refused(outcomes: list[ProduceOutcome]) -> None:
+    refused = sorted({outcome.error.name for outcome in outcomes if outcome.error})
+    if refused:
+        raise CloseConnection(f"a Produce with acks 0 was refused: {', '.join(refused)}")
