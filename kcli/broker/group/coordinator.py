@@ -127,15 +127,14 @@ class GroupCoordinator:
     ) -> ErrorCode:
         """Whether this sender may commit offsets; if it is a member, the commit counts as a heartbeat.
 
-        Without a generation (-1) a group that is not there is made: a "simple" one, that has only offsets.
+        Without a generation (-1) it may for a group that is not there, too: the store then makes a "simple" one.
         """
         group = self._groups.get(group_id)
         if group is None:
-            if generation_id >= 0:
-                is_new = api_version >= FIRST_COMMIT_VERSION_WITH_NOT_FOUND
-                return ErrorCode.GROUP_ID_NOT_FOUND if is_new else ErrorCode.ILLEGAL_GENERATION
-            self.restore(group_id, None)
-            return ErrorCode.NONE
+            if generation_id < 0:
+                return ErrorCode.NONE
+            is_new = api_version >= FIRST_COMMIT_VERSION_WITH_NOT_FOUND
+            return ErrorCode.GROUP_ID_NOT_FOUND if is_new else ErrorCode.ILLEGAL_GENERATION
         error = check_commit(group, generation_id, member_id, group_instance_id)
         if error is ErrorCode.NONE and member_id in group.members:
             self._rounds.start_session(group, group.members[member_id])

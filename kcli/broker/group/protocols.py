@@ -38,7 +38,7 @@ def subscribed_topics(
     protocol_type: str | None, protocol: str | None, members: Iterable[Member]
 ) -> frozenset[str] | None:
     """All topics that the members of a consumer group subscribe to; None when the group does not tell."""
-    from kcli.protocol.consumer_protocol import decode_subscription
+    from kcli.protocol.consumer_protocol import decode_subscribed_topics
 
     members = list(members)
     if protocol_type != CONSUMER:
@@ -48,6 +48,6 @@ def subscribed_topics(
     if protocol is None:
         return None
     try:
-        return frozenset(topic for m in members for topic in decode_subscription(m.metadata(protocol)).topics)
+        return frozenset(topic for m in members for topic in decode_subscribed_topics(m.metadata(protocol)))
     except ProtocolError:
         return None
