@@ -21,6 +21,8 @@ HANDLERS: dict[int, Served] = {
     0: Served("produce", 0, 13),
     1: Served("fetch", 4, 18),
     2: Served("list_offsets", 1, 11),
+    8: Served("offset_commit", 2, 10),
+    9: Served("offset_fetch", 1, 10),
     10: Served("find_coordinator", 0, 6),
     11: Served("join_group", 0, 9),
     12: Served("heartbeat", 0, 4),
@@ -35,4 +37,5 @@ HANDLERS: dict[int, Served] = {
     23: Served("offset_for_leader_epoch", 2, 4),
     36: Served("sasl_authenticate", 0, 2),
     42: Served("delete_groups", 0, 2),
+    47: Served("offset_delete", 0, 0),
 }

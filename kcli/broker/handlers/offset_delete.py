@@ -1,0 +1,69 @@
+"""OffsetDelete (47), v0: forget some of a group's offsets (KIP-496).
+
+A group that is unknown (69), whose id is empty (24) or that has members but is none of consumers (68) is refused as a
+whole; topics that a member subscribes to (86) and unknown partitions (3) one by one. An offset that is not there is
+deleted with success.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kcli.broker.group.expiry import CONSUMER, GroupFacts, is_subscribed
+from kcli.broker.request_context import RequestContext
+from kcli.error_codes import ErrorCode
+from kcli.protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+from kcli.structs import TopicPartition
+
+if TYPE_CHECKING:
+    from kcli.broker.broker import Broker
+    from kcli.broker.cluster import Cluster
+
+
+def handle(broker: Broker, request: OffsetDeleteRequest, context: RequestContext) -> OffsetDeleteResponse:
+    """A result per partition, or one error for all."""
+    group = broker.groups.facts(request.group_id) if request.group_id else None
+    refused = _refusal(request.group_id, group)
+    if group is None or refused:
+        return OffsetDeleteResponse(error_code=refused)
+    asked = [TopicPartition(t.name, p.partition_index) for t in request.topics for p in t.partitions]
+    errors = {partition: _check(partition, broker.cluster, group) for partition in asked}
+    allowed = [partition for partition in asked if errors[partition] is ErrorCode.NONE]
+    failed = broker.offsets.delete(request.group_id, allowed, context.now_wall_ms)
+    if failed:
+        return OffsetDeleteResponse(error_code=failed)
+    return OffsetDeleteResponse(topics=_by_topic(asked, errors))
+
+
+def _refusal(group_id: str, group: GroupFacts | None) -> ErrorCode:
+    if not group_id:
+        return ErrorCode.INVALID_GROUP_ID
+    if group is None or group.state == "Dead":
+        return ErrorCode.GROUP_ID_NOT_FOUND
+    if group.state != "Empty" and group.protocol_type != CONSUMER:
+        return ErrorCode.NON_EMPTY_GROUP
+    return ErrorCode.NONE
+
+
+def _check(partition: TopicPartition, cluster: Cluster, group: GroupFacts) -> ErrorCode:
+    topic = cluster.topics.get(partition.topic)
+    if topic is None or not 0 <= partition.partition < topic.partitions:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if is_subscribed(group, partition.topic):
+        return ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+    return ErrorCode.NONE
+
+
+def _by_topic(asked: list[TopicPartition], errors: dict[TopicPartition, ErrorCode]) -> list[OffsetDeleteResponseTopic]:
+    """Topics and partitions that are not there come first, as Kafka tells them."""
+    topics: dict[str, OffsetDeleteResponseTopic] = {}
+    for partition in sorted(asked, key=lambda p: errors[p] is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
+        topic = topics.setdefault(partition.topic, OffsetDeleteResponseTopic(name=partition.topic))
+        row = OffsetDeleteResponsePartition(partition_index=partition.partition, error_code=errors[partition])
+        topic.partitions.append(row)
+    return list(topics.values())
