@@ -1,0 +1,58 @@
+"""AlterConfigs (33): all settings of topics and brokers at once; what is not named goes back to its default."""
+
+from kcli.protocol.wire import (
+    Array,
+    Bool,
+    Int8,
+    Int16,
+    Int32,
+    Message,
+    NullableString,
+    Request,
+    String,
+    message,
+    struct,
+)
+
+
+@struct
+class AlterableConfig:
+    """A setting and its new value."""
+
+    name: String = ""
+    value: NullableString = ""
+
+
+@struct
+class AlterConfigsResource:
+    """A resource by type (2 topic, 4 broker) and name, with everything that is set for it from now on."""
+
+    resource_type: Int8 = 0
+    resource_name: String = ""
+    configs: Array[AlterableConfig] = []
+
+
+@message(key=33, versions="0-2", flexible="2+")
+class AlterConfigsRequest(Request["AlterConfigsResponse"]):
+    """Replace the settings of resources, or only check that it would work."""
+
+    resources: Array[AlterConfigsResource] = []
+    validate_only: Bool = False
+
+
+@struct
+class AlterConfigsResourceResponse:
+    """Whether the resource has its settings."""
+
+    error_code: Int16 = 0
+    error_message: NullableString = ""
+    resource_type: Int8 = 0
+    resource_name: String = ""
+
+
+@message(key=33, versions="0-2", flexible="2+")
+class AlterConfigsResponse(Message):
+    """A result per resource."""
+
+    throttle_time_ms: Int32 = 0
+    responses: Array[AlterConfigsResourceResponse] = []

@@ -1,0 +1,79 @@
+"""DescribeTopicPartitions (75): topics with their partitions, page by page (KIP-966)."""
+
+from kcli.protocol.wire import (
+    Array,
+    Bool,
+    Int16,
+    Int32,
+    Message,
+    Nullable,
+    NullableArray,
+    NullableString,
+    Request,
+    String,
+    Uuid,
+    message,
+    since,
+    struct,
+    zero_uuid,
+)
+
+
+@struct
+class TopicRequest:
+    """A topic by name."""
+
+    name: String = ""
+
+
+@struct
+class Cursor:
+    """The partition at which a page starts; topics come in the order of their names."""
+
+    topic_name: String = ""
+    partition_index: Int32 = 0
+
+
+@message(key=75, versions="0", flexible="0+")
+class DescribeTopicPartitionsRequest(Request["DescribeTopicPartitionsResponse"]):
+    """Ask about topics, none named: all of them; from `cursor` on, up to so many partitions."""
+
+    topics: Array[TopicRequest] = []
+    response_partition_limit: Int32 = 2000
+    cursor: Nullable[Cursor] = None
+
+
+@struct
+class DescribeTopicPartitionsResponsePartition:
+    """Leader (-1: none), leader epoch and replicas of a partition, and who may lead it when no replica is in sync."""
+
+    error_code: Int16 = 0
+    partition_index: Int32 = 0
+    leader_id: Int32 = 0
+    leader_epoch: Int32 = since(default=-1, ignorable=True)
+    replica_nodes: Array[Int32] = []
+    isr_nodes: Array[Int32] = []
+    eligible_leader_replicas: NullableArray[Int32] = None
+    last_known_elr: NullableArray[Int32] = None
+    offline_replicas: Array[Int32] = since(default=[], ignorable=True)
+
+
+@struct
+class DescribeTopicPartitionsResponseTopic:
+    """A topic with its partitions, or with the error that kept it from being described."""
+
+    error_code: Int16 = 0
+    name: NullableString = ""
+    topic_id: Uuid = since(default_factory=zero_uuid, ignorable=True)
+    is_internal: Bool = since(default=False, ignorable=True)
+    partitions: Array[DescribeTopicPartitionsResponsePartition] = []
+    topic_authorized_operations: Int32 = -2147483648
+
+
+@message(key=75, versions="0", flexible="0+")
+class DescribeTopicPartitionsResponse(Message):
+    """A page of topics; `next_cursor` says where the next one starts, null: nowhere."""
+
+    throttle_time_ms: Int32 = since(default=0, ignorable=True)
+    topics: Array[DescribeTopicPartitionsResponseTopic] = []
+    next_cursor: Nullable[Cursor] = None

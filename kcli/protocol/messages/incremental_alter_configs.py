@@ -1,0 +1,59 @@
+"""IncrementalAlterConfigs (44): single settings of topics, brokers and groups (KIP-339)."""
+
+from kcli.protocol.wire import (
+    Array,
+    Bool,
+    Int8,
+    Int16,
+    Int32,
+    Message,
+    NullableString,
+    Request,
+    String,
+    message,
+    struct,
+)
+
+
+@struct
+class AlterableConfig:
+    """What to do with a setting: 0 set it, 1 delete it, 2 append to its list, 3 subtract from its list."""
+
+    name: String = ""
+    config_operation: Int8 = 0
+    value: NullableString = ""
+
+
+@struct
+class AlterConfigsResource:
+    """A resource by type (2 topic, 4 broker, 16 client metrics, 32 group) and name, with what changes."""
+
+    resource_type: Int8 = 0
+    resource_name: String = ""
+    configs: Array[AlterableConfig] = []
+
+
+@message(key=44, versions="0-1", flexible="1+")
+class IncrementalAlterConfigsRequest(Request["IncrementalAlterConfigsResponse"]):
+    """Change settings of resources, or only check that it would work."""
+
+    resources: Array[AlterConfigsResource] = []
+    validate_only: Bool = False
+
+
+@struct
+class AlterConfigsResourceResponse:
+    """Whether the resource has its settings."""
+
+    error_code: Int16 = 0
+    error_message: NullableString = ""
+    resource_type: Int8 = 0
+    resource_name: String = ""
+
+
+@message(key=44, versions="0-1", flexible="1+")
+class IncrementalAlterConfigsResponse(Message):
+    """A result per resource."""
+
+    throttle_time_ms: Int32 = 0
+    responses: Array[AlterConfigsResourceResponse] = []

@@ -1,0 +1,38 @@
+"""ListConfigResources (74): everything that has settings of its own (KIP-1142)."""
+
+from kcli.protocol.wire import (
+    Array,
+    Int8,
+    Int16,
+    Int32,
+    Message,
+    Request,
+    String,
+    message,
+    since,
+    struct,
+)
+
+
+@message(key=74, versions="0-1", flexible="0+")
+class ListConfigResourcesRequest(Request["ListConfigResourcesResponse"]):
+    """v0: ask for client metrics; v1: for resources of these types, none named: of all types."""
+
+    resource_types: Array[Int8] = since(1, default=[])
+
+
+@struct
+class ConfigResource:
+    """A resource by name and (v1) type: 2 topic, 4 broker, 8 broker logger, 16 client metrics, 32 group."""
+
+    resource_name: String = ""
+    resource_type: Int8 = since(1, default=16, ignorable=True)
+
+
+@message(key=74, versions="0-1", flexible="0+")
+class ListConfigResourcesResponse(Message):
+    """The resources."""
+
+    throttle_time_ms: Int32 = 0
+    error_code: Int16 = 0
+    config_resources: Array[ConfigResource] = []
