@@ -94,6 +94,23 @@ class Partition:
         log.advance_high_watermark(common)
         return True
 
+    def delete_records(self, upto: int) -> int:
+        """Delete the records below `upto`, -1 for the high watermark; the first offset there is then.
+
+        `BrokerError`: 1 beyond the high watermark, 17 for an internal topic, 44 where the policy is not to delete.
+        """
+        self.check_leader()
+        log = self.log
+        if self.tp.topic in INTERNAL_TOPICS:
+            raise BrokerError(ErrorCode.INVALID_TOPIC_EXCEPTION, partition=self.tp)
+        if "delete" not in log.config.cleanup_policy:
+            raise BrokerError(ErrorCode.POLICY_VIOLATION, partition=self.tp)
+        if upto == -1:
+            upto = log.high_watermark
+        if not 0 <= upto <= log.high_watermark:
+            raise BrokerError(ErrorCode.OFFSET_OUT_OF_RANGE, partition=self.tp, asked=upto)
+        return log.delete_records(upto)
+
     def read(
         self, wanted: FetchWanted, max_bytes: int, *, read_committed: bool, min_one_message: bool
     ) -> PartitionRead:

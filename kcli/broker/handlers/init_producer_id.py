@@ -1,7 +1,7 @@
 """InitProducerId v0-5: ids for idempotent producers.
 
-There are no transactions yet: a transactional id is refused with TRANSACTIONAL_ID_AUTHORIZATION_FAILED (53), which every
-client takes as final and shows to its user at once, where a coordinator error would have it try again until it gives up.
+There are no transactions yet: a transactional id is refused with TRANSACTIONAL_ID_AUTHORIZATION_FAILED (53). Every
+client takes that as final and tells its user at once, where a coordinator error would have it try for a minute or more.
 """
 
 from __future__ import annotations
