@@ -50,10 +50,11 @@ def _read() -> Iterator[Golden]:
 
 def as_json(message: Message, version: int) -> dict[str, Any]:
     """What Kafka's JSON converters make of the message: only what the version carries, tagged fields only if set."""
-    return _struct(message, version, is_flexible(type(message), version))
+    return struct_as_json(message, version, is_flexible(type(message), version))
 
 
-def _struct(value: Any, version: int, flexible: bool) -> dict[str, Any]:
+def struct_as_json(value: Any, version: int, flexible: bool) -> dict[str, Any]:
+    """The same for a part of a message, and for what lies in records."""
     told = {}
     for field in fields_of(type(value)):
         mine = getattr(value, field.name)
@@ -68,7 +69,7 @@ def _value(type: FieldType, value: Any, version: int, flexible: bool) -> Any:
     if type.item is not None:
         return [_value(type.item, item, version, flexible) for item in value]
     if type.struct is not None:
-        return _struct(value, version, flexible)
+        return struct_as_json(value, version, flexible)
     if isinstance(value, UUID):
         return base64.urlsafe_b64encode(value.bytes).decode().rstrip("=")
     if isinstance(value, (bytes, memoryview)):
