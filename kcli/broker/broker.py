@@ -10,7 +10,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from kcli.broker.connections import ConnectionCounts
+from kcli.broker.connections import ConnectionCounts, max_open_connections
 from kcli.broker.control import Control
 from kcli.broker.handlers.table import HANDLERS
 from kcli.broker.request_context import RequestContext
@@ -154,8 +154,18 @@ class Broker:
             in_turn=True,
             first_step_bytes=_FIRST_STEP_BYTES,
         )
-        counts = ConnectionCounts(config.max_connections, config.max_connections_per_ip)
-        return SocketServer(selector, counts, self._handle, self.control, self.timer, self.clock, self._complain)
+        possible = max_open_connections()
+        counts = ConnectionCounts(min(config.max_connections, possible), config.max_connections_per_ip)
+        return SocketServer(
+            selector,
+            counts,
+            self._handle,
+            self.control,
+            self.timer,
+            self.clock,
+            self._complain,
+            evicts=possible < config.max_connections,
+        )
 
     def _complain(self, text: str, bug: BaseException | None) -> None:
         self._tell(text if bug is None else f"{text}: {type(bug).__name__}: {bug}")

@@ -1,4 +1,4 @@
-"""Which connections are let in: how many in all, how many from one address. Pure."""
+"""Which connections are let in: how many in all, how many from one address."""
 
 from __future__ import annotations
 
@@ -43,3 +43,13 @@ class ConnectionCounts:
 
     def host(self, id: str) -> str:
         return self._hosts[id]
+
+
+def max_open_connections() -> int:
+    """How many connections leave the logs half of the files that this process may open: without files they fail."""
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return 512
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return 1 << 20 if soft == resource.RLIM_INFINITY else max(soft // 2, 16)

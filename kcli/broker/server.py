@@ -24,6 +24,8 @@ Handle = Callable[[Request[Any], RequestContext], Answer]
 
 # When nothing can be accepted (no file descriptors left), look again after this.
 _ACCEPT_AGAIN_MS = 500.0
+# A connection that has said nothing for so long may be ended to let another in.
+_QUIET_MS = 1000.0
 
 
 class SocketServer:
@@ -42,14 +44,21 @@ class SocketServer:
         timer: Timer,
         clock: Clock,
         complain: Callable[[str, BaseException | None], None],
+        *,
+        evicts: bool = False,
     ) -> None:
-        """`complain` is told what is wrong with us, with the exception if it is a bug of ours."""
+        """`complain` is told what is wrong with us, with the exception if it is a bug of ours.
+
+        When there are as many connections as `counts` allow, new ones wait until one ends, as in Kafka; with `evicts`
+        they replace those that have been quiet for longest.
+        """
         self.counts = counts
         self._selector = selector
         self._handle = handle
         self._control = control
         self._timer = timer
         self._clock = clock
+        self._evicts = evicts
         self._complain = complain
         self._accepted_count = 0
         self._is_paused = False
@@ -99,11 +108,16 @@ class SocketServer:
         if error is not None:
             self._complain(f"no more connections are accepted for now: {error.strerror}", None)
             self._timer.call_at(self._clock.now_ms() + _ACCEPT_AGAIN_MS, lambda: self._pause(False))
-        if error is not None or self.counts.is_full:
+        if error is not None or (self.counts.is_full and not self._evicts):
             self._pause(True)
 
     def _make_room(self) -> bool:
-        return False
+        """End the connection that has been quiet for longest, if it has been so for a while and waits for nothing."""
+        quietest = self._selector.quietest() if self._evicts else None
+        if quietest is None or self._clock.now_ms() - quietest[1] < _QUIET_MS:
+            return False
+        self._close(quietest[0])
+        return True
 
     def _pause(self, paused: bool) -> None:
         self._is_paused = paused

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 
 class IdleTimes:
     """Connections in the order of their last activity. Every operation is O(1).
@@ -20,6 +22,10 @@ class IdleTimes:
 
     def forget(self, id: str) -> None:
         self._last_ms.pop(id, None)
+
+    def by_age(self) -> Iterator[tuple[str, float]]:
+        """Ids with the time of their last activity, quietest first."""
+        return iter(self._last_ms.items())
 
     def next_expiry_ms(self) -> float | None:
         """When the quietest connection reaches the limit; None when none ever will."""

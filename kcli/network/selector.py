@@ -189,6 +189,10 @@ class Selector:
     def channel(self, id: str) -> KafkaChannel | None:
         return self._channels.get(id)
 
+    def quietest(self) -> tuple[str, float] | None:
+        """The connection without traffic for longest, and since when, muted ones left out."""
+        return next((found for found in self._idle.by_age() if not self._channels[found[0]].muted), None)
+
     def close(self, id: str) -> None:
         """End a connection now; what it had under way is dropped and nothing is reported. Unknown ids are fine."""
         self._failed_connects.pop(id, None)

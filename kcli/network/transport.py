@@ -93,9 +93,11 @@ class PlainTransport:
 
     def _send_file(self, part: FileSlice) -> int:
         source = part.file.fileno()
-        if source < 0:  # a file in memory
-            return self._sock.send(bytes(part[:_COPY_BYTES]))
-        count = os.sendfile(self._sock.fileno(), source, part.position, min(len(part), _SENDFILE_BYTES))
+        if source >= 0:
+            count = os.sendfile(self._sock.fileno(), source, part.position, min(len(part), _SENDFILE_BYTES))
+        else:  # a file in memory
+            data = bytes(part[:_COPY_BYTES])
+            count = self._sock.send(data) if data else 0
         if not count:
             raise OSError(errno.EIO, f"the file ends before {part!r} does")
         return count

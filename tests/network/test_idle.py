@@ -19,3 +19,10 @@ def test_a_forgotten_connection_never_expires() -> None:
     idle.touch("a", 0)
     idle.forget("a")
     assert idle.take_expired(1e9) == []
+
+
+def test_ages_are_told_quietest_first() -> None:
+    idle = IdleTimes(1000)
+    for now_ms, id in enumerate(["a", "b", "a"]):
+        idle.touch(id, now_ms)
+    assert list(idle.by_age()) == [("b", 1), ("a", 2)]

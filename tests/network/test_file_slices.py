@@ -1,0 +1,169 @@
+"""Slices of files in frames: sent by the kernel where there is one, read where the file is in memory only."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kcli.network.file_slice import FileSlice
+from kcli.network.framing import drop_sent, frame_parts
+from tests.network.worlds import MemoryWorld, SocketPeer, SocketWorld
+
+
+class DiskFile:
+    def __init__(self, path: Path, data: bytes) -> None:
+        path.write_bytes(data)
+        self.fd = os.open(path, os.O_RDONLY)
+        self.reads = 0
+
+    def fileno(self) -> int:
+        return self.fd
+
+    def read_at(self, position: int, length: int) -> bytes:
+        self.reads += 1
+        return os.pread(self.fd, length, position)
+
+
+class BytesFile:
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+    def fileno(self) -> int:
+        return -1
+
+    def read_at(self, position: int, length: int) -> bytes:
+        return self.data[position : position + length]
+
+
+@pytest.fixture
+def world() -> Iterator[SocketWorld]:
+    world = SocketWorld(in_turn=True)
+    yield world
+    world.close()
+
+
+def read_in_background(peer: SocketPeer, frames: int = 1) -> tuple[threading.Thread, list[bytes]]:
+    taken: list[bytes] = []
+    reader = threading.Thread(target=lambda: taken.extend(peer.take_frame() for _ in range(frames)))
+    reader.start()
+    return reader, taken
+
+
+DATA = bytes(range(256)) * 40_000  # ten megabytes
+
+
+def test_records_of_a_file_go_out_between_bytes_without_being_read(world: SocketWorld, tmp_path: Path) -> None:
+    file = DiskFile(tmp_path / "log", DATA)
+    peer = world.connect("1")
+    reader, taken = read_in_background(peer)
+    world.selector.send("1", [b"head", FileSlice(file, 1000, 5_000_000), b"middle", FileSlice(file, 7, 3), b"tail"])
+    world.poll_until(lambda: world.sends, polls=5000)
+    reader.join()
+    assert taken == [b"head" + DATA[1000:5_001_000] + b"middle" + DATA[7:10] + b"tail"]
+    assert file.reads == 0
+
+
+def test_a_file_in_memory_is_sent_all_the_same(world: SocketWorld) -> None:
+    peer = world.connect("1")
+    reader, taken = read_in_background(peer)
+    world.selector.send("1", [b"head", FileSlice(BytesFile(DATA), 5, 1_000_000), FileSlice(BytesFile(DATA), 0, 0)])
+    world.poll_until(lambda: world.sends, polls=5000)
+    reader.join()
+    assert taken == [b"head" + DATA[5:1_000_005]]
+
+
+def test_the_selector_in_memory_sends_slices_too() -> None:
+    world = MemoryWorld()
+    peer = world.connect("1")
+    world.selector.send("1", [b"head", FileSlice(BytesFile(DATA), 5, 10)])
+    world.poll_until(lambda: world.sends)
+    assert peer.take_frame() == b"head" + DATA[5:15]
+
+
+@pytest.mark.parametrize("on_disk", [True, False])
+def test_a_file_that_became_shorter_ends_the_connection(world: SocketWorld, tmp_path: Path, on_disk: bool) -> None:
+    file = DiskFile(tmp_path / "log", b"0123456789") if on_disk else BytesFile(b"0123456789")
+    world.connect("1")
+    world.selector.send("1", [FileSlice(file, 5, 10)])
+    world.poll_until(lambda: world.disconnected)
+    assert "ends before" in world.disconnected["1"] or "Input/output" in world.disconnected["1"]
+    assert world.failed == ["1"]
+
+
+@given(sizes=st.lists(st.integers(0, 9), min_size=1, max_size=6), counts=st.lists(st.integers(1, 12)))
+def test_sending_slices_in_pieces_loses_nothing(sizes: list[int], counts: list[int]) -> None:
+    file = BytesFile(bytes(range(200)))
+    parts = frame_parts([FileSlice(file, 10 * n, size) if n % 2 else bytes(size) for n, size in enumerate(sizes)])
+    whole, taken = b"".join(map(bytes, parts)), b""
+    for count in counts:
+        count = min(count, len(whole) - len(taken))
+        taken += b"".join(map(bytes, parts))[:count]
+        drop_sent(parts, count)
+        assert taken + b"".join(map(bytes, parts)) == whole
+
+
+def test_a_greedy_reader_gets_a_bounded_share_of_each_poll(world: SocketWorld, tmp_path: Path) -> None:
+    """Its 50 MB leave in many polls, however fast it takes them, so that others are served in between."""
+    file = DiskFile(tmp_path / "log", DATA * 5)
+    peer = world.connect("greedy")
+    reader, taken = read_in_background(peer)
+    world.selector.send("greedy", [FileSlice(file, 0, len(DATA) * 5)])
+    polls = 0
+    while not world.sends:
+        before = world.selector.channel("greedy")._written_bytes  # type: ignore[union-attr]
+        world.poll(100)
+        polls += 1
+        channel = world.selector.channel("greedy")
+        assert channel is not None
+        assert channel._written_bytes - before <= 2 << 20
+    reader.join()
+    assert polls >= len(DATA) * 5 >> 21
+    assert len(taken[0]) == len(DATA) * 5
+
+
+def test_a_greedy_sender_gets_a_bounded_share_of_each_poll(world: SocketWorld) -> None:
+    greedy, modest = world.connect("greedy"), world.connect("modest")
+    sender = threading.Thread(target=lambda: greedy.deliver(bytes(60_000_000)))
+    sender.start()
+    world.poll_until(lambda: world.selector.channel("greedy")._reader.progress)  # type: ignore[union-attr]
+    modest.deliver(b"me too")
+    world.poll_until(lambda: ("modest", b"me too") in world.receives)
+    assert not [id for id, _ in world.receives if id == "greedy"]
+    world.poll_until(lambda: len(world.receives) == 2, polls=10_000)
+    sender.join()
+
+
+def test_in_turn_a_second_request_waits_until_the_answer_is_written(world: SocketWorld) -> None:
+    peer = world.connect("1")
+    peer.deliver(b"first")
+    world.poll_until(lambda: world.receives)
+    world.selector.send("1", [bytes(20_000_000)])
+    peer.deliver(b"second")
+    for _ in range(20):
+        world.poll(1)
+    assert world.receives == [("1", b"first")]
+    reader, _ = read_in_background(peer)
+    world.poll_until(lambda: len(world.receives) == 2, polls=10_000)
+    reader.join()
+    assert world.sends == ["1"]
+
+
+def test_a_byte_of_a_length_now_and_then_does_not_keep_a_connection_alive() -> None:
+    world = SocketWorld(idle_ms=1000)
+    try:
+        peer = world.connect("dawdler")
+        for _ in range(3):
+            peer.deliver_bytes(b"\0")
+            world.poll(0)
+            world.poll(0)
+            world.let_pass(400)
+        world.poll(0)
+        assert list(world.disconnected) == ["dawdler"]
+    finally:
+        world.close()

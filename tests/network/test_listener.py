@@ -1,0 +1,92 @@
+"""Who comes to a listening socket, and what happens when there is no room."""
+
+from __future__ import annotations
+
+import errno
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from kcli.clock import SystemClock
+from kcli.network.listener import Listener, open_listener
+from kcli.network.selector import Selector
+
+
+@pytest.fixture
+def selector() -> Iterator[Selector]:
+    selector = Selector(SystemClock())
+    yield selector
+    selector.close_all()
+
+
+def come(selector: Selector, sock: socket.socket) -> list[socket.socket]:
+    there: list[socket.socket] = []
+    for _ in range(100):
+        selector.poll(10)
+        there += selector.accepted
+        if there:
+            break
+    return there
+
+
+def test_who_comes_is_accepted_in_the_same_poll_loop(selector: Selector) -> None:
+    listening = open_listener("127.0.0.1", 0, backlog=10)
+    selector.listen_on(listening)
+    with socket.create_connection(listening.getsockname()) as client:
+        (accepted,) = come(selector, listening)
+        selector.register("1", accepted)
+        client.sendall(b"\0\0\0\x02hi")
+        for _ in range(100):
+            selector.poll(10)
+            if selector.completed_receives:
+                break
+        assert [(id, bytes(frame)) for id, frame in selector.completed_receives] == [("1", b"hi")]
+
+
+def test_a_paused_listener_lets_them_queue(selector: Selector) -> None:
+    listening = open_listener("127.0.0.1", 0, backlog=10)
+    selector.listen_on(listening)
+    selector.pause_accepting()
+    with socket.create_connection(listening.getsockname()):
+        selector.poll(50)
+        assert selector.accepted == []
+        selector.pause_accepting(False)
+        (accepted,) = come(selector, listening)
+        accepted.close()
+
+
+def test_a_closed_listener_refuses(selector: Selector) -> None:
+    listening = open_listener("127.0.0.1", 0, backlog=10)
+    address = listening.getsockname()
+    selector.listen_on(listening)
+    selector.stop_accepting()
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(address)
+
+
+class FailingSocket:
+    def __init__(self, *codes: int) -> None:
+        self.codes = list(codes)
+
+    def setblocking(self, _: bool) -> None: ...
+
+    def accept(self) -> tuple[socket.socket, object]:
+        if not self.codes:
+            raise BlockingIOError
+        raise OSError(self.codes.pop(0), "no")
+
+
+def test_running_out_of_files_is_told_and_a_peer_that_is_gone_again_is_not() -> None:
+    listener = Listener(FailingSocket(errno.ECONNABORTED, errno.EMFILE))  # type: ignore[arg-type]
+    taken, error = listener.accept()
+    assert taken == []
+    assert error is not None
+    assert error.errno == errno.EMFILE
+    assert listener.accept() == ([], None)
+
+
+def test_a_port_in_use_is_an_error_and_leaves_nothing_open() -> None:
+    listening = open_listener("localhost", 0, backlog=1)
+    with listening, pytest.raises(OSError, match="in use"):
+        open_listener("localhost", listening.getsockname()[1], backlog=1)
