@@ -3,52 +3,284 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from uuid import UUID
 
+from kcli.broker.data_dir import DataDir, read_topic_id, write_topic_id
+from kcli.broker.log.checkpoints import (
+    HIGH_WATERMARKS,
+    LOG_START_OFFSETS,
+    RECOVERY_POINTS,
+    read_offsets,
+    write_offsets,
+)
+from kcli.broker.log.cleaner import Cleaner
 from kcli.broker.log.config import LogConfig
+from kcli.broker.log.log import Log
+from kcli.clock import Clock
+from kcli.errors import ConfigError
 from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:
+    from kcli.broker.config import BrokerConfig
     from kcli.broker.files import Files
-    from kcli.broker.log.log import Log
+
+CLEANER_CHECKPOINT = "cleaner-offset-checkpoint"
+NO_TOPIC_ID = UUID(int=0)
+
+_NEVER = float("inf")
+# How soon a log is looked at whose flush.ms is shorter.
+_SHORTEST_FLUSH_MS = 50.0
+
+
+class Chore:
+    """Something to be done every `every_ms`, next at `due_ms` of the steady clock."""
+
+    def __init__(self, every_ms: float, due_ms: float, run: Callable[[int], None]) -> None:
+        self.every_ms = every_ms
+        self.due_ms = due_ms
+        self.run = run
 
 
 class LogManager:
-    """`logs` by partition. `failed` says why the directory is offline (None: it is not); `reports` what recovery did."""
+    """`logs` by partition. `failed` says why the directory is offline (None: it is not); `reports` what recovery did.
 
-    def __init__(self, data_dir: str, files: Files, config: Any) -> None:
-        """Locks the directory (made when it is not there) and reads or writes its meta.properties.
+    Everything happens in the broker's one thread, chores included: `tick` is called when it said.
+    """
 
-        `ConfigError` for a directory that another broker uses or that belongs to another node or cluster.
+    def __init__(self, data_dir: str, files: Files, config: BrokerConfig, clock: Clock) -> None:
+        """Lock the directory, made when there is none, and learn or decide its cluster id.
+
+        `ConfigError` for one that another broker uses, that belongs to another node, or that cannot be used.
         """
-        self.data_dir = data_dir
+        self.dir = DataDir(data_dir, files, node_id=config.node_id)
         self.logs: dict[TopicPartition, Log] = {}
         self.failed: str | None = None
         self.reports: list[str] = []
-        self.cluster_id = ""
-        self.directory_id: UUID | str = ""
+        self._files = files
+        self._config = config
+        self._clock = clock
+        self._written: dict[str, dict[TopicPartition, int]] = {}
+        self._to_remove: list[tuple[float, str]] = []
+        self._chores: list[Chore] = []
+        self._cleaning: Chore | None = None
+        try:
+            self.cleaner = Cleaner(
+                files,
+                self.dir.join(CLEANER_CHECKPOINT),
+                dedupe_buffer_bytes=config.log_cleaner_dedupe_buffer_size,
+                report=self.reports.append,
+            )
+        except BaseException:
+            self.dir.release()
+            raise
 
-    def open(self, config_for: Callable[[str], LogConfig], now_wall_ms: int) -> None:
-        """Open every partition directory; `config_for(topic)` gives the topics' configs."""
-        raise NotImplementedError
+    def __repr__(self) -> str:
+        return f"<LogManager {self.data_dir} {len(self.logs)} logs{' failed' if self.failed else ''}>"
 
-    def create(self, tp: TopicPartition, topic_id: UUID, config: LogConfig, now_wall_ms: int = 0) -> Log:
-        """The log of a new partition (or the one that there is)."""
-        raise NotImplementedError
+    @property
+    def data_dir(self) -> str:
+        return self.dir.path
 
-    def delete(self, tp: TopicPartition, now_ms: float = 0.0) -> None:
-        """Take a partition away: renamed at once, its files removed a while later."""
-        raise NotImplementedError
+    @property
+    def cluster_id(self) -> str:
+        return self.dir.cluster_id
+
+    @property
+    def directory_id(self) -> str:
+        return self.dir.directory_id
+
+    # ---- at the start ----
+
+    def open(self, config_for: Callable[[str], LogConfig]) -> None:
+        """Open every partition's directory; `config_for(topic)` gives the topics' configs.
+
+        After a crash each log is read from its recovery point on, and what had to be cut is told in `reports`.
+        `ConfigError` names what cannot be opened; nothing is left open then, and the lock is released.
+        """
+        clean = self.dir.was_left_clean
+        now_wall_ms = self._clock.wall_ms()
+        try:
+            points = read_offsets(self._files, self.dir.join(RECOVERY_POINTS))
+            starts = read_offsets(self._files, self.dir.join(LOG_START_OFFSETS))
+            for tp, directory in self.dir.partitions().items():
+                topic_id = read_topic_id(self._files, directory) or NO_TOPIC_ID
+                self.logs[tp] = self._open_log(
+                    directory, tp, topic_id, config_for(tp.topic), points.get(tp, 0), starts.get(tp, 0), clean
+                )
+            self._to_remove = [(0.0, path) for path in self.dir.deleted()]
+            self.dir.mark_in_use()
+            if not clean:
+                self._checkpoint(RECOVERY_POINTS)
+        except OSError as problem:
+            self.close(clean=False)
+            raise ConfigError(f"the data directory {self.data_dir} cannot be opened: {problem}") from None
+        except BaseException:
+            self.close(clean=False)
+            raise
+        for tp in [tp for tp in self.cleaner.cleaned_up_to if tp not in self.logs]:
+            del self.cleaner.cleaned_up_to[tp]
+        self._plan_chores(now_wall_ms)
+
+    def _open_log(
+        self,
+        directory: str,
+        tp: TopicPartition,
+        topic_id: UUID,
+        config: LogConfig,
+        recovery_point: int,
+        log_start_offset: int,
+        clean: bool,
+    ) -> Log:
+        log = Log.open(
+            directory,
+            tp,
+            topic_id,
+            config,
+            self._files,
+            recovery_point=recovery_point,
+            log_start_offset=log_start_offset,
+            clean=clean,
+            now_wall_ms=self._clock.wall_ms(),
+            report=self.reports.append,
+        )
+        log.producers.expiration_ms = self._config.producer_id_expiration_ms
+        return log
+
+    def _plan_chores(self, now_wall_ms: int) -> None:
+        config, now_ms = self._config, self._clock.now_ms()
+        later = now_ms + config.log_initial_task_delay_ms
+
+        def every(interval_ms: float, run: Callable[[int], None]) -> Chore:
+            chore = Chore(interval_ms, max(later, now_ms + interval_ms), run)
+            self._chores.append(chore)
+            return chore
+
+        every(config.log_retention_check_interval_ms, self.retain)
+        every(config.log_flush_offset_checkpoint_interval_ms, lambda _: self._checkpoint(RECOVERY_POINTS))
+        every(config.log_flush_start_offset_checkpoint_interval_ms, lambda _: self._checkpoint(LOG_START_OFFSETS))
+        every(config.replica_high_watermark_checkpoint_interval_ms, lambda _: self._checkpoint(HIGH_WATERMARKS))
+        every(config.producer_id_expiration_check_interval_ms, self._expire_producers)
+        if config.log_cleaner_enable:
+            self._cleaning = every(config.log_cleaner_backoff_ms, self._clean)
+
+    # ---- partitions that come and go ----
+
+    def create(self, tp: TopicPartition, topic_id: UUID, config: LogConfig) -> Log:
+        """The log of a new partition, in its own new directory; or the one that there is. OSError if it cannot be."""
+        log = self.logs.get(tp)
+        if log is None:
+            directory = self.dir.join(str(tp))
+            self._files.make_dir(directory)
+            write_topic_id(self._files, directory, topic_id)
+            log = self.logs[tp] = self._open_log(directory, tp, topic_id, config, 0, 0, True)
+        return log
+
+    def set_topic_id(self, tp: TopicPartition, topic_id: UUID) -> None:
+        """Write down the id of a partition whose directory did not name it (`NO_TOPIC_ID`)."""
+        log = self.logs[tp]
+        write_topic_id(self._files, log.directory, topic_id)
+        log.topic_id = topic_id
+
+    def delete(self, tp: TopicPartition) -> None:
+        """Take a partition away: its directory is renamed at once and removed `file.delete.delay.ms` later."""
+        log = self.logs.pop(tp, None)
+        if log is None:
+            return
+        self.cleaner.forget(tp)
+        log.close(clean=False)
+        path = self.dir.name_deleted(tp)
+        self._files.rename(log.directory, path)
+        self._files.sync_dir(self.data_dir)
+        self._to_remove.append((self._clock.now_ms() + log.config.file_delete_delay_ms, path))
+
+    # ---- what is done from time to time ----
 
     def tick(self, now_ms: float, now_wall_ms: int) -> float:
-        """Do what is due (retention, flush.ms, checkpoints, a step of cleaning); when to come again, steady ms."""
-        raise NotImplementedError
+        """Do what is due: retention, flush.ms, checkpoints, one step of cleaning. Returns when to come again (steady).
+
+        A disk that fails is told by `failed`, not raised.
+        """
+        if self.failed is not None:
+            return _NEVER
+        try:
+            for chore in self._chores:
+                if chore.due_ms <= now_ms:
+                    chore.due_ms = now_ms + chore.every_ms
+                    chore.run(now_wall_ms)
+            self._remove_deleted(now_ms)
+            flush_ms = self._flush_due(now_ms, now_wall_ms)
+        except OSError as problem:
+            self.fail(f"{problem.strerror or problem} while looking after the logs in {self.data_dir}")
+            return _NEVER
+        return min([flush_ms, *(chore.due_ms for chore in self._chores), *(due for due, _ in self._to_remove)])
+
+    def retain(self, now_wall_ms: int) -> None:
+        """Delete segments that are too old or too many, in all logs."""
+        for log in self.logs.values():
+            log.retain(now_wall_ms)
+
+    def _expire_producers(self, now_wall_ms: int) -> None:
+        for log in self.logs.values():
+            log.producers.remove_expired(now_wall_ms)
+
+    def _clean(self, now_wall_ms: int) -> None:
+        assert self._cleaning is not None
+        if self.cleaner.step(self.logs, now_wall_ms):
+            self._cleaning.due_ms = 0.0  # there is more; the loop has its turn before
+
+    def _flush_due(self, now_ms: float, now_wall_ms: int) -> float:
+        limits = [log.config.flush_ms for log in self.logs.values()]
+        shortest = min(limits, default=_NEVER)
+        if shortest >= (1 << 63) - 1:
+            return _NEVER
+        for log in self.logs.values():
+            log.flush_if_due(now_wall_ms)
+        return now_ms + max(shortest, _SHORTEST_FLUSH_MS)
+
+    def _remove_deleted(self, now_ms: float) -> None:
+        due = [path for when, path in self._to_remove if when <= now_ms]
+        if due:
+            self._to_remove = [(when, path) for when, path in self._to_remove if when > now_ms]
+            for path in due:
+                self._files.remove_tree(path)
+
+    def _checkpoint(self, name: str) -> None:
+        """Write one of the checkpoint files, unless nothing changed."""
+        if name == RECOVERY_POINTS:
+            rows = {tp: log.recovery_point for tp, log in self.logs.items()}
+        elif name == HIGH_WATERMARKS:
+            rows = {tp: log.high_watermark for tp, log in self.logs.items()}
+        else:  # a log that begins with its first segment needs no row
+            rows = {
+                tp: log.log_start_offset
+                for tp, log in self.logs.items()
+                if log.log_start_offset > log.segments[0].base_offset
+            }
+        if rows != self._written.get(name):
+            write_offsets(self._files, self.dir.join(name), rows)
+            self._written[name] = rows
+
+    # ---- at the end ----
 
     def fail(self, why: str) -> None:
-        """The directory cannot be written to any more."""
+        """The directory cannot be used any more; the first reason is kept."""
         self.failed = self.failed or why
 
     def close(self, *, clean: bool = True) -> None:
-        """Close all logs and release the lock; cleanly: flushed, checkpoints and marker written."""
-        raise NotImplementedError
+        """Close all logs and release the lock. `clean`: everything is flushed and the directory marked so.
+
+        Without it, or when the directory has failed, nothing more is written: the next start finds what a crash leaves.
+        OSError when flushing fails; all is closed then, too.
+        """
+        clean = clean and self.failed is None
+        try:
+            self.cleaner.abandon()
+            for log in self.logs.values():
+                log.close(clean=clean)
+            if clean:
+                for name in (RECOVERY_POINTS, LOG_START_OFFSETS, HIGH_WATERMARKS):
+                    self._checkpoint(name)
+                self.dir.mark_clean()
+        finally:
+            self.dir.release()

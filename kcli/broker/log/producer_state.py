@@ -1,4 +1,4 @@
-"""Idempotent producers of a partition (KIP-98): what each wrote last, so that a batch that comes again is not doubled."""
+"""Idempotent producers of a partition (KIP-98): what each wrote last, so that a batch sent again is not doubled."""
 
 from __future__ import annotations
 
@@ -125,6 +125,11 @@ class ProducerStateManager:
             else:
                 _add_batch(state, info)
         self.end_offset = info.last_offset + 1
+
+    def last_offset_of(self, producer_id: int) -> int | None:
+        """The offset of the last record that a producer wrote, None when nothing is remembered of it."""
+        state = self.producers.get(producer_id)
+        return state.batches[-1].last_offset if state and state.batches else None
 
     @property
     def first_unstable_offset(self) -> int | None:

@@ -1,0 +1,209 @@
+"""Compaction done, a small step at a time: the broker's one loop has other things to do.
+
+A log is read twice, first its dirty part for the last offset of each key, then all of it up to there for what stays.
+That goes to a `.cleaned` segment, which replaces the old ones at once: a crash leaves the old or the new ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from kcli.broker.log.batch_info import BatchInfo, read_batch_info
+from kcli.broker.log.batches import LogDamage
+from kcli.broker.log.checkpoints import read_offsets, write_offsets
+from kcli.broker.log.compaction import Dirt, LatestOffsets, SegmentFacts, filter_batch, find_dirt, group_segments
+from kcli.errors import CorruptRecords, KcliError
+from kcli.protocol.records import batch
+from kcli.protocol.records.checksum import crc32c
+from kcli.structs import TopicPartition
+
+if TYPE_CHECKING:
+    from kcli.broker.files import Files
+    from kcli.broker.log.log import Log
+    from kcli.broker.log.segment import LogSegment
+
+STEP_BYTES = 64 * 1024
+
+_BYTES_PER_KEY = 24  # of Kafka's dedupe buffer
+_MOST_KEYS = 500_000
+_NO_LAG = (1 << 63) - 1
+
+
+class Uncleanable(KcliError):
+    """Something in a log is such that it must not be written anew."""
+
+
+class _Changed(Exception):
+    """Segments went away in the middle of the work, by retention or because records were deleted."""
+
+
+class Cleaner:
+    """Cleans the dirtiest log first. How far each is clean is kept in the checkpoint file at `path`.
+
+    A log that cannot be cleaned, because it is damaged or has transactions in it, is reported once and left alone.
+    """
+
+    def __init__(self, files: Files, path: str, *, dedupe_buffer_bytes: int, report: Callable[[str], None]) -> None:
+        """`ConfigError` when the checkpoint is garbage."""
+        self.cleaned_up_to = read_offsets(files, path)
+        self.uncleanable: set[TopicPartition] = set()
+        self._files = files
+        self._path = path
+        self._most_keys = max(1, min(dedupe_buffer_bytes // _BYTES_PER_KEY, _MOST_KEYS))
+        self._report = report
+        self._tp: TopicPartition | None = None
+        self._work: Generator[None] | None = None
+
+    def __repr__(self) -> str:
+        return f"<Cleaner {f'at work on {self._tp}' if self._work else 'idle'}>"
+
+    def step(self, logs: Mapping[TopicPartition, Log], now_wall_ms: int) -> bool:
+        """Do a little. False when there is nothing to clean now. OSError: see `LogManager.fail`."""
+        if self._work is None:
+            self._tp, dirt = self._choose(logs, now_wall_ms)
+            if self._tp is None or dirt is None:
+                return False
+            self._work = self._clean(logs[self._tp], dirt, now_wall_ms)
+        assert self._tp is not None
+        try:
+            next(self._work)
+        except (StopIteration, _Changed):
+            self._work = None
+        except (CorruptRecords, Uncleanable) as problem:
+            self._work = None
+            self.uncleanable.add(self._tp)
+            self._report(f"{self._tp} is not compacted any more: {problem}")
+        except BaseException:
+            self._work = None
+            raise
+        return True
+
+    def forget(self, tp: TopicPartition) -> None:
+        """The partition is about to be deleted."""
+        if tp == self._tp:
+            self.abandon()
+        self.uncleanable.discard(tp)
+        if self.cleaned_up_to.pop(tp, None) is not None:
+            self._write_checkpoint()
+
+    def abandon(self) -> None:
+        """Give up what is under way; nothing of it stays."""
+        work, self._work = self._work, None
+        if work is not None:
+            work.close()
+
+    def _choose(
+        self, logs: Mapping[TopicPartition, Log], now_wall_ms: int
+    ) -> tuple[TopicPartition | None, Dirt | None]:
+        due = []
+        for tp, log in logs.items():
+            if log.config.is_compacted and tp not in self.uncleanable:
+                dirt = self.dirt_of(log, now_wall_ms)
+                if dirt.is_due(log.config):
+                    due.append((dirt.ratio, tp, dirt))
+        return max(due)[1:] if due else (None, None)
+
+    def dirt_of(self, log: Log, now_wall_ms: int) -> Dirt:
+        """How dirty a log is now."""
+        needs_first = log.config.max_compaction_lag_ms < _NO_LAG
+        return find_dirt(
+            [_facts(segment, needs_first) for segment in log.segments],
+            cleaned_up_to=self.cleaned_up_to.get(log.tp, log.log_start_offset),
+            log_start_offset=log.log_start_offset,
+            last_stable_offset=log.last_stable_offset,
+            config=log.config,
+            now_wall_ms=now_wall_ms,
+        )
+
+    def _clean(self, log: Log, dirt: Dirt, now_wall_ms: int) -> Generator[None]:
+        segments = [segment for segment in log.segments[:-1] if segment.base_offset < dirt.end]
+        latest = LatestOffsets(self._most_keys)
+        yield from self._index(log, segments, dirt, latest)
+        segments = [segment for segment in segments if segment.base_offset < latest.end]
+        groups = group_segments([_facts(segment) for segment in segments], log.config.segment_bytes)
+        for group in groups:
+            yield from _clean_group(log, segments[group.start : group.stop], latest, now_wall_ms)
+        if log.log_start_offset <= latest.end:
+            self.cleaned_up_to[log.tp] = latest.end
+            self._write_checkpoint()
+
+    def _index(self, log: Log, segments: Sequence[LogSegment], dirt: Dirt, latest: LatestOffsets) -> Generator[None]:
+        """Take the keys of the dirty part into `latest`; not all of them if there are too many."""
+        latest.end = dirt.start
+        done = 0
+        for segment in segments:
+            for info in read_batches(segment):
+                if info.last_offset < dirt.start:
+                    continue
+                if latest.is_full:
+                    return
+                latest.add(info)
+                done += info.size
+                if done >= STEP_BYTES:
+                    done = 0
+                    yield
+                    _check_still_there(log, segments)
+        latest.end = dirt.end
+
+    def _write_checkpoint(self) -> None:
+        write_offsets(self._files, self._path, self.cleaned_up_to)
+
+
+def _clean_group(log: Log, segments: Sequence[LogSegment], latest: LatestOffsets, now_wall_ms: int) -> Generator[None]:
+    """Write what stays of `segments` to a new one, and put that in their place."""
+    cleaned = log.create_cleaned(segments[0].base_offset)
+    done, replaced = 0, False
+    try:
+        for segment in segments:
+            for info in read_batches(segment):
+                last = log.producers.last_offset_of(info.producer_id) == info.last_offset
+                kept = filter_batch(
+                    info,
+                    latest,
+                    is_producers_last=last,
+                    delete_retention_ms=log.config.delete_retention_ms,
+                    now_wall_ms=now_wall_ms,
+                )
+                if kept is not None:
+                    cleaned.append(read_batch_info(kept))
+                done += info.size
+                if done >= STEP_BYTES:
+                    done = 0
+                    yield
+                    _check_still_there(log, segments)
+        log.replace_segments(cleaned, segments)
+        replaced = True
+    finally:
+        if not replaced:
+            log.discard_cleaned(cleaned)
+    yield
+
+
+def read_batches(segment: LogSegment) -> Iterator[BatchInfo]:
+    """Every batch of a segment with its bytes. `Uncleanable` for damage and for transactions."""
+    try:
+        for position, info in segment.batches(bodies=True):
+            _check(info, segment, position)
+            yield info
+    except LogDamage as damage:
+        raise Uncleanable(f"its segment {segment.base_offset} is damaged: {damage}") from None
+
+
+def _check(info: BatchInfo, segment: LogSegment, at: int) -> None:
+    view = memoryview(info.records)
+    if crc32c(view[batch.CRC_FROM :]) != int.from_bytes(view[batch.CRC_AT : batch.CRC_FROM], "big"):
+        raise Uncleanable(f"its segment {segment.base_offset} is damaged: at byte {at} the checksum is wrong")
+    if info.is_transactional or info.is_control:
+        raise Uncleanable(f"it has records of transactions, such as those from offset {info.base_offset} on")
+
+
+def _check_still_there(log: Log, segments: Sequence[LogSegment]) -> None:
+    there = {id(segment) for segment in log.segments}
+    if not all(id(segment) in there for segment in segments):
+        raise _Changed
+
+
+def _facts(segment: LogSegment, needs_first: bool = False) -> SegmentFacts:
+    first_ms = segment.first_timestamp_ms if needs_first else -1
+    return SegmentFacts(segment.base_offset, segment.size, segment.max_timestamp_ms, first_ms)

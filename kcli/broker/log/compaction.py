@@ -1,0 +1,168 @@
+"""Compaction decided: what may be cleaned, what of a batch stays, which segments become one. Pure: no files, no clock.
+
+Kafka's rules: https://kafka.apache.org/documentation/#compaction, KIP-534 for tombstones. A batch keeps its first and
+last offset whatever goes out of it, so offsets have holes; the last batch of an idempotent producer stays even when
+nothing is left in it, since its sequence number is remembered by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import blake2b
+from itertools import pairwise
+from typing import NamedTuple
+
+from kcli.broker.log.batch_info import BatchInfo
+from kcli.broker.log.config import LogConfig
+from kcli.protocol.records.batch import Buffer
+from kcli.protocol.records.builder import build_batch
+from kcli.protocol.records.compression import CODEC_NAMES
+from kcli.protocol.records.rows import NewRecord
+from kcli.protocol.records.scan import iter_records
+
+_LONG_KEY_BYTES = 32
+_MOST_OFFSET_SPAN = (1 << 31) - 1
+
+
+class SegmentFacts(NamedTuple):
+    """A segment as cleaning sees it. Timestamps are -1 when it has none, or nobody needs to know."""
+
+    base_offset: int
+    size: int
+    largest_timestamp_ms: int
+    first_timestamp_ms: int = -1
+
+
+class Dirt(NamedTuple):
+    """What of a log could be cleaned: from offset `start` up to `end`, not included. `ratio`: bytes, dirty to all."""
+
+    start: int
+    end: int
+    dirty_bytes: int
+    ratio: float
+    is_overdue: bool
+
+    def is_due(self, config: LogConfig) -> bool:
+        """Whether it is worth cleaning now."""
+        return self.dirty_bytes > 0 and (self.is_overdue or self.ratio > config.min_cleanable_dirty_ratio)
+
+
+def find_dirt(
+    segments: Sequence[SegmentFacts],
+    *,
+    cleaned_up_to: int,
+    log_start_offset: int,
+    last_stable_offset: int,
+    config: LogConfig,
+    now_wall_ms: int,
+) -> Dirt:
+    """How dirty a log is. The last of `segments` is the active one, which is never cleaned.
+
+    `cleaned_up_to` is where the last cleaning ended; one that is outside of the log is not believed.
+    """
+    active = segments[-1].base_offset
+    start = cleaned_up_to if log_start_offset <= cleaned_up_to <= active else log_start_offset
+    end = min(active, last_stable_offset)
+    behind = {one.base_offset: following.base_offset for one, following in pairwise(segments)}
+    dirty = [one for one in segments[:-1] if behind[one.base_offset] > start and one.base_offset < end]
+    newest_ms = now_wall_ms - config.min_compaction_lag_ms
+    if config.min_compaction_lag_ms > 0:
+        end = min([end, *(one.base_offset for one in dirty if one.largest_timestamp_ms > newest_ms)])
+        dirty = [one for one in dirty if one.base_offset < end]
+    clean_bytes = sum(one.size for one in segments[:-1] if behind[one.base_offset] <= start)
+    dirty_bytes = sum(one.size for one in dirty)
+    oldest_ms = min((one.first_timestamp_ms for one in dirty if one.first_timestamp_ms >= 0), default=now_wall_ms)
+    overdue = now_wall_ms - oldest_ms > config.max_compaction_lag_ms
+    total = clean_bytes + dirty_bytes
+    return Dirt(start, max(start, end), dirty_bytes, dirty_bytes / total if total else 0.0, overdue)
+
+
+def group_segments(segments: Sequence[SegmentFacts], most_bytes: int) -> list[range]:
+    """Which neighbours may become one segment, as ranges of indices: together they are no larger than `most_bytes`."""
+    groups = []
+    first = size = 0
+    for index, segment in enumerate(segments):
+        behind = segments[index + 1].base_offset if index + 1 < len(segments) else segment.base_offset
+        too_wide = behind - segments[first].base_offset > _MOST_OFFSET_SPAN
+        if index > first and (size + segment.size > most_bytes or too_wide):
+            groups.append(range(first, index))
+            first, size = index, 0
+        size += segment.size
+    return [*groups, range(first, len(segments))] if segments else []
+
+
+class LatestOffsets:
+    """The last offset of each key in the dirty part, up to (not included) `end`; at most `most` keys."""
+
+    def __init__(self, most: int) -> None:
+        self.end = -1
+        self._most = most
+        self._offsets: dict[bytes, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+    @property
+    def is_full(self) -> bool:
+        return len(self._offsets) >= self._most
+
+    def add(self, info: BatchInfo) -> None:
+        """Take in a batch, all of it."""
+        for record in iter_records(info.records):
+            if record.key is not None:
+                self._offsets[_short(record.key)] = record.offset
+        self.end = info.last_offset + 1
+
+    def is_latest(self, key: bytes, offset: int) -> bool:
+        """Whether nothing newer than `offset` has this key."""
+        return offset >= self._offsets.get(_short(key), -1)
+
+
+def _short(key: bytes) -> bytes:
+    return key if len(key) <= _LONG_KEY_BYTES else blake2b(key, digest_size=_LONG_KEY_BYTES).digest()
+
+
+def filter_batch(
+    info: BatchInfo, latest: LatestOffsets, *, is_producers_last: bool, delete_retention_ms: int, now_wall_ms: int
+) -> Buffer | None:
+    """The batch without the records that newer ones replace: the same bytes, fewer, or None when nothing stays.
+
+    The first cleaning that finds a tombstone gives its batch a time, `delete_retention_ms` from now; a cleaning after
+    that time drops it. `is_producers_last`: it is the last batch of a producer that is still remembered.
+    """
+    horizon_ms = info.delete_horizon_ms
+    tombstones_stay = horizon_ms is None or now_wall_ms < horizon_ms
+    records = list(iter_records(info.records))
+    kept = [
+        record
+        for record in records
+        if record.offset >= latest.end
+        or (
+            record.key is not None
+            and (record.value is not None or tombstones_stay)
+            and latest.is_latest(record.key, record.offset)
+        )
+    ]
+    if horizon_ms is None and any(record.value is None for record in kept):
+        horizon_ms = now_wall_ms + delete_retention_ms
+    if not kept:
+        if not is_producers_last:
+            return None
+        horizon_ms = None
+    if len(kept) == len(records) and horizon_ms == info.delete_horizon_ms:
+        return info.records
+    stays = bool(kept) and not info.is_append_time
+    return build_batch(
+        [NewRecord(record.key, record.value, record.timestamp_ms, record.headers) for record in kept],
+        compression=CODEC_NAMES[info.codec if kept else 0],
+        base_offset=info.base_offset,
+        offset_deltas=[record.offset - info.base_offset for record in kept],
+        last_offset_delta=info.last_offset - info.base_offset,
+        leader_epoch=info.leader_epoch,
+        producer_id=info.producer_id,
+        producer_epoch=info.producer_epoch,
+        base_sequence=info.base_sequence,
+        timestamp_type="append" if info.is_append_time else "create",
+        max_timestamp_ms=None if stays else info.max_timestamp_ms,
+        delete_horizon_ms=horizon_ms,
+    )
