@@ -13,7 +13,7 @@ from kcli.network.framing import Part
 from kcli.protocol.codec import decode
 from kcli.protocol.headers import decode_request_header, encode_response_parts
 from kcli.protocol.registry import ApiKey, api_name, request_type, response_type
-from kcli.protocol.wire import Message, Request
+from kcli.protocol.wire import Message, Request, fields_of
 
 
 def read_request(
@@ -56,7 +56,7 @@ def answer_parts(response: Message, context: RequestContext) -> list[Part]:
 def error_answer(context: RequestContext, code: int) -> Message | None:
     """A response that says only this error, for APIs whose responses have one for the whole; None for others."""
     response = response_type(context.api_key)
-    if "error_code" not in response.__annotations__:
+    if not any(field.name == "error_code" and field.is_in(context.api_version) for field in fields_of(response)):
         return None
     return response(error_code=int(code))  # type: ignore[call-arg]
 

@@ -1,0 +1,88 @@
+"""A `SocketServer` with a handler of the test's own, driven by hand, and clients on real sockets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from kcli.broker.connections import ConnectionCounts
+from kcli.broker.control import Control
+from kcli.broker.request_context import RequestContext
+from kcli.broker.server import Answer, SocketServer
+from kcli.broker.timer import Timer
+from kcli.clock import ManualClock
+from kcli.network.listener import open_listener
+from kcli.network.selector import Selector
+from kcli.protocol.messages.heartbeat import HeartbeatResponse
+from tests.broker.wire import Wire
+
+
+class Room:
+    """`handle` may be replaced; it answers every request with a HeartbeatResponse unless told otherwise."""
+
+    def __init__(self, *, max_connections: int = 100, max_per_ip: int = 100, evicts: bool = False, **options: Any):
+        self.clock = ManualClock()
+        self.timer = Timer()
+        self.control = Control()
+        self.complaints: list[tuple[str, BaseException | None]] = []
+        self.handled: list[tuple[Any, RequestContext]] = []
+        self.handle: Callable[[Any, RequestContext], Answer] = lambda request, context: HeartbeatResponse()
+        self.selector = Selector(self.clock, **{"idle_ms": 600_000, **options}, in_turn=True)
+        self.counts = ConnectionCounts(max_connections, max_per_ip)
+        self.server = SocketServer(
+            self.selector,
+            self.counts,
+            self._handle,
+            self.control,
+            self.timer,
+            self.clock,
+            lambda text, bug: self.complaints.append((text, bug)),
+            evicts=evicts,
+        )
+        listening = open_listener("127.0.0.1", 0, backlog=100)
+        self.address = f"127.0.0.1:{listening.getsockname()[1]}"
+        self.server.listen_on(listening)
+        self.wires: list[Wire] = []
+
+    def _handle(self, request: Any, context: RequestContext) -> Answer:
+        self.handled.append((request, context))
+        return self.handle(request, context)
+
+    def connect(self, *, admitted: bool = True) -> Wire:
+        """A new client, let in unless it is not `admitted`."""
+        before = len(self.counts)
+        self.wires.append(Wire(self.address))
+        if admitted:
+            self.poll_until(lambda: len(self.counts) > before)
+        return self.wires[-1]
+
+    def poll(self, rounds: int = 5) -> None:
+        for _ in range(rounds):
+            self.server.poll(2)
+            self.timer.advance(self.clock.now_ms())
+
+    def poll_until(self, done: Callable[[], object], rounds: int = 2000) -> None:
+        for _ in range(rounds):
+            if done():
+                return
+            self.poll(1)
+        raise AssertionError(f"did not happen in {rounds} rounds of {self.server!r}")
+
+    def let_pass(self, ms: float) -> None:
+        self.clock.advance(ms)
+        self.poll()
+
+    def close(self) -> None:
+        for wire in self.wires:
+            wire.sock.close()
+        self.server.close()
+
+
+@contextmanager
+def room(**options: Any) -> Iterator[Room]:
+    made = Room(**options)
+    try:
+        yield made
+    finally:
+        made.close()
