@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from kcli.broker.group.offset_cache import NO_PRODUCER
+from kcli.broker.group.offset_cache import Producer
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, CorruptRecords
 from kcli.protocol.offsets_topic import TOPIC
@@ -43,18 +43,18 @@ KeyAndValue: TypeAlias = "tuple[bytes, bytes | None]"
 
 
 class LoggedRecord(NamedTuple):
-    """A record as it is read at start. `place` is its offset in the log; `producer_id` -1: in no transaction."""
+    """A record as it is read at start. `place` is its offset in the log; `producer` None: in no transaction."""
 
     place: int
-    producer_id: int
+    producer: Producer | None
     key: bytes
     value: bytes | None
 
 
 class EndOfTransaction(NamedTuple):
-    """A marker: what `producer_id` wrote before it counts, or does not."""
+    """A marker: what `producer` wrote before it counts, or does not."""
 
-    producer_id: int
+    producer: Producer
     committed: bool
 
 
@@ -122,7 +122,7 @@ def replay_partition(log: Log, partition: TopicPartition, report: Callable[[str]
     """Everything in one partition."""
     for data in _batches(log):
         try:
-            yield from items_of(data)
+            yield from items_of(data, partition.partition)
         except CorruptRecords as problem:
             base_offset = layout.PREFIX.unpack_from(data)[0]
             report(f"{partition}: the batch at offset {base_offset} is passed over: {problem}")
@@ -142,21 +142,20 @@ def _batches(log: Log) -> Iterator[memoryview]:
         offset = header[0] + header[6] + 1
 
 
-def items_of(data: memoryview) -> list[LogItem]:
-    """What is in one whole batch of format v2. CorruptRecords when it is damaged."""
+def items_of(data: memoryview, log_number: int) -> list[LogItem]:
+    """What is in one whole batch of format v2 of a log. CorruptRecords when it is damaged."""
     header = layout.HEADER.unpack_from(data)
-    magic, crc, attributes, producer_id = header[3], header[4], header[5], header[9]
+    magic, crc, attributes, writer = header[3], header[4], header[5], (log_number, header[9])
     if magic == 2 and crc32c(data[layout.CRC_FROM :]) != crc & 0xFFFFFFFF:
         raise CorruptRecords("its checksum is wrong")
     records = list(iter_records(data))
     if attributes & layout.CONTROL_BIT:
-        return [_marker(producer_id, record.key) for record in records]
-    if not attributes & layout.TRANSACTIONAL_BIT:
-        producer_id = NO_PRODUCER
-    return [LoggedRecord(r.offset, producer_id, r.key, r.value) for r in records if r.key is not None]
+        return [_marker(writer, record.key) for record in records]
+    producer = writer if attributes & layout.TRANSACTIONAL_BIT else None
+    return [LoggedRecord(r.offset, producer, r.key, r.value) for r in records if r.key is not None]
 
 
-def _marker(producer_id: int, key: bytes | None) -> EndOfTransaction:
+def _marker(producer: Producer, key: bytes | None) -> EndOfTransaction:
     if key is None or len(key) < 4:
         raise CorruptRecords("a transaction's marker has no type")
-    return EndOfTransaction(producer_id, int.from_bytes(key[2:4], "big") == _COMMIT)
+    return EndOfTransaction(producer, int.from_bytes(key[2:4], "big") == _COMMIT)

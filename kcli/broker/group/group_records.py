@@ -50,7 +50,7 @@ def load_into(
     passed: Counter[str] = Counter()
     for item in items:
         if isinstance(item, EndOfTransaction):
-            cache.end_transaction(item.producer_id, committed=item.committed)
+            cache.end_transaction(item.producer, committed=item.committed)
             continue
         try:
             if not _replay(cache, groups, item):
@@ -71,7 +71,7 @@ def _replay(cache: OffsetCache, groups: dict[str, GroupMetadataValue], record: L
     if isinstance(key, OffsetCommitKey):
         committed = None if record.value is None else _from_value(decode_offset_value(record.value))
         partition = TopicPartition(key.topic, key.partition)
-        cache.replay(record.place, record.producer_id, key.group, partition, committed)
+        cache.replay(record.place, record.producer, key.group, partition, committed)
     elif isinstance(key, GroupMetadataKey):
         if record.value is None:
             groups.pop(key.group, None)

@@ -1,6 +1,6 @@
 """The offsets that __consumer_offsets amounts to: its records applied one after another. Pure: no I/O, no clock.
 
-Offsets committed inside a transaction (KIP-98) wait under their producer's id until its marker tells what becomes of
+Offsets committed inside a transaction (KIP-98) wait under their producer until its marker tells what becomes of
 them. This broker runs no transactions yet, but a real Kafka's directory may hold some.
 """
 
@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
+from typing import TypeAlias
 
 from kcli.broker.group.expiry import CommittedOffset
 from kcli.structs import TopicPartition
 
-NO_PRODUCER = -1
-
-Offsets = dict[TopicPartition, CommittedOffset]
+# The number of the log and the producer's id: a marker in one log ends what the producer wrote there, nothing else.
+Producer: TypeAlias = tuple[int, int]
+Offsets: TypeAlias = dict[TopicPartition, CommittedOffset]
 _NOTHING: Mapping[TopicPartition, CommittedOffset] = MappingProxyType({})
 
 
@@ -23,8 +24,8 @@ class OffsetCache:
 
     def __init__(self) -> None:
         self._groups: dict[str, Offsets] = {}
-        # By producer id, then group and partition: the place of the record in the log, and the offset.
-        self._pending: dict[int, dict[tuple[str, TopicPartition], tuple[int, CommittedOffset]]] = {}
+        # By producer, then group and partition: the place of the record in its log, and the offset.
+        self._pending: dict[Producer, dict[tuple[str, TopicPartition], tuple[int, CommittedOffset]]] = {}
         # Where the newest record of an offset lies, kept only for as long as a transaction is open.
         self._places: dict[tuple[str, TopicPartition], int] = {}
 
@@ -55,21 +56,26 @@ class OffsetCache:
         self._groups.setdefault(group, {}).update(offsets)
 
     def replay(
-        self, place: int, producer_id: int, group: str, partition: TopicPartition, committed: CommittedOffset | None
+        self,
+        place: int,
+        producer: Producer | None,
+        group: str,
+        partition: TopicPartition,
+        committed: CommittedOffset | None,
     ) -> None:
-        """A record of the log: its place, its batch's producer if that was transactional, and the offset or None."""
+        """A record of a log: its place there, its producer if it is part of a transaction, and the offset or None."""
         if committed is None:
             self.remove(group, [partition])
-        elif producer_id != NO_PRODUCER:
-            self._pending.setdefault(producer_id, {})[group, partition] = place, committed
+        elif producer is not None:
+            self._pending.setdefault(producer, {})[group, partition] = place, committed
         else:
             self._groups.setdefault(group, {})[partition] = committed
             if self._pending:
                 self._places[group, partition] = place
 
-    def end_transaction(self, producer_id: int, *, committed: bool) -> None:
+    def end_transaction(self, producer: Producer, *, committed: bool) -> None:
         """A transaction's marker: what it committed counts, unless a later record already said otherwise."""
-        for (group, partition), (place, offset) in self._pending.pop(producer_id, {}).items():
+        for (group, partition), (place, offset) in self._pending.pop(producer, {}).items():
             if committed and place > self._places.get((group, partition), -1):
                 self._groups.setdefault(group, {})[partition] = offset
                 if self._pending:

@@ -1,0 +1,176 @@
+"""An offset store over a log in memory that can be made to fail, restarted, and looked into."""
+
+from __future__ import annotations
+
+import struct
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from kcli.broker.config import BrokerConfig
+from kcli.broker.group.expiry import GroupFacts
+from kcli.broker.group.group_log import LoggedRecord, items_of
+from kcli.broker.group.offsets import NewOffset, OffsetStore
+from kcli.clock import ManualClock
+from kcli.error_codes import ErrorCode
+from kcli.errors import BrokerError
+from kcli.protocol.offsets_topic import (
+    TOPIC,
+    GroupMetadataKey,
+    GroupMetadataValue,
+    OffsetCommitKey,
+    decode_group_value,
+    decode_key,
+    decode_offset_value,
+)
+from kcli.structs import TopicPartition
+
+NOW_MS = 1_795_000_000_000
+DAY_MS = 86_400_000
+
+
+class MemoryLog:
+    """Batches one behind another, each with the offsets it got. Reads end at a "segment" after every third batch."""
+
+    def __init__(self) -> None:
+        self.log_start_offset = 0
+        self.log_end_offset = 0
+        self.batches: list[tuple[int, bytes]] = []
+
+    def append(self, data: bytes) -> None:
+        """One batch; its records get the next offsets."""
+        (last_delta,) = struct.unpack_from(">i", data, 23)
+        self.batches.append((self.log_end_offset, struct.pack(">q", self.log_end_offset) + data[8:]))
+        self.log_end_offset += last_delta + 1
+
+    def read(self, offset: int, max_bytes: int, *, upto: int, min_one_message: bool) -> Any:
+        """As `Log.read`, with bytes for a slice."""
+        index = max(i for i, (base, _) in enumerate(self.batches) if base <= offset)
+        return SimpleNamespace(records=b"".join(data for _, data in self.batches[index : index // 3 * 3 + 3]))
+
+
+class MemoryReplicas:
+    """What the store uses of a ReplicaManager. `failure`: with what the next appends fail."""
+
+    def __init__(self) -> None:
+        self.logs: dict[TopicPartition, MemoryLog] = {}
+        self.failure: ErrorCode | None = None
+        self.fail_after = 0
+
+    def append_internal(self, tp: TopicPartition, batch: bytes, now_wall_ms: int) -> None:
+        if self.failure is not None and self.fail_after == 0:
+            raise BrokerError(self.failure)
+        self.fail_after = max(0, self.fail_after - 1)
+        self.logs[tp].append(batch)
+
+    def partition(self, tp: TopicPartition) -> Any:
+        return SimpleNamespace(log=self.logs[tp]) if tp in self.logs else None
+
+
+class Topics:
+    """What the store and its handlers use of a Cluster."""
+
+    def __init__(self, replicas: MemoryReplicas, offsets_partitions: int = 50) -> None:
+        self.topics: dict[str, Any] = {}
+        self._replicas = replicas
+        self._offsets_partitions = offsets_partitions
+        self._ids = 0
+
+    def add(self, name: str, partitions: int = 4) -> UUID:
+        """A topic with an id that no topic had before."""
+        self._ids += 1
+        topic_id = UUID(int=self._ids)
+        self.topics[name] = SimpleNamespace(name=name, topic_id=topic_id, partitions=partitions)
+        return topic_id
+
+    def ensure_internal(self, name: str) -> None:
+        self.add(name, self._offsets_partitions)
+        for number in range(self._offsets_partitions):
+            self._replicas.logs.setdefault(TopicPartition(name, number), MemoryLog())
+
+    def topic_by_id(self, topic_id: UUID) -> Any:
+        return next((topic for topic in self.topics.values() if topic.topic_id == topic_id), None)
+
+
+class Groups:
+    """What the store and its handlers use of a GroupCoordinator: facts that tests set, and what was restored."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, GroupFacts] = {}
+        self.restored: dict[str, GroupMetadataValue | None] = {}
+        self.refusal = ErrorCode.NONE
+        self.checked: list[tuple[Any, ...]] = []
+
+    def restore(self, group_id: str, value: GroupMetadataValue | None) -> None:
+        self.restored[group_id] = value
+        self.known.setdefault(group_id, GroupFacts("Empty", value.protocol_type if value else None, None))
+
+    def facts(self, group_id: str) -> GroupFacts | None:
+        return self.known.get(group_id)
+
+    def forget(self, group_id: str) -> None:
+        del self.known[group_id]
+
+    def group_ids(self) -> list[str]:
+        return list(self.known)
+
+    def check_commit(self, *asked: Any, now_ms: float, api_version: int) -> ErrorCode:
+        self.checked.append((*asked, api_version))
+        return self.refusal
+
+
+class Written(NamedTuple):
+    """A record of __consumer_offsets, read back."""
+
+    key: OffsetCommitKey | GroupMetadataKey | None
+    value: Any
+
+
+class Lab:
+    """A store with two topics, "orders" and "clicks", of four partitions each."""
+
+    def __init__(self, **settings: Any) -> None:
+        named = {name.replace("_", "."): value for name, value in settings.items()}
+        self.config = BrokerConfig.from_properties(named)
+        self.clock = ManualClock(wall_ms=NOW_MS)
+        self.replicas = MemoryReplicas()
+        self.cluster = Topics(self.replicas, self.config.offsets_topic_num_partitions)
+        self.cluster.add("orders")
+        self.cluster.add("clicks")
+        self.start()
+
+    def start(self) -> None:
+        """A broker's start: nothing but the log is left of before."""
+        self.groups = Groups()
+        self.offsets = OffsetStore(self.config, self.replicas, self.cluster, self.clock)  # type: ignore[arg-type]
+        self.offsets.load(self.groups)
+
+    def commit(self, group_id: str, *offsets: tuple[TopicPartition, int], **more: Any) -> list[ErrorCode]:
+        """Commit now, without notes."""
+        new = [NewOffset(partition, offset) for partition, offset in offsets]
+        return self.offsets.commit(group_id, new, self.clock.wall_ms(), **more)
+
+    def committed(self, group_id: str) -> dict[TopicPartition, int]:
+        """What the store tells of a group."""
+        return {partition: found.offset for partition, found in self.offsets.fetch(group_id).items()}
+
+    def written(self, group_id: str) -> list[Written]:
+        """All records in the partition of a group."""
+        log = self.replicas.logs[TopicPartition(TOPIC, self.offsets.partition_for(group_id))]
+        return [_read(item) for _, data in log.batches for item in items_of(memoryview(data), 0)]  # type: ignore[arg-type]
+
+
+def _read(record: LoggedRecord) -> Written:
+    key = decode_key(record.key)
+    if record.value is None:
+        return Written(key, None)
+    decode: Any = decode_offset_value if isinstance(key, OffsetCommitKey) else decode_group_value
+    return Written(key, decode(record.value))
+
+
+def orders(partition: int) -> TopicPartition:
+    return TopicPartition("orders", partition)
+
+
+def clicks(partition: int) -> TopicPartition:
+    return TopicPartition("clicks", partition)
