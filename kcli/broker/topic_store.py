@@ -1,0 +1,129 @@
+"""Which topics there are, and what was set by hand while the broker ran: one file in the data directory.
+
+Real Kafka keeps this in its metadata log. Ours is JSON, replaced as a whole: after a crash the old or the new one is
+there. A deleted topic stays in it as a tombstone until its directories are known to be gone.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from uuid import UUID, uuid4
+
+from kcli.broker.data_dir import parse_uuid, uuid_text
+from kcli.errors import ConfigError
+
+if TYPE_CHECKING:
+    from kcli.broker.files import Files
+
+FILE_NAME = "kcli-topics.json"
+_VERSION = 1
+
+OFFSETS_TOPIC = "__consumer_offsets"
+TRANSACTIONS_TOPIC = "__transaction_state"
+SHARE_GROUPS_TOPIC = "__share_group_state"
+INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC, SHARE_GROUPS_TOPIC})
+
+
+@dataclass
+class Topic:
+    """A topic: partitions are 0 to `partitions` - 1; `configs` holds what was set for it, as it was written."""
+
+    name: str
+    topic_id: UUID
+    partitions: int
+    configs: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def is_internal(self) -> bool:
+        """Whether the broker keeps its own records in it."""
+        return self.name in INTERNAL_TOPICS
+
+
+@dataclass
+class Catalogue:
+    """What the file holds. `broker_configs` is by broker id as text, "" being all brokers."""
+
+    topics: dict[str, Topic] = field(default_factory=dict)
+    deleted: dict[UUID, str] = field(default_factory=dict)
+    broker_configs: dict[str, dict[str, str]] = field(default_factory=dict)
+
+
+def new_topic_id() -> UUID:
+    """A random id whose text does not begin with a dash, which command lines take for an option."""
+    while True:
+        value = uuid4()
+        if not uuid_text(value).startswith("-"):
+            return value
+
+
+class TopicStore:
+    """The file, in `data_dir`. Saving may raise OSError."""
+
+    def __init__(self, files: Files, data_dir: str) -> None:
+        self._files = files
+        self._data_dir = data_dir
+        self.path = f"{data_dir}/{FILE_NAME}"
+
+    def __repr__(self) -> str:
+        return f"<TopicStore {self.path}>"
+
+    def load(self) -> Catalogue | None:
+        """What was saved last; None if nothing ever was. ConfigError naming the file if it is damaged."""
+        if not self._files.exists(self.path):
+            return None
+        try:
+            return _catalogue(json.loads(self._files.read_bytes(self.path)))
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise ConfigError(
+                f"{self.path} is damaged ({error}); restore it, or remove it to adopt the topics from their "
+                "directories without their settings"
+            ) from None
+
+    def save(self, catalogue: Catalogue) -> None:
+        """Replace what was saved."""
+        text = json.dumps(_document(catalogue), indent=1, ensure_ascii=False)
+        self._files.write_atomically(self.path, text.encode("utf-8", "surrogatepass"))
+
+    def sync_directory(self) -> None:
+        """Return when the names in the data directory are on the disk, so that tombstones can be dropped."""
+        self._files.sync_dir(self._data_dir)
+
+
+def _document(catalogue: Catalogue) -> dict[str, Any]:
+    return {
+        "version": _VERSION,
+        "topics": [
+            {"name": t.name, "id": uuid_text(t.topic_id), "partitions": t.partitions, "configs": t.configs}
+            for t in catalogue.topics.values()
+        ],
+        "deleted": {uuid_text(topic_id): name for topic_id, name in catalogue.deleted.items()},
+        "broker_configs": catalogue.broker_configs,
+    }
+
+
+def _catalogue(document: Any) -> Catalogue:
+    if document["version"] != _VERSION:
+        raise ValueError(f"version {document['version']} is not {_VERSION}")
+    topics = [
+        Topic(one["name"], parse_uuid(one["id"]), _positive(one["partitions"]), _texts(one["configs"]))
+        for one in document["topics"]
+    ]
+    return Catalogue(
+        {topic.name: topic for topic in topics},
+        {parse_uuid(topic_id): name for topic_id, name in document["deleted"].items()},
+        {broker: _texts(configs) for broker, configs in document["broker_configs"].items()},
+    )
+
+
+def _positive(value: Any) -> int:
+    if type(value) is not int or value < 1:
+        raise ValueError(f"{value!r} partitions")
+    return value
+
+
+def _texts(value: Any) -> dict[str, str]:
+    if not all(isinstance(text, str) for text in value.values()):
+        raise ValueError(f"{value!r} are not texts")
+    return dict(value)
