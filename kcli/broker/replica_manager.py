@@ -46,8 +46,6 @@ class ReplicaManager:
     def __repr__(self) -> str:
         return f"<ReplicaManager {len(self.partitions)} partitions, {self.fetches!r}, {self.produces!r}>"
 
-    # What there is
-
     def create_partition(self, tp: TopicPartition, topic_id: UUID, log_config: LogConfig) -> Partition:
         """Lead a partition, with the log that is on the disk or a new one. `OSError` when that cannot be made."""
         log = self.log_manager.logs.get(tp)
@@ -76,6 +74,12 @@ class ReplicaManager:
         name = self._topics.get(topic_id)
         return None if name is None else self.partitions.get(TopicPartition(name, index))
 
+    def partition_wanted(self, wanted: FetchWanted) -> Partition | None:
+        """The partition that a Fetch means, by its topic's name or id."""
+        if wanted.topic:
+            return self.partitions.get(TopicPartition(wanted.topic, wanted.partition))
+        return self.partition_by_id(wanted.topic_id, wanted.partition)
+
     def topic_name(self, topic_id: UUID) -> str | None:
         """The topic with this id, if we have one of its partitions."""
         return self._topics.get(topic_id)
@@ -94,8 +98,6 @@ class ReplicaManager:
         for tp, partition in self.partitions.items():
             if tp.topic == topic:
                 partition.log.config = log_config
-
-    # Writing
 
     def append(
         self,
@@ -178,8 +180,6 @@ class ReplicaManager:
         self._wake(tp)
         return start
 
-    # Reading
-
     def fetch(
         self, params: FetchParams, wanted: Sequence[FetchWanted], *, now_ms: float
     ) -> Pending[list[PartitionRead]]:
@@ -221,16 +221,12 @@ class ReplicaManager:
             return PartitionRead(self.offline(tp, trouble).code)
 
     def _target(self, wanted: FetchWanted) -> FetchTarget:
-        topic = wanted.topic
-        if not topic:
-            known = self._topics.get(wanted.topic_id)
-            if known is None:
-                return FetchTarget(wanted, None, ErrorCode.UNKNOWN_TOPIC_ID)
-            topic = known
-        tp = TopicPartition(topic, wanted.partition)
-        if tp not in self.partitions:
-            return FetchTarget(wanted, None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        return FetchTarget(wanted, tp)
+        partition = self.partition_wanted(wanted)
+        if partition is not None:
+            return FetchTarget(wanted, partition.tp)
+        is_unknown_id = not wanted.topic and wanted.topic_id not in self._topics
+        code = ErrorCode.UNKNOWN_TOPIC_ID if is_unknown_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return FetchTarget(wanted, None, code)
 
     def _is_enough(self, params: FetchParams, targets: Sequence[FetchTarget], reads: Sequence[PartitionRead]) -> bool:
         size, known = 0, False

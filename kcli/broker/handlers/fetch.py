@@ -16,11 +16,11 @@ from kcli.broker.pending import Pending
 from kcli.broker.request_context import RequestContext
 from kcli.error_codes import ErrorCode
 from kcli.protocol.messages.fetch import (
-    AbortedTransaction,
     EpochEndOffset,
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
+    LeaderIdAndEpoch,
     PartitionData,
 )
 
@@ -28,9 +28,11 @@ if TYPE_CHECKING:
     from kcli.broker.broker import Broker
     from kcli.protocol.primitives import Buffer
 
-_IDS_SINCE_VERSION = 13
+_IDS_SINCE_VERSION, _LEADERS_SINCE_VERSION = 13, 16
 _READ_COMMITTED = 1
 _NO_RECORDS = b""
+_UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
+_STALE_LEADER = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
 def handle(broker: Broker, request: FetchRequest, context: RequestContext) -> object:
@@ -47,12 +49,14 @@ def handle(broker: Broker, request: FetchRequest, context: RequestContext) -> ob
     if fetch.error:
         return FetchResponse(error_code=fetch.error)
     if _is_by_replica(request):
-        return _answer(request, fetch, [PartitionRead(ErrorCode.NOT_LEADER_OR_FOLLOWER)] * len(fetch.wanted))
+        return _answer(
+            broker, request, context, fetch, [PartitionRead(ErrorCode.NOT_LEADER_OR_FOLLOWER)] * len(fetch.wanted)
+        )
     reads = manager.fetch(_params(broker, request), fetch.wanted, now_ms=context.now_ms)
     if reads.is_done:
-        return _answer(request, fetch, reads.value)
+        return _answer(broker, request, context, fetch, reads.value)
     answer: Pending[FetchResponse] = Pending()
-    reads.on_done(lambda found: answer.complete(_answer(request, fetch, found)))
+    reads.on_done(lambda found: answer.complete(_answer(broker, request, context, fetch, found)))
     return answer
 
 
@@ -87,33 +91,59 @@ def _params(broker: Broker, request: FetchRequest) -> FetchParams:
     )
 
 
-def _answer(request: FetchRequest, fetch: FetchContext, reads: Sequence[PartitionRead]) -> FetchResponse:
+def _answer(
+    broker: Broker,
+    request: FetchRequest,
+    context: RequestContext,
+    fetch: FetchContext,
+    reads: Sequence[PartitionRead],
+) -> FetchResponse:
     """Neighbouring partitions of a topic share an entry; the order stays that of the request."""
     error, session_id, told = fetch.finish(reads)
-    no_aborted: list[AbortedTransaction] | None = [] if request.isolation_level == _READ_COMMITTED else None
     topics: list[FetchableTopicResponse] = []
     last: object = None
     for at in told:
-        wanted = fetch.wanted[at]
+        wanted, read = fetch.wanted[at], reads[at]
         key = wanted.topic or wanted.topic_id
         if key != last:
             topics.append(FetchableTopicResponse(topic=wanted.topic, topic_id=wanted.topic_id))
             last = key
-        topics[-1].partitions.append(_partition_data(wanted.partition, reads[at], no_aborted))
+        data = _refusal(wanted, read) if read.error else _found(wanted, read, request.isolation_level)
+        if read.error in _STALE_LEADER and context.api_version >= _LEADERS_SINCE_VERSION:
+            data.current_leader = _leader(broker, wanted)
+        topics[-1].partitions.append(data)
     return FetchResponse(error_code=error, session_id=session_id, responses=topics)
 
 
-def _partition_data(index: int, read: PartitionRead, no_aborted: list[AbortedTransaction] | None) -> PartitionData:
+def _found(wanted: FetchWanted, read: PartitionRead, isolation_level: int) -> PartitionData:
     data = PartitionData(
-        partition_index=index,
-        error_code=read.error,
+        partition_index=wanted.partition,
         high_watermark=read.high_watermark,
         last_stable_offset=read.last_stable_offset,
         log_start_offset=read.log_start_offset,
-        aborted_transactions=no_aborted,
+        aborted_transactions=[] if isolation_level == _READ_COMMITTED else None,
         records=_NO_RECORDS if read.records is None else cast("Buffer", read.records),  # it only passes through
     )
     if read.diverging is not None:
         epoch, end_offset = read.diverging
         data.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end_offset)
     return data
+
+
+def _refusal(wanted: FetchWanted, read: PartitionRead) -> PartitionData:
+    """All offsets -1, as Kafka has it."""
+    return PartitionData(
+        partition_index=wanted.partition,
+        error_code=read.error,
+        high_watermark=-1,
+        aborted_transactions=[] if read.error in _UNKNOWN else None,
+        records=_NO_RECORDS,
+    )
+
+
+def _leader(broker: Broker, wanted: FetchWanted) -> LeaderIdAndEpoch:
+    """Whom to ask instead (KIP-951): with one node, us, under the epoch that the client did not know yet."""
+    partition = broker.replica_manager.partition_wanted(wanted)
+    if partition is None:
+        return LeaderIdAndEpoch()
+    return LeaderIdAndEpoch(leader_id=broker.config.node_id, leader_epoch=partition.leader_epoch)
