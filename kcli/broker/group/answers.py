@@ -45,11 +45,6 @@ def everybody(group: Group) -> list[JoinGroupResponseMember]:
 
 def join_refused(error: ErrorCode, member_id: str = "") -> JoinGroupResponse:
     """You are not in, and why; with 79, `member_id` is the one to come back with."""
-    return JoinGroupResponse(error_code=error, member_id=member_id)
-
-
-def not_a_member(error: ErrorCode, member_id: str) -> JoinGroupResponse:
-    """You are not who you say, or somebody else is by now."""
     return JoinGroupResponse(error_code=error, member_id=member_id, protocol_name=None)
 
 

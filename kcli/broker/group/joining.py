@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NamedTuple
 
-from kcli.broker.group.answers import append_error, join_refused, joined, not_a_member
+from kcli.broker.group.answers import append_error, join_refused, joined
 from kcli.broker.group.group import Group
 from kcli.broker.group.members import Member, Protocols, new_member_id
 from kcli.broker.group.protocols import choose_protocol
@@ -58,12 +58,12 @@ def join(rounds: Rebalancer, group: Group, request: Join, max_size: int) -> None
         if error is ErrorCode.NONE:
             _join_again(rounds, group, request, group.members[member_id])
         else:
-            request.answer.complete(not_a_member(error, member_id))
+            request.refuse(error, member_id)
 
 
 def _join_as_somebody_new(rounds: Rebalancer, group: Group, request: Join) -> None:
     instance_id = request.request.group_instance_id
-    member_id = new_member_id(request.context.client_id, instance_id)
+    member_id = new_member_id(instance_id if instance_id is not None else request.context.client_id or "")
     if instance_id is not None and instance_id in group.static_ids:
         _join_in_place_of(rounds, group, request, group.members[group.static_ids[instance_id]], member_id)
     elif instance_id is not None or request.context.api_version < FIRST_VERSION_WITH_ID_ROUND_TRIP:

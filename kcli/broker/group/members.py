@@ -58,6 +58,6 @@ class Member:
         return next(name for name, _ in self.protocols if name in candidates)
 
 
-def new_member_id(client_id: str | None, group_instance_id: str | None) -> str:
+def new_member_id(name: str) -> str:
     """An id that nobody had before: the instance's or client's name and a random UUID, as Kafka makes them."""
-    return f"{group_instance_id if group_instance_id is not None else client_id}-{uuid.uuid4()}"
+    return f"{name}-{uuid.uuid4()}"

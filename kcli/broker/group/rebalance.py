@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
-from kcli.broker.group.answers import append_error, join_refused, joined, not_a_member, sync_refused, synced
+from kcli.broker.group.answers import append_error, join_refused, joined, sync_refused, synced
 from kcli.broker.group.deadlines import Deadlines
 from kcli.broker.group.group import Group
 from kcli.broker.group.members import Member
@@ -196,7 +196,7 @@ class Rebalancer:
         self.start_session(group, new)
         _tell(
             [
-                (_take_join(old), not_a_member(ErrorCode.FENCED_INSTANCE_ID, old.member_id)),
+                (_take_join(old), join_refused(ErrorCode.FENCED_INSTANCE_ID, old.member_id)),
                 (_take_sync(old), sync_refused(ErrorCode.FENCED_INSTANCE_ID)),
             ]
         )

@@ -1,0 +1,135 @@
+"""Requests as members of a consumer group send them, with the fields that stories care about."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kcli.protocol.consumer_protocol import Subscription, encode_subscription
+from kcli.protocol.messages.heartbeat import HeartbeatRequest
+from kcli.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from kcli.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from kcli.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from kcli.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from kcli.protocol.offsets_topic import TOPIC
+from tests.broker.group.lab import Connection, ask
+
+
+def subscribed_to(*topics: str) -> bytes:
+    return encode_subscription(Subscription(topics=list(topics)), 0)
+
+
+def join(
+    group: str,
+    member_id: str = "",
+    *,
+    instance: str | None = None,
+    protocols: tuple[tuple[str, bytes], ...] = (("range", subscribed_to("orders")),),
+    protocol_type: str = "consumer",
+    session_ms: int = 20_000,
+    rebalance_ms: int = 20_000,
+) -> JoinGroupRequest:
+    return JoinGroupRequest(
+        group_id=group,
+        member_id=member_id,
+        group_instance_id=instance,
+        protocol_type=protocol_type,
+        session_timeout_ms=session_ms,
+        rebalance_timeout_ms=rebalance_ms,
+        protocols=[JoinGroupRequestProtocol(name=name, metadata=metadata) for name, metadata in protocols],
+    )
+
+
+def sync(
+    group: str,
+    generation: int,
+    member_id: str,
+    assignments: dict[str, bytes] | None = None,
+    *,
+    instance: str | None = None,
+    protocol: str | None = "range",
+    protocol_type: str | None = "consumer",
+) -> SyncGroupRequest:
+    return SyncGroupRequest(
+        group_id=group,
+        generation_id=generation,
+        member_id=member_id,
+        group_instance_id=instance,
+        protocol_type=protocol_type,
+        protocol_name=protocol,
+        assignments=[SyncGroupRequestAssignment(member_id=m, assignment=a) for m, a in (assignments or {}).items()],
+    )
+
+
+def heartbeat(group: str, generation: int, member_id: str, instance: str | None = None) -> HeartbeatRequest:
+    return HeartbeatRequest(group_id=group, generation_id=generation, member_id=member_id, group_instance_id=instance)
+
+
+def leave(group: str, *members: str | tuple[str, str]) -> LeaveGroupRequest:
+    """Members by id, or static ones as (id or "", instance)."""
+    named = [(m, None) if isinstance(m, str) else m for m in members]
+    return LeaveGroupRequest(
+        group_id=group, members=[MemberIdentity(member_id=m, group_instance_id=instance) for m, instance in named]
+    )
+
+
+def commit(group: str, generation: int, member_id: str, instance: str | None = None) -> OffsetCommitRequest:
+    row = OffsetCommitRequestPartition(partition_index=0, committed_offset=5, committed_metadata="")
+    return OffsetCommitRequest(
+        group_id=group,
+        generation_id_or_member_epoch=generation,
+        member_id=member_id,
+        group_instance_id=instance,
+        topics=[OffsetCommitRequestTopic(name=TOPIC, partitions=[row])],  # a topic that every broker has,
+    )
+
+
+def commit_error(connection: Connection, request: OffsetCommitRequest, version: int = 9) -> int:
+    return ask(connection, request, version).topics[0].partitions[0].error_code
+
+
+def new_id(connection: Connection, group: str, **fields: Any) -> str:
+    """The id that the coordinator hands out."""
+    answer = ask(connection, join(group, **fields))
+    assert answer.error_code == 79
+    return answer.member_id
+
+
+def enter(connection: Connection, group: str, **fields: Any) -> str:
+    """Get an id and send the join; its answer is still to come."""
+    member_id = new_id(connection, group, **fields)
+    connection.send(join(group, member_id, **fields))
+    return member_id
+
+
+def settle_alone(connection: Connection, group: str, **fields: Any) -> tuple[str, int]:
+    """Become the only member of a Stable group; the id and the generation."""
+    if fields.get("instance") is None:
+        enter(connection, group, **fields)
+    else:
+        connection.send(join(group, **fields))
+    joined = connection.receive()
+    assert joined.error_code == 0
+    protocol = joined.protocol_name
+    given = {joined.member_id: b"all"}
+    request = sync(group, joined.generation_id, joined.member_id, given, protocol=protocol)
+    assert ask(connection, request).error_code == 0
+    return joined.member_id, joined.generation_id
+
+
+def settle_two(first: Connection, second: Connection, group: str, **fields: Any) -> tuple[str, str, int]:
+    """Become two members of a Stable group, `first` leading; the ids and the generation."""
+    leader, generation = settle_alone(first, group, **fields)
+    follower = enter(second, group, **fields)
+    assert second.is_waiting()
+    assert ask(first, heartbeat(group, generation, leader)).error_code == 27
+    generation = ask(first, join(group, leader, **fields)).generation_id
+    assert second.receive().generation_id == generation
+    second.send(sync(group, generation, follower))
+    assert second.is_waiting()
+    assert ask(first, sync(group, generation, leader, {leader: b"a", follower: b"b"})).assignment == b"a"
+    assert second.receive().assignment == b"b"
+    return leader, follower, generation

@@ -1,0 +1,283 @@
+"""What static members, leaving members and administrators live through, with the outcome that Kafka 4.3.1 has.
+
+Each story runs on our coordinator, on our broker and on Apache's. Numbers are Kafka's error codes.
+"""
+
+from __future__ import annotations
+
+from kcli.protocol.messages.delete_groups import DeleteGroupsRequest
+from kcli.protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest
+from kcli.protocol.messages.find_coordinator import FindCoordinatorRequest
+from kcli.protocol.messages.leave_group import LeaveGroupRequest
+from kcli.protocol.messages.list_groups import ListGroupsRequest
+from tests.broker.group.lab import Connection, Notebook, ask
+from tests.broker.group.requests import (
+    commit,
+    commit_error,
+    enter,
+    heartbeat,
+    join,
+    leave,
+    new_id,
+    settle_alone,
+    settle_two,
+    subscribed_to,
+    sync,
+)
+
+
+def static_member_alone_is_back(lab: Notebook) -> None:
+    group, before, after = lab.new_group(), lab.connect(), lab.connect("restarted")
+    old, generation = settle_alone(before, group, instance="box-1")
+    assert old.startswith("box-1-")
+    back = ask(after, join(group, instance="box-1"))
+    assert (back.error_code, back.generation_id, back.skip_assignment) == (0, generation, True)
+    assert back.member_id != old
+    assert back.leader == back.member_id
+    assert ask(after, sync(group, generation, back.member_id, instance="box-1")).assignment == b"all"
+    assert ask(before, heartbeat(group, generation, old, "box-1")).error_code == 82
+    assert ask(before, heartbeat(group, generation, old)).error_code == 25
+    assert ask(before, join(group, old, instance="box-1")).error_code == 82
+    assert ask(before, join(group, old, instance="box-1"), 6).error_code == 82
+    assert ask(before, sync(group, generation, old, instance="box-1")).error_code == 82
+    assert commit_error(before, commit(group, generation, old, "box-1")) == 82
+    assert ask(before, leave(group, (old, "box-1"))).members[0].error_code == 82
+    assert ask(after, heartbeat(group, generation, back.member_id, "box-1")).error_code == 0
+    assert ask(after, heartbeat(group, generation, back.member_id, "box-2")).error_code == 25
+    describe(after, group)
+
+
+def static_leader_of_old_version_is_not_told_that_it_leads(lab: Notebook) -> None:
+    group, before, after = lab.new_group(), lab.connect(), lab.connect()
+    old, generation = settle_alone(before, group, instance="box-1")
+    for version in (5, 6, 7, 8):
+        back = ask(after, join(group, instance="box-1"), version)
+        assert (back.error_code, back.generation_id, back.leader, back.members) == (0, generation, old, [])
+        old = back.member_id
+
+
+def static_follower_is_back_without_a_round(lab: Notebook) -> None:
+    group, first, second, third = lab.new_group(), lab.connect("one"), lab.connect("two"), lab.connect("three")
+    leader, generation = settle_alone(first, group)
+    second.send(join(group, instance="box-1"))
+    assert second.is_waiting()
+    ask(first, join(group, leader))
+    follower = second.receive().member_id
+    generation += 1
+    second.send(sync(group, generation, follower, instance="box-1"))
+    assert second.is_waiting()
+    ask(first, sync(group, generation, leader, {leader: b"a", follower: b"b"}))
+    second.receive()
+    back = ask(third, join(group, instance="box-1"))
+    assert (back.generation_id, back.leader, back.members, back.skip_assignment) == (generation, leader, [], False)
+    assert ask(third, sync(group, generation, back.member_id, instance="box-1")).assignment == b"b"
+    assert ask(first, heartbeat(group, generation, leader)).error_code == 0
+
+
+def static_member_that_changes_the_protocol_starts_a_round(lab: Notebook) -> None:
+    group, before, after = lab.new_group(), lab.connect(), lab.connect()
+    both = (("range", b""), ("sticky", b""))
+    _, generation = settle_alone(before, group, instance="box-1", protocols=both)
+    back = ask(after, join(group, instance="box-1", protocols=both[::-1]))
+    assert (back.generation_id, back.protocol_name) == (generation + 1, "sticky")
+
+
+def static_member_with_other_topics_is_back_without_a_round(lab: Notebook) -> None:
+    group, before, after = lab.new_group(), lab.connect(), lab.connect()
+    _, generation = settle_alone(before, group, instance="box-1")
+    back = ask(after, join(group, instance="box-1", protocols=(("range", subscribed_to("bills")),)))
+    assert (back.generation_id, back.members[0].metadata) == (generation, subscribed_to("bills"))
+
+
+def static_member_fences_the_join_that_waits(lab: Notebook) -> None:
+    group, other, before, after = lab.new_group(), lab.connect("other"), lab.connect(), lab.connect()
+    leader, generation = settle_alone(other, group)
+    before.send(join(group, instance="box-1"))
+    assert before.is_waiting()
+    after.send(join(group, instance="box-1"))
+    assert before.receive().error_code == 82
+    assert after.is_waiting()
+    assert ask(other, join(group, leader)).generation_id == generation + 1
+    assert after.receive().generation_id == generation + 1
+
+
+def static_member_fences_the_sync_that_waits_and_starts_over(lab: Notebook) -> None:
+    group, other, before, after = lab.new_group(), lab.connect("other"), lab.connect(), lab.connect()
+    leader, generation = settle_alone(other, group)
+    before.send(join(group, instance="box-1"))
+    assert before.is_waiting()
+    ask(other, join(group, leader))
+    old = before.receive().member_id
+    before.send(sync(group, generation + 1, old, instance="box-1"))
+    assert before.is_waiting()
+    after.send(join(group, instance="box-1"))
+    assert before.receive().error_code == 82
+    assert after.is_waiting()
+    assert ask(other, heartbeat(group, generation + 1, leader)).error_code == 27
+    ask(other, join(group, leader))
+    assert after.receive().generation_id == generation + 2
+
+
+def static_member_that_does_not_join_again_is_kept(lab: Notebook) -> None:
+    group, other, static = lab.new_group(), lab.connect("other"), lab.connect()
+    leader, _ = settle_alone(other, group, rebalance_ms=1500)
+    static.send(join(group, instance="box-1", rebalance_ms=1500))
+    assert static.is_waiting()
+    ask(other, join(group, leader, rebalance_ms=1500))
+    static.receive()
+    other.send(join(group, leader, protocols=(("range", b""),), rebalance_ms=1500))
+    assert other.is_waiting()
+    lab.pause(1500)
+    assert len(other.receive().members) == 2
+
+
+def static_member_is_removed_by_an_administrator(lab: Notebook) -> None:
+    group, client, admin = lab.new_group(), lab.connect(), lab.connect("admin")
+    member, generation = settle_alone(client, group, instance="box-1")
+    gone = ask(admin, leave(group, ("", "box-1"), ("", "box-2"), "x")).members
+    assert [m.error_code for m in gone] == [0, 25, 25]
+    assert ask(client, heartbeat(group, generation, member, "box-1")).error_code == 25
+
+
+def members_leave(lab: Notebook) -> None:
+    group, first, second = lab.new_group(), lab.connect("one"), lab.connect("two")
+    assert ask(first, leave("", "x")).error_code == 24
+    assert [m.error_code for m in ask(first, leave(group, "x", "y")).members] == [25, 25]
+    assert ask(first, LeaveGroupRequest(group_id=group, member_id="x"), 2).error_code == 25
+    leader, follower, generation = settle_two(first, second, group)
+    assert [m.error_code for m in ask(second, leave(group, follower, follower)).members] == [0, 25]
+    assert ask(first, heartbeat(group, generation, leader)).error_code == 27
+    assert ask(first, join(group, leader)).generation_id == generation + 1
+    assert ask(first, LeaveGroupRequest(group_id=group, member_id=leader), 2).error_code == 0
+    assert ask(first, LeaveGroupRequest(group_id=group, member_id=leader), 0).error_code == 25
+    assert describe(first, group).group_state == "Empty"
+    assert [m.error_code for m in ask(first, leave(group)).members] == []
+
+
+def leaving_member_ends_the_wait_of_the_others(lab: Notebook) -> None:
+    group, first, second = lab.new_group(), lab.connect("one"), lab.connect("two")
+    leader, follower, generation = settle_two(first, second, group)
+    first.send(join(group, leader))
+    assert first.is_waiting()
+    assert ask(second, leave(group, follower)).error_code == 0
+    assert first.receive().generation_id == generation + 1
+
+
+def member_removed_while_its_join_waits_is_told(lab: Notebook) -> None:
+    group, first, second, admin = lab.new_group(), lab.connect("one"), lab.connect("two"), lab.connect("admin")
+    leader, _, _ = settle_two(first, second, group)
+    first.send(join(group, leader))
+    assert first.is_waiting()
+    assert ask(admin, leave(group, leader)).error_code == 0
+    assert first.receive().error_code == 25
+
+
+def describe(client: Connection, group: str, version: int = 6) -> DescribedGroup:
+    answer = ask(client, DescribeGroupsRequest(groups=[group]), version)
+    return answer.groups[0]
+
+
+def group_is_described_in_every_state(lab: Notebook) -> None:
+    group, first, second = lab.new_group(), lab.connect("one"), lab.connect("two")
+    new_id(first, group, session_ms=1000)
+    assert describe(first, group).group_state == "Empty"
+    lab.pause(1100)
+    leader, _ = settle_alone(first, group)
+    stable = describe(first, group)
+    assert (stable.group_state, stable.protocol_data, len(stable.members)) == ("Stable", "range", 1)
+    assert (stable.members[0].client_id, stable.members[0].client_host) == ("one", "/127.0.0.1")
+    assert stable.members[0].member_assignment == b"all"
+    follower = enter(second, group)
+    assert second.is_waiting()
+    assert describe(first, group).group_state == "PreparingRebalance"
+    ask(first, join(group, leader))
+    second.receive()
+    assert describe(first, group).group_state == "CompletingRebalance"
+    ask(first, leave(group, leader, follower))
+    assert describe(first, group).group_state == "Empty"
+    for version in range(7):
+        assert describe(first, group, version).protocol_type == "consumer"
+
+
+def unknown_group_is_dead_and_from_v6_an_error(lab: Notebook) -> None:
+    group, client = lab.new_group(), lab.connect()
+    for version in range(6):
+        dead = describe(client, group, version)
+        assert (dead.error_code, dead.group_state) == (0, "Dead")
+    dead = describe(client, group, 6)
+    assert (dead.error_code, dead.group_state) == (69, "Dead")
+
+
+def operations_are_told_when_asked_for(lab: Notebook) -> None:
+    group, client = lab.new_group(), lab.connect()
+    settle_alone(client, group)
+    for version in (3, 5, 6):
+        request = DescribeGroupsRequest(groups=[group], include_authorized_operations=True)
+        assert ask(client, request, version).groups[0].authorized_operations == 0b1101_0100_1000
+        ask(client, DescribeGroupsRequest(groups=["nobody"], include_authorized_operations=True), version)
+    assert describe(client, group).authorized_operations == -(2**31)
+
+
+def groups_are_deleted_when_nobody_is_in_them(lab: Notebook) -> None:
+    group, simple, client = lab.new_group(), lab.new_group(), lab.connect()
+    member, _ = settle_alone(client, group)
+    commit_error(client, commit(simple, -1, ""))
+    deleted = ask(client, DeleteGroupsRequest(groups_names=[group, simple, "nobody", simple]))
+    assert {row.group_id: row.error_code for row in deleted.results} == {group: 68, simple: 0, "nobody": 69}
+    ask(client, leave(group, member))
+    for version, code in ((0, 0), (1, 69), (2, 69)):
+        assert ask(client, DeleteGroupsRequest(groups_names=[group]), version).results[0].error_code == code
+    assert describe(client, group).error_code == 69
+
+
+def deleted_group_begins_anew(lab: Notebook) -> None:
+    group, client = lab.new_group(), lab.connect()
+    member, _ = settle_alone(client, group)
+    ask(client, leave(group, member))
+    handed_out = new_id(client, group)
+    ask(client, DeleteGroupsRequest(groups_names=[group]))
+    assert ask(client, join(group, handed_out)).error_code == 25
+    assert settle_alone(client, group)[1] == 1
+
+
+def groups_are_listed_by_state_and_type(lab: Notebook) -> None:
+    stable, empty, simple, client = lab.new_group(), lab.new_group(), lab.new_group(), lab.connect()
+    settle_alone(client, stable)
+    gone, _ = settle_alone(client, empty)
+    ask(client, leave(empty, gone))
+    commit_error(client, commit(simple, -1, ""))
+
+    def found(version: int, states: list[str], types: list[str]) -> set[tuple[str, str, str]]:
+        client.send(ListGroupsRequest(states_filter=states, types_filter=types), version)
+        answer = client.receive()
+        assert answer.error_code == 0
+        mine = {g.group_id: g for g in answer.groups if g.group_id in (stable, empty, simple)}
+        return {(name, g.group_state, g.group_type) for name, g in mine.items()}
+
+    both = {(empty, "Empty", "classic"), (simple, "Empty", "classic")}
+    assert found(5, [], []) == both | {(stable, "Stable", "classic")}
+    assert found(5, ["stable"], []) == {(stable, "Stable", "classic")}
+    assert found(5, [" EMPTY "], ["Classic"]) == both
+    assert found(5, ["no such state"], []) == set()
+    assert found(5, [], ["consumer"]) == set()
+    assert found(5, [], ["no such type"]) == set()
+    assert found(4, ["Stable", "Empty"], []) == {(name, state, "") for name, state, _ in found(5, [], [])}
+    assert found(3, [], []) == {(name, "", "") for name in (stable, empty, simple)}
+
+
+def coordinator_of_groups_is_found(lab: Notebook) -> None:
+    group, client = lab.new_group(), lab.connect()
+    settle_alone(client, group)  # so that the offsets' topic is there
+    for version in range(4):
+        found = ask(client, FindCoordinatorRequest(key=group), version)
+        assert (found.error_code, found.node_id, found.host) == (0, 1, "127.0.0.1")
+    for version in range(4, 7):
+        answer = ask(client, FindCoordinatorRequest(coordinator_keys=[group, ""]), version)
+        assert [(c.key, c.error_code, c.node_id) for c in answer.coordinators] == [(group, 0, 1), ("", 0, 1)]
+
+
+STORIES = [
+    story
+    for name, story in sorted(globals().items())
+    if getattr(story, "__module__", "") == __name__ and name != "describe"
+]
