@@ -11,6 +11,7 @@ from kcli.broker.config import BrokerConfig
 from kcli.broker.group.expiry import GroupFacts
 from kcli.broker.group.group_log import LoggedRecord, items_of
 from kcli.broker.group.offsets import NewOffset, OffsetStore
+from kcli.broker.log.config import LogConfig
 from kcli.clock import ManualClock
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError
@@ -61,6 +62,8 @@ class MemoryReplicas:
         if self.failure is not None and self.fail_after == 0:
             raise BrokerError(self.failure)
         self.fail_after = max(0, self.fail_after - 1)
+        if len(batch) > LogConfig.max_message_bytes:
+            raise BrokerError(ErrorCode.MESSAGE_TOO_LARGE)
         self.logs[tp].append(batch)
 
     def partition(self, tp: TopicPartition) -> Any:
