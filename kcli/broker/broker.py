@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
 import threading
 from collections import deque
 from collections.abc import Callable
+from contextlib import ExitStack
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from kcli.broker.cluster import Cluster
 from kcli.broker.connections import ConnectionCounts, max_open_connections
 from kcli.broker.control import Control
+from kcli.broker.files import DiskFiles
+from kcli.broker.group.coordinator import GroupCoordinator
+from kcli.broker.group.offsets import OffsetStore
 from kcli.broker.handlers.table import HANDLERS
+from kcli.broker.log_manager import LogManager
+from kcli.broker.producer_ids import ProducerIds
+from kcli.broker.replica_manager import ReplicaManager
 from kcli.broker.request_context import RequestContext
 from kcli.broker.server import Answer, SocketServer
 from kcli.broker.timer import Timer
 from kcli.clock import Clock, SystemClock
-from kcli.errors import KcliError
-from kcli.network.listener import open_listener
+from kcli.errors import ConfigError, KcliError
+from kcli.network.listener import bind_socket
 from kcli.network.selector import Selector
 from kcli.protocol.wire import Request
 
@@ -63,6 +72,7 @@ class Broker:
         self._tell = complain or _to_stderr
         self._calls: deque[Callable[[], None]] = deque()
         self._loop_thread: int | None = None
+        self._chores_due_ms = 0.0
         self._handlers: dict[int, Callable[[Any, Request[Any], RequestContext], Answer]] = {}
         self.server: SocketServer
 
@@ -78,33 +88,80 @@ class Broker:
     # ---- its life ----
 
     def start(self) -> None:
-        """Open the data directory and listen. KcliError or OSError, and nothing left open, if it cannot."""
-        listening = open_listener(self.host, self.port, backlog=self.config.socket_listen_backlog_size)
-        self.port = listening.getsockname()[1]
-        self.server = self._make_server()
-        self.server.listen_on(listening)
+        """Open the data directory, load what is there, and listen. KcliError or OSError if that cannot be done; nothing
+        is left open then."""
+        with ExitStack() as undo:
+            sock = undo.enter_context(bind_socket(self.config.host, self.config.port))
+            self.port = sock.getsockname()[1]
+            self._open_data(undo)
+            self.server = self._make_server()
+            self.server.listen_on(sock, self.config.socket_listen_backlog_size)
+            undo.pop_all()
+        self._chores_due_ms = self.clock.now_ms()
+        self._report()
+
+    def _open_data(self, undo: ExitStack) -> None:
+        config, files = self.config, self._files or DiskFiles()
+        if config.data_dir is None:
+            raise ConfigError("log.dirs must name the directory for the data")
+        self.log_manager = LogManager(config.data_dir, files, config, self.clock)
+        undo.callback(lambda: self.log_manager.close(clean=False))
+        self.replica_manager = ReplicaManager(self.log_manager, self.timer, self.clock, config)
+        self.cluster = Cluster(config, files, self.log_manager, self.replica_manager)
+        self.cluster.host = config.advertised_host or _reachable(self.host)
+        self.cluster.port = config.advertised_port or self.port
+        self.log_manager.open(self.cluster.log_config)
+        self.cluster.start()
+        self.offsets = OffsetStore(config, self.replica_manager, self.cluster, self.clock)
+        self.groups = GroupCoordinator(config, self.timer, self.clock, self.offsets)
+        self.offsets.load(self.groups)
+        self.cluster.on_topic_deleted.append(self.offsets.forget_topic)
+        self.producer_ids = ProducerIds(config.data_dir, files)
 
     def poll(self, max_wait_ms: float) -> None:
         """One round of the loop: wait for something to do, up to `max_wait_ms`, and do it."""
         self._loop_thread = threading.get_ident()
-        wait_ms = min(max_wait_ms, self.timer.next_deadline_ms() - self.clock.now_ms())
+        due_ms = min(self.timer.next_deadline_ms(), self._chores_due_ms)
+        wait_ms = min(max_wait_ms, due_ms - self.clock.now_ms())
         self.server.poll(max(0.0, 0.0 if self._calls else wait_ms))
         while self._calls:
             self._calls.popleft()()
-        self.timer.advance(self.clock.now_ms())
+        now_ms = self.clock.now_ms()
+        self.timer.advance(now_ms)
+        if now_ms >= self._chores_due_ms:
+            self._do_chores(now_ms, self.clock.wall_ms())
+
+    def _do_chores(self, now_ms: float, now_wall_ms: int) -> None:
+        self._chores_due_ms = min(self.log_manager.tick(now_ms, now_wall_ms), self.offsets.tick(now_ms, now_wall_ms))
+        self._report()
+
+    def _report(self) -> None:
+        """Pass on what the parts have to say since the last time."""
+        for reports in (self.log_manager.reports, self.cluster.reports, self.offsets.reports):
+            for text in reports:
+                self._tell(text)
+            reports.clear()
 
     def run(self, until: Callable[[], bool]) -> None:
-        """Poll until `until()`, which is asked after each round: `wakeup` ends one. BrokerFailed: see there."""
+        """Poll until `until()`, which is asked after each round: `wakeup` ends one.
+
+        BrokerFailed when the data directory has failed; who waited for an answer has been told then.
+        """
         while not until():
             self.poll(float("inf"))
+            if self.log_manager.failed is not None:
+                self.server.finish_sending(_LAST_WORDS_MS)
+                raise BrokerFailed(f"the data directory has failed: {self.log_manager.failed}")
 
     def shutdown(self, *, clean: bool = True) -> None:
         """End it: connections are closed; `clean`: everything is flushed and the directory marked as left in order."""
         self.server.close()
+        self.log_manager.close(clean=clean)
+        self._report()
 
     def kill(self) -> None:
         """End it as kill -9 would: nothing is flushed or marked."""
-        self.server.close()
+        self.shutdown(clean=False)
 
     # ---- from other threads ----
 
@@ -173,6 +230,11 @@ class Broker:
             import traceback
 
             self._tell("".join(traceback.format_exception(bug)).rstrip())
+
+
+def _reachable(host: str) -> str:
+    """What to tell clients when we listen everywhere: the name of this machine, as Kafka does."""
+    return socket.gethostname() if host in ("", "0.0.0.0", "::") else host
 
 
 def _to_stderr(text: str) -> None:

@@ -79,9 +79,15 @@ class SocketServer:
         while received:  # popped, so that a frame is gone as soon as its request is done with
             self._take_up(*received.pop())
 
-    def listen_on(self, sock: socket.socket) -> None:
-        """Let in who comes to this listening socket."""
-        self._selector.listen_on(sock)
+    def listen_on(self, sock: socket.socket, backlog: int) -> None:
+        """Let in who comes to this bound socket."""
+        self._selector.listen_on(sock, backlog)
+
+    def finish_sending(self, patience_ms: float) -> None:
+        """Take up nothing more, and give the answers under way some time to leave."""
+        deadline_ms = self._clock.now_ms() + patience_ms
+        while self._selector.is_sending and (left_ms := deadline_ms - self._clock.now_ms()) > 0:
+            self._selector.poll(left_ms)
 
     def close(self) -> None:
         """End all connections; nobody is answered any more."""

@@ -43,10 +43,10 @@ class Listener:
         return taken, None
 
 
-def open_listener(host: str, port: int, *, backlog: int) -> socket.socket:
-    """A TCP socket that listens at `host` (a name or an address; empty: everywhere), port 0: one that is free.
+def bind_socket(host: str, port: int) -> socket.socket:
+    """A TCP socket bound to `host` (a name or an address; empty: everywhere), port 0: one that is free.
 
-    Raises OSError. As in Kafka on Unix the port may be taken again at once after a restart.
+    Nobody can connect before it listens. Raises OSError. The port may be taken again at once after a restart.
     """
     found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     family, _, _, _, address = found[0]
@@ -55,7 +55,6 @@ def open_listener(host: str, port: int, *, backlog: int) -> socket.socket:
         if os.name == "posix":
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind(address)
-        sock.listen(backlog)
     except BaseException:
         sock.close()
         raise

@@ -132,8 +132,9 @@ class Selector:
             return
         self._add(id, pipe, format_address(address), HANDSHAKING if done else CONNECTING)
 
-    def listen_on(self, sock: socket.socket) -> None:
-        """Accept from a listening socket; each poll reports who came in `accepted`."""
+    def listen_on(self, sock: socket.socket, backlog: int = 50) -> None:
+        """Let a bound socket listen; each poll reports who came in `accepted`, and so many more may queue."""
+        sock.listen(backlog)
         listener = Listener(sock)
         self._listeners.append(listener)
         self._poller.watch(listener)
@@ -181,6 +182,11 @@ class Selector:
         if channel.transport.has_buffered():
             self._to_attend[id] = None
         self._poller.watch(channel)
+
+    @property
+    def is_sending(self) -> bool:
+        """Some frame is not wholly written."""
+        return any(channel.sending for channel in self._channels.values())
 
     def is_connected(self, id: str) -> bool:
         channel = self._channels.get(id)

@@ -12,7 +12,7 @@ from kcli.broker.request_context import RequestContext
 from kcli.broker.server import Answer, SocketServer
 from kcli.broker.timer import Timer
 from kcli.clock import ManualClock
-from kcli.network.listener import open_listener
+from kcli.network.listener import bind_socket
 from kcli.network.selector import Selector
 from kcli.protocol.messages.heartbeat import HeartbeatResponse
 from tests.broker.wire import Wire
@@ -40,9 +40,9 @@ class Room:
             lambda text, bug: self.complaints.append((text, bug)),
             evicts=evicts,
         )
-        listening = open_listener("127.0.0.1", 0, backlog=100)
+        listening = bind_socket("127.0.0.1", 0)
         self.address = f"127.0.0.1:{listening.getsockname()[1]}"
-        self.server.listen_on(listening)
+        self.server.listen_on(listening, 100)
         self.wires: list[Wire] = []
 
     def _handle(self, request: Any, context: RequestContext) -> Answer:

@@ -19,7 +19,7 @@ from kcli.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopi
 from kcli.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kcli.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from kcli.protocol.messages.sasl_handshake import SaslHandshakeRequest
-from tests.broker.wire import Wire
+from tests.broker.wire import Wire, fetch
 from tests.real_kafka import Kafka, OwnBroker
 
 LIMIT = 104_857_600
@@ -165,25 +165,18 @@ def test_pipelined_requests_are_answered_in_order(wire: Wire) -> None:
     assert [struct.unpack(">i", wire.read_frame()[:4])[0] for _ in sent] == sent
 
 
-def fetch(topic: str, max_wait_ms: int, offset: int = 0) -> FetchRequest:
-    asked = FetchPartition(fetch_offset=offset, partition_max_bytes=1 << 20)
-    return FetchRequest(
-        max_wait_ms=max_wait_ms, min_bytes=1, max_bytes=1 << 20, topics=[FetchTopic(topic=topic, partitions=[asked])]
-    )
-
-
 def test_a_request_behind_a_waiting_fetch_waits_too(wire: Wire, any_kafka: Kafka) -> None:
     """One request of a connection is under way at a time."""
     topic = any_kafka.new_topic()
     started = time.monotonic()
-    sent = [wire.request(fetch(topic, 600), 11), wire.request(ApiVersionsRequest(), 0)]
+    sent = [wire.request(fetch(topic, max_wait_ms=600), 11), wire.request(ApiVersionsRequest(), 0)]
     assert [struct.unpack(">i", wire.read_frame()[:4])[0] for _ in sent] == sent
     assert time.monotonic() - started >= 0.6
 
 
 def test_an_answer_reaches_a_client_that_has_said_its_last_word(wire: Wire, any_kafka: Kafka) -> None:
     topic = any_kafka.new_topic()
-    wire.request(fetch(topic, 300), 11)
+    wire.request(fetch(topic, max_wait_ms=300), 11)
     wire.sock.shutdown(1)
     assert wire.read_frame()
     assert wire.seconds_until_closed() < AT_ONCE_S
@@ -205,7 +198,7 @@ def test_limits_of_connections(impatient: OwnBroker) -> None:
             assert 0.5 < one.seconds_until_closed() + 0.7 < 10
 
     with Wire(address) as waiting:  # idle is who waits for an answer, too
-        waiting.request(fetch(topic, 8000), 11)
+        waiting.request(fetch(topic, max_wait_ms=8000), 11)
         assert 1.0 < waiting.seconds_until_closed() < 6
 
     with_room: list[Any] = [Wire(address) for _ in range(5)]

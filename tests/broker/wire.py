@@ -9,6 +9,10 @@ from types import TracebackType
 from typing import Any
 
 from kcli.protocol.headers import decode_response, encode_request
+from kcli.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from kcli.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kcli.protocol.records.builder import build_batch
+from kcli.protocol.records.rows import NewRecord
 from kcli.protocol.wire import Message, Request
 
 PATIENCE_S = 20.0
@@ -54,6 +58,13 @@ class Wire:
         assert correlation_id == sent
         return response
 
+    def produce(self, topic: str, value: bytes) -> int:
+        """Append one record to partition 0 with acks=all; the error code."""
+        partition = PartitionProduceData(records=build_batch([NewRecord(None, value, 1_500_000_000_000)]))
+        data = [TopicProduceData(name=topic, partition_data=[partition])]
+        answered = self.ask(ProduceRequest(acks=-1, timeout_ms=5000, topic_data=data), 9)
+        return int(answered.responses[0].partition_responses[0].error_code)
+
     def read_frame(self) -> bytes:
         (length,) = struct.unpack(">i", self.read(4))
         return self.read(length)
@@ -87,3 +98,11 @@ class Wire:
             return False
         finally:
             self.sock.settimeout(PATIENCE_S)
+
+
+def fetch(topic: str, *, max_wait_ms: int = 100, max_bytes: int = 1 << 20, offset: int = 0) -> FetchRequest:
+    """A Fetch (v4 to v12) from partition 0."""
+    asked = FetchPartition(fetch_offset=offset, partition_max_bytes=max_bytes)
+    return FetchRequest(
+        max_wait_ms=max_wait_ms, min_bytes=1, max_bytes=max_bytes, topics=[FetchTopic(topic=topic, partitions=[asked])]
+    )

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from kcli.clock import SystemClock
-from kcli.network.listener import Listener, open_listener
+from kcli.network.listener import Listener, bind_socket
 from kcli.network.selector import Selector
 
 
@@ -31,7 +31,7 @@ def come(selector: Selector, sock: socket.socket) -> list[socket.socket]:
 
 
 def test_who_comes_is_accepted_in_the_same_poll_loop(selector: Selector) -> None:
-    listening = open_listener("127.0.0.1", 0, backlog=10)
+    listening = bind_socket("127.0.0.1", 0)
     selector.listen_on(listening)
     with socket.create_connection(listening.getsockname()) as client:
         (accepted,) = come(selector, listening)
@@ -45,7 +45,7 @@ def test_who_comes_is_accepted_in_the_same_poll_loop(selector: Selector) -> None
 
 
 def test_a_paused_listener_lets_them_queue(selector: Selector) -> None:
-    listening = open_listener("127.0.0.1", 0, backlog=10)
+    listening = bind_socket("127.0.0.1", 0)
     selector.listen_on(listening)
     selector.pause_accepting()
     with socket.create_connection(listening.getsockname()):
@@ -57,7 +57,7 @@ def test_a_paused_listener_lets_them_queue(selector: Selector) -> None:
 
 
 def test_a_closed_listener_refuses(selector: Selector) -> None:
-    listening = open_listener("127.0.0.1", 0, backlog=10)
+    listening = bind_socket("127.0.0.1", 0)
     address = listening.getsockname()
     selector.listen_on(listening)
     selector.stop_accepting()
@@ -87,6 +87,7 @@ def test_running_out_of_files_is_told_and_a_peer_that_is_gone_again_is_not() -> 
 
 
 def test_a_port_in_use_is_an_error_and_leaves_nothing_open() -> None:
-    listening = open_listener("localhost", 0, backlog=1)
+    listening = bind_socket("localhost", 0)
+    listening.listen()
     with listening, pytest.raises(OSError, match="in use"):
-        open_listener("localhost", listening.getsockname()[1], backlog=1)
+        bind_socket("localhost", listening.getsockname()[1])
