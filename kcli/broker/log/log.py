@@ -1,0 +1,391 @@
+"""A partition's log: batches in, with offsets given to them; slices of files out; and what goes at its old end.
+
+Kafka's own format on disk (https://kafka.apache.org/documentation/#log): a directory of segments. What one is asked for
+here never waits, except for the disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from random import randrange
+from typing import NamedTuple
+from uuid import UUID
+
+from kcli.broker.files import Files
+from kcli.broker.log import compaction_swap, time_lookup
+from kcli.broker.log.batch_info import BatchInfo
+from kcli.broker.log.batches import LogDamage
+from kcli.broker.log.config import LogConfig
+from kcli.broker.log.leader_epochs import LeaderEpochCache
+from kcli.broker.log.loading import Opening, load
+from kcli.broker.log.producer_state import ProducerStateManager
+from kcli.broker.log.retention import Bounds, segments_to_delete
+from kcli.broker.log.segment import LogSegment
+from kcli.broker.log.validator import validate_and_assign
+from kcli.error_codes import ErrorCode
+from kcli.errors import BrokerError, CorruptRecords
+from kcli.network.file_slice import FileSlice
+from kcli.protocol.records.batch import Buffer
+from kcli.structs import OffsetAndTimestamp, TopicPartition
+
+NO_APPEND_TIME = -1
+
+
+class AppendInfo(NamedTuple):
+    """Where a batch is. `log_append_time_ms` is -1 when its records keep the times that their producer gave them."""
+
+    base_offset: int
+    last_offset: int
+    log_append_time_ms: int
+    log_start_offset: int
+
+
+class LogOffsetMetadata(NamedTuple):
+    """An offset, and where it lies: which segment, and at which byte of that its batch begins."""
+
+    offset: int
+    segment_base_offset: int
+    position: int
+
+
+class LogRead(NamedTuple):
+    """What was found at an offset. `first_batch_only`: the first batch alone is more than was asked for."""
+
+    start: LogOffsetMetadata
+    records: FileSlice | None
+    first_batch_only: bool
+
+
+class Log:
+    """One partition's log. `log_end_offset` is the next record's offset; an append does not move `high_watermark`."""
+
+    def __init__(
+        self,
+        directory: str,
+        tp: TopicPartition,
+        topic_id: UUID,
+        config: LogConfig,
+        files: Files,
+        report: Callable[[str], None],
+    ) -> None:
+        """For `Log.open`."""
+        self.directory = directory
+        self.tp = tp
+        self.topic_id = topic_id
+        self.config = config
+        self.epochs = LeaderEpochCache(directory, files)
+        self.producers = ProducerStateManager(tp, directory, files)
+        self.segments: list[LogSegment] = []
+        self.log_start_offset = self.log_end_offset = self.high_watermark = self.recovery_point = 0
+        self.is_closed = False
+        self._files = files
+        self._report = report
+        self._unflushed_since_ms: int | None = None
+
+    @classmethod
+    def open(
+        cls,
+        directory: str,
+        tp: TopicPartition,
+        topic_id: UUID,
+        config: LogConfig,
+        files: Files,
+        *,
+        recovery_point: int = 0,
+        log_start_offset: int = 0,
+        clean: bool,
+        now_wall_ms: int,
+        report: Callable[[str], None],
+    ) -> Log:
+        """Open a directory (made when missing); after a stop that was not `clean` recover it, with words to `report`.
+
+        `recovery_point`: below it everything was on the disk. `CorruptRecords` for records from before Kafka 0.11,
+        `ConfigError` for a checkpoint that is garbage.
+        """
+        files.make_dir(directory)
+        log = cls(directory, tp, topic_id, config, files, report)
+        opening = Opening(
+            files, directory, recovery_point, log_start_offset, clean, config.index_interval_bytes, now_wall_ms, report
+        )
+        log.segments, log.log_start_offset, log.log_end_offset, log.recovery_point = load(
+            opening, log.epochs, log.producers
+        )
+        log.high_watermark = log.log_start_offset
+        return log
+
+    def __repr__(self) -> str:
+        offsets = f"{self.log_start_offset}..{self.high_watermark}..{self.log_end_offset}"
+        return f"<Log {self.tp} {offsets} in {len(self.segments)} segments, {self.size_bytes} bytes>"
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(segment.size for segment in self.segments)
+
+    @property
+    def active_segment(self) -> LogSegment:
+        return self.segments[-1]
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Below it no transaction is open: as far as read_committed consumers get."""
+        unstable = self.producers.first_unstable_offset
+        return self.high_watermark if unstable is None else min(unstable, self.high_watermark)
+
+    @property
+    def end_metadata(self) -> LogOffsetMetadata:
+        active = self.segments[-1]
+        return LogOffsetMetadata(self.log_end_offset, active.base_offset, active.size)
+
+    # ---- appending ----
+
+    def append(self, records: Buffer, *, leader_epoch: int, now_wall_ms: int, from_client: bool = True) -> AppendInfo:
+        """Write one batch, whose (writable) bytes are changed. One that a producer sends again is found, not written.
+
+        `BrokerError` (`RecordsRefused` with its reason) when it is refused, `OSError` when it cannot be written:
+        then the log is as before.
+        """
+        if self.is_closed:
+            raise BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the log is closed", partition=self.tp)
+        config = self.config
+        info = validate_and_assign(
+            records if type(records) is memoryview else memoryview(records),
+            base_offset=self.log_end_offset,
+            leader_epoch=leader_epoch,
+            config=config,
+            now_wall_ms=now_wall_ms,
+            from_client=from_client,
+        )
+        if from_client:
+            duplicate = self.producers.check(info)
+            if duplicate is not None:
+                return AppendInfo(*duplicate, self.log_start_offset)
+        self._write(info, now_wall_ms)
+        append_time_ms = info.max_timestamp_ms if info.is_append_time else NO_APPEND_TIME
+        return AppendInfo(info.base_offset, info.last_offset, append_time_ms, self.log_start_offset)
+
+    def _write(self, info: BatchInfo, now_wall_ms: int) -> None:
+        segment = self.segments[-1]
+        if segment.size and self._is_full(segment, info, now_wall_ms):
+            segment = self.roll(now_wall_ms)
+        if info.leader_epoch > self.epochs.latest_epoch:
+            self.epochs.assign(info.leader_epoch, info.base_offset)
+        segment.append(info)
+        self.producers.update(info)
+        self.log_end_offset = info.last_offset + 1
+        if self._unflushed_since_ms is None:
+            self._unflushed_since_ms = now_wall_ms
+        if self.log_end_offset - self.recovery_point >= self.config.flush_messages:
+            self.flush()
+
+    def _is_full(self, segment: LogSegment, info: BatchInfo, now_wall_ms: int) -> bool:
+        config = self.config
+        if segment.size + info.size > config.segment_bytes:
+            return True
+        first_ms = segment.first_timestamp_ms
+        age_ms = info.max_timestamp_ms - first_ms if first_ms >= 0 else now_wall_ms - segment.created_ms
+        return age_ms > config.segment_ms - segment.jitter_ms or not segment.can_hold(
+            info.last_offset, config.segment_index_bytes
+        )
+
+    def roll(self, now_wall_ms: int) -> LogSegment:
+        """Go on in a new segment, unless this one is empty. The old one is then on the disk."""
+        if not self.segments[-1].size:
+            return self.segments[-1]
+        self.segments[-1].seal()
+        self.flush()
+        self.producers.take_snapshot()
+        most_jitter_ms = min(self.config.segment_jitter_ms, self.config.segment_ms)
+        segment = self._new_segment(self.log_end_offset, now_wall_ms)
+        segment.jitter_ms = randrange(most_jitter_ms) if most_jitter_ms > 0 else 0
+        self.segments.append(segment)
+        return segment
+
+    def _new_segment(self, base_offset: int, now_wall_ms: int = 0, suffix: str = "") -> LogSegment:
+        return LogSegment(
+            self._files,
+            self.directory,
+            base_offset,
+            index_interval_bytes=self.config.index_interval_bytes,
+            created_ms=now_wall_ms,
+            suffix=suffix,
+            report=self._report,
+        )
+
+    def flush(self) -> None:
+        """Return when everything in the log is on the disk."""
+        for segment in reversed(self.segments):
+            segment.sync()
+            if segment.base_offset <= self.recovery_point:
+                break
+        self.recovery_point = self.log_end_offset
+        self._unflushed_since_ms = None
+
+    def flush_if_due(self, now_wall_ms: int) -> bool:
+        """Flush when something has waited for it longer than `flush.ms`; whether it did."""
+        since_ms = self._unflushed_since_ms
+        if since_ms is None:
+            return False
+        if now_wall_ms < since_ms:  # the clock was set back
+            self._unflushed_since_ms = now_wall_ms
+        elif now_wall_ms - since_ms >= self.config.flush_ms:
+            self.flush()
+            return True
+        return False
+
+    # ---- reading ----
+
+    def advance_high_watermark(self, offset: int) -> None:
+        """Consumers may read up to `offset`. It never goes back, nor beyond the log's end."""
+        self.high_watermark = max(self.high_watermark, min(offset, self.log_end_offset))
+
+    def read(self, offset: int, max_bytes: int, *, upto: int, min_one_message: bool) -> LogRead:
+        """Batches from the one with `offset` on: at most `max_bytes`, below offset `upto`, of one segment.
+
+        There are none at `upto` or behind it. `BrokerError`: OFFSET_OUT_OF_RANGE, or CORRUPT_MESSAGE when the log is
+        damaged there.
+        """
+        if not self.log_start_offset <= offset <= self.log_end_offset:
+            raise BrokerError(
+                ErrorCode.OFFSET_OUT_OF_RANGE, partition=self.tp, asked=offset,
+                log_start=self.log_start_offset, log_end=self.log_end_offset,
+            )  # fmt: skip
+        if offset >= upto:
+            return LogRead(self.offset_metadata(offset), None, False)
+        with self._damage_told():
+            for number in range(self._number_of(offset), len(self.segments)):
+                segment = self.segments[number]
+                found = segment.read(
+                    offset, max_bytes, self._position_in(number, upto), min_one_message=min_one_message
+                )
+                if found is not None:
+                    start = LogOffsetMetadata(offset, segment.base_offset, found.position)
+                    records = found.records if len(found.records) else None
+                    return LogRead(start, records, found.batch_bytes > max_bytes)
+        return LogRead(self.end_metadata, None, False)
+
+    def _number_of(self, offset: int) -> int:
+        """Which segment has this offset, or would have it."""
+        low, high = 0, len(self.segments) - 1
+        if self.segments[high].base_offset <= offset:
+            return high
+        while low < high:
+            middle = (low + high + 1) // 2
+            if self.segments[middle].base_offset <= offset:
+                low = middle
+            else:
+                high = middle - 1
+        return low
+
+    def _position_in(self, number: int, offset: int) -> int:
+        """Where in a segment the batches below `offset` end."""
+        segment = self.segments[number]
+        behind = self.segments[number + 1].base_offset if number + 1 < len(self.segments) else self.log_end_offset
+        if offset >= behind:
+            return segment.size
+        found = segment.locate(offset)
+        return found[0] if found else segment.size
+
+    def offset_metadata(self, offset: int) -> LogOffsetMetadata:
+        """Where an offset lies. `BrokerError`: CORRUPT_MESSAGE when the log is damaged there."""
+        if offset >= self.log_end_offset:
+            return self.end_metadata
+        with self._damage_told():
+            for segment in self.segments[self._number_of(offset) :]:
+                found = segment.locate(offset)
+                if found is not None:
+                    return LogOffsetMetadata(offset, segment.base_offset, found[0])
+        return self.end_metadata
+
+    @contextmanager
+    def _damage_told(self) -> Iterator[None]:
+        try:
+            yield
+        except (LogDamage, CorruptRecords) as damage:
+            self._report(f"the log of {self.tp} in {self.directory} is damaged: {damage}")
+            raise BrokerError(ErrorCode.CORRUPT_MESSAGE, str(damage), partition=self.tp) from None
+
+    def offset_for_timestamp(self, timestamp_ms: int) -> OffsetAndTimestamp | None:
+        """The first record with this time or a later one. `BrokerError` as for `read`."""
+        with self._damage_told():
+            return time_lookup.first_not_before(self.segments, timestamp_ms, self.log_start_offset)
+
+    def max_timestamp(self) -> OffsetAndTimestamp | None:
+        """The first record with the largest time; None when no record has one. `BrokerError` as for `read`."""
+        with self._damage_told():
+            return time_lookup.with_largest_time(self.segments, self.log_start_offset)
+
+    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
+        """The largest epoch up to `epoch`, and where it ends; (-1, -1) when that is not known (KIP-101)."""
+        return self.epochs.end_offset_for(epoch, self.log_end_offset)
+
+    # ---- deleting ----
+
+    def delete_records(self, upto: int) -> int:
+        """Nobody gets records below `upto` any more (-1: the high watermark); the new start of the log.
+
+        `BrokerError`: OFFSET_OUT_OF_RANGE beyond the high watermark.
+        """
+        upto = self.high_watermark if upto == -1 else upto
+        if not 0 <= upto <= self.high_watermark:
+            raise BrokerError(ErrorCode.OFFSET_OUT_OF_RANGE, partition=self.tp, asked=upto)
+        if upto > self.log_start_offset:
+            self.log_start_offset = upto
+            self._delete_first(sum(segment.base_offset <= upto for segment in self.segments) - 1)
+            self.epochs.truncate_from_start(upto)
+        return self.log_start_offset
+
+    def retain(self, now_wall_ms: int) -> list[str]:
+        """Delete the segments that the topic's retention says; a sentence about each. Open files are let go of."""
+        bounds = Bounds(self.log_start_offset, self.high_watermark, self.log_end_offset)
+        due = segments_to_delete(self.segments, self.config, bounds, now_wall_ms)
+        if len(due) == len(self.segments):
+            self.roll(now_wall_ms)
+        self._delete_first(len(due))
+        for segment in self.segments[:-1]:
+            segment.rest()
+        return [f"the segment {base_offset} of {self.tp} was deleted: {why}" for base_offset, why in due]
+
+    def _delete_first(self, count: int) -> None:
+        if count <= 0:
+            return
+        gone, self.segments = self.segments[:count], self.segments[count:]
+        self.log_start_offset = max(self.log_start_offset, self.segments[0].base_offset)
+        for segment in gone:
+            segment.remove()
+        self.producers.delete_snapshots_before(self.segments[0].base_offset)
+        self.epochs.truncate_from_start(self.log_start_offset)
+
+    # ---- compaction's part ----
+
+    def create_cleaned(self, base_offset: int) -> LogSegment:
+        """A segment for a cleaner to write to; no part of the log until it replaces others."""
+        return compaction_swap.clear(self._new_segment(base_offset, suffix=".cleaned"))
+
+    def replace_segments(self, cleaned: LogSegment, old: Sequence[LogSegment]) -> None:
+        """Put `cleaned` in the place of the `old` ones, which are neighbours and not the newest."""
+        self.segments = compaction_swap.swap(self._files, self.segments, cleaned, old)
+
+    def discard_cleaned(self, cleaned: LogSegment) -> None:
+        """Remove a segment that is to replace nothing after all."""
+        cleaned.remove()
+
+    # ---- the end ----
+
+    def close(self, *, clean: bool = True) -> None:
+        """Cleanly: everything is on the disk, indexes and producers are stored. Otherwise as if the process had died.
+
+        Slices that are on their way keep their files.
+        """
+        if clean and not self.is_closed:
+            self.segments[-1].seal()
+            self.flush()
+            self.producers.take_snapshot()
+        self.is_closed = True
+        for segment in self.segments:
+            segment.rest()
+
+    def delete(self) -> None:
+        """Close the log and remove its directory."""
+        self.close(clean=False)
+        self._files.remove_tree(self.directory)
