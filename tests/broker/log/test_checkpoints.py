@@ -1,0 +1,48 @@
+"""Checkpoint files as Apache Kafka 4.3.1 writes them; garbage in them is told with the file's name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kcli.broker.files import DiskFiles
+from kcli.broker.log.checkpoints import read_offsets, write_offsets
+from kcli.errors import ConfigError
+from kcli.structs import TopicPartition
+
+REAL = "0\n3\norders 0 3000\norders 1 0\ncomp 0 902\n"
+OFFSETS = {TopicPartition("orders", 0): 3000, TopicPartition("orders", 1): 0, TopicPartition("comp", 0): 902}
+
+
+def test_a_real_kafkas_checkpoint_is_read(tmp_path: Path) -> None:
+    (tmp_path / "c").write_text(REAL)
+    assert read_offsets(DiskFiles(), str(tmp_path / "c")) == OFFSETS
+
+
+def test_what_is_written_has_the_same_form(tmp_path: Path) -> None:
+    write_offsets(DiskFiles(), str(tmp_path / "c"), OFFSETS)
+    assert (tmp_path / "c").read_text() == "0\n3\ncomp 0 902\norders 0 3000\norders 1 0\n"
+    assert read_offsets(DiskFiles(), str(tmp_path / "c")) == OFFSETS
+
+
+def test_an_empty_one_has_a_count_of_zero(tmp_path: Path) -> None:
+    write_offsets(DiskFiles(), str(tmp_path / "c"), {})
+    assert (tmp_path / "c").read_text() == "0\n0\n"
+
+
+def test_a_missing_one_is_empty(tmp_path: Path) -> None:
+    assert read_offsets(DiskFiles(), str(tmp_path / "c")) == {}
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "garbage", "1\n0\n", "0\n", "0\n2\norders 0 1\n", "0\n1\norders 0\n", "0\n1\norders 0 1 2\n",
+     "0\n1\norders 0 -1\n", "0\n1\norders x 1\n", "0\nx\n", "\0" * 40, "\xff\xfe"],
+)  # fmt: skip
+def test_garbage_is_told_with_the_files_name(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "recovery-point-offset-checkpoint"
+    path.write_bytes(text.encode("latin-1"))
+    with pytest.raises(ConfigError, match="recovery-point-offset-checkpoint") as caught:
+        read_offsets(DiskFiles(), str(path))
+    assert str(path) in str(caught.value)

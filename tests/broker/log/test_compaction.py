@@ -1,0 +1,247 @@
+"""Compaction decided: how dirty, what of a batch stays, and byte for byte what a real Kafka's cleaner leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from kcli.broker.log.batch_info import BatchInfo, read_batch_info
+from kcli.broker.log.compaction import LatestOffsets, SegmentFacts, filter_batch, find_dirt, group_segments
+from kcli.broker.log.config import LogConfig
+from kcli.protocol.records.builder import NewRecord, build_batch
+from kcli.protocol.records.scan import iter_records
+
+NOW = 1_700_000_000_000
+DAY = 86_400_000
+COMPACT = LogConfig(cleanup_policy=frozenset({"compact"}))
+CAPTURE = Path(__file__).parents[2] / "vectors" / "compaction.txt"
+FOREVER = (1 << 63) - 1
+
+
+def batches(data: bytes) -> Iterator[BatchInfo]:
+    at = 0
+    while at < len(data):
+        info = read_batch_info(data, at)
+        yield info
+        at += info.size
+
+
+def batch(offset: int, *rows: tuple[bytes | None, bytes | None], **options: Any) -> BatchInfo:
+    records = [NewRecord(key, value, NOW) for key, value in rows]
+    return read_batch_info(build_batch(records, base_offset=offset, **options))
+
+
+def latest(*infos: BatchInfo) -> LatestOffsets:
+    offsets = LatestOffsets(1000)
+    for info in infos:
+        offsets.add(info)
+    return offsets
+
+
+def clean(info: BatchInfo, offsets: LatestOffsets, *, last: bool = False, now: int = NOW) -> BatchInfo | None:
+    kept = filter_batch(info, offsets, is_producers_last=last, delete_retention_ms=DAY, now_wall_ms=now)
+    return None if kept is None else read_batch_info(kept)
+
+
+def offsets_in(info: BatchInfo | None) -> list[int]:
+    assert info is not None
+    return [record.offset for record in iter_records(info.records)]
+
+
+# What a real Kafka does
+
+
+def test_the_same_bytes_stay_as_with_the_cleaner_of_a_real_kafka() -> None:
+    """Two producers, tombstones, headers, a batch that is emptied: the file says how it was made."""
+    captured: dict[str, dict[str, bytes]] = {"before": {}, "after": {}}
+    for line in CAPTURE.read_text().splitlines():
+        if not line.startswith("#"):
+            when, name, data = line.split()
+            captured[when][name] = bytes.fromhex(data)
+    *dirty, active = sorted(captured["before"])
+    infos = [info for name in dirty for info in batches(captured["before"][name])]
+    cleaned = captured["after"][dirty[0]]
+    horizons = {info.delete_horizon_ms for info in batches(cleaned)} - {None}
+    now = horizons.pop() - DAY  # type: ignore[operator]
+    offsets = latest(*infos)
+    last_of = {info.producer_id: info.last_offset for info in infos if info.has_producer}
+    kept = [
+        filter_batch(
+            info,
+            offsets,
+            is_producers_last=last_of.get(info.producer_id) == info.last_offset,
+            delete_retention_ms=DAY,
+            now_wall_ms=now,
+        )
+        for info in infos
+    ]
+    assert b"".join(bytes(one) for one in kept if one is not None) == cleaned
+    assert captured["after"][active] == captured["before"][active]
+    sizes = [SegmentFacts(int(name[:20]), len(captured["before"][name]), -1) for name in dirty]
+    assert group_segments(sizes, 1 << 20) == [range(len(dirty))]
+
+
+# What stays of a batch
+
+
+def test_the_newest_record_of_each_key_stays_and_offsets_keep_their_holes() -> None:
+    old, new = batch(10, (b"a", b"1"), (b"b", b"1"), (b"c", b"1")), batch(13, (b"a", b"2"), (b"c", b"2"))
+    kept = clean(old, latest(old, new))
+    assert kept is not None
+    assert offsets_in(kept) == [11]
+    assert (kept.base_offset, kept.last_offset, kept.record_count) == (10, 12, 1)
+    untouched = clean(new, latest(old, new))
+    assert untouched is not None
+    assert untouched.records == new.records
+
+
+def test_within_a_batch_the_last_record_of_a_key_stays() -> None:
+    info = batch(0, (b"a", b"1"), (b"a", b"2"), (b"a", b"3"))
+    assert offsets_in(clean(info, latest(info))) == [2]
+
+
+def test_a_batch_without_anything_left_goes() -> None:
+    old, new = batch(0, (b"a", b"1")), batch(1, (b"a", b"2"))
+    assert clean(old, latest(old, new)) is None
+
+
+def test_the_last_batch_of_a_producer_stays_though_it_is_empty() -> None:
+    old, new = batch(0, (b"a", b"1"), producer_id=5, producer_epoch=2, base_sequence=8), batch(1, (b"a", b"2"))
+    kept = clean(old, latest(old, new), last=True)
+    assert kept is not None
+    assert (kept.record_count, kept.base_offset, kept.last_offset) == (0, 0, 0)
+    assert (kept.producer_id, kept.producer_epoch, kept.base_sequence) == (5, 2, 8)
+    again = clean(kept, latest(new), last=True)
+    assert again is not None
+    assert again.records == kept.records
+    assert clean(kept, latest(new), last=False) is None
+
+
+def test_records_without_a_key_go() -> None:
+    info = batch(0, (None, b"1"), (b"a", b"2"))
+    assert offsets_in(clean(info, latest(info))) == [1]
+
+
+def test_records_behind_those_that_were_looked_at_stay() -> None:
+    first, second = batch(0, (b"a", b"1")), batch(1, (b"a", b"2"), (b"a", b"3"))
+    assert offsets_in(clean(second, latest(first))) == [1, 2]
+
+
+def test_a_tombstone_gets_a_time_and_goes_after_it() -> None:
+    info = batch(0, (b"a", None), (b"b", b"1"))
+    offsets = latest(info)
+    kept = clean(info, offsets)
+    assert kept is not None
+    assert kept.delete_horizon_ms == NOW + DAY
+    assert offsets_in(kept) == [0, 1]
+    assert [record.timestamp_ms for record in iter_records(kept.records)] == [NOW, NOW]
+    still = clean(kept, offsets, now=NOW + DAY - 1)
+    assert still is not None
+    assert still.records == kept.records
+    assert offsets_in(clean(kept, offsets, now=NOW + DAY)) == [1]
+    only = batch(0, (b"a", None))
+    marked = clean(only, latest(only))
+    assert marked is not None
+    assert clean(marked, latest(only), now=NOW + DAY) is None
+
+
+def test_a_tombstone_takes_older_values_with_it_and_goes_itself_for_newer_ones() -> None:
+    value, tombstone, newer = batch(0, (b"a", b"1")), batch(1, (b"a", None)), batch(2, (b"a", b"2"))
+    assert clean(value, latest(value, tombstone)) is None
+    assert clean(tombstone, latest(value, tombstone, newer)) is None
+
+
+def test_a_batch_stays_compressed_as_it_was_and_keeps_the_brokers_time() -> None:
+    rows = ((b"a", b"1"), (b"a", b"2"))
+    info = batch(0, *rows, compression="gzip", timestamp_type="append", max_timestamp_ms=NOW + 7)
+    kept = clean(info, latest(info))
+    assert kept is not None
+    assert (kept.codec, kept.is_append_time, kept.max_timestamp_ms) == (1, True, NOW + 7)
+
+
+def test_long_keys_are_told_apart() -> None:
+    one, other = b"k" * 500 + b"1", b"k" * 500 + b"2"
+    info = batch(0, (one, b"1"), (other, b"1"), (one, b"2"))
+    assert offsets_in(clean(info, latest(info))) == [1, 2]
+
+
+def test_the_map_of_keys_says_when_it_is_full() -> None:
+    offsets = LatestOffsets(2)
+    offsets.add(batch(0, (b"a", b"1")))
+    assert not offsets.is_full
+    offsets.add(batch(1, (b"b", b"1"), (b"c", b"1")))
+    assert (offsets.is_full, len(offsets), offsets.end) == (True, 3, 3)
+
+
+# How dirty a log is
+
+
+def segments(*facts: tuple[int, int, int]) -> list[SegmentFacts]:
+    return [SegmentFacts(*fact, fact[2]) for fact in facts]
+
+
+def dirt(logs: list[SegmentFacts], *, cleaned: int = 0, start: int = 0, stable: int = FOREVER, **config: Any) -> Any:
+    whole = LogConfig(cleanup_policy=frozenset({"compact"}), **config)
+    return find_dirt(
+        logs, cleaned_up_to=cleaned, log_start_offset=start, last_stable_offset=stable, config=whole, now_wall_ms=NOW
+    ), whole
+
+
+def test_the_active_segment_is_never_cleaned() -> None:
+    found, config = dirt(segments((0, 100, NOW)))
+    assert (found.start, found.end, found.dirty_bytes, found.is_due(config)) == (0, 0, 0, False)
+    found, config = dirt(segments((0, 100, NOW), (10, 900, NOW)))
+    assert (found.start, found.end, found.dirty_bytes, found.ratio, found.is_due(config)) == (0, 10, 100, 1.0, True)
+
+
+def test_a_log_is_due_when_more_than_its_ratio_is_dirty() -> None:
+    logs = segments((0, 500, NOW), (10, 500, NOW), (20, 10, NOW))
+    found, config = dirt(logs, cleaned=10)
+    assert (found.start, found.ratio, found.is_due(config)) == (10, 0.5, False)
+    found, config = dirt(logs, cleaned=10, min_cleanable_dirty_ratio=0.4)
+    assert found.is_due(config)
+
+
+def test_a_segment_that_was_cleaned_in_part_is_dirty() -> None:
+    found, _ = dirt(segments((0, 500, NOW), (10, 500, NOW), (20, 10, NOW)), cleaned=13)
+    assert (found.start, found.end, found.dirty_bytes) == (13, 20, 500)
+
+
+def test_young_records_wait() -> None:
+    logs = segments((0, 100, NOW - 2000), (10, 100, NOW - 500), (20, 100, NOW - 3000), (30, 1, NOW))
+    found, _ = dirt(logs, min_compaction_lag_ms=1000)
+    assert (found.end, found.dirty_bytes) == (10, 100)
+
+
+def test_old_records_do_not_wait_for_the_ratio() -> None:
+    logs = segments((0, 900, NOW - 9000), (10, 50, NOW - 5000), (20, 10, NOW))
+    found, config = dirt(logs, cleaned=10, max_compaction_lag_ms=4000)
+    assert found.is_due(config)
+    found, config = dirt(logs, cleaned=10, max_compaction_lag_ms=6000)
+    assert not found.is_due(config)
+
+
+def test_an_open_transaction_ends_what_can_be_cleaned() -> None:
+    found, _ = dirt(segments((0, 100, NOW), (10, 100, NOW), (20, 100, NOW)), stable=5)
+    assert (found.end, found.dirty_bytes) == (5, 100)
+
+
+def test_a_checkpoint_outside_of_the_log_is_not_believed() -> None:
+    logs = segments((0, 100, NOW), (10, 100, NOW), (20, 100, NOW))
+    assert dirt(logs, cleaned=5, start=10)[0].start == 10
+    assert dirt(logs, cleaned=50)[0].start == 0
+
+
+def test_small_segments_become_one() -> None:
+    logs = segments((0, 400, 0), (10, 500, 0), (20, 200, 0), (30, 2000, 0), (40, 1, 0))
+    assert group_segments(logs, 1000) == [range(2), range(2, 3), range(3, 4), range(4, 5)]
+    assert group_segments(logs, 1 << 30) == [range(5)]
+    assert group_segments([], 1000) == []
+
+
+def test_offsets_of_one_segment_fit_into_its_index() -> None:
+    far = (1 << 31) + 5
+    assert group_segments(segments((0, 1, 0), (10, 1, 0), (far, 1, 0), (far + 1, 1, 0)), 1000) == [
+        range(1), range(1, 4),
+    ]  # fmt: skip

@@ -1,0 +1,206 @@
+"""Idempotent producers: what is a duplicate, what is out of order, and what a restart remembers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kcli.broker.files import DiskFiles
+from kcli.broker.log import producer_snapshot
+from kcli.broker.log.batch_info import BatchInfo, read_batch_info
+from kcli.broker.log.producer_snapshot import ProducerEntry
+from kcli.broker.log.producer_state import Duplicate, ProducerStateManager
+from kcli.error_codes import ErrorCode
+from kcli.errors import BrokerError, CorruptRecords
+from kcli.protocol.records.builder import NewRecord, build_batch
+from kcli.structs import TopicPartition
+from tests.protocol_records.vectors import VECTORS
+
+NOW = 1_700_000_000_000
+TP = TopicPartition("orders", 0)
+DAY = 86_400_000
+LAST_SEQUENCE = 2**31 - 1
+
+# 00000000000000001943.snapshot of Apache Kafka 4.3.1 after librdkafka 2.16.0 had written one batch of 1943 records.
+REAL_SNAPSHOT = bytes.fromhex(
+    "00018eed0e2f000000010000000000000000000000000796000000000000079600000796000001a1fbf4fee5ffffffffffffffffffffffff"
+)
+
+
+@pytest.fixture
+def producers(tmp_path: Path) -> ProducerStateManager:
+    return ProducerStateManager(TP, str(tmp_path), DiskFiles())
+
+
+def batch(
+    offset: int,
+    sequence: int,
+    count: int = 1,
+    *,
+    producer: int = 9,
+    epoch: int = 0,
+    transactional: bool = False,
+    time_ms: int = NOW,
+) -> BatchInfo:
+    rows = [NewRecord(None, b"x", time_ms)] * count
+    return read_batch_info(
+        build_batch(
+            rows,
+            base_offset=offset,
+            producer_id=producer,
+            producer_epoch=epoch,
+            base_sequence=sequence,
+            transactional=transactional,
+        )
+    )
+
+
+def refused(producers: ProducerStateManager, info: BatchInfo) -> ErrorCode:
+    with pytest.raises(BrokerError) as caught:
+        producers.check(info)
+    return caught.value.code
+
+
+def append(producers: ProducerStateManager, info: BatchInfo) -> None:
+    assert producers.check(info) is None
+    producers.update(info)
+
+
+def test_a_batch_that_comes_again_is_a_duplicate_of_the_one_that_is_there(producers: ProducerStateManager) -> None:
+    append(producers, batch(2, 0, 3))
+    append(producers, batch(5, 3, 2))
+    assert producers.check(batch(7, 0, 3)) == Duplicate(2, 4, NOW)
+    assert producers.check(batch(7, 3, 2)) == Duplicate(5, 6, NOW)
+
+
+def test_only_the_last_five_batches_are_remembered(producers: ProducerStateManager) -> None:
+    for number in range(6):
+        append(producers, batch(number, number))
+    assert producers.check(batch(6, 1)) == Duplicate(1, 1, NOW)
+    assert refused(producers, batch(6, 0)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_a_gap_is_out_of_order(producers: ProducerStateManager) -> None:
+    append(producers, batch(0, 0, 3))
+    assert refused(producers, batch(3, 4)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert refused(producers, batch(3, 1, 3)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    append(producers, batch(3, 3))
+
+
+def test_an_unknown_producer_may_begin_anywhere(producers: ProducerStateManager) -> None:
+    append(producers, batch(0, 5))
+
+
+def test_a_new_epoch_begins_at_zero_and_fences_the_old_one(producers: ProducerStateManager) -> None:
+    append(producers, batch(0, 0))
+    assert refused(producers, batch(1, 1, epoch=1)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    append(producers, batch(1, 0, epoch=1))
+    assert refused(producers, batch(2, 1, epoch=0)) is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert refused(producers, batch(2, 0, epoch=0)) is ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+def test_sequence_numbers_go_on_at_zero_behind_the_largest(producers: ProducerStateManager) -> None:
+    append(producers, batch(0, LAST_SEQUENCE - 1, 4))
+    assert batch(0, LAST_SEQUENCE - 1, 4).last_sequence == 1
+    assert producers.check(batch(4, LAST_SEQUENCE - 1, 4)) == Duplicate(0, 3, NOW)
+    append(producers, batch(4, 2))
+    append(producers, batch(5, 3))
+
+
+def test_batches_without_a_producer_are_only_counted(producers: ProducerStateManager) -> None:
+    append(producers, read_batch_info(build_batch([NewRecord(None, b"x", NOW)] * 3)))
+    assert producers.producers == {}
+    assert producers.end_offset == 3
+
+
+def test_nobody_can_be_in_a_transaction_yet(producers: ProducerStateManager) -> None:
+    assert refused(producers, batch(0, 0, transactional=True)) is ErrorCode.INVALID_TXN_STATE
+
+
+def test_a_producer_is_forgotten_when_it_was_silent_for_long(producers: ProducerStateManager) -> None:
+    append(producers, batch(0, 0, producer=1, time_ms=NOW))
+    append(producers, batch(1, 0, producer=2, time_ms=NOW + 5))
+    producers.remove_expired(NOW + DAY - 1)
+    assert sorted(producers.producers) == [1, 2]
+    producers.remove_expired(NOW + DAY)
+    assert sorted(producers.producers) == [2]
+    append(producers, batch(2, 77, producer=1))
+
+
+def test_an_open_transaction_of_another_broker_holds_the_stable_offset_until_its_marker(
+    producers: ProducerStateManager,
+) -> None:
+    producers.update(batch(10, 0, 2, producer=4000, epoch=3, transactional=True))
+    producers.update(batch(12, 2, producer=4000, epoch=3, transactional=True))
+    assert producers.first_unstable_offset == 10
+    producers.remove_expired(NOW + 2 * DAY)
+    producers.update(read_batch_info(VECTORS["control-commit"]))
+    assert producers.first_unstable_offset is None
+    assert producers.producers[4000].coordinator_epoch == 11
+    assert producers.end_offset == 201
+
+
+def test_a_snapshot_of_a_real_kafka_is_read_and_written_byte_for_byte() -> None:
+    entries = producer_snapshot.decode(REAL_SNAPSHOT)
+    assert entries == [ProducerEntry(0, 0, 1942, 1942, 1942, 1795228499685, -1, -1)]
+    assert producer_snapshot.encode(entries) == REAL_SNAPSHOT
+
+
+@pytest.mark.parametrize("at", [1, 3, 9, 20, len(REAL_SNAPSHOT) - 1])
+def test_a_damaged_snapshot_is_noticed(at: int) -> None:
+    damaged = bytearray(REAL_SNAPSHOT)
+    damaged[at] ^= 1
+    for data in (damaged, REAL_SNAPSHOT[:at]):
+        with pytest.raises(CorruptRecords):
+            producer_snapshot.decode(bytes(data))
+
+
+def test_a_restart_knows_the_last_batch_of_each_producer(producers: ProducerStateManager, tmp_path: Path) -> None:
+    append(producers, batch(0, 0, 3))
+    append(producers, batch(3, 3, 2))
+    append(producers, batch(5, LAST_SEQUENCE, 2, producer=7))
+    producers.take_snapshot()
+    again = ProducerStateManager(TP, str(tmp_path), DiskFiles())
+    assert again.load(0, 7, NOW) == 7
+    assert again.check(batch(7, 3, 2)) == Duplicate(3, 4, NOW)
+    assert again.check(batch(7, LAST_SEQUENCE, 2, producer=7)) == Duplicate(5, 6, NOW)
+    assert refused(again, batch(7, 6)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    append(again, batch(7, 5))
+
+
+def test_a_snapshot_is_named_after_the_next_offset_and_written_once(
+    producers: ProducerStateManager, tmp_path: Path
+) -> None:
+    producers.take_snapshot()  # of an empty log there is none
+    append(producers, batch(0, 0, 3))
+    producers.take_snapshot()
+    producers.take_snapshot()
+    assert [path.name for path in tmp_path.iterdir()] == ["00000000000000000003.snapshot"]
+
+
+def test_loading_takes_the_newest_snapshot_within_the_log(producers: ProducerStateManager, tmp_path: Path) -> None:
+    for number in range(4):
+        append(producers, batch(number, number))
+        producers.take_snapshot()
+    assert producers.load(0, 3, NOW) == 3
+    assert producers.snapshots() == [1, 2, 3]  # the one beyond the log's end is gone
+    (tmp_path / f"{3:020d}.snapshot").write_bytes(b"garbage")
+    assert producers.load(0, 3, NOW) == 2
+    assert producers.check(batch(2, 1)) == Duplicate(1, 1, NOW)
+    assert producers.snapshots() == [1, 2]
+    assert producers.load(2, 3, NOW) == 2  # one at the log's start says nothing of the log
+    assert producers.producers == {}
+
+
+def test_snapshots_go_with_their_segments(producers: ProducerStateManager) -> None:
+    for number in range(4):
+        append(producers, batch(number, number))
+        producers.take_snapshot()
+    producers.delete_snapshot(2)
+    producers.delete_snapshot(2)
+    assert producers.snapshots() == [1, 3, 4]
+    producers.delete_snapshots_before(4)
+    assert producers.snapshots() == [4]
+    producers.clear(50)
+    assert (producers.snapshots(), producers.end_offset, producers.producers) == ([], 50, {})

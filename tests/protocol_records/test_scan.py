@@ -1,0 +1,121 @@
+"""Records read without numpy: one after another, or only walked over."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from itertools import chain
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kcli.errors import CorruptRecords
+from kcli.protocol.records.batch import HEADER_BYTES
+from kcli.protocol.records.builder import NewRecord, build_batch
+from kcli.protocol.records.rows import encode_rows
+from kcli.protocol.records.scan import ScannedRecord, iter_records
+from kcli.protocol.records.summary import RecordsSummary, summarize_records
+
+NOW = 1_700_000_000_000
+SOME = [
+    NewRecord(b"k", b"v", NOW),
+    NewRecord(None, b"v" * 300, NOW + 100, [("h", b"x"), ("n", None)]),
+    NewRecord(b"k" * 100, None, NOW - 5),
+]
+
+keys = st.none() | st.binary(max_size=90)
+headers = st.lists(st.tuples(st.text(max_size=4), st.none() | st.binary(max_size=9)), max_size=2)
+deltas = st.integers(-(1 << 30), 1 << 40) | st.integers(0, 70)
+rows = st.lists(
+    st.builds(NewRecord, keys, keys, deltas.map(lambda delta: NOW + delta), headers), min_size=1, max_size=40
+)
+runs = st.builds(lambda row, times: [row] * times, rows.map(lambda some: some[0]), st.integers(1, 300))
+
+
+def encode(records: list[NewRecord]) -> bytes:
+    return encode_rows(records, range(len(records)), NOW)
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_the_records_of_a_batch_come_out_as_they_went_in(codec: str) -> None:
+    data = build_batch(SOME, compression=codec, base_offset=100, offset_deltas=[0, 7, 9])
+    assert list(iter_records(data + b"what follows")) == [
+        ScannedRecord(offset, record.timestamp_ms, record.key, record.value, list(record.headers))
+        for offset, record in zip((100, 107, 109), SOME, strict=True)
+    ]
+
+
+def test_records_of_a_batch_that_the_broker_stamped_have_its_time() -> None:
+    data = build_batch(SOME, timestamp_type="append", max_timestamp_ms=NOW + 77)
+    assert {record.timestamp_ms for record in iter_records(data)} == {NOW + 77}
+
+
+def test_an_empty_batch_has_no_records() -> None:
+    assert list(iter_records(build_batch([], base_offset=5, last_offset_delta=3))) == []
+
+
+def test_a_batch_without_its_end_is_told() -> None:
+    data = build_batch(SOME)
+    for cut in (0, 40, HEADER_BYTES, len(data) - 1):
+        with pytest.raises(CorruptRecords):
+            list(iter_records(data[:cut]))
+
+
+def test_plain_batches_need_no_numpy() -> None:
+    code = (
+        "import sys; from kcli.protocol.records.builder import *; from kcli.protocol.records.scan import *;"
+        "list(iter_records(build_batch([NewRecord(b'k', b'v', 1)]))); print('numpy' in sys.modules)"
+    )
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "False"
+
+
+@given(st.lists(rows | runs, min_size=1, max_size=3).map(lambda parts: list(chain.from_iterable(parts))))
+def test_the_walk_finds_what_reading_every_record_finds(records: list[NewRecord]) -> None:
+    times = [record.timestamp_ms - NOW for record in records]
+    no_key = any(record.key is None for record in records)
+    assert summarize_records(encode(records), len(records)) == RecordsSummary(min(times), max(times), no_key, True)
+
+
+@given(rows | runs, st.data())
+def test_the_walk_refuses_what_reading_every_record_refuses(records: list[NewRecord], data: st.DataObject) -> None:
+    """One byte of the batch is changed, or its end is cut: both readers must agree whether that is still a batch."""
+    whole = bytearray(build_batch(records))
+    whole[data.draw(st.integers(HEADER_BYTES, len(whole) - 1))] = data.draw(st.integers(0, 255))
+    payload = bytes(whole[HEADER_BYTES:])
+    try:
+        found = list(iter_records(whole))
+    except CorruptRecords:
+        with pytest.raises(CorruptRecords):
+            summarize_records(payload, len(records))
+    else:
+        base = records[0].timestamp_ms
+        times = [record.timestamp_ms - base for record in found]
+        dense = [record.offset for record in found] == list(range(len(found)))
+        no_key = any(record.key is None for record in found)
+        assert summarize_records(payload, len(records)) == RecordsSummary(min(times), max(times), no_key, dense)
+
+
+@pytest.mark.parametrize("count", [0, 1, 149, 151, 1 << 30])
+def test_a_batch_must_hold_exactly_as_many_records_as_it_claims(count: int) -> None:
+    with pytest.raises(CorruptRecords):
+        summarize_records(encode([NewRecord(None, b"x" * 100, NOW)] * 150), count)
+
+
+def test_long_runs_cross_the_widths_of_their_offsets() -> None:
+    records = [NewRecord(b"key", b"x" * 10, NOW + index // 100) for index in range(20_000)]
+    assert summarize_records(encode(records), 20_000) == RecordsSummary(0, 199, False, True)
+
+
+def test_a_gap_in_the_offsets_is_seen_within_a_run() -> None:
+    places = [*range(100), *range(101, 200)]
+    data = encode_rows([NewRecord(None, b"x" * 50, NOW)] * len(places), places, NOW)
+    assert not summarize_records(data, len(places)).is_dense
+
+
+def test_a_null_key_is_seen_wherever_it_is() -> None:
+    record = NewRecord(b"", b"x" * 50, NOW)
+    for place in (0, 1, 2, 50, 99):
+        records = [record] * place + [NewRecord(None, b"x" * 50, NOW)] + [record] * (99 - place)
+        assert summarize_records(encode(records), 100).has_null_key
+    assert not summarize_records(encode([record] * 100), 100).has_null_key
