@@ -45,8 +45,9 @@ def join(rounds: Rebalancer, group: Group, request: Join, max_size: int) -> None
     """Let somebody in, park the request or answer it."""
     member_id = request.request.member_id
     if not group.has_room_for(member_id, max_size):
-        rounds.drop(group, member_id)
+        rounds.drop(group, member_id)  # of a group that has become too large, the last ones to join again
         request.refuse(ErrorCode.GROUP_MAX_SIZE_REACHED)
+        rounds.end_join_phase_if_complete(group)
     elif not group.accepts(request.request.protocol_type, request.protocols):
         request.refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, member_id)
     elif member_id == "":
