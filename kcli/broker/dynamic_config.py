@@ -36,7 +36,7 @@ class DynamicConfig:
         return self.changed.get(ALL_BROKERS, {})
 
     def replace(self, broker: str, configs: Mapping[str, str], *, validate_only: bool = False) -> dict[str, str]:
-        """Set exactly these for a broker; returns what was set before. BrokerError, and no change, if they cannot be."""
+        """Set exactly these; returns what was set before. BrokerError, and no change, if they cannot be set."""
         before = self.changed.get(broker, {})
         self._check_broker(broker)
         _check_changes(before, configs)

@@ -1,0 +1,108 @@
+"""Settings as DescribeConfigs tells them: each with its value, where that comes from, and what else would give one.
+
+The order of precedence is KIP-226's: topic, this broker, all brokers, what the broker started with, Kafka's default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from kcli.broker.config import BROKER_OPTIONS
+from kcli.broker.config_defs import TYPE_NUMBERS, Option, Update, show
+from kcli.broker.dynamic_config import DynamicConfig
+from kcli.broker.topic_configs import TOPIC_OPTIONS, topic_values
+
+TOPIC, THIS_BROKER, ALL_BROKERS, STARTED_WITH, DEFAULT = 1, 2, 3, 4, 5
+
+
+class Synonym(NamedTuple):
+    """A place that sets a value, by the name that it has there."""
+
+    name: str
+    value: str
+    source: int
+
+
+class ConfigEntry(NamedTuple):
+    """A setting. `value` is None if it is not set; the first of `synonyms` is the one that is heeded."""
+
+    name: str
+    value: str | None
+    source: int
+    read_only: bool
+    synonyms: list[Synonym]
+    type_number: int
+
+
+def topic_entries(dynamic: DynamicConfig, overrides: Mapping[str, str]) -> list[ConfigEntry]:
+    """All settings of a topic, by name."""
+    values = topic_values(dynamic.settings, overrides)
+    return [
+        _topic_entry(option, values[name], dynamic, overrides)
+        for name, option in TOPIC_OPTIONS.items()
+        if values[name] is not None
+    ]
+
+
+def _topic_entry(option: Option, value: object, dynamic: DynamicConfig, overrides: Mapping[str, str]) -> ConfigEntry:
+    name, text = option.name, show(value)
+    synonyms = [Synonym(name, text, TOPIC)] if name in overrides else []
+    if option.synonyms:
+        synonyms += _broker_synonyms(next(iter(option.synonyms)), dynamic)
+    source = synonyms[0].source if synonyms else DEFAULT
+    return ConfigEntry(name, text, source, False, synonyms, TYPE_NUMBERS[option.kind])
+
+
+def broker_entries(dynamic: DynamicConfig) -> list[ConfigEntry]:
+    """All settings of the broker, by name."""
+    return [_broker_entry(BROKER_OPTIONS[name], dynamic) for name in sorted(BROKER_OPTIONS)]
+
+
+def _broker_entry(option: Option, dynamic: DynamicConfig) -> ConfigEntry:
+    value = dynamic.settings.value(option.name)
+    synonyms = _broker_synonyms(option.name, dynamic)
+    source = synonyms[0].source if synonyms else DEFAULT
+    read_only = option.update is Update.READ_ONLY
+    text = None if value is None else show(value)
+    return ConfigEntry(option.name, text, source, read_only, synonyms, TYPE_NUMBERS[option.kind])
+
+
+def entries_of_all_brokers(dynamic: DynamicConfig) -> list[ConfigEntry]:
+    """What is set for all brokers while they run."""
+    return [
+        ConfigEntry(
+            name, text, ALL_BROKERS, False, [Synonym(name, text, ALL_BROKERS)], TYPE_NUMBERS[BROKER_OPTIONS[name].kind]
+        )
+        for name, text in sorted(dynamic.of_all_brokers().items())
+    ]
+
+
+# Settings of which the first that is set is heeded.
+_FAMILIES = (
+    ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
+    ("log.roll.ms", "log.roll.hours"),
+    ("log.roll.jitter.ms", "log.roll.jitter.hours"),
+)
+_FAMILY_OF = {name: family for family in _FAMILIES for name in family}
+
+
+def _broker_synonyms(name: str, dynamic: DynamicConfig) -> list[Synonym]:
+    """The broker's settings that give a value, first heeded first. Kafka tells none that are before the name itself."""
+    family = _FAMILY_OF.get(name, (name,))
+    found: list[Synonym] = []
+    for source, texts in (
+        (THIS_BROKER, dynamic.of_this_broker()),
+        (ALL_BROKERS, dynamic.of_all_brokers()),
+        (STARTED_WITH, dynamic.started_with.given),
+        (DEFAULT, _defaults(family)),
+    ):
+        found += [Synonym(member, texts[member], source) for member in family if member in texts]
+    while found and found[0].name != name:
+        found.pop(0)
+    return found
+
+
+def _defaults(names: Iterable[str]) -> dict[str, str]:
+    defaults = {name: BROKER_OPTIONS[name].default for name in names}
+    return {name: show(value) for name, value in defaults.items() if value is not None}

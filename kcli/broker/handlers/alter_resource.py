@@ -1,0 +1,52 @@
+"""Changing the settings of one topic or broker, as two APIs do it. No handler."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from kcli.broker.config import BROKER_OPTIONS
+from kcli.broker.config_defs import Option, show
+from kcli.broker.dynamic_config import ALL_BROKERS
+from kcli.broker.handlers import config_resources as resources
+from kcli.broker.topic_configs import TOPIC_OPTIONS, default_value
+from kcli.error_codes import ErrorCode
+from kcli.errors import BrokerError
+
+if TYPE_CHECKING:
+    from kcli.broker.cluster import Cluster
+
+# From what is set before, what may be set, and what holds where nothing is set: to what is set after.
+Alter = Callable[[Mapping[str, str], Mapping[str, Option], Callable[[str], str]], dict[str, str]]
+
+
+def alter_resource(cluster: Cluster, kind: int, name: str, alter: Alter, validate_only: bool) -> None:
+    """Change what is set, or only see whether it can be. BrokerError with the code that Apache Kafka answers."""
+    if kind == resources.TOPIC:
+        _alter_topic(cluster, name, alter, validate_only)
+    elif kind == resources.BROKER:
+        _alter_broker(cluster, name, alter, validate_only)
+    elif kind in resources.ALL:
+        raise BrokerError(
+            ErrorCode.INVALID_CONFIG, "This broker has no settings for loggers, client metrics and groups"
+        )
+    else:
+        raise resources.unknown_type(kind)
+
+
+def _alter_topic(cluster: Cluster, name: str, alter: Alter, validate_only: bool) -> None:
+    if not name:
+        raise BrokerError(ErrorCode.INVALID_REQUEST, "There are no settings for all topics")
+    topic = cluster.topics.get(name)
+    if topic is None:
+        raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist")
+    after = alter(topic.configs, TOPIC_OPTIONS, lambda key: show(default_value(TOPIC_OPTIONS[key], cluster.settings)))
+    cluster.set_topic_configs(name, after, validate_only=validate_only)
+
+
+def _alter_broker(cluster: Cluster, name: str, alter: Alter, validate_only: bool) -> None:
+    if name != ALL_BROKERS:
+        resources.check_this_broker(name, cluster.node_id)
+    before = cluster.dynamic.changed.get(name, {})
+    after = alter(before, BROKER_OPTIONS, lambda key: show(cluster.settings.value(key)))
+    cluster.set_broker_configs(name, after, validate_only=validate_only)

@@ -1,0 +1,99 @@
+"""DescribeTopicPartitions (75), v0: topics with their partitions, in the order of their names, page by page.
+
+One node: it leads everything, and there is never a replica that might lead but is not in sync. Those lists are empty,
+not null, because the Java admin client fails on null.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kcli.broker.handlers.authorized_operations import TOPIC_OPERATIONS
+from kcli.broker.request_context import RequestContext
+from kcli.broker.topic_rules import name_fault
+from kcli.broker.topic_store import Topic
+from kcli.error_codes import ErrorCode
+from kcli.protocol.messages.describe_topic_partitions import (
+    Cursor,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+)
+from kcli.structs import TopicPartition
+
+if TYPE_CHECKING:
+    from kcli.broker.broker import Broker
+
+
+def handle(
+    broker: Broker, request: DescribeTopicPartitionsRequest, context: RequestContext
+) -> DescribeTopicPartitionsResponse:
+    """The page that starts at the cursor, and where the next one starts."""
+    names, first = _asked(broker, request)
+    if first is None:
+        return _refused(request)
+    most = broker.config.max_request_partition_size_limit
+    left = max(min(request.response_partition_limit, most), 1)
+    response = DescribeTopicPartitionsResponse()
+    for name in names:
+        if left == 0:
+            response.next_cursor = Cursor(topic_name=name, partition_index=0)
+            break
+        row = _described(broker, name, first, left)
+        response.topics.append(row)
+        topic = broker.cluster.topics.get(name)
+        upto = first + len(row.partitions)
+        if topic is not None and upto < topic.partitions:
+            response.next_cursor = Cursor(topic_name=name, partition_index=upto)
+            break
+        left -= len(row.partitions)
+        first = 0
+    return response
+
+
+def _asked(broker: Broker, request: DescribeTopicPartitionsRequest) -> tuple[list[str], int | None]:
+    """The names on this page and after it, and the first one's first partition; None for a cursor that fits nothing."""
+    cursor = request.cursor
+    names = sorted({topic.name for topic in request.topics} or broker.cluster.topics)
+    if cursor is None:
+        return names, 0
+    if not cursor.topic_name or cursor.partition_index < 0 or (request.topics and cursor.topic_name not in names):
+        return names, None
+    names = [name for name in names if name >= cursor.topic_name]
+    return names, cursor.partition_index if names and names[0] == cursor.topic_name else 0
+
+
+def _refused(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
+    return DescribeTopicPartitionsResponse(
+        topics=[
+            DescribeTopicPartitionsResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=topic.name)
+            for topic in request.topics
+        ]
+    )
+
+
+def _described(broker: Broker, name: str, first: int, most: int) -> DescribeTopicPartitionsResponseTopic:
+    topic = broker.cluster.topics.get(name)
+    row = DescribeTopicPartitionsResponseTopic(name=name, topic_authorized_operations=TOPIC_OPERATIONS)
+    if topic is None:
+        invalid = name_fault(name) is not None
+        row.error_code = ErrorCode.INVALID_TOPIC_EXCEPTION if invalid else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return row
+    row.topic_id, row.is_internal = topic.topic_id, topic.is_internal
+    row.partitions = [_partition(broker, topic, number) for number in range(first, min(first + most, topic.partitions))]
+    return row
+
+
+def _partition(broker: Broker, topic: Topic, number: int) -> DescribeTopicPartitionsResponsePartition:
+    node = broker.cluster.node_id
+    held = broker.replica_manager.partition(TopicPartition(topic.name, number))
+    return DescribeTopicPartitionsResponsePartition(
+        partition_index=number,
+        leader_id=node,
+        leader_epoch=held.leader_epoch if held else 0,
+        replica_nodes=[node],
+        isr_nodes=[node],
+        eligible_leader_replicas=[],
+        last_known_elr=[],
+    )

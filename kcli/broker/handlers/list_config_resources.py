@@ -1,0 +1,40 @@
+"""ListConfigResources (74), v0-1: what has settings: topics and the broker, no client metrics, no groups."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kcli.broker.handlers import config_resources as resources
+from kcli.broker.request_context import RequestContext
+from kcli.error_codes import ErrorCode
+from kcli.protocol.messages.list_config_resources import (
+    ConfigResource,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
+
+if TYPE_CHECKING:
+    from kcli.broker.broker import Broker
+
+
+def handle(broker: Broker, request: ListConfigResourcesRequest, context: RequestContext) -> ListConfigResourcesResponse:
+    """v0 asks for client metrics; v1 for some types, or all. A type that Kafka does not have refuses the request."""
+    wanted = set(request.resource_types) or set(resources.ALL)
+    if context.api_version == 0:
+        wanted = {resources.CLIENT_METRICS}
+    if not wanted <= set(resources.ALL):
+        return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+    this_broker = [str(broker.cluster.node_id)]
+    names = {
+        resources.TOPIC: list(broker.cluster.topics),
+        resources.BROKER: this_broker,
+        resources.BROKER_LOGGER: this_broker,
+    }
+    return ListConfigResourcesResponse(
+        config_resources=[
+            ConfigResource(resource_name=name, resource_type=kind)
+            for kind, of_kind in names.items()
+            if kind in wanted
+            for name in of_kind
+        ]
+    )

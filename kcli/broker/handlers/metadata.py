@@ -1,0 +1,126 @@
+"""Metadata (3), v0-13: where the broker is, and which topics it has.
+
+A topic that is not there is created when both the request and auto.create.topics.enable allow it, but answered as
+unknown (3) this time, as Apache Kafka does: clients ask again. One node: it leads everything and is the controller.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from kcli.broker.handlers.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
+from kcli.broker.request_context import RequestContext
+from kcli.broker.topic_rules import name_fault
+from kcli.broker.topic_store import INTERNAL_TOPICS, Topic
+from kcli.error_codes import ErrorCode
+from kcli.errors import BrokerError
+from kcli.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from kcli.structs import TopicPartition
+
+if TYPE_CHECKING:
+    from kcli.broker.broker import Broker
+
+_NO_ID = UUID(int=0)
+_FIRST_BY_ID = 12
+
+
+def handle(broker: Broker, request: MetadataRequest, context: RequestContext) -> MetadataResponse:
+    """The broker and the topics asked for; null, and in v0 an empty list, asks for all of them."""
+    version = context.api_version
+    if request.topics and version < _FIRST_BY_ID and any(_is_by_id(topic) for topic in request.topics):
+        return _refused(request)
+    cluster = broker.cluster
+    response = MetadataResponse(
+        brokers=[
+            MetadataResponseBroker(
+                node_id=cluster.node_id, host=cluster.host, port=cluster.port, rack=broker.config.broker_rack
+            )
+        ],
+        cluster_id=cluster.cluster_id,
+        controller_id=cluster.node_id,
+        topics=_topics(broker, request, version),
+    )
+    if request.include_topic_authorized_operations:
+        for topic in response.topics:
+            topic.topic_authorized_operations = TOPIC_OPERATIONS
+    if request.include_cluster_authorized_operations:
+        response.cluster_authorized_operations = CLUSTER_OPERATIONS
+    return response
+
+
+def _is_by_id(topic: Any) -> bool:
+    return topic.name is None or topic.topic_id != _NO_ID
+
+
+def _refused(request: MetadataRequest) -> MetadataResponse:
+    """Ids are in the requests of v10 and v11, too, but were not to be used."""
+    return MetadataResponse(
+        topics=[
+            MetadataResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=topic.name or "", topic_id=topic.topic_id)
+            for topic in request.topics or ()
+        ]
+    )
+
+
+def _topics(broker: Broker, request: MetadataRequest, version: int) -> list[MetadataResponseTopic]:
+    topics = broker.cluster.topics
+    if request.topics is None or (version == 0 and not request.topics):
+        return [_described(broker, topic) for topic in topics.values()]
+    rows: list[MetadataResponseTopic] = []
+    names: dict[str, None] = {}
+    for asked in request.topics:
+        if asked.topic_id == _NO_ID:
+            if asked.name is not None:
+                names[asked.name] = None
+            continue
+        found = broker.cluster.topic_by_id(asked.topic_id)
+        if found is None:
+            row = MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=asked.topic_id)
+            rows.append(row)
+        else:
+            names[found.name] = None
+    may_create = request.allow_auto_topic_creation and broker.cluster.settings.auto_create_topics_enable
+    for name in names:
+        topic = topics.get(name)
+        rows.append(_described(broker, topic) if topic else _unknown(broker, name, may_create))
+    return rows
+
+
+def _unknown(broker: Broker, name: str, may_create: bool) -> MetadataResponseTopic:
+    error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if name_fault(name):
+        error = ErrorCode.INVALID_TOPIC_EXCEPTION
+    elif may_create:
+        try:
+            broker.cluster.auto_create(name)
+        except BrokerError as refusal:
+            if refusal.code is ErrorCode.INVALID_REPLICATION_FACTOR:
+                error = refusal.code
+    return MetadataResponseTopic(error_code=error, name=name, is_internal=name in INTERNAL_TOPICS)
+
+
+def _described(broker: Broker, topic: Topic) -> MetadataResponseTopic:
+    node = broker.cluster.node_id
+    held = broker.replica_manager.partition
+    partitions = []
+    for number in range(topic.partitions):
+        partition = held(TopicPartition(topic.name, number))
+        partitions.append(
+            MetadataResponsePartition(
+                partition_index=number,
+                leader_id=node,
+                leader_epoch=partition.leader_epoch if partition else 0,
+                replica_nodes=[node],
+                isr_nodes=[node],
+            )
+        )
+    return MetadataResponseTopic(
+        name=topic.name, topic_id=topic.topic_id, is_internal=topic.is_internal, partitions=partitions
+    )
