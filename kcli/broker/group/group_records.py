@@ -45,8 +45,11 @@ def load_into(
     items: Iterable[LogItem],
     report: Callable[[str], None],
 ) -> None:
-    """Replay the log into an empty cache, then `restore` every group there is, those that have only offsets as None."""
-    groups: dict[str, GroupMetadataValue] = {}
+    """Replay the log into an empty cache, then `restore` every group there is.
+
+    None is a group that only ever committed offsets. Such a group outlives its last offset, until it expires.
+    """
+    groups: dict[str, GroupMetadataValue | None] = {}
     passed: Counter[str] = Counter()
     for item in items:
         if isinstance(item, EndOfTransaction):
@@ -59,19 +62,19 @@ def load_into(
             passed[_DAMAGED] += 1
     for group_id, value in groups.items():
         restore(group_id, value)
-    for group_id in cache.groups():
-        if group_id not in groups:
-            restore(group_id, None)
     for what, count in passed.items():
         report(f"{TOPIC}: {count} records {what} are passed over")
 
 
-def _replay(cache: OffsetCache, groups: dict[str, GroupMetadataValue], record: LoggedRecord) -> bool:
+def _replay(cache: OffsetCache, groups: dict[str, GroupMetadataValue | None], record: LoggedRecord) -> bool:
+    """Whether it is a record of ours."""
     key = decode_key(record.key)
     if isinstance(key, OffsetCommitKey):
         committed = None if record.value is None else _from_value(decode_offset_value(record.value))
         partition = TopicPartition(key.topic, key.partition)
         cache.replay(record.place, record.producer, key.group, partition, committed)
+        if committed is not None:
+            groups.setdefault(key.group, None)
     elif isinstance(key, GroupMetadataKey):
         if record.value is None:
             groups.pop(key.group, None)
