@@ -66,7 +66,7 @@ class BrokerConfig:
     num_partitions: Int = option(1, least=1)
 
     # What a topic's settings are when it does not say.
-    compression_gzip_level: Int = option(-1, least=-1, most=9, update=_LIVE)
+    compression_gzip_level: Int = option(-1, least=-1, most=9, but_not=(0,), update=_LIVE)
     compression_lz4_level: Int = option(9, least=1, most=17, update=_LIVE)
     compression_type: String = option("producer", one_of=_CODECS, update=_LIVE)
     compression_zstd_level: Int = option(3, least=-131_072, most=22, update=_LIVE)
@@ -80,6 +80,8 @@ class BrokerConfig:
     log_flush_scheduler_interval_ms: Long = option(LONG_MAX)
     log_index_interval_bytes: Int = option(4096, least=0, update=_LIVE)
     log_index_size_max_bytes: Int = option(10_485_760, least=4, update=_LIVE)
+    log_local_retention_bytes: Long = option(-2, least=-2, heeded=False)
+    log_local_retention_ms: Long = option(-2, least=-2, heeded=False)
     log_message_timestamp_after_max_ms: Long = option(3_600_000, least=0, update=_LIVE)
     log_message_timestamp_before_max_ms: Long = option(LONG_MAX, least=0, update=_LIVE)
     log_message_timestamp_type: String = option("CreateTime", one_of=("CreateTime", "LogAppendTime"), update=_LIVE)

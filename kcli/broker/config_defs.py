@@ -39,7 +39,7 @@ class Update(Enum):
 class Option:
     """One setting. `kind` is a name of the types above; a default of None means that it is not set."""
 
-    __slots__ = ("default", "heeded", "kind", "least", "most", "name", "one_of", "synonyms", "update")
+    __slots__ = ("but_not", "default", "heeded", "kind", "least", "most", "name", "one_of", "synonyms", "update")
 
     def __init__(
         self,
@@ -49,6 +49,7 @@ class Option:
         kind: str = "",
         least: float | None = None,
         most: float | None = None,
+        but_not: tuple[int, ...] = (),
         one_of: tuple[str, ...] = (),
         update: Update = Update.READ_ONLY,
         heeded: bool = True,
@@ -64,6 +65,7 @@ class Option:
         self.kind = kind
         self.least = least
         self.most = most
+        self.but_not = but_not
         self.one_of = one_of
         self.update = update
         self.heeded = heeded
@@ -83,6 +85,8 @@ class Option:
             raise ConfigError(f"{self.name} must be at least {show(self.least)}, not {show(value)}")
         if self.most is not None and value > self.most:
             raise ConfigError(f"{self.name} must be at most {show(self.most)}, not {show(value)}")
+        if value in self.but_not:
+            raise ConfigError(f"{self.name} cannot be {show(value)}")
         if self.one_of:
             for part in value if isinstance(value, tuple) else (value,):
                 if part not in self.one_of:
@@ -123,10 +127,8 @@ def _read_double(option: Option, text: str) -> float:
 
 
 def _read_list(option: Option, text: str) -> tuple[str, ...]:
-    parts = tuple(part.strip() for part in text.split(",")) if text else ()
-    if len(set(parts)) < len(parts):
-        raise ConfigError(f"{option.name} names a thing twice: {text!r}")
-    return parts
+    """Without what comes again, as Apache Kafka reads lists since 4.1 (KIP-1161)."""
+    return tuple(dict.fromkeys(part.strip() for part in text.split(","))) if text else ()
 
 
 _READERS: dict[str, Any] = {

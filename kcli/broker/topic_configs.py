@@ -5,6 +5,7 @@ Source: https://kafka.apache.org/documentation/#topicconfigs for 4.3.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,6 +15,7 @@ from kcli.broker.log.config import LogConfig
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, ConfigError
 
+_REPLICA = re.compile(r"[0-9]+:[0-9]+\Z")
 _HOURS, _MINUTES = 3_600_000, 60_000
 _CODECS = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
 _TIMESTAMPS = ("CreateTime", "LogAppendTime")
@@ -33,7 +35,7 @@ TOPIC_OPTIONS: dict[str, Option] = {
     option.name: option
     for option in (
         _option("cleanup.policy", "List", ("delete",), "log.cleanup.policy", one_of=("compact", "delete")),
-        _option("compression.gzip.level", "Int", -1, "compression.gzip.level", least=-1, most=9),
+        _option("compression.gzip.level", "Int", -1, "compression.gzip.level", least=-1, most=9, but_not=(0,)),
         _option("compression.lz4.level", "Int", 9, "compression.lz4.level", least=1, most=17),
         _option("compression.type", "String", "producer", "compression.type", one_of=_CODECS),
         _option("compression.zstd.level", "Int", 3, "compression.zstd.level", least=-131_072, most=22),
@@ -45,8 +47,8 @@ TOPIC_OPTIONS: dict[str, Option] = {
         _option("index.interval.bytes", "Int", 4096, "log.index.interval.bytes", least=0),
         _option("internal.segment.bytes", "Int", None),  # for tests: smaller segments than segment.bytes can ask for
         _option("leader.replication.throttled.replicas", "List", (), heeded=False),
-        _option("local.retention.bytes", "Long", -2, least=-2, heeded=False),
-        _option("local.retention.ms", "Long", -2, least=-2, heeded=False),
+        _option("local.retention.bytes", "Long", -2, "log.local.retention.bytes", least=-2, heeded=False),
+        _option("local.retention.ms", "Long", -2, "log.local.retention.ms", least=-2, heeded=False),
         _option("max.compaction.lag.ms", "Long", LONG_MAX, "log.cleaner.max.compaction.lag.ms", least=1),
         _option("max.message.bytes", "Int", 1_048_588, "message.max.bytes", least=0),
         _option("message.timestamp.after.max.ms", "Long", 3_600_000, "log.message.timestamp.after.max.ms", least=0),
@@ -114,6 +116,13 @@ def check_topic_configs(broker: BrokerConfig, overrides: Mapping[str, str]) -> N
             f"max.compaction.lag.ms {show(values['max.compaction.lag.ms'])} is below "
             f"min.compaction.lag.ms {show(values['min.compaction.lag.ms'])}",
         )
+    _check_throttled(values)
     for name in ("remote.storage.enable", "remote.log.copy.disable", "remote.log.delete.on.disable"):
         if values[name]:
             raise BrokerError(ErrorCode.INVALID_CONFIG, f"{name} cannot be true: this broker has no tiered storage")
+
+
+def _check_throttled(values: Mapping[str, Any]) -> None:
+    for name in ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas"):
+        if values[name] != ("*",) and not all(_REPLICA.match(part) for part in values[name]):
+            raise BrokerError(ErrorCode.INVALID_CONFIG, f"{name} must be * or a list of partition:broker")

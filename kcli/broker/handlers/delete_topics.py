@@ -19,6 +19,7 @@ from kcli.protocol.messages.delete_topics import DeletableTopicResult, DeleteTop
 if TYPE_CHECKING:
     from kcli.broker.broker import Broker
     from kcli.broker.cluster import Cluster
+    from kcli.broker.topic_store import Topic
 
 _NO_ID = UUID(int=0)
 _FIRST_BY_ID = 6
@@ -51,16 +52,23 @@ def _asked(request: DeleteTopicsRequest, version: int) -> list[_Asked]:
 
 def _delete_all(cluster: Cluster, asked: list[_Asked], now_wall_ms: int) -> Iterator[DeletableTopicResult]:
     times = Counter(asked)
-    named = {cluster.topics[one.name].topic_id for one in times if one.name in cluster.topics}
+    asked_both_ways = [topic for topic in cluster.topics.values() if _is_asked_both_ways(topic, times)]
+    for topic in asked_both_ways:
+        del times[_Asked(topic.name, _NO_ID)], times[_Asked(None, topic.topic_id)]
+        yield _Asked(topic.name, topic.topic_id).result(_invalid("The topic is in the request by name and by id"))
     for one, count in times.items():
-        fault = _fault(one, count, named)
+        fault = _fault(one, count)
         if fault:
-            yield one.result(BrokerError(ErrorCode.INVALID_REQUEST, fault))
+            yield one.result(_invalid(fault))
         else:
             yield _delete(cluster, one, now_wall_ms)
 
 
-def _fault(one: _Asked, count: int, named: set[UUID]) -> str | None:
+def _is_asked_both_ways(topic: Topic, times: Counter[_Asked]) -> bool:
+    return _Asked(topic.name, _NO_ID) in times and _Asked(None, topic.topic_id) in times
+
+
+def _fault(one: _Asked, count: int) -> str | None:
     """What is wrong with the way in which a topic is asked for."""
     if one.name is None and one.topic_id == _NO_ID:
         return "The topic has neither a name nor an id"
@@ -68,8 +76,6 @@ def _fault(one: _Asked, count: int, named: set[UUID]) -> str | None:
         return "The topic has both a name and an id"
     if count > 1:
         return "The topic is in the request more than once"
-    if one.name is None and one.topic_id in named:
-        return "The topic is in the request by name and by id"
     return None
 
 
@@ -79,6 +85,10 @@ def _delete(cluster: Cluster, one: _Asked, now_wall_ms: int) -> DeletableTopicRe
     except BrokerError as error:
         return one.result(error)
     return DeletableTopicResult(name=topic.name, topic_id=topic.topic_id)
+
+
+def _invalid(fault: str) -> BrokerError:
+    return BrokerError(ErrorCode.INVALID_REQUEST, fault)
 
 
 def _disabled(version: int) -> BrokerError:
