@@ -128,7 +128,9 @@ class Partition:
         offsets = log.high_watermark, log.last_stable_offset, log.log_start_offset
         if diverging is not None:
             return PartitionRead(ErrorCode.NONE, *offsets, diverging=diverging)
-        return PartitionRead(ErrorCode.NONE, *offsets, found.records, found.start)
+        # The first batch may not fit what is left for this partition: a part of it would be of no use.
+        records = found.records if min_one_message or not found.first_batch_only else None
+        return PartitionRead(ErrorCode.NONE, *offsets, records, found.start)
 
     def bytes_to_read(self, wanted: FetchWanted, start: LogOffsetMetadata, *, read_committed: bool) -> int | None:
         """How many bytes a parked fetch would get now; None when it should not wait for more.

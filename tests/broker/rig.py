@@ -1,0 +1,114 @@
+"""A broker without its server: real logs in memory or on disk, a clock that tests move, and requests as bytes."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+from uuid import UUID, uuid4
+
+from kcli.broker.config import BrokerConfig
+from kcli.broker.files import Files
+from kcli.broker.handlers.table import HANDLERS
+from kcli.broker.log.config import LogConfig
+from kcli.broker.log_manager import LogManager
+from kcli.broker.memory_files import MemoryFiles
+from kcli.broker.partition import Partition
+from kcli.broker.pending import Pending
+from kcli.broker.producer_ids import ProducerIds
+from kcli.broker.replica_manager import ReplicaManager
+from kcli.broker.request_context import RequestContext
+from kcli.broker.timer import Timer
+from kcli.clock import ManualClock
+from kcli.protocol.codec import decode, encode, encode_parts
+from kcli.protocol.records.builder import NewRecord, build_batch
+from kcli.protocol.wire import Request
+from kcli.structs import TopicPartition
+
+DATA = "/data"
+
+
+class Rig:
+    """What handlers ask a broker for, and `send`. `configs`: the topics' configurations, which outlive a restart."""
+
+    def __init__(self, files: Files | None = None, data_dir: str = DATA, **properties: Any) -> None:
+        self.files: Any = files or MemoryFiles()
+        self.data_dir = data_dir
+        self.config = BrokerConfig.from_properties({k.replace("_", "."): v for k, v in properties.items()})
+        self.configs: dict[str, LogConfig] = {}
+        self.clock = ManualClock(now_ms=1000)
+        self.start()
+
+    def start(self) -> None:
+        self.timer = Timer()
+        self.log_manager = LogManager(self.data_dir, self.files, self.config, self.clock)
+        self.log_manager.open(self._config_of)
+        self.producer_ids = ProducerIds(self.data_dir, self.files)
+        self.replica_manager = ReplicaManager(self.log_manager, self.timer, self.clock, self.config)
+        for tp, log in list(self.log_manager.logs.items()):
+            self.replica_manager.create_partition(tp, log.topic_id, self._config_of(tp.topic))
+
+    def restart(self) -> None:
+        self.log_manager.close(clean=True)
+        self.start()
+
+    def _config_of(self, topic: str) -> LogConfig:
+        return self.configs.get(topic, LogConfig())
+
+    def topic(self, name: str, partitions: int = 1, **config: Any) -> UUID:
+        """A new topic; `config` as in LogConfig."""
+        self.configs[name] = LogConfig(**config)
+        id = uuid4()
+        for index in range(partitions):
+            self.replica_manager.create_partition(TopicPartition(name, index), id, self.configs[name])
+        return id
+
+    def partition(self, topic: str, index: int = 0) -> Partition:
+        return self.replica_manager.partitions[TopicPartition(topic, index)]
+
+    def send(self, request: Request[Any], version: int, client_id: str | None = "test") -> Answer:
+        """Through the wire format both ways, so that a handler sees what a client can say."""
+        key = request.API_KEY
+        context = RequestContext(
+            key, version, 1, client_id, "c1", "127.0.0.1", self.clock.now_ms(), self.clock.wall_ms()
+        )
+        arrived = decode(type(request), bytearray(encode(request, version)), version)
+        module = import_module(f"kcli.broker.handlers.{HANDLERS[key].module}")
+        return Answer(module.handle(self, arrived, context), version)
+
+    def ask(self, request: Request[Any], version: int, client_id: str | None = "test") -> Any:
+        """The response, which must be there at once."""
+        answer = self.send(request, version, client_id)
+        assert answer.is_there, "the request waits"
+        return answer.value
+
+    def wait(self, ms: float) -> None:
+        """Time passes, and what is due happens."""
+        self.clock.advance(ms)
+        self.timer.advance(self.clock.now_ms())
+
+
+class Answer:
+    """A response that is there or waits."""
+
+    def __init__(self, given: Any, version: int) -> None:
+        self._given = given
+        self._version = version
+
+    @property
+    def is_there(self) -> bool:
+        return not isinstance(self._given, Pending) or self._given.is_done
+
+    @property
+    def value(self) -> Any:
+        """The response as the client decodes it; None if there is none to be sent."""
+        response = self._given.value if isinstance(self._given, Pending) else self._given
+        if response is None:
+            return None
+        sent = b"".join(bytes(part) for part in encode_parts(response, self._version))
+        return decode(type(response), sent, self._version)
+
+
+def batch(*values: bytes | str, now_ms: int = 1_500_000_000_000, key: bytes | None = b"k", **options: Any) -> bytes:
+    """One batch with a record for each value."""
+    rows = [NewRecord(key, v.encode() if isinstance(v, str) else v, now_ms + n) for n, v in enumerate(values)]
+    return build_batch(rows, **options)

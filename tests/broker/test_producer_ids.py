@@ -1,0 +1,74 @@
+"""Producer ids: none is given twice, whatever happens between two of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kcli.broker.producer_ids import BLOCK_SIZE, FILE_NAME, ProducerIds, highest_in
+from kcli.errors import ConfigError
+from kcli.protocol.messages.init_producer_id import InitProducerIdRequest
+from kcli.structs import TopicPartition
+from tests.broker.rig import Rig, batch
+
+
+@pytest.fixture
+def rig() -> Rig:
+    return Rig()
+
+
+def ask(rig: Rig, version: int = 4, **fields: Any) -> tuple[int, int, int]:
+    """Error, id, epoch."""
+    answer = rig.ask(InitProducerIdRequest(**{"transactional_id": None, **fields}), version)
+    return answer.error_code, answer.producer_id, answer.producer_epoch
+
+
+def test_ids_go_up_and_epochs_begin_at_zero(rig: Rig) -> None:
+    assert [ask(rig, version) for version in range(6)] == [(0, id, 0) for id in range(6)]
+
+
+def test_ids_are_not_given_again_after_a_restart(rig: Rig) -> None:
+    given = [ask(rig)[1] for _ in range(3)]
+    for _ in range(2):
+        rig.producer_ids = ProducerIds(rig.data_dir, rig.files)
+        given += [ask(rig)[1] for _ in range(BLOCK_SIZE + 1)]
+    assert len(set(given)) == len(given)
+
+
+def test_logs_from_elsewhere_keep_their_producers_to_themselves(rig: Rig) -> None:
+    rig.topic("t")
+    adopted = batch("a", producer_id=4711, producer_epoch=0, base_sequence=0)
+    rig.replica_manager.append_internal(TopicPartition("t", 0), adopted, rig.clock.wall_ms())
+    highest = highest_in(rig.log_manager.logs.values())
+    assert highest == 4711
+    assert ProducerIds(rig.data_dir, rig.files, highest_seen=highest).next() == 4712
+
+
+def test_a_file_that_we_did_not_write_is_no_reason_to_begin_anew(rig: Rig) -> None:
+    for content in (
+        b"",
+        b"{}",
+        b'{"version":1,"next_producer_id":"7"}',
+        b'{"version":2,"next_producer_id":7}',
+        b"\xff",
+    ):
+        rig.files.write_atomically(f"{rig.data_dir}/{FILE_NAME}", content)
+        with pytest.raises(ConfigError, match=FILE_NAME):
+            ProducerIds(rig.data_dir, rig.files)
+
+
+def test_without_a_disk_there_are_no_new_ids(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(rig.files, "write_atomically", fail)
+    assert ask(rig) == (15, -1, -1)
+
+
+def test_what_is_refused(rig: Rig) -> None:
+    assert ask(rig, transactional_id="") == (42, -1, -1)
+    assert ask(rig, transactional_id="tx") == (53, -1, -1), "no transactions yet: final for every client"
+    assert ask(rig, producer_id=5, producer_epoch=-1) == (42, -1, -1)
+    assert ask(rig, producer_id=-1, producer_epoch=5) == (42, -1, -1)
+    assert ask(rig, producer_id=5, producer_epoch=0)[0] == 0, "idempotent producers just get a new id"
