@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from kcli.broker.files import Files
 
 CLEANER_CHECKPOINT = "cleaner-offset-checkpoint"
-NO_TOPIC_ID = UUID(int=0)
 
 _NEVER = float("inf")
 # How soon a log is looked at whose flush.ms is shorter.
@@ -104,7 +103,7 @@ class LogManager:
             points = read_offsets(self._files, self.dir.join(RECOVERY_POINTS))
             starts = read_offsets(self._files, self.dir.join(LOG_START_OFFSETS))
             for tp, directory in self.dir.partitions().items():
-                topic_id = read_topic_id(self._files, directory) or NO_TOPIC_ID
+                topic_id = read_topic_id(self._files, directory)
                 self.logs[tp] = self._open_log(
                     directory, tp, topic_id, config_for(tp.topic), points.get(tp, 0), starts.get(tp, 0), clean
                 )
@@ -126,7 +125,7 @@ class LogManager:
         self,
         directory: str,
         tp: TopicPartition,
-        topic_id: UUID,
+        topic_id: UUID | None,
         config: LogConfig,
         recovery_point: int,
         log_start_offset: int,
@@ -167,20 +166,21 @@ class LogManager:
     # ---- partitions that come and go ----
 
     def create(self, tp: TopicPartition, topic_id: UUID, config: LogConfig) -> Log:
-        """The log of a new partition, in its own new directory; or the one that there is. OSError if it cannot be."""
+        """The log of a partition, from now on with this topic id and config. OSError when it cannot be made.
+
+        A new one has a new directory. One from a directory that did not name the id (`topic_id` None) names it then.
+        """
         log = self.logs.get(tp)
         if log is None:
             directory = self.dir.join(str(tp))
             self._files.make_dir(directory)
             write_topic_id(self._files, directory, topic_id)
             log = self.logs[tp] = self._open_log(directory, tp, topic_id, config, 0, 0, True)
+        elif log.topic_id != topic_id:
+            write_topic_id(self._files, log.directory, topic_id)
+            log.topic_id = topic_id
+        log.config = config
         return log
-
-    def set_topic_id(self, tp: TopicPartition, topic_id: UUID) -> None:
-        """Write down the id of a partition whose directory did not name it (`NO_TOPIC_ID`)."""
-        log = self.logs[tp]
-        write_topic_id(self._files, log.directory, topic_id)
-        log.topic_id = topic_id
 
     def delete(self, tp: TopicPartition) -> None:
         """Take a partition away: its directory is renamed at once and removed `file.delete.delay.ms` later."""

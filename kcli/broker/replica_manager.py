@@ -48,11 +48,7 @@ class ReplicaManager:
 
     def create_partition(self, tp: TopicPartition, topic_id: UUID, log_config: LogConfig) -> Partition:
         """Lead a partition, with the log that is on the disk or a new one. `OSError` when that cannot be made."""
-        log = self.log_manager.logs.get(tp)
-        if log is None:
-            log = self.log_manager.create(tp, topic_id, log_config)
-        else:
-            log.config = log_config
+        log = self.log_manager.create(tp, topic_id, log_config)
         self._topics[topic_id] = tp.topic
         partition = self.partitions[tp] = Partition(tp, topic_id, log)
         return partition

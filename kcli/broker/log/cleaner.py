@@ -174,6 +174,8 @@ def _clean_group(log: Log, segments: Sequence[LogSegment], latest: LatestOffsets
                     _check_still_there(log, segments)
         log.replace_segments(cleaned, segments)
         replaced = True
+        for segment in segments[1:]:
+            log.producers.delete_snapshot(segment.base_offset)
     finally:
         if not replaced:
             log.discard_cleaned(cleaned)
