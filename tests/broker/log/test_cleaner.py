@@ -1,0 +1,307 @@
+"""Compaction done: on real segments, in steps, with crashes and other work in between."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from kcli.broker.files import DiskFiles
+from kcli.broker.log.batch_info import read_batch_info
+from kcli.broker.log.cleaner import Cleaner
+from kcli.broker.log.config import LogConfig
+from kcli.broker.log.log import Log
+from kcli.protocol.records.builder import NewRecord, build_batch
+from kcli.protocol.records.scan import iter_records
+from kcli.structs import TopicPartition
+
+TP = TopicPartition("comp", 0)
+NOW = 1_700_000_000_000
+DAY = 86_400_000
+COMPACT = LogConfig(cleanup_policy=frozenset({"compact"}))
+
+Row = tuple[bytes, bytes | None]
+
+
+class Bench:
+    """A log and its cleaner."""
+
+    def __init__(self, folder: Path, config: LogConfig = COMPACT) -> None:
+        self.folder = folder
+        self.config = config
+        self.reports: list[str] = []
+        self.log = self.open_log(clean=True)
+        self.cleaner = self.new_cleaner()
+
+    def open_log(self, *, clean: bool) -> Log:
+        log = Log.open(
+            str(self.folder / "comp-0"),
+            TP,
+            UUID(int=1),
+            self.config,
+            DiskFiles(),
+            clean=clean,
+            now_wall_ms=NOW,
+            report=self.reports.append,
+        )
+        log.advance_high_watermark(log.log_end_offset)
+        return log
+
+    def new_cleaner(self, **options: Any) -> Cleaner:
+        path = str(self.folder / "cleaner-offset-checkpoint")
+        settings = {"dedupe_buffer_bytes": 1 << 20} | options
+        return Cleaner(DiskFiles(), path, report=self.reports.append, **settings)
+
+    def append(self, *rows: Row, **options: Any) -> None:
+        data = build_batch([NewRecord(key, value, NOW) for key, value in rows], **options)
+        self.log.append(bytearray(data), leader_epoch=0, now_wall_ms=NOW, from_client=False)
+        self.log.advance_high_watermark(self.log.log_end_offset)
+
+    def roll(self) -> None:
+        self.log.roll(NOW)
+
+    def clean(self, now: int = NOW) -> int:
+        """Clean until there is nothing to do; how many steps that took."""
+        steps = 0
+        while self.cleaner.step({TP: self.log}, now):
+            steps += 1
+            assert steps < 10_000
+        return steps
+
+    def contents(self, log: Log | None = None) -> dict[int, Row]:
+        found = {}
+        for segment in (log or self.log).segments:
+            for _, info in segment.batches(bodies=True):
+                for record in iter_records(info.records):
+                    assert record.key is not None
+                    found[record.offset] = (record.key, record.value)
+        return found
+
+    def files(self) -> list[str]:
+        return sorted(path.name for path in (self.folder / "comp-0").glob("0*"))
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path)
+
+
+def test_the_latest_record_of_each_key_stays_where_it_was(bench: Bench) -> None:
+    bench.append((b"a", b"1"), (b"b", b"1"))
+    bench.roll()
+    bench.append((b"a", b"2"), (b"c", b"1"))
+    bench.roll()
+    bench.append((b"c", b"2"))
+    bench.clean()
+    assert bench.contents() == {1: (b"b", b"1"), 2: (b"a", b"2"), 3: (b"c", b"1"), 4: (b"c", b"2")}
+    assert [segment.base_offset for segment in bench.log.segments] == [0, 4]
+    assert (bench.log.log_start_offset, bench.log.log_end_offset) == (0, 5)
+    assert (bench.folder / "cleaner-offset-checkpoint").read_text() == "0\n1\ncomp 0 4\n"
+    assert bench.clean() == 0
+
+
+def test_reading_finds_the_batch_behind_a_hole(bench: Bench) -> None:
+    for number in range(20):
+        bench.append((b"a", b"%d" % number))
+    bench.append((b"b", b"1"))
+    bench.roll()
+    bench.append((b"c", b"1"))
+    bench.clean()
+    read = bench.log.read(0, 1 << 20, upto=22, min_one_message=True)
+    assert read.records is not None
+    assert read_batch_info(bytes(read.records)).base_offset == 19
+
+
+def test_a_restart_sees_the_same(bench: Bench) -> None:
+    for number in range(3):
+        bench.append((b"a", b"%d" % number), (b"k%d" % number, b"x"))
+        bench.roll()
+    bench.append((b"a", b"9"))
+    bench.clean()
+    for clean in (True, False):
+        bench.log.close(clean=clean)
+        again = bench.open_log(clean=clean)
+        assert bench.contents(again) == bench.contents()
+        assert again.log_end_offset == 7
+    assert bench.reports == []
+
+
+def test_snapshots_of_segments_that_are_merged_go_with_them(bench: Bench) -> None:
+    for number in range(3):
+        bench.append((b"a", b"%d" % number), producer_id=7, producer_epoch=0, base_sequence=number)
+        bench.roll()
+    bench.append((b"a", b"9"))
+    assert bench.log.producers.snapshots() == [1, 2, 3]
+    bench.clean()
+    assert bench.log.producers.snapshots() == [3]
+
+
+def test_a_segment_of_which_nothing_stays_can_be_read_over(bench: Bench) -> None:
+    bench.append((b"a", b"1"))
+    bench.roll()
+    bench.append((b"a", b"2"))
+    bench.roll()
+    bench.append((b"z", b"1"))
+    bench.cleaner.cleaned_up_to[TP] = 0
+    bench.log.config = bench.config = LogConfig(cleanup_policy=frozenset({"compact"}), segment_bytes=100)
+    bench.clean()
+    assert bench.contents() == {1: (b"a", b"2"), 2: (b"z", b"1")}
+    read = bench.log.read(0, 1 << 20, upto=3, min_one_message=True)
+    assert read.records is not None
+    assert read_batch_info(bytes(read.records)).base_offset == 1
+    bench.log.close(clean=False)
+    assert bench.contents(bench.open_log(clean=False)) == bench.contents()
+
+
+def test_tombstones_go_a_while_after_they_were_seen(bench: Bench) -> None:
+    bench.append((b"a", b"1"))
+    bench.append((b"a", None))
+    bench.roll()
+    bench.append((b"b", b"1"))
+    bench.clean()
+    assert bench.contents() == {1: (b"a", None), 2: (b"b", b"1")}
+    bench.append((b"b", b"2"))
+    bench.roll()
+    bench.append((b"c", b"1"))
+    bench.clean(NOW + DAY)
+    assert bench.contents() == {3: (b"b", b"2"), 4: (b"c", b"1")}
+
+
+def test_the_last_batch_of_a_producer_keeps_its_place(bench: Bench) -> None:
+    bench.append((b"a", b"1"), producer_id=7, producer_epoch=0, base_sequence=41)
+    bench.append((b"a", b"2"))
+    bench.roll()
+    bench.append((b"b", b"1"))
+    bench.clean()
+    infos = [info for _, info in bench.log.segments[0].batches()]
+    assert [(info.base_offset, info.record_count) for info in infos] == [(0, 0), (1, 1)]
+    bench.log.close(clean=False)
+    for snapshot in bench.log.producers.snapshots():
+        bench.log.producers.delete_snapshot(snapshot)
+    again = bench.open_log(clean=False)
+    assert again.producers.producers[7].batches[-1].last_sequence == 41
+
+
+def test_what_does_not_fit_in_the_map_of_keys_is_cleaned_the_next_time(bench: Bench) -> None:
+    bench.cleaner = bench.new_cleaner(dedupe_buffer_bytes=24 * 10)
+    for number in range(100):
+        bench.append((b"k%d" % (number % 50), b"%d" % number))
+    bench.roll()
+    bench.append((b"z", b"1"))
+    steps = bench.clean()
+    assert bench.contents() == {n: (b"k%d" % (n - 50), b"%d" % n) for n in range(50, 100)} | {100: (b"z", b"1")}
+    assert steps > 5
+
+
+def test_a_step_is_bounded(bench: Bench) -> None:
+    for number in range(60):
+        bench.append((b"k%d" % (number % 7), b"v" * 16_000))
+    bench.roll()
+    bench.append((b"z", b"1"))
+    assert bench.clean() >= 2 * 60 * 16_000 // (80 * 1024)
+    assert len(bench.contents()) == 8
+
+
+def test_the_dirtiest_log_comes_first(bench: Bench, tmp_path: Path) -> None:
+    other = Bench(tmp_path / "other")
+    clean, dirty = TopicPartition("clean", 0), TopicPartition("dirty", 0)
+    bench.log.tp, other.log.tp = clean, dirty
+    for one in (bench, other):
+        for _ in range(2):
+            one.append((b"a", b"1"))
+            one.roll()
+        one.append((b"b", b"1"))
+    bench.cleaner.cleaned_up_to[clean] = 1
+    other.config = other.log.config = bench.log.config = LogConfig(
+        cleanup_policy=frozenset({"compact"}), min_cleanable_dirty_ratio=0.1
+    )
+    bench.cleaner.step({clean: bench.log, dirty: other.log}, NOW)
+    assert "dirty" in repr(bench.cleaner)
+    bench.cleaner.abandon()
+
+
+def test_topics_that_are_not_compacted_are_left_alone(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, LogConfig())
+    bench.append((b"a", b"1"), (b"a", b"2"))
+    bench.roll()
+    bench.append((b"b", b"1"))
+    assert bench.clean() == 0
+
+
+def test_a_damaged_log_is_reported_once_and_left_as_it_is(bench: Bench) -> None:
+    bench.append((b"a", b"1"), (b"a", b"2"))
+    bench.roll()
+    bench.append((b"b", b"1"))
+    path = bench.folder / "comp-0" / f"{0:020d}.log"
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+    before = bench.files()
+    bench.clean()
+    assert bench.clean() == 0
+    assert len(bench.reports) == 1
+    assert "comp-0 is not compacted any more" in bench.reports[0]
+    assert "checksum" in bench.reports[0]
+    assert (bench.files(), path.read_bytes()) == (before, bytes(data))
+
+
+def test_a_log_with_transactions_of_another_broker_is_not_touched(bench: Bench) -> None:
+    """What was aborted must not hide what was committed; this broker does not know which is which yet."""
+    bench.append((b"a", b"1"))
+    bench.append((b"a", b"2"), producer_id=7, producer_epoch=0, base_sequence=0, transactional=True)
+    marker = (b"\0\0\0\0", b"\0\0\0\0\0\0")
+    bench.append(marker, producer_id=7, producer_epoch=0, transactional=True, control=True)
+    bench.roll()
+    bench.append((b"b", b"1"))
+    bench.clean()
+    assert "transactions" in bench.reports[0]
+    assert len(bench.contents()) == 4
+
+
+@pytest.mark.parametrize("steps", range(1, 11))
+def test_a_crash_in_the_middle_loses_nothing(bench: Bench, steps: int) -> None:
+    for number in range(40):
+        bench.append((b"k%d" % (number % 7), b"v" * 9000))
+    bench.roll()
+    bench.append((b"z", b"1"))
+    before = bench.contents()
+    for _ in range(steps):
+        assert bench.cleaner.step({TP: bench.log}, NOW)
+    bench.log.close(clean=False)  # the cleaner's own file is still there, as kill -9 leaves it
+    again = bench.open_log(clean=False)
+    assert bench.contents(again) == before
+    assert not any("cleaned" in name for name in bench.files())
+
+
+def test_records_deleted_meanwhile_end_the_work_without_a_trace(bench: Bench) -> None:
+    for number in range(40):
+        bench.append((b"k%d" % (number % 7), b"v" * 9000))
+        if number == 20:
+            bench.roll()
+    bench.roll()
+    bench.append((b"z", b"1"))
+    while not any("cleaned" in name for name in bench.files()):
+        assert bench.cleaner.step({TP: bench.log}, NOW)
+    bench.log.delete_records(25)
+    bench.cleaner.step({TP: bench.log}, NOW)
+    assert not any("cleaned" in name for name in bench.files())
+    assert (bench.log.log_start_offset, len(bench.log.segments)) == (25, 2)
+    bench.clean()
+    assert [offset for offset in bench.contents() if offset >= 25] == [*range(33, 41)]
+    assert bench.reports == []
+
+
+def test_a_deleted_partition_is_forgotten(bench: Bench) -> None:
+    for number in range(40):
+        bench.append((b"k%d" % (number % 7), b"v" * 9000))
+    bench.roll()
+    bench.append((b"z", b"1"))
+    bench.cleaner.cleaned_up_to[TP] = 0
+    while not any("cleaned" in name for name in bench.files()):
+        assert bench.cleaner.step({TP: bench.log}, NOW)
+    bench.cleaner.forget(TP)
+    assert not any("cleaned" in name for name in bench.files())
+    assert (bench.folder / "cleaner-offset-checkpoint").read_text() == "0\n0\n"
+    assert not bench.cleaner.step({}, NOW)
