@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -60,4 +59,6 @@ class Member:
 
 def new_member_id(name: str) -> str:
     """An id that nobody had before: the instance's or client's name and a random UUID, as Kafka makes them."""
+    import uuid  # takes milliseconds, which a broker without groups need not wait for
+
     return f"{name}-{uuid.uuid4()}"
