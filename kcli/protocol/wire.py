@@ -241,11 +241,30 @@ def _default_maker(default: Any) -> Callable[[], Any]:
 
 def defaults_of(cls: type) -> dict[str, Any]:
     """A fresh default for every field, in wire order."""
-    return {field.name: field.default if field.default_is_shared else field.make_default() for field in fields_of(cls)}
+    values, fresh = _blank(cls)
+    for name, make in fresh:
+        values[name] = make()
+    return values
+
+
+_blanks: dict[type, tuple[dict[str, Any], list[tuple[str, Callable[[], Any]]]]] = {}
+
+
+def _blank(cls: type) -> tuple[dict[str, Any], list[tuple[str, Callable[[], Any]]]]:
+    """The defaults in a dict of the caller's own, and how to make those that must not be shared."""
+    found = _blanks.get(cls)
+    if found is None:
+        fields = fields_of(cls)
+        fresh = [(field.name, field.make_default) for field in fields if not field.default_is_shared]
+        found = _blanks[cls] = {field.name: field.default for field in fields}, fresh
+    return found[0].copy(), found[1]
 
 
 def _init(self: Any, **given: Any) -> None:
-    values = defaults_of(type(self))
+    values, fresh = _blank(type(self))
+    for name, make in fresh:
+        if name not in given:
+            values[name] = make()
     known = len(values)
     values.update(given)
     if len(values) > known:
