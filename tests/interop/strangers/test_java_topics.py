@@ -1,0 +1,82 @@
+"""Kafka's own tools for topics, settings, offsets and disks."""
+
+from __future__ import annotations
+
+import json
+
+from tests.interop.shapes import produce
+from tests.real_kafka import Kafka
+
+
+def tool(kafka: Kafka, name: str, *arguments: str, check: bool = True) -> str:
+    done = kafka.tool(name, "--bootstrap-server", kafka.bootstrap_servers, *arguments, check=check)
+    return done.stdout + done.stderr
+
+
+def test_a_topic_from_its_creation_to_its_end(any_kafka: Kafka) -> None:
+    name = any_kafka.new_name()
+    shape = ("--partitions", "2", "--replication-factor", "1", "--config", "retention.ms=600000")
+    assert f"Created topic {name}" in tool(any_kafka, "TopicCommand", "--create", "--topic", name, *shape)
+    assert "already exists" in tool(any_kafka, "TopicCommand", "--create", "--topic", name, check=False)
+    tool(any_kafka, "TopicCommand", "--alter", "--topic", name, "--partitions", "3")
+    described = tool(any_kafka, "TopicCommand", "--describe", "--topic", name)
+    assert "PartitionCount: 3\tReplicationFactor: 1" in described
+    assert "retention.ms=600000" in described
+    assert described.count("Leader: 1\tReplicas: 1\tIsr: 1") == 3
+    assert name in tool(any_kafka, "TopicCommand", "--list").splitlines()
+    tool(any_kafka, "TopicCommand", "--delete", "--topic", name)
+    assert "does not exist" in tool(any_kafka, "TopicCommand", "--describe", "--topic", name, check=False)
+
+
+def test_settings_of_a_topic_and_of_the_broker(any_kafka: Kafka) -> None:
+    name = any_kafka.new_topic()
+    on_topic = ("--entity-type", "topics", "--entity-name", name)
+    tool(
+        any_kafka,
+        "ConfigCommand",
+        "--alter",
+        *on_topic,
+        "--add-config",
+        "retention.ms=99999,cleanup.policy=[compact,delete]",
+    )
+    tool(any_kafka, "ConfigCommand", "--alter", *on_topic, "--delete-config", "cleanup.policy")
+    dynamic = tool(any_kafka, "ConfigCommand", "--describe", *on_topic)
+    assert "retention.ms=99999 sensitive=false synonyms={DYNAMIC_TOPIC_CONFIG:retention.ms=99999" in dynamic
+    assert "cleanup.policy" not in dynamic
+    everything = tool(any_kafka, "ConfigCommand", "--describe", *on_topic, "--all")
+    assert (
+        "segment.bytes=1073741824 sensitive=false synonyms={DEFAULT_CONFIG:log.segment.bytes=1073741824}" in everything
+    )
+    refused = tool(any_kafka, "ConfigCommand", "--alter", *on_topic, "--add-config", "retention.ms=many", check=False)
+    assert "InvalidConfigurationException" in refused
+    broker = tool(any_kafka, "ConfigCommand", "--describe", "--entity-type", "brokers", "--entity-name", "1", "--all")
+    assert "num.partitions=4 sensitive=false" in broker
+
+
+def test_offsets_records_and_sizes(any_kafka: Kafka, tmp_path: object) -> None:
+    name = any_kafka.new_topic(partitions=2)
+    produce(any_kafka, name, [b"x" * 100] * 50, partitioner="consistent")
+    ends = dict(line.rsplit(":", 1) for line in tool(any_kafka, "GetOffsetShell", "--topic", name).splitlines())
+    assert sum(map(int, ends.values())) == 50
+    full = next(int(where.split(":")[1]) for where, end in ends.items() if int(end))
+    end = int(ends[f"{name}:{full}"])
+    plan = f"{tmp_path}/plan.json"
+    with open(plan, "w") as file:
+        json.dump({"version": 1, "partitions": [{"topic": name, "partition": full, "offset": end - 1}]}, file)
+    assert f"low_watermark: {end - 1}" in tool(any_kafka, "DeleteRecordsCommand", "--offset-json-file", plan)
+    earliest = tool(any_kafka, "GetOffsetShell", "--topic", name, "--time", "earliest")
+    assert f"{name}:{full}:{end - 1}" in earliest.splitlines()
+    told = tool(any_kafka, "LogDirsCommand", "--describe", "--topic-list", name)
+    [broker] = json.loads(next(line for line in told.splitlines() if line.startswith("{")))["brokers"]
+    sizes = {one["partition"]: one["size"] for one in broker["logDirs"][0]["partitions"]}
+    assert 100 * end < sizes[f"{name}-{full}"] < 200 * end
+
+
+def test_the_cluster_and_what_it_speaks(any_kafka: Kafka) -> None:
+    at = ("--bootstrap-server", any_kafka.bootstrap_servers)
+    assert "Cluster ID: " in any_kafka.tool("ClusterTool", "cluster-id", *at).stdout
+    spoken = tool(any_kafka, "BrokerApiVersionsCommand")
+    assert any_kafka.bootstrap_servers in spoken
+    for api in ("Produce(0)", "Fetch(1)", "JoinGroup(11)", "ApiVersions(18)", "DescribeTopicPartitions(75)"):
+        [line] = [line for line in spoken.splitlines() if line.strip().startswith(f"{api}: ")]
+        assert "usable" in line
