@@ -30,6 +30,7 @@ GROUPS = {
     "broker": "Run a Kafka broker for tests and demos.",
 }
 COMMANDS: dict[tuple[str, ...], Entry] = {
+    ("demo",): Entry("demo", "See it work: a broker of its own, data in it, the real commands."),
     ("topic", "list"): Entry("topic_list", "Names of the topics."),
     ("topic", "describe"): Entry("topic_describe", "Partitions, leaders, replicas of topics; offsets, settings."),
     ("topic", "create"): Entry("topic_create", "Create topics."),

@@ -26,7 +26,7 @@ def own_broker(*, keep: bool) -> Iterator[tuple[int, str]]:
         COMMAND,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL if keep else None,
+        stderr=subprocess.PIPE,  # read only if it does not start; it has little to say and minds no closed pipe
         text=True,
         start_new_session=True,  # Ctrl-C is for the demo, which then stops the broker itself
     )
@@ -47,7 +47,9 @@ def _address(process: subprocess.Popen[str]) -> str:
     line = process.stdout.readline()
     found = re.search(r"\S+:\d+", line)
     if found is None:
-        raise KcliError(f"the broker did not start: {line.strip() or 'it said nothing'}")
+        assert process.stderr is not None
+        words = process.stderr.read().strip().splitlines()
+        raise KcliError(f"the broker did not start: {words[-1].removeprefix('kcli: ') if words else 'it said nothing'}")
     return found[0]
 
 
@@ -62,5 +64,6 @@ def _stop(process: subprocess.Popen[str]) -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
-    if process.stdout is not None:
-        process.stdout.close()
+    for pipe in (process.stdout, process.stderr):
+        if pipe is not None:
+            pipe.close()

@@ -1,0 +1,97 @@
+"""`kcli demo` as a newcomer runs it: every part shown, nothing left behind."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from kcli.cli.demo.tour import tour
+from tests.interop.process import KCLI, ROOT
+from tests.real_kafka import answers
+
+LIMIT_S = 15
+
+
+def demo(tmp_path: Path, *options: str) -> tuple[str, float]:
+    """What it printed and how long it took; it had a temporary directory of its own."""
+    began = time.monotonic()
+    done = subprocess.run(
+        [*KCLI, "demo", *options],
+        cwd=ROOT,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout + done.stderr
+    return done.stdout, time.monotonic() - began
+
+
+def address_in(out: str) -> tuple[str, int]:
+    found = re.search(r"export KCLI_BOOTSTRAP_SERVER=(\S+):(\d+)", out)
+    assert found is not None
+    return found[1], int(found[2])
+
+
+def test_the_demo_shows_real_output_of_each_part_and_leaves_nothing(tmp_path: Path) -> None:
+    out, took_s = demo(tmp_path)
+    assert "Group billing: has read everything." in out
+    assert re.search(r"Group mailing: \d{3} records behind\.", out)
+    shown = re.split(r"^\$ ", out, flags=re.MULTILINE)[2:]
+    assert [block.splitlines()[0] for block in shown] == [step.shown for step in tour("orders")]
+    answered = [block.split("\n", 1)[1].split("\n\n# ")[0].strip() for block in shown]
+    cluster, topics, described, last, refunds, _produced, found = answered
+    assert "127.0.0.1" in cluster
+    assert "orders" in topics
+    assert "orders" in described
+    assert sum('"order":' in line for line in last.splitlines()) == 6
+    assert refunds.count("refunded") == 3
+    assert "c007 at " in found
+    assert "99999" in found
+    assert took_s < LIMIT_S
+    assert not answers(address_in(out)[1])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_with_keep_the_broker_goes_on_until_it_is_killed(tmp_path: Path) -> None:
+    out, _ = demo(tmp_path, "--keep")
+    host, port = address_in(out)
+    found = re.search(r"`kill (\d+)`", out)
+    assert found is not None
+    try:
+        assert answers(port)
+        listed = subprocess.run(
+            [*KCLI, "topic", "list", "-b", f"{host}:{port}"], cwd=ROOT, capture_output=True, text=True
+        )
+        assert "orders" in listed.stdout
+    finally:
+        os.kill(int(found[1]), signal.SIGTERM)
+    deadline = time.monotonic() + 10
+    while answers(port) or list(tmp_path.iterdir()):
+        assert time.monotonic() < deadline, f"left behind: {list(tmp_path.iterdir())}"
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_demo_that_is_stopped_takes_its_broker_along(number: signal.Signals, tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [*KCLI, "demo"], cwd=ROOT, env={**os.environ, "TMPDIR": str(tmp_path)}, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    out = ""
+    while "KCLI_BOOTSTRAP_SERVER" not in out:
+        line = process.stdout.readline()
+        assert line, out
+        out += line
+    process.send_signal(number)
+    process.stdout.read()
+    assert process.wait(20) in (128 + number, -number, 130)
+    process.stdout.close()
+    assert not answers(address_in(out)[1])
+    assert list(tmp_path.iterdir()) == []
