@@ -298,7 +298,7 @@ class OwnBroker(Kafka):
             time.sleep(every_s)
 
     def stop(self) -> int | None:
-        """Ask the broker to stop and wait for it; returns its exit status, negative for a signal, None if it was down."""
+        """Ask the broker to stop and wait for it: its exit status, negative for a signal; None if it was down."""
         return self._end(signal.SIGTERM)
 
     def kill(self) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from kcli.broker.control import Control, Hook, SeenRequest
 from kcli.errors import KcliError
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ class EmbeddedBroker:
         self._thread: threading.Thread | None = None
         self._leave = threading.Event()
         self._failure: BaseException | None = None
-        self._interceptions: list[tuple[Any, Callable[..., Any], int | None]] = []
+        self._control = Control()
 
     def __repr__(self) -> str:
         state = "running" if self.is_running else "failed" if self._failure else "stopped"
@@ -74,17 +75,22 @@ class EmbeddedBroker:
             raise ValueError(f"{self!r} is started")
         own = {"log.dirs": str(self.data_dir), "listeners": f"PLAINTEXT://127.0.0.1:{self._port}"}
         broker = Broker(BrokerConfig.from_properties({**self._settings, **own}))
-        for api, answer, times in self._interceptions:
-            broker.control.on(api, answer, times)
+        broker.control = self._control
         broker.start()
         self._port = broker.port
         self._broker, self._failure = broker, None
         self._leave.clear()
-        self._thread = threading.Thread(target=self._run, args=(broker,), name="kcli-broker", daemon=True)
+        looping = threading.Event()
+        self._thread = threading.Thread(target=self._run, args=(broker, looping), name="kcli-broker", daemon=True)
         self._thread.start()
+        looping.wait()
 
-    def _run(self, broker: Broker) -> None:
+    def _run(self, broker: Broker, looping: threading.Event) -> None:
         try:
+            try:
+                broker.poll(0)  # from here on the loop is this thread's
+            finally:
+                looping.set()
             broker.run(self._leave.is_set)
         except BaseException as failure:
             self._failure = failure
@@ -152,16 +158,26 @@ class EmbeddedBroker:
 
     # ---- what it is told to do ----
 
-    def intercept(self, api: Any, answer: Callable[[Any, Any], Any], times: int | None = None) -> None:
-        """Let `answer(request, context)` decide about requests of an API: its name (`"Produce"`) or key.
+    def intercept(self, api: str | int, answer: Hook, times: int | None = None) -> None:
+        """Let `answer(request, context)` decide about requests of an API: Kafka's name of it (`"Produce"`) or its key.
 
-        It returns None to let a request pass, a response message to send that instead, or what `kcli.broker.control`
-        offers: DROP, SILENCE, Delay(ms). With `times` it is asked for so many requests and then forgotten. An
-        interception outlives restarts.
+        It is called in the broker's thread, and returns None to let a request pass (to observe it), a response message
+        to send that instead, or what `kcli.broker.control` offers: DROP, SILENCE, Delay(ms). With `times` it is asked
+        about so many requests. It outlives restarts. ValueError for an unknown API.
         """
-        if self.is_running:
-            self.call(lambda broker: broker.control.on(api, answer, times))
-        self._interceptions.append((api, answer, times))
+        self._in_the_loop(lambda: self._control.on(api, answer, times))
+
+    def forget_interceptions(self, api: str | int | None = None) -> None:
+        """Let the requests of an API, or of all, pass again."""
+        self._in_the_loop(lambda: self._control.off(api))
+
+    @property
+    def requests(self) -> list[SeenRequest]:
+        """The last thousand requests: API, version, client id, connection; oldest first."""
+        return self._in_the_loop(lambda: list(self._control.requests))
+
+    def _in_the_loop(self, ask: Callable[[], T]) -> T:
+        return self.call(lambda _: ask()) if self.is_running else ask()
 
 
 def _text(value: Any) -> str:
