@@ -91,7 +91,7 @@ class Broker:
         """Open the data directory, load what is there, and listen. KcliError or OSError if that cannot be done; nothing
         is left open then."""
         with ExitStack() as undo:
-            sock = undo.enter_context(bind_socket(self.config.host, self.config.port))
+            sock = undo.enter_context(self._bind())
             self.port = sock.getsockname()[1]
             self._open_data(undo)
             self.server = self._make_server()
@@ -99,6 +99,13 @@ class Broker:
             undo.pop_all()
         self._chores_due_ms = self.clock.now_ms()
         self._report()
+
+    def _bind(self) -> socket.socket:
+        """First of all, but nobody can connect before all is loaded."""
+        try:
+            return bind_socket(self.config.host, self.config.port)
+        except OSError as error:
+            raise KcliError(f"cannot listen at {self.address}: {error.strerror or error}") from None
 
     def _open_data(self, undo: ExitStack) -> None:
         config, files = self.config, self._files or DiskFiles()

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 from kcli.errors import ProtocolError
 from kcli.protocol.primitives import Buffer, end_of, read_unsigned_varint, unsigned_varint
-from kcli.protocol.scalars import COMPACT_LENGTH, INT32_LENGTH, Codec, check_null, null_length, scalar
+from kcli.protocol.scalars import COMPACT_LENGTH, INT32_COUNT, Codec, check_null, null_length, scalar
 from kcli.protocol.wire import Field, FieldType, fields_of
 
 # One field of a struct, or a run of neighbouring ones: its name, for errors (empty: it says the name itself), how it is
@@ -149,7 +149,7 @@ def _value(type: FieldType, version: int, flexible: bool, nullable: bool) -> Cod
 
 
 def _array(element: Codec, flexible: bool, nullable: bool) -> Codec:
-    read_count, write_count, min_size = COMPACT_LENGTH if flexible else INT32_LENGTH
+    read_count, write_count, min_size = COMPACT_LENGTH if flexible else INT32_COUNT
     read_element, write_element, element_size = element
     element_size = max(element_size, 1)  # elements of no bytes would make any count believable
 
@@ -186,7 +186,7 @@ def _array(element: Codec, flexible: bool, nullable: bool) -> Codec:
 
 def _array_of_numbers(code: str, flexible: bool, nullable: bool) -> Codec:
     """Partition lists, replicas: all elements with one struct call."""
-    read_count, write_count, min_size = COMPACT_LENGTH if flexible else INT32_LENGTH
+    read_count, write_count, min_size = COMPACT_LENGTH if flexible else INT32_COUNT
     width = struct.calcsize(">" + code)
 
     def read(view: memoryview, position: int) -> tuple[Any, int]:

@@ -130,7 +130,7 @@ def null_length(what: str, nullable: bool) -> int:
     return -1
 
 
-def _fixed_length(code: str) -> Length:
+def _fixed_length(code: str, *, least: int = -1) -> Length:
     layout = struct.Struct(">" + code)
     unpack, pack, width = layout.unpack_from, layout.pack, layout.size
 
@@ -139,7 +139,7 @@ def _fixed_length(code: str) -> Length:
             length: int = unpack(view, position)[0]
         except struct.error:
             raise cut_short("a length", position) from None
-        if length < -1:
+        if length < least:
             raise ProtocolError(f"{length} is not a length", position=position)
         return length, position + width
 
@@ -167,4 +167,5 @@ def _compact_length() -> Length:
 
 INT16_LENGTH = _fixed_length("h")
 INT32_LENGTH = _fixed_length("i")
+INT32_COUNT = _fixed_length("i", least=-(2**31))  # of an array: Kafka takes whatever is negative for null
 COMPACT_LENGTH = _compact_length()

@@ -107,6 +107,12 @@ def test_lengths_below_minus_one_are_refused(length: bytes) -> None:
     assert caught.value.evidence == {"position": 0, "field": "group_id", "message": "HeartbeatRequest v0"}
 
 
+def test_any_negative_count_is_null_as_in_kafka() -> None:
+    assert decode(MetadataRequest, b"\xff\xff\xff\xfe", 1).topics is None
+    with pytest.raises(ProtocolError, match="an array is null, which this version does not allow"):
+        decode(MetadataRequest, b"\xff\xff\xff\xfe", 0)
+
+
 def test_numbers_that_do_not_fit_are_refused_by_name() -> None:
     with pytest.raises(ProtocolError, match="2147483648 is not an int32") as caught:
         encode(HeartbeatRequest(generation_id=2**31), 4)

@@ -1,0 +1,166 @@
+"""Clients that mean harm or are stuck: our broker's memory stays bounded, and others are served in the meantime."""
+
+from __future__ import annotations
+
+import random
+import resource
+import struct
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from kcli.broker.handlers.table import HANDLERS
+from kcli.protocol.headers import encode_request
+from kcli.protocol.messages.api_versions import ApiVersionsRequest
+from kcli.protocol.messages.metadata import MetadataRequest
+from kcli.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kcli.protocol.records.builder import build_batch
+from kcli.protocol.records.rows import NewRecord
+from kcli.protocol.registry import api_name, request_type
+from tests.broker.wire import Wire, fetch
+from tests.real_kafka import OwnBroker
+
+MIB = 1 << 20
+SERVED_S = 2.0  # what others may wait at most, on a busy machine
+
+
+@pytest.fixture
+def broker(broker_process: Callable[..., OwnBroker]) -> OwnBroker:
+    return broker_process()
+
+
+@pytest.fixture(autouse=True)
+def many_files() -> Iterator[None]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def resident_bytes(broker: OwnBroker) -> int:
+    for line in Path(f"/proc/{broker.pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) * 1024
+    raise AssertionError("no VmRSS")
+
+
+def seconds_to_be_served(broker: OwnBroker, topic: str) -> float:
+    """A round of Produce, Fetch and Metadata on a new connection."""
+    started = time.monotonic()
+    with Wire(broker.bootstrap_servers) as wire:
+        assert wire.produce(topic, b"me too") == 0
+        assert wire.ask(fetch(topic, max_bytes=1000), 11).responses[0].partitions[0].records
+        assert wire.ask(MetadataRequest(topics=[]), 9).brokers
+    return time.monotonic() - started
+
+
+def test_readers_that_stop_in_the_middle_of_fifty_megabytes(broker: OwnBroker) -> None:
+    large, small = broker.new_topic(), broker.new_topic()
+    with Wire(broker.bootstrap_servers) as wire:
+        for _ in range(50):
+            assert wire.produce(large, bytes(MIB - 1000)) == 0
+    assert seconds_to_be_served(broker, small) < SERVED_S
+    before = resident_bytes(broker)
+    with ExitStack() as stack:
+        stuck = [stack.enter_context(Wire(broker.bootstrap_servers, receive_buffer_bytes=4096)) for _ in range(10)]
+        for one in stuck:
+            one.request(fetch(large, max_bytes=50 * MIB), 11)
+            (length,) = struct.unpack(">i", one.read(4))
+            assert length > 45 * MIB
+        assert seconds_to_be_served(broker, small) < SERVED_S
+        assert resident_bytes(broker) - before < 10 * MIB
+        assert len(stuck[3].read(length)) == length  # who goes on reading gets it all
+        assert seconds_to_be_served(broker, small) < SERVED_S
+
+
+def test_a_thousand_connections_that_say_nothing(broker: OwnBroker) -> None:
+    topic = broker.new_topic()
+    assert seconds_to_be_served(broker, topic) < SERVED_S
+    before = resident_bytes(broker)
+    with ExitStack() as stack:
+        for _ in range(1000):
+            stack.enter_context(Wire(broker.bootstrap_servers))
+        assert seconds_to_be_served(broker, topic) < SERVED_S
+        assert resident_bytes(broker) - before < 15 * MIB
+
+
+@pytest.mark.parametrize("length", [0x7FFFFFFF, 104_857_600])
+def test_lengths_that_are_only_claimed(broker: OwnBroker, length: int) -> None:
+    """Two gigabytes are refused, a hundred megabytes are possible; neither is allocated before it comes."""
+    topic = broker.new_topic()
+    assert seconds_to_be_served(broker, topic) < SERVED_S
+    before = resident_bytes(broker)
+    with ExitStack() as stack:
+        for _ in range(300):
+            stack.enter_context(Wire(broker.bootstrap_servers)).raw(struct.pack(">i", length) + b"and a few bytes")
+        assert seconds_to_be_served(broker, topic) < SERVED_S
+        assert resident_bytes(broker) - before < 15 * MIB
+
+
+def test_counts_of_two_billion_in_every_api(broker: OwnBroker) -> None:
+    """Wherever a body is believed to hold a number, it is the largest there is."""
+    topic = broker.new_topic()
+    assert seconds_to_be_served(broker, topic) < SERVED_S
+    before = resident_bytes(broker)
+    for key, served in sorted(HANDLERS.items()):
+        for version in range(served.first_version, served.last_version + 1):
+            for filler in (b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff\x07", b"\x00\x00\x7f\xff\xff\xff"):
+                with Wire(broker.bootstrap_servers) as wire:
+                    head = struct.pack(">hhih", key, version, 7, -1)
+                    if request_type(key).FLEXIBLE is not None and version >= request_type(key).FLEXIBLE:  # type: ignore[operator]
+                        head += b"\0"
+                    wire.frame(head + filler * 50)
+    assert seconds_to_be_served(broker, topic) < SERVED_S
+    assert resident_bytes(broker) - before < 15 * MIB
+
+
+def test_bodies_that_were_tampered_with_are_never_a_bug_of_ours(broker: OwnBroker) -> None:
+    """Any answer will do, and hanging up too, but no handler may stumble over what it decodes."""
+    topic = broker.new_topic()
+    chance = random.Random(20_261_121)
+    with ExitStack() as stack:
+        for key, served in sorted(HANDLERS.items()):
+            for version in range(max(served.first_version, request_type(key).VERSIONS[0]), served.last_version + 1):
+                for _ in range(6):
+                    wire = stack.enter_context(Wire(broker.bootstrap_servers))
+                    wire.frame(tampered(key, version, topic, chance))
+            assert seconds_to_be_served(broker, topic) < SERVED_S, api_name(key)
+            stack.close()
+    said = broker.log_file.read_text()
+    assert "failed" not in said
+    assert "Traceback" not in said
+
+
+def tampered(key: int, version: int, topic: str, chance: random.Random) -> bytes:
+    """A request of all defaults with up to four bytes changed, and some plausible ones behind."""
+    message = request_type(key)
+    if key == 0:
+        partition = PartitionProduceData(index=0, records=build_batch([NewRecord(b"k", b"v", 1_500_000_000_000)]))
+        whole = ProduceRequest(acks=1, topic_data=[TopicProduceData(name=topic, partition_data=[partition])])
+        body = bytearray(encode_request(whole, version, 7, None))
+    elif key == 1 and version < 13:
+        body = bytearray(encode_request(fetch(topic, max_bytes=1000), version, 7, None))
+    else:
+        body = bytearray(encode_request(message(), version, 7, None))
+        body += struct.pack(">ih", 1, len(topic)) + topic.encode() + bytes(chance.randrange(40))
+    for _ in range(chance.randrange(5)):
+        if len(body) > 12:
+            body[chance.randrange(10, len(body))] = chance.choice((0, 1, 2, 5, 0x7F, 0x80, 0xFF, chance.randrange(256)))
+    return bytes(body)
+
+
+def test_a_storm_of_connections_that_come_and_go(broker: OwnBroker) -> None:
+    topic = broker.new_topic()
+    assert seconds_to_be_served(broker, topic) < SERVED_S
+    descriptors = len(list(Path(f"/proc/{broker.pid}/fd").iterdir()))
+    for number in range(1500):
+        with Wire(broker.bootstrap_servers) as wire:
+            if number % 3 == 0:
+                wire.request(ApiVersionsRequest(), 0)
+            if number % 5 == 0:
+                wire.sock.setsockopt(1, 13, struct.pack("ii", 1, 0))  # SO_LINGER: reset instead of an orderly end
+    assert seconds_to_be_served(broker, topic) < SERVED_S
+    assert len(list(Path(f"/proc/{broker.pid}/fd").iterdir())) <= descriptors + 2

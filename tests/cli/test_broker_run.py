@@ -1,0 +1,216 @@
+"""`kcli broker run` as a process: what it says, how it ends, and what it refuses."""
+
+from __future__ import annotations
+
+import os
+import re
+import resource
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kcli.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from kcli.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from tests.broker.wire import Wire
+
+KCLI = [sys.executable, "-m", "kcli", "broker", "run"]
+
+
+class Running:
+    """A started broker: `address` is what it printed."""
+
+    def __init__(self, *options: str, **popen: Any) -> None:
+        self.process = subprocess.Popen(
+            [*KCLI, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **popen
+        )
+        assert self.process.stdout is not None
+        self.address = self.process.stdout.readline().rstrip("\n")
+
+    def end(self, how: int = signal.SIGTERM) -> tuple[int, str, str]:
+        """Status, the rest of standard output, standard error."""
+        self.process.send_signal(how)
+        return self.wait()
+
+    def wait(self) -> tuple[int, str, str]:
+        out, said = self.process.communicate(timeout=30)
+        return self.process.returncode, out, said
+
+
+@pytest.fixture
+def running() -> Iterator[Any]:
+    started: list[Running] = []
+
+    def start(*options: str, **popen: Any) -> Running:
+        started.append(Running(*options, **popen))
+        return started[-1]
+
+    yield start
+    for one in started:
+        if one.process.poll() is None:
+            one.process.kill()
+            one.process.communicate()
+
+
+def refused(*options: str, **given: Any) -> tuple[int, str]:
+    """Status and standard error of a broker that does not start; nothing is on standard output."""
+    done = subprocess.run([*KCLI, *options], capture_output=True, text=True, timeout=30, **given)
+    assert done.stdout == ""
+    return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
+def test_it_prints_its_address_and_ends_in_order(running: Any, tmp_path: Path, how: int) -> None:
+    broker = running("--port", "0", "--data-dir", str(tmp_path / "data"))
+    assert re.fullmatch(r"127\.0\.0\.1:\d+", broker.address)
+    with Wire(broker.address) as wire:
+        assert wire.ask(MetadataRequest(topics=[]), 9).brokers[0].port == int(broker.address.rpartition(":")[2])
+        status, out, said = broker.end(how)
+    assert (status, out) == (0, "")
+    assert "not for production" in said
+    assert str(tmp_path / "data") in said
+    assert (tmp_path / "data" / ".kafka_cleanshutdown").exists()
+
+
+def test_topics_are_there_from_the_start_and_stay(running: Any, tmp_path: Path) -> None:
+    options = (
+        "--port",
+        "0",
+        "--data-dir",
+        str(tmp_path),
+        "-t",
+        "orders:3",
+        "--topic",
+        "audit",
+        "-c",
+        "num.partitions=2",
+    )
+    for _ in range(2):
+        broker = running(*options)
+        with Wire(broker.address) as wire:
+            asked = [MetadataRequestTopic(name=name) for name in ("orders", "audit")]
+            found = wire.ask(MetadataRequest(topics=asked, allow_auto_topic_creation=False), 9).topics
+            assert {one.name: len(one.partitions) for one in found} == {"orders": 3, "audit": 2}
+        assert broker.end()[0] == 0
+    status, said = refused("--port", "0", "--data-dir", str(tmp_path), "-t", "orders:4")
+    assert (status, said.splitlines()[-1]) == (2, "kcli: --topic orders:4: the topic is there with 3 partitions")
+
+
+def test_ephemeral_leaves_nothing(running: Any, tmp_path: Path) -> None:
+    broker = running("--port", "0", "--ephemeral", "-t", "orders", env={**os.environ, "TMPDIR": str(tmp_path)})
+    assert [path.name[:12] for path in tmp_path.iterdir()] == ["kcli-broker-"]
+    assert broker.end()[0] == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_a_directory_the_data_are_where_a_users_data_are(running: Any, tmp_path: Path) -> None:
+    broker = running("--port", "0", "-t", "orders", env={**os.environ, "XDG_DATA_HOME": str(tmp_path)})
+    assert broker.end()[0] == 0
+    assert (tmp_path / "kcli" / "broker" / "orders-0").is_dir()
+
+
+def test_two_brokers_do_not_share_a_directory(running: Any, tmp_path: Path) -> None:
+    first = running("--port", "0", "--data-dir", str(tmp_path))
+    status, said = refused("--port", "0", "--data-dir", str(tmp_path))
+    assert (status, len(said.splitlines())) == (1, 1)
+    assert str(tmp_path) in said
+    with Wire(first.address) as wire:
+        assert wire.ask(MetadataRequest(topics=[]), 9).brokers
+
+
+def test_a_port_in_use_is_one_line_and_leaves_the_directory_free(running: Any, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        status, said = refused("--port", port, "--data-dir", str(tmp_path))
+    assert (status, len(said.splitlines())) == (1, 1)
+    assert f"127.0.0.1:{port}" in said
+    assert "in use" in said
+    assert running("--port", port, "--data-dir", str(tmp_path)).end()[0] == 0
+
+
+def test_listening_beyond_this_machine_is_warned_of(running: Any, tmp_path: Path) -> None:
+    broker = running("--port", "0", "--host", "0.0.0.0", "--data-dir", str(tmp_path))
+    port = broker.address.rpartition(":")[2]
+    with Wire(f"127.0.0.1:{port}") as wire:  # told to clients is the name of the machine
+        assert wire.ask(MetadataRequest(topics=[]), 9).brokers[0].host == socket.gethostname()
+    status, _, said = broker.end()
+    assert status == 0
+    assert "beyond this machine" in said
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["-c", "num.partition=3"], "num.partitions"),
+        (["-c", "num.partitions=many"], "num.partitions"),
+        (["-c", "num.partitions"], "num.partitions"),
+        (["-t", "orders:0"], "NAME:PARTITIONS"),
+        (["-t", ":3"], "NAME:PARTITIONS"),
+        (["--ephemeral", "--data-dir", "/tmp/x"], "choose one"),
+        (["--ephemeral", "-c", "log.dirs=/tmp/x"], "choose one"),
+        (["--port", "1", "-c", "listeners=PLAINTEXT://127.0.0.1:2"], "choose one"),
+        (["--port", "99999"], "--port"),
+    ],
+)
+def test_a_mistake_on_the_command_line_is_one_line_and_status_2(options: list[str], sentence: str) -> None:
+    status, said = refused(*options)
+    assert (status, len(said.splitlines())) == (2, 1)
+    assert sentence in said
+
+
+def test_settings_that_mean_nothing_here_are_told(running: Any) -> None:
+    broker = running("--port", "0", "--ephemeral", "-c", "num.io.threads=4")
+    assert "num.io.threads means nothing" in broker.end()[2]
+
+
+def test_a_directory_that_cannot_be_made_is_one_line_and_status_1(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    status, said = refused("--port", "0", "--data-dir", str(tmp_path / "file" / "data"))
+    assert (status, len(said.splitlines())) == (1, 1)
+    assert str(tmp_path / "file") in said
+
+
+def test_a_full_disk_refuses_the_record_ends_the_broker_and_loses_nothing(running: Any, tmp_path: Path) -> None:
+    """The limit of a file's size stands for the disk: real Kafka answers 56, goes offline and exits with 1."""
+
+    def small_disk() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (5 << 20, resource.RLIM_INFINITY))
+
+    broker = running("--port", "0", "--data-dir", str(tmp_path), "-t", "orders", preexec_fn=small_disk)
+    acknowledged = 0
+    with Wire(broker.address) as wire:
+        while (error := wire.produce("orders", bytes(500_000))) == 0:
+            acknowledged += 1
+    assert error == 56
+    assert 5 <= acknowledged <= 10
+    status, out, said = broker.wait()
+    assert (status, out) == (1, "")
+    assert re.search(r"^kcli: the data directory has failed: .*too large", said.splitlines()[-1])
+    again = running("--port", "0", "--data-dir", str(tmp_path))
+    with Wire(again.address) as wire:
+        asked = ListOffsetsTopic(name="orders", partitions=[ListOffsetsPartition(timestamp=-1)])
+        found = wire.ask(ListOffsetsRequest(replica_id=-1, topics=[asked]), 5).topics[0].partitions[0]
+        assert (found.error_code, found.offset) == (0, acknowledged)
+
+
+def test_help_says_what_it_is_not() -> None:
+    done = subprocess.run([*KCLI, "--help"], capture_output=True, text=True)
+    assert "not a production broker" in " ".join(done.stdout.split())
+
+
+def test_a_broker_that_has_served_plain_records_is_small_and_has_loaded_little(running: Any, tmp_path: Path) -> None:
+    broker = running("--port", "0", "--data-dir", str(tmp_path), "-t", "orders:3")
+    with Wire(broker.address) as wire:
+        for _ in range(20):
+            assert wire.produce("orders", bytes(10_000)) == 0
+    status = Path(f"/proc/{broker.process.pid}/status")
+    if status.exists():
+        (resident,) = re.findall(r"VmRSS:\s+(\d+) kB", status.read_text())
+        assert int(resident) < 70 * 1024
+        mapped = Path(f"/proc/{broker.process.pid}/maps").read_text()
+        assert not re.findall(r"numpy|cramjam|_ssl|_asyncio|lz4", mapped)
