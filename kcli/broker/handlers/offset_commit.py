@@ -25,7 +25,8 @@ from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:
     from kcli.broker.broker import Broker
-    from kcli.broker.cluster import Cluster, Topic
+    from kcli.broker.cluster import Cluster
+    from kcli.broker.topic_store import Topic
 
 _IDS_SINCE_VERSION = 10
 
@@ -36,7 +37,7 @@ class _Asked(NamedTuple):
     """One partition of the request: under which topic it is answered, and the offset or why it is refused."""
 
     topic: TopicKey
-    index: int
+    number: int
     new: NewOffset | None
     error: ErrorCode = ErrorCode.NONE
 
@@ -104,5 +105,5 @@ def _by_topic(answers: list[tuple[_Asked, ErrorCode]]) -> list[OffsetCommitRespo
         if topic is None:
             name, topic_id = one.topic
             topic = topics[one.topic] = OffsetCommitResponseTopic(name=name, topic_id=topic_id)
-        topic.partitions.append(OffsetCommitResponsePartition(partition_index=one.index, error_code=error))
+        topic.partitions.append(OffsetCommitResponsePartition(partition_index=one.number, error_code=error))
     return list(topics.values())
