@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from random import randrange
 from typing import NamedTuple
 from uuid import UUID
 
@@ -20,14 +19,17 @@ from kcli.broker.log.config import LogConfig
 from kcli.broker.log.leader_epochs import LeaderEpochCache
 from kcli.broker.log.loading import Opening, load
 from kcli.broker.log.producer_state import ProducerStateManager
+from kcli.broker.log.reading import LogOffsetMetadata, LogRead, end_of, locate, number_of, read_segments
 from kcli.broker.log.retention import Bounds, segments_to_delete
+from kcli.broker.log.rolling import choose_jitter_ms, must_roll
 from kcli.broker.log.segment import LogSegment
 from kcli.broker.log.validator import validate_and_assign
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, CorruptRecords
-from kcli.network.file_slice import FileSlice
 from kcli.protocol.records.batch import Buffer
 from kcli.structs import OffsetAndTimestamp, TopicPartition
+
+__all__ = ["AppendInfo", "Log", "LogOffsetMetadata", "LogRead"]
 
 NO_APPEND_TIME = -1
 
@@ -41,22 +43,6 @@ class AppendInfo(NamedTuple):
     log_start_offset: int
 
 
-class LogOffsetMetadata(NamedTuple):
-    """An offset, and where it lies: which segment, and at which byte of that its batch begins."""
-
-    offset: int
-    segment_base_offset: int
-    position: int
-
-
-class LogRead(NamedTuple):
-    """What was found at an offset. `first_batch_only`: the first batch alone is more than was asked for."""
-
-    start: LogOffsetMetadata
-    records: FileSlice | None
-    first_batch_only: bool
-
-
 class Log:
     """One partition's log. `log_end_offset` is the next record's offset; an append does not move `high_watermark`."""
 
@@ -64,7 +50,7 @@ class Log:
         self,
         directory: str,
         tp: TopicPartition,
-        topic_id: UUID,
+        topic_id: UUID | None,
         config: LogConfig,
         files: Files,
         report: Callable[[str], None],
@@ -82,13 +68,14 @@ class Log:
         self._files = files
         self._report = report
         self._unflushed_since_ms: int | None = None
+        self._has_transactions = False
 
     @classmethod
     def open(
         cls,
         directory: str,
         tp: TopicPartition,
-        topic_id: UUID,
+        topic_id: UUID | None,
         config: LogConfig,
         files: Files,
         *,
@@ -112,6 +99,7 @@ class Log:
             opening, log.epochs, log.producers
         )
         log.high_watermark = log.log_start_offset
+        log._has_transactions = log.producers.first_unstable_offset is not None
         return log
 
     def __repr__(self) -> str:
@@ -129,13 +117,14 @@ class Log:
     @property
     def last_stable_offset(self) -> int:
         """Below it no transaction is open: as far as read_committed consumers get."""
+        if not self._has_transactions:
+            return self.high_watermark
         unstable = self.producers.first_unstable_offset
         return self.high_watermark if unstable is None else min(unstable, self.high_watermark)
 
     @property
     def end_metadata(self) -> LogOffsetMetadata:
-        active = self.segments[-1]
-        return LogOffsetMetadata(self.log_end_offset, active.base_offset, active.size)
+        return end_of(self.segments, self.log_end_offset)
 
     # ---- appending ----
 
@@ -166,27 +155,18 @@ class Log:
 
     def _write(self, info: BatchInfo, now_wall_ms: int) -> None:
         segment = self.segments[-1]
-        if segment.size and self._is_full(segment, info, now_wall_ms):
+        if must_roll(segment, info, self.config, now_wall_ms):
             segment = self.roll(now_wall_ms)
         if info.leader_epoch > self.epochs.latest_epoch:
             self.epochs.assign(info.leader_epoch, info.base_offset)
         segment.append(info)
         self.producers.update(info)
+        self._has_transactions |= info.is_transactional
         self.log_end_offset = info.last_offset + 1
         if self._unflushed_since_ms is None:
             self._unflushed_since_ms = now_wall_ms
         if self.log_end_offset - self.recovery_point >= self.config.flush_messages:
             self.flush()
-
-    def _is_full(self, segment: LogSegment, info: BatchInfo, now_wall_ms: int) -> bool:
-        config = self.config
-        if segment.size + info.size > config.segment_bytes:
-            return True
-        first_ms = segment.first_timestamp_ms
-        age_ms = info.max_timestamp_ms - first_ms if first_ms >= 0 else now_wall_ms - segment.created_ms
-        return age_ms > config.segment_ms - segment.jitter_ms or not segment.can_hold(
-            info.last_offset, config.segment_index_bytes
-        )
 
     def roll(self, now_wall_ms: int) -> LogSegment:
         """Go on in a new segment, unless this one is empty. The old one is then on the disk."""
@@ -195,9 +175,8 @@ class Log:
         self.segments[-1].seal()
         self.flush()
         self.producers.take_snapshot()
-        most_jitter_ms = min(self.config.segment_jitter_ms, self.config.segment_ms)
         segment = self._new_segment(self.log_end_offset, now_wall_ms)
-        segment.jitter_ms = randrange(most_jitter_ms) if most_jitter_ms > 0 else 0
+        segment.jitter_ms = choose_jitter_ms(self.config)
         self.segments.append(segment)
         return segment
 
@@ -253,49 +232,15 @@ class Log:
         if offset >= upto:
             return LogRead(self.offset_metadata(offset), None, False)
         with self._damage_told():
-            for number in range(self._number_of(offset), len(self.segments)):
-                segment = self.segments[number]
-                found = segment.read(
-                    offset, max_bytes, self._position_in(number, upto), min_one_message=min_one_message
-                )
-                if found is not None:
-                    start = LogOffsetMetadata(offset, segment.base_offset, found.position)
-                    records = found.records if len(found.records) else None
-                    return LogRead(start, records, found.batch_bytes > max_bytes)
-        return LogRead(self.end_metadata, None, False)
-
-    def _number_of(self, offset: int) -> int:
-        """Which segment has this offset, or would have it."""
-        low, high = 0, len(self.segments) - 1
-        if self.segments[high].base_offset <= offset:
-            return high
-        while low < high:
-            middle = (low + high + 1) // 2
-            if self.segments[middle].base_offset <= offset:
-                low = middle
-            else:
-                high = middle - 1
-        return low
-
-    def _position_in(self, number: int, offset: int) -> int:
-        """Where in a segment the batches below `offset` end."""
-        segment = self.segments[number]
-        behind = self.segments[number + 1].base_offset if number + 1 < len(self.segments) else self.log_end_offset
-        if offset >= behind:
-            return segment.size
-        found = segment.locate(offset)
-        return found[0] if found else segment.size
+            return read_segments(
+                self.segments, offset, max_bytes,
+                upto=upto, end_offset=self.log_end_offset, min_one_message=min_one_message,
+            )  # fmt: skip
 
     def offset_metadata(self, offset: int) -> LogOffsetMetadata:
         """Where an offset lies. `BrokerError`: CORRUPT_MESSAGE when the log is damaged there."""
-        if offset >= self.log_end_offset:
-            return self.end_metadata
         with self._damage_told():
-            for segment in self.segments[self._number_of(offset) :]:
-                found = segment.locate(offset)
-                if found is not None:
-                    return LogOffsetMetadata(offset, segment.base_offset, found[0])
-        return self.end_metadata
+            return locate(self.segments, offset, end_offset=self.log_end_offset)
 
     @contextmanager
     def _damage_told(self) -> Iterator[None]:
@@ -331,7 +276,7 @@ class Log:
             raise BrokerError(ErrorCode.OFFSET_OUT_OF_RANGE, partition=self.tp, asked=upto)
         if upto > self.log_start_offset:
             self.log_start_offset = upto
-            self._delete_first(sum(segment.base_offset <= upto for segment in self.segments) - 1)
+            self._delete_first(number_of(self.segments, upto))
             self.epochs.truncate_from_start(upto)
         return self.log_start_offset
 

@@ -157,12 +157,12 @@ class LogSegment:
             self._has_synced_name = True
 
     def replace_index(self, index: SegmentIndex, size: int) -> None:
-        """Cut the file to `size`, whose batches `index` was made from."""
+        """After a crash: cut the file to `size`, whose batches `index` was made from."""
         if size < self.size:
             self.file.truncate(size)
             self.size = size
         self._index = index
-        self.is_synced = self._are_indexes_saved = False
+        self.is_synced = self._has_synced_name = self._are_indexes_saved = False
         self._first_timestamp_ms = None
 
     # ---- reading ----

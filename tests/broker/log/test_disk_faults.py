@@ -1,0 +1,254 @@
+"""Disks that fail: writes refused or torn, a full disk, a power cut. In memory, where each can be had at will."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kcli.broker.files import DiskFiles
+from kcli.broker.log.log import Log
+from kcli.broker.memory_files import Fault, MemoryFiles
+from tests.broker.log.logs import Keeper, append, fill, values
+
+
+@pytest.fixture
+def files(memory_keeper: Keeper) -> MemoryFiles:
+    assert isinstance(memory_keeper.files, MemoryFiles)
+    return memory_keeper.files
+
+
+def test_a_log_in_memory_is_a_log(memory_keeper: Keeper) -> None:
+    log = memory_keeper.open(segment_bytes=500)
+    wanted = fill(log, 9)
+    assert values(log) == wanted
+    log.close()
+    log = memory_keeper.open()
+    assert (values(log), memory_keeper.reports) == (wanted, [])
+    log.delete()
+    assert not memory_keeper.files.exists(memory_keeper.directory)
+
+
+def test_a_write_that_fails_leaves_the_log_as_it_was(memory_keeper: Keeper, files: MemoryFiles) -> None:
+    log = memory_keeper.open()
+    fill(log, 2)
+    files.faults.append(Fault("append", ".log"))
+    with pytest.raises(OSError, match="Input/output"):
+        append(log, b"lost")
+    assert log.log_end_offset == 2
+    assert append(log, b"next").base_offset == 2
+    assert values(log)[2:] == [b"next"]
+
+
+@pytest.mark.parametrize("torn_bytes", [1, 11, 60, 61, 70])
+def test_a_torn_write_is_cut_at_the_next_start(memory_keeper: Keeper, files: MemoryFiles, torn_bytes: int) -> None:
+    log = memory_keeper.open()
+    wanted = fill(log, 5)
+    files.faults.append(Fault("append", ".log", torn_bytes=torn_bytes))
+    with pytest.raises(OSError):
+        append(log, b"torn")
+    log.close(clean=False)
+    log = memory_keeper.open(clean=False)
+    assert values(log) == wanted
+    assert memory_keeper.told(f"{torn_bytes} bytes were cut off")
+
+
+def _takes(log: Log, value: bytes) -> bool:
+    try:
+        append(log, value)
+    except OSError as problem:
+        if problem.errno == errno.ENOSPC:
+            return False
+        raise
+    return True
+
+
+def test_a_full_disk_loses_nothing_that_was_acknowledged(memory_keeper: Keeper, files: MemoryFiles) -> None:
+    files.room_bytes = 3000
+    log = memory_keeper.open(segment_bytes=1000)
+    acknowledged = [value for value in (b"%d" % number + b"x" * 100 for number in range(100)) if _takes(log, value)]
+    assert len(acknowledged) > 5
+    log.close(clean=False)
+    files.room_bytes = None
+    log = memory_keeper.open(clean=False, segment_bytes=1000)
+    assert values(log) == acknowledged
+    assert append(log, b"next").base_offset == len(acknowledged)
+
+
+def test_an_epoch_that_cannot_be_stored_writes_no_record(memory_keeper: Keeper, files: MemoryFiles) -> None:
+    log = memory_keeper.open()
+    files.faults.append(Fault("write_atomically", "leader-epoch-checkpoint"))
+    with pytest.raises(OSError):
+        append(log, b"a")
+    assert log.log_end_offset == 0
+
+
+def test_with_flush_messages_1_a_power_cut_loses_nothing(memory_keeper: Keeper, files: MemoryFiles) -> None:
+    log = memory_keeper.open(flush_messages=1, segment_bytes=500)
+    wanted = fill(log, 9)
+    found = Keeper(memory_keeper.directory, files.after_power_loss())
+    assert values(found.open(clean=False)) == wanted
+    assert not found.reports
+
+
+def test_without_it_a_power_cut_takes_what_was_not_flushed_and_no_more(
+    memory_keeper: Keeper, files: MemoryFiles
+) -> None:
+    log = memory_keeper.open(segment_bytes=500)
+    wanted = fill(log, 9)
+    assert log.recovery_point == 8
+    found = Keeper(memory_keeper.directory, files.after_power_loss())
+    assert values(found.open(clean=False, recovery_point=8)) == wanted[:8]
+    fill(log, 1, start=9)
+    log.flush()
+    found = Keeper(memory_keeper.directory, files.after_power_loss())
+    assert len(values(found.open(clean=False, recovery_point=10))) == 10
+
+
+def test_after_a_clean_end_a_power_cut_takes_nothing(memory_keeper: Keeper, files: MemoryFiles) -> None:
+    log = memory_keeper.open(segment_bytes=500)
+    wanted = fill(log, 9)
+    log.close()
+    found = Keeper(memory_keeper.directory, files.after_power_loss())
+    assert values(found.open(clean=True)) == wanted
+
+
+def test_a_failed_fsync_is_not_taken_for_one(memory_keeper: Keeper, files: MemoryFiles) -> None:
+    log = memory_keeper.open(flush_messages=1)
+    files.faults.append(Fault("sync", ".log"))
+    with pytest.raises(OSError):
+        append(log, b"a")
+    assert log.recovery_point == 0
+
+
+def test_files_are_synced_no_more_than_asked_for(memory_keeper: Keeper, files: MemoryFiles) -> None:
+    log = memory_keeper.open()
+    fill(log, 100)
+    assert [path for operation, path in files.operations if operation == "sync"] == []
+    log.flush(), log.flush()
+    assert len([path for operation, path in files.operations if operation == "sync"]) == 1
+
+
+# ---- the real disk ----
+
+_FILL_UP = """
+import resource, sys
+from pathlib import Path
+from tests.broker.log.logs import Keeper, append
+resource.setrlimit(resource.RLIMIT_FSIZE, (14_000, 14_000))
+log = Keeper(sys.argv[1]).open()
+for number in range(1000):
+    try:
+        append(log, b"%d:" % number + b"x" * 900)
+    except OSError as problem:
+        print(log.log_end_offset, problem.errno)
+        break
+"""
+
+
+def test_a_file_that_may_not_grow_refuses_one_record_and_keeps_the_others(keeper: Keeper) -> None:
+    """`ulimit -f`, as the facts imitate a full disk: the torn end of the last write is cut off at once."""
+    root = Path(__file__).parents[3]
+    done = subprocess.run(
+        [sys.executable, "-c", _FILL_UP, keeper.directory],
+        capture_output=True, text=True, check=True, env={**os.environ, "PYTHONPATH": str(root)}, cwd=root,
+    )  # fmt: skip
+    end, code = map(int, done.stdout.split())
+    assert (end, code) == (14, errno.EFBIG)
+    log = keeper.open(clean=False)
+    assert [value[:3] for value in values(log) if value] == [b"%d:" % n + b"x" * (2 - len(str(n))) for n in range(14)]
+    assert keeper.reports == []
+
+
+def test_a_short_write_is_gone_on_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = DiskFiles().open(str(tmp_path / "f"), create=True)
+    real = os.pwrite
+    monkeypatch.setattr(os, "pwrite", lambda fd, data, at: real(fd, bytes(data)[:3], at))
+    file.append((b"abcdefgh", b"ij"))
+    assert (file.size, file.read_at(0, 100)) == (10, b"abcdefghij")
+
+
+def test_parts_are_written_behind_each_other_and_read_at_any_place(tmp_path: Path) -> None:
+    files = DiskFiles()
+    path = str(tmp_path / "f")
+    with pytest.raises(FileNotFoundError):
+        files.open(path)
+    file = files.open(path, create=True)
+    file.append((b"ab", memoryview(b"cd")))
+    file.append((b"ef",))
+    file.write_at(1, b"X")
+    assert (file.read_at(1, 3), file.read_at(4, 100), file.read_at(99, 1)) == (b"Xcd", b"ef", b"")
+    file.truncate(2)
+    file.append((b"!",))
+    file.close()
+    assert files.read_bytes(path) == b"aX!"
+    assert files.open(path).size == 3
+
+
+def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files, path = DiskFiles(), str(tmp_path / "checkpoint")
+    files.write_atomically(path, b"old")
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EIO, "no")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", refuse)
+        with pytest.raises(OSError):
+            files.write_atomically(path, b"new")
+    assert files.read_bytes(path) == b"old"
+
+
+@pytest.mark.parametrize("kind", ["disk", "memory"])
+def test_a_lock_is_had_by_one(tmp_path: Path, kind: str) -> None:
+    files = DiskFiles() if kind == "disk" else MemoryFiles()
+    path = str(tmp_path / ".lock")
+    lock = files.lock(path)
+    assert lock is not None
+    assert files.lock(path) is None
+    lock.close()
+    again = files.lock(path)
+    assert again is not None
+    again.close()
+
+
+def test_the_lock_is_the_kind_that_java_takes(tmp_path: Path) -> None:
+    path = str(tmp_path / ".lock")
+    lock = DiskFiles().lock(path)
+    assert lock is not None
+    code = "import fcntl,sys; fcntl.lockf(open(sys.argv[1], 'r+'), fcntl.LOCK_EX | fcntl.LOCK_NB)"
+    taken = subprocess.run([sys.executable, "-c", code, path], capture_output=True)
+    assert b"BlockingIOError" in taken.stderr
+    lock.close()
+    assert subprocess.run([sys.executable, "-c", code, path]).returncode == 0
+
+
+@pytest.mark.parametrize("kind", ["disk", "memory"])
+def test_both_kinds_of_files_do_the_same(tmp_path: Path, kind: str) -> None:
+    files = DiskFiles() if kind == "disk" else MemoryFiles()
+    root = str(tmp_path / "data")
+    files.make_dir(f"{root}/t-0")
+    files.make_dir(f"{root}/t-0")
+    files.open(f"{root}/t-0/a", create=True).append((b"abc",))
+    files.write_atomically(f"{root}/t-0/b", b"12")
+    files.rename(f"{root}/t-0/b", f"{root}/t-0/a")
+    files.rename(f"{root}/t-0", f"{root}/t-1")
+    files.sync_dir(root)
+    assert files.list(root) == ["t-1"]
+    assert files.list(f"{root}/t-1") == ["a"]
+    assert (files.size(f"{root}/t-1/a"), files.read_bytes(f"{root}/t-1/a")) == (2, b"12")
+    assert files.is_dir(f"{root}/t-1")
+    assert not files.is_dir(f"{root}/t-1/a")
+    for missing in (files.remove, files.size, files.read_bytes, files.modified_ms):
+        with pytest.raises(FileNotFoundError):
+            missing(f"{root}/t-1/none")
+    with pytest.raises(FileNotFoundError):
+        files.list(f"{root}/none")
+    files.remove(f"{root}/t-1/a")
+    assert not files.exists(f"{root}/t-1/a")
+    files.remove_tree(root)
+    assert not files.exists(f"{root}/t-1")

@@ -1,0 +1,506 @@
+"""Crashes and damage, case by case: what real Kafka 4.3.1 was seen to do, and where this broker is to do better."""
+
+from __future__ import annotations
+
+import os
+import random
+import zlib
+from pathlib import Path
+
+import pytest
+
+from kcli.broker.log.log import Log
+from kcli.broker.memory_files import Fault, MemoryFiles
+from kcli.error_codes import ErrorCode
+from kcli.errors import BrokerError, ConfigError, CorruptRecords
+from kcli.protocol.records.builder import build_batch
+from kcli.protocol.records.rows import NewRecord
+from tests.broker.log.logs import NOW, Keeper, append, batch, fill, values
+
+INDEXES = (".index", ".timeindex")
+
+
+def crash(log: Log) -> None:
+    """As kill -9: what was written is in the page cache, nothing else is done."""
+    log.close(clean=False)
+
+
+def flip(path: Path, at: int) -> None:
+    data = bytearray(path.read_bytes())
+    data[at] ^= 0x10
+    path.write_bytes(data)
+
+
+# ---- a crash ----
+
+
+def test_a_crash_loses_nothing_that_was_appended(keeper: Keeper) -> None:
+    log = keeper.open(clean=False)
+    wanted = fill(log, 200)
+    crash(log)
+    log = keeper.open(clean=False)
+    assert (log.log_end_offset, values(log)) == (200, wanted)
+    assert keeper.reports == []
+    assert append(log, b"next").base_offset == 200
+
+
+def test_a_torn_tail_is_cut_at_the_last_whole_batch_and_told(keeper: Keeper) -> None:
+    log = keeper.open()
+    wanted = fill(log, 20)
+    size = log.size_bytes
+    crash(log)
+    os.truncate(keeper.file(0), size - 37)
+    log = keeper.open(clean=False)
+    assert (log.log_end_offset, values(log)) == (19, wanted[:19])
+    assert keeper.told("the log goes on at offset 19")
+    assert not keeper.told("DATA WAS LOST")
+    assert append(log, b"next").base_offset == 19
+
+
+def test_a_log_cut_at_any_byte_keeps_its_whole_batches(keeper: Keeper) -> None:
+    log = keeper.open()
+    fill(log, 4, size=10)
+    size = log.size_bytes
+    crash(log)
+    data = keeper.file(0).read_bytes()
+    for length in range(size + 1):
+        keeper.file(0).write_bytes(data[:length])
+        log = keeper.open(clean=False)
+        assert log.log_end_offset == length * 4 // size
+        assert keeper.file(0).stat().st_size == length * 4 // size * size // 4
+        assert bool(keeper.reports) == bool(length % (size // 4))
+        crash(log)
+
+
+@pytest.mark.parametrize("tail", [bytes(4096), random.Random(3).randbytes(300), b"\0" * 7])
+@pytest.mark.parametrize("clean", [False, True])
+def test_bytes_behind_the_tail_that_are_no_batch_are_cut(keeper: Keeper, tail: bytes, clean: bool) -> None:
+    log = keeper.open()
+    wanted = fill(log, 20)
+    log.close(clean=clean)
+    with keeper.file(0).open("ab") as file:
+        file.write(tail)
+    log = keeper.open(clean=clean)
+    assert (log.log_end_offset, values(log)) == (20, wanted)
+    assert keeper.told(f"{len(tail)} bytes were cut off")
+    assert not keeper.told("DATA WAS LOST")
+
+
+def test_a_flipped_bit_in_what_was_not_flushed_cuts_from_there_on_and_says_what_is_lost(keeper: Keeper) -> None:
+    log = keeper.open()
+    wanted = fill(log, 20)
+    position = log.offset_metadata(7).position
+    crash(log)
+    flip(keeper.file(0), position + 90)
+    log = keeper.open(clean=False)
+    assert (log.log_end_offset, values(log)) == (7, wanted[:7])
+    assert keeper.told("DATA WAS LOST: records up to offset 19")
+    assert keeper.told("the checksum of the batch at offset 7 is wrong")
+
+
+@pytest.mark.parametrize("at", [0, 8, 11, 16, 23])  # offset, size (twice), format, last offset
+def test_a_flipped_bit_in_a_header_does_not_hide_what_lay_behind_it(keeper: Keeper, at: int) -> None:
+    log = keeper.open()
+    fill(log, 20)
+    position = log.offset_metadata(7).position
+    crash(log)
+    flip(keeper.file(0), position + at)
+    log = keeper.open(clean=False)
+    assert log.log_end_offset == 7
+    assert keeper.told("DATA WAS LOST: records up to offset 19")
+
+
+def test_segments_behind_the_damage_go_and_each_is_told(keeper: Keeper) -> None:
+    log = keeper.open(segment_bytes=500)
+    wanted = fill(log, 9)
+    crash(log)
+    flip(keeper.file(2), 90)
+    log = keeper.open(clean=False, segment_bytes=500)
+    assert (log.log_end_offset, values(log)) == (2, wanted[:2])
+    assert sum("DATA WAS LOST" in report for report in keeper.reports) == 4
+    assert not keeper.file(4).exists()
+    assert append(log, b"next").base_offset == 2
+
+
+def test_only_segments_from_the_recovery_point_on_are_checked(keeper: Keeper) -> None:
+    log = keeper.open(segment_bytes=500)
+    fill(log, 9)
+    crash(log)
+    flip(keeper.file(2), 90)
+    log = keeper.open(clean=False, segment_bytes=500, recovery_point=8)
+    assert log.log_end_offset == 9
+    assert log.recovery_point == 8
+    assert keeper.reports == []
+
+
+def test_a_recovery_point_beyond_the_log_is_brought_back(keeper: Keeper) -> None:
+    log = keeper.open()
+    fill(log, 3)
+    crash(log)
+    assert keeper.open(clean=False, recovery_point=50).recovery_point == 3
+
+
+def test_offsets_that_go_back_are_damage(keeper: Keeper) -> None:
+    log = keeper.open()
+    fill(log, 3)
+    crash(log)
+    with keeper.file(0).open("ab") as file:
+        file.write(build_batch([NewRecord(None, b"again", NOW)], base_offset=1))
+    assert keeper.open(clean=False).log_end_offset == 3
+    assert keeper.told("the offset 1 cannot follow on 2")
+
+
+def test_records_of_ancient_formats_are_refused_and_left_alone(keeper: Keeper) -> None:
+    log = keeper.open()
+    fill(log, 1)
+    crash(log)
+    # A message of format 1, value "old", as Kafka 0.10.2 wrote it.
+    message = bytes.fromhex("0100") + (NOW).to_bytes(8, "big") + bytes.fromhex("ffffffff00000003") + b"old"
+    crc = zlib.crc32(message).to_bytes(4, "big")
+    with keeper.file(0).open("ab") as file:
+        file.write((1).to_bytes(8, "big") + (len(message) + 4).to_bytes(4, "big") + crc + message)
+    before = keeper.file(0).read_bytes()
+    for clean in (False, True):
+        with pytest.raises(CorruptRecords, match="format 1"):
+            keeper.open(clean=clean)
+    assert keeper.file(0).read_bytes() == before
+
+
+def test_a_batch_of_the_broker_written_in_a_later_epoch_is_known_after_a_crash(keeper: Keeper) -> None:
+    log = keeper.open()
+    append(log, b"a", leader_epoch=0)
+    append(log, b"b", leader_epoch=4)
+    crash(log)
+    (keeper.path / "leader-epoch-checkpoint").write_text("0\n1\n0 0\n")
+    log = keeper.open(clean=False)
+    assert log.end_offset_for_epoch(0) == (0, 1)
+    assert log.epochs.latest_epoch == 4
+
+
+# ---- indexes ----
+
+
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("kinds", [(".index",), (".timeindex",), INDEXES])
+def test_missing_indexes_are_made_anew(keeper: Keeper, kinds: tuple[str, ...], clean: bool) -> None:
+    log = keeper.open(index_interval_bytes=0, segment_bytes=2000)
+    wanted = fill(log, 30, time_step_ms=5)
+    bases = [segment.base_offset for segment in log.segments]
+    log.close(clean=clean)
+    before = {
+        (base, kind): keeper.file(base, kind).read_bytes()
+        for base in bases
+        for kind in INDEXES
+        if keeper.file(base, kind).exists()
+    }
+    for base in bases:
+        for kind in kinds:
+            keeper.file(base, kind).unlink(missing_ok=True)
+    log = keeper.open(clean=clean, index_interval_bytes=0, segment_bytes=2000)
+    assert (log.log_end_offset, values(log)) == (30, wanted)
+    for (base, kind), data in before.items():
+        assert keeper.file(base, kind).read_bytes() == data
+    assert clean == keeper.told("was made anew")
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("kind", INDEXES)
+def test_an_index_full_of_noise_hides_nothing_after_a_clean_stop(keeper: Keeper, kind: str, seed: int) -> None:
+    """Real Kafka 4.3.1 gave out offset 2148 twice here, and threw 852 acknowledged records away later."""
+    log = keeper.open(index_interval_bytes=0, segment_bytes=2000)
+    wanted = fill(log, 30, time_step_ms=5)
+    bases = [segment.base_offset for segment in log.segments]
+    log.close()
+    noise = random.Random(seed)
+    for base in bases:
+        keeper.file(base, kind).write_bytes(noise.randbytes(keeper.file(base, kind).stat().st_size))
+    log = keeper.open(index_interval_bytes=0, segment_bytes=2000)
+    assert log.log_end_offset == 30
+    assert keeper.told("was made anew")
+    assert append(log, b"next").base_offset == 30
+    assert values(log) == [*wanted, b"next"]
+    for offset in range(30):
+        assert log.offset_for_timestamp(NOW + 5 * offset) == (offset, NOW + 5 * offset, 0)
+
+
+@pytest.mark.parametrize("damage", ["truncated", "emptied", "odd length", "too long", "another's", "shifted", "zeroed"])
+@pytest.mark.parametrize("base", [0, 16])
+def test_an_index_that_looks_right_but_is_not_is_found_out(keeper: Keeper, damage: str, base: int) -> None:
+    log = keeper.open(index_interval_bytes=0, segment_bytes=2800)
+    wanted = fill(log, 30, time_step_ms=5)
+    assert [segment.base_offset for segment in log.segments] == [0, 16]
+    log.close()
+    path = keeper.file(base, ".index")
+    data = path.read_bytes()
+    spoiled = {
+        "truncated": data[: len(data) // 16 * 8],
+        "emptied": b"",
+        "odd length": data[:-3],
+        "too long": data + data[-8:],
+        "another's": keeper.file(16 - base, ".index").read_bytes() + b"\0\0\0\x40\0\0\x40\0",
+        "shifted": data[8:] + b"\0\0\0\x40\x7f\0\0\0",
+        "zeroed": bytes(len(data)),
+    }[damage]
+    path.write_bytes(spoiled)
+    log = keeper.open(index_interval_bytes=0, segment_bytes=2800)
+    assert (log.log_end_offset, values(log)) == (30, wanted)
+    assert [values(log, offset)[0] for offset in range(30)] == wanted
+
+
+def test_an_entry_in_the_middle_that_is_wrong_is_found_out_when_it_is_used(keeper: Keeper) -> None:
+    log = keeper.open(index_interval_bytes=0)
+    wanted = fill(log, 30)
+    log.close()
+    data = bytearray(keeper.file(0, ".index").read_bytes())
+    data[8 * 10 + 7] ^= 1  # the position of one entry; the order of them is still right
+    keeper.file(0, ".index").write_bytes(data)
+    log = keeper.open(index_interval_bytes=0)
+    assert keeper.reports == []
+    assert [values(log, offset)[0] for offset in range(30)] == wanted
+    assert keeper.told("was made anew: it does not fit the log")
+
+
+@pytest.mark.parametrize("preallocated", [10 * 1024 * 1024, 4096])
+def test_indexes_that_are_filled_up_with_zeros_are_as_good_as_trimmed_ones(keeper: Keeper, preallocated: int) -> None:
+    log = keeper.open(index_interval_bytes=0)
+    wanted = fill(log, 30, time_step_ms=1)
+    log.close()
+    for kind, entry in ((".index", 8), (".timeindex", 12)):
+        os.truncate(keeper.file(0, kind), preallocated // entry * entry)
+    log = keeper.open(index_interval_bytes=0)
+    assert (values(log), keeper.reports) == (wanted, [])
+    append(log, b"next")
+    log.close()
+    assert keeper.file(0, ".index").stat().st_size == 30 * 8
+
+
+def test_a_time_index_that_lost_its_last_entry_is_made_anew(keeper: Keeper) -> None:
+    log = keeper.open(index_interval_bytes=0)
+    fill(log, 30, time_step_ms=5)
+    log.close()
+    os.truncate(keeper.file(0, ".timeindex"), keeper.file(0, ".timeindex").stat().st_size - 12)
+    log = keeper.open(index_interval_bytes=0)
+    assert log.max_timestamp() == (29, NOW + 145, 0)
+    assert keeper.told("the time index ends too early")
+
+
+# ---- other files that are missing or in the way ----
+
+
+def test_a_missing_log_file_in_the_middle_leaves_a_hole_that_is_told_and_read_over(keeper: Keeper) -> None:
+    log = keeper.open(segment_bytes=500)
+    wanted = fill(log, 9)
+    log.close()
+    keeper.file(4).unlink()
+    log = keeper.open(segment_bytes=500)
+    assert values(log) == wanted[:4] + wanted[6:]
+    assert values(log, 4) == wanted[6:]
+    assert keeper.told("its log file is gone, and records with it")
+    assert not keeper.file(4, ".index").exists()
+
+
+def test_a_missing_snapshot_of_the_producers_is_read_from_the_log(keeper: Keeper) -> None:
+    log = keeper.open()
+    append(log, b"a", producer_id=5, producer_epoch=0, base_sequence=0)
+    log.close()
+    for path in keeper.path.glob("*.snapshot"):
+        path.unlink()
+    log = keeper.open()
+    with pytest.raises(BrokerError) as refused:
+        append(log, b"c", producer_id=5, producer_epoch=0, base_sequence=7)
+    assert refused.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_missing_leader_epochs_are_read_from_the_log(keeper: Keeper) -> None:
+    log = keeper.open()
+    append(log, b"a", leader_epoch=1)
+    append(log, b"b", leader_epoch=4)
+    log.close()
+    (keeper.path / "leader-epoch-checkpoint").unlink()
+    log = keeper.open()
+    assert log.end_offset_for_epoch(1) == (1, 1)
+    assert log.epochs.latest_epoch == 4
+
+
+def test_garbage_in_the_leader_epochs_is_refused_by_name(keeper: Keeper) -> None:
+    log = keeper.open()
+    append(log, b"a")
+    log.close()
+    (keeper.path / "leader-epoch-checkpoint").write_bytes(b"\xff\xfe garbage")
+    with pytest.raises(ConfigError, match="leader-epoch-checkpoint"):
+        keeper.open()
+
+
+def test_a_log_that_ends_before_it_should_begin_is_begun_anew_and_told(keeper: Keeper) -> None:
+    log = keeper.open()
+    fill(log, 5)
+    log.close()
+    log = keeper.open(log_start_offset=9)
+    assert (log.log_start_offset, log.log_end_offset) == (9, 9)
+    assert keeper.told("it was known to begin")
+    assert append(log, b"next").base_offset == 9
+
+
+def test_an_empty_newest_segment_is_where_the_log_goes_on(keeper: Keeper) -> None:
+    for clean in (True, False):
+        log = keeper.open(clean=clean)
+        end = append(log, b"a").base_offset + 1
+        log.roll(NOW)
+        log.close(clean=clean)
+        log = keeper.open(clean=clean)
+        assert (log.log_end_offset, log.active_segment.base_offset) == (end, end) if clean else (end, end - 1)
+        log.close(clean=clean)
+
+
+def test_an_untouched_directory_is_an_empty_log(keeper: Keeper) -> None:
+    log = keeper.open(clean=False)
+    assert (log.log_start_offset, log.log_end_offset, keeper.reports) == (0, 0, [])
+    log.close()
+    assert keeper.open().log_end_offset == 0
+
+
+def test_a_flipped_bit_in_an_old_segment_is_left_for_who_reads_it_to_see(keeper: Keeper) -> None:
+    """As real Kafka: after a clean stop nothing is checked, and consumers find the wrong checksum."""
+    log = keeper.open(segment_bytes=500)
+    fill(log, 9)
+    log.close()
+    flip(keeper.file(2), 90)
+    log = keeper.open(segment_bytes=500)
+    assert keeper.reports == []
+    read = log.read(2, 10_000, upto=9, min_one_message=True)
+    assert read.records is not None
+    assert bytes(read.records) == keeper.file(2).read_bytes()
+
+
+def test_a_header_that_is_none_in_an_old_segment_is_an_error_for_who_reads_it(keeper: Keeper) -> None:
+    log = keeper.open(segment_bytes=500)
+    fill(log, 9)
+    log.close()
+    flip(keeper.file(2), 16)
+    log = keeper.open(segment_bytes=500)
+    with pytest.raises(BrokerError) as refused:
+        log.read(2, 10_000, upto=9, min_one_message=True)
+    assert refused.value.code is ErrorCode.CORRUPT_MESSAGE
+    assert keeper.told("is damaged")
+    assert len(values(log, 4)) == 5
+
+
+# ---- interrupted compactions and deletions ----
+
+
+def test_leftovers_of_a_deletion_are_removed(keeper: Keeper) -> None:
+    log = keeper.open()
+    wanted = fill(log, 3)
+    log.close()
+    for name in (
+        "00000000000000000000.log.deleted",
+        "leader-epoch-checkpoint.tmp",
+        "00000000000000000009.index.deleted",
+    ):
+        (keeper.path / name).write_bytes(b"x")
+    log = keeper.open()
+    assert values(log) == wanted
+    assert not [name for name in keeper.names if name.endswith((".deleted", ".tmp"))]
+
+
+def test_files_that_are_none_of_ours_are_left_alone(keeper: Keeper) -> None:
+    log = keeper.open()
+    fill(log, 3)
+    log.close()
+    for name in ("notes.txt", "partition.metadata", "123.log"):
+        (keeper.path / name).write_bytes(b"x")
+    keeper.open()
+    assert {"notes.txt", "partition.metadata", "123.log"} <= set(keeper.names)
+
+
+def _compact(log: Log, count: int) -> None:
+    """Merge the first segments into one that keeps every other record."""
+    old = log.segments[:count]
+    cleaned = log.create_cleaned(old[0].base_offset)
+    for segment in old:
+        for _, info in segment.batches(bodies=True):
+            if info.base_offset % 2 == 0:
+                cleaned.append(info._replace(records=bytes(info.records)))
+    log.replace_segments(cleaned, old)
+
+
+def test_a_compacted_segment_takes_the_place_of_others(keeper: Keeper) -> None:
+    log = keeper.open(segment_bytes=500)
+    wanted = fill(log, 9)
+    _compact(log, 3)
+    kept = wanted[0:6:2] + wanted[6:]
+    assert values(log) == kept
+    assert values(log, 1) == kept[1:]
+    assert values(log, 5) == wanted[6:]
+    for clean in (True, False):
+        log.close(clean=clean)
+        log = keeper.open(clean=clean, segment_bytes=500)
+        assert (values(log), keeper.reports) == (kept, [])
+
+
+@pytest.mark.parametrize("operation", ["rename", "remove", "sync_dir", "append", "open", "truncate", "sync"])
+def test_a_compaction_that_dies_anywhere_leaves_the_old_records_or_the_new_ones(operation: str) -> None:
+    outcomes = set()
+    for skip in range(60):
+        files = MemoryFiles()
+        keeper = Keeper("/data/orders-0", files)
+        log = keeper.open(segment_bytes=500)
+        wanted = fill(log, 9)
+        kept = wanted[0:6:2] + wanted[6:]
+        files.faults.append(Fault(operation, skip=skip, times=10**6))
+        try:
+            _compact(log, 3)
+        except OSError:
+            files.faults.clear()
+            log = keeper.open(clean=False, segment_bytes=500)
+            assert values(log) in (wanted, kept)
+            assert not [name for name in keeper.names if name.endswith((".cleaned", ".swap"))]
+            outcomes.add(values(log) == kept)
+        else:
+            break
+    else:
+        pytest.fail("the compaction never came to its end")
+    assert outcomes
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_swap_that_was_begun_is_finished_and_one_that_was_not_is_undone(keeper: Keeper, clean: bool) -> None:
+    log = keeper.open(segment_bytes=500)
+    wanted = fill(log, 9)
+    log.close(clean=clean)
+    old = {base: keeper.file(base).read_bytes() for base in (0, 2, 4)}
+    log = keeper.open(clean=clean, segment_bytes=500)
+    _compact(log, 3)
+    log.close(clean=clean)
+    new = keeper.file(0).read_bytes()
+    for base, data in old.items():
+        keeper.file(base).write_bytes(data)
+    keeper.file(0, ".log.cleaned").write_bytes(new)
+    assert values(keeper.open(clean=clean, segment_bytes=500)) == wanted
+    assert keeper.told("was undone")
+    keeper.file(0, ".log.swap").write_bytes(new)
+    assert values(keeper.open(clean=clean, segment_bytes=500)) == wanted[0:6:2] + wanted[6:]
+    assert keeper.told("was finished")
+    assert not keeper.file(2).exists()
+
+
+def test_nonsense_is_not_swapped(keeper: Keeper) -> None:
+    log = keeper.open(segment_bytes=500)
+    fill(log, 9)
+    cleaned = log.create_cleaned(0)
+    with pytest.raises(ValueError, match="neighbours"):
+        log.replace_segments(cleaned, log.segments[-2:])
+    log.discard_cleaned(cleaned)
+    assert not keeper.file(0, ".log.cleaned").exists()
+
+
+def test_a_batch_with_control_records_is_read_whole_for_the_producers(keeper: Keeper) -> None:
+    """An abort marker of real Kafka's: coordinator epoch 3 behind the value's version."""
+    log = keeper.open()
+    marker = batch(
+        b"\0\0\0\0\0\x03", key=b"\0\0\0\0", producer_id=5, producer_epoch=1, transactional=True, control=True
+    )
+    log.append(marker, leader_epoch=0, now_wall_ms=NOW, from_client=False)
+    crash(log)
+    log = keeper.open(clean=False)
+    assert log.producers.producers[5].coordinator_epoch == 3

@@ -1,0 +1,137 @@
+"""Retention: which segments go, decided on numbers; then done to a log."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kcli.broker.log.config import LogConfig
+from kcli.broker.log.retention import Bounds, segments_to_delete
+from tests.broker.log.logs import NOW, Keeper, append, batch, fill, values
+
+HOUR = 3_600_000
+KEEP_ALL = {"retention_ms": -1, "retention_bytes": -1}
+
+
+@dataclass
+class Segment:
+    base_offset: int
+    size: int = 100
+    max_timestamp_ms: int = NOW
+    modified_ms: int = NOW
+
+
+def chosen(
+    segments: list[Segment], *, start: int = 0, watermark: int | None = None, end: int = 40, **config: object
+) -> list[int]:
+    bounds = Bounds(start, end if watermark is None else watermark, end)
+    settings = LogConfig(**{**KEEP_ALL, **config})  # type: ignore[arg-type]
+    return [base for base, _ in segments_to_delete(segments, settings, bounds, NOW)]
+
+
+def four(**newest_ms: int) -> list[Segment]:
+    return [Segment(base, max_timestamp_ms=newest_ms.get(f"at{base}", NOW)) for base in (0, 10, 20, 30)]
+
+
+def test_nothing_goes_without_limits() -> None:
+    assert chosen(four(at0=0)) == []
+
+
+def test_segments_whose_newest_record_is_too_old_go_from_the_oldest_on() -> None:
+    segments = four(at0=NOW - HOUR - 1, at10=NOW - HOUR, at20=NOW - HOUR - 1)
+    assert chosen(segments, retention_ms=HOUR) == [0]
+    assert chosen(segments, retention_ms=HOUR - 1) == [0, 10, 20]
+
+
+def test_a_record_from_the_future_keeps_its_segment_and_all_behind_it() -> None:
+    assert chosen(four(at0=NOW + HOUR, at10=0), retention_ms=HOUR) == []
+
+
+def test_records_without_times_are_as_old_as_their_file() -> None:
+    segments = [Segment(0, max_timestamp_ms=-1, modified_ms=NOW - HOUR - 1), Segment(10)]
+    assert chosen(segments, retention_ms=HOUR) == [0]
+    assert chosen(segments, retention_ms=HOUR + 1) == []
+
+
+def test_the_newest_segment_goes_too_when_it_is_too_old() -> None:
+    segments = [Segment(base, max_timestamp_ms=0) for base in (0, 10, 20, 30)]
+    assert chosen(segments, retention_ms=HOUR) == [0, 10, 20, 30]
+    segments[-1].size = 0
+    assert chosen(segments, retention_ms=HOUR) == [0, 10, 20]
+
+
+def test_a_log_is_not_cut_below_its_size() -> None:
+    assert chosen(four(), retention_bytes=400) == []
+    assert chosen(four(), retention_bytes=301) == []
+    assert chosen(four(), retention_bytes=300) == [0]
+    assert chosen(four(), retention_bytes=150) == [0, 10]
+    assert chosen(four(), retention_bytes=0) == [0, 10, 20, 30]
+
+
+def test_both_limits_count() -> None:
+    assert chosen(four(at0=0, at10=0), retention_ms=HOUR, retention_bytes=300) == [0, 10]
+
+
+def test_nothing_goes_that_consumers_may_not_have_seen() -> None:
+    assert chosen(four(at0=0, at10=0), retention_ms=HOUR, watermark=19) == [0]
+    assert chosen(four(at0=0, at10=0), retention_ms=HOUR, watermark=20) == [0, 10]
+
+
+def test_segments_below_the_start_of_the_log_go_whatever_the_policy() -> None:
+    assert chosen(four(), start=20) == [0, 10]
+    assert chosen(four(), start=19) == [0]
+    assert chosen(four(), start=25, cleanup_policy=frozenset({"compact"})) == [0, 10]
+    assert chosen(four(), start=40) == [0, 10, 20]
+
+
+def test_compacted_topics_keep_old_records() -> None:
+    compact = frozenset({"compact"})
+    assert chosen(four(at0=0), retention_ms=HOUR, retention_bytes=0, cleanup_policy=compact) == []
+    assert chosen(four(at0=0), retention_ms=HOUR, cleanup_policy=compact | {"delete"}) == [0]
+
+
+def test_a_log_is_cut_and_says_what_went(keeper: Keeper) -> None:
+    log = keeper.open(segment_bytes=500, retention_ms=HOUR)
+    old = fill(log, 6)
+    told = log.retain(NOW + HOUR)
+    assert (told, values(log)) == ([], old)
+    new = b"new" * 100
+    append(log, new, time_ms=NOW + 1)
+    told = log.retain(NOW + HOUR + 1)
+    assert len(told) == 3
+    assert told[0] == f"the segment 0 of orders-0 was deleted: its newest record is older than retention.ms={HOUR}"
+    assert (log.log_start_offset, values(log)) == (6, [new])
+    assert not keeper.file(0).exists()
+    assert not keeper.file(0, ".index").exists()
+    log.close()
+    assert keeper.open().log_start_offset == 6
+
+
+def test_a_log_whose_records_are_all_too_old_goes_on_empty_at_its_end(keeper: Keeper) -> None:
+    log = keeper.open(segment_bytes=500, retention_ms=HOUR)
+    fill(log, 5)
+    assert len(log.retain(NOW + HOUR + 1)) == 3
+    assert (log.log_start_offset, log.log_end_offset, values(log)) == (5, 5, [])
+    assert append(log, b"next").base_offset == 5
+    log.close(clean=False)
+    log = keeper.open(clean=False)
+    assert (log.log_start_offset, values(log)) == (5, [b"next"])
+
+
+def test_records_that_are_not_replicated_yet_stay(keeper: Keeper) -> None:
+    log = keeper.open(retention_bytes=0)
+    append(log, b"a")
+    log.append(batch(b"b"), leader_epoch=0, now_wall_ms=NOW)
+    assert log.retain(NOW) == []
+    assert values(log) == [b"a"]
+
+
+def test_epochs_and_snapshots_of_what_is_gone_are_forgotten(keeper: Keeper) -> None:
+    log = keeper.open(retention_bytes=0)
+    append(log, b"a", leader_epoch=0)
+    log.roll(NOW)
+    append(log, b"b", leader_epoch=1)
+    log.roll(NOW)
+    append(log, b"c", leader_epoch=1)
+    log.retain(NOW)
+    assert list(log.epochs.entries) == [(1, 3)]
+    assert [path.name for path in sorted(keeper.path.glob("*.snapshot"))] == ["00000000000000000003.snapshot"]
