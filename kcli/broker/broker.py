@@ -39,6 +39,9 @@ T = TypeVar("T")
 
 # Of a frame that a client only claims to send; many clients may claim.
 _FIRST_STEP_BYTES = 4096
+# Real Kafka has a thread that does nothing but accept and gets by with 50. Ours serves in between: a queue that short
+# overflows in a storm, and who then is not in it tries again after a second.
+_LEAST_BACKLOG = 1024
 # After the data directory has failed, so long may the answers that say so take to leave.
 _LAST_WORDS_MS = 200.0
 
@@ -95,7 +98,7 @@ class Broker:
             self.port = sock.getsockname()[1]
             self._open_data(undo)
             self.server = self._make_server()
-            self.server.listen_on(sock, self.config.socket_listen_backlog_size)
+            self.server.listen_on(sock, max(self.config.socket_listen_backlog_size, _LEAST_BACKLOG))
             undo.pop_all()
         self._chores_due_ms = self.clock.now_ms()
         self._report()
