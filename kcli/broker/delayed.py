@@ -12,7 +12,6 @@ from kcli.errors import BrokerError
 from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:
-    from kcli.broker.log.log import LogOffsetMetadata
     from kcli.broker.partition import FetchWanted, PartitionRead
     from kcli.broker.replica_manager import ReplicaManager
 
@@ -55,21 +54,25 @@ class DelayedFetch(DelayedOperation):
         manager: ReplicaManager,
         params: FetchParams,
         targets: Sequence[FetchTarget],
-        starts: Sequence[LogOffsetMetadata | None],
+        reads: list[PartitionRead],
     ) -> None:
+        """`reads` is what there was when it came; nothing has happened since when only its time is up."""
         super().__init__(deadline_ms)
         self.answer: Pending[list[PartitionRead]] = Pending()
         self._manager = manager
         self._params = params
         self._targets = targets
-        self._starts = starts
+        self._reads = reads
+        self._tries = 0
 
     def try_complete(self) -> bool:
         """Kafka's rules: a partition that is not led any more, unknown, offline, fenced, cut, or read in an older
         segment completes it; else the bytes to be had must reach `min_bytes`.
         """
+        self._tries += 1
         available = 0
-        for (wanted, tp, _), start in zip(self._targets, self._starts, strict=True):
+        for (wanted, tp, _), read in zip(self._targets, self._reads, strict=True):
+            start = read.start
             if tp is None or start is None:
                 continue
             try:
@@ -85,7 +88,8 @@ class DelayedFetch(DelayedOperation):
         return False
 
     def on_complete(self) -> None:
-        self.answer.complete(self._manager.read(self._params, self._targets))
+        is_as_it_was = self._tries <= 1  # once before it was parked, and never again
+        self.answer.complete(self._reads if is_as_it_was else self._manager.read(self._params, self._targets))
 
 
 class DelayedProduce(DelayedOperation):

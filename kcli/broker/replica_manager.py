@@ -185,7 +185,7 @@ class ReplicaManager:
         reads = self.read(params, targets)
         if params.max_wait_ms <= 0 or self._is_enough(params, targets, reads):
             return _done(reads)
-        delayed = DelayedFetch(now_ms + params.max_wait_ms, self, params, targets, [one.start for one in reads])
+        delayed = DelayedFetch(now_ms + params.max_wait_ms, self, params, targets, reads)
         self.fetches.try_complete_else_watch(delayed, [target.tp for target in targets if target.tp is not None])
         return delayed.answer
 

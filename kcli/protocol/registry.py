@@ -163,7 +163,17 @@ def response_type(key: int) -> type[Message]:
     return found
 
 
+_found: dict[tuple[int, str], Any] = {}
+
+
 def _message_type(key: int, kind: str) -> Any:
+    found = _found.get((key, kind))
+    if found is None:
+        found = _found[key, kind] = _find(key, kind)
+    return found
+
+
+def _find(key: int, kind: str) -> Any:
     try:
         module = ApiKey(key).name.lower()
     except ValueError:
