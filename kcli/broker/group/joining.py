@@ -104,9 +104,6 @@ def _add(rounds: Rebalancer, group: Group, request: Join, member_id: str) -> Non
 
 def _join_again(rounds: Rebalancer, group: Group, request: Join, member: Member) -> None:
     """A known member: a change of its metadata, or any join of the leader while Stable, starts a round."""
-    if group.state is GroupState.EMPTY:
-        request.refuse(ErrorCode.UNKNOWN_MEMBER_ID, member.member_id)
-        return
     unchanged = member.protocols == request.protocols
     leads = group.leader_id == member.member_id
     if unchanged and (group.state is GroupState.COMPLETING or (group.state is GroupState.STABLE and not leads)):
@@ -152,7 +149,9 @@ def _keep_generation(
 
 
 def _park(request: Join, member: Member) -> None:
-    """The member waits for the end of the join phase, with what it says now."""
+    """The member waits for the end of the join phase, with what it says now. A connection it left behind is freed."""
+    if member.join is not None:
+        member.join.complete(join_refused(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
     member.protocols = request.protocols
     member.rebalance_timeout_ms = request.rebalance_timeout_ms
     member.session_timeout_ms = request.request.session_timeout_ms

@@ -32,6 +32,8 @@ def sync(rounds: Rebalancer, group: Group, request: SyncGroupRequest) -> Pending
     rounds.synced(group, member.member_id)
     if group.state is GroupState.STABLE:
         return synced(group, member)
+    if member.sync is not None:  # on a connection that the member left behind
+        member.sync.complete(sync_refused(ErrorCode.REBALANCE_IN_PROGRESS))
     answer = member.sync = Pending[SyncGroupResponse]()
     if group.leader_id == member.member_id:
         rounds.assign(group, {part.member_id: part.assignment for part in request.assignments})

@@ -133,6 +133,23 @@ def test_deleting_a_group_forgets_the_ids_it_handed_out() -> None:
     assert lab.store.last("g") is None
 
 
+def test_member_that_asks_again_on_a_new_connection_frees_the_old_one() -> None:
+    """Real Kafka never answers the old one."""
+    lab = DirectLab()
+    first, second, again = lab.connect("one"), lab.connect("two"), lab.connect("again")
+    leader, follower, generation = settle_two(first, second, "g")
+    first.send(join("g", leader))
+    again.send(join("g", leader))
+    assert first.receive().error_code == 27
+    ask(second, join("g", follower))
+    assert again.receive().generation_id == generation + 1
+    second.send(sync("g", generation + 1, follower))
+    again.send(sync("g", generation + 1, follower))
+    assert second.receive().error_code == 27
+    ask(first, sync("g", generation + 1, leader, {follower: b"b"}))
+    assert again.receive().assignment == b"b"
+
+
 # ---- what is stored ----
 
 
