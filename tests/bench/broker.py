@@ -191,10 +191,10 @@ def purgatory(options: argparse.Namespace, scratch: Path) -> list[Target]:
 
 
 def kills(options: argparse.Namespace, scratch: Path) -> list[Target]:
-    broker = BrokerProcess(scratch / "ours", fetch_jars(), settings={"log.segment.bytes": "65536"})
+    broker = BrokerProcess(scratch / "ours", fetch_jars())
     broker.start()
     try:
-        topic = broker.create_topic("killed", PARTITIONS)
+        topic = broker.create_topic("killed", PARTITIONS, internal_segment_bytes=65536)
         account = KillLoop(broker, topic, seed=options.seed).run(options.rounds)
     finally:
         stop({OURS: broker})

@@ -1,0 +1,38 @@
+"""Tests that others wrote: kafka-python's integration suite against our broker, all but the named exclusions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.broker_process import BrokerProcess
+from tests.interop.borrowed.kafka_python import SuiteUnavailable, fetch_suite, run_suite
+from tests.needs import lacking
+
+EXCLUSIONS = Path(__file__).with_name("exclusions.txt")
+# The suite at this version, without the tests of listeners that it would start itself. Fewer would mean that some did
+# not run.
+TESTS = 56
+
+
+def exclusions() -> dict[str, str]:
+    """Test -> reason."""
+    lines = (line for line in EXCLUSIONS.read_text().splitlines() if line and not line.startswith("#"))
+    return dict(line.split(maxsplit=1) for line in lines)  # type: ignore[misc]
+
+
+def test_kafka_python_integration_suite(broker_process: Callable[..., BrokerProcess]) -> None:
+    try:
+        fetch_suite()
+    except SuiteUnavailable as missing:
+        lacking(str(missing))
+    outcomes = run_suite(broker_process().bootstrap_servers)
+    excluded = exclusions()
+    assert excluded.keys() <= outcomes.keys(), "an exclusion names no test"
+    assert len(outcomes) == TESTS
+    failures = {name: o.text for name, o in outcomes.items() if o.result == "failed" and name not in excluded}
+    assert not failures, "\n".join(f"{name}: {text}" for name, text in failures.items())
+    skipped = {name for name, o in outcomes.items() if o.result == "skipped" and name not in excluded}
+    assert not skipped, f"skipped without a reason here: {skipped}"
+    stale = {name for name in excluded if outcomes[name].result == "passed"}
+    assert not stale, f"excluded, and passed all the same: {stale}"
