@@ -1,0 +1,218 @@
+"""Partition directories of Apache's Kafka opened by ours, and ours by Apache's; and its dump tool on our files."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.broker.log.logs import NOW, Keeper, append, fill, scan, values
+from tests.real_kafka import Kafka, KafkaNode
+
+INDEXES = (".index", ".timeindex")
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+
+
+def produce(node: KafkaNode, topic: str, records: list[bytes], **settings: Any) -> None:
+    producer = node.ordered_producer(**settings)
+    for value in records:
+        producer.produce(topic, value, partition=0)
+        if len(producer) > 1000:
+            producer.flush(30)
+    assert producer.flush(30) == 0
+
+
+def consume(node: KafkaNode, topic: str, count: int) -> list[bytes | None]:
+    from confluent_kafka import Consumer, TopicPartition
+
+    consumer = Consumer({"bootstrap.servers": node.bootstrap_servers, "group.id": "none", "check.crcs": True})
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    found: list[bytes | None] = []
+    while len(found) < count:
+        messages = consumer.consume(count - len(found), timeout=20)
+        assert messages, f"only {len(found)} of {count} came"
+        assert not [message.error() for message in messages if message.error()]
+        found += [message.value() for message in messages]
+    consumer.close()
+    return found
+
+
+def offsets_for_times(node: KafkaNode, topic: str, times: list[int]) -> list[int]:
+    from confluent_kafka import Consumer, TopicPartition
+
+    consumer = Consumer({"bootstrap.servers": node.bootstrap_servers, "group.id": "none"})
+    found = [consumer.offsets_for_times([TopicPartition(topic, 0, time_ms)], timeout=20)[0].offset for time_ms in times]
+    consumer.close()
+    return found
+
+
+def adopt(node: KafkaNode, topic: str, keeper: Keeper) -> Keeper:
+    shutil.copytree(node.folder / "data" / f"{topic}-0", keeper.path)
+    return keeper
+
+
+def test_a_directory_of_real_kafka_is_served_byte_for_byte(own_kafka: Callable[..., KafkaNode], keeper: Keeper) -> None:
+    node = own_kafka()
+    node.create_topic("theirs", segment_bytes=1_048_576, index_interval_bytes=4096)
+    noise = random.Random(1)
+    wanted = [b"%d:" % number + noise.randbytes(700) for number in range(5000)]
+    for number, codec in enumerate(CODECS):
+        part = wanted[number * 1000 : number * 1000 + 1000]
+        produce(node, "theirs", part, compression_type=codec, batch_num_messages=30, enable_idempotence=number % 2 == 1)
+    folder = node.folder / "data" / "theirs-0"
+    stamps = [record.timestamp_ms for record in scan(adopt(node, "theirs", keeper).open(clean=False))]
+    asked = [min(stamps), max(stamps), *noise.sample(range(min(stamps), max(stamps)), 6)]
+    answers = offsets_for_times(node, "theirs", asked)
+    node.stop()
+    shutil.rmtree(keeper.directory)
+
+    log = adopt(node, "theirs", keeper).open(clean=True)
+    assert keeper.reports == []
+    assert len(log.segments) > 2
+    assert values(log) == wanted
+    for segment in log.segments:
+        read = log.read(segment.base_offset, 1 << 30, upto=log.log_end_offset, min_one_message=True)
+        assert read.records is not None
+        assert bytes(read.records) == (folder / f"{segment.base_offset:020d}.log").read_bytes()
+    assert [log.offset_for_timestamp(time_ms) for time_ms in asked] == [
+        (offset, stamps[offset], 0) for offset in answers
+    ]
+    assert len(log.producers.producers) == 2
+    assert keeper.reports == []
+
+
+def test_our_indexes_are_those_that_real_kafka_made(own_kafka: Callable[..., KafkaNode], keeper: Keeper) -> None:
+    node = own_kafka()
+    node.create_topic("theirs", segment_bytes=1_048_576)
+    produce(node, "theirs", [b"%d" % number * 50 for number in range(9000)], batch_num_messages=7)
+    node.stop()
+    theirs = {
+        path.name: path.read_bytes()
+        for path in (node.folder / "data" / "theirs-0").iterdir()
+        if path.suffix in INDEXES and path.stem.isdigit()
+    }
+    adopt(node, "theirs", keeper)
+    for name in theirs:
+        (keeper.path / name).unlink()
+    keeper.open(clean=True).close()
+    assert len(theirs) >= 4
+    assert {name: (keeper.path / name).read_bytes() for name in theirs} == theirs
+
+
+def test_what_real_kafka_acknowledged_before_kill_9_is_there(
+    own_kafka: Callable[..., KafkaNode], keeper: Keeper
+) -> None:
+    node = own_kafka()
+    node.create_topic("theirs", segment_bytes=1_048_576)
+    wanted = [b"%d" % number * 100 for number in range(9000)]
+    produce(node, "theirs", wanted, batch_num_messages=20)
+    node.kill()
+    log = adopt(node, "theirs", keeper).open(clean=False)
+    assert values(log) == wanted
+    assert keeper.file(0, ".index").stat().st_size < 100_000  # no zeros any more
+    assert not keeper.told("DATA WAS LOST")
+
+
+def _ours(keeper: Keeper) -> tuple[list[bytes | None], Keeper]:
+    """A log with everything: rolled segments, codecs, a producer, epochs, times that go back, a batch of many."""
+    log = keeper.open(segment_bytes=30_000, index_interval_bytes=500)
+    chance = random.Random(2)
+    for number in range(150):
+        codec = CODECS[number % 5]
+        records = [b"%d.%d" % (number, part) + b"y" * chance.randrange(300) for part in range(1 + number % 4)]
+        times = [NOW + number * 10 - chance.randrange(200) for _ in records]
+        append(log, *records, times_ms=times, compression=codec, leader_epoch=number // 60)
+    for number in range(3):
+        append(log, b"p%d" % number, producer_id=7, producer_epoch=0, base_sequence=number, leader_epoch=3)
+    fill(log, 200)
+    found = values(log)
+    assert len(log.segments) > 2
+    log.close()
+    return found, keeper
+
+
+COMPLAINTS = (
+    "mismatch",
+    "Mismatch",
+    "corrupt",
+    "Corrupt",
+    "isvalid: false",
+    "non-consecutive",
+    "out of order",
+    "Found",
+)
+
+
+@pytest.fixture
+def kafka_tools(kafka_jars: Path) -> Kafka:
+    return Kafka("", kafka_jars)
+
+
+@pytest.mark.real_kafka
+def test_the_dump_tool_reads_our_segments_and_indexes_without_complaint(kafka_tools: Kafka, keeper: Keeper) -> None:
+    found, _ = _ours(keeper)
+    files = sorted(str(path) for path in keeper.path.iterdir() if path.suffix in (".log", *INDEXES))
+    done = kafka_tools.tool("DumpLogSegments", "--deep-iteration", "--print-data-log", "--files", ",".join(files))
+    assert [word for word in COMPLAINTS if word in done.stdout + done.stderr] == [], done.stdout[-3000:]
+    payloads = [line.split(" payload: ", 1)[1].encode() for line in done.stdout.splitlines() if " payload: " in line]
+    assert payloads == found
+    sane = kafka_tools.tool("DumpLogSegments", "--index-sanity-check", "--files", ",".join(files))
+    assert sane.stdout.count("passed sanity check") == len(list(keeper.path.glob("*index")))
+
+
+@pytest.mark.real_kafka
+def test_the_dump_tool_reads_our_snapshots_of_producers(kafka_tools: Kafka, keeper: Keeper) -> None:
+    _ours(keeper)
+    newest = sorted(keeper.path.glob("*.snapshot"))[-1]
+    done = kafka_tools.tool("DumpLogSegments", "--files", str(newest))
+    assert "producerId: 7 producerEpoch: 0" in done.stdout
+    assert "lastSequence: 2" in done.stdout
+
+
+@pytest.mark.parametrize("stopped", ["cleanly", "by kill -9"])
+def test_real_kafka_serves_a_directory_of_ours_and_gives_it_back(
+    own_kafka: Callable[..., KafkaNode], keeper: Keeper, stopped: str
+) -> None:
+    found, _ = _ours(keeper)
+    if stopped == "by kill -9":
+        log = keeper.open(segment_bytes=30_000, index_interval_bytes=500)
+        found += fill(log, 20, start=1000)
+        log.close(clean=False)
+    newest = sorted(keeper.path.glob("*.log"))[-1]
+    before = newest.read_bytes()
+    node = own_kafka()
+    node.create_topic("ours")
+    node.stop()
+    data = node.folder / "data"
+    place = data / "ours-0"
+    for path in place.iterdir():
+        if path.name != "partition.metadata":
+            path.unlink()
+    for path in keeper.path.iterdir():
+        shutil.copy(path, place)
+    if stopped == "by kill -9":
+        (data / ".kafka_cleanshutdown").unlink()
+    node.start()
+    assert consume(node, "ours", len(found)) == found
+    assert offsets_for_times(node, "ours", [NOW + 700])[0] == _first_not_before(keeper, NOW + 700)
+    produce(node, "ours", [b"from Java"])
+    words = node.log_file.read_text(errors="replace")
+    assert "Corrupt" not in words
+    assert "corrupted" not in words
+    node.stop()
+    assert (place / newest.name).read_bytes().startswith(before)
+
+    back = Keeper(str(keeper.path.parent / "back-0"))
+    shutil.copytree(place, back.directory)
+    log = back.open(clean=True)
+    assert back.reports == []
+    assert values(log) == [*found, b"from Java"]
+    assert append(log, b"and ours").base_offset == len(found) + 1
+
+
+def _first_not_before(keeper: Keeper, time_ms: int) -> int:
+    return next(record.offset for record in scan(keeper.open(clean=False)) if record.timestamp_ms >= time_ms)
