@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from kcli.broker.group.offset_cache import Producer
+from kcli.broker.group.replay import Replay
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, CorruptRecords
 from kcli.protocol.offsets_topic import TOPIC
 from kcli.protocol.records import batch as layout
 from kcli.protocol.records.builder import build_batch
-from kcli.protocol.records.checksum import crc32c
 from kcli.protocol.records.compression import CODEC_IDS
 from kcli.protocol.records.rows import NewRecord
-from kcli.protocol.records.scan import iter_records
 from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:
@@ -25,7 +23,6 @@ if TYPE_CHECKING:
 
 READ_BYTES = 1 << 20
 _CODECS = {number: name for name, number in CODEC_IDS.items()}
-_COMMIT = 1  # the type in the key of a transaction's marker; 0 is an abort
 
 # What a failed append is to the one who wanted something stored, as Kafka's coordinator translates it.
 _TO_COORDINATOR = {
@@ -40,25 +37,6 @@ _TO_COORDINATOR = {
 }
 
 KeyAndValue: TypeAlias = "tuple[bytes, bytes | None]"
-
-
-class LoggedRecord(NamedTuple):
-    """A record as it is read at start. `place` is its offset in the log; `producer` None: in no transaction."""
-
-    place: int
-    producer: Producer | None
-    key: bytes
-    value: bytes | None
-
-
-class EndOfTransaction(NamedTuple):
-    """A marker: what `producer` wrote before it counts, or does not."""
-
-    producer: Producer
-    committed: bool
-
-
-LogItem: TypeAlias = LoggedRecord | EndOfTransaction
 
 
 def group_hash(group_id: str) -> int:
@@ -106,26 +84,26 @@ class GroupLog:
             return _TO_COORDINATOR.get(error.code, error.code)
         return ErrorCode.NONE
 
-    def replay(self, report: Callable[[str], None]) -> Iterator[LogItem]:
-        """Everything in all partitions, in the order of each. A batch that cannot be read is reported and passed."""
+    def replay(self, report: Callable[[str], None]) -> Replay:
+        """Everything in all partitions. A batch that cannot be read is reported and passed over."""
+        replay = Replay()
         topic = self._cluster.topics.get(TOPIC)
         for number in range(topic.partitions if topic else 0):
-            partition = TopicPartition(TOPIC, number)
-            held = self._replica_manager.partition(partition)
+            held = self._replica_manager.partition(TopicPartition(TOPIC, number))
             if held is None:
-                report(f"{partition} is not on this broker: what groups have stored there is not known")
+                report(f"{TOPIC}-{number} is not on this broker: what groups have stored there is not known")
             elif held.log.log_end_offset > held.log.log_start_offset:
-                yield from replay_partition(held.log, partition, report)
+                _replay_log(held.log, number, replay, report)
+        return replay
 
 
-def replay_partition(log: Log, partition: TopicPartition, report: Callable[[str], None]) -> Iterator[LogItem]:
-    """Everything in one partition."""
+def _replay_log(log: Log, number: int, replay: Replay, report: Callable[[str], None]) -> None:
     for data in _batches(log):
         try:
-            yield from items_of(data, partition.partition)
+            replay.take(number, data)
         except CorruptRecords as problem:
             base_offset = layout.PREFIX.unpack_from(data)[0]
-            report(f"{partition}: the batch at offset {base_offset} is passed over: {problem}")
+            report(f"{TOPIC}-{number}: the batch at offset {base_offset} is passed over: {problem}")
 
 
 def _batches(log: Log) -> Iterator[memoryview]:
@@ -140,22 +118,3 @@ def _batches(log: Log) -> Iterator[memoryview]:
             yield section[start:stop]
         header = layout.HEADER.unpack_from(section, walk.starts[-1])
         offset = header[0] + header[6] + 1
-
-
-def items_of(data: memoryview, log_number: int) -> list[LogItem]:
-    """What is in one whole batch of format v2 of a log. CorruptRecords when it is damaged."""
-    header = layout.HEADER.unpack_from(data)
-    magic, crc, attributes, writer = header[3], header[4], header[5], (log_number, header[9])
-    if magic == 2 and crc32c(data[layout.CRC_FROM :]) != crc & 0xFFFFFFFF:
-        raise CorruptRecords("its checksum is wrong")
-    records = list(iter_records(data))
-    if attributes & layout.CONTROL_BIT:
-        return [_marker(writer, record.key) for record in records]
-    producer = writer if attributes & layout.TRANSACTIONAL_BIT else None
-    return [LoggedRecord(r.offset, producer, r.key, r.value) for r in records if r.key is not None]
-
-
-def _marker(producer: Producer, key: bytes | None) -> EndOfTransaction:
-    if key is None or len(key) < 4:
-        raise CorruptRecords("a transaction's marker has no type")
-    return EndOfTransaction(producer, int.from_bytes(key[2:4], "big") == _COMMIT)

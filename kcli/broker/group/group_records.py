@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from contextlib import suppress
 
 from kcli.broker.group.expiry import CommittedOffset
-from kcli.broker.group.group_log import EndOfTransaction, KeyAndValue, LoggedRecord, LogItem
+from kcli.broker.group.group_log import KeyAndValue
 from kcli.broker.group.offset_cache import OffsetCache
+from kcli.broker.group.replay import Replay
 from kcli.errors import ProtocolError
 from kcli.protocol.offsets_topic import (
     TOPIC,
@@ -42,45 +44,59 @@ def group_record(group_id: str, value: GroupMetadataValue | None) -> KeyAndValue
 def load_into(
     cache: OffsetCache,
     restore: Callable[[str, GroupMetadataValue | None], None],
-    items: Iterable[LogItem],
+    replay: Replay,
     report: Callable[[str], None],
 ) -> None:
-    """Replay the log into an empty cache, then `restore` every group there is.
+    """Fill an empty cache with what the log amounts to, then `restore` every group there is.
 
     None is a group that only ever committed offsets. Such a group outlives its last offset, until it expires.
     """
-    groups: dict[str, GroupMetadataValue | None] = {}
-    passed: Counter[str] = Counter()
-    for item in items:
-        if isinstance(item, EndOfTransaction):
-            cache.end_transaction(item.producer, committed=item.committed)
-            continue
-        try:
-            if not _replay(cache, groups, item):
-                passed[_OTHER] += 1
-        except ProtocolError:
-            passed[_DAMAGED] += 1
-    for group_id, value in groups.items():
-        restore(group_id, value)
-    for what, count in passed.items():
+    loading = _Loading(cache)
+    for key, (place, value) in replay.latest.items():
+        loading.take(key, place, value, replay)
+    for key, place in replay.touched.items():
+        loading.take(key, place, None, replay)
+    for key in (key for held in replay.open.values() for key in held):
+        loading.hold(key)
+    for group_id, group in loading.groups.items():
+        restore(group_id, group)
+    for what, count in loading.passed.items():
         report(f"{TOPIC}: {count} records {what} are passed over")
 
 
-def _replay(cache: OffsetCache, groups: dict[str, GroupMetadataValue | None], record: LoggedRecord) -> bool:
-    """Whether it is a record of ours."""
-    key = decode_key(record.key)
-    if isinstance(key, OffsetCommitKey):
-        committed = None if record.value is None else _from_value(decode_offset_value(record.value))
-        partition = TopicPartition(key.topic, key.partition)
-        cache.replay(record.place, record.producer, key.group, partition, committed)
-        if committed is not None:
-            groups.setdefault(key.group, None)
-    elif isinstance(key, GroupMetadataKey):
-        if record.value is None:
-            groups.pop(key.group, None)
-        else:
-            groups[key.group] = decode_group_value(record.value)
-    return key is not None
+class _Loading:
+    def __init__(self, cache: OffsetCache) -> None:
+        self.cache = cache
+        self.groups: dict[str, GroupMetadataValue | None] = {}
+        self.passed: Counter[str] = Counter()
+
+    def take(self, data: bytes, place: int, value: bytes | None, replay: Replay) -> None:
+        """A key with its latest value, None if that is gone or does not count."""
+        try:
+            key = decode_key(data)
+            if key is None:
+                self.passed[_OTHER] += 1
+            elif isinstance(key, GroupMetadataKey):
+                if value is not None:
+                    self.groups[key.group] = decode_group_value(value)
+            else:
+                self._take_offset(key, value)
+                if place > replay.deleted_at.get(encode_key(GroupMetadataKey(group=key.group)), -1):
+                    self.groups.setdefault(key.group, None)
+        except ProtocolError:
+            self.passed[_DAMAGED] += 1
+
+    def _take_offset(self, key: OffsetCommitKey, value: bytes | None) -> None:
+        if value is not None:
+            committed = _from_value(decode_offset_value(value))
+            self.cache.put(key.group, [(TopicPartition(key.topic, key.partition), committed)])
+
+    def hold(self, data: bytes) -> None:
+        """A key that an open transaction wrote; `take` has counted it if it is none of ours."""
+        with suppress(ProtocolError):
+            key = decode_key(data)
+            if isinstance(key, OffsetCommitKey):
+                self.cache.hold(key.group, TopicPartition(key.topic, key.partition))
 
 
 def _to_value(committed: CommittedOffset) -> OffsetCommitValue:

@@ -9,7 +9,6 @@ from uuid import UUID
 
 from kcli.broker.config import BrokerConfig
 from kcli.broker.group.expiry import GroupFacts
-from kcli.broker.group.group_log import LoggedRecord, items_of
 from kcli.broker.group.offsets import NewOffset, OffsetStore
 from kcli.broker.log.config import LogConfig
 from kcli.clock import ManualClock
@@ -24,6 +23,7 @@ from kcli.protocol.offsets_topic import (
     decode_key,
     decode_offset_value,
 )
+from kcli.protocol.records.pairs import read_pairs
 from kcli.structs import TopicPartition
 
 NOW_MS = 1_795_000_000_000
@@ -160,15 +160,15 @@ class Lab:
     def written(self, group_id: str) -> list[Written]:
         """All records in the partition of a group."""
         log = self.replicas.logs[TopicPartition(TOPIC, self.offsets.partition_for(group_id))]
-        return [_read(item) for _, data in log.batches for item in items_of(memoryview(data), 0)]  # type: ignore[arg-type]
+        return [_read(key, value) for _, data in log.batches for _, key, value in read_pairs(memoryview(data))]
 
 
-def _read(record: LoggedRecord) -> Written:
-    key = decode_key(record.key)
-    if record.value is None:
+def _read(raw_key: bytes | None, value: bytes | None) -> Written:
+    key = decode_key(raw_key or b"")
+    if value is None:
         return Written(key, None)
     decode: Any = decode_offset_value if isinstance(key, OffsetCommitKey) else decode_group_value
-    return Written(key, decode(record.value))
+    return Written(key, decode(value))
 
 
 def orders(partition: int) -> TopicPartition:

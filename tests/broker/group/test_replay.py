@@ -1,0 +1,143 @@
+"""What batches of __consumer_offsets amount to; those of transactions wait for the marker (KIP-98)."""
+
+from __future__ import annotations
+
+import pytest
+
+from kcli.broker.group.replay import Latest, Replay
+from kcli.errors import CorruptRecords
+from kcli.protocol.records.builder import build_batch
+from kcli.protocol.records.rows import NewRecord
+
+LOG = 7
+FIRST, SECOND = 4000, 4001
+NO_PRODUCER = -1
+KEY, OTHER = b"\0\1key", b"\0\1other"
+
+
+class Log:
+    """Writes batches one behind another and has them replayed."""
+
+    def __init__(self) -> None:
+        self.end = 0
+        self.replay = Replay()
+
+    def write(self, *pairs: tuple[bytes | None, bytes | None], producer: int = NO_PRODUCER) -> None:
+        rows = [NewRecord(key, value, 5) for key, value in pairs]
+        self._take(build_batch(rows, base_offset=self.end, producer_id=producer, transactional=producer != NO_PRODUCER))
+
+    def end_transaction(self, producer: int, *, commit: bool, number: int = LOG) -> None:
+        row = NewRecord(bytes((0, 0, 0, commit)), b"\0\0\0\0\0\0", 5)
+        batch = build_batch([row], base_offset=self.end, producer_id=producer, transactional=True, control=True)
+        self._take(batch, number)
+
+    def _take(self, batch: bytes, number: int = LOG) -> None:
+        self.replay.take(number, memoryview(batch))
+        self.end += int.from_bytes(batch[23:27], "big") + 1
+
+    @property
+    def values(self) -> dict[bytes, bytes]:
+        return {key: found.value for key, found in self.replay.latest.items() if found.value is not None}
+
+
+@pytest.fixture
+def log() -> Log:
+    return Log()
+
+
+def test_the_last_value_of_each_key_is_left(log: Log) -> None:
+    log.write((KEY, b"1"), (OTHER, b"2"), (KEY, b"3"), (None, b"no key"))
+    log.write((OTHER, b"4"))
+
+    assert log.replay.latest == {KEY: Latest(2, b"3"), OTHER: Latest(4, b"4")}
+
+
+def test_a_tombstone_leaves_the_place_of_what_it_deleted(log: Log) -> None:
+    log.write((KEY, b"1"))
+    log.write((KEY, None), (OTHER, None))
+
+    assert log.replay.latest == {KEY: Latest(0, None)}
+    assert log.replay.deleted_at == {KEY: 1, OTHER: 2}
+
+
+def test_a_transaction_counts_when_it_is_committed(log: Log) -> None:
+    log.write((KEY, b"1"), producer=FIRST)
+    assert (log.values, list(log.replay.open)) == ({}, [(LOG, FIRST)])
+
+    log.end_transaction(FIRST, commit=True)
+
+    assert (log.values, log.replay.open) == ({KEY: b"1"}, {})
+    assert log.replay.touched == {KEY: 0}
+
+
+def test_an_aborted_one_never_does(log: Log) -> None:
+    log.write((KEY, b"1"))
+    log.write((KEY, b"2"), producer=FIRST)
+    log.end_transaction(FIRST, commit=False)
+
+    assert (log.values, log.replay.open) == ({KEY: b"1"}, {})
+
+
+def test_of_several_producers_each_ends_its_own(log: Log) -> None:
+    log.write((KEY, b"1"), producer=FIRST)
+    log.write((OTHER, b"2"), producer=SECOND)
+    log.end_transaction(SECOND, commit=True)
+
+    assert (log.values, list(log.replay.open)) == ({OTHER: b"2"}, [(LOG, FIRST)])
+
+
+def test_a_marker_in_another_log_ends_nothing_here(log: Log) -> None:
+    log.write((KEY, b"1"), producer=FIRST)
+    log.end_transaction(FIRST, commit=True, number=LOG + 1)
+
+    assert (log.values, list(log.replay.open)) == ({}, [(LOG, FIRST)])
+
+
+def test_what_was_written_later_is_not_overwritten_by_a_marker(log: Log) -> None:
+    log.write((KEY, b"1"), producer=FIRST)
+    log.write((KEY, b"2"))
+    log.end_transaction(FIRST, commit=True)
+
+    assert log.values == {KEY: b"2"}
+
+
+def test_of_two_transactions_the_later_record_counts_whatever_marker_comes_first(log: Log) -> None:
+    log.write((KEY, b"1"), producer=FIRST)
+    log.write((KEY, b"2"), producer=SECOND)
+    log.end_transaction(SECOND, commit=True)
+    log.end_transaction(FIRST, commit=True)
+
+    assert log.values == {KEY: b"2"}
+
+
+def test_a_tombstone_takes_what_waits_too(log: Log) -> None:
+    log.write((KEY, b"1"), producer=FIRST)
+    log.write((KEY, None))
+    log.end_transaction(FIRST, commit=True)
+
+    assert log.values == {}
+
+
+def test_a_marker_of_nobody_changes_nothing(log: Log) -> None:
+    log.write((KEY, b"1"))
+    log.end_transaction(FIRST, commit=True)
+
+    assert log.values == {KEY: b"1"}
+
+
+def test_an_idempotent_batch_outside_of_transactions_counts_at_once(log: Log) -> None:
+    log.replay.take(LOG, memoryview(build_batch([NewRecord(KEY, b"1", 5)], producer_id=FIRST, producer_epoch=0)))
+    assert log.values == {KEY: b"1"}
+
+
+def test_a_damaged_batch_changes_nothing(log: Log) -> None:
+    log.write((KEY, b"1"))
+    batch = bytearray(build_batch([NewRecord(KEY, b"2", 5), NewRecord(OTHER, b"3", 5)], base_offset=1))
+    batch[-3] ^= 1
+    with pytest.raises(CorruptRecords, match="checksum"):
+        log.replay.take(LOG, memoryview(batch))
+    short_marker = build_batch([NewRecord(b"\0", b"", 5)], producer_id=FIRST, transactional=True, control=True)
+    with pytest.raises(CorruptRecords, match="marker"):
+        log.replay.take(LOG, memoryview(short_marker))
+
+    assert log.values == {KEY: b"1"}
