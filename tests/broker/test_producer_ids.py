@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kcli.broker.producer_ids import BLOCK_SIZE, FILE_NAME, ProducerIds, highest_in
+from kcli.broker.producer_ids import BLOCK_SIZE, FILE_NAME, ProducerIds
 from kcli.errors import ConfigError
 from kcli.protocol.messages.init_producer_id import InitProducerIdRequest
 from kcli.structs import TopicPartition
@@ -40,7 +40,7 @@ def test_logs_from_elsewhere_keep_their_producers_to_themselves(rig: Rig) -> Non
     rig.topic("t")
     adopted = batch("a", producer_id=4711, producer_epoch=0, base_sequence=0)
     rig.replica_manager.append_internal(TopicPartition("t", 0), adopted, rig.clock.wall_ms())
-    highest = highest_in(rig.log_manager.logs.values())
+    highest = rig.log_manager.highest_producer_id
     assert highest == 4711
     assert ProducerIds(rig.data_dir, rig.files, highest_seen=highest).next() == 4712
 
