@@ -68,7 +68,8 @@ def test_help_of_a_command_imports_its_module_only(path: tuple[str, ...]) -> Non
     assert not heavy(modules)
     commands = {name for name in modules if name.startswith("kcli.cli.commands.")}
     assert commands == {f"kcli.cli.commands.{COMMANDS[path].module}"}
-    assert not [name for name in modules if name.startswith(("kcli.client", "kcli.network", "kcli.protocol"))]
+    layers = ("kcli.client", "kcli.network", "kcli.protocol", "kcli.broker")
+    assert not [name for name in modules if name.startswith(layers)]
 
 
 def test_a_mistyped_command_imports_no_command() -> None:
@@ -90,6 +91,34 @@ def test_topic_list_in_a_pipe_imports_only_what_it_needs() -> None:
 def test_output_for_programs_imports_no_table(output: str) -> None:
     with loopback_broker(topics={"orders": 2}) as broker:
         assert not heavy(imported_by("topic", "list", "--output", output, "-b", broker.address))
+
+
+def test_a_broker_imports_only_what_it_starts_with() -> None:
+    """Handlers and messages come with the first request that needs them; nothing heavy comes at all."""
+    command = [
+        sys.executable,
+        "-c",
+        RUN_AND_LIST_MODULES,
+        "broker",
+        "run",
+        "--ephemeral",
+        "--port",
+        "0",
+        "-t",
+        "orders",
+    ]
+    environ = {**os.environ, "KCLI_DEBUG": "1"}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environ) as broker:
+        assert broker.stdout is not None
+        broker.stdout.readline()
+        broker.terminate()
+        ended, *modules = broker.communicate()[1].splitlines()[-1].split()
+    assert ended == "0"
+    found = set(modules) - modules_of_python()
+    assert not heavy(found)
+    assert not [name for name in found if name.startswith(("kcli.client", "kcli.admin", "kcli.consumer"))]
+    handlers = {name for name in found if name.startswith("kcli.broker.handlers.")}
+    assert handlers == {"kcli.broker.handlers.table"}
 
 
 def test_an_unreachable_broker_imports_nothing_more() -> None:
