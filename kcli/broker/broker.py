@@ -126,7 +126,7 @@ class Broker:
         self.groups = GroupCoordinator(config, self.timer, self.clock, self.offsets)
         self.offsets.load(self.groups)
         self.cluster.on_topic_deleted.append(self.offsets.forget_topic)
-        self.producer_ids = ProducerIds(config.data_dir, files)
+        self.producer_ids = ProducerIds(config.data_dir, files, highest_seen=self.log_manager.highest_producer_id)
 
     def poll(self, max_wait_ms: float) -> None:
         """One round of the loop: wait for something to do, up to `max_wait_ms`, and do it."""

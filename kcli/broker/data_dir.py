@@ -23,8 +23,10 @@ CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 LOCK = ".lock"
 PARTITION_METADATA = "partition.metadata"
 
+KAFKAS_METADATA = "__cluster_metadata-0"
+
 #: Directories of a real Kafka that are no partitions of ours: they stay as they are.
-FOREIGN = frozenset({"__cluster_metadata-0", "remote-log-index-cache"})
+FOREIGN = frozenset({KAFKAS_METADATA, "remote-log-index-cache"})
 
 _PARTITION = re.compile(r"([a-zA-Z0-9._-]{1,249})-(0|[1-9][0-9]{0,9})")
 _LEFT_BEHIND = re.compile(r".+\.[0-9a-f]{32}-(delete|stray|future)")
@@ -83,6 +85,11 @@ class DataDir:
         if whole != found:
             self._files.write_atomically(path, _properties(whole))
         return whole["cluster.id"], whole["directory.id"]
+
+    @property
+    def was_kafkas(self) -> bool:
+        """Whether a real Kafka has its metadata here."""
+        return self._files.exists(self.join(KAFKAS_METADATA))
 
     # ---- was the last end a clean one? ----
 

@@ -17,6 +17,7 @@ from kcli.broker.log.checkpoints import (
 from kcli.broker.log.cleaner import Cleaner
 from kcli.broker.log.config import LogConfig
 from kcli.broker.log.log import Log
+from kcli.broker.producer_ids import highest_in
 from kcli.clock import Clock
 from kcli.errors import ConfigError
 from kcli.structs import TopicPartition
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 CLEANER_CHECKPOINT = "cleaner-offset-checkpoint"
 
 _NEVER = float("inf")
+# More than a controller will have given, in blocks of a thousand.
+_KAFKAS_PRODUCER_IDS = 1 << 40
 # How soon a log is looked at whose flush.ms is shorter.
 _SHORTEST_FLUSH_MS = 50.0
 
@@ -162,6 +165,15 @@ class LogManager:
         every(config.producer_id_expiration_check_interval_ms, self._expire_producers)
         if config.log_cleaner_enable:
             self._cleaning = every(config.log_cleaner_backoff_ms, self._clean)
+
+    @property
+    def highest_producer_id(self) -> int:
+        """No id up to this one may be given to a new producer: its first batches could pass for another's.
+
+        -1 when there is none. Besides the ids in the logs these are those that a real Kafka, whose directory this was
+        and may be again, has yet to give.
+        """
+        return max(highest_in(self.logs.values()), _KAFKAS_PRODUCER_IDS if self.dir.was_kafkas else -1)
 
     # ---- partitions that come and go ----
 

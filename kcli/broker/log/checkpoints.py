@@ -25,7 +25,10 @@ _VERSION = "0"
 
 
 def read_offsets(files: Files, path: str) -> dict[TopicPartition, int]:
-    """The offsets of a checkpoint, none when there is no such file. `ConfigError` names a file that is garbage."""
+    """The offsets of a checkpoint. `ConfigError` names a file that is garbage.
+
+    There are none without the file, nor in one of no bytes: a real Kafka makes those before it has anything to say.
+    """
     offsets: dict[TopicPartition, int] = {}
     for topic, partition, offset in _read_rows(files, path, 3):
         offsets[TopicPartition(topic, _number(partition, path))] = _number(offset, path)
@@ -53,6 +56,8 @@ def _read_rows(files: Files, path: str, columns: int) -> list[list[str]]:
         return []
     try:
         lines = files.read_bytes(path).decode().splitlines()
+        if not lines:
+            return []
     except UnicodeDecodeError:
         raise _garbage(path, "it is not text") from None
     if len(lines) < 2:

@@ -31,13 +31,16 @@ def test_an_empty_one_has_a_count_of_zero(tmp_path: Path) -> None:
     assert (tmp_path / "c").read_text() == "0\n0\n"
 
 
-def test_a_missing_one_is_empty(tmp_path: Path) -> None:
+def test_a_missing_one_and_one_of_no_bytes_are_empty(tmp_path: Path) -> None:
+    """A real Kafka makes cleaner-offset-checkpoint so at its start."""
+    (tmp_path / "empty").write_bytes(b"")
+    assert read_offsets(DiskFiles(), str(tmp_path / "empty")) == {}
     assert read_offsets(DiskFiles(), str(tmp_path / "c")) == {}
 
 
 @pytest.mark.parametrize(
     "text",
-    ["", "garbage", "1\n0\n", "0\n", "0\n2\norders 0 1\n", "0\n1\norders 0\n", "0\n1\norders 0 1 2\n",
+    ["garbage", "1\n0\n", "0\n", "0\n2\norders 0 1\n", "0\n1\norders 0\n", "0\n1\norders 0 1 2\n",
      "0\n1\norders 0 -1\n", "0\n1\norders x 1\n", "0\nx\n", "\0" * 40, "\xff\xfe"],
 )  # fmt: skip
 def test_garbage_is_told_with_the_files_name(tmp_path: Path, text: str) -> None:
