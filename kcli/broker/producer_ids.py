@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from kcli.errors import ConfigError
 
 if TYPE_CHECKING:
     from kcli.broker.files import Files
+    from kcli.broker.log.log import Log
 
 #: Ids are reserved on the disk by this many, as Kafka's controller does; a restart loses what is left of a block.
 BLOCK_SIZE = 1000
 FILE_NAME = "producer-ids.json"
+
+
+def highest_in(logs: Iterable[Log]) -> int:
+    """The highest id that any of these logs remembers; -1 when there is none."""
+    return max((id for log in logs for id in log.producers.producers), default=-1)
 
 
 class ProducerIds:
