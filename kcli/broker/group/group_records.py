@@ -51,11 +51,11 @@ def load_into(
 
     None is a group that only ever committed offsets. Such a group outlives its last offset, until it expires.
     """
-    loading = _Loading(cache)
+    loading = _Loading(cache, replay)
     for key, (place, value) in replay.latest.items():
-        loading.take(key, place, value, replay)
+        loading.take(key, place, value)
     for key, place in replay.touched.items():
-        loading.take(key, place, None, replay)
+        loading.take(key, place, None)
     for key in (key for held in replay.open.values() for key in held):
         loading.hold(key)
     for group_id, group in loading.groups.items():
@@ -65,12 +65,17 @@ def load_into(
 
 
 class _Loading:
-    def __init__(self, cache: OffsetCache) -> None:
+    def __init__(self, cache: OffsetCache, replay: Replay) -> None:
         self.cache = cache
+        self._deleted_at: dict[str, int] = {}
+        for data, place in replay.deleted_at.items():
+            with suppress(ProtocolError):
+                if isinstance(key := decode_key(data), GroupMetadataKey):
+                    self._deleted_at[key.group] = place
         self.groups: dict[str, GroupMetadataValue | None] = {}
         self.passed: Counter[str] = Counter()
 
-    def take(self, data: bytes, place: int, value: bytes | None, replay: Replay) -> None:
+    def take(self, data: bytes, place: int, value: bytes | None) -> None:
         """A key with its latest value, None if that is gone or does not count."""
         try:
             key = decode_key(data)
@@ -81,7 +86,7 @@ class _Loading:
                     self.groups[key.group] = decode_group_value(value)
             else:
                 self._take_offset(key, value)
-                if place > replay.deleted_at.get(encode_key(GroupMetadataKey(group=key.group)), -1):
+                if place > self._deleted_at.get(key.group, -1):
                     self.groups.setdefault(key.group, None)
         except ProtocolError:
             self.passed[_DAMAGED] += 1
