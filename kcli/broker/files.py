@@ -6,7 +6,6 @@ import contextlib
 import errno
 import fcntl
 import os
-import shutil
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
@@ -187,6 +186,8 @@ class DiskFiles:
         os.remove(path)
 
     def remove_tree(self, path: str) -> None:
+        import shutil  # knows all archive formats, which takes its time to import
+
         shutil.rmtree(path)
 
     def read_bytes(self, path: str) -> bytes:

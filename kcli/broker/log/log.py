@@ -6,8 +6,7 @@ here never waits, except for the disk.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 from uuid import UUID
 
@@ -69,6 +68,7 @@ class Log:
         self._report = report
         self._unflushed_since_ms: int | None = None
         self._has_transactions = False
+        self._told: set[str] = set()
 
     @classmethod
     def open(
@@ -231,34 +231,41 @@ class Log:
             )  # fmt: skip
         if offset >= upto:
             return LogRead(self.offset_metadata(offset), None, False)
-        with self._damage_told():
+        try:
             return read_segments(
                 self.segments, offset, max_bytes,
                 upto=upto, end_offset=self.log_end_offset, min_one_message=min_one_message,
             )  # fmt: skip
+        except (LogDamage, CorruptRecords) as damage:
+            raise self._damaged(damage) from None
 
     def offset_metadata(self, offset: int) -> LogOffsetMetadata:
         """Where an offset lies. `BrokerError`: CORRUPT_MESSAGE when the log is damaged there."""
-        with self._damage_told():
-            return locate(self.segments, offset, end_offset=self.log_end_offset)
-
-    @contextmanager
-    def _damage_told(self) -> Iterator[None]:
         try:
-            yield
+            return locate(self.segments, offset, end_offset=self.log_end_offset)
         except (LogDamage, CorruptRecords) as damage:
-            self._report(f"the log of {self.tp} in {self.directory} is damaged: {damage}")
-            raise BrokerError(ErrorCode.CORRUPT_MESSAGE, str(damage), partition=self.tp) from None
+            raise self._damaged(damage) from None
+
+    def _damaged(self, damage: Exception) -> BrokerError:
+        words = f"the log of {self.tp} in {self.directory} is damaged: {damage}"
+        if words not in self._told:  # consumers try again and again
+            self._told.add(words)
+            self._report(words)
+        return BrokerError(ErrorCode.CORRUPT_MESSAGE, str(damage), partition=self.tp)
 
     def offset_for_timestamp(self, timestamp_ms: int) -> OffsetAndTimestamp | None:
         """The first record with this time or a later one. `BrokerError` as for `read`."""
-        with self._damage_told():
+        try:
             return time_lookup.first_not_before(self.segments, timestamp_ms, self.log_start_offset)
+        except (LogDamage, CorruptRecords) as damage:
+            raise self._damaged(damage) from None
 
     def max_timestamp(self) -> OffsetAndTimestamp | None:
         """The first record with the largest time; None when no record has one. `BrokerError` as for `read`."""
-        with self._damage_told():
+        try:
             return time_lookup.with_largest_time(self.segments, self.log_start_offset)
+        except (LogDamage, CorruptRecords) as damage:
+            raise self._damaged(damage) from None
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
         """The largest epoch up to `epoch`, and where it ends; (-1, -1) when that is not known (KIP-101)."""

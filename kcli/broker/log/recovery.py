@@ -22,20 +22,20 @@ _BLOCK_BYTES = 1 << 20
 class Cut(NamedTuple):
     """What was cut off a segment: from which offset on, how many bytes, and why.
 
-    `last_lost_offset` belongs to the last whole batch that lay behind the damage; None when there was none, as when a
+    `lost_end_offset` is behind the last whole batch that lay behind the damage; None when there was none, as when a
     write was torn.
     """
 
     offset: int
     lost_bytes: int
     reason: str
-    last_lost_offset: int | None
+    lost_end_offset: int | None
 
     def __str__(self) -> str:
-        tail = f"{self.lost_bytes} bytes were cut off, the log goes on at offset {self.offset} ({self.reason})"
-        if self.last_lost_offset is None:
-            return tail
-        return f"DATA WAS LOST: records up to offset {self.last_lost_offset} lay behind the damage; {tail}"
+        what = f"{self.lost_bytes} bytes were cut off its end ({self.reason}), it goes on at offset {self.offset}"
+        if self.lost_end_offset is None:
+            return what
+        return f"DATA WAS LOST: whole batches up to offset {self.lost_end_offset} lay behind the damage; {what}"
 
 
 def recover(segment: LogSegment, on_batch: Callable[[BatchInfo], None]) -> Cut | None:
@@ -88,12 +88,12 @@ def _explain(file: LogFile, damage: LogDamage, offset: int, size: int) -> Cut:
     lost_bytes = size - damage.position
     if _is_zero(file, damage.position, size):
         return Cut(offset, lost_bytes, "they were zeros", None)
-    last_lost = None
+    lost_end = None
     for start in _possible_starts(file, damage.position, size):
-        last_lost = _last_whole_offset(file, start, size, offset)
-        if last_lost is not None:
+        lost_end = _end_of_whole(file, start, size, offset)
+        if lost_end is not None:
             break
-    return Cut(offset, lost_bytes, str(damage), last_lost)
+    return Cut(offset, lost_bytes, str(damage), lost_end)
 
 
 def _is_zero(file: LogFile, position: int, size: int) -> bool:
@@ -121,18 +121,18 @@ def _possible_starts(file: LogFile, position: int, size: int) -> Iterator[int]:
         at = block.find(b"\x02", at + 1)
 
 
-def _last_whole_offset(file: LogFile, start: int, size: int, offset: int) -> int | None:
-    """The last offset of the batches from `start` on that are whole; None when there is no whole one."""
-    last = None
+def _end_of_whole(file: LogFile, start: int, size: int, offset: int) -> int | None:
+    """The offset behind the last whole batch from `start` on; None when there is none."""
+    end = None
     try:
         for position, info in walk(file, start, size, bodies=True):
             if info.base_offset < offset:
                 break
             crc = int.from_bytes(info.records[batch.CRC_AT : batch.CRC_FROM], "big")
             if crc32c(info.records[batch.CRC_FROM :]) == crc:
-                last = info.last_offset
+                end = info.last_offset + 1
             elif position == start:
                 break
     except LogDamage:
         pass
-    return last
+    return end

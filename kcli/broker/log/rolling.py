@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from random import randrange
-
 from kcli.broker.log.batch_info import BatchInfo
 from kcli.broker.log.config import LogConfig
 from kcli.broker.log.segment import LogSegment
@@ -29,4 +27,8 @@ def must_roll(segment: LogSegment, info: BatchInfo, config: LogConfig, now_wall_
 def choose_jitter_ms(config: LogConfig) -> int:
     """How much before its time a segment is rolled, so that many logs do not roll all at once."""
     most_ms = min(config.segment_jitter_ms, config.segment_ms)
-    return randrange(most_ms) if most_ms > 0 else 0
+    if most_ms <= 0:
+        return 0
+    from random import randrange  # few logs need it, and it takes its time to import
+
+    return randrange(most_ms)

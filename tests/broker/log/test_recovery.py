@@ -52,7 +52,7 @@ def test_a_torn_tail_is_cut_at_the_last_whole_batch_and_told(keeper: Keeper) -> 
     os.truncate(keeper.file(0), size - 37)
     log = keeper.open(clean=False)
     assert (log.log_end_offset, values(log)) == (19, wanted[:19])
-    assert keeper.told("the log goes on at offset 19")
+    assert keeper.told("it goes on at offset 19")
     assert not keeper.told("DATA WAS LOST")
     assert append(log, b"next").base_offset == 19
 
@@ -94,7 +94,7 @@ def test_a_flipped_bit_in_what_was_not_flushed_cuts_from_there_on_and_says_what_
     flip(keeper.file(0), position + 90)
     log = keeper.open(clean=False)
     assert (log.log_end_offset, values(log)) == (7, wanted[:7])
-    assert keeper.told("DATA WAS LOST: records up to offset 19")
+    assert keeper.told("DATA WAS LOST: whole batches up to offset 20")
     assert keeper.told("the checksum of the batch at offset 7 is wrong")
 
 
@@ -107,7 +107,7 @@ def test_a_flipped_bit_in_a_header_does_not_hide_what_lay_behind_it(keeper: Keep
     flip(keeper.file(0), position + at)
     log = keeper.open(clean=False)
     assert log.log_end_offset == 7
-    assert keeper.told("DATA WAS LOST: records up to offset 19")
+    assert keeper.told("DATA WAS LOST: whole batches up to offset 20")
 
 
 def test_segments_behind_the_damage_go_and_each_is_told(keeper: Keeper) -> None:
@@ -378,10 +378,11 @@ def test_a_header_that_is_none_in_an_old_segment_is_an_error_for_who_reads_it(ke
     log.close()
     flip(keeper.file(2), 16)
     log = keeper.open(segment_bytes=500)
-    with pytest.raises(BrokerError) as refused:
-        log.read(2, 10_000, upto=9, min_one_message=True)
-    assert refused.value.code is ErrorCode.CORRUPT_MESSAGE
-    assert keeper.told("is damaged")
+    for _ in range(3):
+        with pytest.raises(BrokerError) as refused:
+            log.read(2, 10_000, upto=9, min_one_message=True)
+        assert refused.value.code is ErrorCode.CORRUPT_MESSAGE
+    assert sum("is damaged" in report for report in keeper.reports) == 1
     assert len(values(log, 4)) == 5
 
 
