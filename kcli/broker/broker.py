@@ -44,6 +44,7 @@ _FIRST_STEP_BYTES = 4096
 _LEAST_BACKLOG = 1024
 # After the data directory has failed, so long may the answers that say so take to leave.
 _LAST_WORDS_MS = 200.0
+_AFTER_A_BUG_MS = 1000.0
 
 
 class BrokerFailed(KcliError):
@@ -75,6 +76,7 @@ class Broker:
         self._tell = complain or _to_stderr
         self._calls: deque[Callable[[], None]] = deque()
         self._loop_thread: int | None = None
+        self._reports: list[list[str]] = []
         self._chores_due_ms = 0.0
         self._handlers: dict[int, Callable[[Any, Request[Any], RequestContext], Answer]] = {}
         self.server: SocketServer
@@ -101,7 +103,7 @@ class Broker:
             self.server.listen_on(sock, max(self.config.socket_listen_backlog_size, _LEAST_BACKLOG))
             undo.pop_all()
         self._chores_due_ms = self.clock.now_ms()
-        self._report()
+        self._pass_on_reports()
 
     def _bind(self) -> socket.socket:
         """First of all, but nobody can connect before all is loaded."""
@@ -115,14 +117,18 @@ class Broker:
         if config.data_dir is None:
             raise ConfigError("log.dirs must name the directory for the data")
         self.log_manager = LogManager(config.data_dir, files, config, self.clock)
+        self._reports.append(self.log_manager.reports)
+        undo.callback(self._pass_on_reports)
         undo.callback(lambda: self.log_manager.close(clean=False))
         self.replica_manager = ReplicaManager(self.log_manager, self.timer, self.clock, config)
         self.cluster = Cluster(config, files, self.log_manager, self.replica_manager)
+        self._reports.append(self.cluster.reports)
         self.cluster.host = config.advertised_host or _reachable(self.host)
         self.cluster.port = config.advertised_port or self.port
         self.log_manager.open(self.cluster.log_config)
         self.cluster.start()
         self.offsets = OffsetStore(config, self.replica_manager, self.cluster, self.clock)
+        self._reports.append(self.offsets.reports)
         self.groups = GroupCoordinator(config, self.timer, self.clock, self.offsets)
         self.offsets.load(self.groups)
         self.cluster.on_topic_deleted.append(self.offsets.forget_topic)
@@ -137,17 +143,22 @@ class Broker:
         while self._calls:
             self._calls.popleft()()
         now_ms = self.clock.now_ms()
-        self.timer.advance(now_ms)
-        if now_ms >= self._chores_due_ms:
-            self._do_chores(now_ms, self.clock.wall_ms())
+        try:
+            self.timer.advance(now_ms)
+            if now_ms >= self._chores_due_ms:
+                self._do_chores(now_ms, self.clock.wall_ms())
+        except Exception as bug:  # of one task; the others must not suffer
+            self._complain("something that was due failed", bug)
 
     def _do_chores(self, now_ms: float, now_wall_ms: int) -> None:
-        self._chores_due_ms = min(self.log_manager.tick(now_ms, now_wall_ms), self.offsets.tick(now_ms, now_wall_ms))
-        self._report()
+        self._chores_due_ms = now_ms + _AFTER_A_BUG_MS
+        due_ms = self.log_manager.tick(now_ms, now_wall_ms), self.offsets.tick(now_ms, now_wall_ms)
+        self._chores_due_ms = min(due_ms)
+        self._pass_on_reports()
 
-    def _report(self) -> None:
-        """Pass on what the parts have to say since the last time."""
-        for reports in (self.log_manager.reports, self.cluster.reports, self.offsets.reports):
+    def _pass_on_reports(self) -> None:
+        """Tell what the parts had to say since the last time."""
+        for reports in self._reports:
             for text in reports:
                 self._tell(text)
             reports.clear()
@@ -167,7 +178,7 @@ class Broker:
         """End it: connections are closed; `clean`: everything is flushed and the directory marked as left in order."""
         self.server.close()
         self.log_manager.close(clean=clean)
-        self._report()
+        self._pass_on_reports()
 
     def kill(self) -> None:
         """End it as kill -9 would: nothing is flushed or marked."""

@@ -1,0 +1,184 @@
+"""The broker as a whole, in this process: its start, its loop, other threads, and its end."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kcli.broker.broker import Broker, BrokerFailed
+from kcli.broker.config import BrokerConfig
+from kcli.errors import ConfigError, KcliError
+from tests.broker.wire import Wire, fetch
+
+
+def make(folder: Path, said: list[str] | None = None, **settings: str) -> Broker:
+    properties = {name.replace("_", "."): value for name, value in settings.items()}
+    own = {"log.dirs": str(folder / "data"), "listeners": "PLAINTEXT://127.0.0.1:0"}
+    return Broker(BrokerConfig.from_properties({**own, **properties}), complain=([] if said is None else said).append)
+
+
+class Served:
+    """A broker whose loop runs in a thread until `end`."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+        self.leave = threading.Event()
+        self.failure: BaseException | None = None
+        broker.start()
+        self.thread = threading.Thread(target=self._run)
+        self.thread.start()
+
+    def _run(self) -> None:
+        try:
+            self.broker.run(self.leave.is_set)
+        except BaseException as failure:
+            self.failure = failure
+
+    def end(self, *, clean: bool = True) -> None:
+        self.leave.set()
+        self.broker.wakeup()
+        self.thread.join(10)
+        self.broker.shutdown(clean=clean)
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Iterator[Callable[..., Served]]:
+    running: list[Served] = []
+
+    def start(said: list[str] | None = None, **settings: str) -> Served:
+        running.append(Served(make(tmp_path, said, **settings)))
+        return running[-1]
+
+    yield start
+    for one in running:
+        if one.thread.is_alive():
+            one.end(clean=False)
+
+
+def test_records_survive_an_end_in_order_and_a_kill(serve: Callable[..., Served], tmp_path: Path) -> None:
+    said: list[str] = []
+    for round, clean in enumerate([True, False, True]):
+        served = serve(said)
+        served.broker.call(
+            lambda broker=served.broker: broker.cluster.topics.get("t") or broker.cluster.create_topic("t")  # type: ignore[misc]
+        )
+        with Wire(served.broker.address) as wire:
+            (found,) = wire.ask(fetch("t"), 11).responses[0].partitions
+            assert found.high_watermark == round
+            assert wire.produce("t", b"one more") == 0
+            served.end(clean=clean)
+        assert (tmp_path / "data" / ".kafka_cleanshutdown").exists() == clean
+
+
+def test_other_threads_have_their_questions_answered_in_the_loop(serve: Callable[..., Served]) -> None:
+    served = serve()
+    assert served.broker.call(threading.get_ident) == served.thread.ident
+    with pytest.raises(ZeroDivisionError):
+        served.broker.call(lambda: 1 / 0)  # type: ignore[arg-type,return-value]
+    nested = served.broker.call(lambda: served.broker.call(lambda: "from the loop itself"))
+    assert nested == "from the loop itself"
+
+
+def test_a_loop_that_does_not_come_round_is_told(serve: Callable[..., Served]) -> None:
+    served = serve()
+    served.broker.call(lambda: None)
+    held = threading.Event()
+    served.broker._calls.append(lambda: held.wait(10) and None)  # type: ignore[arg-type,return-value]
+    served.broker.wakeup()
+    with pytest.raises(KcliError, match="did not come round"):
+        served.broker.call(lambda: None, timeout_s=0.1)
+    held.set()
+
+
+def test_a_bug_in_something_that_was_due_is_told_and_the_loop_goes_on(serve: Callable[..., Served]) -> None:
+    said: list[str] = []
+    served = serve(said)
+    broker = served.broker
+
+    def stumble() -> None:
+        raise KeyError("oops")
+
+    done = threading.Event()
+    broker.call(lambda: [broker.timer.call_at(broker.clock.now_ms(), one) for one in (stumble, done.set)])
+    assert done.wait(5)
+    assert said == ["something that was due failed: KeyError: 'oops'"]
+
+
+def test_a_chore_that_stumbles_is_not_tried_again_at_once(serve: Callable[..., Served]) -> None:
+    said: list[str] = []
+    served = serve(said)
+    broker = served.broker
+    ran: list[int] = []
+
+    def stumble(*_: Any) -> float:
+        ran.append(1)
+        raise RuntimeError("oops")
+
+    def plant() -> None:
+        broker.offsets.tick = stumble  # type: ignore[method-assign]
+        broker._chores_due_ms = 0.0
+
+    broker.call(plant)
+    for _ in range(50):
+        broker.call(lambda: None)
+    assert (len(ran), len(said)) == (1, 1)
+
+
+def test_a_failed_directory_ends_the_loop_after_who_waited_was_told(serve: Callable[..., Served]) -> None:
+    served = serve()
+    served.broker.call(lambda: served.broker.cluster.create_topic("t"))
+
+    def no_space(*_: Any, **__: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    def plant() -> None:
+        for partition in served.broker.replica_manager.partitions.values():
+            partition.log.append = no_space  # type: ignore[method-assign,assignment]
+
+    served.broker.call(plant)
+    with Wire(served.broker.address) as wire:
+        assert wire.produce("t", b"lost") == 56
+    served.thread.join(5)
+    assert isinstance(served.failure, BrokerFailed)
+    assert "No space left" in str(served.failure)
+    served.broker.shutdown(clean=False)
+
+
+def test_a_start_that_fails_leaves_nothing_open(tmp_path: Path) -> None:
+    said: list[str] = []
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "kcli-topics.json").write_text("garbage")
+    broken = make(tmp_path, said)
+    with pytest.raises(ConfigError, match=r"kcli-topics\.json"):
+        broken.start()
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", broken.port))
+    (tmp_path / "data" / "kcli-topics.json").unlink()
+    mended = make(tmp_path)
+    mended.start()
+    mended.shutdown()
+
+
+def test_without_a_directory_there_is_no_broker() -> None:
+    broker = Broker(BrokerConfig.from_properties({"listeners": "PLAINTEXT://127.0.0.1:0"}))
+    with pytest.raises(ConfigError, match=r"log\.dirs"):
+        broker.start()
+
+
+def test_clients_are_told_the_advertised_address(serve: Callable[..., Served]) -> None:
+    served = serve(advertised_listeners="PLAINTEXT://kafka.example.org:19092")
+    assert (served.broker.cluster.host, served.broker.cluster.port) == ("kafka.example.org", 19092)
+
+
+def test_an_address_of_version_6_is_written_with_brackets(serve: Callable[..., Served]) -> None:
+    if not socket.has_ipv6:
+        pytest.skip("no IPv6 here")
+    served = serve(listeners="PLAINTEXT://[::1]:0")
+    assert served.broker.address == f"[::1]:{served.broker.port}"
+    with socket.create_connection(("::1", served.broker.port)):
+        pass
