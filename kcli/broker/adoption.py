@@ -41,8 +41,11 @@ def adopt(
 
 
 def _finish_deletions(catalogue: Catalogue, log_manager: LogManager) -> None:
-    for tp in [tp for tp, log in log_manager.logs.items() if log.topic_id in catalogue.deleted]:
-        log_manager.delete(tp)
+    for tp, log in list(log_manager.logs.items()):
+        # A power failure may leave partition.metadata empty; then the name has to do.
+        nameless = log.topic_id is None and tp.topic not in catalogue.topics
+        if log.topic_id in catalogue.deleted or (nameless and tp.topic in catalogue.deleted.values()):
+            log_manager.delete(tp)
     catalogue.deleted.clear()
 
 

@@ -40,7 +40,7 @@ class BrokerConfig:
     broker_rack: String | None = option(None)
     listeners: List = option(("PLAINTEXT://127.0.0.1:9092",))
     advertised_listeners: List | None = option(None)
-    log_dir: String | None = option(None)
+    log_dir: List | None = option(None)
     log_dirs: List | None = option(None)
 
     # Connections and requests.
@@ -107,7 +107,7 @@ class BrokerConfig:
     log_cleaner_dedupe_buffer_size: Long = option(134_217_728)
     log_flush_offset_checkpoint_interval_ms: Int = option(60_000, least=0)
     log_flush_start_offset_checkpoint_interval_ms: Int = option(60_000, least=0)
-    log_initial_task_delay_ms: Long = option(30_000, least=0)
+    log_initial_task_delay_ms: Long = option(30_000, least=0, internal=True)
     log_retention_check_interval_ms: Long = option(300_000, least=1)
     replica_high_watermark_checkpoint_interval_ms: Long = option(5000)
 
@@ -126,7 +126,7 @@ class BrokerConfig:
     offsets_topic_segment_bytes: Int = option(104_857_600, least=1)
 
     # Producers with an id.
-    producer_id_expiration_check_interval_ms: Int = option(600_000, least=1)
+    producer_id_expiration_check_interval_ms: Int = option(600_000, least=1, internal=True)
     producer_id_expiration_ms: Int = option(86_400_000, least=1)
     transaction_max_timeout_ms: Int = option(900_000, least=1)
     transactional_id_expiration_ms: Int = option(604_800_000, least=1)
@@ -219,11 +219,13 @@ class BrokerConfig:
     @property
     def data_dir(self) -> str | None:
         """The one directory for everything on disk: log.dirs, else log.dir; None if neither is given."""
-        return self.log_dirs[0] if self.log_dirs else self.log_dir
+        directories = self.log_dirs or self.log_dir
+        return directories[0] if directories else None
 
     def _check_related(self) -> None:
-        if self.log_dirs is not None and len(self.log_dirs) != 1:
-            raise ConfigError("log.dirs must name one directory: this broker keeps everything in one")
+        for name, directories in (("log.dirs", self.log_dirs), ("log.dir", self.log_dir)):
+            if directories is not None and len(directories) != 1:
+                raise ConfigError(f"{name} must name one directory: this broker keeps everything in one")
         if self.group_min_session_timeout_ms > self.group_max_session_timeout_ms:
             raise ConfigError(
                 f"group.min.session.timeout.ms {self.group_min_session_timeout_ms} is above "

@@ -39,7 +39,19 @@ class Update(Enum):
 class Option:
     """One setting. `kind` is a name of the types above; a default of None means that it is not set."""
 
-    __slots__ = ("but_not", "default", "heeded", "kind", "least", "most", "name", "one_of", "synonyms", "update")
+    __slots__ = (
+        "but_not",
+        "default",
+        "heeded",
+        "internal",
+        "kind",
+        "least",
+        "most",
+        "name",
+        "one_of",
+        "synonyms",
+        "update",
+    )
 
     def __init__(
         self,
@@ -53,9 +65,11 @@ class Option:
         one_of: tuple[str, ...] = (),
         update: Update = Update.READ_ONLY,
         heeded: bool = True,
+        internal: bool = False,
         synonyms: Mapping[str, int] | None = None,
     ) -> None:
         """`one_of` bounds a string or the parts of a list. What is not `heeded` is accepted and changes nothing.
+        What is `internal` is not told to clients unless it is set.
 
         `synonyms` of a topic's setting are the broker's that give its default, first come first served, each with
         the factor that turns its unit into the topic's.
@@ -69,6 +83,7 @@ class Option:
         self.one_of = one_of
         self.update = update
         self.heeded = heeded
+        self.internal = internal
         self.synonyms = synonyms or {}
 
     def __repr__(self) -> str:

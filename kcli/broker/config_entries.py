@@ -41,7 +41,7 @@ def topic_entries(dynamic: DynamicConfig, overrides: Mapping[str, str]) -> list[
     return [
         _topic_entry(option, values[name], dynamic, overrides)
         for name, option in TOPIC_OPTIONS.items()
-        if values[name] is not None
+        if not option.internal or name in overrides
     ]
 
 
@@ -56,7 +56,11 @@ def _topic_entry(option: Option, value: object, dynamic: DynamicConfig, override
 
 def broker_entries(dynamic: DynamicConfig) -> list[ConfigEntry]:
     """All settings of the broker, by name."""
-    return [_broker_entry(BROKER_OPTIONS[name], dynamic) for name in sorted(BROKER_OPTIONS)]
+    return [
+        _broker_entry(option, dynamic)
+        for name, option in sorted(BROKER_OPTIONS.items())
+        if not option.internal or name in dynamic.started_with.given
+    ]
 
 
 def _broker_entry(option: Option, dynamic: DynamicConfig) -> ConfigEntry:

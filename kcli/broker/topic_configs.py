@@ -45,7 +45,9 @@ TOPIC_OPTIONS: dict[str, Option] = {
         _option("flush.ms", "Long", LONG_MAX, _FLUSH, least=0),
         _option("follower.replication.throttled.replicas", "List", (), heeded=False),
         _option("index.interval.bytes", "Int", 4096, "log.index.interval.bytes", least=0),
-        _option("internal.segment.bytes", "Int", None),  # for tests: smaller segments than segment.bytes can ask for
+        _option(
+            "internal.segment.bytes", "Int", None, internal=True
+        ),  # for tests: smaller segments than segment.bytes can ask for
         _option("leader.replication.throttled.replicas", "List", (), heeded=False),
         _option("local.retention.bytes", "Long", -2, "log.local.retention.bytes", least=-2, heeded=False),
         _option("local.retention.ms", "Long", -2, "log.local.retention.ms", least=-2, heeded=False),

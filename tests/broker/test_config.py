@@ -1,0 +1,181 @@
+"""The broker's settings: read from properties, checked, and the same as Apache Kafka's in type and default."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kcli.broker.config import BROKER_OPTIONS, BrokerConfig
+from kcli.broker.config_defs import TYPE_NUMBERS, show
+from kcli.errors import ConfigError
+from kcli.protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+)
+from tests.broker.wire import Wire
+from tests.real_kafka import SETTINGS, Kafka
+
+BROKER = 4
+DEFAULT = 5
+
+# Ours differ from Kafka's, and why.
+OTHER_DEFAULTS = {
+    "controller.listener.names": "has none in Kafka, where it must be given",
+    "listener.security.protocol.map": "there are only plain text listeners",
+    "listeners": "loopback only",
+    "log.dir": "nothing is written where nobody said so",
+    "node.id": "has none in Kafka, where it must be given",
+    "offsets.topic.replication.factor": "there is one node",
+    "process.roles": "has none in Kafka, where it must be given",
+    "share.coordinator.state.topic.min.isr": "there is one node",
+    "share.coordinator.state.topic.replication.factor": "there is one node",
+    "transaction.state.log.min.isr": "there is one node",
+    "transaction.state.log.replication.factor": "there is one node",
+}
+
+
+def test_settings_are_attributes_with_kafkas_defaults() -> None:
+    config = BrokerConfig.from_properties({})
+
+    assert config.num_partitions == 1
+    assert config.log_retention_hours == 168
+    assert config.log_retention_ms is None
+    assert config.log_cleanup_policy == ("delete",)
+    assert (config.host, config.port) == ("127.0.0.1", 9092)
+    assert config.data_dir is None
+
+
+def test_properties_are_texts_or_plain_values() -> None:
+    config = BrokerConfig.from_properties(
+        {"num.partitions": 3, "log.retention.ms": " -1 ", "auto.create.topics.enable": False, "log.dirs": "/data"}
+    )
+
+    assert config.num_partitions == 3
+    assert config.log_retention_ms == -1
+    assert config.auto_create_topics_enable is False
+    assert config.data_dir == "/data"
+    assert config.given["auto.create.topics.enable"] == "false"
+
+
+def test_every_default_is_within_its_own_bounds() -> None:
+    for option in BROKER_OPTIONS.values():
+        if option.default is not None:
+            assert option.parse(show(option.default)) == option.default, option
+
+
+def test_a_copy_has_what_was_given_before_and_more() -> None:
+    config = BrokerConfig.from_properties({"num.partitions": 3, "log.dirs": "/data"})
+
+    changed = config.with_properties({"num.partitions": 4, "message.max.bytes": 100})
+
+    assert (changed.num_partitions, changed.message_max_bytes, changed.data_dir) == (4, 100, "/data")
+    assert config.num_partitions == 3
+
+
+def test_settings_do_not_change() -> None:
+    config = BrokerConfig.from_properties({})
+    with pytest.raises(AttributeError):
+        config.num_partitions = 2
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "sentence"),
+    [
+        ("num.partition", "1", "no setting num.partition; did you mean num.partitions?"),
+        ("retention.ms", "1", "no setting retention.ms; did you mean log.retention.ms?"),
+        ("xyzzy", "1", "no setting xyzzy"),
+        ("num.partitions", "0", "num.partitions must be at least 1, not 0"),
+        ("num.partitions", "one", "num.partitions must be a whole number, not 'one'"),
+        ("num.partitions", "1_000", "must be a whole number"),
+        ("num.partitions", "", "must be a whole number"),
+        ("num.partitions", "2147483648", "must be a whole number of 32 bits"),
+        ("log.retention.ms", "9" * 400, "must be a whole number of 64 bits"),
+        ("offsets.topic.replication.factor", "40000", "must be a whole number of 16 bits"),
+        ("log.cleaner.min.cleanable.ratio", "1.5", "must be at most 1, not 1.5"),
+        ("log.cleaner.min.cleanable.ratio", "half", "must be a number, not 'half'"),
+        ("log.preallocate", "yes", "must be true or false, not 'yes'"),
+        ("log.cleanup.policy", "shred", "must be one of compact, delete, not 'shred'"),
+        ("compression.gzip.level", "0", "compression.gzip.level cannot be 0"),
+        ("log.dirs", "/a,/b", "log.dirs must name one directory"),
+        ("listeners", "SSL://127.0.0.1:9093", "must be like PLAINTEXT://127.0.0.1:9092"),
+        ("listeners", "PLAINTEXT://127.0.0.1", "must be like PLAINTEXT://127.0.0.1:9092"),
+        ("listeners", "PLAINTEXT://127.0.0.1:70000", "must be like PLAINTEXT://127.0.0.1:9092"),
+        ("listeners", "PLAINTEXT://a:1,PLAINTEXT://b:2", "must name one listener"),
+        ("group.max.session.timeout.ms", "10", "6000 is above group.max.session.timeout.ms 10"),
+    ],
+)
+def test_a_mistake_is_told_in_one_sentence(name: str, value: str, sentence: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        BrokerConfig.from_properties({name: value})
+    assert sentence in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("listener", "host", "port"),
+    [
+        ("PLAINTEXT://0.0.0.0:0", "0.0.0.0", 0),
+        ("plaintext://localhost:9092", "localhost", 9092),
+        ("PLAINTEXT://[::1]:19092", "::1", 19092),
+        ("PLAINTEXT://:9092", "", 9092),
+        ("PLAINTEXT://127.0.0.1:1,CONTROLLER://127.0.0.1:2", "127.0.0.1", 1),
+    ],
+)
+def test_a_listener_is_a_host_and_a_port(listener: str, host: str, port: int) -> None:
+    config = BrokerConfig.from_properties({"listeners": listener})
+    assert (config.host, config.port) == (host, port)
+
+
+def test_clients_may_be_told_another_address() -> None:
+    config = BrokerConfig.from_properties({"advertised.listeners": "PLAINTEXT://broker.example:19092"})
+    assert (config.advertised_host, config.advertised_port) == ("broker.example", 19092)
+    assert config.port == 9092
+
+
+def test_what_changes_nothing_is_accepted_and_named() -> None:
+    config = BrokerConfig.from_properties({"num.io.threads": 4, "num.partitions": 2, "process.roles": "broker"})
+    assert config.ignored == ("num.io.threads", "process.roles")
+
+
+def test_one_directory_is_named_by_either_setting() -> None:
+    assert BrokerConfig.from_properties({"log.dir": "/a"}).data_dir == "/a"
+    assert BrokerConfig.from_properties({"log.dir": "/a", "log.dirs": "/b"}).data_dir == "/b"
+    with pytest.raises(ConfigError, match=r"log\.dir must name one directory"):
+        BrokerConfig.from_properties({"log.dir": "/a,/b"})
+
+
+def test_the_settings_of_tests_real_kafka_are_known() -> None:
+    lacking = [name for name in SETTINGS if name not in BROKER_OPTIONS]
+    assert lacking == []
+
+
+@pytest.fixture(scope="module")
+def kafkas_settings(real_kafka: Kafka) -> dict[str, DescribeConfigsResourceResult]:
+    with Wire(real_kafka.bootstrap_servers) as wire:
+        resource = DescribeConfigsResource(resource_type=BROKER, resource_name="1", configuration_keys=None)
+        [result] = wire.ask(DescribeConfigsRequest(resources=[resource], include_synonyms=True), 4).results
+    return {config.name: config for config in result.configs}
+
+
+@pytest.mark.parametrize("name", sorted(BROKER_OPTIONS))
+def test_a_setting_is_one_of_kafkas(name: str, kafkas_settings: dict[str, Any]) -> None:
+    option = BROKER_OPTIONS[name]
+    if option.internal and name not in SETTINGS:
+        assert name not in kafkas_settings
+        return
+    kafkas = kafkas_settings[name]
+    assert TYPE_NUMBERS[option.kind] == kafkas.config_type
+    if option.update.name != "READ_ONLY":
+        assert not kafkas.read_only, "ours can be changed while it runs, Kafka's not"
+    if name not in OTHER_DEFAULTS:
+        default = None if option.default is None else show(option.default)
+        assert default == kafkas_default(kafkas)
+
+
+def kafkas_default(setting: DescribeConfigsResourceResult) -> str | None:
+    for synonym in setting.synonyms:
+        if synonym.name == setting.name and synonym.source == DEFAULT:
+            return synonym.value
+    return None
