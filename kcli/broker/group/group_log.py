@@ -40,12 +40,15 @@ KeyAndValue: TypeAlias = "tuple[bytes, bytes | None]"
 
 
 def group_hash(group_id: str) -> int:
-    """Java's String.hashCode of the group's id (over its UTF-16 units), without the sign."""
+    """Java's String.hashCode of the group's id (over its UTF-16 units), made positive as Kafka does: by negating it.
+
+    The least of all numbers, which cannot be negated, becomes 0.
+    """
     data = group_id.encode("utf-16-be", "surrogatepass")
     value = 0
     for at in range(0, len(data), 2):
         value = (31 * value + (data[at] << 8 | data[at + 1])) & 0xFFFFFFFF
-    return value & 0x7FFFFFFF
+    return value if value < 1 << 31 else (1 << 32) - value & 0x7FFFFFFF
 
 
 class GroupLog:
