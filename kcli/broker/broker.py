@@ -149,12 +149,12 @@ class Broker:
                 self._do_chores(now_ms, self.clock.wall_ms())
         except Exception as bug:  # of one task; the others must not suffer
             self._complain("something that was due failed", bug)
+        self._pass_on_reports()
 
     def _do_chores(self, now_ms: float, now_wall_ms: int) -> None:
         self._chores_due_ms = now_ms + _AFTER_A_BUG_MS
         due_ms = self.log_manager.tick(now_ms, now_wall_ms), self.offsets.tick(now_ms, now_wall_ms)
         self._chores_due_ms = min(due_ms)
-        self._pass_on_reports()
 
     def _pass_on_reports(self) -> None:
         """Tell what the parts had to say since the last time."""
