@@ -102,7 +102,7 @@ def log_config(broker: BrokerConfig, overrides: Mapping[str, str]) -> LogConfig:
         values["segment.bytes"] = small_segments
     values["cleanup.policy"] = frozenset(values["cleanup.policy"])
     values["retention.ms"] = max(values["retention.ms"], -1)
-    known = LogConfig.__dataclass_fields__
+    known = LogConfig._fields
     return LogConfig(**{field: values[field.replace("_", ".")] for field in known})
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True)
-class LogConfig:
+class LogConfig(NamedTuple):
     """Topic configs with Kafka's names (dots as underscores) and defaults; -1 means no limit where Kafka says so.
 
     Source: https://kafka.apache.org/documentation/#topicconfigs
