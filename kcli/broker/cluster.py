@@ -204,7 +204,8 @@ class Cluster:
             raise self._offline(error) from error
         for tell in self.on_topic_deleted:
             tell(topic.name, now_wall_ms)
-        self._forget_tombstone(topic)
+        # Its directories are gone for good. That is saved with the next change; until then the tombstone does no harm.
+        del self._catalogue.deleted[topic.topic_id]
         return topic
 
     def _bury(self, topic: Topic) -> None:
@@ -216,14 +217,6 @@ class Cluster:
             self.topics[topic.name] = self._by_id[topic.topic_id] = topic
             del self._catalogue.deleted[topic.topic_id]
             raise
-
-    def _forget_tombstone(self, topic: Topic) -> None:
-        """Once its directories are gone for good. That is saved with the next change; until then it does no harm."""
-        try:
-            self._store.sync_directory()
-        except OSError as error:
-            raise self._offline(error) from error
-        del self._catalogue.deleted[topic.topic_id]
 
     # ---- settings ----
 

@@ -63,7 +63,6 @@ class TopicStore:
 
     def __init__(self, files: Files, data_dir: str) -> None:
         self._files = files
-        self._data_dir = data_dir
         self.path = f"{data_dir}/{FILE_NAME}"
 
     def __repr__(self) -> str:
@@ -85,10 +84,6 @@ class TopicStore:
         """Replace what was saved."""
         text = json.dumps(_document(catalogue), indent=1, ensure_ascii=False)
         self._files.write_atomically(self.path, text.encode("utf-8", "surrogatepass"))
-
-    def sync_directory(self) -> None:
-        """Return when the names in the data directory are on the disk, so that tombstones can be dropped."""
-        self._files.sync_dir(self._data_dir)
 
 
 def _document(catalogue: Catalogue) -> dict[str, Any]:

@@ -1,0 +1,433 @@
+"""Topics over restarts and crashes: each is whole or gone, and directories dropped in by hand are taken over."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+
+from kcli.broker.data_dir import uuid_text
+from kcli.broker.memory_files import Fault, MemoryFiles
+from kcli.error_codes import ErrorCode
+from kcli.errors import BrokerError, ConfigError
+from kcli.structs import TopicPartition
+from tests.broker.node import DATA, Node
+
+STORE = f"{DATA}/kcli-topics.json"
+WALL = 1_500_000_000_000
+
+
+def refused(code: ErrorCode, act: Callable[[], Any]) -> str:
+    """The sentence of the BrokerError that `act` raises."""
+    with pytest.raises(BrokerError) as caught:
+        act()
+    assert caught.value.code is code
+    return caught.value.message
+
+
+# ---- from one start to the next ----
+
+
+def test_topics_are_there_again_with_ids_partitions_and_settings() -> None:
+    node = Node()
+    created = node.cluster.create_topic("orders", 3, configs={"retention.ms": "5000"})
+
+    node.restart()
+
+    assert node.cluster.topics == {"orders": created}
+    assert node.cluster.topic_by_id(created.topic_id) == created
+    assert node.log("orders", 2).config.retention_ms == 5000
+    assert node.log("orders", 2).topic_id == created.topic_id
+
+
+def test_what_was_changed_while_it_ran_is_there_again() -> None:
+    node = Node()
+    node.cluster.create_topic("orders")
+    node.cluster.create_partitions("orders", 4)
+    node.cluster.set_topic_configs("orders", {"cleanup.policy": "compact"})
+    node.cluster.set_broker_configs("1", {"log.retention.ms": "7000"})
+
+    node.restart()
+
+    assert node.cluster.topics["orders"].partitions == 4
+    assert node.log("orders", 3).config.is_compacted
+    assert node.log("orders", 3).config.retention_ms == 7000
+
+
+def test_a_deleted_topic_is_gone_and_its_name_is_free() -> None:
+    node = Node()
+    first = node.cluster.create_topic("orders", 2)
+
+    assert node.cluster.delete_topic("orders", now_wall_ms=WALL) == first
+    assert node.replica_manager.partitions == {}
+    assert node.directories() == set()
+    again = node.cluster.create_topic("orders", 1)
+    node.restart()
+
+    assert again.topic_id != first.topic_id
+    assert node.cluster.topics == {"orders": again}
+    assert node.directories() == {"orders-0"}
+
+
+def test_a_topic_is_deleted_by_id_too() -> None:
+    node = Node()
+    topic = node.cluster.create_topic("orders")
+
+    node.cluster.delete_topic(topic.topic_id, now_wall_ms=WALL)
+
+    assert node.cluster.topics == {}
+    refused(ErrorCode.UNKNOWN_TOPIC_ID, lambda: node.cluster.delete_topic(topic.topic_id, now_wall_ms=WALL))
+
+
+def test_others_are_told_which_topic_was_deleted() -> None:
+    node = Node()
+    told: list[tuple[str, int]] = []
+    node.cluster.on_topic_deleted.append(lambda name, now: told.append((name, now)))
+    node.cluster.create_topic("orders")
+
+    node.cluster.delete_topic("orders", now_wall_ms=WALL)
+
+    assert told == [("orders", WALL)]
+
+
+def test_checking_only_changes_nothing() -> None:
+    node = Node()
+    node.cluster.create_topic("orders")
+    before = bytes(node.files.data(STORE))
+
+    node.cluster.create_topic("invoices", 2, validate_only=True)
+    node.cluster.create_partitions("orders", 5, validate_only=True)
+    node.cluster.set_topic_configs("orders", {"retention.ms": "1"}, validate_only=True)
+    node.cluster.set_broker_configs("1", {"log.retention.ms": "1"}, validate_only=True)
+
+    assert bytes(node.files.data(STORE)) == before
+    assert list(node.cluster.topics) == ["orders"]
+    assert node.cluster.topics["orders"].partitions == 1
+    assert node.log("orders").config.retention_ms == 604_800_000
+
+
+def test_ids_can_be_written_on_a_command_line() -> None:
+    node = Node()
+    ids = [uuid_text(node.cluster.create_topic(f"t{n}", validate_only=True).topic_id) for n in range(200)]
+    assert not [id for id in ids if id.startswith("-")]
+    assert len(set(ids)) == 200
+
+
+# ---- settings ----
+
+
+def test_settings_of_all_brokers_of_this_one_and_of_the_topic_are_worth_more_and_more() -> None:
+    node = Node(log_retention_hours=1)
+    node.cluster.create_topic("plain")
+    node.cluster.create_topic("special", configs={"retention.ms": "10"})
+
+    def kept_ms() -> tuple[int, int]:
+        return node.log("plain").config.retention_ms, node.log("special").config.retention_ms
+
+    assert kept_ms() == (3_600_000, 10)
+    node.cluster.set_broker_configs("", {"log.retention.ms": "20", "min.insync.replicas": "1"})
+    assert kept_ms() == (20, 10)
+    node.cluster.set_broker_configs("1", {"log.retention.ms": "30"})
+    assert kept_ms() == (30, 10)
+    node.cluster.set_topic_configs("special", {})
+    assert kept_ms() == (30, 30)
+    node.cluster.set_broker_configs("1", {})
+    assert kept_ms() == (20, 20)
+
+
+def test_the_groups_topic_has_what_it_needs() -> None:
+    node = Node(offsets_topic_num_partitions=7, offsets_topic_segment_bytes=2_000_000)
+
+    topic = node.cluster.ensure_internal("__consumer_offsets")
+
+    assert (topic.partitions, topic.is_internal) == (7, True)
+    assert node.log("__consumer_offsets", 6).config.is_compacted
+    assert node.log("__consumer_offsets", 6).config.segment_bytes == 2_000_000
+    assert node.cluster.ensure_internal("__consumer_offsets") is topic
+
+
+def test_a_topic_made_by_naming_it_is_as_the_broker_says() -> None:
+    node = Node(num_partitions=3)
+    assert node.cluster.auto_create("orders").partitions == 3
+    assert node.cluster.auto_create("__consumer_offsets").partitions == 50
+
+
+# ---- disks that fail, processes that die ----
+
+
+@pytest.mark.parametrize("operation", ["write_atomically", "make_dir"])
+def test_a_disk_that_fails_takes_the_directory_offline(operation: str) -> None:
+    node = Node()
+    node.files.faults.append(Fault(operation))
+
+    sentence = refused(ErrorCode.KAFKA_STORAGE_ERROR, lambda: node.cluster.create_topic("orders"))
+
+    assert "while changing the topics in /data" in sentence
+    assert node.log_manager.failed
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda cluster: cluster.create_topic("invoices"),
+        lambda cluster: cluster.create_partitions("orders", 9),
+        lambda cluster: cluster.set_topic_configs("orders", {"retention.ms": "1"}),
+        lambda cluster: cluster.set_broker_configs("1", {"log.retention.ms": "1"}),
+        lambda cluster: cluster.delete_topic("orders", now_wall_ms=WALL),
+    ],
+)
+def test_what_could_not_be_saved_was_not_done(change: Callable[[Any], Any]) -> None:
+    node = Node()
+    node.cluster.create_topic("orders", 2)
+    node.files.faults.append(Fault("write_atomically", "kcli-topics.json"))
+
+    refused(ErrorCode.KAFKA_STORAGE_ERROR, lambda: change(node.cluster))
+
+    assert list(node.cluster.topics) == ["orders"]
+    topic = node.cluster.topics["orders"]
+    assert (topic.partitions, topic.configs) == (2, {})
+    assert node.cluster.topic_by_id(topic.topic_id) is topic
+    assert node.cluster.log_config("orders").retention_ms == 604_800_000
+    assert len(node.replica_manager.partitions) == 2
+
+
+def test_a_topic_that_could_not_be_deleted_is_there_after_the_next_start() -> None:
+    node = Node()
+    topic = node.cluster.create_topic("orders")
+    node.files.faults.append(Fault("write_atomically", "kcli-topics.json"))
+    refused(ErrorCode.KAFKA_STORAGE_ERROR, lambda: node.cluster.delete_topic("orders", now_wall_ms=WALL))
+
+    node.cluster.create_topic("invoices")
+    node.restart(clean=False)
+
+    assert node.cluster.topics["orders"] == topic
+    assert node.log("orders").topic_id == topic.topic_id
+
+
+class Killed(BaseException):
+    """The process dies here."""
+
+
+class DyingFiles:
+    """Files of a process that is killed before its n-th change to them."""
+
+    CHANGES = frozenset({"make_dir", "rename", "remove", "remove_tree", "write_atomically", "sync_dir"})
+
+    def __init__(self, files: MemoryFiles, life: int) -> None:
+        self._files = files
+        self.life = life
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._files, name)
+        if name not in self.CHANGES and name != "open":
+            return method
+
+        def change(*args: Any, **options: Any) -> Any:
+            if name in self.CHANGES or options.get("create"):
+                self.life -= 1
+                if self.life < 0:
+                    raise Killed
+            return method(*args, **options)
+
+        return change
+
+
+def killed_at_every_change(before: Callable[[Any], Any], change: Callable[[Any], Any], power_loss: bool) -> list[Node]:
+    """Nodes that were started again after `change` was cut off before its first, second, ... step; at last after it."""
+    nodes = []
+    for life in range(1000):
+        disk = MemoryFiles()
+        node = Node(disk)
+        before(node.cluster)
+        node.log_manager.close(clean=True)
+        node.files = dying = DyingFiles(disk, 10**9)
+        node.start()
+        dying.life = life
+        try:
+            change(node.cluster)
+            ended = True
+        except Killed:
+            ended = False
+        dying.life = 10**9
+        node.restart(clean=False, files=disk.after_power_loss() if power_loss else disk)
+        nodes.append(node)
+        if ended:
+            return nodes
+    raise AssertionError("it never came to its end")
+
+
+@pytest.mark.parametrize("power_loss", [False, True])
+def test_a_topic_whose_creation_is_cut_off_is_whole_or_not_there(power_loss: bool) -> None:
+    nodes = killed_at_every_change(lambda _: None, lambda c: c.create_topic("orders", 3), power_loss)
+
+    outcomes = [len(node.replica_manager.partitions) for node in nodes]
+
+    assert set(outcomes) == {0, 3}
+    assert outcomes == sorted(outcomes)
+    for node in nodes:
+        assert len(node.directories()) == len(node.replica_manager.partitions)
+        assert {log.topic_id for log in node.log_manager.logs.values()} == {
+            topic.topic_id for topic in node.cluster.topics.values()
+        }
+
+
+@pytest.mark.parametrize("power_loss", [False, True])
+def test_a_topic_whose_deletion_is_cut_off_is_whole_or_gone_for_good(power_loss: bool) -> None:
+    nodes = killed_at_every_change(
+        lambda c: c.create_topic("orders", 3), lambda c: c.delete_topic("orders", now_wall_ms=WALL), power_loss
+    )
+
+    outcomes = [len(node.replica_manager.partitions) for node in nodes]
+
+    assert set(outcomes) == {0, 3}
+    assert outcomes == sorted(outcomes, reverse=True)
+    for node in nodes:
+        node.restart()
+        assert len(node.directories()) == len(node.replica_manager.partitions) in (0, 3)
+
+
+@pytest.mark.parametrize("power_loss", [False, True])
+def test_a_topic_deleted_and_made_anew_has_nothing_of_the_old_one(power_loss: bool) -> None:
+    old: list[UUID] = []
+
+    def before(cluster: Any) -> None:
+        old.append(cluster.create_topic("orders", 3).topic_id)
+
+    def change(cluster: Any) -> None:
+        cluster.delete_topic("orders", now_wall_ms=WALL)
+        cluster.create_topic("orders", 1)
+
+    nodes = killed_at_every_change(before, change, power_loss)
+
+    for node, old_id in zip(nodes, old, strict=True):
+        ids = {log.topic_id for log in node.log_manager.logs.values()}
+        assert ids <= {topic.topic_id for topic in node.cluster.topics.values()}
+        assert len(node.log_manager.logs) == (3 if old_id in ids else len(node.cluster.topics))
+    assert [len(node.log_manager.logs) for node in (nodes[0], nodes[-1])] == [3, 1]
+
+
+@pytest.mark.parametrize("power_loss", [False, True])
+def test_new_partitions_are_all_there_or_none(power_loss: bool) -> None:
+    nodes = killed_at_every_change(
+        lambda c: c.create_topic("orders", 1), lambda c: c.create_partitions("orders", 4), power_loss
+    )
+
+    assert {len(node.replica_manager.partitions) for node in nodes} == {1, 4}
+
+
+# ---- directories that come from elsewhere ----
+
+
+def drop_in(node: Node, name: str, topic_id: UUID | None = None) -> None:
+    """A partition's directory as a real Kafka leaves it."""
+    directory = f"{DATA}/{name}"
+    node.files.make_dir(directory)
+    if topic_id is not None:
+        text = f"version: 0\ntopic_id: {uuid_text(topic_id)}"
+        node.files.write_atomically(f"{directory}/partition.metadata", text.encode())
+
+
+def test_directories_dropped_in_are_adopted_under_their_own_id() -> None:
+    node = Node()
+    topic_id = uuid4()
+    drop_in(node, "orders-0", topic_id)
+    drop_in(node, "orders-2", topic_id)
+
+    node.restart()
+
+    topic = node.cluster.topics["orders"]
+    assert (topic.topic_id, topic.partitions) == (topic_id, 3)
+    assert sorted(node.replica_manager.partitions) == [TopicPartition("orders", n) for n in range(3)]
+    assert node.cluster.reports == ["adopted orders with partition 0, 2 from its directories in /data"]
+    node.restart()
+    assert node.cluster.reports == []
+    assert node.cluster.topics["orders"].topic_id == topic_id
+
+
+def test_a_directory_without_an_id_gets_one() -> None:
+    node = Node()
+    drop_in(node, "orders-0")
+
+    node.restart()
+
+    topic_id = node.cluster.topics["orders"].topic_id
+    assert node.log("orders").topic_id == topic_id
+    assert uuid_text(topic_id).encode() in node.files.read_bytes(f"{DATA}/orders-0/partition.metadata")
+
+
+def test_another_partition_of_a_known_topic_is_adopted() -> None:
+    node = Node()
+    topic = node.cluster.create_topic("orders", 1)
+    drop_in(node, "orders-1", topic.topic_id)
+
+    node.restart()
+
+    assert node.cluster.topics["orders"].partitions == 2
+
+
+def test_the_groups_topic_is_adopted_as_a_compacted_one() -> None:
+    node = Node()
+    drop_in(node, "__consumer_offsets-0", uuid4())
+
+    node.restart()
+
+    assert node.log("__consumer_offsets").config.is_compacted
+
+
+def test_a_directory_of_another_topic_with_that_name_is_refused_by_name() -> None:
+    node = Node()
+    node.cluster.create_topic("orders", 1)
+    drop_in(node, "orders-1", uuid4())
+
+    with pytest.raises(ConfigError, match="/data/orders-1 belongs to another topic named orders"):
+        node.restart()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda text: text[:-5],
+        lambda text: b"",
+        lambda text: text.replace(b'"partitions": 1', b'"partitions": 0'),
+        lambda text: text.replace(b'"version": 1', b'"version": 2'),
+        lambda text: text.replace(b'"topics"', b'"tropics"'),
+        lambda text: text.replace(b'"id"', b'"ID"'),
+        lambda text: b"[]",
+        lambda text: b"\xff\xfe",
+    ],
+)
+def test_a_damaged_store_is_told_by_name(damage: Callable[[bytes], bytes]) -> None:
+    node = Node()
+    node.cluster.create_topic("orders", 1)
+    whole = bytes(node.files.data(STORE))
+    assert damage(whole) != whole
+    node.files.write_atomically(STORE, damage(whole))
+
+    with pytest.raises(ConfigError, match=r"/data/kcli-topics\.json is damaged"):
+        node.restart()
+
+
+def test_without_its_store_a_broker_adopts_everything() -> None:
+    node = Node()
+    topic = node.cluster.create_topic("orders", 2, configs={"retention.ms": "1"})
+    node.log_manager.close()
+    node.files.remove(STORE)
+
+    node.start()
+
+    found = node.cluster.topics["orders"]
+    assert (found.topic_id, found.partitions, found.configs) == (topic.topic_id, 2, {})
+
+
+def test_the_store_is_text_that_a_person_can_read() -> None:
+    node = Node()
+    topic = node.cluster.create_topic("orders", 2, configs={"retention.ms": "1"})
+
+    document = json.loads(bytes(node.files.data(STORE)))
+
+    assert document["topics"] == [
+        {"name": "orders", "id": uuid_text(topic.topic_id), "partitions": 2, "configs": {"retention.ms": "1"}}
+    ]
