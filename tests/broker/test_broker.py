@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -147,6 +148,24 @@ def test_a_failed_directory_ends_the_loop_after_who_waited_was_told(serve: Calla
     assert isinstance(served.failure, BrokerFailed)
     assert "No space left" in str(served.failure)
     served.broker.shutdown(clean=False)
+
+
+def test_a_client_that_vanished_in_a_long_poll_leaves_nothing_behind(serve: Callable[..., Served]) -> None:
+    served = serve()
+    broker = served.broker
+    broker.call(lambda: broker.cluster.create_topic("t"))
+    with Wire(broker.address) as wire:
+        wire.request(fetch("t", max_wait_ms=300), 11)
+        until(lambda: broker.call(lambda: broker.replica_manager.fetches.watched) == 1)
+    until(lambda: broker.call(lambda: len(broker.server.counts)) == 0)
+    assert broker.call(lambda: (broker.replica_manager.fetches.watched, len(broker.timer))) == (0, 0)
+
+
+def until(done: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 10
+    while not done():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
 
 
 def test_a_start_that_fails_leaves_nothing_open(tmp_path: Path) -> None:

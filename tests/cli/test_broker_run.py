@@ -9,7 +9,9 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -196,6 +198,24 @@ def test_a_full_disk_refuses_the_record_ends_the_broker_and_loses_nothing(runnin
         asked = ListOffsetsTopic(name="orders", partitions=[ListOffsetsPartition(timestamp=-1)])
         found = wire.ask(ListOffsetsRequest(replica_id=-1, topics=[asked]), 5).topics[0].partitions[0]
         assert (found.error_code, found.offset) == (0, acknowledged)
+
+
+def test_where_files_are_few_silent_connections_make_room_for_others(running: Any, tmp_path: Path) -> None:
+    """The logs keep half of the files; otherwise a crowd that says nothing would make the data directory fail."""
+
+    def few_files() -> None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (128, 128))
+
+    broker = running("--port", "0", "--data-dir", str(tmp_path), "-t", "orders:8", preexec_fn=few_files)
+    with ExitStack() as stack:
+        for _ in range(200):
+            stack.enter_context(Wire(broker.address))
+        served, deadline = False, time.monotonic() + 20
+        while not served:
+            assert time.monotonic() < deadline
+            with suppress(AssertionError, ConnectionError), Wire(broker.address) as wire:
+                served = wire.produce("orders", b"me too") == 0
+    assert broker.end()[0] == 0
 
 
 def test_help_says_what_it_is_not() -> None:
