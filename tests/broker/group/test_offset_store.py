@@ -81,7 +81,7 @@ def test_offsets_are_fetched_as_they_were_committed(lab: Lab) -> None:
 def test_a_request_is_one_batch_as_kafka_writes_it(lab: Lab) -> None:
     lab.commit("billing", (orders(0), 5), (clicks(1), 6))
 
-    log = lab.replicas.logs[TopicPartition(TOPIC, 2037654139 % 50)]
+    log = lab.replicas.logs[TopicPartition(TOPIC, 109829509 % 50)]
     ((_, data),) = log.batches
     header = layout.HEADER.unpack_from(data)
     assert header[5:] == (0, 1, NOW_MS, NOW_MS, -1, -1, 0, 2)  # from the attributes on, as in Kafka 4.3.1's log
@@ -338,7 +338,7 @@ def test_a_damaged_batch_is_told_and_all_others_are_loaded(lab: Lab) -> None:
 
     assert lab.committed("billing") == {orders(0): 0, orders(2): 2}
     (report,) = lab.offsets.reports
-    assert report.startswith("__consumer_offsets-39: the batch at offset 1 is passed over: its checksum is wrong")
+    assert report.startswith("__consumer_offsets-9: the batch at offset 1 is passed over: its checksum is wrong")
 
 
 def test_records_that_are_none_of_ours_are_counted(lab: Lab) -> None:
@@ -358,10 +358,10 @@ def test_records_that_are_none_of_ours_are_counted(lab: Lab) -> None:
 
 def test_a_partition_that_is_missing_is_told(lab: Lab) -> None:
     lab.commit("billing", (orders(0), 1))
-    del lab.replicas.logs[TopicPartition(TOPIC, 39)]
+    del lab.replicas.logs[TopicPartition(TOPIC, 9)]
 
     lab.start()
 
     assert lab.offsets.reports == [
-        "__consumer_offsets-39 is not on this broker: what groups have stored there is not known"
+        "__consumer_offsets-9 is not on this broker: what groups have stored there is not known"
     ]
