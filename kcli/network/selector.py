@@ -171,10 +171,11 @@ class Selector:
         self._to_attend[id] = None
 
     def mute(self, id: str) -> None:
-        """Read nothing more from `id` until `unmute`."""
-        channel = self._channels[id]
-        channel.muted = True
-        self._poller.watch(channel)
+        """Read nothing more from `id` until `unmute`.
+
+        The poller learns of it when something comes: in a long poll nothing does, and both calls cost nothing.
+        """
+        self._channels[id].muted = True
 
     def unmute(self, id: str) -> None:
         channel = self._channels[id]
@@ -270,6 +271,9 @@ class Selector:
     def _handle(self, channel: KafkaChannel, events: int, *, unasked: bool = False) -> None:
         """All that `channel` can do on these events; `unasked`: also try to write, and look whether it works."""
         id, transport = channel.id, channel.transport
+        if channel.muted and not channel.sending and channel.state == READY:
+            self._poller.watch(channel)
+            return
         try:
             if channel.state != READY:
                 if not channel.establish():
