@@ -7,6 +7,7 @@ the indexes are checked when they are first used.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from kcli.broker.files import Files
@@ -15,7 +16,8 @@ from kcli.broker.log.batches import LogDamage
 from kcli.broker.log.leader_epochs import LeaderEpochCache
 from kcli.broker.log.leftovers import base_offset, finish_interrupted, is_segment_file
 from kcli.broker.log.producer_state import ProducerStateManager
-from kcli.broker.log.recovery import recover
+from kcli.broker.log.reading import number_of
+from kcli.broker.log.recovery import cut_tail, recover
 from kcli.broker.log.segment import LOG, OFFSET_INDEX, TIME_INDEX, LogSegment, Report
 
 
@@ -46,7 +48,7 @@ def load(opening: Opening, epochs: LeaderEpochCache, producers: ProducerStateMan
     finish_interrupted(opening.files, opening.directory, opening.report)
     segments = _find_segments(opening)
     if opening.is_clean:
-        _check_newest(opening, segments, epochs)
+        _check_newest(opening, segments)
     else:
         _recover(opening, segments, epochs)
     if segments and segments[-1].next_offset < opening.log_start_offset:
@@ -60,8 +62,8 @@ def load(opening: Opening, epochs: LeaderEpochCache, producers: ProducerStateMan
         segments.append(_new_segment(opening, opening.log_start_offset))
     start = max(opening.log_start_offset, segments[0].base_offset)
     end = segments[-1].next_offset
-    _load_epochs(segments, epochs, start, end)
-    _load_producers(segments, producers, start, end, opening.now_wall_ms)
+    _load_epochs(opening, segments, epochs, start, end)
+    _load_producers(opening, segments, producers, start, end)
     return Loaded(segments, start, end, end if opening.is_clean else min(opening.recovery_point, end))
 
 
@@ -93,40 +95,27 @@ def _find_segments(opening: Opening) -> list[LogSegment]:
         for segment in segments:
             stem = f"{segment.base_offset:020d}"
             if segment.size and not {stem + OFFSET_INDEX, stem + TIME_INDEX} <= names:
-                _try_index(opening, segment)
+                segment.index  # noqa: B018  made now
     return segments
 
 
-def _try_index(opening: Opening, segment: LogSegment) -> None:
-    """Have its index made now. Damage in an old segment is told, but nothing is cut for it."""
-    try:
-        segment.index  # noqa: B018
-    except LogDamage as damage:
-        opening.report(f"{segment.path()} is damaged: {damage}; its records from there on cannot be read")
-
-
-def _check_newest(opening: Opening, segments: list[LogSegment], epochs: LeaderEpochCache) -> None:
-    if segments:
-        try:
-            segments[-1].index  # noqa: B018
-        except LogDamage:
-            opening.report(f"{segments[-1].path()} is damaged although the broker stopped cleanly")
-            _recover_from(opening, segments, len(segments) - 1, epochs)
+def _check_newest(opening: Opening, segments: list[LogSegment]) -> None:
+    """After a clean stop the log goes on behind its last whole batch."""
+    cut = cut_tail(segments[-1]) if segments else None
+    if cut is not None:
+        opening.report(f"{segments[-1].path()}: {cut}, although the broker had stopped cleanly")
 
 
 def _recover(opening: Opening, segments: list[LogSegment], epochs: LeaderEpochCache) -> None:
     """Check what may not have been on the disk when the broker died: from the recovery point's segment on."""
-    first = sum(segment.base_offset <= opening.recovery_point for segment in segments) - 1
-    _recover_from(opening, segments, max(first, 0), epochs)
 
-
-def _recover_from(opening: Opening, segments: list[LogSegment], first: int, epochs: LeaderEpochCache) -> None:
     def note_epoch(info: BatchInfo) -> None:
         if info.leader_epoch > epochs.latest_epoch:
             epochs.assign(info.leader_epoch, info.base_offset)
 
+    first = number_of(segments, opening.recovery_point) if segments else 0
     for number, segment in enumerate(segments[first:], first):
-        cut = recover(segment, note_epoch)
+        cut = recover(segment, note_epoch, recovery_point=opening.recovery_point, report=opening.report)
         if cut is None:
             continue
         opening.report(f"{segment.path()}: {cut}")
@@ -142,33 +131,34 @@ def _drop(segments: list[LogSegment], first: int) -> None:
     del segments[first:]
 
 
-def _load_epochs(segments: list[LogSegment], epochs: LeaderEpochCache, start: int, end: int) -> None:
+def _load_epochs(opening: Opening, segments: list[LogSegment], epochs: LeaderEpochCache, start: int, end: int) -> None:
     """Epochs of what is in the log; read from the log when their checkpoint is gone."""
     if epochs.latest_epoch < 0:
         for segment in segments:
-            try:
-                for _, info in segment.batches():
-                    if info.leader_epoch > epochs.latest_epoch:
-                        epochs.assign(info.leader_epoch, info.base_offset)
-            except LogDamage:
-                continue
+            for _, info in _readable(opening, segment, start):
+                if info.leader_epoch > epochs.latest_epoch:
+                    epochs.assign(info.leader_epoch, info.base_offset)
     epochs.truncate_from_end(end)
     epochs.truncate_from_start(start)
 
 
 def _load_producers(
-    segments: list[LogSegment], producers: ProducerStateManager, start: int, end: int, now_wall_ms: int
+    opening: Opening, segments: list[LogSegment], producers: ProducerStateManager, start: int, end: int
 ) -> None:
-    offset = producers.load(start, end, now_wall_ms)
+    """Producers from their snapshot, and from what was written since."""
+    offset = producers.load(start, end, opening.now_wall_ms)
     if offset < end:
-        for number, segment in enumerate(segments):
-            if number + 1 < len(segments) and segments[number + 1].base_offset <= offset:
-                continue
-            try:
-                for position, info in segment.batches(offset):
-                    if info.is_control:
-                        info = info._replace(records=segment.file.read_at(position, info.size))
-                    producers.update(info)
-            except LogDamage:
-                continue
+        for segment in segments[number_of(segments, offset) :]:
+            for position, info in _readable(opening, segment, offset):
+                if info.is_control:
+                    info = info._replace(records=segment.file.read_at(position, info.size))
+                producers.update(info)
     producers.end_offset = end
+
+
+def _readable(opening: Opening, segment: LogSegment, offset: int) -> Iterator[tuple[int, BatchInfo]]:
+    """The batches of a segment from `offset` on, as far as they can be read; what cannot is told."""
+    try:
+        yield from segment.batches(offset)
+    except LogDamage as damage:
+        opening.report(f"{segment.path()} is damaged: {damage}; its records from there on cannot be read")

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import NamedTuple
 
 from kcli.broker.files import LogFile
 from kcli.broker.log.batch_info import BatchInfo
 from kcli.broker.log.batches import LogDamage, walk
-from kcli.broker.log.segment import LogSegment
-from kcli.broker.log.segment_index import SegmentIndex
+from kcli.broker.log.resync import has_right_checksum, next_whole, whole_at
+from kcli.broker.log.segment import LogSegment, Report
+from kcli.broker.log.segment_index import MOST_RELATIVE, SegmentIndex
 from kcli.errors import CorruptRecords
 from kcli.protocol.records import batch
-from kcli.protocol.records.checksum import crc32c
 
-_MOST_RELATIVE = (1 << 31) - 1
 _BLOCK_BYTES = 1 << 20
 
 
@@ -38,45 +37,75 @@ class Cut(NamedTuple):
         return f"DATA WAS LOST: whole batches up to offset {self.lost_end_offset} lay behind the damage; {what}"
 
 
-def recover(segment: LogSegment, on_batch: Callable[[BatchInfo], None]) -> Cut | None:
-    """Check a segment to its end or to its first damage, cut it there, and say what was cut; None: it is whole.
+def recover(
+    segment: LogSegment, on_batch: Callable[[BatchInfo], None], *, recovery_point: int, report: Report
+) -> Cut | None:
+    """Check a segment to its end or to what a crash has done to it, cut it there, and say what was cut; None: nothing.
 
-    `CorruptRecords` for records of the formats before Kafka 0.11, which are left as they are.
+    Damage below the recovery point was not done by the crash, since everything there was on the disk: that is reported
+    and left to who reads there, and what lies behind it is kept. `CorruptRecords` for records of the formats before
+    Kafka 0.11, which are left as they are.
     """
     index = SegmentIndex(segment.base_offset, segment.interval_bytes)
-    file, size, end = segment.file, segment.size, 0
-    cut = None
-    try:
-        for position, info in walk(file, 0, size, bodies=True):
-            _check(info, position, index)
-            index.note(info, position)
-            on_batch(info)
-            end = position + info.size
-    except LogDamage as damage:
-        _refuse_old_format(file, damage.position, size, segment)
-        cut = _explain(file, damage, index.next_offset, size)
+    file, size = segment.file, segment.size
+    cut, start = None, 0
+    while start < size:
+        try:
+            for position, info in walk(file, start, size, bodies=True):
+                _check(info, position, index)
+                index.note(info, position)
+                on_batch(info)
+                index.end_position = start = position + info.size
+        except LogDamage as damage:
+            refuse_old_format(segment, damage.position)
+            is_old = index.next_offset < recovery_point
+            resumed = next_whole(file, damage.position, size, index.next_offset) if is_old else None
+            if resumed is None:
+                cut = _explain(file, damage, index.next_offset, size)
+                break
+            report(f"{segment.path()} is damaged: {damage}; records there cannot be read")
+            index.resume(damage)
+            start = resumed
     index.complete()
-    segment.replace_index(index, end)
+    segment.replace_index(index, index.end_position)
     segment.seal()
     return cut
 
 
 def _check(info: BatchInfo, position: int, index: SegmentIndex) -> None:
-    if crc32c(info.records[batch.CRC_FROM :]) != int.from_bytes(info.records[batch.CRC_AT : batch.CRC_FROM], "big"):
+    if not has_right_checksum(info):
         raise LogDamage(position, f"the checksum of the batch at offset {info.base_offset} is wrong")
-    if info.base_offset < index.next_offset or info.last_offset - index.base_offset > _MOST_RELATIVE:
+    if info.base_offset < index.next_offset or info.last_offset - index.base_offset > MOST_RELATIVE:
         raise LogDamage(position, f"the offset {info.base_offset} cannot follow on {index.next_offset - 1}")
 
 
-def _refuse_old_format(file: LogFile, position: int, size: int, segment: LogSegment) -> None:
+def cut_tail(segment: LogSegment) -> Cut | None:
+    """After a clean stop: cut what follows on the last whole batch of a segment, which is never more than a torn write.
+
+    Damage before that is left to who reads there: what was acknowledged is not thrown away for it. `CorruptRecords`
+    as for `recover`.
+    """
+    index, size = segment.index, segment.size
+    for damage in index.damages:
+        refuse_old_format(segment, damage.position)
+    if index.ends_whole:
+        return None
+    tail = LogDamage(index.end_position, index.damages.pop().reason)
+    cut = _explain(segment.file, tail, index.next_offset, size)
+    segment.replace_index(index, index.end_position)
+    segment.seal()
+    return cut
+
+
+def refuse_old_format(segment: LogSegment, position: int) -> None:
     """Messages of format 0 and 1 with the right checksum are no damage that anything should be cut for."""
-    prefix = file.read_at(position, batch.MAGIC_AT + 1)
+    prefix = segment.file.read_at(position, batch.MAGIC_AT + 1)
     if len(prefix) <= batch.MAGIC_AT or prefix[batch.MAGIC_AT] > 1:
         return
     _, message_bytes = batch.PREFIX.unpack_from(prefix)
-    if not 0 < message_bytes <= size - position - batch.PREFIX_BYTES:
+    if not 0 < message_bytes <= segment.size - position - batch.PREFIX_BYTES:
         return
-    message = file.read_at(position + batch.PREFIX_BYTES, message_bytes)
+    message = segment.file.read_at(position + batch.PREFIX_BYTES, message_bytes)
     if zlib.crc32(message[4:]) == int.from_bytes(message[:4], "big"):
         raise CorruptRecords(
             f"{segment.path()} holds records of format {prefix[batch.MAGIC_AT]}, which Kafka wrote before 0.11 and "
@@ -88,11 +117,12 @@ def _explain(file: LogFile, damage: LogDamage, offset: int, size: int) -> Cut:
     lost_bytes = size - damage.position
     if _is_zero(file, damage.position, size):
         return Cut(offset, lost_bytes, "they were zeros", None)
-    lost_end = None
-    for start in _possible_starts(file, damage.position, size):
-        lost_end = _end_of_whole(file, start, size, offset)
-        if lost_end is not None:
-            break
+    lost_end, start = None, next_whole(file, damage.position, size, offset)
+    while start is not None:
+        while (info := whole_at(file, start, size)) is not None:
+            lost_end = max(lost_end or 0, info.last_offset + 1)
+            start += info.size
+        start = next_whole(file, start, size, offset)
     return Cut(offset, lost_bytes, str(damage), lost_end)
 
 
@@ -103,36 +133,3 @@ def _is_zero(file: LogFile, position: int, size: int) -> bool:
             return False
         position += len(block)
     return True
-
-
-def _possible_starts(file: LogFile, position: int, size: int) -> Iterator[int]:
-    """Where batches may begin behind a damaged one: at its end as it claims, else wherever a magic byte might be."""
-    prefix = file.read_at(position, batch.PREFIX_BYTES)
-    if len(prefix) == batch.PREFIX_BYTES:
-        behind = position + batch.PREFIX_BYTES + batch.PREFIX.unpack(prefix)[1]
-        if position < behind < size:
-            yield behind
-    # A batch of the broker begins with an offset of which the two high bytes are zero, and the format is 2.
-    block = file.read_at(position + 1, min(_BLOCK_BYTES, size))
-    at = block.find(b"\x02", batch.MAGIC_AT)
-    while at >= 0:
-        if block[at - batch.MAGIC_AT : at - batch.MAGIC_AT + 2] == b"\0\0":
-            yield position + 1 + at - batch.MAGIC_AT
-        at = block.find(b"\x02", at + 1)
-
-
-def _end_of_whole(file: LogFile, start: int, size: int, offset: int) -> int | None:
-    """The offset behind the last whole batch from `start` on; None when there is none."""
-    end = None
-    try:
-        for position, info in walk(file, start, size, bodies=True):
-            if info.base_offset < offset:
-                break
-            crc = int.from_bytes(info.records[batch.CRC_AT : batch.CRC_FROM], "big")
-            if crc32c(info.records[batch.CRC_FROM :]) == crc:
-                end = info.last_offset + 1
-            elif position == start:
-                break
-    except LogDamage:
-        pass
-    return end

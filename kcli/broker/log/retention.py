@@ -11,7 +11,7 @@ NO_LIMIT = -1
 
 
 class Aged(Protocol):
-    """What is asked of a segment. The times are wall clock ms; `max_timestamp_ms` is -1 when no record has one."""
+    """What is asked of a segment. `newest_ms`: the time of its newest record, wall clock."""
 
     @property
     def base_offset(self) -> int: ...
@@ -20,10 +20,7 @@ class Aged(Protocol):
     def size(self) -> int: ...
 
     @property
-    def max_timestamp_ms(self) -> int: ...
-
-    @property
-    def modified_ms(self) -> int: ...
+    def newest_ms(self) -> int: ...
 
 
 class Bounds(NamedTuple):
@@ -63,10 +60,6 @@ def segments_to_delete(
 def _why_too_much(segment: Aged, config: LogConfig, excess_bytes: int, now_wall_ms: int) -> str | None:
     if config.retention_bytes != NO_LIMIT and excess_bytes >= segment.size:
         return f"the log has more than retention.bytes={config.retention_bytes}"
-    if config.retention_ms != NO_LIMIT:
-        newest_ms = segment.max_timestamp_ms
-        if newest_ms < 0:
-            newest_ms = segment.modified_ms
-        if now_wall_ms - newest_ms > config.retention_ms:
-            return f"its newest record is older than retention.ms={config.retention_ms}"
+    if config.retention_ms != NO_LIMIT and now_wall_ms - segment.newest_ms > config.retention_ms:
+        return f"its newest record is older than retention.ms={config.retention_ms}"
     return None

@@ -14,12 +14,10 @@ from kcli.broker.files import Files, LogFile
 from kcli.broker.log.batch_info import BatchInfo
 from kcli.broker.log.batches import LogDamage, find, walk
 from kcli.broker.log.index import NO_TIMESTAMP, TIME_ENTRY_BYTES
-from kcli.broker.log.segment_index import SegmentIndex, WrongIndex
+from kcli.broker.log.segment_index import MOST_RELATIVE, SegmentIndex, WrongIndex
 from kcli.network.file_slice import FileSlice
 
 LOG, OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX = SUFFIXES = (".log", ".index", ".timeindex", ".txnindex")
-
-_MOST_RELATIVE = (1 << 31) - 1
 
 Report = Callable[[str], None]
 
@@ -67,6 +65,7 @@ class LogSegment:
         self._first_timestamp_ms: int | None = None
         self._index = None if size else SegmentIndex(base_offset, index_interval_bytes)
         self._are_indexes_saved = size > 0
+        self._was_index_built = not size
 
     def __repr__(self) -> str:
         end = "" if self._index is None else self._index.next_offset - 1
@@ -85,7 +84,7 @@ class LogSegment:
 
     @property
     def index(self) -> SegmentIndex:
-        """What it knows of its batches, read and checked when first needed. `LogDamage`: they do not fill the file."""
+        """What it knows of its batches, read and checked when first needed."""
         if self._index is None:
             self._index = self._load_index()
         return self._index
@@ -104,7 +103,10 @@ class LogSegment:
     def first_timestamp_ms(self) -> int:
         """The largest time of the first batch, from which a segment's age is counted; -1 when there is none."""
         if self._first_timestamp_ms is None:
-            first = next(walk(self.file, 0, self.size), None) if self.size else None
+            try:
+                first = next(walk(self.file, 0, self.size), None)
+            except LogDamage:
+                return NO_TIMESTAMP
             if first is None:
                 return NO_TIMESTAMP
             self._first_timestamp_ms = first[1].max_timestamp_ms
@@ -124,7 +126,7 @@ class LogSegment:
 
     def can_hold(self, last_offset: int, index_bytes: int) -> bool:
         """Whether indexes of at most `index_bytes` could name this offset."""
-        if last_offset - self.base_offset > _MOST_RELATIVE:
+        if last_offset - self.base_offset > MOST_RELATIVE:
             return False
         return (len(self.index.offsets) + 2) * TIME_ENTRY_BYTES <= index_bytes
 
@@ -161,7 +163,7 @@ class LogSegment:
         if size < self.size:
             self.file.truncate(size)
             self.size = size
-        self._index = index
+        self._index, self._was_index_built = index, True
         self.is_synced = self._has_synced_name = self._are_indexes_saved = False
         self._first_timestamp_ms = None
 
@@ -186,8 +188,8 @@ class LogSegment:
         try:
             return find(self.file, self.size, offset, floor)
         except LogDamage:
-            if floor is None:
-                raise
+            if self._was_index_built:
+                raise  # it is the log that is wrong
             index = self._build_index("it does not fit the log")
             return find(self.file, self.size, offset, index.offsets.floor(offset))
 
@@ -210,16 +212,19 @@ class LogSegment:
     def _build_index(self, why: str) -> SegmentIndex:
         index = SegmentIndex.build(self.base_offset, self.interval_bytes, self.file, self.size)
         self._report(f"the index of {self.path()} was made anew: {why}")
-        self._index, self._are_indexes_saved = index, False
+        for damage in index.damages:
+            self._report(f"{self.path()} is damaged: {damage}; records there cannot be read")
+        self._index, self._are_indexes_saved, self._was_index_built = index, False, True
         self.seal()
         return index
 
     # ---- its files ----
 
     @property
-    def modified_ms(self) -> int:
-        """When the log file was last written to, wall clock."""
-        return self._files.modified_ms(self.path())
+    def newest_ms(self) -> int:
+        """The largest time of its batches, or when the file was last written to if none has a time."""
+        newest_ms = self.max_timestamp_ms
+        return newest_ms if newest_ms >= 0 else self._files.modified_ms(self.path())
 
     def rest(self) -> None:
         """Let go of the open file until it is needed again. Slices that are on their way keep it."""

@@ -9,10 +9,13 @@ from __future__ import annotations
 from kcli.broker.log.batch_info import BatchInfo
 from kcli.broker.log.batches import LogDamage, find, walk
 from kcli.broker.log.index import NO_TIMESTAMP, OffsetIndex, TimeIndex
+from kcli.broker.log.resync import next_whole
 from kcli.network.file_slice import SliceableFile
 
 # Kafka counts from 0 again each time it opens a segment, so that somewhat more than the interval is usual.
 _TOO_SPARSE = 16
+
+MOST_RELATIVE = (1 << 31) - 1
 
 
 class WrongIndex(Exception):
@@ -20,11 +23,17 @@ class WrongIndex(Exception):
 
 
 class SegmentIndex:
-    """`next_offset` is behind the last batch. `max_timestamp_offset` ends the first batch with the largest time."""
+    """`next_offset` is behind the last batch. `max_timestamp_offset` ends the first batch with the largest time.
+
+    `end_position` is where the last whole batch ends, and `damages` has the places before the file's end that are none;
+    both are only looked for when the index is made from the log.
+    """
 
     __slots__ = (
         "_since_entry",
         "base_offset",
+        "damages",
+        "end_position",
         "interval_bytes",
         "max_timestamp_ms",
         "max_timestamp_offset",
@@ -39,6 +48,8 @@ class SegmentIndex:
         self.max_timestamp_ms = NO_TIMESTAMP
         self.offsets = OffsetIndex(base_offset)
         self.times = TimeIndex(base_offset)
+        self.damages: list[LogDamage] = []
+        self.end_position = 0
         self._since_entry = 0
 
     def __repr__(self) -> str:
@@ -55,24 +66,44 @@ class SegmentIndex:
             self._since_entry = 0
         self._since_entry += info.size
 
+    def resume(self, damage: LogDamage) -> None:
+        """The next batch lies behind damage: it gets an entry, so that it can be found without passing there."""
+        self.damages.append(damage)
+        self._since_entry = self.interval_bytes + 1
+
     def complete(self) -> None:
         """Index the largest time, as Kafka does when a segment is done."""
         self.times.append(self.max_timestamp_ms, self.max_timestamp_offset)
 
     @classmethod
     def build(cls, base_offset: int, interval_bytes: int, file: SliceableFile, size: int) -> SegmentIndex:
-        """Made from the headers in the log. `LogDamage` when they do not fill it."""
+        """Made from the headers in the log. Behind damage it goes on at the next whole batch, which gets an entry."""
         index = cls(base_offset, interval_bytes)
-        for position, info in walk(file, 0, size):
-            index.note(info, position)
+        start: int | None = 0
+        while start is not None:
+            try:
+                for position, info in walk(file, start, size):
+                    if info.base_offset < index.next_offset or info.last_offset - base_offset > MOST_RELATIVE:
+                        raise LogDamage(position, f"is a batch of offset {info.base_offset}, which cannot be there")
+                    index.note(info, position)
+                    index.end_position = position + info.size
+                break
+            except LogDamage as damage:
+                index.resume(damage)
+                start = next_whole(file, damage.position, size, index.next_offset)
         index.complete()
         return index
+
+    @property
+    def ends_whole(self) -> bool:
+        """Whether nothing follows on the last whole batch."""
+        return not self.damages or self.damages[-1].position < self.end_position
 
     @classmethod
     def read(
         cls, base_offset: int, interval_bytes: int, data: tuple[bytes, bytes], file: SliceableFile, size: int
     ) -> SegmentIndex:
-        """From the contents of both files. `WrongIndex` when they do not fit the log, `LogDamage` when that is bad."""
+        """From the contents of both index files. `WrongIndex` when they do not fit the log, or it is damaged there."""
         index = cls(base_offset, interval_bytes)
         try:
             index.offsets = OffsetIndex(base_offset, data[0])
@@ -102,9 +133,7 @@ class SegmentIndex:
                 if info.max_timestamp_ms > told_ms:
                     raise WrongIndex("the time index ends too early")
         except LogDamage:
-            if expected is None:
-                raise
-            raise WrongIndex("it does not fit the log") from None  # if it is the log: building anew will tell
+            raise WrongIndex("it does not fit the log") from None
 
     def _check_time(self, file: SliceableFile, size: int) -> None:
         time_ms, offset = self.times.last

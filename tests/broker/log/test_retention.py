@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 
 from kcli.broker.log.config import LogConfig
@@ -16,8 +17,7 @@ KEEP_ALL = {"retention_ms": -1, "retention_bytes": -1}
 class Segment:
     base_offset: int
     size: int = 100
-    max_timestamp_ms: int = NOW
-    modified_ms: int = NOW
+    newest_ms: int = NOW
 
 
 def chosen(
@@ -29,7 +29,7 @@ def chosen(
 
 
 def four(**newest_ms: int) -> list[Segment]:
-    return [Segment(base, max_timestamp_ms=newest_ms.get(f"at{base}", NOW)) for base in (0, 10, 20, 30)]
+    return [Segment(base, newest_ms=newest_ms.get(f"at{base}", NOW)) for base in (0, 10, 20, 30)]
 
 
 def test_nothing_goes_without_limits() -> None:
@@ -46,14 +46,8 @@ def test_a_record_from_the_future_keeps_its_segment_and_all_behind_it() -> None:
     assert chosen(four(at0=NOW + HOUR, at10=0), retention_ms=HOUR) == []
 
 
-def test_records_without_times_are_as_old_as_their_file() -> None:
-    segments = [Segment(0, max_timestamp_ms=-1, modified_ms=NOW - HOUR - 1), Segment(10)]
-    assert chosen(segments, retention_ms=HOUR) == [0]
-    assert chosen(segments, retention_ms=HOUR + 1) == []
-
-
 def test_the_newest_segment_goes_too_when_it_is_too_old() -> None:
-    segments = [Segment(base, max_timestamp_ms=0) for base in (0, 10, 20, 30)]
+    segments = [Segment(base, newest_ms=0) for base in (0, 10, 20, 30)]
     assert chosen(segments, retention_ms=HOUR) == [0, 10, 20, 30]
     segments[-1].size = 0
     assert chosen(segments, retention_ms=HOUR) == [0, 10, 20]
@@ -115,6 +109,24 @@ def test_a_log_whose_records_are_all_too_old_goes_on_empty_at_its_end(keeper: Ke
     log.close(clean=False)
     log = keeper.open(clean=False)
     assert (log.log_start_offset, values(log)) == (5, [b"next"])
+
+
+def test_records_without_times_and_damaged_ones_are_as_old_as_their_file(keeper: Keeper) -> None:
+    log = keeper.open(segment_bytes=300, retention_ms=HOUR)
+    for number in range(6):
+        append(log, b"%d" % number * 100, time_ms=-1)
+    log.close()
+    data = bytearray(keeper.file(1).read_bytes())
+    data[16] = 9
+    keeper.file(1).write_bytes(data)
+    keeper.file(1, ".index").unlink()
+    for base in range(6):
+        seconds = (NOW + base) / 1000
+        os.utime(keeper.file(base), (seconds, seconds))
+    log = keeper.open(segment_bytes=300, retention_ms=HOUR)
+    assert keeper.told("cannot be read")
+    assert log.retain(NOW + HOUR) == []
+    assert len(log.retain(NOW + HOUR + 3)) == 3
 
 
 def test_records_that_are_not_replicated_yet_stay(keeper: Keeper) -> None:
