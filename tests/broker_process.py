@@ -11,7 +11,7 @@ ROOT = Path(__file__).parent.parent
 
 # The settings of the real Kafka that other tests rely on.
 SAME = ("num.partitions", "offsets.topic.num.partitions", "group.initial.rebalance.delay.ms")
-SAME += ("group.min.session.timeout.ms", "log.cleaner.backoff.ms")
+SAME += ("group.min.session.timeout.ms", "log.cleaner.backoff.ms", "log.initial.task.delay.ms")
 
 
 class BrokerProcess(OwnBroker):

@@ -125,8 +125,8 @@ def test_an_unreachable_broker_imports_nothing_more() -> None:
     assert not heavy(imported_by("topic", "list", "-b", "127.0.0.1:1", "--timeout", "0.2", status=5))
 
 
-def test_producing_and_consuming_import_only_what_they_use(real_kafka: Kafka) -> None:
-    topic, address = real_kafka.new_topic(), real_kafka.bootstrap_servers
+def test_producing_and_consuming_import_only_what_they_use(our_kafka: Kafka) -> None:
+    topic, address = our_kafka.new_topic(), our_kafka.bootstrap_servers
     produced = imported_by("produce", topic, "-b", address, stdin="a\nb\n")
     assert not heavy(produced) - {"crc32c"}
     assert "kcli.consumer" not in produced

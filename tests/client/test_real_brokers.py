@@ -1,4 +1,4 @@
-"""The client against brokers that are not ours: Apache Kafka, and librdkafka's mock."""
+"""The client against real brokers: Apache Kafka, our own, and librdkafka's mock."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def client_of(bootstrap: str) -> ConsumerNetworkClient:
 
 
 @pytest.fixture
-def client(real_kafka: Kafka) -> Iterator[ConsumerNetworkClient]:
-    with client_of(real_kafka.bootstrap_servers) as client:
+def client(any_kafka: Kafka) -> Iterator[ConsumerNetworkClient]:
+    with client_of(any_kafka.bootstrap_servers) as client:
         yield client
 
 
@@ -45,18 +45,18 @@ def soon(client: ConsumerNetworkClient, seconds: float = 30) -> float:
     return client.clock.now_ms() + 1_000 * seconds
 
 
-def test_a_real_broker_is_known_by_one_connection(client: ConsumerNetworkClient, real_kafka: Kafka) -> None:
+def test_a_real_broker_is_known_by_one_connection(client: ConsumerNetworkClient, any_kafka: Kafka) -> None:
     cluster = client.ensure_fresh_metadata(soon(client))
     (node,) = cluster.nodes.values()
-    assert f"{node.host}:{node.port}" == real_kafka.bootstrap_servers
+    assert f"{node.host}:{node.port}" == any_kafka.bootstrap_servers
     assert cluster.controller == node
     versions = client.negotiated(node.id)
     assert versions is not None
     assert versions[ApiKey.METADATA][1] >= 12
 
 
-def test_topics_by_name_and_id(client: ConsumerNetworkClient, real_kafka: Kafka) -> None:
-    name = real_kafka.new_topic(partitions=3)
+def test_topics_by_name_and_id(client: ConsumerNetworkClient, any_kafka: Kafka) -> None:
+    name = any_kafka.new_topic(partitions=3)
     found = client.topics_metadata([name, "no-such-topic"], soon(client)).topics
     assert sorted(found[name].partitions) == [0, 1, 2]
     assert found["no-such-topic"].error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -67,9 +67,9 @@ def test_topics_by_name_and_id(client: ConsumerNetworkClient, real_kafka: Kafka)
 
 
 def test_a_topic_made_through_the_controller_can_be_asked_for_at_once(
-    client: ConsumerNetworkClient, real_kafka: Kafka
+    client: ConsumerNetworkClient, any_kafka: Kafka
 ) -> None:
-    name = real_kafka.new_name()
+    name = any_kafka.new_name()
     request = CreateTopicsRequest(
         topics=[CreatableTopic(name=name, num_partitions=2, replication_factor=1)], timeout_ms=30_000
     )
@@ -78,9 +78,9 @@ def test_a_topic_made_through_the_controller_can_be_asked_for_at_once(
     assert client.topics_metadata([name], soon(client)).topics[name].error is ErrorCode.NONE
 
 
-def test_offsets_by_time_and_ends_of_epochs(client: ConsumerNetworkClient, real_kafka: Kafka) -> None:
-    name = real_kafka.new_topic(partitions=2)
-    producer = real_kafka.ordered_producer()
+def test_offsets_by_time_and_ends_of_epochs(client: ConsumerNetworkClient, any_kafka: Kafka) -> None:
+    name = any_kafka.new_topic(partitions=2)
+    producer = any_kafka.ordered_producer()
     for number in range(10):
         producer.produce(name, b"v", partition=0, timestamp=1_600_000_000_000 + 1_000 * number)
     producer.flush(30)
@@ -99,8 +99,8 @@ def test_offsets_by_time_and_ends_of_epochs(client: ConsumerNetworkClient, real_
     assert ends.values == {full: EpochEnd(0, 10), empty: EpochEnd(0, 0)}
 
 
-def test_coordinators_and_a_request_to_one(client: ConsumerNetworkClient, real_kafka: Kafka) -> None:
-    groups = [real_kafka.new_name("g") for _ in range(3)]
+def test_coordinators_and_a_request_to_one(client: ConsumerNetworkClient, any_kafka: Kafka) -> None:
+    groups = [any_kafka.new_name("g") for _ in range(3)]
     found = find_coordinators(client, groups, GROUP, soon(client))
     assert sorted(found.values) == sorted(groups)
     answer = ask_coordinator(client, groups[0], DeleteGroupsRequest(groups_names=groups[:1]), soon(client))

@@ -1,4 +1,4 @@
-"""The consumer library against a real Kafka: bounded reads end by fetch position and account for every offset."""
+"""The consumer library against both brokers: bounded reads end by fetch position and account for every offset."""
 
 from __future__ import annotations
 
@@ -59,26 +59,31 @@ def finish(reader: RangeReader, now_ms: Callable[[], float]) -> dict[TopicPartit
     return found
 
 
+@pytest.mark.parametrize("make", [shapes.empty, shapes.head_deleted, shapes.compacted_with_holes])
+def test_a_read_to_the_end_ends_whatever_is_visible(make: Callable[[Kafka], shapes.Shape], any_kafka: Kafka) -> None:
+    check_a_whole_read(any_kafka, make(any_kafka), "read_uncommitted")
+
+
 @pytest.mark.parametrize(
     ("make", "isolation"),
     [
-        (shapes.empty, "read_uncommitted"),
         (shapes.ending_in_markers, "read_uncommitted"),
         (shapes.ending_in_markers, "read_committed"),
         (shapes.aborted_at_the_end, "read_committed"),
-        (shapes.head_deleted, "read_uncommitted"),
-        (shapes.compacted_with_holes, "read_uncommitted"),
     ],
 )
-def test_a_read_to_the_end_ends_whatever_is_visible(
+def test_a_read_to_the_end_ends_behind_transactions(
     make: Callable[[Kafka], shapes.Shape], isolation: str, real_kafka: Kafka
 ) -> None:
-    topic, visible = make(real_kafka)
-    values, covered = read(real_kafka, topic, isolation_level=isolation)
-    assert values == visible
+    check_a_whole_read(real_kafka, make(real_kafka), isolation)
+
+
+def check_a_whole_read(kafka: Kafka, shape: shapes.Shape, isolation: str) -> None:
+    values, covered = read(kafka, shape.topic, isolation_level=isolation)
+    assert values == shape.visible
     assert covered.complete
-    assert (covered.position, covered.records) == (covered.asked_end, len(visible))
-    assert covered.bytes >= sum(map(len, visible))
+    assert (covered.position, covered.records) == (covered.asked_end, len(shape.visible))
+    assert covered.bytes >= sum(map(len, shape.visible))
 
 
 def test_aborted_transactions_are_hidden_however_small_the_responses(real_kafka: Kafka) -> None:
@@ -88,21 +93,21 @@ def test_aborted_transactions_are_hidden_however_small_the_responses(real_kafka:
     assert covered.complete
 
 
-def test_a_deleted_head_that_was_asked_for_by_number_is_missing(real_kafka: Kafka) -> None:
-    topic, visible = shapes.head_deleted(real_kafka)
-    values, covered = read(real_kafka, topic, ReadRange(Offset(0), LATEST))
+def test_a_deleted_head_that_was_asked_for_by_number_is_missing(any_kafka: Kafka) -> None:
+    topic, visible = shapes.head_deleted(any_kafka)
+    values, covered = read(any_kafka, topic, ReadRange(Offset(0), LATEST))
     assert values == visible
     assert not covered.complete
     assert "offsets 0 to 59 are gone: the log starts at 60" in covered.reason
 
 
-def test_a_head_deleted_during_the_read_is_told_as_a_gap(real_kafka: Kafka) -> None:
-    topic = real_kafka.new_topic()
-    shapes.produce(real_kafka, topic, [b"%d" % n for n in range(200)], **{"batch.num.messages": 1})
+def test_a_head_deleted_during_the_read_is_told_as_a_gap(any_kafka: Kafka) -> None:
+    topic = any_kafka.new_topic()
+    shapes.produce(any_kafka, topic, [b"%d" % n for n in range(200)], **{"batch.num.messages": 1})
     tp = TopicPartition(topic, 0)
-    with reading(real_kafka, {tp: ALL}, max_partition_fetch_bytes=1) as (reader, now_ms):
+    with reading(any_kafka, {tp: ALL}, max_partition_fetch_bytes=1) as (reader, now_ms):
         first = [value for _ in range(5) for _, columns in reader.poll(1_000) for value in columns.values()]
-        delete_records(real_kafka, topic, 150)
+        delete_records(any_kafka, topic, 150)
         rest = finish(reader, now_ms)[tp]
         covered = reader.coverage()[0]
     assert rest[-50:] == [b"%d" % n for n in range(150, 200)]
@@ -119,13 +124,13 @@ def delete_records(kafka: Kafka, topic: str, before: int) -> None:
         assert deleted.result(30).low_watermark == before
 
 
-def test_a_topic_deleted_during_the_read_ends_it(real_kafka: Kafka) -> None:
-    topic = real_kafka.new_topic()
-    shapes.produce(real_kafka, topic, [b"%d" % n for n in range(200)], **{"batch.num.messages": 1})
+def test_a_topic_deleted_during_the_read_ends_it(any_kafka: Kafka) -> None:
+    topic = any_kafka.new_topic()
+    shapes.produce(any_kafka, topic, [b"%d" % n for n in range(200)], **{"batch.num.messages": 1})
     tp = TopicPartition(topic, 0)
-    with reading(real_kafka, {tp: ALL}, max_partition_fetch_bytes=1) as (reader, now_ms):
+    with reading(any_kafka, {tp: ALL}, max_partition_fetch_bytes=1) as (reader, now_ms):
         assert reader.poll(10_000)
-        admin = AdminClient({"bootstrap.servers": real_kafka.bootstrap_servers})
+        admin = AdminClient({"bootstrap.servers": any_kafka.bootstrap_servers})
         admin.delete_topics([topic])[topic].result(30)
         finish(reader, now_ms)
         covered = reader.coverage()[0]
@@ -133,54 +138,54 @@ def test_a_topic_deleted_during_the_read_ends_it(real_kafka: Kafka) -> None:
     assert "gone" in covered.reason
 
 
-def test_a_record_larger_than_the_fetch_limits_arrives_whole(real_kafka: Kafka) -> None:
-    topic = real_kafka.new_topic()
+def test_a_record_larger_than_the_fetch_limits_arrives_whole(any_kafka: Kafka) -> None:
+    topic = any_kafka.new_topic()
     large = [b"a" * 300_000, b"b" * 500_000, b"c"]
-    shapes.produce(real_kafka, topic, large)
-    values, covered = read(real_kafka, topic, max_partition_fetch_bytes=1_000, fetch_max_bytes=1_000)
+    shapes.produce(any_kafka, topic, large)
+    values, covered = read(any_kafka, topic, max_partition_fetch_bytes=1_000, fetch_max_bytes=1_000)
     assert values == large
     assert covered.complete
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_every_codec(codec: str, real_kafka: Kafka) -> None:
-    topic = real_kafka.new_topic(prefix=codec)
+def test_every_codec(codec: str, any_kafka: Kafka) -> None:
+    topic = any_kafka.new_topic(prefix=codec)
     values = [b"%d " % n + b"filling " * (n % 50) for n in range(5_000)]
-    shapes.produce(real_kafka, topic, values, **{"compression.type": codec, "linger.ms": 20})
-    found, covered = read(real_kafka, topic)
+    shapes.produce(any_kafka, topic, values, **{"compression.type": codec, "linger.ms": 20})
+    found, covered = read(any_kafka, topic)
     assert found == values
     assert covered.complete
-    tail, _ = read(real_kafka, topic, ReadRange(FromEnd(7), LATEST))
+    tail, _ = read(any_kafka, topic, ReadRange(FromEnd(7), LATEST))
     assert tail == values[-7:]
-    middle, _ = read(real_kafka, topic, ReadRange(Offset(1_234), Offset(2_345)))
+    middle, _ = read(any_kafka, topic, ReadRange(Offset(1_234), Offset(2_345)))
     assert middle == values[1_234:2_345]
 
 
-def test_times(real_kafka: Kafka) -> None:
-    topic = real_kafka.new_topic()
-    producer = real_kafka.ordered_producer()
+def test_times(any_kafka: Kafka) -> None:
+    topic = any_kafka.new_topic()
+    producer = any_kafka.ordered_producer()
     base = 1_700_000_000_000
     for n in range(100):
         producer.produce(topic, b"%d" % n, timestamp=base + 1000 * n)
     producer.flush(30)
-    values, covered = read(real_kafka, topic, ReadRange(Time(base + 9_500), Time(base + 20_000)))
+    values, covered = read(any_kafka, topic, ReadRange(Time(base + 9_500), Time(base + 20_000)))
     assert values == [b"%d" % n for n in range(10, 20)]
     assert covered.complete
-    values, covered = read(real_kafka, topic, ReadRange(Time(base + 100_000), LATEST))
+    values, covered = read(any_kafka, topic, ReadRange(Time(base + 100_000), LATEST))
     assert values == []
     assert covered.complete
     assert covered.notes == ("no record at or after 2023-11-14T22:15:00.000Z",)
 
 
-def test_many_partitions_some_of_them_empty(real_kafka: Kafka) -> None:
-    topic = real_kafka.new_topic(partitions=60)
-    producer = real_kafka.ordered_producer()
+def test_many_partitions_some_of_them_empty(any_kafka: Kafka) -> None:
+    topic = any_kafka.new_topic(partitions=60)
+    producer = any_kafka.ordered_producer()
     for n in range(3_000):
         if n % 60 % 3:
             producer.produce(topic, b"%d" % n, partition=n % 60)
     producer.flush(30)
     ranges = {TopicPartition(topic, number): ALL for number in range(60)}
-    with reading(real_kafka, ranges) as (reader, now_ms):
+    with reading(any_kafka, ranges) as (reader, now_ms):
         found = finish(reader, now_ms)
         covered = reader.coverage()
     assert {tp.partition for tp in found} == {number for number in range(60) if number % 3}
@@ -189,8 +194,8 @@ def test_many_partitions_some_of_them_empty(real_kafka: Kafka) -> None:
     assert all(it.complete for it in covered)
 
 
-def test_a_broker_restart_in_the_middle_of_a_read_loses_and_repeats_nothing(own_kafka: Callable[..., Any]) -> None:
-    kafka = own_kafka()
+def test_a_broker_restart_in_the_middle_of_a_read_loses_and_repeats_nothing(any_own_kafka: Callable[..., Any]) -> None:
+    kafka = any_own_kafka()
     topic = kafka.create_topic("t")
     values = [b"%d" % n for n in range(300)]
     shapes.produce(kafka, topic, values, **{"batch.num.messages": 1})
@@ -207,21 +212,21 @@ def test_a_broker_restart_in_the_middle_of_a_read_loses_and_repeats_nothing(own_
     assert covered.complete
 
 
-def test_a_partition_reader(real_kafka: Kafka) -> None:
-    topic = real_kafka.new_topic()
-    shapes.produce(real_kafka, topic, [b"%d" % n for n in range(1_000)])
-    with PartitionReader(configured(real_kafka), TopicPartition(topic, 0), 100, 900) as reader:
+def test_a_partition_reader(any_kafka: Kafka) -> None:
+    topic = any_kafka.new_topic()
+    shapes.produce(any_kafka, topic, [b"%d" % n for n in range(1_000)])
+    with PartitionReader(configured(any_kafka), TopicPartition(topic, 0), 100, 900) as reader:
         found = [value for columns in reader for value in columns.values()]
     assert found == [b"%d" % n for n in range(100, 900)]
 
 
-def test_a_consumer_of_assigned_partitions(real_kafka: Kafka) -> None:
-    topic = real_kafka.new_topic(partitions=2)
+def test_a_consumer_of_assigned_partitions(any_kafka: Kafka) -> None:
+    topic = any_kafka.new_topic(partitions=2)
     tps = [TopicPartition(topic, 0), TopicPartition(topic, 1)]
-    with Consumer(configured(real_kafka, auto_offset_reset="earliest")) as consumer:
+    with Consumer(configured(any_kafka, auto_offset_reset="earliest")) as consumer:
         consumer.assign(tps)
         assert [consumer.position(tp) for tp in tps] == [0, 0]
-        producer = real_kafka.ordered_producer()
+        producer = any_kafka.ordered_producer()
         for n in range(1_000):
             producer.produce(topic, b"%d" % n, partition=n % 2)
         producer.flush(30)
@@ -235,16 +240,16 @@ def test_a_consumer_of_assigned_partitions(real_kafka: Kafka) -> None:
         assert consumer.end_offsets(tps) == dict.fromkeys(tps, 500)
 
 
-def test_a_consumer_goes_on_where_its_group_committed(real_kafka: Kafka) -> None:
+def test_a_consumer_goes_on_where_its_group_committed(any_kafka: Kafka) -> None:
     from confluent_kafka import Consumer as Theirs
     from confluent_kafka import TopicPartition as TheirPartition
 
-    topic, group = real_kafka.new_topic(), real_kafka.new_name("group")
-    shapes.produce(real_kafka, topic, [b"%d" % n for n in range(10)])
-    other = Theirs({"bootstrap.servers": real_kafka.bootstrap_servers, "group.id": group})
+    topic, group = any_kafka.new_topic(), any_kafka.new_name("group")
+    shapes.produce(any_kafka, topic, [b"%d" % n for n in range(10)])
+    other = Theirs({"bootstrap.servers": any_kafka.bootstrap_servers, "group.id": group})
     other.commit(offsets=[TheirPartition(topic, 0, 7)], asynchronous=False)
     other.close()
-    config = configured(real_kafka, group_id=group, enable_auto_commit="false")
+    config = configured(any_kafka, group_id=group, enable_auto_commit="false")
     with Consumer(config) as consumer:
         consumer.assign([TopicPartition(topic, 0)])
         assert consumer.position(TopicPartition(topic, 0)) == 7

@@ -11,10 +11,10 @@ import pytest
 from confluent_kafka import Producer
 
 from tests.interop.process import kcli_running, wait_for_lines
-from tests.real_kafka import KafkaNode
+from tests.real_kafka import OwnBroker
 
 
-def idempotent_producer(kafka: KafkaNode) -> Producer:
+def idempotent_producer(kafka: OwnBroker) -> Producer:
     """Acknowledged by all, retried until it works, without doubles: what it was given is in the log exactly once."""
     return Producer(
         {
@@ -30,9 +30,9 @@ def idempotent_producer(kafka: KafkaNode) -> Producer:
 
 @pytest.mark.parametrize("how", ["kill", "stop"])
 def test_following_goes_on_after_the_broker_came_back(
-    how: str, own_kafka: Callable[..., KafkaNode], tmp_path: Path, kcat: str
+    how: str, any_own_kafka: Callable[..., OwnBroker], tmp_path: Path, kcat: str
 ) -> None:
-    kafka = own_kafka()
+    kafka = any_own_kafka()
     topic = kafka.create_topic("followed", partitions=1)
     producer = idempotent_producer(kafka)
     out = tmp_path / "consumed"
@@ -62,6 +62,6 @@ def send(producer: Producer, topic: str, numbers: range) -> None:
         producer.produce(topic, b"%d" % n)
 
 
-def kcat_reads(kcat: str, kafka: KafkaNode, topic: str) -> list[bytes]:
+def kcat_reads(kcat: str, kafka: OwnBroker, topic: str) -> list[bytes]:
     command = [kcat, "-b", kafka.bootstrap_servers, "-C", "-t", topic, "-o", "beginning", "-e", "-q"]
     return subprocess.run(command, check=True, capture_output=True, timeout=60).stdout.splitlines()

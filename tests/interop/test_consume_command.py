@@ -1,4 +1,4 @@
-"""`kcli consume topic` against real Kafka: what it selects, how it prints, how it stops."""
+"""`kcli consume topic` against both brokers: what it selects, how it prints, how it stops."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ HOUR = 3_600_000
 
 
 @pytest.fixture(scope="module")
-def mixed(real_kafka: Kafka) -> str:
+def mixed(any_kafka: Kafka) -> str:
     """One partition, six records: keys, headers, nulls, empties, and bytes that are no text."""
-    topic = real_kafka.new_topic(prefix="mixed", retention_ms=-1)
-    producer = real_kafka.ordered_producer()
+    topic = any_kafka.new_topic(prefix="mixed", retention_ms=-1)
+    producer = any_kafka.ordered_producer()
     records: list[tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]] = [
         (b"k1", b"first", [("a", b"1"), ("b", None), ("a", b"\xff"), ("e", b"")]),
         (b"k2", None, []),
@@ -41,10 +41,10 @@ def mixed(real_kafka: Kafka) -> str:
 
 
 @pytest.fixture(scope="module")
-def hourly(real_kafka: Kafka) -> str:
+def hourly(any_kafka: Kafka) -> str:
     """Three partitions; partition p has the values `p-0` to `p-9`, an hour apart from noon on."""
-    topic = real_kafka.new_topic(3, prefix="hourly", retention_ms=-1)
-    producer = real_kafka.ordered_producer()
+    topic = any_kafka.new_topic(3, prefix="hourly", retention_ms=-1)
+    producer = any_kafka.ordered_producer()
     for n in range(30):
         partition, hour = n % 3, n // 3
         producer.produce(topic, b"%d-%d" % (partition, hour), partition=partition, timestamp=NOON + hour * HOUR)
@@ -76,26 +76,26 @@ def kcat_says(kcat: str, kafka: Kafka, topic: str, *options: str) -> bytes:
         ["-f", "%o "],
     ],
 )
-def test_formats_print_what_kcat_prints(options: list[str], mixed: str, real_kafka: Kafka, kcat: str) -> None:
-    ours = consume(real_kafka, mixed, "-o", "start", "-e", *options)
-    assert (ours.status, ours.out) == (0, kcat_says(kcat, real_kafka, mixed, *options))
+def test_formats_print_what_kcat_prints(options: list[str], mixed: str, any_kafka: Kafka, kcat: str) -> None:
+    ours = consume(any_kafka, mixed, "-o", "start", "-e", *options)
+    assert (ours.status, ours.out) == (0, kcat_says(kcat, any_kafka, mixed, *options))
 
 
-def test_a_text_for_nulls_tells_them_from_empty(mixed: str, real_kafka: Kafka) -> None:
+def test_a_text_for_nulls_tells_them_from_empty(mixed: str, any_kafka: Kafka) -> None:
     """kcat's -Z prints NULL for empty keys and values too."""
-    run = consume(real_kafka, mixed, "-o", "1:4", "-Z", "NULL", "-K", ":")
+    run = consume(any_kafka, mixed, "-o", "1:4", "-Z", "NULL", "-K", ":")
     assert run.lines == [b"k2:NULL", b"NULL:third", b":"]
 
 
-def test_json_lines_have_every_byte(mixed: str, real_kafka: Kafka) -> None:
-    run = consume(real_kafka, mixed, "-o", "start", "-e", "--output", "jsonl")
+def test_json_lines_have_every_byte(mixed: str, any_kafka: Kafka) -> None:
+    run = consume(any_kafka, mixed, "-o", "start", "-e", "--output", "jsonl")
     records = [json.loads(line) for line in run.out.decode().split("\n")[:-1]]
     assert [record["offset"] for record in records] == list(range(6))
     assert records[0]["headers"][2] == {"name": "a", "value": "/w==", "value_encoding": "base64"}
     assert [record["value"] is None for record in records] == [False, True, False, False, False, False]
     assert base64.b64decode(records[4]["value"]) == b"\xc3\xbc\xff\x1b[2J"
     assert (records[5]["timestamp"], records[5]["timestamp_type"]) == (NOON + 5, "create")
-    document = json.loads(consume(real_kafka, mixed, "-o", "start", "-e", "--output", "json").out)
+    document = json.loads(consume(any_kafka, mixed, "-o", "start", "-e", "--output", "json").out)
     assert (document["kcli"], document["kind"], document["items"]) == (1, "consume.topic", records)
     [covered] = document["coverage"]
     assert (covered["position"], covered["complete"]) == (6, True)
@@ -125,47 +125,47 @@ def sorted_lines(run: Finished) -> list[bytes]:
         (["-e"], {}),
     ],
 )
-def test_ranges_and_filters(options: list[str], expected: dict[int, list[int]], hourly: str, real_kafka: Kafka) -> None:
-    run = consume(real_kafka, hourly, *options)
+def test_ranges_and_filters(options: list[str], expected: dict[int, list[int]], hourly: str, any_kafka: Kafka) -> None:
+    run = consume(any_kafka, hourly, *options)
     assert run.status == 0, run.err
     assert sorted_lines(run) == [b"%d-%d" % (p, hour) for p, hours in expected.items() for hour in hours]
 
 
-def test_topics_may_name_their_partitions(hourly: str, mixed: str, real_kafka: Kafka) -> None:
-    run = kcli("consume", f"{hourly}:0,2", mixed, "-o", "-1:end", "-b", real_kafka.bootstrap_servers)
+def test_topics_may_name_their_partitions(hourly: str, mixed: str, any_kafka: Kafka) -> None:
+    run = kcli("consume", f"{hourly}:0,2", mixed, "-o", "-1:end", "-b", any_kafka.bootstrap_servers)
     assert sorted_lines(run) == sorted([b"0-9", b"2-9", b"two", b"lines"])
 
 
-def test_the_footer_tells_what_was_covered(hourly: str, real_kafka: Kafka) -> None:
-    run = consume(real_kafka, hourly, "-o", "2:4")
+def test_the_footer_tells_what_was_covered(hourly: str, any_kafka: Kafka) -> None:
+    run = consume(any_kafka, hourly, "-o", "2:4")
     assert [line.split() for line in run.err.splitlines()] == [
         ["TOPIC", "PARTITION", "ASKED", "COVERED", "PRINTED", "STATE", "STOPPED"],
         *([hourly, str(p), "2:4", "2:4", "2", "complete", "reached", "its", "end"] for p in range(3)),
     ]
-    assert consume(real_kafka, hourly, "-o", "2:4", "-q").err == ""
+    assert consume(any_kafka, hourly, "-o", "2:4", "-q").err == ""
 
 
-def test_what_is_not_there_is_not_covered(hourly: str, real_kafka: Kafka) -> None:
-    run = consume(real_kafka, hourly, "-o", "0=8:20")
+def test_what_is_not_there_is_not_covered(hourly: str, any_kafka: Kafka) -> None:
+    run = consume(any_kafka, hourly, "-o", "0=8:20")
     assert (run.status, run.lines) == (5, [b"0-8", b"0-9"])
     assert "offsets 10 to 19 do not exist: the log ends at 10" in run.err
 
 
-def test_a_time_behind_the_last_record_reads_nothing_and_says_so(hourly: str, real_kafka: Kafka) -> None:
-    run = consume(real_kafka, hourly, "-o", "@2024-02-10", "-e")
+def test_a_time_behind_the_last_record_reads_nothing_and_says_so(hourly: str, any_kafka: Kafka) -> None:
+    run = consume(any_kafka, hourly, "-o", "@2024-02-10", "-e")
     assert (run.status, run.out) == (0, b"")
     assert f"kcli: {hourly} 0,1,2: no record at or after 2024-02-10T00:00:00.000Z" in run.err
 
 
-def test_max_messages_is_exact_across_partitions(hourly: str, real_kafka: Kafka) -> None:
+def test_max_messages_is_exact_across_partitions(hourly: str, any_kafka: Kafka) -> None:
     for options in (["-o", "start"], ["-o", "start", "-e"]):
-        run = consume(real_kafka, hourly, *options, "-n", "13")
+        run = consume(any_kafka, hourly, *options, "-n", "13")
         assert (run.status, len(run.lines)) == (0, 13)
         assert len(set(run.lines)) == 13
 
 
-def test_stats_go_to_stderr(hourly: str, real_kafka: Kafka) -> None:
-    run = consume(real_kafka, hourly, "-o", "start", "-e", "-q", "--stats")
+def test_stats_go_to_stderr(hourly: str, any_kafka: Kafka) -> None:
+    run = consume(any_kafka, hourly, "-o", "start", "-e", "-q", "--stats")
     rows = [line.split() for line in run.err.splitlines()]
     assert [row[:4] for row in rows[1:5]] == [
         *([hourly, str(p), "10", "30"] for p in range(3)),
@@ -173,19 +173,19 @@ def test_stats_go_to_stderr(hourly: str, real_kafka: Kafka) -> None:
     ]
 
 
-def test_a_mistyped_topic_is_told_and_not_made(mixed: str, real_kafka: Kafka) -> None:
+def test_a_mistyped_topic_is_told_and_not_made(mixed: str, any_kafka: Kafka) -> None:
     mistyped = mixed + "x"
-    run = consume(real_kafka, mistyped, "-o", "start", "-e")
+    run = consume(any_kafka, mistyped, "-o", "start", "-e")
     assert (run.status, run.out) == (3, b"")
     assert f"there is no topic {mistyped}" in run.err
     assert mixed in run.err
     assert len(run.err.splitlines()) == 1
-    admin = AdminClient({"bootstrap.servers": real_kafka.bootstrap_servers})
+    admin = AdminClient({"bootstrap.servers": any_kafka.bootstrap_servers})
     assert mistyped not in admin.list_topics(timeout=30).topics
 
 
-def test_a_partition_that_is_not_there_is_told(mixed: str, real_kafka: Kafka) -> None:
-    run = consume(real_kafka, f"{mixed}:0,7", "-e")
+def test_a_partition_that_is_not_there_is_told(mixed: str, any_kafka: Kafka) -> None:
+    run = consume(any_kafka, f"{mixed}:0,7", "-e")
     assert run.status == 3
     assert "not 7" in run.err
 
@@ -201,13 +201,13 @@ def test_usage_errors_are_one_line_and_ask_nobody(options: list[str]) -> None:
     assert len(run.err.splitlines()) == 1, run.err
 
 
-def test_a_follower_prints_at_once_and_stops_quietly_at_ctrl_c(real_kafka: Kafka, tmp_path: Path) -> None:
-    topic = real_kafka.new_topic(2, prefix="followed")
-    producer = real_kafka.ordered_producer(linger_ms=0)
+def test_a_follower_prints_at_once_and_stops_quietly_at_ctrl_c(any_kafka: Kafka, tmp_path: Path) -> None:
+    topic = any_kafka.new_topic(2, prefix="followed")
+    producer = any_kafka.ordered_producer(linger_ms=0)
     producer.produce(topic, b"old")
     producer.flush(30)
     out = tmp_path / "out"
-    with kcli_running("consume", topic, "-b", real_kafka.bootstrap_servers, stdout=out) as process:
+    with kcli_running("consume", topic, "-b", any_kafka.bootstrap_servers, stdout=out) as process:
         lines: list[bytes] = []
         deadline = time.monotonic() + 60
         while not lines:  # it starts from the end, whenever it has found that
@@ -228,19 +228,19 @@ def test_a_follower_prints_at_once_and_stops_quietly_at_ctrl_c(real_kafka: Kafka
     assert out.with_suffix(".stderr").read_text() == ""
 
 
-def test_an_idle_follower_ends_with_success(mixed: str, real_kafka: Kafka) -> None:
-    run = consume(real_kafka, mixed, "-o", "start", "--idle-timeout", "0.5", "-f", "%o ")
+def test_an_idle_follower_ends_with_success(mixed: str, any_kafka: Kafka) -> None:
+    run = consume(any_kafka, mixed, "-o", "start", "--idle-timeout", "0.5", "-f", "%o ")
     assert (run.status, run.out, run.err) == (0, b"0 1 2 3 4 5 ", "")
 
 
-def test_a_closed_pipe_is_a_quiet_success(hourly: str, real_kafka: Kafka) -> None:
-    command = [*KCLI, "consume", hourly, "-o", "start", "-b", real_kafka.bootstrap_servers]
+def test_a_closed_pipe_is_a_quiet_success(hourly: str, any_kafka: Kafka) -> None:
+    command = [*KCLI, "consume", hourly, "-o", "start", "-b", any_kafka.bootstrap_servers]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT)
     assert process.stdout is not None
     assert process.stderr is not None
     assert process.stdout.readline().endswith(b"-0\n")
     process.stdout.close()
-    producer = real_kafka.ordered_producer()
+    producer = any_kafka.ordered_producer()
     deadline = time.monotonic() + 30
     while process.poll() is None:  # the next record finds nobody who reads
         assert time.monotonic() < deadline
@@ -251,9 +251,9 @@ def test_a_closed_pipe_is_a_quiet_success(hourly: str, real_kafka: Kafka) -> Non
     process.stderr.close()
 
 
-def test_a_terminal_sees_no_control_characters(mixed: str, real_kafka: Kafka) -> None:
+def test_a_terminal_sees_no_control_characters(mixed: str, any_kafka: Kafka) -> None:
     primary, secondary = pty.openpty()
-    command = [*KCLI, "consume", mixed, "-o", "4:6", "-q", "-b", real_kafka.bootstrap_servers]
+    command = [*KCLI, "consume", mixed, "-o", "4:6", "-q", "-b", any_kafka.bootstrap_servers]
     with subprocess.Popen(command, stdout=secondary, stderr=subprocess.PIPE, cwd=ROOT) as process:
         os.close(secondary)
         shown = b""

@@ -1,4 +1,4 @@
-"""A day with kcli: what an operator does at a prompt and in scripts, on a real Kafka."""
+"""A day with kcli: what an operator does at a prompt and in scripts, on both brokers."""
 
 from __future__ import annotations
 
@@ -64,66 +64,66 @@ def seen_by_kcat(kcat: str, kafka: Kafka, topic: str, form: str = "%o|%T|%K|%k|%
     return subprocess.run(command, check=True, capture_output=True, timeout=60).stdout
 
 
-def test_json_lines_carry_a_topic_over_exactly(real_kafka: Kafka, kcat: str) -> None:
-    source, copy = nasty_topic(real_kafka), real_kafka.new_topic(retention_ms=-1)
-    read = done(kcli("consume", source, "-o", "start", "-e", "--output", "jsonl", *at(real_kafka)))
-    done(kcli("produce", copy, "--input", "jsonl", "-z", "zstd", *at(real_kafka), stdin=read.out))
-    assert seen_by_kcat(kcat, real_kafka, copy) == seen_by_kcat(kcat, real_kafka, source)
+def test_json_lines_carry_a_topic_over_exactly(any_kafka: Kafka, kcat: str) -> None:
+    source, copy = nasty_topic(any_kafka), any_kafka.new_topic(retention_ms=-1)
+    read = done(kcli("consume", source, "-o", "start", "-e", "--output", "jsonl", *at(any_kafka)))
+    done(kcli("produce", copy, "--input", "jsonl", "-z", "zstd", *at(any_kafka), stdin=read.out))
+    assert seen_by_kcat(kcat, any_kafka, copy) == seen_by_kcat(kcat, any_kafka, source)
 
 
 @pytest.mark.parametrize("form", [r"%t %p %o %T %K %k %S %s %h %%\n", r"%R|%s\n", r"%h\t%k\r\n", r"no verb\x21\n"])
-def test_formats_are_kcats(form: str, real_kafka: Kafka, kcat: str) -> None:
-    topic = nasty_topic(real_kafka)
-    run = done(kcli("consume", topic, "-o", "start", "-e", "-f", form, *at(real_kafka)))
-    assert run.out == seen_by_kcat(kcat, real_kafka, topic, form)
+def test_formats_are_kcats(form: str, any_kafka: Kafka, kcat: str) -> None:
+    topic = nasty_topic(any_kafka)
+    run = done(kcli("consume", topic, "-o", "start", "-e", "-f", form, *at(any_kafka)))
+    assert run.out == seen_by_kcat(kcat, any_kafka, topic, form)
 
 
 def coverage_of(run: Finished) -> dict[int, dict[str, Any]]:
     return {one["partition"]: one for one in json.loads(run.out)["coverage"]}
 
 
-def test_reading_on_from_where_n_stopped_gives_every_record_once(real_kafka: Kafka) -> None:
-    topic = real_kafka.new_topic(partitions=3)
-    produce(real_kafka, topic, [b"%d" % n for n in range(600)], **{"sticky.partitioning.linger.ms": 0})
-    first = kcli("consume", topic, "-o", "start", "-e", "-n", "250", "--output", "json", *at(real_kafka))
+def test_reading_on_from_where_n_stopped_gives_every_record_once(any_kafka: Kafka) -> None:
+    topic = any_kafka.new_topic(partitions=3)
+    produce(any_kafka, topic, [b"%d" % n for n in range(600)], **{"sticky.partitioning.linger.ms": 0})
+    first = kcli("consume", topic, "-o", "start", "-e", "-n", "250", "--output", "json", *at(any_kafka))
     assert first.status == 0
     assert "--max-messages reached" in first.err
     covered = coverage_of(first)
     assert not all(one["complete"] for one in covered.values())
     rest_of = [word for number, one in covered.items() for word in ("-o", f"{number}={one['position']}:end")]
-    rest = done(kcli("consume", topic, *rest_of, "--output", "json", *at(real_kafka)))
+    rest = done(kcli("consume", topic, *rest_of, "--output", "json", *at(any_kafka)))
     values = [item["value"] for run in (first, rest) for item in json.loads(run.out)["items"]]
     assert sorted(map(int, values)) == list(range(600))
 
 
-def test_a_follower_is_told_that_its_start_is_gone(real_kafka: Kafka) -> None:
-    topic = head_deleted(real_kafka).topic
-    run = kcli("consume", topic, "-o", "0", "--idle-timeout", "1", *at(real_kafka))
+def test_a_follower_is_told_that_its_start_is_gone(any_kafka: Kafka) -> None:
+    topic = head_deleted(any_kafka).topic
+    run = kcli("consume", topic, "-o", "0", "--idle-timeout", "1", *at(any_kafka))
     assert (run.status, len(run.lines)) == (5, 40)
     assert "offsets 0 to 59 are gone: the log starts at 60" in run.err
 
 
-def test_no_property_creates_a_mistyped_topic(real_kafka: Kafka) -> None:
-    name, allowed = real_kafka.new_name("typo"), ("-X", "allow.auto.create.topics=true")
+def test_no_property_creates_a_mistyped_topic(any_kafka: Kafka) -> None:
+    name, allowed = any_kafka.new_name("typo"), ("-X", "allow.auto.create.topics=true")
     for command in (("consume", name, "-e"), ("produce", name), ("topic", "describe", name, "--configs")):
-        assert kcli(*command, *allowed, *at(real_kafka), stdin=b"x\n").status == 3
-    assert name.encode() not in done(kcli("topic", "list", *at(real_kafka))).lines
+        assert kcli(*command, *allowed, *at(any_kafka), stdin=b"x\n").status == 3
+    assert name.encode() not in done(kcli("topic", "list", *at(any_kafka))).lines
 
 
-def test_names_that_no_topic_can_have(real_kafka: Kafka) -> None:
+def test_names_that_no_topic_can_have(any_kafka: Kafka) -> None:
     for command in (("consume", "a/b", "-e"), ("produce", "a/b"), ("topic", "describe", "a/b")):
-        run = kcli(*command, *at(real_kafka))
+        run = kcli(*command, *at(any_kafka))
         assert run.status == 3, run.err
         assert run.err.count("\n") == 1
-    assert kcli("topic", "delete", "a/b", "--yes", *at(real_kafka)).status == 3
-    assert kcli("topic", "create", "a/b", *at(real_kafka)).status == 1
+    assert kcli("topic", "delete", "a/b", "--yes", *at(any_kafka)).status == 3
+    assert kcli("topic", "create", "a/b", *at(any_kafka)).status == 1
 
 
-def test_a_follower_notices_at_once_that_nobody_reads_on(real_kafka: Kafka) -> None:
+def test_a_follower_notices_at_once_that_nobody_reads_on(any_kafka: Kafka) -> None:
     """`kcli consume orders -o start | head -1` must not wait for a second record that never comes."""
-    topic = real_kafka.new_topic()
-    produce(real_kafka, topic, [b"only"])
-    command = [*KCLI, "consume", topic, "-o", "start", *at(real_kafka)]
+    topic = any_kafka.new_topic()
+    produce(any_kafka, topic, [b"only"])
+    command = [*KCLI, "consume", topic, "-o", "start", *at(any_kafka)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT)
     assert process.stdout is not None
     assert process.stderr is not None
@@ -134,27 +134,27 @@ def test_a_follower_notices_at_once_that_nobody_reads_on(real_kafka: Kafka) -> N
         assert process.stderr.read() == b""
 
 
-def test_a_deleted_topic_is_told_while_others_are_followed(real_kafka: Kafka, tmp_path: Path) -> None:
-    doomed, kept = real_kafka.new_topic(prefix="doomed"), real_kafka.new_topic()
+def test_a_deleted_topic_is_told_while_others_are_followed(any_kafka: Kafka, tmp_path: Path) -> None:
+    doomed, kept = any_kafka.new_topic(prefix="doomed"), any_kafka.new_topic()
     for topic in (doomed, kept):
-        produce(real_kafka, topic, [b"before"])
+        produce(any_kafka, topic, [b"before"])
     out = tmp_path / "out"
-    with kcli_running("consume", doomed, kept, "-o", "start", *at(real_kafka), stdout=out) as follower:
+    with kcli_running("consume", doomed, kept, "-o", "start", *at(any_kafka), stdout=out) as follower:
         wait_for_lines(out, 2, follower)
-        done(kcli("topic", "delete", doomed, "--yes", *at(real_kafka)))
+        done(kcli("topic", "delete", doomed, "--yes", *at(any_kafka)))
         told = wait_for_lines(out.with_suffix(".stderr"), 1, follower)
         assert f"topic {doomed} is gone".encode() in told[0]
-        produce(real_kafka, kept, [b"after"])
+        produce(any_kafka, kept, [b"after"])
         assert wait_for_lines(out, 3, follower)[2] == b"after"
         follower.send_signal(signal.SIGINT)
         assert follower.wait(20) == 130
     assert len(out.with_suffix(".stderr").read_text().splitlines()) == 1
 
 
-def test_an_interrupted_document_is_whole_and_says_why(real_kafka: Kafka, tmp_path: Path) -> None:
-    topic, out = real_kafka.new_topic(), tmp_path / "out"
-    produce(real_kafka, topic, [b"one", b"two"])
-    command = ("consume", topic, "-o", "start", "--output", "json", *at(real_kafka))
+def test_an_interrupted_document_is_whole_and_says_why(any_kafka: Kafka, tmp_path: Path) -> None:
+    topic, out = any_kafka.new_topic(), tmp_path / "out"
+    produce(any_kafka, topic, [b"one", b"two"])
+    command = ("consume", topic, "-o", "start", "--output", "json", *at(any_kafka))
     with kcli_running(*command, stdout=out) as follower:
         wait_for_lines(out, 3, follower)
         follower.send_signal(signal.SIGINT)
@@ -184,9 +184,9 @@ def on_a_terminal(*arguments: str) -> tuple[int, bytes]:
 
 
 @pytest.mark.parametrize("output", ["raw", "-f", "json", "jsonl", "csv", "tsv", "table"])
-def test_nothing_in_a_record_commands_the_terminal(output: str, real_kafka: Kafka) -> None:
+def test_nothing_in_a_record_commands_the_terminal(output: str, any_kafka: Kafka) -> None:
     how = {"raw": ("-K", "|"), "-f": ("-f", r"%k|%s|%h\n")}.get(output, ("--output", output))
-    status, shown = on_a_terminal("consume", nasty_topic(real_kafka), "-o", "start", "-e", *how, *at(real_kafka))
+    status, shown = on_a_terminal("consume", nasty_topic(any_kafka), "-o", "start", "-e", *how, *at(any_kafka))
     assert status == 0
     text = shown.decode()
     assert "second line" in text or b64encode(BINARY).decode() in text
@@ -196,10 +196,10 @@ def test_nothing_in_a_record_commands_the_terminal(output: str, real_kafka: Kafk
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 @pytest.mark.parametrize("options", [(), ("--output", "json"), ("--output", "table", "-q"), ("--stats",)])
-def test_a_full_disk_ends_a_read_with_one_line(options: tuple[str, ...], real_kafka: Kafka) -> None:
-    topic = real_kafka.new_topic()
-    produce(real_kafka, topic, [b"x" * 100] * 1000)
-    command = [*KCLI, "consume", topic, "-o", "start", "-e", *options, *at(real_kafka)]
+def test_a_full_disk_ends_a_read_with_one_line(options: tuple[str, ...], any_kafka: Kafka) -> None:
+    topic = any_kafka.new_topic()
+    produce(any_kafka, topic, [b"x" * 100] * 1000)
+    command = [*KCLI, "consume", topic, "-o", "start", "-e", *options, *at(any_kafka)]
     with Path("/dev/full").open("wb") as full:
         run = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, cwd=ROOT, timeout=60)
     assert (run.returncode, run.stderr) == (1, "kcli: standard output: No space left on device\n")

@@ -1,4 +1,4 @@
-"""What kcli writes to a real Kafka, as kcat and Kafka's own consumer see it, and what that Kafka refuses."""
+"""What kcli writes to both brokers, as kcat and Kafka's own consumer see it, and what they refuse."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kcli.errors import BrokerError
 from kcli.producer.batches import RecordMetadata
 from kcli.producer.producer import Producer
 from tests.interop.process import Finished, kcli
-from tests.real_kafka import Kafka, KafkaNode
+from tests.real_kafka import Kafka, OwnBroker
 
 ALL = ["-o", "beginning", "-e", "-q"]
 KEYS = [f"customer-{n}" for n in range(200)]
@@ -32,43 +32,41 @@ def produce(kafka: Kafka, topic: str, *argv: str, stdin: bytes) -> Finished:
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_kcat_reads_keys_headers_times_and_tombstones(codec: str, real_kafka: Kafka, kcat: str) -> None:
-    topic = real_kafka.new_topic(prefix=codec)
+def test_kcat_reads_keys_headers_times_and_tombstones(codec: str, any_kafka: Kafka, kcat: str) -> None:
+    topic = any_kafka.new_topic(prefix=codec)
     options = ("-z", codec, "-K", ":", "-Z", "-H", "a=1", "-H", "b=", "--timestamp", "1600000000123")
-    run = produce(
-        real_kafka, topic, *options, stdin=b"".join(b"k%d:value %d\n" % (n, n) for n in range(500)) + b"gone:"
-    )
+    run = produce(any_kafka, topic, *options, stdin=b"".join(b"k%d:value %d\n" % (n, n) for n in range(500)) + b"gone:")
     assert run.status == 0, run.err
-    seen = kcat_reads(kcat, real_kafka, topic, "%k|%S|%s|%T|%h")
+    seen = kcat_reads(kcat, any_kafka, topic, "%k|%S|%s|%T|%h")
     assert seen[0] == "k0|7|value 0|1600000000123|a=1,b="
     assert seen[499] == "k499|9|value 499|1600000000123|a=1,b="
     assert seen[500] == "gone|-1||1600000000123|a=1,b="
     assert len(seen) == 501
 
 
-def test_keys_go_to_the_partitions_that_java_chooses(real_kafka: Kafka, kcat: str) -> None:
+def test_keys_go_to_the_partitions_that_java_chooses(any_kafka: Kafka, kcat: str) -> None:
     """Kafka's own ConsoleProducer and kcli write the same keys; both must spread them alike."""
-    ours, theirs = real_kafka.new_topic(partitions=7), real_kafka.new_topic(partitions=7)
+    ours, theirs = any_kafka.new_topic(partitions=7), any_kafka.new_topic(partitions=7)
     lines = "".join(f"{key}:x\n" for key in KEYS)
-    assert produce(real_kafka, ours, "-K", ":", stdin=lines.encode()).status == 0
+    assert produce(any_kafka, ours, "-K", ":", stdin=lines.encode()).status == 0
     keyed = [word for prop in ("parse.key=true", "key.separator=:") for word in ("--property", prop)]
-    to = ("--bootstrap-server", real_kafka.bootstrap_servers, "--topic", theirs)
-    real_kafka.tool("ConsoleProducer", *to, *keyed, stdin=lines)
-    placed = [sorted(kcat_reads(kcat, real_kafka, topic, "%p %k")) for topic in (ours, theirs)]
+    to = ("--bootstrap-server", any_kafka.bootstrap_servers, "--topic", theirs)
+    any_kafka.tool("ConsoleProducer", *to, *keyed, stdin=lines)
+    placed = [sorted(kcat_reads(kcat, any_kafka, topic, "%p %k")) for topic in (ours, theirs)]
     assert placed[0] == placed[1]
     assert len({line.split()[0] for line in placed[0]}) == 7
 
 
 @pytest.mark.parametrize("acks", ["0", "1", "all"])
-def test_every_kind_of_acknowledgement(acks: str, real_kafka: Kafka, kcat: str) -> None:
-    topic = real_kafka.new_topic()
-    assert produce(real_kafka, topic, "--acks", acks, stdin=b"a\nb\n").status == 0
-    assert kcat_reads(kcat, real_kafka, topic, "%o %s") == ["0 a", "1 b"]
+def test_every_kind_of_acknowledgement(acks: str, any_kafka: Kafka, kcat: str) -> None:
+    topic = any_kafka.new_topic()
+    assert produce(any_kafka, topic, "--acks", acks, stdin=b"a\nb\n").status == 0
+    assert kcat_reads(kcat, any_kafka, topic, "%o %s") == ["0 a", "1 b"]
 
 
-def test_futures_tell_offsets_and_the_broker_s_time(real_kafka: Kafka) -> None:
-    topic = real_kafka.new_topic(partitions=2, message_timestamp_type="LogAppendTime")
-    config = ProducerConfig.from_properties({"bootstrap.servers": real_kafka.bootstrap_servers})
+def test_futures_tell_offsets_and_the_broker_s_time(any_kafka: Kafka) -> None:
+    topic = any_kafka.new_topic(partitions=2, message_timestamp_type="LogAppendTime")
+    config = ProducerConfig.from_properties({"bootstrap.servers": any_kafka.bootstrap_servers})
     with Producer(config) as producer:
         futures = [producer.send(topic, b"x", partition=1, timestamp_ms=5) for _ in range(3)]
         producer.flush()
@@ -77,77 +75,77 @@ def test_futures_tell_offsets_and_the_broker_s_time(real_kafka: Kafka) -> None:
     assert all(s.timestamp_ms > 1_700_000_000_000 for s in stored)
 
 
-def test_records_of_json_lines_are_those_that_were_read(real_kafka: Kafka, kcat: str) -> None:
-    topic, copy = real_kafka.new_topic(), real_kafka.new_topic()
+def test_records_of_json_lines_are_those_that_were_read(any_kafka: Kafka, kcat: str) -> None:
+    topic, copy = any_kafka.new_topic(), any_kafka.new_topic()
     values = ["text \u00e4", "", "x" * 1000]
     records = [{"key": "k", "value": value, "headers": [{"name": "h", "value": None}]} for value in values]
     records.append({"key": "AP8=", "key_encoding": "base64", "value": None})
     stdin = "\n".join(map(json.dumps, records)).encode()
-    assert produce(real_kafka, topic, "--input", "jsonl", stdin=stdin).status == 0
-    read = kcli("consume", topic, "-o", "start", "-e", "--output", "jsonl", "-b", real_kafka.bootstrap_servers)
+    assert produce(any_kafka, topic, "--input", "jsonl", stdin=stdin).status == 0
+    read = kcli("consume", topic, "-o", "start", "-e", "--output", "jsonl", "-b", any_kafka.bootstrap_servers)
     assert read.status == 0, read.err
-    assert produce(real_kafka, copy, "--input", "jsonl", stdin=read.out).status == 0
+    assert produce(any_kafka, copy, "--input", "jsonl", stdin=read.out).status == 0
     form = "%T|%K|%k|%S|%s|%h"
-    seen = kcat_reads(kcat, real_kafka, copy, form)
+    seen = kcat_reads(kcat, any_kafka, copy, form)
     assert len(seen) == 4
-    assert seen == kcat_reads(kcat, real_kafka, topic, form)
+    assert seen == kcat_reads(kcat, any_kafka, topic, form)
 
 
-def test_a_topic_for_small_messages_gets_small_batches(real_kafka: Kafka, kcat: str) -> None:
-    topic = real_kafka.new_topic(max_message_bytes=2000)
+def test_a_topic_for_small_messages_gets_small_batches(any_kafka: Kafka, kcat: str) -> None:
+    topic = any_kafka.new_topic(max_message_bytes=2000)
     lines = [f"{n} {'x' * 100}" for n in range(1000)]
-    assert produce(real_kafka, topic, stdin="\n".join(lines).encode()).status == 0
-    assert kcat_reads(kcat, real_kafka, topic, "%s") == lines
+    assert produce(any_kafka, topic, stdin="\n".join(lines).encode()).status == 0
+    assert kcat_reads(kcat, any_kafka, topic, "%s") == lines
 
 
-def test_what_the_topic_does_not_take_is_counted_and_the_rest_is_stored(real_kafka: Kafka, kcat: str) -> None:
-    topic = real_kafka.new_topic(max_message_bytes=2000)
+def test_what_the_topic_does_not_take_is_counted_and_the_rest_is_stored(any_kafka: Kafka, kcat: str) -> None:
+    topic = any_kafka.new_topic(max_message_bytes=2000)
     stdin = b"small\n" + b"x" * 5000 + b"\n" + b"small too\n"
-    run = produce(real_kafka, topic, stdin=stdin)
+    run = produce(any_kafka, topic, stdin=stdin)
     assert run.status == 1
     assert run.err.startswith("kcli: 1 record not stored: MESSAGE_TOO_LARGE")
-    assert kcat_reads(kcat, real_kafka, topic, "%s") == ["small", "small too"]
+    assert kcat_reads(kcat, any_kafka, topic, "%s") == ["small", "small too"]
 
 
-def test_a_compacted_topic_refuses_records_without_a_key(real_kafka: Kafka) -> None:
-    topic = real_kafka.new_topic(cleanup_policy="compact")
-    run = produce(real_kafka, topic, "-K", ":", stdin=b"k:v\nno key\n")
+def test_a_compacted_topic_refuses_records_without_a_key(any_kafka: Kafka) -> None:
+    topic = any_kafka.new_topic(cleanup_policy="compact")
+    run = produce(any_kafka, topic, "-K", ":", stdin=b"k:v\nno key\n")
     assert run.status == 1
     assert "2 records not stored: INVALID_RECORD" in run.err
 
 
-def test_a_topic_made_anew_under_the_same_name_is_written_to(real_kafka: Kafka, kcat: str) -> None:
+def test_a_topic_made_anew_under_the_same_name_is_written_to(any_kafka: Kafka, kcat: str) -> None:
     from confluent_kafka.admin import AdminClient
 
-    topic = real_kafka.new_topic()
-    config = ProducerConfig.from_properties({"bootstrap.servers": real_kafka.bootstrap_servers})
+    topic = any_kafka.new_topic()
+    config = ProducerConfig.from_properties({"bootstrap.servers": any_kafka.bootstrap_servers})
     with Producer(config) as producer:
         producer.send(topic, b"old")
         producer.flush()
-        admin = AdminClient({"bootstrap.servers": real_kafka.bootstrap_servers})
+        admin = AdminClient({"bootstrap.servers": any_kafka.bootstrap_servers})
         admin.delete_topics([topic])[topic].result(30)
-        real_kafka.create_topic(topic)
+        any_kafka.create_topic(topic)
         future = producer.send(topic, b"new")
         producer.flush()
         assert future.value().offset == 0
-    assert kcat_reads(kcat, real_kafka, topic, "%s") == ["new"]
+    assert kcat_reads(kcat, any_kafka, topic, "%s") == ["new"]
 
 
-def test_an_unknown_topic_is_told_at_once_and_not_created(real_kafka: Kafka) -> None:
-    name = real_kafka.new_name()
-    config = ProducerConfig.from_properties({"bootstrap.servers": real_kafka.bootstrap_servers})
+def test_an_unknown_topic_is_told_at_once_and_not_created(any_kafka: Kafka) -> None:
+    name = any_kafka.new_name()
+    config = ProducerConfig.from_properties({"bootstrap.servers": any_kafka.bootstrap_servers})
     with Producer(config) as producer:
         error = producer.send(name, b"x").error
     assert isinstance(error, BrokerError)
     assert error.code.name == "UNKNOWN_TOPIC_OR_PARTITION"
-    listed = kcli("topic", "list", "-b", real_kafka.bootstrap_servers)
+    listed = kcli("topic", "list", "-b", any_kafka.bootstrap_servers)
     assert name.encode() not in listed.out
 
 
 def test_over_a_killed_and_restarted_broker_each_record_is_stored_once_and_in_order(
-    own_kafka: Callable[..., KafkaNode], kcat: str
+    any_own_kafka: Callable[..., OwnBroker], kcat: str
 ) -> None:
-    node = own_kafka()
+    node = any_own_kafka()
     topic = node.new_topic()
     properties = {"bootstrap.servers": node.bootstrap_servers, "linger.ms": 0, "batch.size": 2000}
     enough, stop = threading.Semaphore(0), threading.Event()

@@ -33,16 +33,16 @@ def kcat_reads(kcat: str, kafka: Kafka, topic: str) -> list[bytes]:
     return subprocess.run(command, check=True, capture_output=True, timeout=60).stdout.splitlines()
 
 
-def test_a_hundred_thousand_lines_come_back_once_each(real_kafka: Kafka, kcat: str) -> None:
-    topic, at = real_kafka.new_name("orders"), ("-b", real_kafka.bootstrap_servers)
+def test_a_hundred_thousand_lines_come_back_once_each(any_kafka: Kafka, kcat: str) -> None:
+    topic, at = any_kafka.new_name("orders"), ("-b", any_kafka.bootstrap_servers)
     done(kcli("topic", "create", topic, "-p", "3", *at))
     done(kcli("produce", topic, *at, stdin=text(LINES)))
-    assert sorted(consume_all(real_kafka, topic)) == sorted(LINES)
-    assert sorted(kcat_reads(kcat, real_kafka, topic)) == sorted(LINES)
+    assert sorted(consume_all(any_kafka, topic)) == sorted(LINES)
+    assert sorted(kcat_reads(kcat, any_kafka, topic)) == sorted(LINES)
 
 
-def test_keys_spread_over_all_partitions_and_each_keeps_the_order(real_kafka: Kafka) -> None:
-    topic, at = real_kafka.new_topic(partitions=3), ("-b", real_kafka.bootstrap_servers)
+def test_keys_spread_over_all_partitions_and_each_keeps_the_order(any_kafka: Kafka) -> None:
+    topic, at = any_kafka.new_topic(partitions=3), ("-b", any_kafka.bootstrap_servers)
     done(kcli("produce", topic, "-K:", *at, stdin=b"".join(b"key %d:%d\n" % (n % 100, n) for n in range(20_000))))
     for partition in "012":
         run = done(kcli("consume", "topic", topic, "-p", partition, "-o", "start", "-e", *at))
@@ -52,41 +52,41 @@ def test_keys_spread_over_all_partitions_and_each_keeps_the_order(real_kafka: Ka
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_kcat_reads_what_kcli_wrote_with(codec: str, real_kafka: Kafka, kcat: str) -> None:
-    topic = real_kafka.new_topic(prefix=codec)
+def test_kcat_reads_what_kcli_wrote_with(codec: str, any_kafka: Kafka, kcat: str) -> None:
+    topic = any_kafka.new_topic(prefix=codec)
     compression = ("-X", f"compression.type={codec}")
-    done(kcli("produce", topic, "-b", real_kafka.bootstrap_servers, *compression, stdin=text(FEW)))
-    assert kcat_reads(kcat, real_kafka, topic) == FEW
+    done(kcli("produce", topic, "-b", any_kafka.bootstrap_servers, *compression, stdin=text(FEW)))
+    assert kcat_reads(kcat, any_kafka, topic) == FEW
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_kcli_reads_what_kcat_wrote_with(codec: str, real_kafka: Kafka, kcat: str) -> None:
-    topic = real_kafka.new_topic(prefix=codec)
-    command = [kcat, "-b", real_kafka.bootstrap_servers, "-P", "-t", topic, "-z", codec]
+def test_kcli_reads_what_kcat_wrote_with(codec: str, any_kafka: Kafka, kcat: str) -> None:
+    topic = any_kafka.new_topic(prefix=codec)
+    command = [kcat, "-b", any_kafka.bootstrap_servers, "-P", "-t", topic, "-z", codec]
     subprocess.run(command, check=True, input=text(FEW), capture_output=True, timeout=60)
-    assert consume_all(real_kafka, topic) == FEW
+    assert consume_all(any_kafka, topic) == FEW
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_kcli_reads_what_the_java_producer_wrote_with(codec: str, real_kafka: Kafka) -> None:
-    topic = real_kafka.new_topic(prefix=codec)
-    to = ("--bootstrap-server", real_kafka.bootstrap_servers, "--topic", topic)
-    real_kafka.tool("ConsoleProducer", *to, "--compression-codec", codec, stdin=text(FEW).decode())
-    assert consume_all(real_kafka, topic) == FEW
+def test_kcli_reads_what_the_java_producer_wrote_with(codec: str, any_kafka: Kafka) -> None:
+    topic = any_kafka.new_topic(prefix=codec)
+    to = ("--bootstrap-server", any_kafka.bootstrap_servers, "--topic", topic)
+    any_kafka.tool("ConsoleProducer", *to, "--compression-codec", codec, stdin=text(FEW).decode())
+    assert consume_all(any_kafka, topic) == FEW
 
 
-def test_kafka_s_own_consumer_reads_what_kcli_wrote(real_kafka: Kafka) -> None:
-    topic = real_kafka.new_topic()
-    done(kcli("produce", topic, "-b", real_kafka.bootstrap_servers, stdin=text(FEW)))
+def test_kafka_s_own_consumer_reads_what_kcli_wrote(any_kafka: Kafka) -> None:
+    topic = any_kafka.new_topic()
+    done(kcli("produce", topic, "-b", any_kafka.bootstrap_servers, stdin=text(FEW)))
     bounds = ("--from-beginning", "--max-messages", str(len(FEW)), "--timeout-ms", "30000")
-    read = real_kafka.tool(
-        "ConsoleConsumer", "--bootstrap-server", real_kafka.bootstrap_servers, "--topic", topic, *bounds
+    read = any_kafka.tool(
+        "ConsoleConsumer", "--bootstrap-server", any_kafka.bootstrap_servers, "--topic", topic, *bounds
     )
     assert read.stdout.encode().splitlines() == FEW
 
 
-def test_a_mistyped_topic_is_told_and_never_created(real_kafka: Kafka) -> None:
-    name, at = real_kafka.new_name("typo"), ("-b", real_kafka.bootstrap_servers)
+def test_a_mistyped_topic_is_told_and_never_created(any_kafka: Kafka) -> None:
+    name, at = any_kafka.new_name("typo"), ("-b", any_kafka.bootstrap_servers)
     for command in (("consume", "topic", name, "-o", "start", "-e"), ("produce", name), ("topic", "describe", name)):
         run = kcli(*command, *at, stdin=b"x\n")
         assert run.status == 3, run.err

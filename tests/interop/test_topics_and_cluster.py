@@ -1,4 +1,4 @@
-"""`kcli topic` and `kcli cluster` on a real Kafka, checked with its own tools and with librdkafka."""
+"""`kcli topic` and `kcli cluster` on both brokers, checked with its own tools and with librdkafka."""
 
 from __future__ import annotations
 
@@ -25,98 +25,98 @@ def describe_with_kafkas_own_tool(kafka: Kafka, topic: str) -> str:
     return tool.stdout
 
 
-def test_a_topic_is_created_as_asked(real_kafka: Kafka) -> None:
-    name = real_kafka.new_name("made")
+def test_a_topic_is_created_as_asked(any_kafka: Kafka) -> None:
+    name = any_kafka.new_name("made")
     asked = ["-p", "3", "-r", "1", "-c", "cleanup.policy=compact", "-c", "retention.ms=600000"]
-    [made] = items(kcli(real_kafka, "topic", "create", name, *asked, "--output", "json"))
+    [made] = items(kcli(any_kafka, "topic", "create", name, *asked, "--output", "json"))
     assert (made["status"], made["partitions"], made["replication"]) == ("created", 3, 1)
 
-    told = describe_with_kafkas_own_tool(real_kafka, name)
+    told = describe_with_kafkas_own_tool(any_kafka, name)
     assert f"TopicId: {made['topic_id']}" in told
     assert "PartitionCount: 3" in told
     assert "cleanup.policy=compact" in told
     assert "retention.ms=600000" in told
 
 
-def test_a_topic_that_is_there_is_a_failure_unless_told_otherwise(real_kafka: Kafka) -> None:
-    name = real_kafka.new_topic()
-    again = kcli(real_kafka, "topic", "create", name)
+def test_a_topic_that_is_there_is_a_failure_unless_told_otherwise(any_kafka: Kafka) -> None:
+    name = any_kafka.new_topic()
+    again = kcli(any_kafka, "topic", "create", name)
     assert again.status == 1
     assert "TOPIC_ALREADY_EXISTS" in again.text
-    assert kcli(real_kafka, "topic", "create", name, "--if-not-exists").status == 0
+    assert kcli(any_kafka, "topic", "create", name, "--if-not-exists").status == 0
 
 
-def test_a_dry_run_creates_nothing(real_kafka: Kafka) -> None:
-    name = real_kafka.new_name()
-    assert kcli(real_kafka, "topic", "create", name, "--dry-run").status == 0
-    assert kcli(real_kafka, "topic", "create", name, "-r", "99", "--dry-run").status == 1
-    assert name not in kcli(real_kafka, "topic", "list").text.splitlines()
+def test_a_dry_run_creates_nothing(any_kafka: Kafka) -> None:
+    name = any_kafka.new_name()
+    assert kcli(any_kafka, "topic", "create", name, "--dry-run").status == 0
+    assert kcli(any_kafka, "topic", "create", name, "-r", "99", "--dry-run").status == 1
+    assert name not in kcli(any_kafka, "topic", "list").text.splitlines()
 
 
-def test_topics_are_listed_and_described_as_kafka_has_them(real_kafka: Kafka) -> None:
-    name = real_kafka.new_topic(2, cleanup_policy="compact")
-    assert name in kcli(real_kafka, "topic", "list").text.splitlines()
-    [listed] = [i for i in items(kcli(real_kafka, "topic", "list", "--output", "json")) if i["topic"] == name]
+def test_topics_are_listed_and_described_as_kafka_has_them(any_kafka: Kafka) -> None:
+    name = any_kafka.new_topic(2, cleanup_policy="compact")
+    assert name in kcli(any_kafka, "topic", "list").text.splitlines()
+    [listed] = [i for i in items(kcli(any_kafka, "topic", "list", "--output", "json")) if i["topic"] == name]
     assert (listed["partitions"], listed["replication"], listed["internal"]) == (2, 1, False)
-    assert f"TopicId: {listed['topic_id']}" in describe_with_kafkas_own_tool(real_kafka, name)
+    assert f"TopicId: {listed['topic_id']}" in describe_with_kafkas_own_tool(any_kafka, name)
 
-    [described] = items(kcli(real_kafka, "topic", "describe", name, "--configs", "--output", "json"))
+    [described] = items(kcli(any_kafka, "topic", "describe", name, "--configs", "--output", "json"))
     assert [(p["partition"], p["leader"], p["replicas"], p["isr"]) for p in described["partitions"]] == [
         (0, 1, [1], [1]),
         (1, 1, [1], [1]),
     ]
     assert {c["name"]: c["value"] for c in described["configs"]} == {"cleanup.policy": "compact"}
-    [whole] = items(kcli(real_kafka, "topic", "describe", name, "--all-configs", "--output", "json"))
+    [whole] = items(kcli(any_kafka, "topic", "describe", name, "--all-configs", "--output", "json"))
     assert {"retention.ms", "segment.bytes"} < {c["name"] for c in whole["configs"]}
 
 
-def test_offsets_count_what_was_produced(real_kafka: Kafka, kcat: str) -> None:
-    name = real_kafka.new_topic(2)
-    to_partition_1 = [kcat, "-P", "-b", real_kafka.bootstrap_servers, "-t", name, "-p", "1"]
+def test_offsets_count_what_was_produced(any_kafka: Kafka, kcat: str) -> None:
+    name = any_kafka.new_topic(2)
+    to_partition_1 = [kcat, "-P", "-b", any_kafka.bootstrap_servers, "-t", name, "-p", "1"]
     subprocess.run(to_partition_1, input=b"a\nb\nc\n", check=True)
-    [described] = items(kcli(real_kafka, "topic", "describe", name, "--offsets", "--output", "json"))
+    [described] = items(kcli(any_kafka, "topic", "describe", name, "--offsets", "--output", "json"))
     assert [(p["start_offset"], p["end_offset"], p["records"]) for p in described["partitions"]] == [
         (0, 0, 0),
         (0, 3, 3),
     ]
 
 
-def test_a_mistyped_topic_is_status_3_and_never_created(real_kafka: Kafka) -> None:
-    name = real_kafka.new_name("mistyped")
-    result = kcli(real_kafka, "topic", "describe", name)
+def test_a_mistyped_topic_is_status_3_and_never_created(any_kafka: Kafka) -> None:
+    name = any_kafka.new_name("mistyped")
+    result = kcli(any_kafka, "topic", "describe", name)
     assert result.status == 3
     assert "UNKNOWN_TOPIC_OR_PARTITION" in result.err
-    assert name not in kcli(real_kafka, "topic", "list").text.splitlines()
+    assert name not in kcli(any_kafka, "topic", "list").text.splitlines()
 
 
-def test_a_topic_is_deleted_after_a_yes(real_kafka: Kafka, kcat: str) -> None:
-    name = real_kafka.new_topic(3)
-    subprocess.run([kcat, "-P", "-b", real_kafka.bootstrap_servers, "-t", name], input=b"a\nb\n", check=True)
-    refused = kcli(real_kafka, "topic", "delete", name)
+def test_a_topic_is_deleted_after_a_yes(any_kafka: Kafka, kcat: str) -> None:
+    name = any_kafka.new_topic(3)
+    subprocess.run([kcat, "-P", "-b", any_kafka.bootstrap_servers, "-t", name], input=b"a\nb\n", check=True)
+    refused = kcli(any_kafka, "topic", "delete", name)
     assert refused.status == 4
     assert f"to delete: {name} (3 partitions, records: about 2)" in refused.err
-    assert name in kcli(real_kafka, "topic", "list").text.splitlines()
+    assert name in kcli(any_kafka, "topic", "list").text.splitlines()
 
-    deleted = kcli(real_kafka, "topic", "delete", name, terminal=True, stdin=b"yes\n")
+    deleted = kcli(any_kafka, "topic", "delete", name, terminal=True, stdin=b"yes\n")
     assert deleted.status == 0
-    assert name not in kcli(real_kafka, "topic", "list").text.splitlines()
-    assert kcli(real_kafka, "topic", "delete", name, "--yes").status == 3
-    assert kcli(real_kafka, "topic", "delete", name, "--yes", "--if-exists").status == 0
+    assert name not in kcli(any_kafka, "topic", "list").text.splitlines()
+    assert kcli(any_kafka, "topic", "delete", name, "--yes").status == 3
+    assert kcli(any_kafka, "topic", "delete", name, "--yes", "--if-exists").status == 0
 
 
-def test_the_cluster_describes_itself(real_kafka: Kafka) -> None:
-    [cluster] = items(kcli(real_kafka, "cluster", "describe", "--output", "json"))
-    host, port = real_kafka.bootstrap_servers.split(":")
+def test_the_cluster_describes_itself(any_kafka: Kafka) -> None:
+    [cluster] = items(kcli(any_kafka, "cluster", "describe", "--output", "json"))
+    host, port = any_kafka.bootstrap_servers.split(":")
     [broker] = cluster["brokers"]
     assert (broker["node"], broker["host"], broker["port"], broker["controller"]) == (1, host, int(port), True)
-    tool = real_kafka.tool("ClusterTool", "cluster-id", "--bootstrap-server", real_kafka.bootstrap_servers)
+    tool = any_kafka.tool("ClusterTool", "cluster-id", "--bootstrap-server", any_kafka.bootstrap_servers)
     assert cluster["cluster_id"] in tool.stdout
 
 
-def test_api_versions_are_those_that_kafkas_own_tool_tells(real_kafka: Kafka) -> None:
-    [node] = items(kcli(real_kafka, "cluster", "api-versions", "--output", "json"))
-    told = real_kafka.tool(
-        "org.apache.kafka.tools.BrokerApiVersionsCommand", "--bootstrap-server", real_kafka.bootstrap_servers
+def test_api_versions_are_those_that_kafkas_own_tool_tells(any_kafka: Kafka) -> None:
+    [node] = items(kcli(any_kafka, "cluster", "api-versions", "--output", "json"))
+    told = any_kafka.tool(
+        "org.apache.kafka.tools.BrokerApiVersionsCommand", "--bootstrap-server", any_kafka.bootstrap_servers
     ).stdout
     for api in node["apis"]:
         if api["broker"] is not None:
@@ -126,9 +126,9 @@ def test_api_versions_are_those_that_kafkas_own_tool_tells(real_kafka: Kafka) ->
             assert api["kcli"] is None or api["used"] == min(api["kcli"]["max"], highest)
 
 
-def test_the_entry_point_works_as_a_process(real_kafka: Kafka) -> None:
-    name = real_kafka.new_topic()
-    command = [sys.executable, "-m", "kcli", "topic", "list", "-X", f"bootstrap.servers={real_kafka.bootstrap_servers}"]
+def test_the_entry_point_works_as_a_process(any_kafka: Kafka) -> None:
+    name = any_kafka.new_topic()
+    command = [sys.executable, "-m", "kcli", "topic", "list", "-X", f"bootstrap.servers={any_kafka.bootstrap_servers}"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
     assert name in done.stdout.splitlines()
