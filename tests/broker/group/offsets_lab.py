@@ -62,7 +62,7 @@ class MemoryReplicas:
         if self.failure is not None and self.fail_after == 0:
             raise BrokerError(self.failure)
         self.fail_after = max(0, self.fail_after - 1)
-        if len(batch) > LogConfig.max_message_bytes:
+        if len(batch) > LogConfig().max_message_bytes:
             raise BrokerError(ErrorCode.MESSAGE_TOO_LARGE)
         self.logs[tp].append(batch)
 
