@@ -21,7 +21,7 @@ from kcli.protocol.records.rows import NewRecord
 from kcli.structs import TopicPartition
 from tests.broker.group.offsets_lab import DAY_MS, NOW_MS, Lab, Written, clicks, orders
 
-# Java's "...".hashCode() & 0x7fffffff, by jshell of Java 17.
+# Math.abs("...".hashCode()) by Java 17, and 0 for the smallest number, which has no positive one.
 JAVA_HASHES = {
     "": 0,
     "g": 103,

@@ -13,9 +13,11 @@ from typing import Any
 import pytest
 
 from kcli.protocol.offsets_topic import TOPIC as OFFSETS_TOPIC
+from kcli.protocol.offsets_topic import decode_key
 from kcli.protocol.records import batch as layout
+from kcli.protocol.records.pairs import read_pairs
 from kcli.structs import TopicPartition
-from tests.broker.group.kafka_history import TOPIC, told_groups, told_offsets
+from tests.broker.group.kafka_history import GROUPS, TOPIC, told_groups, told_offsets
 from tests.broker.group.lab import Connection
 from tests.broker.group.offsets_lab import NOW_MS, MemoryLog
 from tests.broker.group.offsets_labs import OffsetsDirectLab, commit, fetch
@@ -70,6 +72,18 @@ def test_offsets_that_an_open_transaction_may_change_are_told_as_unstable(client
         assert all(row[1:4] == (-1, -1, "") for row in rows if row[4]), group
     assert fetch(client, "open", {TOPIC: [0]}) == (0, [(TOPIC, [(0, -1, -1, "", 0)])])
     assert [row[4] for row in fetch(client, "mixed", None, stable=True)[1][0][1]] == [88, 0]
+
+
+def test_every_group_is_looked_for_where_kafka_put_it(history: Any, lab: OffsetsDirectLab) -> None:
+    found = set()
+    for number, log in lab.replicas.logs.items():
+        for _, data in log.batches:
+            if not layout.HEADER.unpack_from(data)[5] & layout.CONTROL_BIT:
+                keys = [decode_key(key or b"") for _, key, _ in read_pairs(memoryview(data))]
+                found |= {(key.group, number.partition) for key in keys if key is not None}
+
+    assert {group for group, _ in found} >= {*GROUPS}
+    assert {(group, lab.offsets.partition_for(group)) for group, _ in found} == found
 
 
 def test_life_goes_on_over_that_log(lab: OffsetsDirectLab, client: Connection) -> None:
