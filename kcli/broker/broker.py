@@ -80,6 +80,7 @@ class Broker:
         self._chores_due_ms = 0.0
         self._handlers: dict[int, Callable[[Any, Request[Any], RequestContext], Answer]] = {}
         self.server: SocketServer
+        self.is_started = False  # from here on `wakeup` works, and `shutdown` is the way out
 
     def __repr__(self) -> str:
         return f"<Broker {self.address} node={self.config.node_id}>"
@@ -100,6 +101,7 @@ class Broker:
             self.port = sock.getsockname()[1]
             self._open_data(undo)
             self.server = self._make_server()
+            self.is_started = True
             self.server.listen_on(sock, max(self.config.socket_listen_backlog_size, _LEAST_BACKLOG))
             undo.pop_all()
         self._chores_due_ms = self.clock.now_ms()

@@ -138,12 +138,10 @@ def _try_file_limit(soft: int, hard: int) -> None:
 
 
 def _serve(env: Environment, settings: BrokerConfig, topics: list[tuple[str, int | None]]) -> int:
-    import signal
-
     from kcli.broker.broker import Broker
 
     broker = Broker(settings, complain=lambda text: env.say(f"kcli: {text}"))
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # until it serves, both just end it
+    told = _listen_to_signals(broker)
     try:
         broker.start()
     except ConfigError as error:  # of the directory: the command line was right
@@ -151,36 +149,46 @@ def _serve(env: Environment, settings: BrokerConfig, topics: list[tuple[str, int
     try:
         for name, partitions in topics:
             _create(broker, name, partitions)
-        return _run_until_told(env, broker)
+        env.say(f"kcli: a broker for tests and demos, not for production; data in {broker.config.data_dir}")
+        env.stdout.write(f"{broker.address}\n")
+        env.stdout.flush()
+        broker.run(lambda: bool(told))
     except BaseException:
         broker.shutdown(clean=False)
         raise
+    _stop_listening_to_signals()
+    broker.shutdown(clean=True)
+    return exit_status.DONE
 
 
 def _create(broker: Broker, name: str, partitions: int | None) -> None:
     found = broker.cluster.topics.get(name)
     if found is None:
-        broker.cluster.create_topic(name, -1 if partitions is None else partitions, -1, {}, validate_only=False)
+        broker.cluster.create_topic(name, -1 if partitions is None else partitions)
     elif partitions is not None and found.partitions != partitions:
         raise ConfigError(f"--topic {name}:{partitions}: the topic is there with {found.partitions} partitions")
 
 
-def _run_until_told(env: Environment, broker: Broker) -> int:
+def _listen_to_signals(broker: Broker) -> list[int]:
+    """Ctrl-C and SIGTERM are added to the list that is returned; before the broker serves they end it at once."""
     import signal
 
     told: list[int] = []
 
     def stop(number: int, _frame: Any) -> None:
+        if not broker.is_started:
+            raise KeyboardInterrupt
         told.append(number)
         broker.wakeup()
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)
-    env.say(f"kcli: a broker for tests and demos, not for production; data in {broker.config.data_dir}")
-    env.stdout.write(f"{broker.address}\n")
-    env.stdout.flush()
-    broker.run(lambda: bool(told))
-    for number in (signal.SIGTERM, signal.SIGINT):  # who cannot wait for the shutdown may ask again
+    return told
+
+
+def _stop_listening_to_signals() -> None:
+    """Who cannot wait for the shutdown may ask again."""
+    import signal
+
+    for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_DFL)
-    broker.shutdown(clean=True)
-    return exit_status.DONE
