@@ -45,7 +45,11 @@ class EmbeddedBroker:
         return f"<EmbeddedBroker 127.0.0.1:{self._port} {state} {self.data_dir}>"
 
     def __enter__(self) -> EmbeddedBroker:
-        self.start()
+        try:
+            self.start()
+        except BaseException:
+            self.close()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -67,7 +71,11 @@ class EmbeddedBroker:
     # ---- its life ----
 
     def start(self) -> None:
-        """Start on the data there are; ready for clients when this returns. ValueError when it runs already."""
+        """Start on the data there are; ready for clients when this returns.
+
+        ValueError when it runs already, ConfigError for settings that make no sense or a directory that is in use,
+        OSError when the port is taken.
+        """
         from kcli.broker.broker import Broker
         from kcli.broker.config import BrokerConfig
 

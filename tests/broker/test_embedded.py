@@ -1,0 +1,102 @@
+"""An embedded broker's life, as far as no client is needed to see it."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kcli.broker.broker import Broker
+from kcli.broker.embedded import EmbeddedBroker
+from kcli.errors import BrokerError, ConfigError, KcliError
+
+
+def loops() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "kcli-broker"]
+
+
+def test_it_has_an_address_from_its_first_start_on() -> None:
+    broker = EmbeddedBroker()
+    with pytest.raises(ValueError, match="no address before its first start"):
+        _ = broker.address
+    with broker:
+        host, port = broker.address.split(":")
+        socket.create_connection((host, int(port)), 5).close()
+        with pytest.raises(ValueError, match="is started"):
+            broker.start()
+        assert len(loops()) == 1
+    assert not broker.is_running
+    assert loops() == []
+    with pytest.raises(OSError, match="refused"):
+        socket.create_connection((host, int(port)), 5)
+
+
+@pytest.mark.parametrize("end", ["stop", "kill"])
+def test_topics_and_port_outlive_what_ends_it(end: str, tmp_path: Path) -> None:
+    with EmbeddedBroker(tmp_path / "data") as broker:
+        address = broker.address
+        assert broker.create_topic("t", 3, {"retention_ms": 1_000}) == "t"
+        getattr(broker, end)()
+        getattr(broker, end)()  # no harm
+        with pytest.raises(KcliError, match="does not run"):
+            _ = broker.topics
+        broker.start()
+        assert (broker.topics, broker.address) == ({"t": 3}, address)
+        assert broker.call(lambda inner: inner.cluster.topics["t"].configs) == {"retention.ms": "1000"}
+    assert (tmp_path / "data" / "t-0").is_dir()  # a directory that was given is kept
+    assert (tmp_path / "data" / ".kafka_cleanshutdown").exists()
+
+
+def test_a_killed_one_leaves_no_mark_of_a_clean_end(tmp_path: Path) -> None:
+    with EmbeddedBroker(tmp_path) as broker:
+        broker.kill()
+        assert not (tmp_path / ".kafka_cleanshutdown").exists()
+
+
+def test_refusals_come_as_a_client_would_see_them() -> None:
+    with EmbeddedBroker() as broker:
+        broker.create_topic("t")
+        with pytest.raises(BrokerError, match="TOPIC_ALREADY_EXISTS"):
+            broker.create_topic("t")
+        with pytest.raises(ValueError, match="no API"):
+            broker.intercept("Prodouce", lambda request, context: None)
+
+
+def test_a_misspelt_setting_is_told_and_nothing_is_left() -> None:
+    broker = EmbeddedBroker(num_partitoins=3)
+    with pytest.raises(ConfigError, match=r"num\.partitions"), broker:
+        pass
+    assert not broker.data_dir.exists()
+    assert loops() == []
+
+
+def test_two_on_one_directory_are_one_too_many(tmp_path: Path) -> None:
+    with EmbeddedBroker(tmp_path) as first:
+        with pytest.raises(KcliError, match=r"\.lock|in use|another"), EmbeddedBroker(tmp_path):
+            pass
+        assert first.is_running
+        first.create_topic("still-works")
+
+
+def test_what_ends_the_loop_by_itself_is_told() -> None:
+    broker = EmbeddedBroker()
+    broker.start()
+
+    def break_it(inner: Broker) -> None:
+        def broken(timeout_ms: float) -> Any:
+            raise RuntimeError("a bug")
+
+        inner.server.poll = broken  # type: ignore[method-assign]
+
+    broker.call(break_it)
+    [loop] = loops()
+    loop.join(10)
+    assert "failed" in repr(broker)
+    with pytest.raises(KcliError, match="does not run"):
+        broker.create_topic("t")
+    with pytest.raises(KcliError, match="a bug"):
+        broker.close()
+    assert not broker.data_dir.exists()
