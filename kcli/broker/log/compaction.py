@@ -8,7 +8,6 @@ nothing is left in it, since its sequence number is remembered by it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from hashlib import blake2b
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -119,7 +118,11 @@ class LatestOffsets:
 
 
 def _short(key: bytes) -> bytes:
-    return key if len(key) <= _LONG_KEY_BYTES else blake2b(key, digest_size=_LONG_KEY_BYTES).digest()
+    if len(key) <= _LONG_KEY_BYTES:
+        return key
+    from hashlib import blake2b  # few topics have such keys, and it takes its time to import
+
+    return blake2b(key, digest_size=_LONG_KEY_BYTES).digest()
 
 
 def filter_batch(

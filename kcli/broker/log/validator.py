@@ -1,7 +1,8 @@
 """What a Produce may append: Kafka's rules for a batch (KIP-98, KIP-467, KIP-937), and offsets assigned in place.
 
-The codes are those that Apache Kafka 4.3.1 answers with. One rule is stricter: records whose offset deltas have gaps
-are given dense ones whether the batch is compressed or not; Kafka looks at them only in compressed batches.
+The codes are those that Apache Kafka 4.3.1 answers with. Two rules are stricter: records whose offset deltas have gaps
+are given dense ones whether the batch is compressed or not, where Kafka looks at them only in compressed batches; and
+the only negative length that means null is -1, where Kafka takes all of them.
 """
 
 from __future__ import annotations
@@ -71,6 +72,9 @@ def validate_and_assign(
         _check_header(attributes, last_delta, count, producer_id=header[9], base_sequence=header[11])
     try:
         payload = read_payload(records)
+    except CorruptRecords as problem:
+        raise RecordsRefused(ErrorCode.UNKNOWN_SERVER_ERROR, problem.message) from None
+    try:
         summary = summarize_records(payload, count)
     except CorruptRecords as problem:
         raise _invalid(problem.message) from None
