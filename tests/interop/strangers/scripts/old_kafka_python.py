@@ -9,14 +9,7 @@ import sys
 import threading
 import time
 
-try:  # its vendored six does not work on Python 3.12 and later
-    import kafka.vendor.six.moves  # noqa: F401
-except ImportError:
-    import six
-
-    for name in ("", ".moves"):
-        sys.modules["kafka.vendor.six" + name] = sys.modules["six" + name] if name else six
-
+import old_python  # noqa: F401
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType, NewPartitions, NewTopic
 from kafka.errors import CommitFailedError, KafkaError

@@ -1,0 +1,10 @@
+"""Makes kafka-python 2.0.2 importable: what it carries of six does not work on Python 3.12 and later."""
+
+import sys
+
+import six
+import six.moves
+
+if sys.version_info >= (3, 12):
+    sys.modules["kafka.vendor.six"] = six
+    sys.modules["kafka.vendor.six.moves"] = six.moves
