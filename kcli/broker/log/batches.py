@@ -65,10 +65,11 @@ def _impossible(info: BatchInfo, magic: int, room: int) -> str | None:
 def find(file: SliceableFile, end: int, offset: int, floor: tuple[int, int] | None) -> tuple[int, int] | None:
     """Position and size of the first batch of `file[:end]` that ends at `offset` or behind it; None: there is none.
 
-    `floor` is an index entry, at or below `offset`, from which to look. `LogDamage` when it names no batch, or when
-    something on the way is none.
+    `floor` is an index entry, at or below `offset`, from which to look: an offset, and the position of a batch that
+    does not go beyond it. (Kafka's cleaner indexes the first of many batches with the last one's offset.) `LogDamage`
+    when it names no such batch, or when something on the way is none.
     """
-    expected, at = floor or (None, 0)
+    most, at = floor or (None, 0)
     while at < end:
         block = file.read_at(at, min(_HEADERS_BYTES, end - at))
         inner, last_inner = 0, len(block) - batch.HEADER_BYTES
@@ -76,11 +77,11 @@ def find(file: SliceableFile, end: int, offset: int, floor: tuple[int, int] | No
             base, size, magic, delta = _SCAN.unpack_from(block, inner)
             size += batch.PREFIX_BYTES
             last = base + delta
-            if magic != 2 or size < batch.HEADER_BYTES or (expected is not None and last != expected):
+            if magic != 2 or size < batch.HEADER_BYTES or (most is not None and not 0 <= base <= last <= most):
                 raise LogDamage(at + inner, "is no batch, or not the one that should be there")
             if last >= offset:
                 return at + inner, size
-            expected = None
+            most = None
             inner += size
         if not inner:
             raise LogDamage(at, f"are {end - at} bytes, too few for a batch")

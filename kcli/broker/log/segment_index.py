@@ -12,8 +12,8 @@ from kcli.broker.log.index import NO_TIMESTAMP, OffsetIndex, TimeIndex
 from kcli.broker.log.resync import next_whole
 from kcli.network.file_slice import SliceableFile
 
-# Kafka counts from 0 again each time it opens a segment, so that somewhat more than the interval is usual.
-_TOO_SPARSE = 16
+# Kafka begins anew with the interval each time it opens a segment, and its cleaner gives many batches one entry.
+_TOO_SPARSE_INTERVALS, _TOO_SPARSE_BYTES = 16, 1 << 20
 
 MOST_RELATIVE = (1 << 31) - 1
 
@@ -116,16 +116,17 @@ class SegmentIndex:
         return index
 
     def _read_tail(self, file: SliceableFile, size: int) -> None:
-        expected, start = self.offsets.last or (None, 0)
+        most, start = self.offsets.last or (None, 0)
         if start >= size > 0:
             raise WrongIndex("it points behind the log's end")
         told_ms = self.max_timestamp_ms
+        most_bytes = max(_TOO_SPARSE_INTERVALS * self.interval_bytes, _TOO_SPARSE_BYTES)
         batch_bytes = 0
         try:
             for position, info in walk(file, start, size):
-                if expected is not None and position == start and info.last_offset != expected:
+                if most is not None and position == start and info.last_offset > most:
                     raise WrongIndex("it does not fit the log")
-                if self._since_entry - batch_bytes > _TOO_SPARSE * self.interval_bytes:
+                if self._since_entry - batch_bytes > most_bytes:
                     raise WrongIndex("it ends too early")
                 batch_bytes = info.size
                 self.next_offset = info.last_offset + 1
@@ -144,5 +145,5 @@ class SegmentIndex:
         except LogDamage:
             raise WrongIndex("it does not fit the log") from None
         named = next(walk(file, found[0], size), None) if found else None
-        if named is None or (named[1].last_offset, named[1].max_timestamp_ms) != (offset, time_ms):
+        if named is None or named[1].base_offset > offset or named[1].max_timestamp_ms != time_ms:
             raise WrongIndex("the time index does not fit the log")

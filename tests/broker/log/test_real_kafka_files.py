@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -27,16 +28,21 @@ def produce(node: KafkaNode, topic: str, records: list[bytes], **settings: Any) 
 
 
 def consume(node: KafkaNode, topic: str, count: int) -> list[bytes | None]:
+    return [message.value() for message in read(node, topic, count - 1)]
+
+
+def read(node: KafkaNode, topic: str, last_offset: int) -> list[Any]:
+    """All messages up to the one with `last_offset`."""
     from confluent_kafka import Consumer, TopicPartition
 
     consumer = Consumer({"bootstrap.servers": node.bootstrap_servers, "group.id": "none", "check.crcs": True})
     consumer.assign([TopicPartition(topic, 0, 0)])
-    found: list[bytes | None] = []
-    while len(found) < count:
-        messages = consumer.consume(count - len(found), timeout=20)
-        assert messages, f"only {len(found)} of {count} came"
+    found: list[Any] = []
+    while not found or found[-1].offset() < last_offset:
+        messages = [message for message in (consumer.poll(30), *consumer.consume(1000, timeout=0.1)) if message]
+        assert messages, f"nothing came behind {found[-1].offset() if found else 'nothing'}"
         assert not [message.error() for message in messages if message.error()]
-        found += [message.value() for message in messages]
+        found += messages
     consumer.close()
     return found
 
@@ -101,6 +107,31 @@ def test_our_indexes_are_those_that_real_kafka_made(own_kafka: Callable[..., Kaf
     keeper.open(clean=True).close()
     assert len(theirs) >= 4
     assert {name: (keeper.path / name).read_bytes() for name in theirs} == theirs
+
+
+def test_a_log_that_real_kafka_compacted_is_read_with_its_holes(
+    own_kafka: Callable[..., KafkaNode], keeper: Keeper
+) -> None:
+    node = own_kafka()
+    config = {"cleanup_policy": "compact", "segment_bytes": 1_048_576, "min_cleanable_dirty_ratio": 0.01}
+    node.create_topic("theirs", delete_retention_ms=0, **config)
+    folder = node.folder / "data" / "theirs-0"
+    producer = node.ordered_producer(batch_num_messages=9)
+    for number in range(4000):
+        producer.produce("theirs", b"%d" % number + b"v" * 1000, key=b"%d" % (number % 500), partition=0)
+    producer.flush(30)
+    deadline = time.monotonic() + 60
+    while sum(path.stat().st_size for path in folder.glob("*.log")) > 2_500_000:
+        assert time.monotonic() < deadline, "it was not compacted"
+        time.sleep(0.2)
+    seen = [(message.offset(), message.value()) for message in read(node, "theirs", 3999)]
+    node.stop()
+    log = adopt(node, "theirs", keeper).open(clean=True)
+    assert [(record.offset, record.value) for record in scan(log)] == seen
+    assert len(seen) < 3500
+    assert all(values(log, offset)[0] == value for offset, value in seen[::50])
+    assert [log.offset_for_timestamp(record.timestamp_ms) is not None for record in scan(log)].count(False) == 0
+    assert keeper.reports == []
 
 
 def test_what_real_kafka_acknowledged_before_kill_9_is_there(
@@ -185,7 +216,7 @@ def test_real_kafka_serves_a_directory_of_ours_and_gives_it_back(
     newest = sorted(keeper.path.glob("*.log"))[-1]
     before = newest.read_bytes()
     node = own_kafka()
-    node.create_topic("ours")
+    node.create_topic("ours", retention_ms=-1)  # the records are old
     node.stop()
     data = node.folder / "data"
     place = data / "ours-0"

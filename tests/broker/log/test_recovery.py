@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import struct
 import zlib
 from pathlib import Path
 
@@ -285,24 +286,37 @@ def test_a_time_index_that_lost_its_last_entry_is_made_anew(keeper: Keeper) -> N
 
 
 def test_a_large_segment_whose_index_was_emptied_gets_it_back(keeper: Keeper) -> None:
-    log = keeper.open(index_interval_bytes=300)
-    fill(log, 60, time_step_ms=-1)
+    log = keeper.open()
+    fill(log, 60, size=30_000, time_step_ms=-1)
     log.close()
     keeper.file(0, ".index").write_bytes(b"")
-    keeper.open(index_interval_bytes=300)
+    keeper.open()
     assert keeper.told("it ends too early")
     assert keeper.file(0, ".index").stat().st_size > 0
 
 
+def test_one_entry_for_many_batches_is_right_if_it_names_the_first(keeper: Keeper) -> None:
+    """So Kafka's cleaner writes them: the position of the first batch of many, and the offset of the last."""
+    log = keeper.open()
+    wanted = fill(log, 30)
+    positions = [log.offset_metadata(offset).position for offset in range(30)]
+    log.close()
+    entries = [(19, positions[10]), (29, positions[20])]
+    keeper.file(0, ".index").write_bytes(b"".join(struct.pack(">ii", *entry) for entry in entries))
+    log = keeper.open()
+    assert [values(log, offset)[0] for offset in range(30)] == wanted
+    assert keeper.reports == []
+
+
 def test_a_last_entry_that_names_another_batch_is_seen_at_the_start(keeper: Keeper) -> None:
-    log = keeper.open(index_interval_bytes=0)
+    log = keeper.open(index_interval_bytes=300)
     for number in range(30):
         append(log, b"%d" % number, time_ms=-1)
     log.close()
     data = bytearray(keeper.file(0, ".index").read_bytes())
-    data[-5] += 1  # the offset, by one
+    data[-5] -= 1  # the offset, by one
     keeper.file(0, ".index").write_bytes(data)
-    keeper.open(index_interval_bytes=0)
+    keeper.open(index_interval_bytes=300)
     assert keeper.told("it does not fit the log")
 
 
@@ -344,6 +358,19 @@ def test_damage_on_both_sides_of_the_recovery_point_cuts_only_behind_it(keeper: 
     assert log.log_end_offset == 20
     assert keeper.told("DATA WAS LOST: whole batches up to offset 30")
     assert values(log, 6) == wanted[6:20]
+
+
+@pytest.mark.parametrize("at", [0, 23])  # the signs of the offset and of the last offset's distance from it
+def test_a_last_batch_that_claims_impossible_offsets_is_cut(keeper: Keeper, at: int) -> None:
+    log = keeper.open()
+    fill(log, 30)
+    position = log.offset_metadata(29).position
+    log.close()
+    data = bytearray(keeper.file(0).read_bytes())
+    data[position + at] ^= 0x80
+    keeper.file(0).write_bytes(data)
+    assert keeper.open().log_end_offset == 29
+    assert keeper.told("a batch claims the offsets")
 
 
 def test_a_torn_tail_is_cut_after_a_clean_stop_too_whatever_is_damaged_before_it(keeper: Keeper) -> None:
