@@ -16,8 +16,6 @@ from kcli.broker.cluster import Cluster
 from kcli.broker.connections import ConnectionCounts, max_open_connections
 from kcli.broker.control import Control
 from kcli.broker.files import DiskFiles
-from kcli.broker.group.coordinator import GroupCoordinator
-from kcli.broker.group.offsets import OffsetStore
 from kcli.broker.handlers.table import HANDLERS
 from kcli.broker.log_manager import LogManager
 from kcli.broker.producer_ids import ProducerIds
@@ -25,6 +23,7 @@ from kcli.broker.replica_manager import ReplicaManager
 from kcli.broker.request_context import RequestContext
 from kcli.broker.server import Answer, SocketServer
 from kcli.broker.timer import Timer
+from kcli.broker.topic_store import OFFSETS_TOPIC
 from kcli.clock import Clock, SystemClock
 from kcli.errors import ConfigError, KcliError
 from kcli.network.listener import bind_socket
@@ -34,6 +33,8 @@ from kcli.protocol.wire import Request
 if TYPE_CHECKING:
     from kcli.broker.config import BrokerConfig
     from kcli.broker.files import Files
+    from kcli.broker.group.coordinator import GroupCoordinator
+    from kcli.broker.group.offsets import OffsetStore
 
 T = TypeVar("T")
 
@@ -77,6 +78,7 @@ class Broker:
         self._calls: deque[Callable[[], None]] = deque()
         self._loop_thread: int | None = None
         self._reports: list[list[str]] = []
+        self._groups: tuple[OffsetStore, GroupCoordinator] | None = None
         self._chores_due_ms = 0.0
         self._handlers: dict[int, Callable[[Any, Request[Any], RequestContext], Answer]] = {}
         self.server: SocketServer
@@ -129,12 +131,36 @@ class Broker:
         self.cluster.port = config.advertised_port or self.port
         self.log_manager.open(self.cluster.log_config)
         self.cluster.start()
-        self.offsets = OffsetStore(config, self.replica_manager, self.cluster, self.clock)
-        self._reports.append(self.offsets.reports)
-        self.groups = GroupCoordinator(config, self.timer, self.clock, self.offsets)
-        self.offsets.load(self.groups)
-        self.cluster.on_topic_deleted.append(self.offsets.forget_topic)
+        if OFFSETS_TOPIC in self.cluster.topics:
+            self._load_groups()
         self.producer_ids = ProducerIds(config.data_dir, files, highest_seen=self.log_manager.highest_producer_id)
+
+    def _load_groups(self) -> tuple[OffsetStore, GroupCoordinator]:
+        """Committed offsets and groups: at the start if some are stored, else with the first request about them.
+
+        What they import would be a tenth of the time until the broker is ready.
+        """
+        from kcli.broker.group.coordinator import GroupCoordinator
+        from kcli.broker.group.offsets import OffsetStore
+
+        store = OffsetStore(self.config, self.replica_manager, self.cluster, self.clock)
+        self._reports.append(store.reports)
+        coordinator = GroupCoordinator(self.config, self.timer, self.clock, store)
+        store.load(coordinator)
+        self.cluster.on_topic_deleted.append(store.forget_topic)
+        self._groups = store, coordinator
+        self._chores_due_ms = self.clock.now_ms()  # it has some, too
+        return self._groups
+
+    @property
+    def offsets(self) -> OffsetStore:
+        """What groups have committed."""
+        return (self._groups or self._load_groups())[0]
+
+    @property
+    def groups(self) -> GroupCoordinator:
+        """The groups and their members."""
+        return (self._groups or self._load_groups())[1]
 
     def poll(self, max_wait_ms: float) -> None:
         """One round of the loop: wait for something to do, up to `max_wait_ms`, and do it."""
@@ -155,8 +181,10 @@ class Broker:
 
     def _do_chores(self, now_ms: float, now_wall_ms: int) -> None:
         self._chores_due_ms = now_ms + _AFTER_A_BUG_MS
-        due_ms = self.log_manager.tick(now_ms, now_wall_ms), self.offsets.tick(now_ms, now_wall_ms)
-        self._chores_due_ms = min(due_ms)
+        due_ms = self.log_manager.tick(now_ms, now_wall_ms)
+        if self._groups is not None:
+            due_ms = min(due_ms, self._groups[0].tick(now_ms, now_wall_ms))
+        self._chores_due_ms = due_ms
 
     def _pass_on_reports(self) -> None:
         """Tell what the parts had to say since the last time."""
