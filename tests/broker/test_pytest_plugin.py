@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -36,6 +37,11 @@ def passes(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Passes
 def test_the_entry_point_names_the_plugin() -> None:
     text = (ROOT / "pyproject.toml").read_text()
     assert '[project.entry-points.pytest11]\nkcli = "kcli.broker.pytest_plugin"' in text
+
+
+def test_the_example_of_the_readme_works(passes: Passes) -> None:
+    [example] = re.findall(r"```python\n(.*?kafka_broker.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    passes(example)
 
 
 def test_records_go_in_and_out(passes: Passes) -> None:
