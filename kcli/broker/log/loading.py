@@ -153,7 +153,6 @@ def _load_producers(
                 if info.is_control:
                     info = info._replace(records=segment.file.read_at(position, info.size))
                 producers.update(info)
-    producers.end_offset = end
 
 
 def _readable(opening: Opening, segment: LogSegment, offset: int) -> Iterator[tuple[int, BatchInfo]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from kcli.broker.log.log import Log
@@ -270,6 +272,14 @@ def test_deleted_records_are_gone_and_so_are_segments_below_them(keeper: Keeper)
     assert keeper.open(log_start_offset=5).log_start_offset == 5
 
 
+def test_epochs_of_deleted_records_are_forgotten(keeper: Keeper) -> None:
+    log = keeper.open()
+    for epoch in range(4):
+        append(log, b"a", b"b", leader_epoch=epoch)
+    log.delete_records(3)
+    assert log.epochs.entries == ((1, 3), (2, 4), (3, 6))
+
+
 def test_all_records_can_be_deleted_and_none_that_nobody_could_read_yet(keeper: Keeper) -> None:
     log = keeper.open()
     fill(log, 3)
@@ -295,8 +305,36 @@ def test_open_files_of_old_segments_are_let_go_and_opened_again(keeper: Keeper) 
     log = keeper.open(segment_bytes=500)
     wanted = fill(log, 9)
     assert values(log) == wanted
+    assert len(_open_files(keeper)) == 5
     assert log.retain(NOW) == []
+    assert _open_files(keeper) == [str(keeper.file(8))]
     assert values(log) == wanted
+
+
+def _open_files(keeper: Keeper) -> list[str]:
+    if not os.path.isdir("/proc/self/fd"):
+        pytest.skip("this system does not show a process's open files")
+    links = [f"/proc/self/fd/{number}" for number in os.listdir("/proc/self/fd")]
+    paths = {os.readlink(link) for link in links if os.path.islink(link)}
+    return sorted(path for path in paths if path.startswith(keeper.directory))
+
+
+def test_consumers_of_committed_records_stop_where_a_transaction_is_open(keeper: Keeper) -> None:
+    """Nobody can begin one yet, but a directory of real Kafka may have one."""
+    producer = {"producer_id": 5, "producer_epoch": 0, "transactional": True}
+    log = keeper.open()
+    append(log, b"a")
+    opened = batch(b"b", base_sequence=0, **producer)
+    marker = batch(b"\0\0\0\0\0\3", key=b"\0\0\0\1", control=True, **producer)
+    log.append(opened, leader_epoch=0, now_wall_ms=NOW, from_client=False)
+    append(log, b"c")
+    assert (log.high_watermark, log.last_stable_offset) == (3, 1)
+    log.close()
+    log = keeper.open()
+    assert log.last_stable_offset == 1
+    log.append(marker, leader_epoch=0, now_wall_ms=NOW, from_client=False)
+    log.advance_high_watermark(4)
+    assert log.last_stable_offset == 4
 
 
 # ---- fsync ----

@@ -141,6 +141,30 @@ def test_a_recovery_point_beyond_the_log_is_brought_back(keeper: Keeper) -> None
     assert keeper.open(clean=False, recovery_point=50).recovery_point == 3
 
 
+def test_large_batches_are_checked_whole(keeper: Keeper) -> None:
+    log = keeper.open(max_message_bytes=10_000_000)
+    wanted = fill(log, 30, size=70_000) + fill(log, 1, start=30, size=3_000_000) + fill(log, 3, start=31, size=70_000)
+    crash(log)
+    log = keeper.open(clean=False, max_message_bytes=10_000_000)
+    assert (log.log_end_offset, keeper.reports) == (34, [])
+    assert values(log) == wanted
+    position = log.offset_metadata(30).position
+    crash(log)
+    flip(keeper.file(0), position + 2_900_000)
+    assert keeper.open(clean=False).log_end_offset == 30
+
+
+def test_epochs_of_what_was_cut_and_of_what_was_deleted_are_forgotten(keeper: Keeper) -> None:
+    log = keeper.open()
+    for epoch in range(4):
+        append(log, b"%d" % epoch, leader_epoch=epoch)
+    size = log.size_bytes
+    crash(log)
+    os.truncate(keeper.file(0), size - 1)
+    log = keeper.open(clean=False, log_start_offset=1)
+    assert log.epochs.entries == ((1, 1), (2, 2))
+
+
 def test_offsets_that_go_back_are_damage(keeper: Keeper) -> None:
     log = keeper.open()
     fill(log, 3)
@@ -617,6 +641,16 @@ def test_a_swap_that_was_begun_is_finished_and_one_that_was_not_is_undone(keeper
     assert not keeper.file(2).exists()
 
 
+def test_a_swap_that_began_before_a_second_compaction_failed_is_undone_from_there_on(keeper: Keeper) -> None:
+    """While there is a `.cleaned` file, `.swap` files from its offset on belong to the same, unfinished step."""
+    log = keeper.open(segment_bytes=500)
+    wanted = fill(log, 9)
+    log.close()
+    keeper.file(2, ".log.swap").write_bytes(b"")
+    keeper.file(0, ".log.cleaned").write_bytes(b"")
+    assert values(keeper.open(segment_bytes=500)) == wanted
+
+
 def test_nonsense_is_not_swapped(keeper: Keeper) -> None:
     log = keeper.open(segment_bytes=500)
     fill(log, 9)
@@ -627,9 +661,11 @@ def test_nonsense_is_not_swapped(keeper: Keeper) -> None:
     assert not keeper.file(0, ".log.cleaned").exists()
 
 
-def test_a_batch_with_control_records_is_read_whole_for_the_producers(keeper: Keeper) -> None:
+@pytest.mark.parametrize("before", [0, 4096 - 61 - 72])  # where it lies whole in a block that is read, and where not
+def test_a_batch_with_control_records_is_read_whole_for_the_producers(keeper: Keeper, before: int) -> None:
     """An abort marker of real Kafka's: coordinator epoch 3 behind the value's version."""
     log = keeper.open()
+    append(log, b"x" * before)
     marker = batch(
         b"\0\0\0\0\0\x03", key=b"\0\0\0\0", producer_id=5, producer_epoch=1, transactional=True, control=True
     )
