@@ -16,6 +16,7 @@ from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, ConfigError
 
 _REPLICA = re.compile(r"[0-9]+:[0-9]+\Z")
+_NO_LIMIT = -1
 _HOURS, _MINUTES = 3_600_000, 60_000
 _CODECS = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
 _TIMESTAMPS = ("CreateTime", "LogAppendTime")
@@ -79,7 +80,7 @@ def default_value(option: Option, broker: BrokerConfig) -> Any:
     for name, factor in option.synonyms.items():
         value = broker.value(name)
         if value is not None:
-            return value * factor if factor != 1 else value
+            return max(value * factor, _NO_LIMIT) if factor != 1 else value
     return option.default
 
 
@@ -101,7 +102,7 @@ def log_config(broker: BrokerConfig, overrides: Mapping[str, str]) -> LogConfig:
     if small_segments is not None:
         values["segment.bytes"] = small_segments
     values["cleanup.policy"] = frozenset(values["cleanup.policy"])
-    values["retention.ms"] = max(values["retention.ms"], -1)
+    values["retention.ms"] = max(values["retention.ms"], _NO_LIMIT)  # log.retention.ms may say less
     known = LogConfig._fields
     return LogConfig(**{field: values[field.replace("_", ".")] for field in known})
 

@@ -7,7 +7,6 @@ there. A deleted topic stays in it as a tombstone until its directories are know
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from uuid import UUID, uuid4
 
@@ -26,14 +25,17 @@ SHARE_GROUPS_TOPIC = "__share_group_state"
 INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC, SHARE_GROUPS_TOPIC})
 
 
-@dataclass
 class Topic:
     """A topic: partitions are 0 to `partitions` - 1; `configs` holds what was set for it, as it was written."""
 
-    name: str
-    topic_id: UUID
-    partitions: int
-    configs: dict[str, str] = field(default_factory=dict)
+    def __init__(self, name: str, topic_id: UUID, partitions: int, configs: dict[str, str] | None = None) -> None:
+        self.name = name
+        self.topic_id = topic_id
+        self.partitions = partitions
+        self.configs = configs or {}
+
+    def __repr__(self) -> str:
+        return f"<Topic {self.name} {uuid_text(self.topic_id)} partitions={self.partitions} {self.configs}>"
 
     @property
     def is_internal(self) -> bool:
@@ -41,13 +43,13 @@ class Topic:
         return self.name in INTERNAL_TOPICS
 
 
-@dataclass
 class Catalogue:
-    """What the file holds. `broker_configs` is by broker id as text, "" being all brokers."""
+    """What the file holds: topics by name, names of deleted ones by id, settings by broker id as text ("": of all)."""
 
-    topics: dict[str, Topic] = field(default_factory=dict)
-    deleted: dict[UUID, str] = field(default_factory=dict)
-    broker_configs: dict[str, dict[str, str]] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self.topics: dict[str, Topic] = {}
+        self.deleted: dict[UUID, str] = {}
+        self.broker_configs: dict[str, dict[str, str]] = {}
 
 
 def new_topic_id() -> UUID:
@@ -64,6 +66,7 @@ class TopicStore:
     def __init__(self, files: Files, data_dir: str) -> None:
         self._files = files
         self.path = f"{data_dir}/{FILE_NAME}"
+        self._saved = b""
 
     def __repr__(self) -> str:
         return f"<TopicStore {self.path}>"
@@ -73,7 +76,8 @@ class TopicStore:
         if not self._files.exists(self.path):
             return None
         try:
-            return _catalogue(json.loads(self._files.read_bytes(self.path)))
+            self._saved = self._files.read_bytes(self.path)
+            return _catalogue(json.loads(self._saved))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise ConfigError(
                 f"{self.path} is damaged ({error}); restore it, or remove it to adopt the topics from their "
@@ -81,9 +85,11 @@ class TopicStore:
             ) from None
 
     def save(self, catalogue: Catalogue) -> None:
-        """Replace what was saved."""
-        text = json.dumps(_document(catalogue), indent=1, ensure_ascii=False)
-        self._files.write_atomically(self.path, text.encode("utf-8", "surrogatepass"))
+        """Replace what was saved, if it differs."""
+        data = json.dumps(_document(catalogue), indent=1).encode()
+        if data != self._saved:
+            self._files.write_atomically(self.path, data)
+            self._saved = data
 
 
 def _document(catalogue: Catalogue) -> dict[str, Any]:
@@ -101,15 +107,13 @@ def _document(catalogue: Catalogue) -> dict[str, Any]:
 def _catalogue(document: Any) -> Catalogue:
     if document["version"] != _VERSION:
         raise ValueError(f"version {document['version']} is not {_VERSION}")
-    topics = [
-        Topic(one["name"], parse_uuid(one["id"]), _positive(one["partitions"]), _texts(one["configs"]))
-        for one in document["topics"]
-    ]
-    return Catalogue(
-        {topic.name: topic for topic in topics},
-        {parse_uuid(topic_id): name for topic_id, name in document["deleted"].items()},
-        {broker: _texts(configs) for broker, configs in document["broker_configs"].items()},
-    )
+    found = Catalogue()
+    for one in document["topics"]:
+        name, topic_id = one["name"], parse_uuid(one["id"])
+        found.topics[name] = Topic(name, topic_id, _positive(one["partitions"]), _texts(one["configs"]))
+    found.deleted = {parse_uuid(topic_id): name for topic_id, name in document["deleted"].items()}
+    found.broker_configs = {broker: _texts(configs) for broker, configs in document["broker_configs"].items()}
+    return found
 
 
 def _positive(value: Any) -> int:

@@ -1,0 +1,365 @@
+"""Metadata and what else describes topics and the cluster, request by request, on our broker and on Apache's alike."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+
+from kcli.broker.handlers.table import HANDLERS
+from kcli.protocol.messages.describe_cluster import DescribeClusterRequest
+from kcli.protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
+from kcli.protocol.messages.describe_topic_partitions import Cursor, DescribeTopicPartitionsRequest, TopicRequest
+from kcli.protocol.messages.list_config_resources import ListConfigResourcesRequest
+from kcli.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
+from kcli.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from tests.broker.node import DATA, Node
+from tests.broker.wire import Wire
+from tests.real_kafka import Kafka
+
+OK, UNKNOWN, INVALID_TOPIC, INVALID_REPLICATION, UNSUPPORTED, INVALID_REQUEST, UNKNOWN_ID = 0, 3, 17, 38, 35, 42, 100
+NOWHERE = UUID(int=0)
+NOT_TOLD = -(2**31)
+PATIENCE_S = 20
+
+
+@pytest.fixture
+def wire(any_kafka: Kafka) -> Iterator[Wire]:
+    with Wire(any_kafka.bootstrap_servers) as connection:
+        yield connection
+
+
+def named(*names: str) -> list[MetadataRequestTopic]:
+    return [MetadataRequestTopic(name=name) for name in names]
+
+
+def codes(response: Any) -> dict[str | None, int]:
+    return {topic.name: topic.error_code for topic in response.topics}
+
+
+def eventually(ask: Callable[[], Any], is_right: Callable[[Any], bool]) -> Any:
+    """Ask until the answer is right: Apache's brokers learn of changes a moment after they are made."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not is_right(answer := ask()):
+        assert time.monotonic() < deadline, answer
+        time.sleep(0.02)
+    return answer
+
+
+# ---- Metadata ----
+
+
+@pytest.mark.parametrize("version", range(14))
+def test_every_version_describes_the_broker_and_a_topic(version: int, wire: Wire, any_kafka: Kafka) -> None:
+    name = any_kafka.new_topic(2)
+
+    response = wire.ask(MetadataRequest(topics=named(name)), version)
+
+    [broker], [topic] = response.brokers, response.topics
+    assert (broker.node_id, f"{broker.host}:{broker.port}", broker.rack) == (1, any_kafka.bootstrap_servers, None)
+    assert (topic.name, topic.error_code, topic.is_internal) == (name, OK, False)
+    assert response.controller_id == (1 if version >= 1 else -1)
+    assert (response.cluster_id is not None) == (version >= 2)
+    assert (topic.topic_id != NOWHERE) == (version >= 10)
+    for number, partition in enumerate(topic.partitions):
+        assert (partition.error_code, partition.partition_index, partition.leader_id) == (OK, number, 1)
+        assert (partition.replica_nodes, partition.isr_nodes, partition.offline_replicas) == ([1], [1], [])
+        assert partition.leader_epoch == (0 if version >= 7 else -1)
+    assert len(topic.partitions) == 2
+    assert response.error_code == OK
+
+
+def test_all_topics_or_none(wire: Wire, any_kafka: Kafka) -> None:
+    name = any_kafka.new_topic()
+    for version, topics in ((0, []), (1, None), (12, None)):
+        assert name in codes(wire.ask(MetadataRequest(topics=topics), version))
+    for version in (1, 9, 13):
+        response = wire.ask(MetadataRequest(topics=[]), version)
+        assert response.topics == []
+        assert len(response.brokers) == 1
+
+
+def test_what_is_not_there_says_why(wire: Wire, any_kafka: Kafka) -> None:
+    name = any_kafka.new_topic()
+    asked = MetadataRequest(topics=named(name, "nope", "a/b", "", name), allow_auto_topic_creation=False)
+    response = wire.ask(asked, 12)
+    assert [(topic.name, topic.error_code) for topic in response.topics] == [
+        (name, OK), ("nope", UNKNOWN), ("a/b", INVALID_TOPIC), ("", INVALID_TOPIC),
+    ]  # fmt: skip
+
+
+def test_topics_by_id(wire: Wire, any_kafka: Kafka) -> None:
+    name = any_kafka.new_topic()
+    [topic] = wire.ask(MetadataRequest(topics=named(name)), 12).topics
+    stranger = uuid4()
+    by_id = [MetadataRequestTopic(name=None, topic_id=id) for id in (topic.topic_id, stranger)]
+
+    response = wire.ask(MetadataRequest(topics=by_id), 12)
+
+    assert {(t.name, t.topic_id, t.error_code) for t in response.topics} == {
+        (name, topic.topic_id, OK), (None, stranger, UNKNOWN_ID),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("version", [10, 11])
+def test_ids_were_not_to_be_used_at_first(version: int, wire: Wire) -> None:
+    stranger = uuid4()
+    for name in ("orders", None):
+        asked = [MetadataRequestTopic(name=name, topic_id=stranger)]
+        response = wire.ask(MetadataRequest(topics=asked), version)
+        [topic] = response.topics
+        assert (topic.name, topic.topic_id, topic.error_code) == (name or "", stranger, INVALID_REQUEST)
+        assert response.brokers == []
+
+
+def test_naming_a_topic_creates_it_and_the_next_answer_has_it(wire: Wire, any_kafka: Kafka) -> None:
+    name = any_kafka.new_name()
+
+    assert codes(wire.ask(MetadataRequest(topics=named(name), allow_auto_topic_creation=False), 4)) == {name: UNKNOWN}
+    assert codes(wire.ask(MetadataRequest(topics=named(name)), 4)) == {name: UNKNOWN}
+    eventually(
+        lambda: codes(wire.ask(MetadataRequest(topics=named(name), allow_auto_topic_creation=False), 4)),
+        lambda told: told == {name: OK},
+    )
+
+
+def test_a_name_that_collides_is_not_created(wire: Wire, any_kafka: Kafka) -> None:
+    name = any_kafka.new_topic(prefix="dotted.name")
+    other = name.replace(".", "_")
+    for _ in range(2):
+        assert codes(wire.ask(MetadataRequest(topics=named(other)), 12)) == {other: UNKNOWN}
+
+
+def test_nothing_is_created_where_that_is_switched_off() -> None:
+    node = Node(auto_create_topics_enable=False)
+    assert codes(node.ask(MetadataRequest(topics=named("orders")), 12)) == {"orders": UNKNOWN}
+    assert node.cluster.topics == {}
+
+
+def test_a_default_that_one_node_cannot_meet_is_told() -> None:
+    node = Node(default_replication_factor=3)
+    assert codes(node.ask(MetadataRequest(topics=named("orders")), 12)) == {"orders": INVALID_REPLICATION}
+
+
+def test_the_groups_topic_is_internal_before_it_is_there() -> None:
+    node = Node()
+    [topic] = node.ask(MetadataRequest(topics=named("__consumer_offsets")), 12).topics
+    assert (topic.error_code, topic.is_internal, topic.partitions) == (UNKNOWN, True, [])
+    [topic] = node.ask(MetadataRequest(topics=named("__consumer_offsets")), 12).topics
+    assert (topic.error_code, topic.is_internal, len(topic.partitions)) == (OK, True, 50)
+
+
+def test_what_may_be_done_is_told_on_demand(wire: Wire, any_kafka: Kafka) -> None:
+    name = any_kafka.new_topic()
+    plain = wire.ask(MetadataRequest(topics=named(name)), 10)
+    assert (plain.cluster_authorized_operations, plain.topics[0].topic_authorized_operations) == (NOT_TOLD, NOT_TOLD)
+    asked = MetadataRequest(
+        topics=named(name), include_topic_authorized_operations=True, include_cluster_authorized_operations=True
+    )
+    told = wire.ask(asked, 10)
+    assert (told.cluster_authorized_operations, told.topics[0].topic_authorized_operations) == (8096, 3576)
+
+
+def test_clients_are_told_the_advertised_address_and_rack() -> None:
+    node = Node(advertised_listeners="PLAINTEXT://broker.example:19092", broker_rack="r1")
+    [broker] = node.ask(MetadataRequest(topics=[]), 12).brokers
+    assert (broker.host, broker.port, broker.rack) == ("broker.example", 19092, "r1")
+
+
+# ---- DescribeCluster ----
+
+
+@pytest.mark.parametrize("version", range(3))
+def test_the_cluster_is_described(version: int, wire: Wire, any_kafka: Kafka) -> None:
+    response = wire.ask(DescribeClusterRequest(include_cluster_authorized_operations=version == 2), version)
+
+    [broker] = response.brokers
+    assert (broker.broker_id, f"{broker.host}:{broker.port}", broker.rack) == (1, any_kafka.bootstrap_servers, None)
+    assert (response.error_code, response.error_message, response.controller_id) == (OK, None, 1)
+    assert response.cluster_id == wire.ask(MetadataRequest(topics=[]), 12).cluster_id
+    assert response.cluster_authorized_operations == (8096 if version == 2 else NOT_TOLD)
+
+
+@pytest.mark.parametrize(("endpoint_type", "code"), [(2, 114), (3, 115)])
+def test_only_brokers_are_described(endpoint_type: int, code: int, wire: Wire) -> None:
+    response = wire.ask(DescribeClusterRequest(endpoint_type=endpoint_type), 1)
+    assert (response.error_code, response.brokers, response.cluster_id) == (code, [], "")
+    assert response.error_message
+
+
+# ---- DescribeTopicPartitions ----
+
+
+def page(wire: Wire, *names: str, cursor: tuple[str, int] | None = None, limit: int = 2000) -> Any:
+    """The rows (name, error, partitions) and the next cursor."""
+    start = None if cursor is None else Cursor(topic_name=cursor[0], partition_index=cursor[1])
+    topics = [TopicRequest(name=name) for name in names]
+    asked = DescribeTopicPartitionsRequest(topics=topics, cursor=start, response_partition_limit=limit)
+    response = wire.ask(asked, 0)
+    rows = [(t.name, t.error_code, [p.partition_index for p in t.partitions]) for t in response.topics]
+    after = response.next_cursor
+    return rows, None if after is None else (after.topic_name, after.partition_index)
+
+
+@pytest.fixture
+def pair(any_kafka: Kafka) -> tuple[str, str]:
+    """Two topics, of two and three partitions, in the order of their names."""
+    return any_kafka.new_topic(2, prefix="pair-a"), any_kafka.new_topic(3, prefix="pair-b")
+
+
+def test_topics_come_by_name_with_lists_that_java_can_take(wire: Wire, pair: tuple[str, str]) -> None:
+    a, b = pair
+    assert page(wire, b, "nope", a, a, "a/b") == (
+        [("a/b", INVALID_TOPIC, []), ("nope", UNKNOWN, []), (a, OK, [0, 1]), (b, OK, [0, 1, 2])],
+        None,
+    )
+    response = wire.ask(DescribeTopicPartitionsRequest(topics=[TopicRequest(name=a)]), 0)
+    [topic] = response.topics
+    assert (topic.is_internal, topic.topic_authorized_operations) == (False, 3576)
+    assert topic.topic_id == wire.ask(MetadataRequest(topics=named(a)), 12).topics[0].topic_id
+    for partition in topic.partitions:
+        assert (partition.leader_id, partition.leader_epoch, partition.error_code) == (1, 0, OK)
+        assert (partition.replica_nodes, partition.isr_nodes, partition.offline_replicas) == ([1], [1], [])
+        assert (partition.eligible_leader_replicas, partition.last_known_elr) == ([], [])
+
+
+def test_pages_end_within_topics_and_between_them(wire: Wire, pair: tuple[str, str]) -> None:
+    a, b = pair
+    assert page(wire, a, b, limit=1) == ([(a, OK, [0])], (a, 1))
+    assert page(wire, a, b, limit=2) == ([(a, OK, [0, 1])], (b, 0))
+    assert page(wire, a, b, limit=4) == ([(a, OK, [0, 1]), (b, OK, [0, 1])], (b, 2))
+    assert page(wire, a, b, limit=5) == ([(a, OK, [0, 1]), (b, OK, [0, 1, 2])], None)
+    assert page(wire, a, limit=2) == ([(a, OK, [0, 1])], None)
+    assert page(wire, a, b, cursor=(a, 1), limit=3) == ([(a, OK, [1]), (b, OK, [0, 1])], (b, 2))
+    assert page(wire, a, b, cursor=(b, 2), limit=3) == ([(b, OK, [2])], None)
+    for limit in (0, -1):
+        assert page(wire, a, limit=limit) == ([(a, OK, [0])], (a, 1))
+    assert page(wire, a, cursor=(a, 7)) == ([(a, OK, [])], None)
+
+
+def test_a_cursor_that_fits_nothing_is_refused(wire: Wire, pair: tuple[str, str]) -> None:
+    a, b = pair
+    for cursor in (("", 0), (a, -1), ("nope", 0), ("zzz", 0)):
+        assert page(wire, b, a, cursor=cursor) == ([(b, INVALID_REQUEST, []), (a, INVALID_REQUEST, [])], None)
+
+
+def test_all_topics_page_by_page(wire: Wire, pair: tuple[str, str]) -> None:
+    found: list[str] = []
+    cursor = None
+    while True:
+        rows, cursor = page(wire, cursor=cursor, limit=3)
+        found += [name for name, _, _ in rows if name not in found[-1:]]
+        if cursor is None:
+            break
+    assert found == sorted(found)
+    assert set(pair) <= set(found)
+
+
+def test_a_page_goes_on_behind_a_topic_that_was_deleted() -> None:
+    node = Node()
+    node.cluster.create_topic("a")
+    node.cluster.create_topic("c", 2)
+    asked = DescribeTopicPartitionsRequest(cursor=Cursor(topic_name="b", partition_index=1))
+    [topic] = node.ask(asked, 0).topics
+    assert (topic.name, len(topic.partitions)) == ("c", 2)
+
+
+def test_the_broker_bounds_a_page() -> None:
+    node = Node(max_request_partition_size_limit=2)
+    node.cluster.create_topic("a", 5)
+    response = node.ask(DescribeTopicPartitionsRequest(), 0)
+    assert len(response.topics[0].partitions) == 2
+    assert response.next_cursor == Cursor(topic_name="a", partition_index=2)
+
+
+# ---- DescribeLogDirs ----
+
+
+@pytest.mark.parametrize("version", range(1, 6))
+def test_the_data_directory_and_sizes(version: int, wire: Wire, any_kafka: Kafka) -> None:
+    name = any_kafka.new_topic(2)
+    producer = any_kafka.ordered_producer()
+    producer.produce(name, b"v" * 1000, partition=1)
+    assert producer.flush(20) == 0
+    asked = [
+        DescribableLogDirTopic(topic=name, partitions=[0, 1, 7]),
+        DescribableLogDirTopic(topic="nope", partitions=[0]),
+    ]
+
+    response = eventually(
+        lambda: wire.ask(DescribeLogDirsRequest(topics=asked), version),
+        lambda answer: [len(topic.partitions) for topic in answer.results[0].topics] == [2],
+    )
+
+    [directory] = response.results
+    assert (response.error_code, directory.error_code) == (OK, OK)
+    assert Path(directory.log_dir).is_dir()
+    [topic] = directory.topics
+    sizes = {partition.partition_index: partition.partition_size for partition in topic.partitions}
+    assert topic.name == name
+    assert sizes.keys() == {0, 1}
+    assert sizes[0] == 0
+    assert 1000 < sizes[1] < 1200
+    assert all((p.offset_lag, p.is_future_key) == (0, False) for p in topic.partitions)
+    total = shutil.disk_usage(directory.log_dir).total if version >= 4 else -1
+    assert directory.total_bytes == total
+    assert (directory.usable_bytes > 0) == (version >= 4)
+
+
+def test_all_partitions_or_none(wire: Wire, any_kafka: Kafka) -> None:
+    name = any_kafka.new_topic()
+    eventually(
+        lambda: {topic.name for topic in wire.ask(DescribeLogDirsRequest(topics=None), 5).results[0].topics},
+        lambda names: name in names,
+    )
+    [directory] = wire.ask(DescribeLogDirsRequest(topics=[]), 5).results
+    assert directory.topics == []
+
+
+def test_a_failed_directory_is_told() -> None:
+    node = Node()
+    node.cluster.create_topic("orders")
+    node.log_manager.fail("no space left")
+    [directory] = node.ask(DescribeLogDirsRequest(topics=None), 5).results
+    assert (directory.error_code, directory.log_dir, directory.topics) == (56, DATA, [])
+
+
+# ---- what there is ----
+
+
+def test_nothing_is_being_moved(wire: Wire) -> None:
+    response = wire.ask(ListPartitionReassignmentsRequest(), 0)
+    assert (response.error_code, response.error_message, response.topics) == (OK, None, [])
+
+
+def test_what_has_settings(wire: Wire, any_kafka: Kafka) -> None:
+    name = any_kafka.new_topic()
+
+    def listed(version: int, *kinds: int) -> set[tuple[int, str]]:
+        response = wire.ask(ListConfigResourcesRequest(resource_types=list(kinds)), version)
+        assert response.error_code == OK
+        return {(one.resource_type, one.resource_name) for one in response.config_resources}
+
+    assert listed(0) == set()
+    assert listed(1, 4, 8) == {(4, "1"), (8, "1")}
+    assert listed(1, 16, 32) == set()
+    assert {(2, name), (4, "1"), (8, "1")} <= listed(1)
+    assert wire.ask(ListConfigResourcesRequest(resource_types=[2, 99]), 1).error_code == UNSUPPORTED
+
+
+def test_all_of_kafkas_versions_are_served() -> None:
+    for request in (
+        MetadataRequest,
+        DescribeClusterRequest,
+        DescribeTopicPartitionsRequest,
+        DescribeLogDirsRequest,
+        ListConfigResourcesRequest,
+        ListPartitionReassignmentsRequest,
+    ):
+        served = HANDLERS[request.API_KEY]
+        assert (served.first_version, served.last_version) == request.VERSIONS

@@ -1,0 +1,103 @@
+"""Settings of topics: where their defaults come from, and what logs make of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kcli.broker.alterations import DELETE, SET, Change, altered
+from kcli.broker.config import BROKER_OPTIONS, BrokerConfig
+from kcli.broker.config_defs import show
+from kcli.broker.log.config import LogConfig
+from kcli.broker.topic_configs import TOPIC_OPTIONS, check_topic_configs, log_config, topic_values
+from kcli.broker.topic_rules import LONGEST_NAME, check_new_name, name_fault
+from kcli.error_codes import ErrorCode
+from kcli.errors import BrokerError, ConfigError
+
+
+def broker(**properties: Any) -> BrokerConfig:
+    return BrokerConfig.from_properties({name.replace("_", "."): value for name, value in properties.items()})
+
+
+def test_nothing_set_is_the_log_config_of_kafkas_defaults() -> None:
+    assert log_config(broker(), {}) == LogConfig()
+
+
+def test_every_setting_of_a_log_is_one_of_a_topic() -> None:
+    assert {name.replace("_", ".") for name in LogConfig._fields} <= set(TOPIC_OPTIONS)
+
+
+@pytest.mark.parametrize("name", sorted(TOPIC_OPTIONS))
+def test_a_default_is_within_its_bounds_and_the_brokers(name: str) -> None:
+    option = TOPIC_OPTIONS[name]
+    if option.default is not None:
+        assert option.parse(show(option.default)) == option.default
+    assert topic_values(broker(), {})[name] == option.default
+    for synonym in option.synonyms:
+        assert BROKER_OPTIONS[synonym].kind in (option.kind, "Int")
+
+
+@pytest.mark.parametrize(
+    ("given", "kept_ms"),
+    [
+        ({}, 604_800_000),
+        ({"log_retention_hours": 2}, 7_200_000),
+        ({"log_retention_hours": 2, "log_retention_minutes": 3}, 180_000),
+        ({"log_retention_hours": 2, "log_retention_minutes": 3, "log_retention_ms": 4}, 4),
+        ({"log_retention_hours": -1}, -1),
+        ({"log_retention_minutes": -5}, -1),
+        ({"log_retention_ms": -7}, -1),
+    ],
+)
+def test_the_finest_unit_is_heeded(given: dict[str, int], kept_ms: int) -> None:
+    assert log_config(broker(**given), {}).retention_ms == kept_ms
+
+
+def test_other_settings_with_two_names() -> None:
+    config = log_config(broker(log_roll_hours=2, log_roll_jitter_hours=1, log_flush_scheduler_interval_ms=9), {})
+    assert (config.segment_ms, config.segment_jitter_ms, config.flush_ms) == (7_200_000, 3_600_000, 9)
+    config = log_config(broker(log_roll_hours=2, log_roll_ms=5, log_flush_interval_ms=8), {})
+    assert (config.segment_ms, config.flush_ms) == (5, 8)
+
+
+def test_what_the_topic_says_is_worth_more_than_the_broker() -> None:
+    config = log_config(broker(log_segment_bytes=2_000_000), {"segment.bytes": "3000000", "cleanup.policy": "compact"})
+    assert config.segment_bytes == 3_000_000
+    assert config.is_compacted
+
+
+def test_small_segments_for_tests() -> None:
+    assert log_config(broker(), {"internal.segment.bytes": "100"}).segment_bytes == 100
+
+
+def test_a_setting_that_no_topic_has_is_refused() -> None:
+    with pytest.raises(ConfigError, match="a topic has no setting nope"):
+        log_config(broker(), {"nope": "1"})
+    with pytest.raises(BrokerError) as caught:
+        check_topic_configs(broker(), {"nope": "1"})
+    assert caught.value.code is ErrorCode.INVALID_CONFIG
+
+
+def test_the_broker_and_the_topic_must_go_together() -> None:
+    with pytest.raises(BrokerError, match=r"max\.compaction\.lag\.ms 5 is below min\.compaction\.lag\.ms 6"):
+        check_topic_configs(broker(log_cleaner_min_compaction_lag_ms=6), {"max.compaction.lag.ms": "5"})
+
+
+def test_changes_leave_what_was_set_before_as_it_is() -> None:
+    before = {"retention.ms": "1", "segment.ms": "2"}
+    changes = [Change("retention.ms", DELETE, None), Change("flush.ms", SET, "3")]
+    assert altered(before, changes, TOPIC_OPTIONS, str) == {"segment.ms": "2", "flush.ms": "3"}
+    assert before == {"retention.ms": "1", "segment.ms": "2"}
+
+
+def test_the_longest_name() -> None:
+    assert name_fault("a" * LONGEST_NAME) is None
+    assert name_fault("a" * (LONGEST_NAME + 1))
+    assert name_fault("orders\n")
+
+
+def test_a_name_collides_only_by_dots_and_underscores() -> None:
+    check_new_name("a.b-c", ["a-b-c", "a.b", "A.b-c"])
+    with pytest.raises(BrokerError, match=r"'a\.b_c' collides with topic 'a_b\.c'"):
+        check_new_name("a.b_c", ["x", "a_b.c"])

@@ -1,0 +1,53 @@
+"""What Kafka's own tools print of topics and settings, word for word the same of both brokers."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+
+from tests.real_kafka import Kafka
+
+NAME = "tools-tell.the_same"
+
+
+def printed(kafka: Kafka, tool: str, *arguments: str) -> list[str]:
+    """The lines of a tool that may fail, without what is each broker's own."""
+    done = kafka.tool(tool, "--bootstrap-server", kafka.bootstrap_servers, *arguments, check=False)
+    text = re.sub(r"TopicId: \S+", "TopicId: ID", done.stdout).replace(kafka.bootstrap_servers, "ADDRESS")
+    return [f"exit status {done.returncode}", *text.splitlines()]
+
+
+def test_tools_tell_the_same(our_kafka: Kafka, real_kafka: Kafka) -> None:
+    def same(tool: str, *arguments: str) -> str:
+        ours, apaches = (printed(kafka, tool, *arguments) for kafka in (our_kafka, real_kafka))
+        assert ours == apaches
+        return "\n".join(ours)
+
+    topic, on_topic = ("--topic", NAME), ("--entity-type", "topics", "--entity-name", NAME)
+    assert "WARNING: Due to limitations in metric names" in same(
+        "TopicCommand", "--create", *topic, "--partitions", "2", "--config", "retention.ms=1000"
+    )
+    assert f"Topic '{NAME}' already exists." in same("TopicCommand", "--create", *topic)
+    same("TopicCommand", "--alter", *topic, "--partitions", "3")
+    same("ConfigCommand", "--alter", *on_topic, "--add-config", "segment.ms=5000,cleanup.policy=compact")
+    described = same("TopicCommand", "--describe", *topic)
+    for setting in ("min.insync.replicas=1", "cleanup.policy=compact", "segment.ms=5000", "retention.ms=1000"):
+        assert setting in described
+    assert same("ConfigCommand", "--describe", *on_topic, "--all").count("synonyms=") == 33
+    assert "min.insync.replicas=1" in same("ConfigCommand", "--describe", "--entity-type", "brokers")
+    same("ConfigCommand", "--alter", *on_topic, "--delete-config", "segment.ms")
+    assert "exit status 1" in same("TopicCommand", "--describe", "--topic", "nope")
+    same("TopicCommand", "--delete", *topic)
+    assert "exit status 1" in same("TopicCommand", "--delete", *topic)
+
+
+def test_kcat_tells_the_same(our_kafka: Kafka, real_kafka: Kafka, kcat: str) -> None:
+    def listed(kafka: Kafka) -> str:
+        name = kafka.new_topic(3)
+        command = [kcat, "-b", kafka.bootstrap_servers, "-L", "-t", name]
+        text = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+        return text.replace(name, "NAME").replace(kafka.bootstrap_servers, "ADDRESS")
+
+    ours = listed(our_kafka)
+    assert ours == listed(real_kafka)
+    assert "partition 2, leader 1, replicas: 1, isrs: 1" in ours
