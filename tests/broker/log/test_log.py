@@ -168,6 +168,18 @@ def test_records_without_a_time_let_the_clock_decide(keeper: Keeper) -> None:
     assert len(log.segments) == 2
 
 
+def test_jitter_makes_a_segment_roll_before_its_time(keeper: Keeper) -> None:
+    log = keeper.open(segment_ms=1000, segment_jitter_ms=400)
+    append(log, b"a")
+    assert 0 <= log.roll(NOW).jitter_ms < 400
+    log.active_segment.jitter_ms = 300
+    append(log, b"b", time_ms=NOW)
+    append(log, b"c", time_ms=NOW + 700)
+    assert len(log.segments) == 2
+    append(log, b"d", time_ms=NOW + 701)
+    assert len(log.segments) == 3
+
+
 def test_a_segment_rolls_when_its_index_is_full(keeper: Keeper) -> None:
     log = keeper.open(index_interval_bytes=0, segment_index_bytes=12 * 5)
     fill(log, 12)
