@@ -99,6 +99,8 @@ class Log:
             opening, log.epochs, log.producers
         )
         log.high_watermark = log.log_start_offset
+        if log.log_end_offset and not log.size_bytes:
+            log.active_segment.establish()
         log._has_transactions = log.producers.first_unstable_offset is not None
         return log
 
@@ -301,6 +303,8 @@ class Log:
     def _delete_first(self, count: int) -> None:
         if count <= 0:
             return
+        if count + 1 == len(self.segments):
+            self.active_segment.establish()  # before what tells a recovery where the log ends is gone
         gone, self.segments = self.segments[:count], self.segments[count:]
         self.log_start_offset = max(self.log_start_offset, self.segments[0].base_offset)
         for segment in gone:

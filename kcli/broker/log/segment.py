@@ -158,6 +158,11 @@ class LogSegment:
             self._files.sync_dir(os.path.dirname(self.directory))
             self._has_synced_name = True
 
+    def establish(self) -> None:
+        """Have its file on the disk, though it may be empty: for a log of which nothing else tells where it goes on."""
+        self.file  # noqa: B018  made now
+        self.sync()
+
     def replace_index(self, index: SegmentIndex, size: int) -> None:
         """After a crash: cut the file to `size`, whose batches `index` was made from."""
         if size < self.size:

@@ -111,6 +111,20 @@ def test_a_log_whose_records_are_all_too_old_goes_on_empty_at_its_end(keeper: Ke
     assert (log.log_start_offset, values(log)) == (5, [b"next"])
 
 
+def test_after_a_crash_an_emptied_log_goes_on_where_it_was(keeper: Keeper) -> None:
+    log = keeper.open(segment_bytes=500, retention_ms=HOUR)
+    fill(log, 5)
+    log.retain(NOW + HOUR + 1)
+    log.close(clean=False)
+    log = keeper.open(clean=False, recovery_point=5)
+    assert (log.log_start_offset, log.log_end_offset) == (5, 5)
+
+
+def test_after_two_crashes_a_log_that_lost_all_goes_on_where_it_was_known_to_begin(keeper: Keeper) -> None:
+    keeper.open(clean=False, log_start_offset=5).close(clean=False)
+    assert keeper.open(clean=False).log_end_offset == 5
+
+
 def test_records_without_times_and_damaged_ones_are_as_old_as_their_file(keeper: Keeper) -> None:
     log = keeper.open(segment_bytes=300, retention_ms=HOUR)
     for number in range(6):
