@@ -39,7 +39,7 @@ class DynamicConfig:
         """Set exactly these; returns what was set before. BrokerError, and no change, if they cannot be set."""
         before = self.changed.get(broker, {})
         self._check_broker(broker)
-        _check_changes(before, configs)
+        _check_changes(configs)
         _check_in_sync(broker, before, configs)
         try:
             settings = self._effective({**self.changed, broker: dict(configs)})
@@ -66,12 +66,12 @@ class DynamicConfig:
             raise BrokerError(ErrorCode.INVALID_REQUEST, f"this is broker {mine}, not {broker!r}")
 
 
-def _check_changes(before: Mapping[str, str], configs: Mapping[str, str]) -> None:
+def _check_changes(configs: Mapping[str, str]) -> None:
     for name in configs:
         known = BROKER_OPTIONS.get(name)
         if known is None:
             raise BrokerError(ErrorCode.INVALID_CONFIG, f"the broker has no setting {name}")
-        if known.update is Update.READ_ONLY and configs[name] != before.get(name):
+        if known.update is Update.READ_ONLY:
             raise BrokerError(ErrorCode.INVALID_REQUEST, f"{name} cannot be changed while the broker runs")
 
 

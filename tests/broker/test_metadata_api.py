@@ -20,7 +20,7 @@ from kcli.protocol.messages.list_partition_reassignments import ListPartitionRea
 from kcli.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.broker.node import DATA, Node
 from tests.broker.wire import Wire
-from tests.real_kafka import Kafka
+from tests.real_kafka import Kafka, OwnBroker
 
 OK, UNKNOWN, INVALID_TOPIC, INVALID_REPLICATION, UNSUPPORTED, INVALID_REQUEST, UNKNOWN_ID = 0, 3, 17, 38, 35, 42, 100
 NOWHERE = UUID(int=0)
@@ -115,6 +115,41 @@ def test_ids_were_not_to_be_used_at_first(version: int, wire: Wire) -> None:
         [topic] = response.topics
         assert (topic.name, topic.topic_id, topic.error_code) == (name or "", stranger, INVALID_REQUEST)
         assert response.brokers == []
+
+
+@pytest.mark.parametrize("version", [10, 11])
+def test_a_topic_without_name_and_id_is_no_topic(version: int, wire: Wire) -> None:
+    asked = [MetadataRequestTopic(name=None), *named("nope")]
+    response = wire.ask(MetadataRequest(topics=asked, allow_auto_topic_creation=False), version)
+    assert [(topic.name, topic.error_code) for topic in response.topics] == [
+        ("", INVALID_REQUEST), ("nope", INVALID_REQUEST),
+    ]  # fmt: skip
+
+
+def test_nor_is_it_one_in_newer_versions() -> None:
+    """Apache's answers -1."""
+    [topic] = Node().ask(MetadataRequest(topics=[MetadataRequestTopic(name=None)]), 13).topics
+    assert (topic.name, topic.error_code) == (None, INVALID_REQUEST)
+
+
+def test_every_start_is_a_new_leaders_epoch_once_there_are_records(any_own_kafka: Callable[..., OwnBroker]) -> None:
+    kafka = any_own_kafka()
+    name = kafka.new_topic()
+    producer = kafka.ordered_producer()
+    producer.produce(name, b"v")
+    assert producer.flush(20) == 0
+
+    kafka.restart()
+
+    with Wire(kafka.bootstrap_servers) as wire:
+        [topic] = eventually(
+            lambda: wire.ask(MetadataRequest(topics=named(name)), 12).topics,
+            lambda topics: topics[0].partitions and topics[0].partitions[0].leader_id == 1,
+        )
+        epoch = topic.partitions[0].leader_epoch
+        assert epoch >= 1
+        [paged] = wire.ask(DescribeTopicPartitionsRequest(topics=[TopicRequest(name=name)]), 0).topics
+        assert paged.partitions[0].leader_epoch == epoch
 
 
 def test_naming_a_topic_creates_it_and_the_next_answer_has_it(wire: Wire, any_kafka: Kafka) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kcli.broker.alterations import DELETE, SET, Change, altered
+from kcli.broker.alterations import APPEND, DELETE, SET, Change, altered
 from kcli.broker.config import BROKER_OPTIONS, BrokerConfig
 from kcli.broker.config_defs import show
 from kcli.broker.log.config import LogConfig
@@ -89,6 +89,12 @@ def test_changes_leave_what_was_set_before_as_it_is() -> None:
     changes = [Change("retention.ms", DELETE, None), Change("flush.ms", SET, "3")]
     assert altered(before, changes, TOPIC_OPTIONS, str) == {"segment.ms": "2", "flush.ms": "3"}
     assert before == {"retention.ms": "1", "segment.ms": "2"}
+
+
+def test_what_is_in_a_list_is_not_appended_again() -> None:
+    changes = [Change("cleanup.policy", APPEND, "delete,compact")]
+    assert altered({}, changes, TOPIC_OPTIONS, lambda _: "delete") == {"cleanup.policy": "delete,compact"}
+    assert altered({"cleanup.policy": "compact"}, changes, TOPIC_OPTIONS, str) == {"cleanup.policy": "compact,delete"}
 
 
 def test_the_longest_name() -> None:

@@ -230,6 +230,7 @@ def test_what_is_wrong_with_the_name_is_told_first(wire: Wire, any_kafka: Kafka)
     name = any_kafka.new_topic()
     bad = [CreatableTopicConfig(name="nope", value="1")]
     assert create(wire, topic(name, 0, 9, configs=bad))[name].error_code == EXISTS
+    assert create(wire, topic(name, 1, 1, assignments=placed([7])))[name].error_code == EXISTS
     assert create(wire, topic("a/b", 0, 9, configs=bad))["a/b"].error_code == INVALID_TOPIC
 
 

@@ -6,7 +6,7 @@ unknown (3) this time, as Apache Kafka does: clients ask again. One node: it lea
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from kcli.broker.handlers.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
@@ -17,6 +17,7 @@ from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError
 from kcli.protocol.messages.metadata import (
     MetadataRequest,
+    MetadataRequestTopic,
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponsePartition,
@@ -34,8 +35,8 @@ _FIRST_BY_ID = 12
 def handle(broker: Broker, request: MetadataRequest, context: RequestContext) -> MetadataResponse:
     """The broker and the topics asked for; null, and in v0 an empty list, asks for all of them."""
     version = context.api_version
-    if request.topics and version < _FIRST_BY_ID and any(_is_by_id(topic) for topic in request.topics):
-        return _refused(request)
+    if any(not _is_sayable(topic, version) for topic in request.topics or ()):
+        return _refused(request, version)
     cluster = broker.cluster
     response = MetadataResponse(
         brokers=[
@@ -55,15 +56,20 @@ def handle(broker: Broker, request: MetadataRequest, context: RequestContext) ->
     return response
 
 
-def _is_by_id(topic: Any) -> bool:
-    return topic.name is None or topic.topic_id != _NO_ID
-
-
-def _refused(request: MetadataRequest) -> MetadataResponse:
+def _is_sayable(topic: MetadataRequestTopic, version: int) -> bool:
     """Ids are in the requests of v10 and v11, too, but were not to be used."""
+    by_id = topic.topic_id != _NO_ID
+    return (topic.name is not None or by_id) and (version >= _FIRST_BY_ID or not by_id)
+
+
+def _refused(request: MetadataRequest, version: int) -> MetadataResponse:
     return MetadataResponse(
         topics=[
-            MetadataResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=topic.name or "", topic_id=topic.topic_id)
+            MetadataResponseTopic(
+                error_code=ErrorCode.INVALID_REQUEST,
+                name=topic.name if version >= _FIRST_BY_ID else topic.name or "",
+                topic_id=topic.topic_id,
+            )
             for topic in request.topics or ()
         ]
     )
@@ -77,8 +83,7 @@ def _topics(broker: Broker, request: MetadataRequest, version: int) -> list[Meta
     names: dict[str, None] = {}
     for asked in request.topics:
         if asked.topic_id == _NO_ID:
-            if asked.name is not None:
-                names[asked.name] = None
+            names[asked.name or ""] = None
             continue
         found = broker.cluster.topic_by_id(asked.topic_id)
         if found is None:
