@@ -1,0 +1,71 @@
+"""Past damage: the next whole batch is found, and nothing that only looks like one."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from kcli.broker.files import DiskFiles, LogFile
+from kcli.broker.log.resync import next_whole
+from kcli.broker.log.segment_index import SegmentIndex
+from tests.broker.log.logs import batch
+
+WHOLE = bytes(batch(b"found", base_offset=7))
+
+
+def spoiled(data: bytes) -> bytes:
+    return data[:-1] + bytes([data[-1] ^ 1])
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "some.log"
+
+
+def opened(path: Path, data: bytes) -> LogFile:
+    path.write_bytes(data)
+    return DiskFiles().open(str(path))
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        b"?",
+        bytes(5000),
+        b"\2" * 5000,
+        random.Random(1).randbytes(3 << 20),
+        b"x" * ((1 << 20) - 9),  # the batch's header lies across the blocks that are searched
+        WHOLE[:40],
+        spoiled(WHOLE),
+        spoiled(WHOLE) * 9,
+        bytes(batch(b"too old", base_offset=6)),
+        WHOLE[:11] + b"\xff" + WHOLE[12:],  # its size leads into the middle of nowhere
+    ],
+    ids=["a byte", "zeros", "twos", "noise", "a block", "torn", "spoiled", "spoiled often", "old", "wrong size"],
+)
+def test_the_next_whole_batch_is_found_behind(path: Path, damage: bytes) -> None:
+    file = opened(path, damage + WHOLE + WHOLE)
+    assert next_whole(file, 0, file.size, 7) == len(damage)
+
+
+@pytest.mark.parametrize("data", [b"", b"?", bytes(5000), WHOLE, b"x" + WHOLE[:-1], b"x" + spoiled(WHOLE)])
+def test_where_there_is_none_none_is_found(path: Path, data: bytes) -> None:
+    file = opened(path, data)
+    assert next_whole(file, 0, file.size, 7) is None
+    assert next_whole(file, 0, file.size, 8) is None
+
+
+def test_an_index_that_is_made_anew_leaves_out_batches_that_go_back(path: Path) -> None:
+    early, late = bytes(batch(b"early", base_offset=3)), bytes(batch(b"late", base_offset=9))
+    index = SegmentIndex.build(0, 4096, opened(path, WHOLE + early + late), path.stat().st_size)
+    assert index.next_offset == 10
+    assert [damage.position for damage in index.damages] == [len(WHOLE)]
+    assert index.offsets.floor(9) == (9, len(WHOLE + early))
+    assert index.ends_whole
+
+
+def test_an_index_that_is_made_anew_knows_where_the_last_whole_batch_ends(path: Path) -> None:
+    index = SegmentIndex.build(0, 4096, opened(path, WHOLE + b"torn"), path.stat().st_size)
+    assert (index.end_position, index.ends_whole) == (len(WHOLE), False)
