@@ -153,6 +153,7 @@ def _load_producers(
                 if info.is_control:
                     info = info._replace(records=segment.file.read_at(position, info.size))
                 producers.update(info)
+    producers.delete_stray_snapshots({segment.base_offset for segment in segments})
 
 
 def _readable(opening: Opening, segment: LogSegment, offset: int) -> Iterator[tuple[int, BatchInfo]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
+from collections.abc import Container
 from typing import TYPE_CHECKING, NamedTuple
 
 from kcli.broker.log import producer_snapshot
@@ -196,6 +197,12 @@ class ProducerStateManager:
         """Remove the snapshots below `offset`: the segments before it are gone."""
         for snapshot in self.snapshots():
             if snapshot < offset:
+                self._remove(snapshot)
+
+    def delete_stray_snapshots(self, base_offsets: Container[int]) -> None:
+        """Remove those that are neither the newest nor begin a segment, such as each clean stop leaves one."""
+        for snapshot in self.snapshots()[:-1]:
+            if snapshot not in base_offsets:
                 self._remove(snapshot)
 
     def delete_snapshot(self, offset: int) -> None:

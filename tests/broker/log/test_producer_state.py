@@ -204,3 +204,11 @@ def test_snapshots_go_with_their_segments(producers: ProducerStateManager) -> No
     assert producers.snapshots() == [4]
     producers.clear(50)
     assert (producers.snapshots(), producers.end_offset, producers.producers) == ([], 50, {})
+
+
+def test_stray_snapshots_are_those_that_begin_no_segment(producers: ProducerStateManager) -> None:
+    for number in range(4):
+        append(producers, batch(number, number))
+        producers.take_snapshot()
+    producers.delete_stray_snapshots({0, 2})
+    assert producers.snapshots() == [2, 4]

@@ -451,6 +451,15 @@ def test_a_missing_log_file_in_the_middle_leaves_a_hole_that_is_told_and_read_ov
     assert not keeper.file(4, ".index").exists()
 
 
+def test_starts_and_stops_do_not_leave_ever_more_snapshots(keeper: Keeper) -> None:
+    for number in range(4):
+        log = keeper.open()
+        append(log, b"x", producer_id=9, producer_epoch=0, base_sequence=number)
+        log.close()
+    keeper.open()
+    assert [path.name for path in keeper.path.glob("*.snapshot")] == ["00000000000000000004.snapshot"]
+
+
 def test_a_missing_snapshot_of_the_producers_is_read_from_the_log(keeper: Keeper) -> None:
     log = keeper.open()
     append(log, b"a", producer_id=5, producer_epoch=0, base_sequence=0)
