@@ -66,7 +66,7 @@ def refused(*options: str, **given: Any) -> tuple[int, str]:
     return done.returncode, done.stderr
 
 
-@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_it_prints_its_address_and_ends_in_order(running: Any, tmp_path: Path, how: int) -> None:
     broker = running("--port", "0", "--data-dir", str(tmp_path / "data"))
     assert re.fullmatch(r"127\.0\.0\.1:\d+", broker.address)
@@ -108,6 +108,32 @@ def test_ephemeral_leaves_nothing(running: Any, tmp_path: Path) -> None:
     assert [path.name[:12] for path in tmp_path.iterdir()] == ["kcli-broker-"]
     assert broker.end()[0] == 0
     assert list(tmp_path.iterdir()) == []
+
+
+def test_ephemeral_leaves_nothing_when_told_twice_or_early(running: Any, tmp_path: Path) -> None:
+    """`timeout` tells the process and its group; and before it serves a broker has made its directory already."""
+    broker = running("--port", "0", "--ephemeral", "-t", "orders:50", env={**os.environ, "TMPDIR": str(tmp_path)})
+    broker.process.terminate()
+    time.sleep(0.01)
+    assert broker.end()[0] == 0
+    assert list(tmp_path.iterdir()) == []
+    early = subprocess.Popen(
+        [*KCLI, "--port", "0", "--ephemeral", "-t", "orders:500"], env={**os.environ, "TMPDIR": str(tmp_path)}
+    )
+    while not list(tmp_path.iterdir()):
+        time.sleep(0.001)
+    early.terminate()
+    early.wait(30)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_who_ignores_hangups_goes_on(running: Any, tmp_path: Path) -> None:
+    ignoring = {"preexec_fn": lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)}
+    broker = running("--port", "0", "--data-dir", str(tmp_path), **ignoring)
+    broker.process.send_signal(signal.SIGHUP)
+    with Wire(broker.address) as wire:
+        assert wire.ask(MetadataRequest(topics=[]), 9).brokers
+    assert broker.end()[0] == 0
 
 
 def test_without_a_directory_the_data_are_where_a_users_data_are(running: Any, tmp_path: Path) -> None:

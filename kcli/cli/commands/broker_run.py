@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,6 +14,7 @@ from kcli.errors import ConfigError, KcliError
 if TYPE_CHECKING:
     from kcli.broker.broker import Broker
     from kcli.broker.config import BrokerConfig
+    from kcli.cli.commands.stop_signals import StopSignals
 
 
 def run(
@@ -46,15 +47,17 @@ def run(
     When it is ready its address is printed, the one line on standard output. Ctrl-C or SIGTERM shuts it down cleanly.
     A data directory that fails or that another broker uses ends it with status 1.
     """
+    from kcli.cli.commands.stop_signals import StopSignals
     from kcli.cli.options import key_values
 
     wanted = [_topic(text) for text in topic or []]
     properties = key_values("-c", config or [])
     with ExitStack() as cleanup:
+        signals = cleanup.enter_context(StopSignals())
         _choose_directory(env, properties, data_dir, ephemeral, cleanup)
         _choose_listener(properties, host, port)
         _raise_file_limit()
-        return _serve(env, _settings(env, properties), wanted)
+        return _serve(env, _settings(env, properties), wanted, signals)
 
 
 def _topic(text: str) -> tuple[str, int | None]:
@@ -137,13 +140,13 @@ def _try_file_limit(soft: int, hard: int) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def _serve(env: Environment, settings: BrokerConfig, topics: list[tuple[str, int | None]]) -> int:
+def _serve(env: Environment, settings: BrokerConfig, topics: list[tuple[str, int | None]], signals: StopSignals) -> int:
     from kcli.broker.broker import Broker
 
     broker = Broker(settings, complain=lambda text: env.say(f"kcli: {text}"))
-    told = _listen_to_signals(broker)
     try:
         broker.start()
+        signals.wake = broker.wakeup
     except ConfigError as error:  # of the directory: the command line was right
         raise KcliError(error.message, **error.evidence) from error
     try:
@@ -152,11 +155,10 @@ def _serve(env: Environment, settings: BrokerConfig, topics: list[tuple[str, int
         env.say(f"kcli: a broker for tests and demos, not for production; data in {broker.config.data_dir}")
         env.stdout.write(f"{broker.address}\n")
         env.stdout.flush()
-        broker.run(lambda: bool(told))
+        broker.run(lambda: signals.is_told)
     except BaseException:
         broker.shutdown(clean=False)
         raise
-    _stop_listening_to_signals()
     broker.shutdown(clean=True)
     return exit_status.DONE
 
@@ -167,28 +169,3 @@ def _create(broker: Broker, name: str, partitions: int | None) -> None:
         broker.cluster.create_topic(name, -1 if partitions is None else partitions)
     elif partitions is not None and found.partitions != partitions:
         raise ConfigError(f"--topic {name}:{partitions}: the topic is there with {found.partitions} partitions")
-
-
-def _listen_to_signals(broker: Broker) -> list[int]:
-    """Ctrl-C and SIGTERM are added to the list that is returned; before the broker serves they end it at once."""
-    import signal
-
-    told: list[int] = []
-
-    def stop(number: int, _frame: Any) -> None:
-        if not broker.is_started:
-            raise KeyboardInterrupt
-        told.append(number)
-        broker.wakeup()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, stop)
-    return told
-
-
-def _stop_listening_to_signals() -> None:
-    """Who cannot wait for the shutdown may ask again."""
-    import signal
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, signal.SIG_DFL)
