@@ -12,6 +12,10 @@ from kcli.network.listener import Listener
 
 Watched = KafkaChannel | Listener
 
+# A signal that comes just before the system call that waits does not end it, and Python runs its handler only behind
+# it: Ctrl-C would be heard when a broker answers, or never.
+_LONGEST_WAIT_S = 1.0
+
 
 class Poller(Protocol):
     """How a selector waits. Implementations: `SocketPoller`, and the one of `MemorySelector`."""
@@ -23,7 +27,7 @@ class Poller(Protocol):
         """Forget the channel, which is still open."""
 
     def wait(self, timeout_ms: float) -> list[tuple[Watched, int]]:
-        """Channels with the events that are ready; empty on time-out or wake-up."""
+        """Channels with the events that are ready; empty on time-out or wake-up, or for no reason after a while."""
 
     def wakeup(self) -> None:
         """End the wait under way, or else the next one. Safe from any thread."""
@@ -59,7 +63,7 @@ class SocketPoller:
             channel.watched_events = 0
 
     def wait(self, timeout_ms: float) -> list[tuple[Watched, int]]:
-        timeout_s = None if timeout_ms == float("inf") else timeout_ms / 1000.0
+        timeout_s = min(timeout_ms / 1000.0, _LONGEST_WAIT_S)
         ready: list[tuple[Watched, int]] = []
         for key, events in self._select.select(timeout_s):
             if key.data is None:
