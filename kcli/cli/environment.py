@@ -27,6 +27,8 @@ class Environment:
         self.stderr = stderr
         self.environ = environ
         self.clock: Clock = clock or SystemClock()
+        #: Ctrl-C came while a command was at its end already: whoever runs several in a row stops there.
+        self.interrupted = False
 
     @classmethod
     def of_process(cls) -> "Environment":

@@ -31,6 +31,7 @@ def run(
         failed = 0
         for step in tour(TOPIC):
             out.write(f"\n# {step.remark}\n$ {step.shown}\n")
+            out.flush()
             status = _kcli(env, address, step.words, step.input)
             if status == exit_status.INTERRUPTED:
                 return status
@@ -54,4 +55,6 @@ def _kcli(env: Environment, address: str, words: tuple[str, ...], piped: str | N
     stdin = TextIOWrapper(BytesIO(b"" if piped is None else f"{piped}\n".encode()), "utf-8")
     environ = {name: value for name, value in env.environ.items() if not name.startswith("KCLI_")}
     environ |= {"KCLI_BOOTSTRAP_SERVER": address}
-    return run_kcli(words, Environment(stdin, env.stdout, env.stdout, environ, env.clock))
+    inner = Environment(stdin, env.stdout, env.stdout, environ, env.clock)
+    status = run_kcli(words, inner)
+    return exit_status.INTERRUPTED if inner.interrupted else status

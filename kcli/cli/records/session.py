@@ -108,6 +108,7 @@ def _print_records(
             filters=manner.filters,
             tick=tick,
         )
+    env.interrupted = interrupt.asked
     coverage = account.cut_short(reader.coverage(), tally.left)
     sink.write(renderer.end(account.coverage_items(coverage, ranges, tally.counts, why)))
     return why
