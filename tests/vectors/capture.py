@@ -89,6 +89,11 @@ def with_java(lab: Lab) -> None:
     lab.tool("ConsumerGroupCommand", "--delete-offsets", "--group", "classic-readers", *topic)
     lab.tool("ConsumerGroupCommand", "--delete", "--group", "classic-readers")
     lab.tool("ConfigCommand", "--describe", "--entity-type", "topics", "--entity-name", "orders", "--all")
+    entity = ("--entity-type", "topics", "--entity-name", "orders")
+    lab.tool("ConfigCommand", "--alter", *entity, "--add-config", "segment.ms=3600000,cleanup.policy=[compact,delete]")
+    lab.tool("ConfigCommand", "--alter", *entity, "--delete-config", "segment.ms,cleanup.policy")
+    lab.tool("ConfigCommand", "--describe", "--entity-type", "client-metrics")
+    lab.tool("LogDirsCommand", "--describe", "--topic-list", "orders")
     cut = lab.node.folder / "cut.json"
     cut.write_text('{"version": 1, "partitions": [{"topic": "orders", "partition": 0, "offset": 1}]}')
     lab.tool("DeleteRecordsCommand", "--offset-json-file", str(cut))
@@ -133,7 +138,7 @@ def with_kcat(lab: Lab) -> None:
 
 def with_librdkafka(lab: Lab) -> None:
     import confluent_kafka
-    from confluent_kafka.admin import AdminClient
+    from confluent_kafka.admin import AdminClient, ConfigResource
 
     lab.origin(f"confluent-kafka {confluent_kafka.version()} (librdkafka {confluent_kafka.libversion()[0]})")
     producer = confluent_kafka.Producer({"bootstrap.servers": lab.address, "transactional.id": "capture"})
@@ -149,6 +154,8 @@ def with_librdkafka(lab: Lab) -> None:
     admin.list_consumer_group_offsets([confluent_kafka.ConsumerGroupTopicPartitions("kcat-readers")])[
         "kcat-readers"
     ].result()
+    for done in admin.alter_configs([ConfigResource("topic", "orders", {"retention.ms": "86400000"})]).values():
+        done.result()
     settings = {"bootstrap.servers": lab.address, "group.id": "rdkafka", "auto.offset.reset": "earliest"}
     for protocol in ("classic", "consumer"):
         own = {"group.id": f"rdkafka-{protocol}", "group.protocol": protocol, "isolation.level": "read_committed"}

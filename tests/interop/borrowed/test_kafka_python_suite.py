@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 from tests.broker_process import BrokerProcess
 from tests.interop.borrowed.kafka_python import SuiteUnavailable, fetch_suite, run_suite
 from tests.needs import lacking
+from tests.real_kafka import free_ports
 
 EXCLUSIONS = Path(__file__).with_name("exclusions.txt")
 # The suite at this version, without the tests of listeners that it would start itself. Fewer would mean that some did
@@ -21,12 +24,23 @@ def exclusions() -> dict[str, str]:
     return dict(line.split(maxsplit=1) for line in lines)  # type: ignore[misc]
 
 
-def test_kafka_python_integration_suite(broker_process: Callable[..., BrokerProcess]) -> None:
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
+    """One that was told its advertised address, as the suite expects of a broker."""
+    (port,) = free_ports(1)
+    told = {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}"}
+    broker = BrokerProcess(tmp_path / "broker", port=port, settings=told)
+    broker.start()
+    yield broker
+    broker.kill()
+
+
+def test_kafka_python_integration_suite(broker: BrokerProcess) -> None:
     try:
         fetch_suite()
     except SuiteUnavailable as missing:
         lacking(str(missing))
-    outcomes = run_suite(broker_process().bootstrap_servers)
+    outcomes = run_suite(broker.bootstrap_servers)
     excluded = exclusions()
     assert excluded.keys() <= outcomes.keys(), "an exclusion names no test"
     assert len(outcomes) == TESTS
