@@ -20,7 +20,8 @@ def adopt(
     """Change the catalogue to what is on the disk, and delete what a tombstone is there for. Sentences on what was new.
 
     Directories that nobody knows were dropped in by hand, or come from a real Kafka: their topics are taken over with
-    the id in partition.metadata and default settings. ConfigError when a directory has another id than its topic.
+    the id in partition.metadata and default settings. A directory that is gone is told. ConfigError when one has
+    another id than its topic.
     """
     _finish_deletions(catalogue, log_manager)
     adopted: dict[str, list[int]] = {}
@@ -34,7 +35,7 @@ def adopt(
         if tp.partition >= topic.partitions or tp.topic in adopted:
             topic.partitions = max(topic.partitions, tp.partition + 1)
             adopted.setdefault(tp.topic, []).append(tp.partition)
-    return [
+    return _tell_missing(catalogue, log_manager) + [
         f"adopted {name} with partition {', '.join(map(str, numbers))} from its directories in {log_manager.data_dir}"
         for name, numbers in adopted.items()
     ]
@@ -47,6 +48,14 @@ def _finish_deletions(catalogue: Catalogue, log_manager: LogManager) -> None:
         if log.topic_id in catalogue.deleted or (nameless and tp.topic in catalogue.deleted.values()):
             log_manager.delete(tp)
     catalogue.deleted.clear()
+
+
+def _tell_missing(catalogue: Catalogue, log_manager: LogManager) -> list[str]:
+    return [
+        f"DATA WAS LOST: the directory of {tp} is gone, and with it what it had up to offset {offset}; it begins anew"
+        for tp, offset in sorted(log_manager.missing.items())
+        if (topic := catalogue.topics.get(tp.topic)) is not None and tp.partition < topic.partitions
+    ]
 
 
 def _check_id(tp: TopicPartition, log: Any, topic: Topic) -> None:

@@ -47,6 +47,8 @@ class Chore:
 class LogManager:
     """`logs` by partition. `failed` says why the directory is offline (None: it is not); `reports` what recovery did.
 
+    `missing`: partitions whose directory is gone, and up to which offset they had been flushed.
+
     Everything happens in the broker's one thread, chores included: `tick` is called when it said.
     """
 
@@ -59,6 +61,7 @@ class LogManager:
         self.logs: dict[TopicPartition, Log] = {}
         self.failed: str | None = None
         self.reports: list[str] = []
+        self.missing: dict[TopicPartition, int] = {}
         self._files = files
         self._config = config
         self._clock = clock
@@ -110,6 +113,7 @@ class LogManager:
                 self.logs[tp] = self._open_log(
                     directory, tp, topic_id, config_for(tp.topic), points.get(tp, 0), starts.get(tp, 0), clean
                 )
+            self.missing = {tp: point for tp, point in points.items() if point and tp not in self.logs}
             self._to_remove = [(0.0, path) for path in self.dir.deleted()]
             self.dir.mark_in_use()
             if not clean:

@@ -14,6 +14,7 @@ from kcli.broker.memory_files import Fault, MemoryFiles
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, ConfigError
 from kcli.structs import TopicPartition
+from tests.broker.log.logs import batch
 from tests.broker.node import DATA, Node
 
 STORE = f"{DATA}/kcli-topics.json"
@@ -372,6 +373,25 @@ def test_another_partition_of_a_known_topic_is_adopted() -> None:
     node.restart()
 
     assert node.cluster.topics["orders"].partitions == 2
+
+
+def test_records_that_went_with_their_directory_are_told() -> None:
+    node = Node()
+    node.cluster.create_topic("orders", 2)
+    node.cluster.create_topic("gone", 1)
+    for name, number in (("orders", 1), ("gone", 0)):
+        node.log(name, number).append(batch(b"a", b"b", time_ms=WALL), leader_epoch=0, now_wall_ms=WALL)
+    node.cluster.delete_topic("gone", now_wall_ms=WALL)
+    node.log_manager.close()
+    for name in ("orders-0", "orders-1"):
+        node.files.remove_tree(f"{DATA}/{name}")
+    node.start()
+
+    assert node.cluster.reports == [
+        "DATA WAS LOST: the directory of orders-1 is gone, and with it what it had up to offset 2; it begins anew"
+    ]
+    node.restart()
+    assert node.cluster.reports == []
 
 
 def test_the_groups_topic_is_adopted_as_a_compacted_one() -> None:
