@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -43,6 +44,15 @@ class ProduceOutcome(NamedTuple):
     log_start_offset: int = -1
     record_errors: tuple[tuple[int, str], ...] = ()
     message: str | None = None
+
+
+def shared_deadline_ms(now_ms: float, wait_ms: int) -> float:
+    """When a fetch has waited `wait_ms`, or at most a hundredth later, with others that are due about then.
+
+    Idle consumers come in hundreds, each with a long poll of its own: waking up for several at once costs less.
+    """
+    grain_ms = max(1.0, wait_ms / 100)
+    return math.ceil((now_ms + wait_ms) / grain_ms) * grain_ms
 
 
 class DelayedFetch(DelayedOperation):

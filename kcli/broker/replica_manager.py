@@ -6,7 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID
 
-from kcli.broker.delayed import DelayedFetch, DelayedProduce, FetchParams, FetchTarget, ProduceOutcome
+from kcli.broker.delayed import (
+    DelayedFetch,
+    DelayedProduce,
+    FetchParams,
+    FetchTarget,
+    ProduceOutcome,
+    shared_deadline_ms,
+)
 from kcli.broker.fetch_sessions import FetchSessionCache
 from kcli.broker.partition import FetchWanted, Partition, PartitionRead
 from kcli.broker.pending import Pending
@@ -185,7 +192,7 @@ class ReplicaManager:
         reads = self.read(params, targets)
         if params.max_wait_ms <= 0 or self._is_enough(params, targets, reads):
             return _done(reads)
-        delayed = DelayedFetch(now_ms + params.max_wait_ms, self, params, targets, reads)
+        delayed = DelayedFetch(shared_deadline_ms(now_ms, params.max_wait_ms), self, params, targets, reads)
         self.fetches.try_complete_else_watch(delayed, [target.tp for target in targets if target.tp is not None])
         return delayed.answer
 

@@ -178,7 +178,7 @@ def idle(options: argparse.Namespace, scratch: Path) -> list[Target]:
     finally:
         stop({OURS: broker})
     table(rows, ("connections", "max wait ms", "answers in 10 s", "% of one core"))
-    return [(f"500 long polls of {w} ms under 5% of one core", s, s < 5) for w, s in shares.items()]
+    return [(f"500 long polls of {wait_ms} ms under 5% of one core", s, s < 5) for wait_ms, s in shares.items()]
 
 
 def purgatory(options: argparse.Namespace, scratch: Path) -> list[Target]:
