@@ -18,10 +18,19 @@ NEEDS_KAFKA = {"real_kafka", "own_kafka"}
 BOTH = ["kcli", pytest.param("apache", marks=pytest.mark.real_kafka)]
 
 
+# Files that take long, and that workers cannot share: started first, they keep nobody waiting at the end.
+LONGEST = [
+    *("test_kill_loop", "test_java_groups", "test_java_topics", "test_disk_faults", "test_stories", "test_topic_tools"),
+    *("test_java_console", "test_kafka_python_suite", "test_offset_stories", "test_operator_walk"),
+]
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if NEEDS_KAFKA & set(getattr(item, "fixturenames", ())):
             item.add_marker("real_kafka")
+    rank = {name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: rank.get(item.path.stem, len(rank)))
 
 
 @pytest.fixture(scope="session")

@@ -38,6 +38,7 @@ class KillLoop:
             {
                 "bootstrap.servers": broker.bootstrap_servers,
                 "enable.idempotence": True,
+                "log_level": 0,  # or it would tell of each lost connection
                 "linger.ms": 1,
                 "batch.num.messages": 50,
                 "reconnect.backoff.ms": 20,
@@ -97,6 +98,7 @@ class KillLoop:
                 "enable.partition.eof": True,
                 "auto.offset.reset": "error",
                 "fetch.wait.max.ms": 20,
+                "log_level": 0,
             }
         )
 
