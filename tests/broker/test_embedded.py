@@ -91,8 +91,8 @@ def test_what_ends_the_loop_by_itself_is_told() -> None:
 
         inner.server.poll = broken  # type: ignore[method-assign]
 
-    broker.call(break_it)
     [loop] = loops()
+    broker.call(break_it)
     loop.join(10)
     assert "failed" in repr(broker)
     with pytest.raises(KcliError, match="does not run"):
