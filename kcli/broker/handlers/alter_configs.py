@@ -5,15 +5,11 @@ Which settings can be changed is as for IncrementalAlterConfigs, which took this
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING
 
 from kcli.broker.alterations import replaced
-from kcli.broker.handlers.alter_resource import alter_resource
-from kcli.broker.handlers.refusal import reason
+from kcli.broker.handlers.config_changes import Alter, alter_all
 from kcli.broker.request_context import RequestContext
-from kcli.error_codes import ErrorCode
-from kcli.errors import BrokerError
 from kcli.protocol.messages.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResource,
@@ -27,28 +23,12 @@ if TYPE_CHECKING:
 
 def handle(broker: Broker, request: AlterConfigsRequest, context: RequestContext) -> AlterConfigsResponse:
     """A result per resource; a resource that comes twice is refused."""
-    times = Counter((one.resource_type, one.resource_name) for one in request.resources)
-    responses = []
-    for one in request.resources:
-        row = AlterConfigsResourceResponse(
-            error_message=None, resource_type=one.resource_type, resource_name=one.resource_name
-        )
-        try:
-            if times[one.resource_type, one.resource_name] > 1:
-                raise BrokerError(ErrorCode.INVALID_REQUEST, "The resource is in the request more than once")
-            _alter(broker, one, request.validate_only)
-        except BrokerError as error:
-            row.error_code, row.error_message = error.code, reason(error)
-        responses.append(row)
-    return AlterConfigsResponse(responses=responses)
-
-
-def _alter(broker: Broker, asked: AlterConfigsResource, validate_only: bool) -> None:
-    settings = [(config.name, config.value) for config in asked.configs]
-    alter_resource(
-        broker.cluster,
-        asked.resource_type,
-        asked.resource_name,
-        lambda _before, _options, _value_of: replaced(settings),
-        validate_only,
+    rows = alter_all(
+        broker.cluster, request.resources, _alter, AlterConfigsResourceResponse, validate_only=request.validate_only
     )
+    return AlterConfigsResponse(responses=rows)
+
+
+def _alter(asked: AlterConfigsResource) -> Alter:
+    settings = [(config.name, config.value) for config in asked.configs]
+    return lambda _before, _options, _value_of: replaced(settings)

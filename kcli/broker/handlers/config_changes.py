@@ -1,14 +1,16 @@
-"""Changing the settings of one topic or broker, as two APIs do it. No handler."""
+"""Changing the settings of topics and the broker, as two APIs do it. No handler."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from kcli.broker.config import BROKER_OPTIONS
 from kcli.broker.config_defs import Option, show
 from kcli.broker.dynamic_config import ALL_BROKERS
 from kcli.broker.handlers import config_resources as resources
+from kcli.broker.handlers.refusal import reason
 from kcli.broker.topic_configs import TOPIC_OPTIONS, default_value
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError
@@ -20,7 +22,48 @@ if TYPE_CHECKING:
 Alter = Callable[[Mapping[str, str], Mapping[str, Option], Callable[[str], str]], dict[str, str]]
 
 
-def alter_resource(cluster: Cluster, kind: int, name: str, alter: Alter, validate_only: bool) -> None:
+class Resource(Protocol):
+    """What a request asks to be changed."""
+
+    resource_type: int
+    resource_name: str
+
+
+class Row(Protocol):
+    """What became of a resource."""
+
+    error_code: int
+    error_message: str | None
+
+
+R = TypeVar("R", bound=Resource)
+W = TypeVar("W", bound=Row)
+
+
+def alter_all(
+    cluster: Cluster,
+    asked: Sequence[R],
+    alter_for: Callable[[R], Alter],
+    make_row: Callable[..., W],
+    *,
+    validate_only: bool,
+) -> list[W]:
+    """A row per resource: all its changes or none; a resource that comes twice is refused."""
+    times = Counter((one.resource_type, one.resource_name) for one in asked)
+    rows = []
+    for one in asked:
+        row = make_row(error_message=None, resource_type=one.resource_type, resource_name=one.resource_name)
+        try:
+            if times[one.resource_type, one.resource_name] > 1:
+                raise BrokerError(ErrorCode.INVALID_REQUEST, "The resource is in the request more than once")
+            _alter(cluster, one.resource_type, one.resource_name, alter_for(one), validate_only)
+        except BrokerError as error:
+            row.error_code, row.error_message = error.code, reason(error)
+        rows.append(row)
+    return rows
+
+
+def _alter(cluster: Cluster, kind: int, name: str, alter: Alter, validate_only: bool) -> None:
     """Change what is set, or only see whether it can be. BrokerError with the code that Apache Kafka answers."""
     if kind == resources.TOPIC:
         _alter_topic(cluster, name, alter, validate_only)
