@@ -16,6 +16,7 @@ from tests.broker_process import BrokerProcess
 
 PARTITIONS = 3
 GROUP = "committer"
+MOST_WAITING = 20_000
 
 
 class Account(NamedTuple):
@@ -77,6 +78,9 @@ class KillLoop:
         self._check_committed(name)
 
     def _produce_some(self) -> None:
+        if len(self._producer) > MOST_WAITING:
+            self._producer.poll(0.01)
+            return
         for _ in range(20):
             value = b"%d" % self._sent
             self._producer.produce(self._topic, value, partition=self._sent % PARTITIONS, on_delivery=self._told)
