@@ -90,7 +90,7 @@ class Broker:
     @property
     def address(self) -> str:
         """`host:port` where it listens."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
+        host = f"[{self.host}]" if ":" in self.host else self.host or "0.0.0.0"
         return f"{host}:{self.port}"
 
     # ---- its life ----
