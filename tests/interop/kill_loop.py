@@ -16,7 +16,7 @@ from tests.broker_process import BrokerProcess
 
 PARTITIONS = 3
 GROUP = "committer"
-MOST_WAITING = 2_000
+MOST_WAITING = 300
 
 
 class Account(NamedTuple):
@@ -45,6 +45,8 @@ class KillLoop:
                 "reconnect.backoff.ms": 20,
                 "reconnect.backoff.max.ms": 100,
                 "retry.backoff.ms": 20,
+                "retry.backoff.max.ms": 50,
+                "topic.metadata.refresh.fast.interval.ms": 20,
                 "message.timeout.ms": 600_000,
             }
         )
@@ -65,21 +67,29 @@ class KillLoop:
         return Account(rounds, len(self._acknowledged), len(self._read), self._commits)
 
     def _round(self, name: str) -> None:
-        end = time.monotonic() + self._chance.uniform(0.05, 0.4)
+        self._wait_for_the_producer(name)
+        end = time.monotonic() + self._chance.uniform(0.02, 0.3)
         while time.monotonic() < end:
             self._produce_some()
-            if self._chance.random() < 0.3:
+            if self._chance.random() < 0.05:
                 self._commit()
-        for _ in range(20):  # on their way when the broker dies
-            self._produce_some()
+        self._produce_some()  # on their way when the broker dies
         self._broker.kill()
         self._broker.start()
         self._read_on(name)
         self._check_committed(name)
 
+    def _wait_for_the_producer(self, name: str) -> None:
+        """Until the broker of this life has acknowledged something: the kill is to come amid traffic."""
+        self._producer.poll(0)
+        before, deadline = len(self._acknowledged), time.monotonic() + 60
+        while len(self._acknowledged) == before:
+            assert time.monotonic() < deadline, f"{name}: nothing is acknowledged"
+            self._produce_some()
+
     def _produce_some(self) -> None:
         if len(self._producer) > MOST_WAITING:
-            self._producer.poll(0.01)
+            self._producer.poll(0.002)
             return
         for _ in range(20):
             value = b"%d" % self._sent
