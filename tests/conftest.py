@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -13,6 +14,11 @@ import pytest
 from tests.broker_process import BrokerProcess
 from tests.needs import lacking
 from tests.real_kafka import Kafka, KafkaNode, KafkaUnavailable, OwnBroker, fetch_jars, locked
+
+# Whoever runs the tests in the background may have us ignore these; the programs that tests send them to must not.
+for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, usual)
 
 NEEDS_KAFKA = {"real_kafka", "own_kafka"}
 BOTH = ["kcli", pytest.param("apache", marks=pytest.mark.real_kafka)]
