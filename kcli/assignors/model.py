@@ -1,0 +1,49 @@
+"""What goes into an assignor and what comes out of it."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from kcli.structs import TopicPartition
+
+NO_GENERATION = -1
+
+
+class Topic(NamedTuple):
+    """A topic as an assignor sees it. `racks[p]`: the racks of the replicas of partition p; () if they are unknown."""
+
+    partitions: int
+    racks: tuple[frozenset[str], ...] = ()
+
+
+class Member(NamedTuple):
+    """A member of a group: what it wants, and what it says it owns since which generation (-1: it did not say)."""
+
+    id: str
+    topics: frozenset[str]
+    owned: tuple[TopicPartition, ...] = ()
+    generation: int = NO_GENERATION
+    rack: str | None = None
+    instance_id: str | None = None
+
+
+# A subscribed topic that is not in it does not exist: its subscribers get nothing of it.
+Topics = Mapping[str, Topic]
+
+# Every member is a key.
+Assignment = dict[str, list[TopicPartition]]
+
+
+def static_first(members: Sequence[Member]) -> list[Member]:
+    """The members as Kafka sorts them: static ones by instance id, then the others by member id."""
+    return sorted(members, key=_place)
+
+
+def java_order(text: str) -> bytes:
+    """A sort key that puts strings in Java's order, that of UTF-16 code units."""
+    return text.encode("utf-16-be", "surrogatepass")
+
+
+def _place(member: Member) -> tuple[bool, bytes]:
+    if member.instance_id is None:
+        return True, java_order(member.id)
+    return False, java_order(member.instance_id)
