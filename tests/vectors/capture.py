@@ -170,6 +170,23 @@ def with_librdkafka(lab: Lab) -> None:
     epochs.close()
 
 
+def with_transactions(lab: Lab) -> None:
+    """Kafka's tool looks at the transactions that confluent-kafka made, and at one that is open."""
+    import confluent_kafka
+
+    lab.origin(f"confluent-kafka {confluent_kafka.version()} (librdkafka {confluent_kafka.libversion()[0]})")
+    producer = confluent_kafka.Producer({"bootstrap.servers": lab.address, "transactional.id": "open"})
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.produce("orders", "open", partition=0)
+    producer.flush(20)
+    lab.origin(f"Apache Kafka tools {lab.node.version}")
+    lab.tool("TransactionsCommand", "list")
+    lab.tool("TransactionsCommand", "describe", "--transactional-id", "open")
+    lab.tool("TransactionsCommand", "describe-producers", "--topic", "orders", "--partition", "0")
+    producer.abort_transaction()
+
+
 def with_kafka_python(lab: Lab) -> None:
     import kafka
 
@@ -247,7 +264,7 @@ def main() -> None:
     lab = Lab(folder)
     try:
         lab.node.start()
-        for client in (with_java, with_kcat, with_librdkafka, with_kafka_python):
+        for client in (with_java, with_kcat, with_librdkafka, with_transactions, with_kafka_python):
             print(client.__name__)
             client(lab)
     finally:
