@@ -1,0 +1,285 @@
+"""Members of a group as processes, whoever made them, with one interface: kcat, confluent-kafka, Java and kcli.
+
+They join, read, tell and commit after each poll (kcat: by interval), and can be left, killed and stopped. Use them in a
+`with`, or end them yourself: what is left at its end is killed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Collection, Iterable
+from pathlib import Path
+from typing import Any
+
+from kcli.structs import TopicPartition
+from tests.java_driver import compiled
+from tests.needs import lacking
+from tests.real_kafka import Kafka, _die_with_parent, _logging
+
+ROOT = Path(__file__).parent.parent.parent.parent
+SCRIPTS = Path(__file__).parent / "scripts"
+JVM = ("-Xmx96m", "-Xshare:auto", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+COMMON = {"auto.offset.reset": "earliest"}
+CLASSIC = {"session.timeout.ms": "6000", "heartbeat.interval.ms": "300"}
+JAVA_STRATEGIES = {
+    name: f"org.apache.kafka.clients.consumer.{name.title().replace('-', '')}Assignor"
+    for name in ("range", "sticky", "cooperative-sticky")
+} | {"roundrobin": "org.apache.kafka.clients.consumer.RoundRobinAssignor"}
+
+Event = dict[str, Any]
+Record = tuple[str, int, int]
+
+
+class MemberProcess:
+    """A member in a process of its own, and what it says about itself."""
+
+    def __init__(self, maker: str, command: list[str], understand: Callable[[str], Iterable[Event]]) -> None:
+        """`understand` makes events of one line of its output; a line that is none is only kept in `lines`."""
+        self.maker = maker
+        self.lines: list[str] = []
+        self.events: list[Event] = []
+        self.paused = False
+        self._told = threading.Condition()
+        self._understand = understand
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,  # one pipe keeps the order of what is said
+            text=True,
+            errors="replace",
+            cwd=ROOT,
+            start_new_session=True,
+            preexec_fn=_die_with_parent,
+        )
+        self._listener = threading.Thread(target=self._listen, daemon=True)
+        self._listener.start()
+
+    def __repr__(self) -> str:
+        state = f"ended {self.status}" if self.status is not None else "stopped" if self.paused else "running"
+        shown = ", ".join(map(str, sorted(self.assigned())))
+        return f"<{self.maker} member {self.pid} {state}: {shown or 'nothing assigned'}>"
+
+    def __enter__(self) -> MemberProcess:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
+    def _listen(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            with self._told:
+                self.lines.append(line.rstrip("\n"))
+                self.events.extend(self._understand(line))
+                self._told.notify_all()
+        with self._told:
+            self._told.notify_all()
+
+    # --- what it says
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def status(self) -> int | None:
+        """How it ended; negative for a signal; None while it runs."""
+        return self._process.poll()
+
+    def told(self, *names: str) -> list[Event]:
+        """Its events of these names so far, in order."""
+        with self._told:
+            return [event for event in self.events if event["event"] in names]
+
+    def assigned(self) -> set[TopicPartition]:
+        """What it owns, as it says itself."""
+        owned: set[TopicPartition] = set()
+        for event in self.told("assigned", "revoked", "lost"):
+            partitions = {TopicPartition(*one) for one in event["partitions"]}
+            owned = owned | partitions if event["event"] == "assigned" else owned - partitions
+        return owned
+
+    def records(self) -> list[Record]:
+        """Topic, partition and offset of all that it has read so far, in its order."""
+        return [(told["topic"], told["partition"], at) for told in self.told("records") for at in told["offsets"]]
+
+    def committed(self) -> dict[TopicPartition, int]:
+        """The last offset of each partition whose commit the broker took."""
+        return {TopicPartition(t, p): offset for told in self.told("committed") for t, p, offset in told["offsets"]}
+
+    def wait(self, condition: Callable[[], bool], what: str, timeout_s: float = 30) -> None:
+        """Wait until what it says makes `condition` true; the end of it, or of time, fails with its words."""
+        deadline = time.monotonic() + timeout_s
+        while not condition():
+            left = deadline - time.monotonic()
+            ended = self.status is not None and not self._listener.is_alive()
+            if (ended and not condition()) or left <= 0:
+                reason = f"ended with {self.status}" if ended else f"waited {timeout_s} s"
+                raise AssertionError(f"{self!r}: {reason}, for {what}; its last words:\n" + self.last_words())
+            with self._told:
+                self._told.wait(min(left, 0.1))
+
+    def wait_assigned(self, wanted: int | Collection[TopicPartition], timeout_s: float = 30) -> set[TopicPartition]:
+        """Wait until it owns so many partitions, or exactly these; what it then owns."""
+
+        def reached() -> bool:
+            owned = self.assigned()
+            return len(owned) == wanted if isinstance(wanted, int) else owned == set(wanted)
+
+        self.wait(reached, f"the assignment {wanted}", timeout_s)
+        return self.assigned()
+
+    def wait_records(self, count: int, timeout_s: float = 30) -> list[Record]:
+        """Wait until it has read at least so many records; all it has read."""
+        self.wait(lambda: len(self.records()) >= count, f"{count} records", timeout_s)
+        return self.records()
+
+    def last_words(self, lines: int = 25) -> str:
+        with self._told:
+            return "\n".join(line[:400] for line in self.lines[-lines:])
+
+    # --- what is done to it
+
+    def pause(self) -> None:
+        """Stop the process where it stands (SIGSTOP): it sends no heartbeats and does not know."""
+        self._process.send_signal(signal.SIGSTOP)
+        self.paused = True
+
+    def resume(self) -> None:
+        """Let it go on (SIGCONT)."""
+        self._process.send_signal(signal.SIGCONT)
+        self.paused = False
+
+    def kill(self) -> None:
+        """kill -9: it says goodbye to nobody. Safe to call twice."""
+        self._process.kill()
+        self._process.wait()
+        self._listener.join(10)
+
+    def leave(self, timeout_s: float = 30) -> None:
+        """Ask it to leave the group and wait for its end, which must be a clean one."""
+        if self.paused:
+            self.resume()
+        self._ask_to_leave()
+        try:
+            status = self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            words = self.last_words()
+            self.kill()
+            raise AssertionError(f"{self!r} did not leave in {timeout_s} s; its last words:\n{words}") from None
+        self._listener.join(10)
+        assert status == 0, f"{self!r} ended with {status}; its last words:\n{self.last_words()}"
+
+    def _ask_to_leave(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+
+
+# --- the makers
+
+
+def confluent_member(kafka: Kafka, group: str, topics: str | Collection[str], **how: Any) -> MemberProcess:
+    """confluent-kafka, librdkafka 2.x. `topics` that begin with ^ are a regular expression; see `_properties`."""
+    return _scripted("confluent", _properties(kafka, group, how, "{}"), topics, how)
+
+
+def kcli_member(kafka: Kafka, group: str, topics: str | Collection[str], **how: Any) -> MemberProcess:
+    """kcli's own Consumer."""
+    return _scripted("kcli", _properties(kafka, group, how, "{}"), topics, how)
+
+
+def java_member(kafka: Kafka, group: str, topics: str | Collection[str], **how: Any) -> MemberProcess:
+    """Apache's Java client."""
+    classes = compiled(SCRIPTS / "JavaMember.java", kafka.jars)
+    command = ["java", *JVM, *_logging(kafka.version, "warn"), "-cp", f"{classes}:{kafka.jars}/*", "JavaMember"]
+    properties = _properties(kafka, group, how, JAVA_STRATEGIES)
+    return MemberProcess("java", [*command, *_arguments(properties, topics, how)], _json_events)
+
+
+def kcat_member(kafka: Kafka, group: str, topics: str | Collection[str], **how: Any) -> MemberProcess:
+    """kcat (librdkafka 2.0), classic groups only; commits by itself once a second and when it leaves."""
+    path = shutil.which("kcat") or shutil.which("kafkacat") or lacking("there is no `kcat` on the PATH")
+    properties = _properties(kafka, group, {"auto_commit_interval_ms": 1000, **how}, "{}")
+    del properties["bootstrap.servers"], properties["group.id"]
+    command = [path, "-b", kafka.bootstrap_servers, "-u", "-f", "record %t %p %o\\n"]
+    command += [word for name, value in properties.items() for word in ("-X", f"{name}={value}")]
+    return _Kcat("kcat", [*command, "-G", group, *_listed(topics)], _kcat_events)
+
+
+MAKERS: dict[str, Callable[..., MemberProcess]] = {
+    "kcat": kcat_member,
+    "confluent": confluent_member,
+    "java": java_member,
+    "kcli": kcli_member,
+}
+
+
+class _Kcat(MemberProcess):
+    def _ask_to_leave(self) -> None:
+        self._process.terminate()
+
+
+OWN = ("protocol", "assignor", "instance_id", "commit", "work_ms")
+
+
+def _properties(kafka: Kafka, group: str, how: dict[str, Any], strategies: Any) -> dict[str, str]:
+    """Kafka's properties of a member.
+
+    `how`: protocol ("classic", "consumer"), assignor (by its classic name, or the server's), instance_id, commit
+    ("sync" after each poll, "auto", "none"), work_ms (how long a poll's records take), properties with underscores.
+    """
+    new = how.get("protocol", "classic") == "consumer"
+    properties = {"bootstrap.servers": kafka.bootstrap_servers, "group.id": group, **COMMON}
+    properties |= {"group.protocol": "consumer"} if new else CLASSIC
+    if how.get("assignor") is not None:
+        named = [name if strategies == "{}" else strategies[name] for name in how["assignor"].split(",")]
+        properties |= (
+            {"group.remote.assignor": how["assignor"]} if new else {"partition.assignment.strategy": ",".join(named)}
+        )
+    if how.get("instance_id") is not None:
+        properties["group.instance.id"] = how["instance_id"]
+    given = {name.replace("_", "."): str(value) for name, value in how.items() if name not in OWN}
+    return {**properties, **given}
+
+
+def _scripted(
+    maker: str, properties: dict[str, str], topics: str | Collection[str], how: dict[str, Any]
+) -> MemberProcess:
+    command = [sys.executable, "-m", f"tests.interop.groups.scripts.{maker}_member"]
+    return MemberProcess(maker, [*command, *_arguments(properties, topics, how)], _json_events)
+
+
+def _arguments(properties: dict[str, str], topics: str | Collection[str], how: dict[str, Any]) -> list[str]:
+    words = [how.get("commit", "sync"), str(how.get("work_ms", 0)), ",".join(_listed(topics))]
+    return words + [f"{name}={value}" for name, value in properties.items()]
+
+
+def _listed(topics: str | Collection[str]) -> list[str]:
+    return [topics] if isinstance(topics, str) else list(topics)
+
+
+def _json_events(line: str) -> Iterable[Event]:
+    if line.startswith('{"event"'):
+        yield json.loads(line)
+
+
+def _kcat_events(line: str) -> Iterable[Event]:
+    """kcat has no times: they are those of our reading."""
+    now = time.monotonic_ns()
+    if line.startswith("record "):
+        _, topic, partition, offset = line.split()
+        yield {"event": "records", "at": now, "topic": topic, "partition": int(partition), "offsets": [int(offset)]}
+    found = re.match(
+        r"% Group \S+ rebalanced.*?: (?:incremental )?(assigned|assignment|revoked|revoke)\b.*?: (.*)", line
+    )
+    if found is not None:
+        partitions = [(topic, int(number)) for topic, number in re.findall(r"(\S+) \[(\d+)\]", found[2])]
+        yield {"event": "assigned" if found[1].startswith("assign") else "revoked", "at": now, "partitions": partitions}

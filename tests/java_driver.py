@@ -1,0 +1,28 @@
+"""Java programs of the tests: compiled once against Kafka's jars, kept in the test cache."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import subprocess
+from pathlib import Path
+
+from tests.needs import lacking
+from tests.real_kafka import cache_directory, locked
+
+
+def compiled(source: Path, jars: Path) -> Path:
+    """The folder with the classes of one Java file; a change of the file or of Kafka's version makes a new one."""
+    if shutil.which("javac") is None:
+        lacking("there is no `javac` on the PATH")
+    digest = hashlib.sha256(source.read_bytes()).hexdigest()[:12]
+    folder = cache_directory() / f"java-{jars.name}-{source.stem}-{digest}"
+    with locked(folder.with_name(f"java-{source.stem}.lock")):
+        if not folder.exists():
+            scratch = folder.with_name(folder.name + ".new")
+            shutil.rmtree(scratch, ignore_errors=True)
+            command = ["javac", "-proc:none", "-Xlint:all,-processing", "-cp", f"{jars}/*", "-d", str(scratch)]
+            done = subprocess.run([*command, str(source)], capture_output=True, text=True, timeout=120)
+            assert done.returncode == 0, f"{source.name} does not compile:\n{done.stdout}{done.stderr}"
+            scratch.rename(folder)  # whole or not at all
+    return folder
