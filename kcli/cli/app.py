@@ -26,6 +26,7 @@ class Entry(NamedTuple):
 GROUPS = {
     "topic": "Create, look at and delete topics.",
     "consume": "Read records: kcli consume [topic] TOPIC.",
+    "group": "Look at consumer groups and their lag; remove what is left of them.",
     "cluster": "Look at the cluster.",
     "broker": "Run a Kafka broker for tests and demos.",
 }
@@ -37,6 +38,7 @@ COMMANDS: dict[tuple[str, ...], Entry] = {
     ("topic", "delete"): Entry("topic_delete", "Delete topics with all their records."),
     ("consume", "topic"): Entry("consume_topic", "Read a range of a topic, or follow it."),
     ("produce",): Entry("produce", "Write lines of standard input as records."),
+    ("group", "describe"): Entry("group_describe", "How far groups have read, their members, their state."),
     ("cluster", "describe"): Entry("cluster_describe", "Id, controller and brokers."),
     ("cluster", "api-versions"): Entry("cluster_api_versions", "What each broker speaks, and what kcli makes of it."),
     ("broker", "run"): Entry("broker_run", "Run a broker in this terminal. Not for production."),

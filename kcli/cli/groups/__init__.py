@@ -1,0 +1,1 @@
+"""What the commands about groups share: which groups are meant, conditions, rows to show, plans to change them."""

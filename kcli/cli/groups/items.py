@@ -1,0 +1,147 @@
+"""Groups, their members and their partitions as items of a report. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from kcli.admin.groups.lag import total_lag, total_lag_by_topic
+from kcli.cli.render.report import error_field
+
+if TYPE_CHECKING:
+    from kcli.admin.groups.lag import LagTotals, PartitionLag
+    from kcli.admin.groups.model import Group, GroupMember
+    from kcli.admin.groups.survey import GroupSurvey
+    from kcli.cli.render.report import Item
+    from kcli.errors import KcliError
+    from kcli.structs import Node, TopicPartition
+
+
+def group_item(group: Group) -> Item:
+    """What a group is, without its members."""
+    return {
+        "group": group.group,
+        "type": group.type,
+        "state": group.state,
+        "coordinator": node_item(group.coordinator),
+        "protocol_type": group.protocol_type or None,
+        "assignor": group.assignor or None,
+        "epoch": group.epoch,
+        "target_epoch": group.target_epoch,
+        "member_count": len(group.members),
+    }
+
+
+def described_item(group: Group, *, members: bool) -> Item:
+    """A group, on request with its members, sorted by client and id."""
+    item = group_item(group)
+    if members:
+        item["members"] = [member_item(m) for m in sorted(group.members, key=lambda m: (m.client_id, m.id))]
+    return item
+
+
+def survey_item(survey: GroupSurvey, partitions: Sequence[PartitionLag]) -> Item:
+    """A group with these of its partitions, and what all of them come to."""
+    topics = total_lag_by_topic(survey.partitions)
+    item = {
+        **group_item(survey.group),
+        "total": totals_item(total_lag(survey.partitions)),
+        "topics": [{"topic": topic, **totals_item(totals)} for topic, totals in topics.items()],
+        "partitions": [partition_item(lag) for lag in partitions],
+    }
+    if survey.error is not None:
+        item["error"] = error_field(survey.error)
+    return item
+
+
+def node_item(node: Node) -> Item:
+    return {"node": node.id, "host": node.host, "port": node.port}
+
+
+def failed_group(group: str, error: KcliError) -> Item:
+    return {"group": group, "error": error_field(error)}
+
+
+def unheard_broker(node: Node, error: KcliError) -> Item:
+    """A broker that did not tell its groups: which ones are missing nobody knows."""
+    return {"group": None, "coordinator": node_item(node), "error": error_field(error)}
+
+
+def member_item(member: GroupMember) -> Item:
+    """A member, what it subscribes to, owns and shall own; `epoch` and `target` of KIP-848 members only."""
+    item: Item = {
+        "member": member.id,
+        "instance_id": member.instance_id,
+        "client_id": member.client_id,
+        "host": member.host,
+        "rack": member.rack,
+        "member_type": member.member_type,
+        "epoch": member.epoch,
+        "subscribed": list(member.topics),
+        "pattern": member.pattern,
+        "partition_count": len(member.owned),
+        "assignment": by_topic(member.owned),
+        "target": None if member.target is None else by_topic(member.target),
+    }
+    if member.error is not None:
+        item["error"] = error_field(member.error)
+    return item
+
+
+def partition_item(lag: PartitionLag) -> Item:
+    """A partition that a group has read or owns; `owners` are several only in a share group."""
+    committed = lag.committed
+    item: Item = {
+        "topic": lag.tp.topic,
+        "partition": lag.tp.partition,
+        "committed": None if committed is None else committed.offset,
+        "committed_epoch": None if committed is None or committed.leader_epoch < 0 else committed.leader_epoch,
+        "metadata": None if committed is None else committed.metadata,
+        "start": lag.start,
+        "end": lag.end,
+        "lag": lag.lag,
+        "time_lag_ms": lag.time_lag_ms,
+        "time_lag_note": lag.time_lag_note,
+        "owners": [
+            {
+                "member": member.id,
+                "instance_id": member.instance_id,
+                "host": member.host,
+                "client_id": member.client_id,
+                "rack": member.rack,
+            }
+            for member in lag.members
+        ],
+    }
+    if lag.error is not None:
+        item["error"] = error_field(lag.error)
+    return item
+
+
+def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    """Partition numbers by topic, sorted."""
+    found: dict[str, list[int]] = {}
+    for topic, partition in sorted(partitions):
+        found.setdefault(topic, []).append(partition)
+    return found
+
+
+def shown_partitions(found: dict[str, list[int]] | None) -> str | None:
+    """`orders:0,1;bills:2`, one word for a table, as Kafka's own tool writes it; None for none."""
+    return ";".join(f"{topic}:{','.join(map(str, numbers))}" for topic, numbers in (found or {}).items()) or None
+
+
+def shown_node(item: Item | None) -> str | None:
+    """A coordinator in one word: `host:port(id)`."""
+    return None if item is None else f"{item['host']}:{item['port']}({item['node']})"
+
+
+def totals_item(totals: LagTotals) -> Item:
+    """Sums over partitions; `lag` counts those that are known."""
+    return {
+        "partition_count": totals.partitions,
+        "lag": totals.lag,
+        "max_lag": totals.max_lag,
+        "max_time_lag_ms": totals.max_time_lag_ms,
+        "unknown": totals.unknown,
+    }

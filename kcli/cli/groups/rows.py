@@ -1,0 +1,125 @@
+"""The rows of `kcli group describe`: which partitions, in which order, and what a table shows of them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from kcli.cli.groups.durations import shown_duration
+from kcli.cli.groups.items import shown_node, shown_partitions
+from kcli.errors import ConfigError
+
+if TYPE_CHECKING:
+    from kcli.admin.groups.lag import PartitionLag
+    from kcli.cli.render.report import Item
+
+PARTITION_COLUMNS = ["group", "topic", "partition", "committed", "start", "end", "lag", "time_lag"]
+PARTITION_FIELDS = [*PARTITION_COLUMNS[:-1], "time_lag_ms", "time_lag_note"]  # for programs
+OWNER_FIELDS = ["member", "instance_id", "host", "client_id", "rack"]
+MEMBER_FIELDS = [
+    *("group", "member", "instance_id", "host", "client_id", "rack", "member_type", "epoch"),
+    *("partitions", "assignment", "target"),
+]
+OPTIONAL = {"instance_id", "rack", "member_type", "epoch", "target"}
+STATE_COLUMNS = ["group", "type", "state", "coordinator", "protocol", "assignor", "epoch", "target_epoch", "members"]
+
+SORTS = ("topic", "lag", "time-lag", "member")
+
+
+def check_sort(sort: str) -> str:
+    if sort not in SORTS:
+        raise ConfigError(f"--sort must be one of {', '.join(SORTS)}, not {sort}")
+    return sort
+
+
+def chosen(partitions: Iterable[PartitionLag], sort: str, *, lagging: bool) -> list[PartitionLag]:
+    """By topic and partition; by lag with the largest first, those unknown before them; by member.
+
+    `lagging` leaves out those of which it is certain that they are not behind.
+    """
+    found = sorted((p for p in partitions if not lagging or p.lag != 0), key=lambda p: p.tp)
+    if sort == "lag":
+        found.sort(key=lambda p: _largest_first(p.lag))
+    elif sort == "time-lag":
+        found.sort(key=lambda p: _largest_first(0 if p.lag == 0 else p.time_lag_ms))
+    elif sort == "member":
+        found.sort(key=lambda p: min((m.id for m in p.members), default=""))
+    return found
+
+
+def _largest_first(value: int | None) -> tuple[bool, int]:
+    return (value is not None, -(value or 0))
+
+
+def partition_rows(items: Iterable[Item]) -> list[Item]:
+    """A row for each partition of these groups; a group that failed is a row too."""
+    rows = []
+    for item in items:
+        for partition in item.get("partitions", ()):
+            owner = {field: _of_owners(partition, field) for field in OWNER_FIELDS}
+            rows.append({"group": item["group"], **partition, **owner, "time_lag": shown_time_lag(partition)})
+        if "error" in item:
+            rows.append(_failed(item))
+    return rows
+
+
+def shown_time_lag(partition: dict[str, Any]) -> str | None:
+    """One word; a `~` before it says that it is not to be relied upon."""
+    ms = partition["time_lag_ms"]
+    if ms is None:
+        return None
+    return ("~" if partition["time_lag_note"] else "") + shown_duration(ms)
+
+
+def partition_columns(rows: list[Item], *, for_programs: bool) -> list[str]:
+    """Columns that are empty for everybody are left out of a table; programs always get the same ones."""
+    if for_programs:
+        return [*PARTITION_FIELDS, *OWNER_FIELDS]
+    return [*PARTITION_COLUMNS, *_used(OWNER_FIELDS, rows)]
+
+
+def member_rows(items: Iterable[Item]) -> list[Item]:
+    """A row for each member."""
+    rows = []
+    for item in items:
+        for member in item.get("members", ()):
+            shown = {"assignment": shown_partitions(member["assignment"]), "target": shown_partitions(member["target"])}
+            rows.append({"group": item["group"], **member, **shown, "partitions": member["partition_count"]})
+        if "error" in item:
+            rows.append(_failed(item))
+    return rows
+
+
+def member_columns(rows: list[Item], *, for_programs: bool) -> list[str]:
+    """As `partition_columns`: without epochs for classic members, for instance."""
+    return MEMBER_FIELDS if for_programs else _used(MEMBER_FIELDS, rows)
+
+
+def state_rows(items: Iterable[Item]) -> list[Item]:
+    """A row for each group."""
+    return [
+        {
+            **item,
+            "coordinator": shown_node(item.get("coordinator")),
+            "protocol": item.get("protocol_type"),
+            "members": item.get("member_count"),
+        }
+        for item in items
+    ]
+
+
+def _used(fields: list[str], rows: list[Item]) -> list[str]:
+    """Without those of `OPTIONAL` in which no row has anything."""
+    return [f for f in fields if f not in OPTIONAL or any(row.get(f) not in (None, "") for row in rows)]
+
+
+def _of_owners(partition: Item, field: str) -> str | None:
+    """What the owners have in this field: one word, or several joined by commas."""
+    return ",".join(str(owner[field]) for owner in partition["owners"] if owner[field]) or None
+
+
+def _failed(item: Item) -> Item:
+    """A group's row that has only an error; a broker's, whose groups are unknown, names itself instead."""
+    if item["group"] is None and "coordinator" in item:
+        return {"group": None, "host": shown_node(item["coordinator"]), "error": item["error"]}
+    return {"group": item["group"], "error": item["error"]}

@@ -1,0 +1,56 @@
+"""What a table of partitions comes to, in sentences for standard error: scripts sum its columns themselves. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from kcli.admin.groups.lag import LagTotals, PartitionLag, total_lag, total_lag_by_topic
+from kcli.cli.groups.durations import shown_duration
+
+if TYPE_CHECKING:
+    from kcli.admin.groups.survey import GroupSurvey
+
+FEW = 10  # with more groups than that, only what all come to is told
+
+
+def summary(surveys: Sequence[GroupSurvey]) -> Iterator[str]:
+    """Totals for each group and topic (of many groups only the grand one), then which time lags are unsound and why."""
+    if len(surveys) <= FEW:
+        for survey in surveys:
+            yield from _of_group(survey)
+    else:
+        total = total_lag([p for survey in surveys for p in survey.partitions])
+        yield f"{len(surveys)} groups: {shown_totals(total)}; `kcli group lag` has a line for each"
+    yield from _notes(p for survey in surveys for p in survey.partitions)
+
+
+def _of_group(survey: GroupSurvey) -> Iterator[str]:
+    group = survey.group
+    what = ", ".join(word for word in (group.type, group.state, counted(len(group.members), "member")) if word)
+    yield f"{group.group} ({what}): {shown_totals(total_lag(survey.partitions))}"
+    topics = total_lag_by_topic(survey.partitions)
+    if len(topics) > 1:
+        for topic, totals in topics.items():
+            yield f"  {topic}: {shown_totals(totals)}"
+
+
+def shown_totals(totals: LagTotals) -> str:
+    """`lag 1234 in 12 partitions, up to 3m07s; 2 of them not known`."""
+    if not totals.partitions:
+        return "nothing committed, nothing owned"
+    text = f"lag {totals.lag} in {counted(totals.partitions, 'partition')}"
+    if totals.max_time_lag_ms:
+        text += f", up to {shown_duration(totals.max_time_lag_ms)}"
+    return f"{text}; not known of {totals.unknown}" if totals.unknown else text
+
+
+def _notes(partitions: Iterable[PartitionLag]) -> Iterator[str]:
+    notes = Counter((p.time_lag_note, p.time_lag_ms is None) for p in partitions if p.time_lag_note)
+    for (note, unknown), count in sorted(notes.items()):
+        yield f"TIME-LAG {'-' if unknown else '~'} in {counted(count, 'row')}: {note}"
+
+
+def counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
