@@ -1,23 +1,94 @@
-"""What groups have committed: one OffsetFetch for each coordinator."""
+"""What groups have committed: one OffsetFetch for each coordinator (KIP-709), or for each group of an old one."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
+from kcli.admin.groups.coordinators import Coordinators
 from kcli.client.routing import Gathered
-from kcli.errors import KcliError
+from kcli.errors import BrokerError, KcliError, UnsupportedVersion
 from kcli.structs import OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
     from kcli.client.consumer_network_client import ConsumerNetworkClient
+    from kcli.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+
+    Committed = dict[TopicPartition, OffsetAndMetadata | KcliError]
+
+# Up to v7 one request is for one group; from v10 topics are told by ids, whose names we would have to ask for.
+_FIRST_WITH_GROUPS, _LAST_WITH_NAMES = 8, 9
+_FIRST_WITH_ALL_TOPICS, _LAST_WITH_ONE_GROUP = 2, 7
 
 
 def committed_offsets(
-    client: ConsumerNetworkClient, groups: Iterable[str], deadline_ms: float
-) -> Gathered[str, dict[TopicPartition, OffsetAndMetadata | KcliError]]:
+    client: ConsumerNetworkClient,
+    groups: Iterable[str],
+    deadline_ms: float,
+    *,
+    coordinators: Coordinators | None = None,
+) -> Gathered[str, Committed]:
     """All committed offsets of these groups (classic, consumer, streams); {} for a group that has none, or is none.
 
     An error of one partition is data beside the others. Offsets of transactions that are still open are not told.
     """
-    raise NotImplementedError
+    coordinators = coordinators or Coordinators(client)
+    gathered: Gathered[str, Committed] = coordinators.ask(
+        groups, _request, _read, deadline_ms, min_version=_FIRST_WITH_GROUPS, max_version=_LAST_WITH_NAMES
+    )
+    for group in [name for name, error in gathered.errors.items() if isinstance(error, UnsupportedVersion)]:
+        one: Gathered[str, Committed] = coordinators.ask(
+            [group],
+            _request_for_one,
+            partial(_read_one, group),
+            deadline_ms,
+            min_version=_FIRST_WITH_ALL_TOPICS,
+            max_version=_LAST_WITH_ONE_GROUP,
+        )
+        del gathered.errors[group]
+        gathered.values.update(one.values)
+        gathered.errors.update(one.errors)
+    return gathered
+
+
+def _request(groups: list[str]) -> OffsetFetchRequest:
+    from kcli.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+
+    return OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=None) for group in groups])
+
+
+def _request_for_one(groups: list[str]) -> OffsetFetchRequest:
+    from kcli.protocol.messages.offset_fetch import OffsetFetchRequest
+
+    return OffsetFetchRequest(group_id=groups[0], topics=None)
+
+
+def _read(response: OffsetFetchResponse) -> Iterator[tuple[str, Committed | KcliError]]:
+    for group in response.groups:
+        if group.error_code:
+            yield group.group_id, BrokerError(group.error_code, api="OffsetFetch", group=group.group_id)
+        else:
+            yield group.group_id, _offsets(group.topics)
+
+
+def _read_one(group: str, response: OffsetFetchResponse) -> Iterator[tuple[str, Committed | KcliError]]:
+    codes = {p.error_code for topic in response.topics for p in topic.partitions}
+    failed = response.error_code or (codes.pop() if len(codes) == 1 else 0)  # v2 and older: an error in each partition
+    if failed:
+        yield group, BrokerError(failed, api="OffsetFetch", group=group)
+    else:
+        yield group, _offsets(response.topics)
+
+
+def _offsets(topics: Iterable[Any]) -> Committed:
+    found: Committed = {}
+    for topic in topics:
+        name = topic.name
+        for it in topic.partitions:
+            tp = TopicPartition(name, it.partition_index)
+            if it.error_code:
+                found[tp] = BrokerError(it.error_code, api="OffsetFetch", topic=name, partition=tp.partition)
+            elif it.committed_offset >= 0:
+                found[tp] = OffsetAndMetadata(it.committed_offset, it.committed_leader_epoch, it.metadata or "")
+    return found

@@ -58,15 +58,50 @@ def calculate_lag(
     ends: Mapping[TopicPartition, int | KcliError],
     lags: Mapping[TopicPartition, int | None] | None = None,
 ) -> list[PartitionLag]:
-    """A row for each partition that is committed or owned, sorted. `lags` are a share group's, as its broker counts."""
-    raise NotImplementedError
+    """A row for each partition that is committed or owned, sorted. `lags` are a share group's, as its broker counts.
+
+    Of the end it is assumed that it was asked for after the committed offset. A committed offset beyond the end (a log
+    cut short, a topic made anew) gives lag 0; one below the start counts what is deleted, as Apache's tool does.
+    """
+    owners = _owners(group)
+    name = group.group
+    rows = []
+    for tp in sorted(committed.keys() | owners.keys()):
+        told, end, start = committed.get(tp), ends.get(tp), starts.get(tp)
+        error = next((it for it in (told, end, start) if isinstance(it, KcliError)), None)
+        position = told if isinstance(told, OffsetAndMetadata) else None
+        log_end = end if isinstance(end, int) else None
+        if lags is not None:
+            lag = lags.get(tp)
+        elif position is None or log_end is None:
+            lag = None
+        else:
+            lag = max(0, log_end - position.offset)
+        log_start = start if isinstance(start, int) else None
+        rows.append(PartitionLag(name, tp, position, log_start, log_end, lag, None, None, owners.get(tp, ()), error))
+    return rows
+
+
+def _owners(group: Group) -> dict[TopicPartition, tuple[GroupMember, ...]]:
+    owners: dict[TopicPartition, tuple[GroupMember, ...]] = {}
+    for member in group.members:
+        for tp in member.owned:
+            owners[tp] = (*owners.get(tp, ()), member)
+    return owners
 
 
 def total_lag(partitions: Iterable[PartitionLag]) -> LagTotals:
     """Sums over all of these."""
-    raise NotImplementedError
+    rows = list(partitions)
+    lags = [row.lag for row in rows if row.lag is not None]
+    ages = [row.time_lag_ms for row in rows if row.time_lag_ms is not None]
+    errors = sum(row.error is not None for row in rows)
+    return LagTotals(len(rows), sum(lags), max(lags, default=0), max(ages, default=None), len(rows) - len(lags), errors)
 
 
 def total_lag_by_topic(partitions: Iterable[PartitionLag]) -> dict[str, LagTotals]:
     """Sums by topic, sorted by name."""
-    raise NotImplementedError
+    topics: dict[str, list[PartitionLag]] = {}
+    for row in partitions:
+        topics.setdefault(row.tp.topic, []).append(row)
+    return {topic: total_lag(topics[topic]) for topic in sorted(topics)}
