@@ -27,6 +27,17 @@ INCOMPLETE = 5
 THRESHOLD = 6
 INTERRUPTED = 130
 
+MEANINGS = {
+    DONE: "Done.",
+    FAILED: "Failed, wholly or for one item.",
+    USAGE: "Wrong usage; nothing was sent.",
+    NOT_FOUND: "There is no such topic or group.",
+    REFUSED: "Refused, by a broker or by kcli itself.",
+    INCOMPLETE: "Incomplete or out of time.",
+    THRESHOLD: "A threshold was exceeded.",
+    INTERRUPTED: "Interrupted.",
+}
+
 _NOT_FOUND = {"UNKNOWN_TOPIC_OR_PARTITION", "UNKNOWN_TOPIC_ID", "INVALID_TOPIC_EXCEPTION", "GROUP_ID_NOT_FOUND"}
 _REFUSED = {
     "TOPIC_AUTHORIZATION_FAILED",

@@ -1,0 +1,94 @@
+"""Manual pages, section 1, in the `man` macros of troff. Source: man-pages(7), groff_man(7)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from kcli.cli import exit_status
+from kcli.cli.docs.tree import CommandDoc, OptionDoc
+
+_ENVIRONMENT = {
+    "KCLI_BOOTSTRAP_SERVER": "The brokers to ask first, as --bootstrap-server.",
+    "KCLI_COMMAND_CONFIG": "A Kafka properties file, as --command-config.",
+    "KCLI_PROPERTY": "Client properties, key=value, one per line, as --property.",
+    "KCLI_TIMEOUT": "Seconds to wait for brokers, as --timeout.",
+    "KCLI_OUTPUT": "The output format, as --output.",
+    "KCLI_VERBOSE": "1: say more, as --verbose.",
+    "KCLI_DEBUG": "1: print tracebacks.",
+    "NO_COLOR": "Print without colours (no-color.org).",
+}
+
+
+def name(command: CommandDoc) -> str:
+    """The page's name: kcli-group-describe."""
+    return "-".join(("kcli", *command.words))
+
+
+def page(command: CommandDoc) -> str:
+    """The manual page of one command."""
+    synopsis = " ".join(("kcli", *command.words, "[OPTIONS]", *(metavar for metavar, _ in command.arguments)))
+    lines = [
+        *_head(name(command), command.summary),
+        ".SH SYNOPSIS",
+        _escaped(synopsis),
+        ".SH DESCRIPTION",
+        *_paragraphs(command.description),
+    ]
+    if command.arguments:
+        lines += [".SH ARGUMENTS", *_items((_bold(metavar), text) for metavar, text in command.arguments)]
+    lines += [".SH OPTIONS", *_items((_heading(option), option.help) for option in command.options)]
+    lines += [*_statuses(), ".SH SEE ALSO", r"\fBkcli\fR(1)"]
+    return "\n".join(lines) + "\n"
+
+
+def overview(commands: Sequence[CommandDoc]) -> str:
+    """The page of kcli itself: its commands, its environment variables, its exit statuses."""
+    lines = [
+        *_head("kcli", "Kafka from the command line."),
+        ".SH SYNOPSIS",
+        "kcli COMMAND [OPTIONS] [ARGUMENTS]",
+        ".SH COMMANDS",
+        *_items((_bold(" ".join(command.words)), command.summary) for command in commands),
+        ".SH ENVIRONMENT",
+        *_items((_bold(variable), text) for variable, text in _ENVIRONMENT.items()),
+        *_statuses(),
+        ".SH SEE ALSO",
+        ",\n".join(rf"\fB{_escaped(name(command))}\fR(1)" for command in commands),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _head(title: str, summary: str) -> list[str]:
+    return [f'.TH "{title.upper()}" "1" "" "kcli" "kcli manual"', ".SH NAME", _escaped(f"{title} - {summary}")]
+
+
+def _statuses() -> list[str]:
+    return [".SH EXIT STATUS", *_items((_bold(str(n)), text) for n, text in exit_status.MEANINGS.items())]
+
+
+def _heading(option: OptionDoc) -> str:
+    value = "" if option.value is None else rf" \fI{_escaped(option.value)}\fR"
+    return ", ".join(_bold(one) for one in option.names) + value
+
+
+def _items(items: Iterable[tuple[str, str]]) -> list[str]:
+    return [line for heading, text in items for line in (".TP", heading, _escaped(text) or "\\&")]
+
+
+def _paragraphs(text: str) -> list[str]:
+    """The help as paragraphs; troff fills their lines anew."""
+    lines: list[str] = []
+    for number, paragraph in enumerate(text.strip().split("\n\n")):
+        lines += [".PP"] if number else []
+        lines += map(_escaped, paragraph.split("\n"))
+    return lines
+
+
+def _bold(text: str) -> str:
+    return rf"\fB{_escaped(text)}\fR"
+
+
+def _escaped(text: str) -> str:
+    """Text that troff prints as it stands: backslashes, hyphens, and no dot or quote that begins a request."""
+    escaped = text.replace("\\", "\\e").replace("-", "\\-")
+    return rf"\&{escaped}" if escaped.startswith((".", "'")) else escaped

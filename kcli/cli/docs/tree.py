@@ -1,0 +1,83 @@
+"""All commands as plain data, read off the parser's own tree."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NamedTuple
+
+# A metavar that is the list of what may be given: table|json|jsonl.
+_CHOICES = re.compile(r"[a-z][\w-]*(\|[a-z][\w-]*)+")
+
+
+class OptionDoc(NamedTuple):
+    """`names` as typed, `value` the placeholder of what follows (None: nothing), `choices` what that may be."""
+
+    names: tuple[str, ...]
+    value: str | None
+    help: str
+    repeatable: bool
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        found = self.value is not None and _CHOICES.fullmatch(self.value)
+        return tuple(found.string.split("|")) if found else ()
+
+    @property
+    def is_file(self) -> bool:
+        return self.value in ("FILE", "DIR", "PATH")
+
+
+class CommandDoc(NamedTuple):
+    """`words` follow `kcli`; `summary` is the line in a list, `description` the paragraphs of its help."""
+
+    words: tuple[str, ...]
+    summary: str
+    description: str
+    arguments: tuple[tuple[str, str], ...]
+    options: tuple[OptionDoc, ...]
+
+
+def read_tree() -> list[CommandDoc]:
+    """Every command, in the order of the command table."""
+    from kcli.cli.app import COMMANDS, build_tree
+    from kcli.cli.environment import Environment
+
+    root: Any = build_tree(Environment.of_process(), whole=True)
+    found = []
+    for words, entry in COMMANDS.items():
+        command = root
+        for word in words:
+            command = command.commands[word]
+        found.append(_command(words, entry.help, command))
+    return found
+
+
+def groups() -> dict[str, str]:
+    """The first words that take a second one, each with its line of help."""
+    from kcli.cli.app import GROUPS
+
+    return dict(GROUPS)
+
+
+def short_forms() -> dict[str, str]:
+    """Groups whose second word may be left out, and the word that is meant then."""
+    from kcli.cli.app import SHORT_FOR
+
+    return dict(SHORT_FOR)
+
+
+def _command(words: tuple[str, ...], summary: str, command: Any) -> CommandDoc:
+    arguments, options = [], []
+    for parameter in command.params:
+        if parameter.param_type_name == "argument":
+            arguments.append((parameter.make_metavar(None).strip("{}"), parameter.help or ""))
+        elif not parameter.hidden:
+            options.append(_option(parameter))
+    options.append(OptionDoc(("--help", "-h"), None, "Show the help and exit.", repeatable=False))
+    return CommandDoc(words, summary, command.help or "", tuple(arguments), tuple(options))
+
+
+def _option(parameter: Any) -> OptionDoc:
+    names = tuple(sorted((*parameter.opts, *parameter.secondary_opts), key=len, reverse=True))
+    value = None if parameter.is_flag else parameter.metavar or parameter.type.name.upper()
+    return OptionDoc(names, value, parameter.help or "", bool(parameter.multiple))
