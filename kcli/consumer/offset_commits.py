@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from kcli.consumer import commit_requests
 from kcli.consumer.commit_requests import CommitFailed, Reaction
+from kcli.consumer.committed_lookup import find_coordinator, no_coordinator
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, KcliError, TimeoutExpired, WakeupError
 from kcli.structs import OffsetAndMetadata, TopicPartition
@@ -113,7 +114,7 @@ class OffsetCommits:
                 self._client.sleep(min(self._client.retry_backoff.after(attempt), self._left_ms(deadline_ms)))
                 if self._left_ms(deadline_ms) <= 0:
                     raise self._client.timed_out(self._awaited(), last=last)
-            node = self._find_coordinator(deadline_ms)
+            node = find_coordinator(self._client, self._lookup, self._group, deadline_ms)
             self._send_queue(node)
             commit = _Commit(wanted, None, deadline_ms)
             self._send(commit, node, revoking=revoking)
@@ -141,17 +142,6 @@ class OffsetCommits:
         # A heartbeat has overtaken the commit: under the new epoch the partitions are still ours.
         moved_on = self._generation() != commit.generation
         return revoking or (moved_on and all(self._subscription.get(tp) is not None for tp in commit.offsets))
-
-    def _find_coordinator(self, deadline_ms: float) -> Node:
-        while True:
-            now_ms = self._client.clock.now_ms()
-            node = self._lookup.find(now_ms)
-            if node is not None:
-                return node
-            if now_ms >= deadline_ms:
-                trouble = f": {self._lookup.trouble}" if self._lookup.trouble else ""
-                raise TimeoutExpired(f"no coordinator of group {self._group} was found in time{trouble}")
-            self._client.poll(timeout_ms=min(deadline_ms, self._lookup.next_ms()) - now_ms)
 
     def _left_ms(self, deadline_ms: float) -> float:
         return max(0.0, deadline_ms - self._client.clock.now_ms())
@@ -213,9 +203,7 @@ class OffsetCommits:
     def _give_up_late(self, now_ms: float) -> None:
         for commit in self._queue:
             if commit.answer is None and not commit.settled and now_ms >= commit.give_up_ms:
-                trouble = f": {self._lookup.trouble}" if self._lookup.trouble else ""
-                text = f"no coordinator of group {self._group} was found in time{trouble}"
-                commit.settled, commit.error = True, TimeoutExpired(text)
+                commit.settled, commit.error = True, no_coordinator(self._lookup, self._group)
 
     def _run_callbacks(self) -> None:
         for commit in self._queue:
