@@ -2,14 +2,22 @@
 
 from collections.abc import Sequence
 
-from kcli.assignors import sticky
-from kcli.assignors.model import Assignment, Member, Topics
+from kcli.assignors.claims import settle
+from kcli.assignors.model import Assignment, Member, Topics, subscribed
+from kcli.assignors.sticky import assign_settled
 
 
 def assign(topics: Topics, members: Sequence[Member]) -> Assignment:
-    """The assignment of this rebalance. What moves is given to nobody; its new owner gets it in the next rebalance."""
-    owner = {partition: member.id for member in members for partition in member.owned}
+    """The assignment of this rebalance. What moves is given to nobody; its new owner gets it in the next rebalance.
+
+    A partition that two members claim with equal right is withheld from both. Kafka's CooperativeStickyAssignor does
+    so among equal subscriptions only; otherwise it lets whoever claims a partition have it at once, though another
+    may still be reading it.
+    """
+    topics = subscribed(topics, members)
+    claims = settle(topics, members)
+    owners = claims.owners()
     return {
-        member: [partition for partition in partitions if owner.get(partition, member) == member]
-        for member, partitions in sticky.assign(topics, members).items()
+        member: [each for each in partitions if owners.get(each, member) == member and each not in claims.disputed]
+        for member, partitions in assign_settled(topics, members, claims).items()
     }

@@ -1,6 +1,6 @@
 """What goes into an assignor and what comes out of it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from kcli.structs import TopicPartition
@@ -36,6 +36,12 @@ Assignment = dict[str, list[TopicPartition]]
 def static_first(members: Sequence[Member]) -> list[Member]:
     """The members as Kafka sorts them: static ones by instance id, then the others by member id."""
     return sorted(members, key=_place)
+
+
+def subscribed(topics: Topics, members: Iterable[Member]) -> Topics:
+    """Those topics that exist, have partitions, and are wanted by somebody; in Java's order of their names."""
+    wanted: set[str] = set().union(*(member.topics for member in members))
+    return {name: topics[name] for name in sorted(wanted & topics.keys(), key=java_order) if topics[name].partitions}
 
 
 def java_order(text: str) -> bytes:

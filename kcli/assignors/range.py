@@ -1,20 +1,117 @@
-"""Range: each topic cut into as many runs of neighbouring partitions as it has subscribers."""
+"""Range: each topic cut into as many runs of neighbouring partitions as it has subscribers.
 
-from collections.abc import Sequence
+The first `partitions mod subscribers` members, static ones first, get one more than the others. Topics with the same
+subscribers and the same number of partitions are co-partitioned: partition p of all of them goes to the same member,
+which is what makes joins possible, and the reason why they are shared out together here.
 
-from kcli.assignors.model import Assignment, Member, Topics, java_order, static_first
+Where racks count (KIP-881), members first get what has a replica in their rack, within their share, then what is left.
+Source: Kafka's RangeAssignor.
+"""
+
+from collections.abc import Callable, Sequence
+
+from kcli.assignors.model import Assignment, Member, Topics, java_order, static_first, subscribed
+from kcli.assignors.racks import Replicas, matter, racks_of_replicas
 from kcli.structs import TopicPartition
 
 
 def assign(topics: Topics, members: Sequence[Member]) -> Assignment:
-    """What Kafka's RangeAssignor answers (racks are not heeded yet)."""
+    """What Kafka's RangeAssignor answers, each member's partitions sorted."""
     assignment: Assignment = {member.id: [] for member in members}
-    for topic in sorted(topics, key=java_order):
-        subscribers = [member for member in static_first(members) if topic in member.topics]
-        first = 0
-        for place, member in enumerate(subscribers):
-            each, left = divmod(topics[topic].partitions, len(subscribers))
-            count = each + (place < left)
-            assignment[member.id] += [TopicPartition(topic, p) for p in range(first, first + count)]
-            first += count
+    tables = _tables(topics, members)
+    if any(table.heeds_racks() for table in tables):
+        for table in tables:
+            table.seat_neighbours()
+    for table in tables:
+        table.seat_all()
+        for member, partitions in table.taken.items():
+            assignment[member] += [TopicPartition(topic, p) for topic in table.topics for p in partitions]
+    for found in assignment.values():
+        found.sort()
     return assignment
+
+
+def _tables(topics: Topics, members: Sequence[Member]) -> list["_Table"]:
+    subscribers: dict[str, list[Member]] = {topic: [] for topic in subscribed(topics, members)}
+    for member in static_first(members):
+        for topic in subscribers.keys() & member.topics:
+            subscribers[topic].append(member)
+    alike: dict[tuple[int, tuple[str, ...]], list[str]] = {}
+    for topic, those in subscribers.items():
+        alike.setdefault((topics[topic].partitions, tuple(member.id for member in those)), []).append(topic)
+    return [_Table(topics, names, subscribers[names[0]]) for names in alike.values()]
+
+
+class _Table:
+    """Co-partitioned topics (or a single one) being shared out among their subscribers."""
+
+    def __init__(self, topics: Topics, names: list[str], members: list[Member]) -> None:
+        self.topics = sorted(names, key=java_order)
+        self.partitions = topics[names[0]].partitions
+        self.replicas: list[Replicas] = [racks_of_replicas(topics[name]) for name in self.topics]
+        self.racks = {member.id: member.rack or None for member in members}
+        self.each, self.extras = divmod(self.partitions, len(members))
+        self.free = dict.fromkeys(range(self.partitions))
+        self.taken: dict[str, list[int]] = {member.id: [] for member in members}
+
+    def __repr__(self) -> str:
+        return f"<_Table {','.join(self.topics)} free={len(self.free)}/{self.partitions} members={len(self.taken)}>"
+
+    def heeds_racks(self) -> bool:
+        """Whether one of these topics gives its subscribers a reason to look at racks."""
+        racks = {rack for rack in self.racks.values() if rack}
+        return any(matter(racks, replicas) for replicas in self.replicas)
+
+    def room(self, member: str) -> int:
+        """How many more partitions the member may get."""
+        return max(0, self.each + (self.extras > 0) - len(self.taken[member]))
+
+    def take(self, member: str, partitions: Sequence[int]) -> None:
+        """Give partitions, at most as many as there is room for."""
+        for partition in partitions:
+            del self.free[partition]
+        self.taken[member] += partitions
+        if len(self.taken[member]) > self.each:
+            self.extras -= 1
+
+    def seat_neighbours(self) -> None:
+        """Give what lives in its member's rack: a single topic by member, co-partitioned ones by partition."""
+        if len(self.topics) > 1:
+            self._seat_together()
+        elif self.heeds_racks():
+            self._seat(lambda member, partition: self._near(member, self.replicas[0][partition]))
+
+    def seat_all(self) -> None:
+        """Give what is left, in runs."""
+        self._seat(None)
+
+    def _seat(self, may: Callable[[str, int], bool] | None) -> None:
+        for member in self.taken:
+            if not self.free:
+                return
+            room = self.room(member)
+            fitting: list[int] = []
+            for partition in self.free:
+                if len(fitting) == room:
+                    break
+                if may is None or may(member, partition):
+                    fitting.append(partition)
+            if fitting:
+                self.take(member, fitting)
+
+    def _seat_together(self) -> None:
+        """Partition p of all the topics to the first member that has room and a replica of each in its rack."""
+        if not any(self.racks.values()):
+            return
+        waiting = [member for member in self.taken if self.room(member)]
+        for partition in range(self.partitions):
+            shared = frozenset.intersection(*(replicas[partition] for replicas in self.replicas))
+            member = next((each for each in waiting if self.room(each) and self._near(each, shared)), None)
+            if member is not None:
+                self.take(member, [partition])
+                if not self.room(member):
+                    waiting.remove(member)
+
+    def _near(self, member: str, replicas: frozenset[str]) -> bool:
+        rack = self.racks[member]
+        return rack is None or rack in replicas

@@ -2,20 +2,20 @@
 
 from collections.abc import Sequence
 
-from kcli.assignors.model import Assignment, Member, Topics, java_order, static_first
+from kcli.assignors.model import Assignment, Member, Topics, static_first, subscribed
 from kcli.structs import TopicPartition
 
 
 def assign(topics: Topics, members: Sequence[Member]) -> Assignment:
-    """What Kafka's RoundRobinAssignor answers. Topics go by name, members static ones first."""
+    """What Kafka's RoundRobinAssignor answers. Topics go by name, static members before the others.
+
+    Members that do not want the topic lose their turn. Source: Kafka's RoundRobinAssignor.
+    """
     assignment: Assignment = {member.id: [] for member in members}
-    if not members:
-        return assignment
     circle = static_first(members)
-    wanted: set[str] = set().union(*(member.topics for member in members))
     turn = 0
-    for topic in sorted(wanted & topics.keys(), key=java_order):
-        for partition in range(topics[topic].partitions):
+    for topic, facts in subscribed(topics, members).items():
+        for partition in range(facts.partitions):
             while topic not in circle[turn].topics:
                 turn = (turn + 1) % len(circle)
             assignment[circle[turn].id].append(TopicPartition(topic, partition))
