@@ -5,13 +5,35 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
+from kcli.admin.groups.explain_logs import leaderless, open_transactions, retention
+from kcli.admin.groups.explain_members import (
+    assignors,
+    gone_static_members,
+    idle_members,
+    mixed_members,
+    no_members,
+    silent_members,
+)
+from kcli.admin.groups.explain_offsets import (
+    far_behind,
+    lag_trend,
+    never_committed,
+    outside_the_log,
+    unread_topics,
+    unreadable,
+)
+from kcli.admin.groups.explain_rebalance import rebalancing
 from kcli.admin.groups.findings import Finding, most_severe_first
 
 if TYPE_CHECKING:
     from kcli.admin.groups.explain_facts import Facts
 
 Rule = Callable[["Facts"], Iterable[Finding]]
-RULES: tuple[Rule, ...] = ()
+RULES: tuple[Rule, ...] = (
+    *(outside_the_log, leaderless, retention, open_transactions),
+    *(no_members, rebalancing, gone_static_members, silent_members, assignors, mixed_members, idle_members),
+    *(never_committed, far_behind, lag_trend, unread_topics, unreadable),
+)
 
 
 def explain(facts: Facts) -> list[Finding]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import cached_property
+from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
+from kcli.errors import KcliError
 from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:
@@ -13,7 +15,6 @@ if TYPE_CHECKING:
     from kcli.admin.groups.model import Group
     from kcli.admin.groups.survey import GroupSurvey
     from kcli.client.cluster import TopicInfo
-    from kcli.errors import KcliError
 
 REBALANCING = {"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling", "NotReady"}
 
@@ -145,14 +146,14 @@ class Facts:
 
     def missing_topics(self) -> Iterator[tuple[str, KcliError]]:
         """Topics that the group knows, but that could not be described."""
-        for name, topic in sorted(self.around.topics.items()):
-            if not hasattr(topic, "partitions"):
-                yield name, topic  # type: ignore[misc]
+        for name, topic in sorted(self.around.topics.items(), key=itemgetter(0)):
+            if isinstance(topic, KcliError):
+                yield name, topic
 
     def topic(self, name: str) -> TopicInfo | None:
         """The topic as the cluster describes it; None if it did not."""
         found = self.around.topics.get(name)
-        return found if found is not None and hasattr(found, "partitions") else None
+        return None if isinstance(found, KcliError) else found
 
 
 def _is_known(row: PartitionLag) -> bool:
