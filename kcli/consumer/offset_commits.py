@@ -38,7 +38,7 @@ Callback = Callable[[Offsets, "KcliError | None"], None]
 class _Commit:
     """One request to be: its offsets, when to give up sending it, and, once it is sent, where, for whom, its answer."""
 
-    __slots__ = ("answer", "callback", "error", "generation", "give_up_ms", "node", "offsets", "settled")
+    __slots__ = ("answer", "callback", "error", "generation", "give_up_ms", "node", "offsets", "reaction", "settled")
 
     def __init__(self, offsets: Offsets, callback: Callback | None, give_up_ms: float) -> None:
         self.offsets = offsets
@@ -49,6 +49,7 @@ class _Commit:
         self.node: Node | None = None
         self.settled = False
         self.error: KcliError | None = None
+        self.reaction: Reaction | None = None  # None: nobody has answered
 
 
 class OffsetCommits:
@@ -131,13 +132,14 @@ class OffsetCommits:
                 raise last
 
     def _is_worth_retrying(self, commit: _Commit, *, revoking: bool) -> bool:
-        error = commit.error
-        assert error is not None
-        if _code(error) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and revoking:
+        assert commit.error is not None
+        if commit.reaction is None:
+            return commit.error.retriable
+        if revoking and _code(commit.error) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             return False  # it was deleted, and a rebalance must not wait for that
-        if error.retriable:
-            return True
-        if error.evidence.get("code") != ErrorCode.STALE_MEMBER_EPOCH.name or not self._is_member():
+        if commit.reaction is not Reaction.STALE:
+            return commit.reaction in (Reaction.RETRY, Reaction.FIND)
+        if not self._generation().member_id:
             return False
         # A heartbeat has overtaken the commit: under the new epoch the partitions are still ours.
         moved_on = self._generation() != commit.generation
@@ -276,12 +278,9 @@ class OffsetCommits:
         member = self._member()
         return NO_GENERATION if member is None else member.generation
 
-    def _is_member(self) -> bool:
-        return self._generation().member_id != ""
-
     def _may_commit(self) -> bool:
         member = self._member()
-        return member is None or (self._is_member() and member.is_stable())
+        return member is None or (member.generation.member_id != "" and member.is_stable())
 
     def _send_queue(self, node: Node) -> None:
         for commit in self._queue:
@@ -319,6 +318,7 @@ class OffsetCommits:
 
     def _refused(self, commit: _Commit, refusal: commit_requests.Refusal) -> KcliError:
         assert commit.generation is not None
+        commit.reaction = refusal.reaction
         if refusal.reaction is Reaction.FIND:
             self._lookup.lost(f"OffsetCommit was answered with {refusal.code.name}", commit.node)
         member = self._member()
