@@ -83,13 +83,15 @@ class SubscriptionState:
         self.mode: Mode = "nothing"
         self.topics: frozenset[str] = frozenset()
         self.pattern: re.Pattern[str] | None = None
+        self.server_pattern: str | None = None
         self.touched: set[TopicPartition] = set()
         self.unready: set[TopicPartition] = set()
         self.finished: set[TopicPartition] = set()
         self._states: dict[TopicPartition, PartitionState] = {}
 
     def __repr__(self) -> str:
-        what = self.pattern.pattern if self.pattern else ",".join(sorted(self.topics))
+        pattern = self.pattern.pattern if self.pattern else self.server_pattern
+        what = pattern or ",".join(sorted(self.topics))
         return f"<SubscriptionState {self.mode} {what} partitions={len(self._states)} unready={len(self.unready)}>"
 
     # --- what is read
@@ -108,9 +110,22 @@ class SubscriptionState:
         self._enter("pattern")
         self.pattern = compiled
 
+    def subscribe_server_pattern(self, pattern: str) -> None:
+        """The same with the topics chosen by the broker (KIP-848), in its dialect, RE2: nothing is checked here."""
+        self._enter("pattern")
+        self.server_pattern = pattern
+
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read exactly these partitions. Those that were read before keep their state."""
         self._enter("assigned")
+        self._read(partitions)
+
+    def assign_from_group(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read exactly these, which the group has given to this member. Those that were read before keep their
+        state."""
+        self._read(partitions)
+
+    def _read(self, partitions: Iterable[TopicPartition]) -> None:
         wanted = list(dict.fromkeys(partitions))
         self.touched.update(self._states)
         self._states = {tp: self._states.get(tp) or PartitionState() for tp in wanted}
@@ -128,7 +143,7 @@ class SubscriptionState:
         """Read nothing; another way of choosing may follow."""
         self.touched.update(self._states)
         self._states, self.unready = {}, set()
-        self.mode, self.topics, self.pattern = "nothing", frozenset(), None
+        self.mode, self.topics, self.pattern, self.server_pattern = "nothing", frozenset(), None, None
 
     def _enter(self, mode: Mode) -> None:
         if self.mode not in ("nothing", mode):

@@ -1,0 +1,214 @@
+"""`ConsumerMembership`: a member of a group whose broker assigns the partitions (`group.protocol=consumer`, KIP-848).
+
+One request does everything: ConsumerGroupHeartbeat. Its answers say what to own; `poll` brings that about, in the
+caller's thread: commit and give back what is to go, take on what is new, and tell the broker. Heartbeats leave from a
+thread of their own as well, so that they go on while the application works.
+"""
+
+from __future__ import annotations
+
+import base64
+import uuid
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from kcli.consumer.epoch_heartbeat import Who
+from kcli.consumer.epoch_member import EpochMember
+from kcli.consumer.epoch_state import ACTIVE
+from kcli.consumer.membership import NO_GENERATION, Generation, RebalanceHooks
+from kcli.consumer.reconciliation import Owned, Step, by_id, next_step, partitions_of, without
+from kcli.consumer.topic_names import TopicNames
+from kcli.error_codes import ErrorCode
+from kcli.structs import TopicPartition
+
+if TYPE_CHECKING:
+    from kcli.client.config import ConsumerConfig
+    from kcli.client.consumer_network_client import ConsumerNetworkClient
+    from kcli.consumer.coordinator_lookup import CoordinatorLookup
+    from kcli.consumer.subscription import SubscriptionState
+
+_GONE = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.FENCED_INSTANCE_ID)
+
+
+class ConsumerMembership:
+    """See the module; fulfils `Membership`. The member id is made here and kept for life (KIP-1082)."""
+
+    def __init__(
+        self,
+        client: ConsumerNetworkClient,
+        lookup: CoordinatorLookup,
+        subscription: SubscriptionState,
+        config: ConsumerConfig,
+        hooks: RebalanceHooks,
+    ) -> None:
+        assert config.group_id is not None, "a member without a group"
+        self._client = client
+        self._lookup = lookup
+        self._subscription = subscription
+        self._config = config
+        self._hooks = hooks
+        self._names = TopicNames(client)
+        self._owned: Owned = {}
+        self.instance_id = config.group_instance_id
+        self.member = EpochMember(client, lookup, config, Who(config.group_id, _new_member_id(), self.instance_id))
+
+    def __repr__(self) -> str:
+        return f"<ConsumerMembership {self._config.group_id} {self.member!r} {len(self._owned)} topics owned>"
+
+    @property
+    def generation(self) -> Generation:
+        """The member's epoch and id; `NO_GENERATION` while no broker has us as a member."""
+        member, epoch = self.member, self.member.epoch
+        is_member = epoch > 0 and member.state in (*ACTIVE, "releasing")
+        return Generation(epoch, member.who.member_id) if is_member else NO_GENERATION
+
+    @property
+    def state(self) -> str:
+        """One of `epoch_state.STATES`."""
+        return self.member.state
+
+    def is_stable(self) -> bool:
+        """A member under an epoch: commits are welcome, during a rebalance too."""
+        return self.generation != NO_GENERATION
+
+    def poll(self, now_ms: float) -> None:
+        """Join if there is a subscription, send what is due, bring about what the broker wants.
+
+        Raises BrokerError and UnsupportedVersion, at every call, when the broker refuses us for good; TOPIC_
+        AUTHORIZATION_FAILED once each time it is told, since rights may come; and what a callback raised, after the
+        rebalance was carried on.
+        """
+        self.member.polled(now_ms)
+        if self.member.state in ("fenced", "stale"):
+            self._lose()
+            self.member.happened("lose")
+        self._subscribe()
+        self.member.beat(now_ms)
+        if self.member.state == "reconciling":
+            self._reconcile(now_ms)
+            self.member.beat(self._client.clock.now_ms())
+        if self.member.state == "failed":
+            self._lose()
+        error = self.member.failure or self.member.take_report()
+        if error is not None:
+            raise error
+
+    def next_ms(self) -> float:
+        """When `poll` has something to do though nothing arrives."""
+        state = self.member.state
+        if state in ("fenced", "stale", "failed"):
+            return self._client.clock.now_ms()
+        waits_ms = self._names.next_ms() if state == "reconciling" else float("inf")
+        return min(self.member.next_ms(), waits_ms)
+
+    def request_rejoin(self, reason: str) -> None:
+        """Nothing to join again for, since the broker assigns; it is told everything once more."""
+        self.member.tell_all()
+
+    def commit_refused(self, code: ErrorCode, generation: Generation) -> None:
+        """The next heartbeat will hear, soon, what the broker thinks of us."""
+        if code in _GONE and generation == self.generation:
+            self.member.hurry()
+
+    # --- joining and leaving
+
+    def _subscribe(self) -> None:
+        subscription, config = self._subscription, self._config
+        if self.member.state in ("failed", "releasing", "leaving") or subscription.mode not in ("topics", "pattern"):
+            return
+        regex = subscription.server_pattern or ""
+        self.member.subscribe(subscription.topics, regex, config.group_remote_assignor, config.client_rack or None)
+
+    def leave(self, reason: str, deadline_ms: float) -> None:
+        """Commit, give back the partitions, say farewell and wait for the answer until the deadline. A static member's
+        partitions are kept for it (epoch -2). Brokers are not told the `reason`: the protocol has no room for it."""
+        member = self.member
+        if member.state == "out":
+            return
+        member.happened("unsubscribe")  # from now on nothing but what is below happens to us
+        failures: list[Exception] = []
+        if member.state == "releasing":
+            self._give_back(partitions_of(self._owned), failures)
+        _collect(failures, self._lose)  # if we were put out meanwhile
+        member.happened("release")
+        if member.state == "leaving":
+            self._say_farewell(deadline_ms)
+            member.happened("farewell")
+        if failures:
+            raise failures[0]
+
+    def close(self, deadline_ms: float) -> None:
+        """`leave` for good; safe to call twice."""
+        self.leave("the consumer is being closed", deadline_ms)
+
+    def _say_farewell(self, deadline_ms: float) -> None:
+        clock = self._client.clock
+        while self._lookup.node is None and (now_ms := clock.now_ms()) < deadline_ms and self.member.is_known:
+            self._lookup.ask(now_ms)
+            self._client.poll(timeout_ms=max(0.0, min(deadline_ms, self._lookup.next_ms()) - now_ms))
+        sent = self.member.say_farewell()
+        if sent is not None:
+            self._client.poll(until=sent, timeout_ms=max(0.0, deadline_ms - clock.now_ms()))
+
+    # --- partitions come and go
+
+    def _reconcile(self, now_ms: float) -> None:
+        target = self.member.target
+        if target is None:
+            return
+        step = next_step(self._owned, target, self._names.of(target))
+        if step.unnamed:
+            self._names.ask(step.unnamed, now_ms)
+            if not step.revoked and not step.added:
+                return
+        failures: list[Exception] = []
+        self._give_back(step.revoked, failures)
+        self._take_on(step, failures)
+        if failures:
+            raise failures[0]
+
+    def _take_on(self, step: Step, failures: list[Exception]) -> None:
+        """The application is told of a rebalance that brought nothing, too."""
+        if self.member.state != "reconciling":
+            return  # fenced meanwhile: what is left will be lost
+        self._owned = step.owned
+        self._subscription.assign_from_group(partitions_of(step.owned))
+        self._client.metadata.add_topics(topic.name for topic in step.owned.values())
+        _collect(failures, self._hooks.on_assigned, step.added)
+        self.member.own(by_id(step.owned))
+
+    def _give_back(self, partitions: list[TopicPartition], failures: list[Exception]) -> None:
+        """Commit, tell the application, read them no longer. Whoever is put out of the group meanwhile keeps them, to
+        lose them."""
+        if not partitions:
+            return
+        _collect(failures, self._hooks.before_revocation, partitions)
+        if self.member.state not in ("reconciling", "releasing"):
+            return
+        _collect(failures, self._hooks.on_revoked, partitions)
+        for tp in partitions:
+            self._subscription.drop(tp)
+        self._owned = without(self._owned, partitions)
+
+    def _lose(self) -> None:
+        """Tell the application that what it has belongs to others by now."""
+        lost, self._owned = partitions_of(self._owned), {}
+        if not lost:
+            return
+        try:
+            self._hooks.on_lost(lost)
+        finally:
+            self._subscription.assign_from_group([])
+
+
+def _collect(failures: list[Exception], call: Callable[..., None], *arguments: object) -> None:
+    """Call; what is raised waits until the rebalance is over."""
+    try:
+        call(*arguments)
+    except Exception as error:
+        failures.append(error)
+
+
+def _new_member_id() -> str:
+    """A UUID in the form in which Kafka's clients show theirs: 22 characters of URL-safe base64."""
+    return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")

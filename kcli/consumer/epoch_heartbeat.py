@@ -1,0 +1,132 @@
+"""What a KIP-848 heartbeat says and when it is due. Pure: time comes in as a number.
+
+A broker remembers what a member has said, so a heartbeat says everything only when the member joins, or when it is not
+known whether the last one arrived; otherwise what has changed, which is nothing most of the time.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from kcli.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
+
+JOIN_EPOCH = 0
+LEAVE_EPOCH = -1
+LEAVE_STATIC_EPOCH = -2  # the instance will be back, its partitions are kept for it
+
+#: Partitions by topic id, as the protocol names them.
+PartitionsById = dict["UUID", frozenset[int]]
+
+
+class Who(NamedTuple):
+    """Under which names a member speaks; part of every heartbeat."""
+
+    group: str
+    member_id: str
+    instance_id: str | None = None
+
+
+class Facts(NamedTuple):
+    """All that a member tells about itself. `owned_round` grows whenever a new assignment was taken on.
+
+    `topics` is empty with a `regex`, which only v1 can carry; `regex` "" is none.
+    """
+
+    rebalance_timeout_ms: int
+    topics: frozenset[str] = frozenset()
+    regex: str = ""
+    assignor: str | None = None
+    rack: str | None = None
+    owned: tuple[tuple[UUID, frozenset[int]], ...] = ()
+    owned_round: int = 0
+
+
+def heartbeat(who: Who, epoch: int, facts: Facts, told: Facts | None) -> ConsumerGroupHeartbeatRequest:
+    """The next heartbeat: what differs from `told`, or everything if that is None."""
+    from kcli.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+
+    request = ConsumerGroupHeartbeatRequest(
+        group_id=who.group, member_id=who.member_id, member_epoch=epoch, instance_id=who.instance_id
+    )
+    if told is None or facts.rebalance_timeout_ms != told.rebalance_timeout_ms:
+        request.rebalance_timeout_ms = facts.rebalance_timeout_ms
+    if told is None or facts.topics != told.topics:
+        request.subscribed_topic_names = sorted(facts.topics)
+    if facts.regex != ("" if told is None else told.regex):
+        request.subscribed_topic_regex = facts.regex
+    if told is None or facts.assignor != told.assignor:
+        request.server_assignor = facts.assignor
+    if told is None or facts.rack != told.rack:
+        request.rack_id = facts.rack
+    if told is None or (facts.owned, facts.owned_round) != (told.owned, told.owned_round):
+        request.topic_partitions = _topic_partitions(facts)
+    return request
+
+
+def farewell(who: Who) -> ConsumerGroupHeartbeatRequest:
+    """The last heartbeat: a static member says that it will be back."""
+    from kcli.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+
+    epoch = LEAVE_EPOCH if who.instance_id is None else LEAVE_STATIC_EPOCH
+    return ConsumerGroupHeartbeatRequest(
+        group_id=who.group, member_id=who.member_id, member_epoch=epoch, instance_id=who.instance_id
+    )
+
+
+def _topic_partitions(facts: Facts) -> list[TopicPartitions]:
+    from kcli.protocol.messages.consumer_group_heartbeat import TopicPartitions
+
+    return [TopicPartitions(topic_id=topic_id, partitions=sorted(numbers)) for topic_id, numbers in facts.owned]
+
+
+class HeartbeatTiming:
+    """When the next heartbeat is due: one at a time, every `interval_ms` as the broker wants, sooner when `urgent`.
+
+    After a failure the next one does not wait for the interval but for the backoff that `failed` was given.
+    """
+
+    def __init__(self) -> None:
+        self.interval_ms = 0.0
+        self.in_flight = False
+        self.failures = 0
+        self._sent_ms = float("-inf")
+        self._not_before_ms = float("-inf")
+        self._hurry = False
+
+    def __repr__(self) -> str:
+        flight = ", one in flight" if self.in_flight else ""
+        return f"<HeartbeatTiming every {self.interval_ms:g} ms{flight}, {self.failures} failures>"
+
+    def is_due(self, now_ms: float, *, urgent: bool) -> bool:
+        """Whether to send one now."""
+        return not self.in_flight and now_ms >= self.due_ms(urgent=urgent)
+
+    def due_ms(self, *, urgent: bool) -> float:
+        """When to send the next one; infinity while the last one is unanswered."""
+        if self.in_flight:
+            return float("inf")
+        if urgent or self._hurry or self.failures:
+            return self._not_before_ms
+        return max(self._sent_ms + self.interval_ms, self._not_before_ms)
+
+    def hurry(self) -> None:
+        """The next one shall not wait for the interval."""
+        self._hurry = True
+
+    def sent(self, now_ms: float) -> None:
+        """One is on its way."""
+        self.in_flight, self._hurry, self._sent_ms = True, False, now_ms
+
+    def succeeded(self, interval_ms: float) -> None:
+        """It was answered; the broker wants one every `interval_ms`."""
+        self.in_flight, self.failures, self.interval_ms = False, 0, interval_ms
+        self._not_before_ms = float("-inf")
+
+    def failed(self, now_ms: float, backoff_ms: float) -> None:
+        """It was not, or with an error; the next one leaves after `backoff_ms`."""
+        self.in_flight = False
+        self.failures += 1
+        self._not_before_ms = now_ms + backoff_ms
