@@ -49,6 +49,8 @@ class ApiKey(IntEnum):
     LIST_CONFIG_RESOURCES = 74
     DESCRIBE_TOPIC_PARTITIONS = 75
     SHARE_GROUP_DESCRIBE = 77
+    STREAMS_GROUP_DESCRIBE = 89
+    DESCRIBE_SHARE_GROUP_OFFSETS = 90
 
 
 # Every API of Apache Kafka 4.3.1, by key; most are spoken between brokers or by tools that kcli is not.

@@ -21,6 +21,7 @@ from typing import Any
 
 from kcli.protocol.registry import ApiKey, api_name
 from tests.real_kafka import KafkaNode, fetch_jars, free_ports
+from tests.streams_member import StreamsMember
 from tests.vectors.proxy import Exchange, RecordingProxy
 
 FOLDER = Path(__file__).parent / "captures"
@@ -82,6 +83,7 @@ def with_java(lab: Lab) -> None:
         lab.tool("ConsumerGroupCommand", "--describe", "--group", "new-live", "--members", "--verbose")
     with following(lab, "ConsoleShareConsumer", *topic, "--group", "share-live"):
         lab.tool("ShareGroupCommand", "--describe", "--group", "share-live", "--members")
+        lab.tool("ShareGroupCommand", "--describe", "--group", "share-live", "--offsets")
     lab.tool("ConsumerGroupCommand", "--list", "--state")
     lab.tool("ConsumerGroupCommand", "--describe", "--all-groups")
     reset = ("--reset-offsets", "--group", "classic-readers", *topic, "--to-earliest", "--execute")
@@ -100,6 +102,18 @@ def with_java(lab: Lab) -> None:
     lab.tool("TopicCommand", "--create", "--topic", "gone", "--partitions", "1")
     lab.tool("TopicCommand", "--delete", "--topic", "gone")
     lab.tool("TopicCommand", "--describe", "--topic", "gone", check=False)
+
+
+def with_streams_group(lab: Lab) -> None:
+    """Kafka's tool looks at a streams group, whose member does not speak through the proxy."""
+    member = StreamsMember(lab.node.bootstrap_servers, "streams-live", ["orders"])
+    lab.origin("")
+    member.join()
+    lab.origin(f"Apache Kafka tools {lab.node.version}")
+    lab.tool("StreamsGroupCommand", "--describe", "--group", "streams-live", "--members")
+    lab.tool("StreamsGroupCommand", "--describe", "--group", "streams-live", "--offsets")
+    lab.origin("")
+    member.leave()
 
 
 @contextlib.contextmanager
@@ -264,7 +278,7 @@ def main() -> None:
     lab = Lab(folder)
     try:
         lab.node.start()
-        for client in (with_java, with_kcat, with_librdkafka, with_transactions, with_kafka_python):
+        for client in (with_java, with_streams_group, with_kcat, with_librdkafka, with_transactions, with_kafka_python):
             print(client.__name__)
             client(lab)
     finally:
