@@ -39,6 +39,7 @@ COMMANDS: dict[tuple[str, ...], Entry] = {
     ("consume", "topic"): Entry("consume_topic", "Read a range of a topic, or follow it."),
     ("produce",): Entry("produce", "Write lines of standard input as records."),
     ("group", "describe"): Entry("group_describe", "How far groups have read, their members, their state."),
+    ("group", "explain"): Entry("group_explain", "Why groups are stuck or silent, with evidence and advice."),
     ("cluster", "describe"): Entry("cluster_describe", "Id, controller and brokers."),
     ("cluster", "api-versions"): Entry("cluster_api_versions", "What each broker speaks, and what kcli makes of it."),
     ("broker", "run"): Entry("broker_run", "Run a broker in this terminal. Not for production."),

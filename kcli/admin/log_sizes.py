@@ -1,0 +1,39 @@
+"""How many bytes partitions take on the disks of their leaders (DescribeLogDirs, KIP-113)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from kcli.client.routing import Gathered, ask_leaders
+from kcli.structs import TopicPartition
+
+if TYPE_CHECKING:
+    from kcli.client.consumer_network_client import ConsumerNetworkClient
+    from kcli.protocol.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
+
+
+def log_sizes(
+    client: ConsumerNetworkClient, partitions: Iterable[TopicPartition], deadline_ms: float
+) -> Gathered[TopicPartition, int]:
+    """Bytes of the segments of each partition, asked of its leader."""
+    return ask_leaders(client, partitions, lambda _node, tps: _request(tps), _read, deadline_ms)
+
+
+def _request(partitions: Iterable[TopicPartition]) -> DescribeLogDirsRequest:
+    from kcli.protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
+
+    topics: dict[str, list[int]] = {}
+    for topic, number in partitions:
+        topics.setdefault(topic, []).append(number)
+    return DescribeLogDirsRequest(
+        topics=[DescribableLogDirTopic(topic=name, partitions=numbers) for name, numbers in topics.items()]
+    )
+
+
+def _read(response: DescribeLogDirsResponse) -> Iterator[tuple[TopicPartition, int]]:
+    for directory in response.results:
+        for topic in directory.topics:
+            for it in topic.partitions:
+                if not it.is_future_key:
+                    yield TopicPartition(topic.name, it.partition_index), it.partition_size
