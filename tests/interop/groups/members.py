@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -188,12 +188,12 @@ class MemberProcess:
 
 def confluent_member(kafka: Kafka, group: str, topics: str | Collection[str], **how: Any) -> MemberProcess:
     """confluent-kafka, librdkafka 2.x. `topics` that begin with ^ are a regular expression; see `_properties`."""
-    return _scripted("confluent", _properties(kafka, group, how, "{}"), topics, how)
+    return _scripted("confluent", _properties(kafka, group, how, {}), topics, how)
 
 
 def kcli_member(kafka: Kafka, group: str, topics: str | Collection[str], **how: Any) -> MemberProcess:
     """kcli's own Consumer."""
-    return _scripted("kcli", _properties(kafka, group, how, "{}"), topics, how)
+    return _scripted("kcli", _properties(kafka, group, how, {}), topics, how)
 
 
 def java_member(kafka: Kafka, group: str, topics: str | Collection[str], **how: Any) -> MemberProcess:
@@ -207,7 +207,7 @@ def java_member(kafka: Kafka, group: str, topics: str | Collection[str], **how: 
 def kcat_member(kafka: Kafka, group: str, topics: str | Collection[str], **how: Any) -> MemberProcess:
     """kcat (librdkafka 2.0), classic groups only; commits by itself once a second and when it leaves."""
     path = shutil.which("kcat") or shutil.which("kafkacat") or lacking("there is no `kcat` on the PATH")
-    properties = _properties(kafka, group, {"auto_commit_interval_ms": 1000, **how}, "{}")
+    properties = _properties(kafka, group, {"auto_commit_interval_ms": 1000, **how}, {})
     del properties["bootstrap.servers"], properties["group.id"]
     command = [path, "-b", kafka.bootstrap_servers, "-u", "-f", "record %t %p %o\\n"]
     command += [word for name, value in properties.items() for word in ("-X", f"{name}={value}")]
@@ -230,7 +230,7 @@ class _Kcat(MemberProcess):
 OWN = ("protocol", "assignor", "instance_id", "commit", "work_ms")
 
 
-def _properties(kafka: Kafka, group: str, how: dict[str, Any], strategies: Any) -> dict[str, str]:
+def _properties(kafka: Kafka, group: str, how: dict[str, Any], strategies: Mapping[str, str]) -> dict[str, str]:
     """Kafka's properties of a member.
 
     `how`: protocol ("classic", "consumer"), assignor (by its classic name, or the server's), instance_id, commit
@@ -240,10 +240,9 @@ def _properties(kafka: Kafka, group: str, how: dict[str, Any], strategies: Any) 
     properties = {"bootstrap.servers": kafka.bootstrap_servers, "group.id": group, **COMMON}
     properties |= {"group.protocol": "consumer"} if new else CLASSIC
     if how.get("assignor") is not None:
-        named = [name if strategies == "{}" else strategies[name] for name in how["assignor"].split(",")]
-        properties |= (
-            {"group.remote.assignor": how["assignor"]} if new else {"partition.assignment.strategy": ",".join(named)}
-        )
+        named = how["assignor"].split(",")
+        classic = ",".join(strategies.get(name, name) for name in named)
+        properties |= {"group.remote.assignor": named[0]} if new else {"partition.assignment.strategy": classic}
     if how.get("instance_id") is not None:
         properties["group.instance.id"] = how["instance_id"]
     given = {name.replace("_", "."): str(value) for name, value in how.items() if name not in OWN}
