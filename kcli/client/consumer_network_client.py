@@ -1,11 +1,13 @@
 """Requests from anywhere, answered by whoever polls: the unsent buffer, futures, wake-up, and one lock.
 
 `send` only queues. A `poll` hands what is queued to connections that can take it, waits for the network, and settles
-the futures of what is over, the latter without holding the lock. Several threads may send and poll.
+the futures of what is over, the latter without holding the lock. Several threads may send and poll; one that
+must not run the listeners of others' futures `serve`s instead.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
@@ -47,6 +49,7 @@ class ConsumerNetworkClient:
         self.clock = clock
         self._network = network
         self._unsent = UnsentRequests()
+        self._parked: deque[Completion] = deque()
         self._lock = FairLock(network.wakeup)
         self._woken = False
         self._closed = False
@@ -105,6 +108,18 @@ class ConsumerNetworkClient:
                 return True
             if self.clock.now_ms() >= deadline_ms:
                 return until is not None and until.done
+
+    def serve(self, awaited: RequestFuture[Any], timeout_ms: float) -> None:
+        """One round for the sake of `awaited`, by a thread beside the one that polls.
+
+        Nothing else is settled here: what is over besides waits for the other thread's next poll, and so does `wakeup`.
+        """
+        self._round(self.clock.now_ms() + timeout_ms, awaited, beside=True)
+
+    @property
+    def is_polled_by_another_thread(self) -> bool:
+        """Somebody else is driving the network at this moment."""
+        return self._lock.held_by_another_thread()
 
     def wait(self, future: RequestFuture[T], deadline_ms: float, *, awaited: str = "", node: Node | None = None) -> T:
         """The value of `future`, or its error; TimeoutExpired says what was awaited and what is known to be wrong."""
@@ -207,18 +222,27 @@ class ConsumerNetworkClient:
 
     # One round of the loop
 
-    def _round(self, deadline_ms: float, until: RequestFuture[Any] | None) -> bool:
+    def _round(self, deadline_ms: float, until: RequestFuture[Any] | None, *, beside: bool = False) -> bool:
         with self._lock:
             if until is not None and until.done:  # by another thread that held the lock until now
                 return True
             over = self._send_unsent() + self._fail_unsent()
+            if not beside:
+                over += self._take_parked()
             now_ms = self.clock.now_ms()
-            wait_ms = 0.0 if over or self._woken else min(deadline_ms, self._next_event_ms(now_ms)) - now_ms
+            urgent = over or (self._woken and not beside)
+            wait_ms = 0.0 if urgent else min(deadline_ms, self._next_event_ms(now_ms)) - now_ms
             over += self._network.poll(max(0.0, wait_ms))
             over += self._fail_unsent() + self._send_unsent()
         for completion in over:
-            completion.settle()
+            if beside and completion.future is not until:
+                self._parked.append(completion)
+            else:
+                completion.settle()
         return bool(over)
+
+    def _take_parked(self) -> list[Completion]:
+        return [self._parked.popleft() for _ in range(len(self._parked))]
 
     def _send_unsent(self) -> list[Completion]:
         """Hand over what connections can take, begin those that are missing, and give up what is too late."""

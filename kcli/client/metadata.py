@@ -182,7 +182,7 @@ class Metadata:
         self._questions += 1
         if self.attempts_since_ms is None:
             self.attempts_since_ms = now_ms
-        topics = None if self._asking_all else [MetadataRequestTopic(name=name) for name in self._wanted]
+        topics = None if self._asking_all else [MetadataRequestTopic(name=name) for name in list(self._wanted)]
         return MetadataRequest(topics=topics, allow_auto_topic_creation=self._allow_auto_create)
 
     def update(self, response: MetadataResponse, now_ms: float) -> None:
