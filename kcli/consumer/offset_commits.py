@@ -1,19 +1,18 @@
 """`OffsetCommits`: how far a consumer has come, stored with its group; now, later, now and then, and at the end.
 
 What Kafka calls consumed is what an earlier poll has handed out: the caller's positions. Commits leave in the order in
-which they were asked for, over one connection, so that a later one is never overwritten by an earlier one. Nothing is
-judged but in the caller's thread, whoever drives the network.
+which they were asked for, over one connection, so that a later one is never overwritten by an earlier one.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from itertools import count
 from typing import TYPE_CHECKING
 
-from kcli.consumer import commit_requests
 from kcli.consumer.commit_requests import CommitFailed, Reaction
+from kcli.consumer.commit_sender import Callback, Commit, CommitSender, Offsets
 from kcli.consumer.committed_lookup import find_coordinator, no_coordinator
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, KcliError, TimeoutExpired, WakeupError
@@ -22,34 +21,12 @@ from kcli.structs import OffsetAndMetadata, TopicPartition
 if TYPE_CHECKING:
     from kcli.client.config import ConsumerConfig
     from kcli.client.consumer_network_client import ConsumerNetworkClient
-    from kcli.client.request_future import RequestFuture
     from kcli.consumer.coordinator_lookup import CoordinatorLookup
-    from kcli.consumer.membership import Generation, Membership
+    from kcli.consumer.membership import Membership
     from kcli.consumer.subscription import SubscriptionState
-    from kcli.protocol.messages.offset_commit import OffsetCommitResponse
     from kcli.structs import Node
 
 __all__ = ["Callback", "CommitFailed", "OffsetCommits", "Offsets"]
-
-Offsets = Mapping[TopicPartition, OffsetAndMetadata]
-Callback = Callable[[Offsets, "KcliError | None"], None]
-
-
-class _Commit:
-    """One request to be: its offsets, when to give up sending it, and, once it is sent, where, for whom, its answer."""
-
-    __slots__ = ("answer", "callback", "error", "generation", "give_up_ms", "node", "offsets", "reaction", "settled")
-
-    def __init__(self, offsets: Offsets, callback: Callback | None, give_up_ms: float) -> None:
-        self.offsets = offsets
-        self.callback = callback
-        self.give_up_ms = give_up_ms
-        self.answer: RequestFuture[OffsetCommitResponse] | None = None
-        self.generation: Generation | None = None
-        self.node: Node | None = None
-        self.settled = False
-        self.error: KcliError | None = None
-        self.reaction: Reaction | None = None  # None: nobody has answered
 
 
 class OffsetCommits:
@@ -69,12 +46,12 @@ class OffsetCommits:
         assert config.group_id is not None, "commits need a group"
         self._client = client
         self._lookup = lookup
-        self._membership = membership
+        self._sender = CommitSender(client, lookup, membership, subscription, config.group_id)
         self._subscription = subscription
         self._config = config
         self._group = config.group_id
-        self._queue: deque[_Commit] = deque()  # asynchronous ones whose callback has not run, in order
-        self._automatic: _Commit | None = None
+        self._queue: deque[Commit] = deque()  # asynchronous ones whose callback has not run, in order
+        self._automatic: Commit | None = None
         self._interval_ms = config.auto_commit_interval_ms if config.enable_auto_commit else float("inf")
         self._next_automatic_ms = client.clock.now_ms() + self._interval_ms
         self.last_error: KcliError | None = None  # why the last automatic commit was not stored; None: it was
@@ -117,11 +94,11 @@ class OffsetCommits:
                     raise self._client.timed_out(self._awaited(), last=last)
             node = find_coordinator(self._client, self._lookup, self._group, deadline_ms)
             self._send_queue(node)
-            commit = _Commit(wanted, None, deadline_ms)
-            self._send(commit, node, revoking=revoking)
+            commit = Commit(wanted, None, deadline_ms)
+            self._sender.send(commit, node, revoking=revoking)
             if commit.answer is not None:
                 self._client.poll(until=commit.answer, timeout_ms=self._left_ms(deadline_ms))
-            self._settle(commit)
+            self._sender.judge(commit)
             self._run_callbacks()
             if not commit.settled:
                 raise self._client.timed_out(self._awaited(), node, last)
@@ -131,7 +108,7 @@ class OffsetCommits:
             if not self._is_worth_retrying(commit, revoking=revoking):
                 raise last
 
-    def _is_worth_retrying(self, commit: _Commit, *, revoking: bool) -> bool:
+    def _is_worth_retrying(self, commit: Commit, *, revoking: bool) -> bool:
         assert commit.error is not None
         if commit.reaction is None:
             return commit.error.retriable
@@ -139,10 +116,10 @@ class OffsetCommits:
             return False  # it was deleted, and a rebalance must not wait for that
         if commit.reaction is not Reaction.STALE:
             return commit.reaction in (Reaction.RETRY, Reaction.FIND)
-        if not self._generation().member_id:
+        if not self._sender.generation().member_id:
             return False
         # A heartbeat has overtaken the commit: under the new epoch the partitions are still ours.
-        moved_on = self._generation() != commit.generation
+        moved_on = self._sender.generation() != commit.generation
         return revoking or (moved_on and all(self._subscription.get(tp) is not None for tp in commit.offsets))
 
     def _left_ms(self, deadline_ms: float) -> float:
@@ -161,7 +138,7 @@ class OffsetCommits:
         """
         wanted = self.consumed() if offsets is None else dict(offsets)
         give_up_ms = self._client.clock.now_ms() + self._config.request_timeout_ms
-        commit = _Commit(wanted, callback, give_up_ms)
+        commit = Commit(wanted, callback, give_up_ms)
         commit.settled = not wanted
         self._queue.append(commit)
         self._go_on(self._client.clock.now_ms())
@@ -181,11 +158,11 @@ class OffsetCommits:
         return min(self._queue_next_ms(), automatic_ms)
 
     def _queue_next_ms(self) -> float:
-        waiting = [commit.give_up_ms for commit in self._queue if commit.answer is None and not commit.settled]
+        waiting = [commit.give_up_ms for commit in self._queue if commit.waits]
         return min(self._lookup.next_ms(), *waiting) if waiting else float("inf")
 
     def _go_on(self, now_ms: float) -> None:
-        if any(not commit.settled and commit.answer is None for commit in self._queue):
+        if any(commit.waits for commit in self._queue):
             try:
                 node = self._lookup.find(now_ms)
             except KcliError as error:
@@ -195,21 +172,26 @@ class OffsetCommits:
                     self._send_queue(node)
                 self._give_up_late(now_ms)
         for commit in self._queue:
-            self._settle(commit)
+            self._sender.judge(commit)
 
     def _give_up(self, error: KcliError) -> None:
         for commit in self._queue:
-            if commit.answer is None and not commit.settled:
-                commit.settled, commit.error = True, error
+            if commit.waits:
+                commit.settle(error)
 
     def _give_up_late(self, now_ms: float) -> None:
         for commit in self._queue:
-            if commit.answer is None and not commit.settled and now_ms >= commit.give_up_ms:
-                commit.settled, commit.error = True, no_coordinator(self._lookup, self._group)
+            if commit.waits and now_ms >= commit.give_up_ms:
+                commit.settle(no_coordinator(self._lookup, self._group))
+
+    def _send_queue(self, node: Node) -> None:
+        for commit in self._queue:
+            if commit.waits:
+                self._sender.send(commit, node)
 
     def _run_callbacks(self) -> None:
         for commit in self._queue:
-            self._settle(commit)
+            self._sender.judge(commit)
         while self._queue and self._queue[0].settled:
             commit = self._queue.popleft()
             if commit.callback is not None:
@@ -232,7 +214,7 @@ class OffsetCommits:
             return
         self._next_automatic_ms = now_ms + self._interval_ms
         offsets = self.consumed()
-        if offsets and self._may_commit():
+        if offsets and self._sender.may_commit():
             self.commit_async(offsets, self._committed_automatically)
             self._automatic = self._queue[-1] if self._queue else None
 
@@ -249,13 +231,12 @@ class OffsetCommits:
 
     def close(self, deadline_ms: float) -> None:
         """With automatic commits, store what is consumed; then see the others to their end, or tell their callbacks."""
-        if self._config.enable_auto_commit and self._may_commit():
+        if self._config.enable_auto_commit and self._sender.may_commit():
             self._commit_consumed(deadline_ms)
         self._await_queue(deadline_ms)
         for commit in self._queue:
             if not commit.settled:
-                commit.settled = True
-                commit.error = TimeoutExpired(f"{self._awaited()} was not answered before the consumer was closed")
+                commit.settle(TimeoutExpired(f"{self._awaited()} was not answered before the consumer was closed"))
         self._run_callbacks()
 
     def _commit_consumed(self, deadline_ms: float) -> None:
@@ -266,71 +247,6 @@ class OffsetCommits:
             raise
         except KcliError as error:
             self.last_error = error
-
-    # --- one request
-
-    def _member(self) -> Membership | None:
-        return None if self._subscription.mode == "assigned" else self._membership()
-
-    def _generation(self) -> Generation:
-        from kcli.consumer.membership import NO_GENERATION
-
-        member = self._member()
-        return NO_GENERATION if member is None else member.generation
-
-    def _may_commit(self) -> bool:
-        member = self._member()
-        return member is None or (member.generation.member_id != "" and member.is_stable())
-
-    def _send_queue(self, node: Node) -> None:
-        for commit in self._queue:
-            if commit.answer is None and not commit.settled:
-                self._send(commit, node)
-
-    def _send(self, commit: _Commit, node: Node, *, revoking: bool = False) -> None:
-        """Send it, or settle it at once when there is nobody to send it for."""
-        member, generation = self._member(), self._generation()
-        if member is not None and not generation.member_id:
-            commit.settled, commit.error = True, commit_requests.not_a_member(self._group)
-        elif member is not None and not revoking and not member.is_stable():
-            # An answer to JoinGroup may bring the next generation at any moment: under that one, what is committed now
-            # could be of partitions that belong to others.
-            commit.settled, commit.error = True, commit_requests.rebalancing(self._group)
-        else:
-            instance_id = None if member is None else member.instance_id
-            request = commit_requests.commit_request(self._group, commit.offsets, generation, instance_id)
-            commit.generation, commit.node = generation, node
-            commit.answer = self._client.send(node, request, max_version=commit_requests.NEWEST_VERSION)
-
-    def _settle(self, commit: _Commit) -> None:
-        """Judge an answer, if there is one that was not judged yet."""
-        if commit.settled or commit.answer is None or not commit.answer.done:
-            return
-        commit.settled = True
-        if commit.answer.error is not None:
-            commit.error = commit.answer.error
-            if commit.error.retriable:
-                self._lookup.lost(str(commit.error), commit.node)
-            return
-        refusal = commit_requests.read_refusal(commit.offsets, commit.answer.value())
-        if refusal is not None:
-            commit.error = self._refused(commit, refusal)
-
-    def _refused(self, commit: _Commit, refusal: commit_requests.Refusal) -> KcliError:
-        assert commit.generation is not None
-        commit.reaction = refusal.reaction
-        if refusal.reaction is Reaction.FIND:
-            self._lookup.lost(f"OffsetCommit was answered with {refusal.code.name}", commit.node)
-        member = self._member()
-        is_member = member is not None and commit.generation.member_id != ""
-        has_moved_on = member is not None and member.generation != commit.generation and not member.is_stable()
-        error = commit_requests.error_of(refusal, self._group, is_member=is_member, has_moved_on=has_moved_on)
-        if member is not None and refusal.reaction in _OF_THE_MEMBERSHIP:
-            member.commit_refused(refusal.code, commit.generation)
-        return error
-
-
-_OF_THE_MEMBERSHIP = (Reaction.REBALANCING, Reaction.STALE, Reaction.GONE, Reaction.FENCED)
 
 
 def _code(error: KcliError) -> ErrorCode | None:
