@@ -40,6 +40,7 @@ COMMANDS: dict[tuple[str, ...], Entry] = {
     ("produce",): Entry("produce", "Write lines of standard input as records."),
     ("group", "describe"): Entry("group_describe", "How far groups have read, their members, their state."),
     ("group", "explain"): Entry("group_explain", "Why groups are stuck or silent, with evidence and advice."),
+    ("group", "watch"): Entry("group_watch", "Lag, rates and drain time, live."),
     ("cluster", "describe"): Entry("cluster_describe", "Id, controller and brokers."),
     ("cluster", "api-versions"): Entry("cluster_api_versions", "What each broker speaks, and what kcli makes of it."),
     ("broker", "run"): Entry("broker_run", "Run a broker in this terminal. Not for production."),
