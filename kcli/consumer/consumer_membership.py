@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from kcli.consumer.epoch_heartbeat import Who
 from kcli.consumer.epoch_member import EpochMember
 from kcli.consumer.epoch_state import ACTIVE
+from kcli.consumer.heartbeat_thread import HeartbeatThread
 from kcli.consumer.membership import NO_GENERATION, Generation, RebalanceHooks
 from kcli.consumer.reconciliation import Owned, Step, by_id, next_step, partitions_of, without
 from kcli.consumer.topic_names import TopicNames
@@ -40,7 +41,10 @@ class ConsumerMembership:
         subscription: SubscriptionState,
         config: ConsumerConfig,
         hooks: RebalanceHooks,
+        *,
+        with_thread: bool = True,
     ) -> None:
+        """Without the thread somebody else has to call `member.beat`."""
         assert config.group_id is not None, "a member without a group"
         self._client = client
         self._lookup = lookup
@@ -51,9 +55,12 @@ class ConsumerMembership:
         self._owned: Owned = {}
         self.instance_id = config.group_instance_id
         self.member = EpochMember(client, lookup, config, Who(config.group_id, _new_member_id(), self.instance_id))
+        self._thread = HeartbeatThread(client, self.member.beat, config.group_id) if with_thread else None
 
     def __repr__(self) -> str:
-        return f"<ConsumerMembership {self._config.group_id} {self.member!r} {len(self._owned)} topics owned>"
+        owned = len(partitions_of(self._owned))
+        waits = f" waits: {self._names.trouble}" if self.state == "reconciling" and self._names.trouble else ""
+        return f"<ConsumerMembership {self._config.group_id} {owned} partitions owned{waits} {self.member!r}>"
 
     @property
     def generation(self) -> Generation:
@@ -83,13 +90,24 @@ class ConsumerMembership:
             self._lose()
             self.member.happened("lose")
         self._subscribe()
-        self.member.beat(now_ms)
+        self._beat(now_ms)
         if self.member.state == "reconciling":
             self._reconcile(now_ms)
-            self.member.beat(self._client.clock.now_ms())
+            self._beat(self._client.clock.now_ms())
         if self.member.state == "failed":
             self._lose()
-        error = self.member.failure or self.member.take_report()
+        self._raise_what_is_wrong()
+
+    def _beat(self, now_ms: float) -> None:
+        """The thread looks after the answer if the application does not."""
+        beat = self.member.beat(now_ms)
+        if self._thread is not None and beat.awaited is not None:
+            self._thread.start()
+            self._thread.wake()
+
+    def _raise_what_is_wrong(self) -> None:
+        bug = None if self._thread is None else self._thread.failure
+        error = bug or self.member.failure or self.member.take_report()
         if error is not None:
             raise error
 
@@ -134,6 +152,8 @@ class ConsumerMembership:
         if member.state == "leaving":
             self._say_farewell(deadline_ms)
             member.happened("farewell")
+        if self._thread is not None:
+            self._thread.stop()
         if failures:
             raise failures[0]
 

@@ -13,6 +13,7 @@ from kcli.client.backoff import Backoff
 from kcli.consumer.epoch_errors import explain, reaction_to
 from kcli.consumer.epoch_heartbeat import Facts, HeartbeatTiming, PartitionsById, Who, farewell, heartbeat
 from kcli.consumer.epoch_state import ACTIVE, Event, State, after
+from kcli.consumer.heartbeat_thread import Beat
 from kcli.errors import BrokerError, KcliError
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ class EpochMember:
         self._facts = Facts(config.max_poll_interval_ms)
         self._told: Facts | None = None
         self._timing = HeartbeatTiming()
+        self._awaited: RequestFuture[ConsumerGroupHeartbeatResponse] | None = None
         self._polled_ms = client.clock.now_ms()
 
     def __repr__(self) -> str:
@@ -105,20 +107,20 @@ class EpochMember:
 
     # --- heartbeats, from any thread
 
-    def beat(self, now_ms: float) -> float:
+    def beat(self, now_ms: float) -> Beat:
         """Send what is due; when to call again though nothing arrives. Never raises, never waits."""
         with self.lock:
             if self.state not in _HEARTBEATING:
-                return _NEVER
+                return Beat(_NEVER, self._awaited)
             if self.state != "releasing" and now_ms >= self._overdue_ms:
-                self._leave_overdue(now_ms)
-                return _NEVER
+                self._leave_overdue()
+                return Beat(_NEVER, self._awaited)
             node = self._coordinator(now_ms)
             if node is None:
-                return self.next_ms()
+                return Beat(self.next_ms(), self._lookup.ask(now_ms))
             if self._timing.is_due(now_ms, urgent=self._is_urgent):
                 self._send(node, now_ms)
-            return self.next_ms()
+            return Beat(self.next_ms(), self._awaited)
 
     def next_ms(self) -> float:
         """When `beat` has something to do."""
@@ -132,7 +134,8 @@ class EpochMember:
         with self.lock:
             node, is_known = self._lookup.node, self.is_known
             self._begin_anew()
-            return self._client.send(node, farewell(self.who)) if node is not None and is_known else None
+            self._awaited = self._client.send(node, farewell(self.who)) if node is not None and is_known else None
+            return self._awaited
 
     @property
     def is_known(self) -> bool:
@@ -153,7 +156,7 @@ class EpochMember:
         self._facts = self._facts._replace(owned=(), owned_round=0)
         self._timing = HeartbeatTiming()
 
-    def _leave_overdue(self, now_ms: float) -> None:
+    def _leave_overdue(self) -> None:
         self.trouble = f"the application did not poll for {self._max_poll_interval_ms} ms (max.poll.interval.ms)"
         self.happened("overdue")
         self.say_farewell()
@@ -174,8 +177,8 @@ class EpochMember:
         if self.state == "acknowledging":
             self.happened("acknowledge")
             self._judge_target()
-        future = self._client.send(node, request, min_version=min_version)
-        future.on_done(lambda done: self._answered(timing, node, epoch, done))
+        self._awaited = self._client.send(node, request, min_version=min_version)
+        self._awaited.on_done(lambda done: self._answered(timing, node, epoch, done))
 
     # --- answers
 

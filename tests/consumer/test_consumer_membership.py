@@ -1,0 +1,337 @@
+"""A KIP-848 member against a pretended coordinator, with a clock that is moved by hand: joining, owning, leaving."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from kcli.consumer.membership import NO_GENERATION
+from kcli.error_codes import ErrorCode
+from kcli.structs import TopicPartition
+from tests.consumer.epoch_cluster import HEARTBEAT, INTERVAL_MS, AssigningCluster, Member, refusal
+
+T0, T1, T2, T3 = (TopicPartition("t", number) for number in range(4))
+
+
+@pytest.fixture
+def cluster() -> AssigningCluster:
+    cluster = AssigningCluster()
+    cluster.topic("t", partitions=4)
+    return cluster
+
+
+@pytest.fixture
+def member(cluster: AssigningCluster) -> Member:
+    """One that has joined and owns t-0 and t-1."""
+    cluster.assign(T0, T1)
+    member = Member(cluster)
+    member.poll()
+    assert member.owned() == "t-0 t-1"
+    cluster.requests.clear()
+    member.said.clear()
+    return member
+
+
+def changes(request: Any) -> dict[str, Any]:
+    """What a heartbeat says beyond who it is from."""
+    said = {
+        "rebalance_timeout": request.rebalance_timeout_ms if request.rebalance_timeout_ms >= 0 else None,
+        "names": request.subscribed_topic_names,
+        "regex": request.subscribed_topic_regex,
+        "assignor": request.server_assignor,
+        "rack": request.rack_id,
+        "owned": None if request.topic_partitions is None else [it.partitions for it in request.topic_partitions],
+    }
+    return {name: value for name, value in said.items() if value is not None}
+
+
+# --- joining
+
+
+def test_the_first_heartbeat_says_everything_and_the_next_ones_only_what_is_new(cluster: AssigningCluster) -> None:
+    cluster.assign(T0, T1)
+    member = Member(cluster, "t", client_rack="r1", group_remote_assignor="range", max_poll_interval_ms=60_000)
+    member.poll(2 * INTERVAL_MS + 500)
+    join, acknowledgement, *others = cluster.heartbeats()
+    assert (join.group_id, join.member_epoch, join.instance_id) == ("g", 0, None)
+    assert changes(join) == {
+        "rebalance_timeout": 60_000,
+        "names": ["t"],
+        "assignor": "range",
+        "rack": "r1",
+        "owned": [],
+    }
+    assert (acknowledgement.member_epoch, changes(acknowledgement)) == (2, {"owned": [[0, 1]]})
+    assert [changes(request) for request in others] == [{}, {}]
+
+
+def test_the_member_id_is_made_here_and_kept(cluster: AssigningCluster) -> None:
+    member = Member(cluster)
+    member.poll(INTERVAL_MS)
+    member.leave()
+    member.poll()
+    assert len({request.member_id for request in cluster.heartbeats()}) == 1
+    assert re.fullmatch("[A-Za-z0-9_-]{22}", cluster.heartbeats()[0].member_id)
+
+
+def test_what_is_assigned_is_read_and_the_application_is_told(cluster: AssigningCluster) -> None:
+    cluster.assign(T0, T3)
+    member = Member(cluster)
+    member.poll()
+    assert member.owned() == "t-0 t-3"
+    assert member.said == [("assigned", "t-0 t-3")]
+    assert member.membership.generation == (2, cluster.heartbeats()[0].member_id, None)
+    assert member.membership.is_stable()
+
+
+def test_a_member_that_gets_nothing_hears_of_it_too(cluster: AssigningCluster) -> None:
+    member = Member(cluster)
+    member.poll()
+    assert (member.said, member.membership.state) == ([("assigned", "")], "stable")
+
+
+def test_nobody_joins_without_a_subscription(cluster: AssigningCluster) -> None:
+    member = Member(cluster)
+    member.subscription.unsubscribe()
+    member.poll(1000)
+    assert (cluster.heartbeats(), member.membership.generation) == ([], NO_GENERATION)
+
+
+def test_the_broker_says_how_often_to_call(member: Member, cluster: AssigningCluster) -> None:
+    member.poll(10 * INTERVAL_MS)
+    assert len(cluster.heartbeats()) == 10
+
+
+def test_heartbeats_go_on_while_the_application_works(member: Member, cluster: AssigningCluster) -> None:
+    member.work(10 * INTERVAL_MS)
+    assert len(cluster.heartbeats()) == 10
+
+
+# --- another target
+
+
+def test_revoked_partitions_are_committed_given_back_and_acknowledged_before_others_come(
+    member: Member, cluster: AssigningCluster
+) -> None:
+    member.on["commit"] = lambda _: member.said.append(("reads meanwhile", member.owned()))
+    member.on["revoked"] = lambda _: member.said.append(("reads meanwhile", member.owned()))
+    cluster.assign(T1)
+    member.poll(INTERVAL_MS)
+    assert member.said == [
+        ("commit", "t-0"),
+        ("reads meanwhile", "t-0 t-1"),
+        ("revoked", "t-0"),
+        ("reads meanwhile", "t-0 t-1"),
+        ("assigned", ""),
+    ]
+    assert member.owned() == "t-1"
+    asked, acknowledgement = cluster.heartbeats()
+    assert changes(asked) == {}
+    assert changes(acknowledgement) == {"owned": [[1]]}
+
+
+def test_a_partition_that_stays_keeps_its_position(member: Member, cluster: AssigningCluster) -> None:
+    member.subscription.seek(T1, 17)
+    cluster.assign(T1, T2)
+    member.poll(INTERVAL_MS)
+    position = member.subscription.state(T1).position
+    assert position is not None
+    assert position.offset == 17
+    assert member.said == [("commit", "t-0"), ("revoked", "t-0"), ("assigned", "t-2")]
+
+
+def test_a_target_that_comes_while_the_application_works_waits_for_its_poll(
+    member: Member, cluster: AssigningCluster
+) -> None:
+    cluster.assign(T0)
+    member.work(INTERVAL_MS + 100)
+    assert (member.membership.state, member.said, member.owned()) == ("reconciling", [], "t-0 t-1")
+    cluster.assign(T1)
+    member.work(INTERVAL_MS)
+    member.poll()
+    assert member.said == [("commit", "t-0"), ("revoked", "t-0"), ("assigned", "")]
+    assert (member.membership.state, member.owned()) == ("stable", "t-1")
+
+
+def test_a_target_taken_back_before_it_was_seen_changes_nothing(member: Member, cluster: AssigningCluster) -> None:
+    cluster.assign(T0)
+    member.work(INTERVAL_MS + 100)
+    cluster.assign(T0, T1)
+    member.work(INTERVAL_MS)
+    assert member.membership.state == "stable"
+    member.poll()
+    assert member.said == []
+
+
+def test_a_target_that_comes_during_callbacks_begins_a_round_of_its_own(
+    member: Member, cluster: AssigningCluster
+) -> None:
+    def slow(_: object) -> None:
+        member.on.clear()
+        cluster.assign(T2)
+        member.work(2 * INTERVAL_MS)
+
+    member.on["revoked"] = slow
+    cluster.assign(T1)
+    member.poll(INTERVAL_MS)
+    member.poll()
+    assert member.said == [
+        *[("commit", "t-0"), ("revoked", "t-0"), ("assigned", "")],
+        *[("commit", "t-1"), ("revoked", "t-1"), ("assigned", "t-2")],
+    ]
+    assert (member.membership.state, member.owned()) == ("stable", "t-2")
+    assert [changes(request)["owned"] for request in cluster.heartbeats() if changes(request)] == [[[1]], [[2]]]
+
+
+@pytest.mark.parametrize("callback", ["commit", "revoked", "assigned"])
+def test_what_a_callback_raises_reaches_the_application_after_the_rebalance(
+    member: Member, cluster: AssigningCluster, callback: str
+) -> None:
+    def broken(_: object) -> None:
+        raise ValueError("the application's own")
+
+    member.on[callback] = broken
+    cluster.assign(T1, T2)
+    with pytest.raises(ValueError, match="the application's own"):
+        member.poll(INTERVAL_MS)
+    assert [what for what, _ in member.said] == ["commit", "revoked", "assigned"]
+    member.on.clear()
+    member.poll()
+    assert (member.membership.state, member.owned()) == ("stable", "t-1 t-2")
+
+
+# --- names of topics
+
+
+def test_topics_that_metadata_does_not_know_are_asked_for_by_id(cluster: AssigningCluster) -> None:
+    cluster.topic("other", partitions=2)
+    cluster.assign(T0, TopicPartition("other", 1))
+    member = Member(cluster, pattern=".*")
+    member.poll(500)
+    assert member.owned() == "other-1 t-0"
+    assert sorted(member.client.metadata.wanted) == ["other", "t"]
+
+
+def test_a_topic_that_brokers_do_not_know_yet_waits_and_the_others_are_read(cluster: AssigningCluster) -> None:
+    cluster.topic("new")
+    cluster.hidden_ids.add(cluster.topic_ids["new"])
+    cluster.assign(T0, TopicPartition("new", 0))
+    member = Member(cluster, "t", "new")
+    member.poll(3000)
+    assert (member.owned(), member.membership.state) == ("t-0", "reconciling")
+    assert len(cluster.asked(HEARTBEAT)) < 5, "it does not hammer the coordinator meanwhile"
+    assert "not known" in repr(member.membership)
+    cluster.hidden_ids.clear()
+    member.poll(3000)
+    assert (member.owned(), member.membership.state) == ("new-0 t-0", "stable")
+    assert member.said == [("assigned", "t-0"), ("assigned", "new-0")]
+
+
+def test_a_topic_deleted_and_made_anew_is_given_back_and_begins_anew(member: Member, cluster: AssigningCluster) -> None:
+    member.subscription.seek(T0, 1000)
+    cluster.delete("t")
+    cluster.topic("t", partitions=4)
+    cluster.assign(T0)
+    member.poll(INTERVAL_MS + 500)
+    assert member.said == [("commit", "t-0 t-1"), ("revoked", "t-0 t-1"), ("assigned", ""), ("assigned", "t-0")]
+    assert member.subscription.state(T0).position is None
+
+
+# --- what is subscribed
+
+
+def test_a_changed_subscription_is_told_with_the_next_heartbeat(member: Member, cluster: AssigningCluster) -> None:
+    member.subscription.subscribe(["t", "u"])
+    member.poll(INTERVAL_MS)
+    assert [changes(request) for request in cluster.heartbeats()] == [{"names": ["t", "u"]}]
+
+
+def test_a_pattern_goes_to_the_broker_as_it_is(cluster: AssigningCluster) -> None:
+    member = Member(cluster, pattern=r"\p{Greek}+|t.*")
+    member.poll()
+    join = next(it for it in cluster.requests if it.request.API_KEY == HEARTBEAT)
+    assert join.version == 1
+    assert changes(join.request)["regex"] == r"\p{Greek}+|t.*"
+    assert changes(join.request)["names"] == []
+
+
+# --- leaving
+
+
+def test_leaving_commits_gives_back_and_says_farewell(member: Member, cluster: AssigningCluster) -> None:
+    member.leave()
+    assert member.said == [("commit", "t-0 t-1"), ("revoked", "t-0 t-1")]
+    assert [request.member_epoch for request in cluster.heartbeats()] == [-1]
+    assert (cluster.members, member.owned(), member.membership.state) == ({}, "", "out")
+    member.leave()
+    assert len(cluster.heartbeats()) == 1
+
+
+def test_a_static_member_says_that_it_will_be_back(cluster: AssigningCluster) -> None:
+    member = Member(cluster, group_instance_id="i1")
+    member.poll()
+    member.leave()
+    assert [(request.member_epoch, request.instance_id) for request in cluster.heartbeats()] == [
+        *[(0, "i1"), (1, "i1"), (-2, "i1")]
+    ]
+
+
+def test_heartbeats_go_on_while_the_application_gives_back(member: Member, cluster: AssigningCluster) -> None:
+    member.on["revoked"] = lambda _: member.work(3 * INTERVAL_MS)
+    member.leave()
+    assert [request.member_epoch for request in cluster.heartbeats()] == [2, 2, 2, -1]
+
+
+def test_a_join_whose_answer_is_still_on_its_way_is_taken_back(cluster: AssigningCluster) -> None:
+    cluster.answer_next(HEARTBEAT, lambda request: None)
+    member = Member(cluster, request_timeout_ms=2000)
+    member.poll(1000)
+    member.leave(3000)
+    assert [request.member_epoch for request in cluster.heartbeats()] == [0, -1]
+
+
+def test_who_never_reached_a_coordinator_leaves_without_a_word(cluster: AssigningCluster) -> None:
+    member = Member(cluster)
+    member.membership.poll(member.client.clock.now_ms())
+    member.leave()
+    assert cluster.heartbeats() == []
+
+
+def test_leaving_without_a_coordinator_gives_up_at_the_deadline(member: Member, cluster: AssigningCluster) -> None:
+    cluster.lose(1)
+    member.poll()
+    before_ms = member.client.clock.now_ms()
+    member.leave(2000)
+    assert member.client.clock.now_ms() - before_ms <= 2001
+    assert (member.membership.state, member.owned()) == ("out", "")
+
+
+def test_who_has_left_can_join_again(member: Member, cluster: AssigningCluster) -> None:
+    member.leave()
+    member.poll()
+    assert [request.member_epoch for request in cluster.heartbeats()][:2] == [-1, 0]
+    assert member.owned() == "t-0 t-1"
+
+
+def test_what_a_callback_raises_while_leaving_does_not_keep_the_group_waiting(
+    member: Member, cluster: AssigningCluster
+) -> None:
+    def broken(_: object) -> None:
+        raise ValueError("the application's own")
+
+    member.on["revoked"] = broken
+    with pytest.raises(ValueError, match="own"):
+        member.leave()
+    assert cluster.members == {}
+
+
+def test_an_answer_that_comes_after_leaving_means_nothing(member: Member, cluster: AssigningCluster) -> None:
+    cluster.answer_next(HEARTBEAT, lambda request: refusal(ErrorCode.GROUP_AUTHORIZATION_FAILED))
+    member.membership.request_rejoin("the test wants it")
+    member.membership.poll(member.client.clock.now_ms())
+    member.leave()
+    assert member.membership.state == "out"
+    member.poll()
+    assert member.owned() == "t-0 t-1"
