@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from kcli.admin.groups.patience import LEADERLESS_MS, half_of
@@ -33,7 +33,7 @@ def log_bounds(
     Partitions without a leader are waited for a moment only, and who does not tell an end is not asked for its start.
     """
     wanted = sorted(partitions)
-    _learn_leaders(client, wanted, deadline_ms)
+    learn_leaders(client, {tp.topic for tp in wanted}, half_of(client, deadline_ms))
     led = [tp for tp in wanted if client.metadata.leader(tp).node is not None]
     ends = _offsets(client, led, LATEST, half_of(client, deadline_ms), isolation_level)
     leaderless = sorted(set(wanted).difference(led))
@@ -43,10 +43,11 @@ def log_bounds(
     return LogBounds(starts, ends)
 
 
-def _learn_leaders(client: ConsumerNetworkClient, partitions: list[TopicPartition], deadline_ms: float) -> None:
-    known: Mapping[str, object] = client.metadata.cluster.topics
-    if any(tp.topic not in known for tp in partitions):
-        client.topics_metadata(sorted({tp.topic for tp in partitions}), half_of(client, deadline_ms))
+def learn_leaders(client: ConsumerNetworkClient, topics: Iterable[str], deadline_ms: float) -> None:
+    """Ask for those of these topics of which nothing is known yet, in one question."""
+    known = client.metadata.cluster.topics
+    if unknown := sorted(set(topics).difference(known)):
+        client.topics_metadata(unknown, deadline_ms)
 
 
 def _offsets(

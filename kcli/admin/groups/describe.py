@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcli.admin.groups.coordinators import Coordinators
-from kcli.admin.groups.described import classic_group, consumer_group, share_group
-from kcli.admin.groups.model import CLASSIC, CONSUMER, SHARE, Group, GroupMember
+from kcli.admin.groups.described import classic_group, consumer_group, share_group, streams_group
+from kcli.admin.groups.model import CLASSIC, CONSUMER, SHARE, STREAMS, Group, GroupMember
 from kcli.client.routing import Gathered
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, KcliError, UnsupportedVersion
@@ -37,7 +37,10 @@ def describe_groups(
     *,
     coordinators: Coordinators | None = None,
 ) -> Gathered[str, Group]:
-    """These groups (name -> type as far as known) with their members. One that is not there: GROUP_ID_NOT_FOUND."""
+    """These groups (name -> type as far as known) with their members. One that is not there: GROUP_ID_NOT_FOUND.
+
+    The order is that of `groups`.
+    """
     coordinators = coordinators or Coordinators(client)
     gathered: Gathered[str, Group] = Gathered()
     left = {name: _ways(kind) for name, kind in groups.items()}
@@ -60,6 +63,7 @@ def describe_groups(
                 elif not left[name]:
                     gathered.errors[name] = refused.get(name) or _absent(name, groups[name])
                     del left[name]
+    gathered.values = {name: gathered.values[name] for name in groups if name in gathered.values}
     return gathered
 
 
@@ -88,10 +92,17 @@ def _as_share(names: list[str]) -> Request[Any]:
     return ShareGroupDescribeRequest(group_ids=names)
 
 
+def _as_streams(names: list[str]) -> Request[Any]:
+    from kcli.protocol.messages.streams_group_describe import StreamsGroupDescribeRequest
+
+    return StreamsGroupDescribeRequest(group_ids=names)
+
+
 _WAYS = {
     CONSUMER: _Way(_as_consumer, consumer_group),
     CLASSIC: _Way(_as_classic, classic_group),
     SHARE: _Way(_as_share, share_group),
+    STREAMS: _Way(_as_streams, streams_group),
 }
 
 

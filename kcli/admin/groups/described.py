@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from kcli.admin.groups.model import CLASSIC, CONSUMER, SHARE, Group, GroupMember
+from kcli.admin.groups.model import CLASSIC, CONSUMER, SHARE, STREAMS, Group, GroupMember
 from kcli.errors import ProtocolError
 from kcli.protocol.consumer_protocol import PROTOCOL_TYPE, Subscription, decode_assignment, decode_subscription
 from kcli.structs import Node, TopicPartition
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from kcli.protocol.messages import consumer_group_describe as consumer
     from kcli.protocol.messages import describe_groups as classic
     from kcli.protocol.messages import share_group_describe as share
+    from kcli.protocol.messages import streams_group_describe as streams
 
 T = TypeVar("T")
 
@@ -44,7 +45,7 @@ def consumer_group(told: consumer.DescribedGroup, coordinator: Node) -> Group:
             member.client_id,
             _host(member.client_host),
             member.instance_id,
-            member.rack_id,
+            member.rack_id or None,
             tuple(sorted(member.subscribed_topic_names)),
             member.subscribed_topic_regex or None,
             _named_partitions(member.assignment.topic_partitions),
@@ -74,7 +75,7 @@ def share_group(told: share.DescribedGroup, coordinator: Node) -> Group:
             member.member_id,
             member.client_id,
             _host(member.client_host),
-            rack=member.rack_id,
+            rack=member.rack_id or None,
             topics=tuple(sorted(member.subscribed_topic_names)),
             owned=_named_partitions(member.assignment.topic_partitions),
             epoch=member.member_epoch,
@@ -94,6 +95,47 @@ def share_group(told: share.DescribedGroup, coordinator: Node) -> Group:
     )
 
 
+def streams_group(told: streams.DescribedGroup, coordinator: Node) -> Group:
+    """An application of Kafka Streams (KIP-1071), whose members own tasks: what its active tasks read is owned.
+
+    Task N of a subtopology reads partition N of each of its topics, so of a topic with fewer partitions than another
+    one a member is shown to own what is not there: `survey` knows and leaves it out.
+    """
+    subtopologies = (told.topology.subtopologies or []) if told.topology is not None else []
+    reads = {
+        it.subtopology_id: (*it.source_topics, *(t.name for t in it.repartition_source_topics)) for it in subtopologies
+    }
+
+    def partitions(tasks: Iterable[streams.TaskIds]) -> tuple[TopicPartition, ...]:
+        return _partitions((topic, it.partitions) for it in tasks for topic in reads.get(it.subtopology_id, ()))
+
+    members = (
+        GroupMember(
+            member.member_id,
+            member.client_id,
+            _host(member.client_host),
+            member.instance_id,
+            member.rack_id or None,
+            tuple(sorted({topic for topics in reads.values() for topic in topics})),
+            owned=partitions(member.assignment.active_tasks),
+            target=partitions(member.target_assignment.active_tasks),
+            epoch=member.member_epoch,
+            member_type=CLASSIC if member.is_classic else None,
+        )
+        for member in told.members
+    )
+    return Group(
+        told.group_id,
+        STREAMS,
+        told.group_state,
+        coordinator,
+        STREAMS,
+        epoch=told.group_epoch,
+        target_epoch=told.assignment_epoch,
+        members=_sorted(members),
+    )
+
+
 def _classic_member(told: classic.DescribedGroupMember, is_consumer: bool) -> GroupMember:
     member = GroupMember(
         told.member_id,
@@ -108,7 +150,7 @@ def _classic_member(told: classic.DescribedGroupMember, is_consumer: bool) -> Gr
     assignment, broken_too = _read(decode_assignment, told.member_assignment)
     subscribed = subscription or Subscription()
     return member._replace(
-        rack=subscribed.rack_id,
+        rack=subscribed.rack_id or None,
         topics=tuple(sorted(subscribed.topics)),
         owned=_partitions((t.topic, t.partitions) for t in assignment.assigned_partitions) if assignment else (),
         claimed=_partitions((t.topic, t.partitions) for t in subscribed.owned_partitions),

@@ -1,31 +1,117 @@
-"""When the record at an offset was written, and how far that can be believed: one small Fetch for each leader."""
+"""When the record at an offset was written: one small Fetch for each leader, a larger one where a batch is large."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from kcli.client.routing import Gathered
+from kcli.admin.groups.batch_times import RecordTime, first_record_time
+from kcli.client.routing import Gathered, ask_leaders
+from kcli.error_codes import ErrorCode
+from kcli.errors import BrokerError, CorruptRecords, KcliError
 from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:
     from kcli.client.consumer_network_client import ConsumerNetworkClient
+    from kcli.client.metadata import Metadata
+    from kcli.protocol.messages.fetch import FetchRequest, FetchResponse, PartitionData
+
+__all__ = ["RecordTime", "record_times"]
+
+_LAST_WITH_NAMES = 12
+# A batch above the limit of its partition is left out, unless it is the first of the whole answer: so each question
+# gets something, and who asks for the rest again with the last limit gets all in the end.
+_PARTITION_BYTES = (8 << 10, 256 << 10, 2 << 20)
+_ANSWER_BYTES = 32 << 20
+# How many times behind transaction markers and emptied batches the next record is looked for.
+_MOST_JUMPS = 20
 
 
-class RecordTime(NamedTuple):
-    """The first record at or behind an offset. `offset` -1: there is none. `timestamp_ms` -1: it has no time.
-
-    `append_time`: the broker's clock wrote the time (LogAppendTime), not a producer's. An `offset` behind the one that
-    was asked for: what was there is gone (compaction) or was never a record (a transaction's marker).
-    """
+class _Probe(NamedTuple):
+    """Where to look now, with the how-manieth limit, and how often we had to look further on."""
 
     offset: int
-    timestamp_ms: int = -1
-    append_time: bool = False
+    limit: int = 0
+    jumps: int = 0
 
 
 def record_times(
     client: ConsumerNetworkClient, positions: Mapping[TopicPartition, int], deadline_ms: float
 ) -> Gathered[TopicPartition, RecordTime]:
-    """The time of the record at each of these offsets."""
-    raise NotImplementedError
+    """The time of the first record at or behind each of these offsets, or why it is not known."""
+    gathered: Gathered[TopicPartition, RecordTime] = Gathered()
+    probes = {tp: _Probe(offset) for tp, offset in positions.items()}
+    while probes:
+        found = _look(client, probes, deadline_ms)
+        gathered.errors.update(found.errors)
+        probes = {}
+        for tp, outcome in found.values.items():
+            if isinstance(outcome, _Probe):
+                probes[tp] = outcome
+            else:
+                gathered.values[tp] = outcome
+        if probes and client.clock.now_ms() >= deadline_ms:
+            late = client.timed_out("the times of records")
+            gathered.errors.update(dict.fromkeys(probes, late))
+            break
+    return gathered
+
+
+def _look(
+    client: ConsumerNetworkClient, probes: Mapping[TopicPartition, _Probe], deadline_ms: float
+) -> Gathered[TopicPartition, RecordTime | _Probe]:
+    return ask_leaders(
+        client,
+        probes,
+        lambda _node, tps: _request(client.metadata, {tp: probes[tp] for tp in tps}),
+        lambda response: _read(response, probes),
+        deadline_ms,
+        max_version=_LAST_WITH_NAMES,
+    )
+
+
+def _request(metadata: Metadata, probes: Mapping[TopicPartition, _Probe]) -> FetchRequest:
+    from kcli.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+
+    topics: dict[str, FetchTopic] = {}
+    for tp, probe in probes.items():
+        topic = topics.setdefault(tp.topic, FetchTopic(topic=tp.topic, partitions=[]))
+        topic.partitions.append(
+            FetchPartition(
+                partition=tp.partition,
+                current_leader_epoch=metadata.leader(tp).epoch,
+                fetch_offset=probe.offset,
+                partition_max_bytes=_PARTITION_BYTES[probe.limit],
+            )
+        )
+    return FetchRequest(max_bytes=_ANSWER_BYTES, topics=list(topics.values()))
+
+
+def _read(
+    response: FetchResponse, probes: Mapping[TopicPartition, _Probe]
+) -> Iterator[tuple[TopicPartition, RecordTime | _Probe | KcliError]]:
+    if response.error_code:
+        raise BrokerError(response.error_code, api="Fetch")
+    for topic in response.responses:
+        for told in topic.partitions:
+            tp = TopicPartition(topic.topic, told.partition_index)
+            if tp in probes:
+                yield tp, _judge(tp, told, probes[tp])
+
+
+def _judge(tp: TopicPartition, told: PartitionData, probe: _Probe) -> RecordTime | _Probe | KcliError:
+    if told.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+        return RecordTime(-1)
+    if told.error_code:
+        return BrokerError(told.error_code, api="Fetch", topic=tp.topic, partition=tp.partition)
+    if probe.offset >= told.high_watermark:
+        return RecordTime(-1)
+    try:
+        found = first_record_time(told.records or b"", probe.offset)
+    except CorruptRecords as problem:
+        return CorruptRecords(problem.message, topic=tp.topic, partition=tp.partition, offset=probe.offset)
+    if isinstance(found, RecordTime):
+        return found
+    if found is None:
+        return probe._replace(limit=min(probe.limit + 1, len(_PARTITION_BYTES) - 1))
+    return _Probe(found, probe.limit, probe.jumps + 1) if probe.jumps < _MOST_JUMPS else RecordTime(-1)

@@ -7,23 +7,27 @@ up is never shown ahead of its log, and only what was written between the two qu
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from kcli.admin.groups.bounds import log_bounds
+from kcli.admin.groups.bounds import learn_leaders, log_bounds
 from kcli.admin.groups.committed import committed_offsets
 from kcli.admin.groups.coordinators import Coordinators
 from kcli.admin.groups.describe import describe_groups
 from kcli.admin.groups.lag import PartitionLag, calculate_lag
-from kcli.admin.groups.model import Group
+from kcli.admin.groups.model import SHARE, STREAMS, Group, GroupMember
 from kcli.admin.groups.patience import half_of
+from kcli.admin.groups.share_offsets import ShareOffset, share_offsets
 from kcli.client.routing import Gathered
 from kcli.errors import KcliError
 from kcli.structs import OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
+    from kcli.client.cluster import Cluster
     from kcli.client.consumer_network_client import ConsumerNetworkClient
 
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
+
+_Position: TypeAlias = OffsetAndMetadata | ShareOffset | KcliError
 
 
 class GroupSurvey(NamedTuple):
@@ -45,25 +49,78 @@ def survey_groups(
     """These groups (or name -> type as far as known) with the lag of every partition that they own or have committed.
 
     A group that cannot be described is an error under its name; what fails for a partition is an error in its row.
+    With `isolation_level` 1 the end of a log is its last stable offset. The order is that of `names`.
     """
     kinds = names if isinstance(names, Mapping) else dict.fromkeys(names)
     coordinators = Coordinators(client)
     described = describe_groups(client, kinds, half_of(client, deadline_ms), coordinators=coordinators)
-    groups = described.values
-    committed = committed_offsets(client, groups, half_of(client, deadline_ms), coordinators=coordinators)
-    partitions = _partitions(groups.values(), committed.values.values())
-    bounds = log_bounds(client, partitions, deadline_ms, isolation_level=isolation_level)
-    surveys = {}
-    for name, group in groups.items():
-        rows = calculate_lag(group, committed.values.get(name, {}), bounds.starts, bounds.ends)
-        surveys[name] = GroupSurvey(group, rows, committed.errors.get(name))
+    positions = _positions(client, described.values, half_of(client, deadline_ms), coordinators)
+    groups = _without_partitions_that_are_not_there(client, described.values, half_of(client, deadline_ms))
+    wanted = {tp for group in groups.values() for member in group.members for tp in member.owned}
+    wanted.update(tp for offsets in positions.values.values() for tp in offsets)
+    bounds = log_bounds(client, wanted, half_of(client, deadline_ms), isolation_level=isolation_level)
+    rows = {
+        name: _calculate(group, positions.values.get(name, {}), bounds.starts, bounds.ends)
+        for name, group in groups.items()
+    }
+    if time_lag:
+        from kcli.admin.groups.time_lags import add_time_lags
+
+        rows = add_time_lags(client, rows, deadline_ms)
+    surveys = {name: GroupSurvey(group, rows[name], positions.errors.get(name)) for name, group in groups.items()}
     return Gathered(surveys, described.errors)
 
 
-def _partitions(
-    groups: Iterable[Group], committed: Iterable[Mapping[TopicPartition, OffsetAndMetadata | KcliError]]
-) -> set[TopicPartition]:
-    found = {tp for group in groups for member in group.members for tp in member.owned}
-    for offsets in committed:
-        found.update(offsets)
-    return found
+def _positions(
+    client: ConsumerNetworkClient, groups: Mapping[str, Group], deadline_ms: float, coordinators: Coordinators
+) -> Gathered[str, Mapping[TopicPartition, _Position]]:
+    """Where the groups are: what they committed, or what share groups, which commit nothing, have done with."""
+    shared = [name for name, group in groups.items() if group.type == SHARE]
+    others = [name for name, group in groups.items() if group.type != SHARE]
+    found = committed_offsets(client, others, deadline_ms, coordinators=coordinators)
+    done_with = share_offsets(client, shared, deadline_ms, coordinators=coordinators)
+    return Gathered({**found.values, **done_with.values}, {**found.errors, **done_with.errors})
+
+
+def _calculate(
+    group: Group,
+    positions: Mapping[TopicPartition, _Position],
+    starts: Mapping[TopicPartition, int | KcliError],
+    ends: Mapping[TopicPartition, int | KcliError],
+) -> list[PartitionLag]:
+    shared = {tp: it for tp, it in positions.items() if isinstance(it, ShareOffset)}
+    committed = {
+        tp: OffsetAndMetadata(it.offset, it.leader_epoch) if isinstance(it, ShareOffset) else it
+        for tp, it in positions.items()
+    }
+    lags = {tp: it.lag for tp, it in shared.items()} if group.type == SHARE else None
+    return calculate_lag(group, committed, starts, ends, lags)
+
+
+def _without_partitions_that_are_not_there(
+    client: ConsumerNetworkClient, groups: Mapping[str, Group], deadline_ms: float
+) -> dict[str, Group]:
+    """Streams tasks are as many as the largest of their topics has partitions; smaller ones do not have them all."""
+    topics = {topic for group in groups.values() if group.type == STREAMS for topic in group.topics}
+    if topics:
+        learn_leaders(client, topics, deadline_ms)
+    cluster = client.metadata.cluster
+    return {
+        name: group._replace(members=tuple(_trimmed(member, cluster) for member in group.members))
+        if group.type == STREAMS
+        else group
+        for name, group in groups.items()
+    }
+
+
+def _trimmed(member: GroupMember, cluster: Cluster) -> GroupMember:
+    def there(partitions: Iterable[TopicPartition]) -> tuple[TopicPartition, ...]:
+        return tuple(tp for tp in partitions if _is_there(tp, cluster))
+
+    return member._replace(owned=there(member.owned), target=there(member.target or ()))
+
+
+def _is_there(tp: TopicPartition, cluster: Cluster) -> bool:
+    """A topic that is not known, or is in error, is kept: its row will tell."""
+    topic = cluster.topics.get(tp.topic)
+    return topic is None or bool(topic.error) or tp.partition in topic.partitions

@@ -1,0 +1,73 @@
+"""The time of the first record at or behind an offset, read out of fetched batches. Pure."""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+from kcli.errors import CorruptRecords
+from kcli.protocol.records import batch
+from kcli.protocol.records.batch import Buffer, walk_batches
+from kcli.protocol.records.scan import iter_records
+
+_OLD_MESSAGE = struct.Struct(">q8xbbq")  # offset, size, CRC, magic, attributes, and in format 1 the timestamp
+_NO_TIME = -1
+
+
+class RecordTime(NamedTuple):
+    """The first record at or behind an offset. `offset` -1: there is none. `timestamp_ms` -1: it has no time.
+
+    `append_time`: the broker's clock wrote the time (LogAppendTime), not a producer's. An `offset` behind the one that
+    was asked for: what was there is gone (compaction) or was never a record (a transaction's marker).
+    """
+
+    offset: int
+    timestamp_ms: int = _NO_TIME
+    append_time: bool = False
+
+
+def first_record_time(data: Buffer, offset: int) -> RecordTime | int | None:
+    """The record's time; if none of these batches has it, where to read on; None if there is no whole batch.
+
+    `CorruptRecords` for a batch that cannot be read. Of a compressed set of format 1 the newest time is told.
+    """
+    walk = walk_batches(data, 0, len(data))
+    behind: int | None = None
+    for start, end in zip(walk.starts, walk.ends, strict=True):
+        found = _in_batch(memoryview(data)[start:end], offset)
+        if isinstance(found, RecordTime):
+            return found
+        behind = max(offset, found)
+    if behind is None and walk.problem:
+        raise CorruptRecords(f"the batch at offset {offset} is damaged: {walk.problem}")
+    return behind
+
+
+def _in_batch(whole: memoryview, offset: int) -> RecordTime | int:
+    """The record, or the offset behind this batch."""
+    if whole[batch.MAGIC_AT] < 2:
+        return _in_old_message(whole, offset)
+    base, _, _, _, _, attributes, last_delta, base_ms, max_ms, _, _, _, count = batch.HEADER.unpack_from(whole)
+    behind: int = base + last_delta + 1
+    if behind <= offset or not count or attributes & batch.CONTROL_BIT:
+        return behind
+    append_time = bool(attributes & batch.APPEND_TIME_BIT)
+    first = max(offset, base)
+    if count == last_delta + 1:  # none was compacted away: the header may tell enough, though the rest be compressed
+        if append_time or base_ms == max_ms:
+            return RecordTime(first, max_ms, append_time)
+        if first == base and not attributes & batch.DELETE_HORIZON_BIT:
+            return RecordTime(first, base_ms)
+    for record in iter_records(whole):
+        if record.offset >= offset:
+            return RecordTime(record.offset, record.timestamp_ms, append_time)
+    return behind
+
+
+def _in_old_message(whole: memoryview, offset: int) -> RecordTime | int:
+    last, magic, attributes, timestamp_ms = _OLD_MESSAGE.unpack_from(whole)
+    behind: int = last + 1
+    if behind <= offset:
+        return behind
+    first = offset if attributes & batch.CODEC_MASK else last
+    return RecordTime(first, timestamp_ms if magic else _NO_TIME, bool(magic and attributes & batch.APPEND_TIME_BIT))
