@@ -37,4 +37,4 @@ class BrokerProcess(OwnBroker):
         command += ["--data-dir", str(self.data), *self._options]
         command += [word for name, value in self._settings.items() for word in ("--config", f"{name}={value}")]
         self._launch(command, cwd=ROOT)
-        self._wait_until_it_answers(timeout_s, every_s=0.02)
+        self.wait_until_it_answers(timeout_s, every_s=0.02)

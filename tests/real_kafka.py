@@ -50,6 +50,11 @@ SETTINGS = {
     "share.coordinator.state.topic.num.partitions": "4",
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "100",
+    # Members of KIP-848 beat as often as their broker says: every 5 s by default.
+    "group.consumer.min.heartbeat.interval.ms": "100",
+    "group.consumer.heartbeat.interval.ms": "300",
+    "group.consumer.min.session.timeout.ms": "1000",
+    "group.consumer.session.timeout.ms": "6000",
     # The cleaner waits 15 s between looks and takes 128 MiB of heap by default.
     "log.cleaner.backoff.ms": "200",
     "log.cleaner.dedupe.buffer.size": "2097152",
@@ -288,7 +293,8 @@ class OwnBroker(Kafka):
                 preexec_fn=_die_with_parent,
             )
 
-    def _wait_until_it_answers(self, timeout_s: float, every_s: float = 0.1) -> None:
+    def wait_until_it_answers(self, timeout_s: float = 120, every_s: float = 0.1) -> None:
+        """Wait for the first answer; a broker that ends instead is an error with the end of its log."""
         assert self._process is not None
         deadline = time.monotonic() + timeout_s
         while not answers(self.port):
@@ -362,9 +368,13 @@ class KafkaNode(OwnBroker):
         """Start and wait until the broker answers."""
         if not self.data.exists():
             self.format()
+        self.launch()
+        self.wait_until_it_answers(timeout_s)
+
+    def launch(self) -> None:
+        """Start without waiting; the data folder is formatted."""
         command = ["java", *self._jvm, *_logging(self.version, "info")]
         self._launch([*command, "-cp", f"{self.jars}/*", "kafka.Kafka", str(self._config)])
-        self._wait_until_it_answers(timeout_s)
 
 
 def _listeners(ports: dict[str, int]) -> str:

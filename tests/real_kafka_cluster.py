@@ -1,0 +1,69 @@
+"""Several nodes of a real Kafka: one that is controller and broker, the others brokers only, to be killed."""
+
+from __future__ import annotations
+
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from tests.real_kafka import CLUSTER_ID, Kafka, KafkaNode
+
+
+class BrokerOnly(KafkaNode):
+    """A broker that is no controller. Its data goes where the first node's controller says."""
+
+    def __init__(self, folder: Path, jars: Path, number: int, controller: str) -> None:
+        super().__init__(folder, jars, settings={})
+        settings = {
+            "process.roles": "broker",
+            "node.id": str(number),
+            "broker.rack": f"rack-{number}",
+            "controller.quorum.bootstrap.servers": controller,
+            "listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
+            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
+        }
+        given = [line for line in self._config.read_text().splitlines() if line.partition("=")[0] not in settings]
+        given += [f"{key}={value}" for key, value in settings.items()]
+        self._config.write_text("".join(f"{line}\n" for line in given))
+
+    def format(self) -> None:
+        self.tool("StorageTool", "format", "-t", CLUSTER_ID, "-c", str(self._config))
+
+
+class KafkaCluster(Kafka):
+    """`nodes` by number: 1 is the controller too, and coordinates all groups, whoever dies."""
+
+    def __init__(self, folder: Path, jars: Path, count: int = 2) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        first = KafkaNode(folder / "node-1", jars, settings={"broker.rack": "rack-1"})
+        super().__init__(first.bootstrap_servers, jars, first.version)
+        controller = f"127.0.0.1:{first.ports['CONTROLLER']}"
+        self.folder = folder
+        self.nodes: dict[int, KafkaNode] = {1: first}
+        self.nodes.update({n: BrokerOnly(folder / f"node-{n}", jars, n, controller) for n in range(2, count + 1)})
+
+    def start(self) -> None:
+        """Start all nodes side by side, and wait until every one answers."""
+        with ThreadPoolExecutor(len(self.nodes)) as side_by_side:
+            list(side_by_side.map(lambda node: node.format(), self.nodes.values()))
+        for node in self.nodes.values():  # not in threads: a broker dies with the thread that started it
+            node.launch()
+        for node in self.nodes.values():
+            node.wait_until_it_answers()
+        self.create_placed_topic("__consumer_offsets", [[1]] * 4, cleanup_policy="compact")
+
+    def create_placed_topic(self, name: str, placement: list[list[int]], **configs: str) -> str:
+        """A topic whose partitions have their replicas on these nodes."""
+        from confluent_kafka.admin import AdminClient, NewTopic
+
+        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers})
+        settings = {key.replace("_", "."): value for key, value in configs.items()}
+        topic = NewTopic(name, len(placement), replica_assignment=placement, config=settings)
+        admin.create_topics([topic])[name].result(30)
+        return name
+
+    def kill(self) -> None:
+        """kill -9 all nodes, and remove their data."""
+        for node in self.nodes.values():
+            node.kill()
+        shutil.rmtree(self.folder, ignore_errors=True)
