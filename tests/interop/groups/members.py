@@ -205,9 +205,9 @@ def java_member(kafka: Kafka, group: str, topics: str | Collection[str], **how: 
 
 
 def kcat_member(kafka: Kafka, group: str, topics: str | Collection[str], **how: Any) -> MemberProcess:
-    """kcat (librdkafka 2.0), classic groups only; commits by itself once a second and when it leaves."""
+    """kcat (librdkafka 2.0), classic groups only; commits every 5 s, when revoked and when it leaves."""
     path = shutil.which("kcat") or shutil.which("kafkacat") or lacking("there is no `kcat` on the PATH")
-    properties = _properties(kafka, group, {"auto_commit_interval_ms": 1000, **how}, {})
+    properties = _properties(kafka, group, how, {})
     del properties["bootstrap.servers"], properties["group.id"]
     command = [path, "-b", kafka.bootstrap_servers, "-u", "-f", "record %t %p %o\\n"]
     command += [word for name, value in properties.items() for word in ("-X", f"{name}={value}")]

@@ -58,9 +58,9 @@ def judge(
         more = f"\n... and {len(wrong) - MOST_TOLD} more" if len(wrong) > MOST_TOLD else ""
         raise AssertionError("\n".join(wrong[:MOST_TOLD]) + more)
     told = [len(event["offsets"]) for story in stories for event in _of(story, "records")]
-    commits = [sum(1 for story in stories for _ in _of(story, name)) for name in ("committed", "commit_failed")]
+    taken, refused = (sum(1 for it in stories for _ in _of(it, name)) for name in ("committed", "commit_failed"))
     total = sum(ends.values())
-    return Account(len(stories), total, sum(told) - total, *commits, dict(stale))
+    return Account(len(stories), total, sum(told) - total, taken, refused, dict(stale))
 
 
 def _of(story: Story, *names: str) -> Iterator[Mapping[str, Any]]:

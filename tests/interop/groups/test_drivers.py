@@ -7,20 +7,15 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from kcli.admin.groups.survey import survey_groups
+from kcli.client.config import ClientConfig
+from kcli.client.connect import connect
 from kcli.structs import TopicPartition
 from tests.interop.groups.members import MAKERS, MemberProcess
 from tests.interop.strangers.test_confluent_groups import fill
-from tests.real_kafka import Kafka, KafkaNode
+from tests.real_kafka import Kafka
 
 Start = Callable[..., MemberProcess]
-
-# Members of KIP-848 beat as often as their broker says; its default is every 5 s.
-NEXT_GENERATION = {
-    "group.consumer.min.heartbeat.interval.ms": "100",
-    "group.consumer.heartbeat.interval.ms": "300",
-    "group.consumer.min.session.timeout.ms": "1000",
-    "group.consumer.session.timeout.ms": "6000",
-}
 
 
 @pytest.fixture
@@ -28,15 +23,6 @@ def start() -> Iterator[Start]:
     """`start("java", kafka, group, topics, ...)`; what runs at the end of the test is killed."""
     with contextlib.ExitStack() as members:
         yield lambda maker, *where, **how: members.enter_context(MAKERS[maker](*where, **how))
-
-
-@pytest.fixture(scope="module")
-def next_generation(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaNode]:
-    """A Kafka whose KIP-848 members beat often; one for all tests of a file."""
-    node = KafkaNode(tmp_path_factory.mktemp("kafka"), request.getfixturevalue("kafka_jars"), settings=NEXT_GENERATION)
-    node.start()
-    yield node
-    node.kill()
 
 
 def partitions(topic: str, *numbers: int) -> set[TopicPartition]:
@@ -52,42 +38,60 @@ def in_order(member: MemberProcess, topic: str) -> dict[int, list[int]]:
     return found
 
 
-def a_life(kafka: Kafka, topic: str, start: Start, maker: str, how: dict[str, str]) -> None:
-    """One member reads all, a second of the same maker takes half, the first leaves, the second goes on alone."""
-    group = kafka.new_name("group")
-    first = start(maker, kafka, group, [topic], **how)
-    first.wait_assigned(partitions(topic, 0, 1, 2, 3))
+def seen(kafka: Kafka, group: str) -> dict[str, tuple[set[TopicPartition], dict[TopicPartition, int]]]:
+    """What kcli sees of a group: by client id what each member owns, and what is committed of that."""
+    client = connect(ClientConfig.from_properties({"bootstrap.servers": kafka.bootstrap_servers}))
+    try:
+        surveyed = survey_groups(client, [group], client.clock.now_ms() + 10_000)
+    finally:
+        client.close()
+    found = surveyed.values[group]
+    assert not surveyed.errors
+    assert found.group.state == "Stable"
+    told: dict[str, tuple[set[TopicPartition], dict[TopicPartition, int]]] = {}
+    for member in found.group.members:
+        mine = [row for row in found.partitions if row.member is not None and row.member.id == member.id]
+        told[member.client_id] = set(member.owned), {row.tp: row.committed.offset for row in mine if row.committed}
+    return told
+
+
+def a_life(kafka: Kafka, start: Start, maker: str, how: dict[str, str]) -> None:
+    """One reads all, a second comes and takes half, kcli looks at both, the first leaves, the second goes on alone."""
+    topic, group = kafka.new_topic(partitions=4), kafka.new_name("group")
+    fill(kafka, topic, range(40))
+    whole = partitions(topic, 0, 1, 2, 3)
+    first = start(maker, kafka, group, [topic], client_id="first", **how)
+    first.wait_assigned(whole)
     first.wait_records(40)
     assert in_order(first, topic) == {number: list(range(10)) for number in range(4)}
-    second = start(maker, kafka, group, [topic], **how)
+    second = start("confluent", kafka, group, [topic], client_id="second", **how)
     share = second.wait_assigned(2)
-    first.wait_assigned(partitions(topic, 0, 1, 2, 3) - share)
+    first.wait_assigned(whole - share)
+    offsets = {} if maker == "kcat" else dict.fromkeys(whole - share, 10)  # kcat commits every 5 s, and when revoked
+    expected = {"first": (whole - share, offsets), "second": (share, dict.fromkeys(share, 10))}
+    first.wait(lambda: seen(kafka, group) == expected, "kcli to see what they say", timeout_s=10)
     first.leave()
     assert first.assigned() == set()
-    second.wait_assigned(partitions(topic, 0, 1, 2, 3), timeout_s=4)  # at once: the session is 6 s
+    second.wait_assigned(whole, timeout_s=4)  # at once: the session is 6 s
     fill(kafka, topic, range(40))
     second.wait_records(40)
-    assert in_order(second, topic) == {number: list(range(10, 20)) for number in range(4)}, "what was committed"
+    assert in_order(second, topic) == {number: list(range(10, 20)) for number in range(4)}, "what was not committed"
     second.leave()
 
 
-@pytest.mark.parametrize("assignor", ["range", "cooperative-sticky"])
 @pytest.mark.parametrize("maker", ["kcat", "confluent", "java", "kcli"])
-def test_members_of_a_classic_group(any_kafka: Kafka, start: Start, maker: str, assignor: str) -> None:
-    topic = any_kafka.new_topic(partitions=4)
-    fill(any_kafka, topic, range(40))
-    a_life(any_kafka, topic, start, maker, {"assignor": assignor})
+def test_a_member_of_a_classic_group(any_kafka: Kafka, start: Start, maker: str) -> None:
+    a_life(any_kafka, start, maker, {"assignor": "range" if maker == "confluent" else "cooperative-sticky"})
 
 
-@pytest.mark.parametrize("assignor", ["range", "uniform"])
+def test_an_eager_member_of_a_classic_group(our_kafka: Kafka, start: Start) -> None:
+    a_life(our_kafka, start, "kcli", {"assignor": "range"})
+
+
 @pytest.mark.parametrize("maker", ["confluent", "java", "kcli"])
-def test_members_of_a_group_that_its_broker_assigns(
-    next_generation: KafkaNode, start: Start, maker: str, assignor: str
-) -> None:
+def test_a_member_of_a_group_that_its_broker_assigns(real_kafka: Kafka, start: Start, maker: str) -> None:
     """KIP-848."""
-    topic = next_generation.new_topic(partitions=4)
-    fill(next_generation, topic, range(40))
-    a_life(next_generation, topic, start, maker, {"protocol": "consumer", "assignor": assignor})
+    a_life(real_kafka, start, maker, {"protocol": "consumer", "assignor": "uniform"})
 
 
 def test_a_member_that_is_killed_or_stopped_loses_its_partitions(our_kafka: Kafka, start: Start) -> None:
