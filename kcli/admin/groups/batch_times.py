@@ -54,7 +54,7 @@ def _in_batch(whole: memoryview, offset: int) -> RecordTime | int:
     append_time = bool(attributes & batch.APPEND_TIME_BIT)
     first = max(offset, base)
     if count == last_delta + 1:  # none was compacted away: the header may tell enough, though the rest be compressed
-        if append_time or base_ms == max_ms:
+        if append_time:
             return RecordTime(first, max_ms, append_time)
         if first == base and not attributes & batch.DELETE_HORIZON_BIT:
             return RecordTime(first, base_ms)
