@@ -1,7 +1,8 @@
-"""`kcli consume topic`: read a range of a topic, or follow it."""
+"""`kcli consume topic`: read a range of a topic, follow it, or take part in a group."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,11 +13,14 @@ from kcli.cli.options import Common
 from kcli.errors import ConfigError
 
 if TYPE_CHECKING:
+    from kcli.cli.records.member_options import MemberOptions
+    from kcli.cli.records.session import Manner
     from kcli.client.config import ConsumerConfig
 
 # The socket's buffer is left to the operating system, which grows it, and answers stay small enough for several of them
 # to be in memory decoded: 8 MiB costs no more CPU than Kafka's 50. What the person sets is kept.
 BULK = {"receive.buffer.bytes": "-1", "fetch.max.bytes": str(8 << 20)}
+NO_GROUP: Mapping[str, str] = {}
 
 
 def run(
@@ -69,10 +73,32 @@ def run(
             help="Whether to leave out aborted and unfinished transactions. [read_uncommitted]",
         ),
     ] = None,
+    group: Annotated[
+        str | None, typer.Option("--group", metavar="GROUP", help="Read as a member of this group, see above.")
+    ] = None,
+    no_commit: Annotated[bool, typer.Option("--no-commit", help="Of a member: commit nothing.")] = False,
+    assignor: Annotated[
+        str | None,
+        typer.Option(
+            "--assignor",
+            metavar="NAME",
+            help="How partitions are shared. [range,cooperative-sticky; the broker's own under --protocol consumer]",
+        ),
+    ] = None,
+    instance_id: Annotated[
+        str | None,
+        typer.Option("--instance-id", metavar="ID", help="Be a static member: it keeps its partitions over a restart."),
+    ] = None,
+    protocol: Annotated[
+        str | None,
+        typer.Option(
+            "--protocol", metavar="classic|consumer", help="Who assigns: members, or the broker (KIP-848). [classic]"
+        ),
+    ] = None,
     stats: Annotated[bool, typer.Option("--stats", help="At the end say records, bytes and rates on stderr.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No notes and no footer on stderr.")] = False,
 ) -> int:
-    r"""Read a range of a topic, or follow it. Nothing is committed, and no topic is ever created.
+    r"""Read a range of a topic, or follow it. No topic is ever created, and without --group nothing is committed.
 
     RANGE is START, START:END or :END; without -o it is "end": new records only. END is exclusive, and a range that has
     one always ends. START and END are: start, end, 100 (an offset), +100 (behind the log start), -100 (before the log
@@ -87,16 +113,25 @@ def run(
     --output prints records as jsonl, json (one document), csv, tsv or a table. On a terminal control characters are
     escaped; in a pipe bytes are exact. --timeout is for the start, and for how long a bounded read may stand still.
     Expressions are Python's, over bytes. Exit status 5: a range was not fully covered.
+
+    --group joins GROUP and reads what it assigns, from the committed offsets on; -o start or end is for partitions
+    without one. What was printed is committed, and only that: every auto.commit.interval.ms, before partitions go to
+    another member, and at the end, also with -n, Ctrl-C, SIGTERM, or a full disk; what a filter leaves out counts as
+    printed, and so does what was written into a pipe, so use -n and not head. Then the group is left at once, but not
+    by a static member. -e stops when all assigned partitions are read up to the end they had when they were assigned.
     """
     from kcli.cli.offset_spec import choose_ranges, parse_offset_specs
     from kcli.cli.records.filters import compile_filters
+    from kcli.cli.records.member_options import MemberOptions, check_topics, refuse_without_group
     from kcli.cli.records.pump import Limits
     from kcli.cli.records.renderer import Style, make_renderer
     from kcli.cli.records.session import Manner, print_ranges
     from kcli.cli.topic_spec import find_partitions, parse_topics
     from kcli.consumer.range_reader import RangeReader
 
-    specs = parse_offset_specs(offset or (), env.clock.wall_ms())
+    member = MemberOptions(group, no_commit, assignor, instance_id, protocol)
+    refuse_without_group(member)
+    specs = parse_offset_specs(() if group is not None else offset or (), env.clock.wall_ms())
     wanted = parse_topics(topic, partition or ())
     raw_options = (format, key_delimiter, null, None if delimiter == "\\n" else delimiter)
     is_raw = any(option is not None for option in raw_options)  # and that is nearer than KCLI_OUTPUT
@@ -109,6 +144,10 @@ def run(
         stats,
         quiet,
     )
+    if group is not None:
+        topics = check_topics(wanted, partition or ())
+        config = _member_config(common, isolation_level, member, offset or ())
+        return _take_part(env, common, topics, config, manner, exit_at_end=exit_at_end, commits=not no_commit)
     config = _config(common, isolation_level)
     deadline_ms = common.deadline_ms()
     with closing(common.connect(config)) as client:
@@ -119,10 +158,49 @@ def run(
         return print_ranges(env, client, reader, ranges, manner, deadline_ms)
 
 
-def _config(common: Common, isolation_level: str | None) -> ConsumerConfig:
+def _take_part(
+    env: Environment,
+    common: Common,
+    topics: list[str],
+    config: ConsumerConfig,
+    manner: Manner,
+    *,
+    exit_at_end: bool,
+    commits: bool,
+) -> int:
+    from kcli.cli.records.member_session import MemberPlan, print_as_member
+    from kcli.cli.topic_spec import find_partitions
+    from kcli.client.routing import GROUP, find_coordinators
+    from kcli.consumer.consumer import Consumer
+
+    assert config.group_id is not None
+    deadline_ms = common.deadline_ms()
+    with closing(common.connect(config)) as client:
+        find_partitions(client, dict.fromkeys(topics), deadline_ms)
+        for error in find_coordinators(client, [config.group_id], GROUP, deadline_ms).errors.values():
+            raise error
+        every_ms = config.auto_commit_interval_ms if commits else None
+        plan = MemberPlan(config.group_id, topics, every_ms, common.timeout_ms, exit_at_end)
+        return print_as_member(env, client, Consumer(config, client), manner, plan)
+
+
+def _member_config(
+    common: Common, isolation_level: str | None, member: MemberOptions, offsets: Sequence[str]
+) -> ConsumerConfig:
+    from kcli.cli.records.member_options import assignor_property, member_properties
+
+    own = member_properties(member, offsets)
+    config = _config(common, isolation_level, own)
+    if member.assignor is None:
+        return config
+    return _config(common, isolation_level, {**own, **assignor_property(member.assignor, config.group_protocol)})
+
+
+def _config(common: Common, isolation_level: str | None, group: Mapping[str, str] = NO_GROUP) -> ConsumerConfig:
     from kcli.client.config import ConsumerConfig
 
     own = {name: value for name, value in BULK.items() if name not in common.properties}
+    own.update(group)
     own["default.api.timeout.ms"] = str(round(common.timeout_ms))
     if isolation_level is not None:
         own["isolation.level"] = isolation_level

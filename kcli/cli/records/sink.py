@@ -11,11 +11,15 @@ if TYPE_CHECKING:
 
 
 class Sink:
-    """Writes buffers whole, in order, at once. `BrokenPipeError` passes through when the reader has gone."""
+    """Writes buffers whole, in order, at once. `BrokenPipeError` passes through when the reader has gone.
+
+    `written` counts the bytes that the system has taken, those of a buffer that failed half-way too.
+    """
 
     def __init__(self, stream: BinaryIO) -> None:
         stream.flush()
         self._stream = stream
+        self.written = 0
         try:
             self._fd: int | None = stream.fileno()
         except (io.UnsupportedOperation, AttributeError):
@@ -25,11 +29,14 @@ class Sink:
         """Write all of `data`, however many calls that takes; a full non-blocking pipe is waited for."""
         if self._fd is None:
             self._stream.write(data)
+            self.written += len(data)
             return
         rest = memoryview(data)
         while len(rest):
             try:
-                rest = rest[os.write(self._fd, rest) :]
+                taken = os.write(self._fd, rest)
+                self.written += taken
+                rest = rest[taken:]
             except BlockingIOError:
                 _wait_until_writable(self._fd)
 
