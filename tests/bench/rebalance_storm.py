@@ -72,7 +72,7 @@ def main(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # so that brokers and files are cleaned away
     pairs = list(itertools.product(options.broker.split(","), options.assignor.split(",")))
-    rows = []
+    rows: list[list[str]] = []
     for number, (name, assignor) in enumerate(pairs):
         scratch = Path(tempfile.mkdtemp(prefix="kcli-storm-"))
         broker = started(name, scratch)
@@ -87,7 +87,7 @@ def main(arguments: list[str]) -> int:
         shown = [f"{number:,}" for number in numbers]
         times = [f"{statistics.median(took):.1f}", f"{max(took):.1f}"]
         rows.append([name, assignor, str(len(rests)), *shown, stale, *times])
-    headers = ("broker", "assignor", "blows", "members", "records", "repeated", "commits", "refused")
+    headers: tuple[str, ...] = ("broker", "assignor", "blows", "members", "records", "repeated", "commits", "refused")
     headers += ("stale after a stop", "rest after s", "at most")
     print(tabulate(rows, headers, tablefmt="github", disable_numparse=True))
     return 0
