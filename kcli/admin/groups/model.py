@@ -16,7 +16,8 @@ class GroupMember(NamedTuple):
     `owned`: what it has been assigned and, where the broker assigns (KIP-848, KIP-932, KIP-1071), has taken; `target`
     what it is meant to get there, None in classic groups. Of streams members: the partitions that their active tasks
     read. `claimed`: what a classic member said it owned when it last joined, under `claimed_generation` (KIP-429,
-    KIP-792; -1: not told). A classic group tells `topics`, `owned`, `claimed` and `rack` only while it is Stable.
+    KIP-792; -1: not told). While a classic group rebalances it tells no `topics`, `claimed` and `rack`, and `owned` is
+    what a member had before: nothing of one that is new.
     `epoch` is the member's, None in classic groups. `member_type`: "classic" or "consumer", None where not told.
     `error`: what could not be read in the member's subscription or assignment, of which the rest is shown.
     """

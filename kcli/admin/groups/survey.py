@@ -7,6 +7,7 @@ up is never shown ahead of its log, and only what was written between the two qu
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from kcli.admin.groups.bounds import learn_leaders, log_bounds
@@ -18,7 +19,7 @@ from kcli.admin.groups.model import SHARE, STREAMS, Group, GroupMember
 from kcli.admin.groups.patience import half_of
 from kcli.admin.groups.share_offsets import ShareOffset, share_offsets
 from kcli.client.routing import Gathered
-from kcli.errors import KcliError
+from kcli.errors import KcliError, TimeoutExpired
 from kcli.structs import OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
@@ -31,11 +32,17 @@ _Position: TypeAlias = OffsetAndMetadata | ShareOffset | KcliError
 
 
 class GroupSurvey(NamedTuple):
-    """A group and where it is in each partition; `error`: why its committed offsets could not be read."""
+    """A group and where it is in each partition; `error`: why its committed offsets could not be read.
+
+    `committed_ms` and `ends_ms` are the moments (of the client's steady clock) when the committed offsets and the ends
+    of the logs were there: what rates are made of.
+    """
 
     group: Group
     partitions: list[PartitionLag]
     error: KcliError | None = None
+    committed_ms: float = 0.0
+    ends_ms: float = 0.0
 
 
 def survey_groups(
@@ -55,6 +62,7 @@ def survey_groups(
     coordinators = Coordinators(client)
     described = describe_groups(client, kinds, half_of(client, deadline_ms), coordinators=coordinators)
     positions = _positions(client, described.values, half_of(client, deadline_ms), coordinators)
+    committed_ms = client.clock.now_ms()
     groups = _without_partitions_that_are_not_there(client, described.values, half_of(client, deadline_ms))
     wanted = {tp for group in groups.values() for member in group.members for tp in member.owned}
     wanted.update(tp for offsets in positions.values.values() for tp in offsets)
@@ -67,7 +75,10 @@ def survey_groups(
         from kcli.admin.groups.time_lags import add_time_lags
 
         rows = add_time_lags(client, rows, deadline_ms)
-    surveys = {name: GroupSurvey(group, rows[name], positions.errors.get(name)) for name, group in groups.items()}
+    surveys = {
+        name: GroupSurvey(group, rows[name], positions.errors.get(name), committed_ms, bounds.ends_ms)
+        for name, group in groups.items()
+    }
     return Gathered(surveys, described.errors)
 
 
@@ -103,7 +114,8 @@ def _without_partitions_that_are_not_there(
     """Streams tasks are as many as the largest of their topics has partitions; smaller ones do not have them all."""
     topics = {topic for group in groups.values() if group.type == STREAMS for topic in group.topics}
     if topics:
-        learn_leaders(client, topics, deadline_ms)
+        with suppress(TimeoutExpired):  # the rows will tell
+            learn_leaders(client, topics, deadline_ms)
     cluster = client.metadata.cluster
     return {
         name: group._replace(members=tuple(_trimmed(member, cluster) for member in group.members))
