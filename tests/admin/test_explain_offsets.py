@@ -108,7 +108,7 @@ def test_a_partition_without_leader_names_the_brokers_that_are_away() -> None:
 
     assert set(told) == {"leaderless"}
     assert (told["leaderless"].severity, told["leaderless"].subject) == ("problem", "orders-1")
-    assert "brokers 2 are away" in told["leaderless"].evidence
+    assert "broker 2 is away" in told["leaderless"].evidence
     assert "Bring broker 2 back" in told["leaderless"].advice
 
 

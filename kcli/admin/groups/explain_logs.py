@@ -26,7 +26,9 @@ def leaderless(facts: Facts) -> Iterator[Finding]:
         away = sorted({node for info in dead for node in info.offline})
         kept = sorted({node for info in dead for node in info.replicas})
         in_sync = sorted({node for info in dead for node in info.isr})
-        nodes = f"brokers {listed(map(str, away))} are away" if away else "no replica is told to be away"
+        nodes = "no replica is told to be away"
+        if away:
+            nodes = f"broker {away[0]} is away" if len(away) == 1 else f"brokers {listed(map(str, away))} are away"
         yield Finding(
             "leaderless",
             PROBLEM,

@@ -24,11 +24,12 @@ class Keys:
             try:
                 import termios
                 import tty
-            except ImportError:  # Windows
-                return self
-            self._fd = self._env.stdin.fileno()
-            self._before = termios.tcgetattr(self._fd)
-            tty.setcbreak(self._fd)
+
+                self._fd = self._env.stdin.fileno()
+                self._before = termios.tcgetattr(self._fd)
+                tty.setcbreak(self._fd)
+            except (ImportError, OSError, ValueError):  # Windows, or a terminal that is none
+                self._before = None
         return self
 
     def __exit__(self, *_exc: object) -> None:
