@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kcli.cli.environment import Environment
-from kcli.cli.groups.selection import AllGroups, GroupNames, Match
+from kcli.cli.groups.selection import AllGroups, GroupNames, IsolationLevel, Match, NoTimeLag
 from kcli.cli.options import Common
 from kcli.errors import ConfigError
 
 if TYPE_CHECKING:
-    from kcli.admin.groups.model import Group
+    import re
+    from collections.abc import Sequence
+
     from kcli.admin.groups.survey import GroupSurvey
     from kcli.cli.groups.selection import Selected
-    from kcli.cli.render.report import Item
-    from kcli.client.config import ConsumerConfig
     from kcli.client.routing import Gathered
 
 KIND = "group.describe"
@@ -39,17 +39,8 @@ def run(
     sort: Annotated[
         str, typer.Option("--sort", metavar="KEY", help="Within a group by topic, lag, time-lag or member.")
     ] = "topic",
-    isolation_level: Annotated[
-        str | None,
-        typer.Option(
-            "--isolation-level",
-            metavar="LEVEL",
-            help="read_committed: up to the last stable offset. [read_uncommitted]",
-        ),
-    ] = None,
-    no_time_lag: Annotated[
-        bool, typer.Option("--no-time-lag", help="Do not look at the record at each committed offset.")
-    ] = False,
+    isolation_level: IsolationLevel = None,
+    no_time_lag: NoTimeLag = False,
 ) -> int:
     """How far groups have read: a row for each partition that is committed or owned.
 
@@ -58,39 +49,18 @@ def run(
     the partition is owned, but nothing is committed. A - for MEMBER: nobody owns it now. Looking at a group does not
     disturb it.
     """
+    from kcli.cli.groups.look import look
     from kcli.cli.groups.rows import check_sort
-    from kcli.cli.groups.selection import check_selection, select_groups
+    from kcli.cli.groups.selection import check_selection
 
-    found = check_selection(group or (), all_groups, match)
+    found = check_selection(group or (), match, every=all_groups)
     if members and state:
         raise ConfigError("--members and --state are two different tables: ask for one")
     check_sort(sort)
-    config = _config(common, isolation_level)
-    deadline_ms = common.deadline_ms()
-    with closing(common.connect(config)) as client:
-        selected = select_groups(client, group or (), found, deadline_ms)
-        if members or state:
-            from kcli.admin.groups.describe import describe_groups
-
-            described = describe_groups(client, selected.groups, deadline_ms)
-            return _show_groups(env, common, selected, described, members=members)
-        from kcli.admin.groups.survey import survey_groups
-
-        surveys = survey_groups(
-            client,
-            selected.groups,
-            deadline_ms,
-            isolation_level=int(config.isolation_level == "read_committed"),
-            time_lag=not no_time_lag,
-        )
+    if members or state:
+        return _describe(env, common, group or (), found, members=members)
+    selected, surveys = look(common, group or (), found, isolation_level, time_lag=not no_time_lag)
     return _show_partitions(env, common, selected, surveys, sort, lagging=lagging)
-
-
-def _config(common: Common, isolation_level: str | None) -> ConsumerConfig:
-    from kcli.client.config import ConsumerConfig
-
-    own = {} if isolation_level is None else {"isolation_level": isolation_level}
-    return common.config(ConsumerConfig, **own)
 
 
 def _show_partitions(
@@ -103,7 +73,7 @@ def _show_partitions(
     lagging: bool,
 ) -> int:
     from kcli.cli.groups.items import failed_group, survey_item, unheard_broker
-    from kcli.cli.groups.outcome import status_of_look
+    from kcli.cli.groups.outcome import status_of_survey
     from kcli.cli.groups.rows import chosen, partition_columns, partition_rows
     from kcli.cli.groups.summary import summary
     from kcli.cli.render.report import Report
@@ -119,24 +89,28 @@ def _show_partitions(
     rows = partition_rows(items)
     columns = partition_columns(rows, for_programs=common.output in ("csv", "tsv"))
     show(env, Report(KIND, columns, items, rows), common.output)
-    found = list(surveys.values.values())
     if common.output in (None, "table"):
-        for line in summary(found):
+        for line in summary(list(surveys.values.values())):
             env.say(line)
-    failed_parts = any(s.error or any(p.error for p in s.partitions) for s in found)
-    return status_of_look(selected.failures(surveys), failed_parts, bool(found))
+    return status_of_survey(selected, surveys)
 
 
-def _show_groups(
-    env: Environment, common: Common, selected: Selected, described: Gathered[str, Group], *, members: bool
+def _describe(
+    env: Environment, common: Common, names: Sequence[str], found: re.Pattern[str] | None, *, members: bool
 ) -> int:
+    from kcli.admin.groups.describe import describe_groups
     from kcli.cli.groups.items import described_item, failed_group, unheard_broker
     from kcli.cli.groups.outcome import status_of_look
     from kcli.cli.groups.rows import STATE_COLUMNS, member_columns, member_rows, state_rows
+    from kcli.cli.groups.selection import select_groups
     from kcli.cli.render.report import Report
     from kcli.cli.render.show import show
 
-    items: list[Item] = [
+    deadline_ms = common.deadline_ms()
+    with closing(common.connect()) as client:
+        selected = select_groups(client, names, found, deadline_ms)
+        described = describe_groups(client, selected.groups, deadline_ms)
+    items = [
         described_item(described.values[name], members=members)
         if name in described.values
         else failed_group(name, described.errors[name])
@@ -146,5 +120,5 @@ def _show_groups(
     rows = member_rows(items) if members else state_rows(items)
     columns = member_columns(rows, for_programs=common.output in ("csv", "tsv")) if members else STATE_COLUMNS
     show(env, Report(KIND, columns, items, rows), common.output)
-    unread = any(member.error for group in described.values.values() for member in group.members)
-    return status_of_look(selected.failures(described), members and unread, bool(described.values))
+    unread = members and any(member.error for group in described.values.values() for member in group.members)
+    return status_of_look(selected.failures(described), failed_parts=unread, succeeded=bool(described.values))

@@ -137,11 +137,19 @@ def shown_node(item: Item | None) -> str | None:
 
 
 def totals_item(totals: LagTotals) -> Item:
-    """Sums over partitions; `lag` counts those that are known."""
+    """Sums over partitions; `lag` counts those that are known, and is None when none is."""
+    known = totals.unknown < totals.partitions or not totals.partitions
     return {
         "partition_count": totals.partitions,
-        "lag": totals.lag,
-        "max_lag": totals.max_lag,
+        "lag": totals.lag if known else None,
+        "max_lag": totals.max_lag if known else None,
         "max_time_lag_ms": totals.max_time_lag_ms,
         "unknown": totals.unknown,
     }
+
+
+def failed_row(item: Item) -> Item:
+    """A group's row that has only an error; a broker's, whose groups are unknown, names itself instead."""
+    if item["group"] is None and "coordinator" in item:
+        return {"group": None, "host": shown_node(item["coordinator"]), "error": item["error"]}
+    return {"group": item["group"], "error": item["error"]}

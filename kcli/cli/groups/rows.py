@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from kcli.cli.groups.durations import shown_duration
-from kcli.cli.groups.items import shown_node, shown_partitions
+from kcli.cli.groups.items import failed_row, shown_node, shown_partitions
 from kcli.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def partition_rows(items: Iterable[Item]) -> list[Item]:
             owner = {field: _of_owners(partition, field) for field in OWNER_FIELDS}
             rows.append({"group": item["group"], **partition, **owner, "time_lag": shown_time_lag(partition)})
         if "error" in item:
-            rows.append(_failed(item))
+            rows.append(failed_row(item))
     return rows
 
 
@@ -86,7 +86,7 @@ def member_rows(items: Iterable[Item]) -> list[Item]:
             shown = {"assignment": shown_partitions(member["assignment"]), "target": shown_partitions(member["target"])}
             rows.append({"group": item["group"], **member, **shown, "partitions": member["partition_count"]})
         if "error" in item:
-            rows.append(_failed(item))
+            rows.append(failed_row(item))
     return rows
 
 
@@ -116,10 +116,3 @@ def _used(fields: list[str], rows: list[Item]) -> list[str]:
 def _of_owners(partition: Item, field: str) -> str | None:
     """What the owners have in this field: one word, or several joined by commas."""
     return ",".join(str(owner[field]) for owner in partition["owners"] if owner[field]) or None
-
-
-def _failed(item: Item) -> Item:
-    """A group's row that has only an error; a broker's, whose groups are unknown, names itself instead."""
-    if item["group"] is None and "coordinator" in item:
-        return {"group": None, "host": shown_node(item["coordinator"]), "error": item["error"]}
-    return {"group": item["group"], "error": item["error"]}

@@ -22,13 +22,14 @@ AllGroups = Annotated[bool, typer.Option("--all", help="All groups of the cluste
 Match = Annotated[
     str | None, typer.Option("--match", metavar="REGEX", help="Groups in whose name this is found; ^ and $ anchor it.")
 ]
-States = Annotated[
-    list[str] | None, typer.Option("--state", metavar="STATE", help="Only groups in this state; repeatable.")
+IsolationLevel = Annotated[
+    str | None,
+    typer.Option(
+        "--isolation-level", metavar="LEVEL", help="read_committed: up to the last stable offset. [read_uncommitted]"
+    ),
 ]
-Types = Annotated[
-    list[str] | None,
-    typer.Option("--type", metavar="TYPE", help="Only classic, consumer, share or streams groups; repeatable."),
-]
+Execute = Annotated[bool, typer.Option("--execute", help="Do it; without this it only shows what would be done.")]
+NoTimeLag = Annotated[bool, typer.Option("--no-time-lag", help="Do not look at the record at each committed offset.")]
 
 
 class Selected(NamedTuple):
@@ -42,10 +43,14 @@ class Selected(NamedTuple):
         return [*answers.errors.values(), *self.unheard.values()]
 
 
-def check_selection(names: Sequence[str], every: bool, match: str | None) -> re.Pattern[str] | None:
-    """Is it clear which groups are meant? The pattern of `match`. ConfigError if not: before anything is sent."""
-    if sum((bool(names), every, match is not None)) != 1:
-        raise ConfigError("say which groups: their names, or --all, or --match REGEX")
+def check_selection(names: Sequence[str], match: str | None, *, every: bool | None = None) -> re.Pattern[str] | None:
+    """Is it clear which groups are meant? The pattern of `match`. ConfigError if not: before anything is sent.
+
+    `every` is None for a command that cannot be meant for all groups.
+    """
+    if sum((bool(names), bool(every), match is not None)) != 1:
+        others = "--match REGEX" if every is None else "--all, or --match REGEX"
+        raise ConfigError(f"say which groups, in one way: their names, or {others}")
     if "" in names:
         raise ConfigError("a group has a name: '' is none")
     return pattern(match)

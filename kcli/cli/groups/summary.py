@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from kcli.admin.groups.lag import LagTotals, PartitionLag, total_lag, total_lag_by_topic
+from kcli.admin.groups.time_lag import CREATE_TIME, DELETED, FUTURE, HOLE, NO_TIMESTAMP, NOTHING_THERE
 from kcli.cli.groups.durations import shown_duration
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ def shown_totals(totals: LagTotals) -> str:
     """`lag 1234 in 12 partitions, up to 3m07s; 2 of them not known`."""
     if not totals.partitions:
         return "nothing committed, nothing owned"
+    if totals.unknown == totals.partitions:
+        return f"lag not known in {counted(totals.partitions, 'partition')}"
     text = f"lag {totals.lag} in {counted(totals.partitions, 'partition')}"
     if totals.max_time_lag_ms:
         text += f", up to {shown_duration(totals.max_time_lag_ms)}"
@@ -47,9 +50,20 @@ def shown_totals(totals: LagTotals) -> str:
 
 
 def _notes(partitions: Iterable[PartitionLag]) -> Iterator[str]:
-    notes = Counter((p.time_lag_note, p.time_lag_ms is None) for p in partitions if p.time_lag_note)
-    for (note, unknown), count in sorted(notes.items()):
-        yield f"TIME-LAG {'-' if unknown else '~'} in {counted(count, 'row')}: {note}"
+    notes = Counter((p.time_lag_ms is None, p.time_lag_note) for p in partitions if p.time_lag_note)
+    for (unknown, note), count in sorted(notes.items()):
+        words = "; ".join(_WORDS.get(part, part) for part in note.split("; "))
+        yield f"TIME-LAG {'-' if unknown else '~'} in {counted(count, 'row')}: {words}"
+
+
+_WORDS = {
+    CREATE_TIME: "the producer's clock wrote the time",
+    HOLE: "the record there is gone, the next one counts",
+    DELETED: "the records there are deleted, the first that is left counts",
+    NOTHING_THERE: "no record is there",
+    NO_TIMESTAMP: "the record has no time",
+    FUTURE: "the time is ahead of the clock here",
+}
 
 
 def counted(count: int, noun: str) -> str:
