@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from kcli.client.gather import Located, gather
 from kcli.client.routing import TRANSACTION, Gathered, ask_coordinators, ask_leaders
 from kcli.errors import BrokerError, KcliError
-from kcli.structs import Node, TopicPartition
+from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:
     from kcli.client.consumer_network_client import ConsumerNetworkClient
     from kcli.protocol.messages.describe_producers import DescribeProducersRequest, DescribeProducersResponse
     from kcli.protocol.messages.describe_transactions import DescribeTransactionsResponse
-    from kcli.protocol.messages.list_transactions import ListTransactionsResponse
+    from kcli.structs import Node
 
 
 class Producer(NamedTuple):
@@ -51,23 +50,16 @@ def list_transactions(
     client: ConsumerNetworkClient, producer_ids: Sequence[int], deadline_ms: float
 ) -> Gathered[Node, dict[int, str]]:
     """By broker, which it coordinates of these producers: producer id -> transactional id. From brokers of 3.0 on."""
+    from kcli.admin.every_broker import all_brokers, ask_brokers
     from kcli.protocol.messages.list_transactions import ListTransactionsRequest
 
-    def locate(nodes: Sequence[Node], _failures: Mapping[Node, KcliError], _until_ms: float) -> Located[Node]:
-        located: Located[Node] = Located()
-        located.by_node = {node: [node] for node in nodes}
-        return located
-
-    def read(response: ListTransactionsResponse) -> Iterator[tuple[Node, dict[int, str] | KcliError]]:
-        told: dict[int, str] | KcliError = {t.producer_id: t.transactional_id for t in response.transaction_states}
-        if response.error_code:
-            told = BrokerError(response.error_code, api="ListTransactions")
-        for node in nodes:  # an answer does not say whose it is: `gather` takes it for the node that it asked
-            yield node, told
-
-    nodes = [node for node in client.metadata.cluster.nodes.values() if node.id >= 0]
     request = ListTransactionsRequest(producer_id_filters=list(producer_ids))
-    return gather(client, nodes, locate, lambda _node, _nodes: request, read, deadline_ms)
+    told = ask_brokers(client, all_brokers(client, deadline_ms), request, deadline_ms)
+    listed = {
+        node: {transaction.producer_id: transaction.transactional_id for transaction in answer.transaction_states}
+        for node, answer in told.values.items()
+    }
+    return Gathered(listed, told.errors)
 
 
 def describe_transactions(

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kcli.admin.groups.explain import explain
-from kcli.admin.groups.explain_facts import Around, Facts, Sample
+from kcli.admin.groups.explain_facts import Around, Facts
 from kcli.admin.groups.findings import Finding
 from kcli.admin.groups.lag import PartitionLag
 from kcli.admin.groups.model import CLASSIC, CONSUMER, Group, GroupMember
@@ -37,7 +37,9 @@ def group(*members: GroupMember, state: str = "Stable", type: str = CLASSIC, **m
     return Group("billing", type, state, NODE, "consumer", "range", members=members, **more)
 
 
-def look(seen: Group, rows: Mapping[str, tuple[Any, ...]], at_ms: float, **about_rows: Mapping[str, Any]) -> Sample:
+def look(
+    seen: Group, rows: Mapping[str, tuple[Any, ...]], at_ms: float, **about_rows: Mapping[str, Any]
+) -> GroupSurvey:
     """`rows`: partition -> (committed, start, end), None for what is not known; owners come from the group.
 
     `about_rows`: other fields of rows, by partition.
@@ -58,7 +60,7 @@ def look(seen: Group, rows: Mapping[str, tuple[Any, ...]], at_ms: float, **about
             owners,
         )
         partitions.append(row._replace(**{field: by[name] for field, by in about_rows.items() if name in by}))
-    return Sample(GroupSurvey(seen, partitions), at_ms)
+    return GroupSurvey(seen, partitions, None, at_ms, at_ms)
 
 
 def topic(name: str, partitions: int = 2, leaderless: tuple[int, ...] = ()) -> TopicInfo:
@@ -79,7 +81,7 @@ def around(*topics: TopicInfo, **more: Any) -> Around:
     return Around(NOW_MS, **{"topics": {t.name: t for t in known}, **more})
 
 
-def found(first: Sample, second: Sample, lies_around: Around | None = None) -> dict[str, Finding]:
+def found(first: GroupSurvey, second: GroupSurvey, lies_around: Around | None = None) -> dict[str, Finding]:
     """What is found, by kind; of several of a kind the last."""
     return {finding.kind: finding for finding in explain(Facts(first, second, lies_around or around()))}
 

@@ -35,8 +35,8 @@ WALL_MS = 1_700_000_000_000
 
 
 def looked(rows: Mapping[str, tuple[int | None, int, int]], at_ms: float, ends_ms: float | None = None) -> Look:
-    survey = look(SEEN, rows, 0).survey
-    return Look(at_ms, at_ms if ends_ms is None else ends_ms, {"billing": survey})
+    survey = look(SEEN, rows, at_ms)
+    return Look({"billing": survey if ends_ms is None else survey._replace(ends_ms=ends_ms)})
 
 
 def test_rates_come_from_two_looks_and_the_times_of_their_answers() -> None:
@@ -78,16 +78,16 @@ def test_a_partition_that_was_not_known_before_has_no_rate_yet() -> None:
 
 
 def test_a_group_that_is_gone_and_one_without_topics_are_rows() -> None:
-    empty = look(group(state="Empty"), {}, 0).survey
-    rows = Watch().add(Look(0, 0, {"empty": empty}, {"billing": GONE}))
+    empty = look(group(state="Empty"), {}, 0)
+    rows = Watch().add(Look({"empty": empty}, {"billing": GONE}))
     assert rows == [TopicRow("billing", error=GONE), TopicRow("empty", None, "Empty")]
     assert [row_cells(row)[:6] for row in rows] == [["billing", *"-----"], ["empty", "Empty", "0", "-", "-", "-"]]
     assert row_item(rows[0])["error"]["code"] == "GROUP_ID_NOT_FOUND"
 
 
 def test_the_errors_of_one_partition_leave_the_lag_of_the_others() -> None:
-    survey = look(SEEN, {"orders-0": (1, 0, 4), "orders-1": (1, None, None)}, 0, error={"orders-1": GONE}).survey
-    (row,) = Watch().add(Look(0, 0, {"billing": survey}))
+    survey = look(SEEN, {"orders-0": (1, 0, 4), "orders-1": (1, None, None)}, 0, error={"orders-1": GONE})
+    (row,) = Watch().add(Look({"billing": survey}))
     assert (row.lag, row.error) == (3, GONE)
 
 

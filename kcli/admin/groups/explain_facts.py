@@ -7,6 +7,7 @@ from functools import cached_property
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
+from kcli.admin.groups.model import CLASSIC, CONSUMER, STREAMS
 from kcli.errors import KcliError
 from kcli.structs import TopicPartition
 
@@ -43,13 +44,6 @@ class OpenTransaction(NamedTuple):
     started_ms: int | None = None
     timeout_ms: int | None = None
     hanging: bool = False
-
-
-class Sample(NamedTuple):
-    """One look at a group. `at_ms`: when its offsets were told, on the steady clock."""
-
-    survey: GroupSurvey
-    at_ms: float
 
 
 class Around(NamedTuple):
@@ -96,7 +90,7 @@ class Movement(NamedTuple):
 class Facts:
     """Two looks at one group, and what lies around it."""
 
-    def __init__(self, first: Sample, second: Sample, around: Around) -> None:
+    def __init__(self, first: GroupSurvey, second: GroupSurvey, around: Around) -> None:
         self.first = first
         self.second = second
         self.around = around
@@ -107,22 +101,32 @@ class Facts:
     @property
     def before(self) -> Group:
         """The group at the first look."""
-        return self.first.survey.group
+        return self.first.group
 
     @property
     def group(self) -> Group:
         """The group at the second look."""
-        return self.second.survey.group
+        return self.second.group
 
     @property
     def partitions(self) -> list[PartitionLag]:
         """The partitions at the second look."""
-        return self.second.survey.partitions
+        return self.second.partitions
 
     @property
     def elapsed_ms(self) -> float:
-        """The time between the looks, at least a millisecond."""
-        return max(1.0, self.second.at_ms - self.first.at_ms)
+        """The time between the looks at the ends of the logs, at least a millisecond."""
+        return max(1.0, self.second.ends_ms - self.first.ends_ms)
+
+    @property
+    def committing_ms(self) -> float:
+        """The time between the looks at what is committed, at least a millisecond."""
+        return max(1.0, self.second.committed_ms - self.first.committed_ms)
+
+    @property
+    def commits(self) -> bool:
+        """Is it a group that commits offsets? Share groups acknowledge records one by one."""
+        return self.group.type in (CLASSIC, CONSUMER, STREAMS)
 
     @property
     def at_rest(self) -> bool:
@@ -139,7 +143,7 @@ class Facts:
     @cached_property
     def movements(self) -> dict[TopicPartition, Movement]:
         """Partitions whose committed offset and end are known at both looks."""
-        earlier = {row.tp: row for row in self.first.survey.partitions if _is_known(row)}
+        earlier = {row.tp: row for row in self.first.partitions if _is_known(row)}
         return {
             row.tp: Movement(earlier[row.tp], row) for row in self.partitions if _is_known(row) and row.tp in earlier
         }

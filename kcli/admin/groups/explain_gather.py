@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from kcli.admin.configs import TOPIC, describe_configs
-from kcli.admin.groups.explain_facts import Around, Facts, Retention, Sample
-from kcli.admin.groups.model import CLASSIC, CONSUMER
+from kcli.admin.groups.explain_facts import Around, Facts, Retention
+from kcli.admin.groups.model import SHARE
 from kcli.admin.groups.survey import GroupSurvey, survey_groups
 from kcli.client.gather import Gathered
 from kcli.client.offset_lookup import LATEST, list_offsets
@@ -33,21 +33,17 @@ def look_twice(
     """
     deadline_ms = client.clock.now_ms() + timeout_ms
     first = survey_groups(client, groups, deadline_ms)
-    first_ms = client.clock.now_ms()
     if not first.values:
         return Gathered({}, first.errors)
     stable_before = _stable_ends(client, first.values.values(), deadline_ms)
-    client.sleep(max(0.0, first_ms + interval_ms - client.clock.now_ms()))
+    looked_ms = next(iter(first.values.values())).ends_ms
+    client.sleep(max(0.0, looked_ms + interval_ms - client.clock.now_ms()))
 
     deadline_ms = client.clock.now_ms() + timeout_ms
     second = survey_groups(client, {n: s.group.type for n, s in first.values.items()}, deadline_ms, time_lag=True)
-    second_ms = client.clock.now_ms()
     around = _look_around(client, list(second.values.values()), stable_before, deadline_ms)
     return Gathered(
-        {
-            name: Facts(Sample(first.values[name], first_ms), Sample(survey, second_ms), around)
-            for name, survey in second.values.items()
-        },
+        {name: Facts(first.values[name], survey, around) for name, survey in second.values.items()},
         {**first.errors, **second.errors},
     )
 
@@ -97,10 +93,7 @@ def _stable_ends(
 ) -> dict[TopicPartition, int]:
     """The last stable offsets of partitions that have an end at all."""
     wanted = {
-        row.tp
-        for survey in surveys
-        for row in survey.partitions
-        if row.end is not None and survey.group.type in (CLASSIC, CONSUMER)
+        row.tp for survey in surveys for row in survey.partitions if row.end is not None and survey.group.type != SHARE
     }
     told = list_offsets(client, dict.fromkeys(sorted(wanted), LATEST), deadline_ms, _READ_COMMITTED)
     return {tp: found.offset for tp, found in told.values.items()}

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kcli.admin.groups.findings import NOTE, PROBLEM, WARNING, Finding, count, lasting, listed, partitions_of
+from kcli.admin.groups.time_lag import CREATE_TIME
 
 if TYPE_CHECKING:
     from kcli.admin.groups.explain_facts import Facts, Movement, OpenTransaction, Retention
@@ -131,8 +132,9 @@ def _by_time(facts: Facts, movement: Movement, limits: Retention) -> Iterator[Fi
         told += f" At its rate the group has read what is there in {lasting(needed_ms)}."
     else:
         told += f" The group committed nothing of it in {lasting(facts.elapsed_ms)}."
-    if movement.second.time_lag_note:
-        told += f" (The record's time: {movement.second.time_lag_note}.)"
+    doubts = [note for note in (movement.second.time_lag_note or "").split("; ") if note not in ("", CREATE_TIME)]
+    if doubts:
+        told += f" (Not sure, for the record: {', '.join(doubts)}.)"
     yield Finding("retention-overtakes", PROBLEM if soon else WARNING, str(movement.tp), told, _KEEP)
 
 
@@ -159,7 +161,7 @@ _KEEP = (
 
 def _time_to_read(facts: Facts, movement: Movement) -> float | None:
     """How long the group needs for what is there now, at the rate of its commits; None when it committed nothing."""
-    return movement.lag * facts.elapsed_ms / movement.consumed if movement.consumed > 0 else None
+    return movement.lag * facts.committing_ms / movement.consumed if movement.consumed > 0 else None
 
 
 def _megabytes(size: float) -> str:

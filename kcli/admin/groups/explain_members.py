@@ -205,7 +205,8 @@ def silent_members(facts: Facts) -> Iterator[Finding]:
 
 def _silent(facts: Facts, member: GroupMember, behind: list[Movement]) -> Finding:
     waiting = f"{count(sum(m.lag for m in behind), 'record')} to read in {named(m.tp for m in behind)}"
-    evidence = f"It committed nothing in {lasting(facts.elapsed_ms)}, with {waiting}."
+    did = "committed" if facts.commits else "acknowledged"
+    evidence = f"It {did} nothing in {lasting(facts.committing_ms)}, with {waiting}."
     oldest = max((m.second.time_lag_ms or 0 for m in behind), default=0)
     if oldest:
         evidence += f" The oldest of them is {lasting(oldest)} old."

@@ -18,7 +18,6 @@ from kcli.admin.groups.findings import (
     listed,
     partitions_of,
 )
-from kcli.admin.groups.model import CLASSIC, CONSUMER
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError
 
@@ -38,7 +37,7 @@ def outside_the_log(facts: Facts) -> Iterator[Finding]:
     """Committed offsets whose records are gone, or were never there."""
     below, beyond = [], []
     for row in facts.partitions:
-        if row.committed is None or row.start is None or row.end is None or facts.group.type not in (CLASSIC, CONSUMER):
+        if row.committed is None or row.start is None or row.end is None or not facts.commits:
             continue
         if row.committed.offset < row.start:
             below.append(row)
@@ -74,9 +73,9 @@ def outside_the_log(facts: Facts) -> Iterator[Finding]:
 
 def never_committed(facts: Facts) -> Iterator[Finding]:
     """Partitions that a member owns, but that the group has not committed at either look."""
-    if facts.group.type not in (CLASSIC, CONSUMER):
+    if not facts.commits:
         return
-    had = {row.tp for row in facts.first.survey.partitions if row.committed is None and row.member is not None}
+    had = {row.tp for row in facts.first.partitions if row.committed is None and row.member is not None}
     rows = [row for row in facts.partitions if row.tp in had and row.committed is None and not row.error and row.member]
     for part in _each_topic(rows):
         waiting = sum(_records(row) for row in part)
@@ -128,12 +127,13 @@ def lag_trend(facts: Facts) -> Iterator[Finding]:
     consumed, produced = sum(m.consumed for m in movements), sum(m.produced for m in movements)
     lag = sum(m.lag for m in movements)
     grown = lag - sum(m.first.lag or 0 for m in movements)
-    if not grown or facts.group.type not in (CLASSIC, CONSUMER):
+    if not grown:
         return
-    seconds = facts.elapsed_ms / 1000
+    done_with = "committed" if facts.commits else "acknowledged"
+    coming, going = produced / facts.elapsed_ms * 1000, consumed / facts.committing_ms * 1000
     told = (
         f"In {lasting(facts.elapsed_ms)} {count(produced, 'record')} came and {count(consumed, 'record')} were "
-        f"committed ({produced / seconds:,.1f}/s and {consumed / seconds:,.1f}/s). Lag: {lag - grown:,}, then {lag:,}."
+        f"{done_with} ({coming:,.1f}/s and {going:,.1f}/s). Lag: {lag - grown:,}, then {lag:,}."
     )
     if grown > 0:
         yield Finding("lag-grows", WARNING, facts.group.group, told + _worst(movements), _grows(consumed))
@@ -160,7 +160,7 @@ def _worst(movements: list[Movement]) -> str:
 def unread_topics(facts: Facts) -> Iterator[Finding]:
     """Topics with commits that no member subscribes to any more, though the group has members."""
     members = facts.group.members
-    if not facts.at_rest or facts.group.type not in (CLASSIC, CONSUMER) or any(m.pattern or m.error for m in members):
+    if not facts.at_rest or not facts.commits or any(m.pattern or m.error for m in members):
         return
     read = set(facts.group.topics)
     left = [row for row in facts.partitions if row.tp.topic not in read and row.committed is not None and not row.error]

@@ -80,7 +80,7 @@ def _threshold(findings: dict[str, list[Finding]], fail_on: str | None) -> int:
 
 def _unread(facts: Facts) -> Iterator[KcliError]:
     """What went wrong with the asking itself; a missing topic or leader is what was asked for."""
-    for error in (facts.second.survey.error, *(row.error for row in facts.partitions)):
+    for error in (facts.second.error, *(row.error for row in facts.partitions)):
         told = isinstance(error, BrokerError) and error.code.name in (
             "LEADER_NOT_AVAILABLE",
             "UNKNOWN_TOPIC_OR_PARTITION",

@@ -57,11 +57,9 @@ def _look(client: ConsumerNetworkClient, types: dict[str, str | None], timeout_m
     try:
         found = survey_groups(client, types, client.clock.now_ms() + timeout_ms)
     except KcliError as error:  # nobody could be asked
-        now_ms = client.clock.now_ms()
-        return Look(now_ms, now_ms, {}, dict.fromkeys(types, error))
+        return Look({}, dict.fromkeys(types, error))
     types.update({name: survey.group.type for name, survey in found.values.items()})
-    now_ms = client.clock.now_ms()
-    return Look(now_ms, now_ms, found.values, found.errors)
+    return Look(found.values, found.errors)
 
 
 def _quits(client: ConsumerNetworkClient, keys: Keys, wait_ms: float) -> bool:

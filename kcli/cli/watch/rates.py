@@ -19,10 +19,8 @@ HISTORY = 40
 
 
 class Look(NamedTuple):
-    """Groups at one moment; `committed_ms` and `ends_ms`: when brokers told the offsets, on the steady clock."""
+    """Groups at one moment; each survey has the times of its answers."""
 
-    committed_ms: float
-    ends_ms: float
     surveys: Mapping[str, GroupSurvey] = {}
     errors: Mapping[str, KcliError] = {}
 
@@ -48,7 +46,7 @@ class TopicRow(NamedTuple):
 
 
 class _Offsets(NamedTuple):
-    """What rates are made of: committed offset and end of each partition where both are known."""
+    """What rates are made of: committed offset and end of each partition where both are known, and when they were."""
 
     committed_ms: float
     ends_ms: float
@@ -75,17 +73,17 @@ class Watch:
             for partition in survey.partitions:
                 topics.setdefault(partition.tp.topic, []).append(partition)
             group = TopicRow(name, None, survey.group.state, len(survey.group.members), error=survey.error)
-            rows += [self._row(look, group, topic, topics[topic]) for topic in topics] or [group]
+            rows += [self._row(survey, group, topic, topics[topic]) for topic in topics] or [group]
         return sorted(rows, key=lambda row: (row.group, row.topic or ""))
 
-    def _row(self, look: Look, group: TopicRow, topic: str, partitions: list[PartitionLag]) -> TopicRow:
+    def _row(self, survey: GroupSurvey, group: TopicRow, topic: str, partitions: list[PartitionLag]) -> TopicRow:
         key = group.group, topic
         lags = [partition.lag for partition in partitions if partition.lag is not None]
         lag = sum(lags) if lags else None
         history = self._lags.setdefault(key, deque(maxlen=self._history))
         history.append(lag)
         offsets = self._offsets.setdefault(key, deque())
-        offsets.append(_Offsets(look.committed_ms, look.ends_ms, _known(partitions)))
+        offsets.append(_Offsets(survey.committed_ms, survey.ends_ms, _known(partitions)))
         while len(offsets) > 2 and offsets[-1].ends_ms - offsets[1].ends_ms >= self._window_ms:
             offsets.popleft()
         consumed, produced = rates(offsets)
