@@ -24,6 +24,9 @@ from tests.interop.groups.storm_account import Account, Story, judge
 from tests.real_kafka import Kafka
 
 BETWEEN_RECORDS_S = 0.005
+VALUE = bytes(100)
+WORK_MS = (0, 0, 30)
+SMALL_FETCH = 4_000  # bytes of a partition, so that what was written at once is not fetched at once
 MOST_OF_JAVA = 2  # on two cores
 
 
@@ -80,11 +83,16 @@ class Storm:
         protocols: Sequence[str] = ("classic",),
         instance_ids: Sequence[str] = (),
         partitions: int = 12,
+        backlog: int = 6_000,
         most: int = 5,
         session_ms: int = 4_000,
         tell: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """`most` members at a time; each takes one of `protocols`; half of them, if they can, one of `instance_ids`."""
+        """`most` members at a time; each takes one of `protocols`; half of them, if they can, one of `instance_ids`.
+
+        `backlog` records are written at once at the beginning and before each stop: some members are slow, and who is
+        stopped has something in its hands that it must not hand out any more.
+        """
         self.kafka = kafka
         self.topic = kafka.new_topic(partitions=partitions, prefix="storm")
         self.group = kafka.new_name("storm")
@@ -94,7 +102,8 @@ class Storm:
         self._classic = {"session_timeout_ms": session_ms, "heartbeat_interval_ms": session_ms // 12}
         self._chance = random.Random(seed)
         self._makers, self._protocols, self._instance_ids = makers, protocols, instance_ids
-        self._most, self._session_s, self._tell = most, session_ms / 1000, tell
+        self._most, self._session_s, self._tell, self._backlog = most, session_ms / 1000, tell, backlog
+        self._more = threading.Event()
         self._fighters: list[Fighter] = []
         self._numbers = itertools.count(1)
         self._admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers, "log_level": 0})
@@ -113,10 +122,15 @@ class Storm:
         self._writer.join()
 
     def _produce(self) -> None:
+        at_once = self._backlog
         for n in itertools.count():
-            if self._quiet.wait(BETWEEN_RECORDS_S):
+            if self._more.is_set():
+                self._more.clear()
+                at_once = self._backlog
+            at_once -= 1
+            if at_once < 0 and self._quiet.wait(BETWEEN_RECORDS_S):
                 break
-            self._producer.produce(self.topic, b"%d" % n, partition=n % len(self._all))
+            self._producer.produce(self.topic, VALUE, partition=n % len(self._all))
             self._producer.poll(0)
 
     # --- blows
@@ -163,6 +177,8 @@ class Storm:
         protocol = self._chance.choice(self._protocols)
         how: dict[str, Any] = {**self._how, "protocol": protocol, "instance_id": instance_id}
         how |= self._classic if protocol == "classic" else {}
+        how |= {"work_ms": self._chance.choice(WORK_MS), "max_partition_fetch_bytes": SMALL_FETCH}
+        how |= {"max_poll_records": 50} if maker == "java" else {}
         name = f"{maker}-{next(self._numbers)}"
         process = MAKERS[maker](self.kafka, self.group, self.topic, client_id=name, **how)
         self._fighters.append(Fighter(name, process, instance_id))
@@ -173,8 +189,9 @@ class Storm:
         one.end(how)
         return one.name
 
-    @staticmethod
-    def _stop(one: Fighter) -> str:
+    def _stop(self, one: Fighter) -> str:
+        self._more.set()
+        time.sleep(0.2)
         one.stop()
         return one.name
 
