@@ -1,0 +1,47 @@
+"""`kcli consume --group` killed (-9) at random moments on Apache's broker: `python -m tests.bench.consume_group_kills`.
+
+Fifty rounds as a static member, as a dynamic one whose dead predecessor must time out first, and as a KIP-848 member.
+Prints a line for each; a record that was skipped is an AssertionError.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from tests.interop.consume_kills import run
+from tests.real_kafka import KafkaNode, fetch_jars
+
+MANNERS = {
+    "static": ("--instance-id", "phoenix"),
+    "dynamic": ("-X", "session.timeout.ms=1000", "-X", "heartbeat.interval.ms=200"),
+    "broker assigns": ("--protocol", "consumer"),
+}
+SETTINGS = {
+    "group.min.session.timeout.ms": "500",
+    "group.consumer.min.session.timeout.ms": "1000",
+    "group.consumer.session.timeout.ms": "1000",
+    "group.consumer.min.heartbeat.interval.ms": "200",
+    "group.consumer.heartbeat.interval.ms": "200",
+}
+
+
+def main(rounds: int) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        node = KafkaNode(Path(folder) / "kafka", fetch_jars(), settings=SETTINGS)
+        node.start()
+        try:
+            for name, options in MANNERS.items():
+                files = Path(folder) / name.replace(" ", "-")
+                files.mkdir()
+                began = time.monotonic()
+                account = run(node, files, *options, rounds=rounds, longest_s=1.0)
+                print(f"{name}: {account} in {time.monotonic() - began:.0f} s", flush=True)
+        finally:
+            node.kill()
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 50)

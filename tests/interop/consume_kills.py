@@ -1,0 +1,142 @@
+"""A member that prints is killed (-9) at random moments and started again: all is printed at least once, none skipped.
+
+A producer writes all the while. Each round prints into a file of its own, since a kill may tear its last line.
+"""
+
+from __future__ import annotations
+
+import random
+import signal
+import subprocess
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.interop.process import KCLI, ROOT
+from tests.real_kafka import Kafka
+
+PARTITIONS = 3
+FORMAT = "%p %o\\n"
+
+
+class Account(NamedTuple):
+    """What all rounds came to: rounds that were killed before they printed are among the rounds."""
+
+    rounds: int
+    silent: int
+    produced: int
+    printed: int
+    twice: int
+
+
+class Traffic:
+    """A background producer; `per_s` records a second over all partitions until it is stopped."""
+
+    def __init__(self, kafka: Kafka, topic: str, per_s: int) -> None:
+        self.produced = 0
+        self._producer = kafka.ordered_producer()
+        self._topic = topic
+        self._per_s = per_s
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Traffic:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join(30)
+        assert self._producer.flush(30) == 0
+
+    def _run(self) -> None:
+        while not self._stop.wait(0.02):
+            for _ in range(self._per_s // 50):
+                self._producer.produce(self._topic, b"%d" % self.produced, partition=self.produced % PARTITIONS)
+                self.produced += 1
+            self._producer.poll(0)
+
+
+class ConsumeKills:
+    """The rounds over one topic and group. Every check is an AssertionError that names the round."""
+
+    def __init__(self, kafka: Kafka, topic: str, folder: Path, *options: str, seed: int) -> None:
+        self._command = [
+            *(*KCLI, "consume", "topic", topic, "-b", kafka.bootstrap_servers, "--group", f"killed-{topic}"),
+            *("-o", "start", "-f", FORMAT, "-X", "auto.commit.interval.ms=30", *options),
+        ]
+        self._folder = folder
+        self._chance = random.Random(seed)
+        self._next = [0] * PARTITIONS  # all before it was printed, in every partition
+        self._seen: Counter[tuple[int, int]] = Counter()
+        self._silent = 0
+
+    def round(self, number: int, longest_s: float) -> None:
+        """Start, let it print for a while, kill, and look at what it printed."""
+        file = self._folder / f"round-{number}"
+        with file.open("wb") as out, file.with_suffix(".stderr").open("wb") as err:
+            process = subprocess.Popen(self._command, stdin=subprocess.DEVNULL, stdout=out, stderr=err, cwd=ROOT)
+        try:
+            if self._chance.random() < 0.8:  # else it is killed while it starts and joins
+                self._wait_for_output(process, file, number)
+            time.sleep(self._chance.uniform(0, longest_s))
+            assert process.poll() is None, f"round {number} ended: {file.with_suffix('.stderr').read_text()}"
+        finally:
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+        self._take(file, number)
+
+    def _wait_for_output(self, process: subprocess.Popen[bytes], file: Path, number: int) -> None:
+        deadline = time.monotonic() + 60
+        while not file.stat().st_size:
+            told = file.with_suffix(".stderr")
+            assert process.poll() is None, f"round {number} ended: {told.read_text()}"
+            assert time.monotonic() < deadline, f"round {number} printed nothing: {told.read_text()}"
+            time.sleep(0.005)
+
+    def finish(self) -> None:
+        """A last run to the end of the log, which then ends by itself."""
+        done = subprocess.run([*self._command, "-e"], capture_output=True, timeout=90, cwd=ROOT)
+        assert done.returncode == 0, done.stderr.decode()
+        file = self._folder / "last"
+        file.write_bytes(done.stdout)
+        self._take(file, -1)
+
+    def _take(self, file: Path, number: int) -> None:
+        whole = file.read_bytes().rpartition(b"\n")[0]
+        lines = [tuple(map(int, line.split())) for line in whole.split(b"\n") if line]
+        self._silent += not lines
+        begun: dict[int, int] = {}
+        for partition, offset in lines:
+            begin = begun.get(partition)
+            if begin is None:
+                assert offset <= self._next[partition], (
+                    f"round {number} skipped {self._next[partition]} to {offset - 1} of partition {partition}"
+                )
+            else:
+                assert offset == begin + 1, f"round {number} printed {offset} after {begin} of partition {partition}"
+            begun[partition] = offset
+            self._seen[partition, offset] += 1
+        for partition, offset in begun.items():
+            self._next[partition] = max(self._next[partition], offset + 1)
+
+    def account(self, rounds: int, produced: int) -> Account:
+        """The sum, after the last round: everything that was produced was printed."""
+        assert sum(self._next) == produced == len(self._seen)
+        twice = sum(count - 1 for count in self._seen.values())
+        return Account(rounds, self._silent, produced, len(self._seen), twice)
+
+
+def run(
+    kafka: Kafka, folder: Path, *options: str, rounds: int, longest_s: float, per_s: int = 3_000, seed: int = 20261121
+) -> Account:
+    """All rounds against one broker, and the account."""
+    topic = kafka.new_topic(PARTITIONS, prefix="kills")
+    kills = ConsumeKills(kafka, topic, folder, *options, seed=seed)
+    with Traffic(kafka, topic, per_s) as traffic:
+        for number in range(rounds):
+            kills.round(number, longest_s)
+    kills.finish()
+    return kills.account(rounds, traffic.produced)

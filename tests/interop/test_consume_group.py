@@ -1,0 +1,250 @@
+"""`kcli consume --group` against both brokers: what it prints, what it commits, how it leaves."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from tests.interop.process import KCLI, ROOT, Finished, kcli, kcli_running, wait_for_lines
+from tests.real_kafka import Kafka
+
+PER_PARTITION = 100
+QUICK = ("-X", "auto.commit.interval.ms=200")
+
+
+def produced(kafka: Kafka, partitions: int = 2, count: int = PER_PARTITION) -> str:
+    """A topic whose partitions have the values `p-0`, `p-1`, ..."""
+    topic = kafka.new_topic(partitions, prefix="member")
+    produce(kafka, topic, partitions, range(count))
+    return topic
+
+
+def produce(kafka: Kafka, topic: str, partitions: int, numbers: Iterable[int]) -> None:
+    producer = kafka.ordered_producer()
+    for n in numbers:
+        for partition in range(partitions):
+            producer.produce(topic, b"%d-%d" % (partition, n), partition=partition)
+    assert producer.flush(30) == 0
+
+
+def words(kafka: Kafka, topic: str, group: str, *options: str) -> list[str]:
+    return ["consume", "topic", topic, "-b", kafka.bootstrap_servers, "--group", group, *options]
+
+
+def consume(kafka: Kafka, topic: str, group: str, *options: str) -> Finished:
+    run = kcli(*words(kafka, topic, group, *options), timeout_s=60)
+    assert "Traceback" not in run.err, run.err
+    return run
+
+
+def committed(kafka: Kafka, topic: str, group: str, partitions: int = 2) -> list[int]:
+    """The group's offsets; -1001: none."""
+    asker = Consumer({"bootstrap.servers": kafka.bootstrap_servers, "group.id": group})
+    try:
+        found = asker.committed([TopicPartition(topic, number) for number in range(partitions)], timeout=30)
+        return [it.offset for it in found]
+    finally:
+        asker.close()
+
+
+def members(kafka: Kafka, group: str) -> int:
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+    described = admin.describe_consumer_groups([group])[group].result(30)
+    return len(described.members)
+
+
+def values(partitions: int, numbers: Iterable[int]) -> list[bytes]:
+    return sorted(b"%d-%d" % (partition, n) for n in numbers for partition in range(partitions))
+
+
+@pytest.fixture(params=["classic", "consumer"])
+def protocol(request: pytest.FixtureRequest, any_kafka: Kafka) -> str:
+    """Both ways to be a member; our broker has the classic one."""
+    chosen: str = request.param
+    if chosen == "consumer" and type(any_kafka).__name__ != "Kafka":
+        pytest.skip("our broker has classic groups only")
+    return chosen
+
+
+# --- what is printed and committed
+
+
+def test_the_next_run_goes_on_where_the_last_one_ended(any_kafka: Kafka, protocol: str) -> None:
+    topic = produced(any_kafka)
+    how = ("-o", "start", "-e", "--protocol", protocol)
+    first = consume(any_kafka, topic, f"g-{topic}", *how)
+    assert (first.status, sorted(first.lines)) == (0, values(2, range(PER_PARTITION)))
+    assert committed(any_kafka, topic, f"g-{topic}") == [PER_PARTITION] * 2
+    assert members(any_kafka, f"g-{topic}") == 0
+    again = consume(any_kafka, topic, f"g-{topic}", *how)
+    assert (again.status, again.lines) == (0, [])
+    produce(any_kafka, topic, 2, [PER_PARTITION])
+    assert sorted(consume(any_kafka, topic, f"g-{topic}", *how).lines) == values(2, [PER_PARTITION])
+
+
+def test_runs_with_a_limit_print_each_record_once(any_kafka: Kafka, protocol: str) -> None:
+    """Batches have some ten records: limits end in the middle of them."""
+    topic = produced(any_kafka)
+    printed: list[bytes] = []
+    for most in (7, 61, 1, 33, 1000):
+        how = ("-o", "start", "-n", str(most), "-e", "--protocol", protocol)
+        run = consume(any_kafka, topic, f"g-{topic}", *how)
+        assert run.status == 0
+        assert len(run.lines) == min(most, 2 * PER_PARTITION - len(printed))
+        printed += run.lines
+        assert sum(max(0, offset) for offset in committed(any_kafka, topic, f"g-{topic}")) == len(printed)
+    assert sorted(printed) == values(2, range(PER_PARTITION))
+
+
+def test_without_commits_nothing_is_committed(any_kafka: Kafka) -> None:
+    topic = produced(any_kafka)
+    for _ in range(2):
+        run = consume(any_kafka, topic, f"g-{topic}", "-o", "start", "-e", "--no-commit")
+        assert (run.status, len(run.lines)) == (0, 2 * PER_PARTITION)
+    assert committed(any_kafka, topic, f"g-{topic}") == [-1001] * 2
+
+
+def test_what_a_filter_leaves_out_is_behind_us_too(any_kafka: Kafka) -> None:
+    topic = produced(any_kafka)
+    run = consume(any_kafka, topic, f"g-{topic}", "-o", "start", "-e", "--grep", "-7$")
+    assert sorted(run.lines) == [b"0-7", b"1-7"]
+    assert committed(any_kafka, topic, f"g-{topic}") == [PER_PARTITION] * 2
+
+
+def test_by_default_a_new_group_begins_at_the_end_and_that_is_stored(any_kafka: Kafka) -> None:
+    """So that it misses nothing which comes between two runs."""
+    topic = produced(any_kafka)
+    assert consume(any_kafka, topic, f"g-{topic}", "-e").lines == []
+    assert committed(any_kafka, topic, f"g-{topic}") == [PER_PARTITION] * 2
+
+
+def test_the_footer_tells_what_was_committed(any_kafka: Kafka) -> None:
+    topic = produced(any_kafka)
+    run = consume(any_kafka, topic, f"g-{topic}", "-o", "start", "-e")
+    assert run.err.splitlines()[0] == f"kcli: group g-{topic}: assigned {topic} 0-1"
+    assert [line.split()[1:] for line in run.err.splitlines()[-2:]] == [
+        ["0", "100", "100", "100", "100"],
+        ["1", "100", "100", "100", "100"],
+    ]
+    assert consume(any_kafka, topic, f"g-{topic}", "-e", "-q").err == ""
+
+
+# --- how it ends
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_member_told_to_end_leaves_at_once_and_nothing_is_printed_twice(
+    any_kafka: Kafka, tmp_path: Path, number: signal.Signals, protocol: str
+) -> None:
+    topic = produced(any_kafka)
+    printed: list[bytes] = []
+    arguments = words(any_kafka, topic, f"g-{topic}", "-o", "start", "--protocol", protocol)
+    for n in range(2):
+        produce(any_kafka, topic, 2, [PER_PARTITION + n])
+        file = tmp_path / f"run-{n}"
+        with kcli_running(*arguments, stdout=file) as process:
+            wait_for_lines(file, 1, process)
+            process.send_signal(number)
+            assert process.wait(20) == 130
+        assert members(any_kafka, f"g-{topic}") == 0
+        printed += file.read_bytes().splitlines()
+        assert sum(committed(any_kafka, topic, f"g-{topic}")) == len(printed)
+    rest = consume(any_kafka, topic, f"g-{topic}", "-e").lines
+    assert sorted(printed + rest) == values(2, range(PER_PARTITION + 2))
+
+
+def test_a_closed_pipe_is_a_good_end(any_kafka: Kafka) -> None:
+    topic = produced(any_kafka)
+    command = [*KCLI, *words(any_kafka, topic, f"g-{topic}", "-o", "start")]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT)
+    assert process.stdout is not None
+    process.stdout.readline()
+    process.stdout.close()
+    assert process.wait(30) == 0
+    assert members(any_kafka, f"g-{topic}") == 0
+    assert sum(max(0, offset) for offset in committed(any_kafka, topic, f"g-{topic}")) <= 2 * PER_PARTITION
+
+
+def test_a_full_disk_commits_what_went_out_whole(any_kafka: Kafka, tmp_path: Path) -> None:
+    """1024 bytes are allowed: the last line is torn, and the next run prints it again."""
+    topic = produced(any_kafka, 1, count=1000)
+    file = tmp_path / "out"
+    command = [*KCLI, *words(any_kafka, topic, f"g-{topic}", "-o", "start", "-e")]
+    limited = ["bash", "-c", f'ulimit -f 1; exec "$@" > {file}', "bash", *command]
+    done = subprocess.run(limited, capture_output=True, timeout=60, cwd=ROOT, env={**os.environ, "LC_ALL": "C"})
+    assert done.returncode == 1
+    assert b"File too large" in done.stderr
+    whole = file.read_bytes().rpartition(b"\n")[0].split(b"\n")
+    assert committed(any_kafka, topic, f"g-{topic}", 1) == [len(whole)]
+    assert members(any_kafka, f"g-{topic}") == 0
+    rest = consume(any_kafka, topic, f"g-{topic}", "-e").lines
+    assert whole + rest == [b"0-%d" % n for n in range(1000)]
+
+
+def test_a_static_member_keeps_its_place_over_a_restart(any_kafka: Kafka) -> None:
+    """It does not leave (KIP-345), and its successor is assigned its partitions without a rebalance to wait for."""
+    topic = produced(any_kafka)
+    how = ("-o", "start", "-e", "--instance-id", "one", "-X", "session.timeout.ms=20000")
+    assert len(consume(any_kafka, topic, f"g-{topic}", *how).lines) == 2 * PER_PARTITION
+    assert members(any_kafka, f"g-{topic}") == 1
+    began = time.monotonic()
+    assert consume(any_kafka, topic, f"g-{topic}", *how).lines == []
+    assert time.monotonic() - began < 10
+
+
+def test_what_cannot_be_had_is_told_like_without_a_group(any_kafka: Kafka) -> None:
+    run = consume(any_kafka, "no-such-topic", "g", "-e")
+    assert (run.status, run.out) == (3, b"")
+    assert "there is no topic no-such-topic" in run.err
+
+
+# --- several members
+
+
+@pytest.mark.parametrize("assignor", ["range", "cooperative-sticky", "consumer"])
+def test_members_share_and_take_over_without_loss_or_repetition(
+    any_kafka: Kafka, tmp_path: Path, assignor: str
+) -> None:
+    """The second member comes while the first one prints; the first one is told to end, and the second takes over."""
+    if assignor == "consumer" and type(any_kafka).__name__ != "Kafka":
+        pytest.skip("our broker has classic groups only")
+    topic = produced(any_kafka, 4, count=50)
+    how = ("--protocol", "consumer") if assignor == "consumer" else ("--assignor", assignor)
+    arguments = words(any_kafka, topic, f"g-{topic}", "-o", "start", *how, *QUICK, "-X", "heartbeat.interval.ms=300")
+    one, two = tmp_path / "one", tmp_path / "two"
+    with kcli_running(*arguments, stdout=one) as first:
+        wait_for_lines(one, 200, first)
+        with kcli_running(*arguments, stdout=two) as second:
+            wait_for_words(two, "assigned", 2 if assignor == "range" else 1, topic)
+            produce(any_kafka, topic, 4, range(50, 100))
+            wait_for_lines(two, 100, second)
+            wait_for_lines(one, 300, first)
+            first.send_signal(signal.SIGINT)
+            assert first.wait(20) == 130
+            produce(any_kafka, topic, 4, range(100, 150))
+            wait_for_lines(two, 300, second)
+            second.send_signal(signal.SIGINT)
+            assert second.wait(20) == 130
+    printed = one.read_bytes().splitlines() + two.read_bytes().splitlines()
+    assert sorted(printed) == values(4, range(150))
+    assert f"revoked {topic}" in one.with_suffix(".stderr").read_text()
+
+
+def wait_for_words(file: Path, word: str, count: int, topic: str) -> None:
+    """Until the member has said so of `count` partitions or more of the topic."""
+    deadline = time.monotonic() + 30
+    told = file.with_suffix(".stderr")
+    while True:
+        lines = [line for line in told.read_text().splitlines() if f"{word} {topic} " in line]
+        if lines:
+            return
+        assert time.monotonic() < deadline, told.read_text()
+        time.sleep(0.05)

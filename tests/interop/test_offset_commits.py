@@ -1,0 +1,102 @@
+"""Offset commits against both brokers, partitions assigned by hand: what is stored, and what is refused, for real."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import confluent_kafka
+import pytest
+
+from kcli.client.config import ConsumerConfig
+from kcli.client.connect import connect
+from kcli.consumer.committed_lookup import fetch_committed
+from kcli.consumer.coordinator_lookup import CoordinatorLookup
+from kcli.consumer.offset_commits import CommitFailed, OffsetCommits
+from kcli.consumer.subscription import SubscriptionState
+from kcli.error_codes import ErrorCode
+from kcli.errors import BrokerError, KcliError, TimeoutExpired
+from kcli.structs import OffsetAndMetadata, TopicPartition
+from tests.real_kafka import Kafka
+
+
+class Committing:
+    """The commits of a consumer that is no member, over a real connection."""
+
+    def __init__(self, kafka: Kafka) -> None:
+        self.topic = kafka.new_topic(2, prefix="commits")
+        self.group = f"g-{self.topic}"
+        self.tp = TopicPartition(self.topic, 0)
+        config = ConsumerConfig.from_properties(
+            {"bootstrap.servers": kafka.bootstrap_servers, "group.id": self.group, "enable.auto.commit": "false"}
+        )
+        self.client = connect(config)
+        self.subscription = SubscriptionState()
+        self.subscription.assign([self.tp])
+        self.lookup = CoordinatorLookup(self.client, self.group)
+        self.commits = OffsetCommits(self.client, self.lookup, lambda: None, self.subscription, config)
+
+    def commit(self, offsets: dict[TopicPartition, OffsetAndMetadata], timeout_ms: float = 10_000) -> None:
+        self.commits.commit_sync(offsets, self.client.clock.now_ms() + timeout_ms)
+
+    def refusal(self, offsets: dict[TopicPartition, OffsetAndMetadata], timeout_ms: float = 10_000) -> KcliError:
+        with pytest.raises(KcliError) as caught:
+            self.commit(offsets, timeout_ms)
+        return caught.value
+
+    def committed(self) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        deadline_ms = self.client.clock.now_ms() + 10_000
+        both = [self.tp, TopicPartition(self.topic, 1)]
+        return fetch_committed(self.client, self.lookup, self.group, both, deadline_ms)
+
+
+@pytest.fixture
+def committing(any_kafka: Kafka) -> Iterator[Committing]:
+    made = Committing(any_kafka)
+    yield made
+    made.client.close()
+
+
+def test_offset_epoch_and_note_are_stored_for_anybody_to_read(committing: Committing, any_kafka: Kafka) -> None:
+    stored = OffsetAndMetadata(5, 0, "by hand, ünïcode")
+    committing.commit({committing.tp: stored})
+    assert committing.committed() == {committing.tp: stored, TopicPartition(committing.topic, 1): None}
+    other = confluent_kafka.Consumer({"bootstrap.servers": any_kafka.bootstrap_servers, "group.id": committing.group})
+    [found] = other.committed([confluent_kafka.TopicPartition(committing.topic, 0)], timeout=30)
+    other.close()
+    assert (found.offset, found.metadata) == (5, "by hand, ünïcode")
+
+
+def test_asynchronous_commits_arrive_in_order(committing: Committing) -> None:
+    told: list[int] = []
+    for n in range(20):
+        committing.commits.commit_async(
+            {committing.tp: OffsetAndMetadata(n)}, lambda offsets, error: told.append(offsets[committing.tp].offset)
+        )
+    committing.commits.close(committing.client.clock.now_ms() + 10_000)
+    assert told == list(range(20))
+    assert committing.committed()[committing.tp] == OffsetAndMetadata(19)
+
+
+def test_a_note_that_is_too_large_is_refused_by_name(committing: Committing) -> None:
+    error = committing.refusal({committing.tp: OffsetAndMetadata(5, -1, "x" * 5000)})
+    assert isinstance(error, BrokerError)
+    assert error.code == ErrorCode.OFFSET_METADATA_TOO_LARGE
+    assert str(committing.tp) in str(error)
+
+
+def test_a_topic_that_is_not_there_is_waited_for_and_then_told(committing: Committing) -> None:
+    absent = TopicPartition(f"{committing.topic}-absent", 0)
+    error = committing.refusal({absent: OffsetAndMetadata(5)}, timeout_ms=500)
+    assert isinstance(error, TimeoutExpired)
+    assert "UNKNOWN_TOPIC_OR_PARTITION" in str(error)
+
+
+def test_beside_members_it_is_refused(committing: Committing, any_kafka: Kafka) -> None:
+    member = confluent_kafka.Consumer({"bootstrap.servers": any_kafka.bootstrap_servers, "group.id": committing.group})
+    member.subscribe([committing.topic])
+    while not member.assignment():
+        member.poll(0.1)
+    error = committing.refusal({committing.tp: OffsetAndMetadata(5)})
+    member.close()
+    assert isinstance(error, CommitFailed)
+    assert "only they may commit" in str(error)
