@@ -18,7 +18,7 @@ def duration_ms(text: str) -> float | None:
 def shown_duration(ms: float) -> str:
     """A length of time in one word of its two largest units: `450ms`, `12s`, `3m07s`, `5h00m`, `2d04h`."""
     if ms < 1000:
-        return f"{ms:.0f}ms"
+        return f"{int(ms)}ms"
     seconds = int(ms // 1000)
     if seconds < 60:
         return f"{seconds}s"
