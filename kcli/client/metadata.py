@@ -63,6 +63,7 @@ class Metadata:
         self.update_version = 0
         self.outcomes = 0
         self.error: KcliError | None = None
+        self.every_topic = False  # each question is about all topics, those included that come to be
         self.attempts_since_ms: float | None = None  # when the questions began that are unanswered so far
         self._wanted: dict[str, None] = {}
         self._want_all = False
@@ -177,7 +178,7 @@ class Metadata:
 
     def next_request(self, now_ms: float) -> MetadataRequest:
         """The question to send now; `update` or `failed` must follow."""
-        self._asking, self._asking_all = True, self._want_all
+        self._asking, self._asking_all = True, self._want_all or self.every_topic
         self._due = self._want_all = False
         self._questions += 1
         if self.attempts_since_ms is None:

@@ -1,42 +1,58 @@
-"""`Consumer`: reads the partitions that were assigned to it, a poll at a time."""
+"""`Consumer`: reads partitions, its own choice or its group's, a poll at a time."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from kcli.consumer.errors import OffsetOutOfRange
 from kcli.consumer.fetch_buffer import Failure
 from kcli.consumer.fetch_loop import FetchLoop
+from kcli.consumer.group_side import GroupMetadata, GroupSide
 from kcli.consumer.subscription import SubscriptionState
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, KcliError, TimeoutExpired
-from kcli.structs import OffsetAndTimestamp, TopicPartition
+from kcli.structs import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 
 if TYPE_CHECKING:
     from kcli.client.config import ConsumerConfig
     from kcli.client.consumer_network_client import ConsumerNetworkClient
+    from kcli.consumer.membership import Membership
+    from kcli.consumer.offset_commits import Callback
     from kcli.protocol.records.columns import RecordColumns
+
+_CLOSE_TIMEOUT_MS = 30_000.0
 
 
 class Consumer:
     """One thread's reader. Without a `client` it connects by itself, and closes that connection with `close`.
 
     Records come as columns, all that one response brought for a partition; so `max.poll.records` means nothing here.
+    With `in_background` False, which tests want, heartbeats leave only while the consumer is polled.
     """
 
-    def __init__(self, config: ConsumerConfig, client: ConsumerNetworkClient | None = None) -> None:
+    def __init__(
+        self, config: ConsumerConfig, client: ConsumerNetworkClient | None = None, *, in_background: bool = True
+    ) -> None:
         from kcli.client.connect import connect
 
         self._config = config
         self._own_client = client is None
         self._client = client or connect(config)
         self.subscription = SubscriptionState()
-        self._loop = FetchLoop(self._client, self.subscription, config)
+        self._group: GroupSide | None = None
+        if config.group_id is not None:
+            self._group = GroupSide(self._client, self.subscription, config, in_background=in_background)
+        lookup = None if self._group is None else self._group.lookup
+        self._loop = FetchLoop(self._client, self.subscription, config, lookup=lookup)
+        if self._group is not None:
+            self._loop.parties.append(self._group)
+        self._closed = False
         self._failures: dict[TopicPartition, Failure] = {}
 
     def __repr__(self) -> str:
-        return f"<Consumer {self.subscription!r} {self._loop.fetcher!r}>"
+        group = f" {self._group!r}" if self._group is not None else ""
+        return f"<Consumer {self.subscription!r} {self._loop.fetcher!r}{group}>"
 
     def __enter__(self) -> Consumer:
         return self
@@ -52,16 +68,48 @@ class Consumer:
         self.subscription.assign(wanted)
         self._client.metadata.add_topics(dict.fromkeys(tp.topic for tp in wanted))
 
-    def subscribe(self, topics: Iterable[str] = (), *, pattern: str | None = None) -> None:
-        """Refused: reading as a member of a group is not there yet."""
-        wanted = pattern or ", ".join(topics)
-        raise KcliError(
-            f"cannot subscribe to {wanted}: this consumer cannot join a group yet, assign partitions instead"
-        )
+    def subscribe(
+        self,
+        topics: Iterable[str] = (),
+        *,
+        pattern: str | None = None,
+        on_assigned: Callable[[list[TopicPartition]], None] | None = None,
+        on_revoked: Callable[[list[TopicPartition]], None] | None = None,
+        on_lost: Callable[[list[TopicPartition]], None] | None = None,
+    ) -> None:
+        """Read these topics, or all whose whole name matches `pattern`, as a member of the group `group.id`.
+
+        The group is joined by `poll`, which also runs the callbacks: with the partitions that are new at the end of
+        every rebalance, with those that are given up, and with those that others may have already (without `on_lost`
+        that is told to `on_revoked`, as in Java). The pattern is Python's, or with group.protocol=consumer the
+        broker's (RE2). Subscribing anew changes what is wanted. KcliError without a group.id.
+        """
+        wanted = list(topics)
+        if not wanted and pattern is None:
+            self.unsubscribe()
+            return
+        group = self._group_for("subscribe")
+        if pattern is None:
+            self.subscription.subscribe(wanted)
+        elif self._config.group_protocol == "consumer":
+            self.subscription.subscribe_server_pattern(pattern)
+        else:
+            self.subscription.subscribe_pattern(pattern)
+        group.subscribed(on_assigned, on_revoked, on_lost)
+        self._client.metadata.add_topics(wanted)
 
     def unsubscribe(self) -> None:
-        """Read nothing."""
-        self.subscription.unsubscribe()
+        """Read nothing; a member gives up its partitions and leaves its group first (default.api.timeout.ms)."""
+        try:
+            if self._group is not None:
+                self._group.leave("the consumer has unsubscribed from everything", self._deadline_ms(None))
+        finally:
+            self.subscription.unsubscribe()
+
+    def _group_for(self, what: str) -> GroupSide:
+        if self._group is None:
+            raise KcliError(f"cannot {what} without a group.id")
+        return self._group
 
     def seek(self, tp: TopicPartition, offset: int, epoch: int = -1) -> None:
         """Read on from `offset`. With the leader epoch of the record before it, a truncated log is noticed."""
@@ -112,12 +160,17 @@ class Consumer:
         Raises what stops a partition once everything before it has been handed out, and again at each poll until the
         caller moves on: OffsetOutOfRange and NoOffset if auto.offset.reset is none, LogTruncated, RecordTooLarge,
         CorruptRecords, BrokerError (TOPIC_AUTHORIZATION_FAILED with all its topics).
+
+        A member of a group joins and rejoins in here, and its callbacks run in here, before any record is handed out;
+        what they raise is raised. It must come back within max.poll.interval.ms, or it loses its partitions. Raises
+        besides what a group refuses for good: BrokerError (FENCED_INSTANCE_ID, GROUP_AUTHORIZATION_FAILED, ...).
         """
         deadline_ms = self._client.clock.now_ms() + timeout_ms
         while True:
             records = self._loop.poll(max(0.0, deadline_ms - self._client.clock.now_ms()))
             failures, self._loop.failures = self._loop.failures, []
             self._keep(failures)
+            self.subscription.finished.clear()  # positions tell it as well
             if records:
                 return dict(records)
             self._raise_failures()
@@ -150,6 +203,38 @@ class Consumer:
             return False
         offset = -1 if state.position is None else state.position.offset
         return offset == failure.offset
+
+    # --- the group
+
+    @property
+    def membership(self) -> Membership | None:
+        """The membership in the group; None before the first `subscribe`."""
+        return None if self._group is None else self._group.membership
+
+    def group_metadata(self) -> GroupMetadata:
+        """Who this consumer is in its group now: what a transaction that commits its offsets must name."""
+        return self._group_for("tell the group").metadata()
+
+    def commit_sync(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata] | None = None, timeout_ms: float | None = None
+    ) -> None:
+        """Store `offsets`, or all positions, with the group; returns when that is done. See `OffsetCommits`."""
+        self._group_for("commit").commits.commit_sync(offsets, self._deadline_ms(timeout_ms))
+
+    def commit_async(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata] | None = None, callback: Callback | None = None
+    ) -> None:
+        """The same without waiting; `callback(offsets, error)` runs in a later poll. See `OffsetCommits`."""
+        self._group_for("commit").commits.commit_async(offsets, callback)
+
+    def committed(
+        self, partitions: Iterable[TopicPartition], timeout_ms: float | None = None
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """What the group has stored for each partition; None: nothing. A refusal is raised."""
+        from kcli.consumer.committed_lookup import fetch_committed
+
+        group, name = self._group_for("ask for committed offsets"), self._config.group_id or ""
+        return fetch_committed(self._client, group.lookup, name, partitions, self._deadline_ms(timeout_ms))
 
     # --- offsets of the log
 
@@ -191,11 +276,18 @@ class Consumer:
         wait_ms = self._config.default_api_timeout_ms if timeout_ms is None else timeout_ms
         return self._client.clock.now_ms() + wait_ms
 
-    def close(self) -> None:
-        """Stop reading; safe to call twice."""
-        self._loop.close()
-        if self._own_client:
-            self._client.close()
+    def close(self, timeout_ms: float = _CLOSE_TIMEOUT_MS) -> None:
+        """Commit what is due, leave the group (callbacks run), stop reading; safe to call twice."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            if self._group is not None:
+                self._group.close(self._client.clock.now_ms() + timeout_ms)
+        finally:
+            self._loop.close()
+            if self._own_client:
+                self._client.close()
 
 
 def _is_refused(error: KcliError) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from kcli.consumer.fetch_buffer import Failure
 from kcli.consumer.fetcher import Fetcher
@@ -13,11 +13,22 @@ from kcli.structs import TopicPartition
 if TYPE_CHECKING:
     from kcli.client.config import ConsumerConfig
     from kcli.client.consumer_network_client import ConsumerNetworkClient
+    from kcli.consumer.coordinator_lookup import CoordinatorLookup
     from kcli.protocol.records.columns import RecordColumns
 
 
+class Party(Protocol):
+    """Somebody else who has something to do now and then, before records are taken: a membership, commits."""
+
+    def poll(self, now_ms: float) -> None: ...
+    def next_ms(self) -> float: ...
+
+
 class FetchLoop:
-    """Reads the partitions of a subscription; what stops one of them is collected in `failures`, for the caller."""
+    """Reads the partitions of a subscription; what stops one of them is collected in `failures`, for the caller.
+
+    `parties` have their turn first, in order; what they raise ends the poll.
+    """
 
     def __init__(
         self,
@@ -26,10 +37,12 @@ class FetchLoop:
         config: ConsumerConfig,
         *,
         memory_bytes: int | None = None,
+        lookup: CoordinatorLookup | None = None,
     ) -> None:
         self._client = client
         self._subscription = subscription
-        self.offsets = OffsetFetcher(client, subscription, config)
+        self.parties: list[Party] = []
+        self.offsets = OffsetFetcher(client, subscription, config, lookup)
         self.fetcher = Fetcher(client, subscription, config, memory_bytes=memory_bytes)
         self.failures: list[Failure] = []
         self._can_decode = False
@@ -43,6 +56,8 @@ class FetchLoop:
         fetcher, delivery = self.fetcher, self.fetcher.delivery
         deadline_ms = clock.now_ms() + timeout_ms
         while True:
+            for party in self.parties:
+                party.poll(clock.now_ms())
             now_ms = clock.now_ms()
             delivery.begin_next()
             self.offsets.send(now_ms)
@@ -68,6 +83,8 @@ class FetchLoop:
             return
         now_ms = self._client.clock.now_ms()
         until_ms = min(deadline_ms, self.offsets.next_ms(), self.fetcher.next_ms())
+        for party in self.parties:
+            until_ms = min(until_ms, party.next_ms())
         self._client.poll(timeout_ms=max(0.0, until_ms - now_ms))
 
     def close(self) -> None:

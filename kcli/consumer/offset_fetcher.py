@@ -28,19 +28,26 @@ if TYPE_CHECKING:
     from kcli.client.config import ConsumerConfig
     from kcli.client.consumer_network_client import ConsumerNetworkClient
     from kcli.client.request_future import RequestFuture
+    from kcli.consumer.coordinator_lookup import CoordinatorLookup
 
 # Below it the API needs rights over the whole cluster.
 FIRST_EPOCH_VERSION = 3
-# The newest version that asks about one group in the old form.
-FIND_COORDINATOR_VERSION = 3
 TIMESTAMP_OF_POLICY = {"earliest": -2, "latest": -1}
 
 
 class OffsetFetcher:
     """Watches `subscription.unready` and the leaders; see the module."""
 
-    def __init__(self, client: ConsumerNetworkClient, subscription: SubscriptionState, config: ConsumerConfig) -> None:
+    def __init__(
+        self,
+        client: ConsumerNetworkClient,
+        subscription: SubscriptionState,
+        config: ConsumerConfig,
+        lookup: CoordinatorLookup | None = None,
+    ) -> None:
         self._client = client
+        self._lookup = lookup
+        self._awaits_coordinator = False
         self._subscription = subscription
         self._config = config
         self._isolation = int(config.isolation_level == "read_committed")
@@ -64,12 +71,15 @@ class OffsetFetcher:
             if tp not in self._asked and tp not in self._failures and not self._troubles.waits(tp)
         }
         self._validate([tp for tp, state in waiting.items() if state.validating], now_ms)
-        self._begin([tp for tp, state in waiting.items() if state.position is None and state.reset is None])
+        self._begin([tp for tp, state in waiting.items() if state.position is None and state.reset is None], now_ms)
         self._reset({tp: state for tp, state in waiting.items() if state.reset is not None}, now_ms)
 
     def next_ms(self) -> float:
         """When there will be something to ask again without anything arriving."""
-        return self._troubles.next_ms()
+        waits_ms = self._troubles.next_ms()
+        if self._lookup is not None and self._awaits_coordinator:
+            return min(waits_ms, self._lookup.next_ms())
+        return waits_ms
 
     def take_failures(self) -> list[Failure]:
         """Partitions for which no position can be had, told once."""
@@ -150,14 +160,36 @@ class OffsetFetcher:
 
     # --- where to begin
 
-    def _begin(self, partitions: list[TopicPartition]) -> None:
+    def _begin(self, partitions: list[TopicPartition], now_ms: float) -> None:
+        self._awaits_coordinator = False
         if not partitions:
             return
-        if self._config.group_id is None:
+        group = self._config.group_id
+        if group is None:
             self._begin_by_policy(partitions)
             return
-        future = self._committed(self._config.group_id, partitions)
-        self._expect(partitions, future, partial(self._has_committed, partitions))
+        node = self._coordinator(group, partitions, now_ms)
+        if node is None:
+            return
+        request = committed.committed_request(group, partitions)
+        future = self._client.send(node, request, max_version=committed.NEWEST_VERSION)
+        states = {tp: self._subscription.state(tp) for tp in partitions}
+        self._expect(partitions, future, partial(self._has_committed, node, states))
+
+    def _coordinator(self, group: str, partitions: list[TopicPartition], now_ms: float) -> Node | None:
+        """The group's coordinator; None while it is being looked for, or when `partitions` have failed over it."""
+        if self._lookup is None:
+            from kcli.consumer.coordinator_lookup import CoordinatorLookup
+
+            self._lookup = CoordinatorLookup(self._client, group)
+        try:
+            node = self._lookup.find(now_ms)
+        except KcliError as error:
+            for tp in partitions:
+                self._fail(tp, error)
+            return None
+        self._awaits_coordinator = node is None
+        return node
 
     def _begin_by_policy(self, partitions: Iterable[TopicPartition]) -> None:
         policy = self._config.auto_offset_reset
@@ -168,29 +200,14 @@ class OffsetFetcher:
                 text = f"there is no committed offset for {tp}, and auto.offset.reset is {policy}"
                 self._fail(tp, NoOffset(text, group=self._config.group_id, topic=tp.topic, partition=tp.partition))
 
-    def _committed(self, group: str, partitions: list[TopicPartition]) -> RequestFuture[Any]:
-        from kcli.client.request_future import RequestFuture
-        from kcli.protocol.messages.find_coordinator import FindCoordinatorRequest
-
-        def ask_coordinator(found: Any) -> RequestFuture[Any]:
-            if found.error_code:
-                raise BrokerError(found.error_code, found.error_message, api="FindCoordinator", group=group)
-            node = Node(found.node_id, found.host, found.port)
-            request = committed.committed_request(group, partitions)
-            return self._client.send(node, request, max_version=committed.NEWEST_VERSION)
-
-        node = self._client.least_loaded_node()
-        if node is None:
-            return RequestFuture.failure(BrokerError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "no broker can be reached"))
-        request = FindCoordinatorRequest(key=group)
-        return self._client.send(node, request, max_version=FIND_COORDINATOR_VERSION).then(ask_coordinator)
-
-    def _has_committed(self, partitions: list[TopicPartition], done: RequestFuture[Any]) -> None:
+    def _has_committed(
+        self, node: Node, states: dict[TopicPartition, PartitionState], done: RequestFuture[Any]
+    ) -> None:
         none_committed = []
-        for tp, found in self._answers(partitions, done, committed.read_committed):
+        for tp, found in self._answers(states, done, committed.read_committed, coordinator=node):
             state = self._subscription.get(tp)
-            if state is None or state.position is not None or state.reset is not None:
-                continue  # the caller has moved on meanwhile
+            if state is not states[tp] or state.position is not None or state.reset is not None:
+                continue  # the caller has moved on meanwhile, or the partition has been away
             if isinstance(found, OffsetAndMetadata):
                 self._subscription.seek(tp, found.offset, found.leader_epoch)
             else:
@@ -219,24 +236,27 @@ class OffsetFetcher:
         partitions: Iterable[TopicPartition],
         done: RequestFuture[Any],
         read: Callable[[Any], Iterator[tuple[TopicPartition, Any]]],
+        coordinator: Node | None = None,
     ) -> Iterator[tuple[TopicPartition, Any]]:
         """The good answers for partitions still being read; the others are asked again later, or failed."""
         open_ones = {tp for tp in partitions if self._subscription.get(tp) is not None}
-        error = done.error
+        error, answers = done.error, list[tuple[TopicPartition, Any]]()
         if error is None:
             try:
                 answers = list(read(done.value()))
             except BrokerError as refused:
-                answers, error = [], refused
-            for tp, answer in answers:
-                if tp not in open_ones:
-                    continue
-                open_ones.discard(tp)
-                if isinstance(answer, KcliError):
-                    self._failed_once(tp, answer)
-                else:
-                    self._troubles.clear(tp)
-                    yield tp, answer
+                error = refused
+        if error is not None and coordinator is not None and self._lookup is not None and _has_moved(error):
+            self._lookup.lost(str(error), coordinator)
+        for tp, answer in answers:
+            if tp not in open_ones:
+                continue
+            open_ones.discard(tp)
+            if isinstance(answer, KcliError):
+                self._failed_once(tp, answer)
+            else:
+                self._troubles.clear(tp)
+                yield tp, answer
         for tp in open_ones:
             self._failed_once(tp, error or BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR, f"no answer about {tp}"))
 
@@ -256,3 +276,10 @@ class OffsetFetcher:
     def _fail(self, tp: TopicPartition, error: KcliError) -> None:
         position = self._subscription.state(tp).ahead
         self._failures[tp] = Failure(tp, -1 if position is None else position.offset, error)
+
+
+def _has_moved(error: KcliError) -> bool:
+    """Whether a coordinator that answers so, or not at all, is to be looked for again."""
+    if isinstance(error, BrokerError):
+        return error.code in (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    return error.retriable

@@ -163,11 +163,11 @@ def test_close_gives_the_fetch_session_back() -> None:
     consumer.close()
 
 
-def test_subscribing_is_refused_until_groups_are_there() -> None:
+def test_subscribing_needs_a_group() -> None:
     cluster = FakeCluster()
     client, config = cluster.client()
     consumer = Consumer(config, client)
-    with pytest.raises(KcliError, match="cannot join a group yet"):
+    with pytest.raises(KcliError, match="cannot subscribe without a group.id"):
         consumer.subscribe(["t"])
     consumer.assign([T0])
 

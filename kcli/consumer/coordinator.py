@@ -1,0 +1,242 @@
+"""`ConsumerCoordinator`: membership in a classic group, where the members assign (`group.protocol=classic`).
+
+The rounds of the group go on in `ClassicMember`; here is what belongs to the application's thread: when a round is to
+begin, and what its outcome means for the partitions that are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING
+
+from kcli.consumer.classic_member import ClassicMember
+from kcli.consumer.group_topics import GroupTopics
+from kcli.consumer.heartbeat_thread import HeartbeatThread
+from kcli.consumer.join_requests import Wish
+from kcli.consumer.leader_assignment import flat
+from kcli.consumer.membership import Generation, RebalanceHooks
+from kcli.consumer.rebalance import change_of, given_up_before_join
+from kcli.errors import KcliError
+from kcli.protocol.consumer_protocol import decode_assignment
+from kcli.structs import TopicPartition
+
+if TYPE_CHECKING:
+    from kcli.client.config import ConsumerConfig
+    from kcli.client.consumer_network_client import ConsumerNetworkClient
+    from kcli.consumer.coordinator_lookup import CoordinatorLookup
+    from kcli.consumer.subscription import SubscriptionState
+    from kcli.error_codes import ErrorCode
+
+
+class ConsumerCoordinator:
+    """See the module; fulfils `Membership`.
+
+    The protocol is cooperative if all strategies of `partition.assignment.strategy` are, as in Java. Heartbeats are
+    sent by a thread while the application does not poll, unless `in_background` is False.
+    """
+
+    def __init__(
+        self,
+        client: ConsumerNetworkClient,
+        lookup: CoordinatorLookup,
+        subscription: SubscriptionState,
+        config: ConsumerConfig,
+        hooks: RebalanceHooks,
+        *,
+        in_background: bool = True,
+    ) -> None:
+        from kcli.assignors.strategies import find_strategy
+
+        assert config.group_id is not None, "a member without a group"
+        strategies = [find_strategy(name) for name in config.partition_assignment_strategy]
+        self._client = client
+        self._lookup = lookup
+        self._subscription = subscription
+        self._config = config
+        self._hooks = hooks
+        self._in_background = in_background
+        self._cooperative = all(each.cooperative for each in strategies)
+        self._topics = GroupTopics(client, subscription, config)
+        self._member = ClassicMember(client, lookup, config, strategies)
+        self._thread = HeartbeatThread(client, self._member.beat, config.group_id)
+        self._joined_topics: frozenset[str] | None = None  # what the last JoinGroup said; None: there was none
+        self._needs_preparation = True  # partitions are given up once for a round, however often it is tried
+        self._last: tuple[TopicPartition, ...] = ()
+        self._last_generation = -1
+        self._busy = False
+        self.instance_id = config.group_instance_id
+
+    def __repr__(self) -> str:
+        kind = "cooperative" if self._cooperative else "eager"
+        return f"<ConsumerCoordinator {self._config.group_id} {kind} {self._member!r} {self._lookup!r}>"
+
+    @property
+    def generation(self) -> Generation:
+        """The current one; `NO_GENERATION`, or only a member id, while not in the group."""
+        return self._member.generation
+
+    @property
+    def state(self) -> str:
+        """One of `group_state.STATES`."""
+        return self._member.state
+
+    def is_stable(self) -> bool:
+        """In a generation with its assignment taken; also while partitions of it are being given up."""
+        return self._member.state == "stable" and self._member.assignment is None
+
+    def poll(self, now_ms: float) -> None:
+        """One turn: take answers, end a round, begin a round. Callbacks run in here; see `Membership.poll`."""
+        if self._busy:
+            raise KcliError("a consumer cannot be polled inside a rebalance callback of its own")
+        if self._subscription.mode not in ("topics", "pattern"):
+            return
+        self._busy = True
+        try:
+            self._turn(now_ms)
+        finally:
+            self._busy = False
+
+    def _turn(self, now_ms: float) -> None:
+        member = self._member
+        member.polled(now_ms)
+        if self._thread.failure is not None:
+            raise self._thread.failure
+        member.raise_error()
+        self._lookup.find(now_ms)
+        member.beat(now_ms)
+        member.raise_error()
+        assignment = member.take_assignment()
+        if assignment is not None:
+            self._complete(assignment)
+        self._look_for_changes()
+        if self._lookup.node is not None and member.wants_to_join(now_ms) and self._topics.are_known():
+            self._begin_round(now_ms)
+
+    def next_ms(self) -> float:
+        """When `poll` has something to do though nothing arrives."""
+        if self._subscription.mode not in ("topics", "pattern"):
+            return float("inf")
+        return self._member.next_ms(self._client.clock.now_ms())
+
+    def request_rejoin(self, reason: str) -> None:
+        """Join again with the next poll; brokers are told the reason (KIP-800)."""
+        self._member.request_rejoin(reason)
+
+    def commit_refused(self, code: ErrorCode, generation: Generation) -> None:
+        """A commit that spoke for `generation` was refused; the coordinator was looked for already if it has moved."""
+        self._member.commit_refused(code, generation)
+
+    # --- a round
+
+    def _look_for_changes(self) -> None:
+        member = self._member
+        if self._joined_topics is None or member.state != "stable" or member.rejoin_reason is not None:
+            return
+        if self._topics.wanted() != self._joined_topics:
+            member.request_rejoin("the subscription has changed")
+        elif member.snapshot is not None and self._topics.have_changed(member.group_topics, member.snapshot):
+            member.request_rejoin("topics of the group have changed")
+
+    def _begin_round(self, now_ms: float) -> None:
+        wanted = self._topics.wanted()
+        if self._needs_preparation:
+            self._needs_preparation = False  # a callback that fails is not called again
+            self._prepare(wanted)
+            now_ms = self._client.clock.now_ms()
+        self._topics.want(wanted)
+        self._joined_topics = wanted
+        wish = Wish(wanted, list(self._subscription.partitions()), self._last, self._last_generation)
+        if self._in_background:
+            self._thread.start()
+        self._member.join(wish, now_ms)
+
+    def _prepare(self, wanted: Collection[str]) -> None:
+        """Give up what must be before joining; everything if the generation is gone, and then it is lost."""
+        failures: list[Exception] = []
+        owned = sorted(self._subscription.partitions())
+        given_up = given_up_before_join(owned, wanted, cooperative=self._cooperative)
+        if self._is_member() and given_up:
+            _collect(failures, self._hooks.before_revocation, given_up)
+        if self._is_member():
+            self._revoke(given_up, failures)
+        else:
+            self._lose(failures)
+        if failures:
+            raise failures[0]
+
+    def _is_member(self) -> bool:
+        return self._member.generation.id >= 0 and bool(self._member.generation.member_id)
+
+    def _revoke(self, partitions: Collection[TopicPartition], failures: list[Exception]) -> None:
+        if partitions:
+            _collect(failures, self._hooks.on_revoked, sorted(partitions))
+            self._keep(set(self._subscription.partitions()) - set(partitions))
+
+    def _lose(self, failures: list[Exception]) -> None:
+        owned = sorted(self._subscription.partitions())
+        if owned:
+            _collect(failures, self._hooks.on_lost, owned)
+            self._keep(())
+
+    def _keep(self, partitions: Collection[TopicPartition]) -> None:
+        self._subscription.assign_from_group(sorted(partitions))
+
+    def _complete(self, data: bytes) -> None:
+        """A round has brought an assignment: give up, take on, tell."""
+        member = self._member
+        generation = member.generation
+        self._needs_preparation = True
+        assigned = flat(decode_assignment(data).assigned_partitions)
+        if not self._topics.match(assigned):
+            member.request_rejoin("the assignment does not match the subscription, which has changed")
+            return
+        failures: list[Exception] = []
+        change = change_of(self._subscription.partitions(), assigned)
+        if change.revoked:
+            member.request_rejoin("partitions were given up for others to take")
+            _collect(failures, self._hooks.before_revocation, change.revoked)
+            if member.generation == generation:
+                self._revoke(change.revoked, failures)
+        if member.generation == generation:  # else all that is owned will be lost, at the next turn
+            self._topics.take_on({tp.topic for tp in assigned})
+            self._joined_topics = (self._joined_topics or frozenset()) | {tp.topic for tp in assigned}
+            self._last, self._last_generation = tuple(assigned), generation.id
+            self._topics.want(self._joined_topics | member.group_topics)
+            self._keep(assigned)
+            _collect(failures, self._hooks.on_assigned, change.added)
+        if failures:
+            raise failures[0]
+
+    # --- the end
+
+    def leave(self, reason: str, deadline_ms: float) -> None:
+        """Give up the partitions (callbacks run) and leave the group, which a static member does not (KIP-345)."""
+        failures: list[Exception] = []
+        owned = sorted(self._subscription.partitions())
+        if owned and self._is_member() and self.is_stable():
+            _collect(failures, self._hooks.before_revocation, owned)
+        if owned and self._is_member() and self.is_stable():
+            self._revoke(owned, failures)
+        elif self._subscription.mode in ("topics", "pattern"):
+            self._lose(failures)
+        self._thread.stop()
+        farewell = self._member.leave(reason)
+        if farewell is not None:
+            timeout_ms = max(0.0, deadline_ms - self._client.clock.now_ms())
+            _collect(failures, lambda: self._client.poll(until=farewell, timeout_ms=timeout_ms))
+        self._joined_topics, self._needs_preparation = None, True
+        self._topics.forget()
+        if failures:
+            raise failures[0]
+
+    def close(self, deadline_ms: float) -> None:
+        """`leave` for good; safe to call twice."""
+        self.leave("the consumer is being closed", deadline_ms)
+
+
+def _collect(failures: list[Exception], call: Callable[..., object], *arguments: object) -> None:
+    """Call; what is raised waits until the rebalance is over."""
+    try:
+        call(*arguments)
+    except Exception as error:
+        failures.append(error)

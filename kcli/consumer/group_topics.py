@@ -1,0 +1,93 @@
+"""`GroupTopics`: the topics that a member wants, by name or by pattern, and what metadata must tell about them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING
+
+from kcli.consumer.leader_assignment import Snapshot, snapshot_of
+from kcli.structs import TopicPartition
+
+if TYPE_CHECKING:
+    import re
+
+    from kcli.client.config import ConsumerConfig
+    from kcli.client.consumer_network_client import ConsumerNetworkClient
+    from kcli.consumer.subscription import SubscriptionState
+
+
+class GroupTopics:
+    """Keeps the client's metadata about them fresh. A pattern is matched against all topics that brokers tell."""
+
+    def __init__(self, client: ConsumerNetworkClient, subscription: SubscriptionState, config: ConsumerConfig) -> None:
+        self._client = client
+        self._subscription = subscription
+        self._with_internal = not config.exclude_internal_topics
+        self._with_racks = bool(config.client_rack)
+        self._wanted_of_metadata: frozenset[str] = frozenset()
+        self._ticket: int | None = None  # of the first question about all topics
+        self._pattern: re.Pattern[str] | None = None
+        self._matched_in: object = None  # the cluster, and what of it matches
+        self._matched: frozenset[str] = frozenset()
+        self._unchanged_in: object = None
+
+    def are_known(self) -> bool:
+        """Whether a round may begin: topics that match a pattern must have been looked for once."""
+        metadata, pattern = self._client.metadata, self._subscription.pattern
+        metadata.every_topic = pattern is not None
+        if pattern is None:
+            self._ticket = self._pattern = None
+            return True
+        if self._ticket is None or pattern != self._pattern:
+            self._ticket = metadata.request_update(at_once=True, all_topics=True)
+            self._pattern, self._matched_in = pattern, None
+        return metadata.is_answered(self._ticket)
+
+    def wanted(self) -> frozenset[str]:
+        """The topics of the subscription; those that match its pattern now."""
+        cluster, pattern = self._client.metadata.cluster, self._subscription.pattern
+        if pattern is None:
+            return self._subscription.topics
+        if self._matched_in is not cluster:
+            topics = (t for t in cluster.topics.values() if t.partitions and (self._with_internal or not t.internal))
+            self._matched = frozenset(t.name for t in topics if pattern.fullmatch(t.name))
+            self._matched_in = cluster
+        return self._matched
+
+    def match(self, partitions: Iterable[TopicPartition]) -> bool:
+        """Whether all of these are of topics that are wanted. The leader may know topics that we do not know yet."""
+        topics = {tp.topic for tp in partitions}
+        pattern = self._subscription.pattern
+        if pattern is None:
+            return topics <= self._subscription.topics
+        return all(pattern.fullmatch(topic) for topic in topics)
+
+    def have_changed(self, names: Collection[str], before: Snapshot) -> bool:
+        """Whether the topics of a group are others than `before`, as far as sharing them out goes."""
+        cluster = self._client.metadata.cluster
+        if self._unchanged_in is cluster:
+            return False
+        if snapshot_of(cluster, names, before, with_racks=self._with_racks) != before:
+            return True
+        self._unchanged_in = cluster
+        return False
+
+    def take_on(self, topics: Iterable[str]) -> None:
+        """The leader has given us some of these, which match the pattern, though we had not heard of all of them."""
+        unheard = frozenset(topics) - self.wanted()
+        if unheard:
+            self._matched |= unheard
+            self._client.metadata.request_update()
+
+    def want(self, names: Iterable[str]) -> None:
+        """Metadata is to tell about these, and no longer about those before."""
+        wanted, metadata = frozenset(names), self._client.metadata
+        metadata.drop_topics(self._wanted_of_metadata - wanted)
+        metadata.add_topics(sorted(wanted))
+        self._wanted_of_metadata = wanted
+
+    def forget(self) -> None:
+        """Nothing is wanted any more."""
+        self.want(())
+        self._ticket = self._pattern = self._matched_in = self._unchanged_in = None
+        self._client.metadata.every_topic = False

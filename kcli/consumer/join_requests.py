@@ -1,0 +1,104 @@
+"""The requests of a classic member: join, sync, heartbeat, leave; and the lowest versions that carry them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from kcli.consumer.leader_assignment import by_topic
+from kcli.protocol.consumer_protocol import PROTOCOL_TYPE, Subscription, encode_subscription
+
+if TYPE_CHECKING:
+    from kcli.assignors.strategies import Strategy
+    from kcli.client.config import ConsumerConfig
+    from kcli.consumer.membership import Generation
+    from kcli.protocol.messages.heartbeat import HeartbeatRequest
+    from kcli.protocol.messages.join_group import JoinGroupRequest
+    from kcli.protocol.messages.leave_group import LeaveGroupRequest
+    from kcli.protocol.messages.sync_group import SyncGroupRequest
+    from kcli.structs import TopicPartition
+
+# The first versions with static members (KIP-345).
+JOIN_WITH_INSTANCE = 5
+SYNC_WITH_INSTANCE = 3
+HEARTBEAT_WITH_INSTANCE = 3
+# The first version of LeaveGroup that names its members in a list.
+LEAVE_WITH_MEMBERS = 3
+# Brokers refuse longer ones.
+_LONGEST_REASON = 255
+
+
+class Wish(NamedTuple):
+    """What a member says of itself when it joins. `owned`: what it reads now. `last` and `last_generation`: its last
+    assignment and of which generation, which sticky strategies want to know though it was given up since."""
+
+    topics: Collection[str] = ()
+    owned: Collection[TopicPartition] = ()
+    last: Collection[TopicPartition] = ()
+    last_generation: int = -1
+
+
+def join_request(
+    config: ConsumerConfig, strategies: Iterable[Strategy], generation: Generation, wish: Wish, reason: str
+) -> JoinGroupRequest:
+    """Join with all strategies that are supported, the best first."""
+    from kcli.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+
+    def metadata(strategy: Strategy) -> bytes:
+        subscription = Subscription(
+            topics=sorted(wish.topics),
+            user_data=strategy.user_data(sorted(wish.last), wish.last_generation),
+            owned_partitions=by_topic(sorted(wish.owned)),
+            generation_id=generation.id,
+            rack_id=config.client_rack or None,
+        )
+        return encode_subscription(subscription)
+
+    return JoinGroupRequest(
+        group_id=config.group_id or "",
+        session_timeout_ms=config.session_timeout_ms,
+        rebalance_timeout_ms=config.max_poll_interval_ms,
+        member_id=generation.member_id,
+        group_instance_id=config.group_instance_id,
+        protocol_type=PROTOCOL_TYPE,
+        protocols=[JoinGroupRequestProtocol(name=each.name, metadata=metadata(each)) for each in strategies],
+        reason=reason[:_LONGEST_REASON],
+    )
+
+
+def sync_request(config: ConsumerConfig, generation: Generation, shares: Mapping[str, bytes]) -> SyncGroupRequest:
+    """Ask for our share; the leader hands in everybody's."""
+    from kcli.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+
+    return SyncGroupRequest(
+        group_id=config.group_id or "",
+        generation_id=generation.id,
+        member_id=generation.member_id,
+        group_instance_id=config.group_instance_id,
+        protocol_type=PROTOCOL_TYPE,
+        protocol_name=generation.protocol,
+        assignments=[SyncGroupRequestAssignment(member_id=id_, assignment=share) for id_, share in shares.items()],
+    )
+
+
+def heartbeat_request(config: ConsumerConfig, generation: Generation) -> HeartbeatRequest:
+    """Say that we live."""
+    from kcli.protocol.messages.heartbeat import HeartbeatRequest
+
+    return HeartbeatRequest(
+        group_id=config.group_id or "",
+        generation_id=generation.id,
+        member_id=generation.member_id,
+        group_instance_id=config.group_instance_id,
+    )
+
+
+def leave_request(config: ConsumerConfig, member_id: str, reason: str, highest_version: int) -> LeaveGroupRequest:
+    """Leave, in the form that a broker with this version of LeaveGroup understands."""
+    from kcli.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+
+    group = config.group_id or ""
+    if highest_version < LEAVE_WITH_MEMBERS:
+        return LeaveGroupRequest(group_id=group, member_id=member_id)
+    identity = MemberIdentity(member_id=member_id, reason=reason[:_LONGEST_REASON])
+    return LeaveGroupRequest(group_id=group, members=[identity])
