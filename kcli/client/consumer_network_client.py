@@ -52,6 +52,7 @@ class ConsumerNetworkClient:
         self._parked: deque[Completion] = deque()
         self._lock = FairLock(network.wakeup)
         self._woken = False
+        self._has_served = False  # something was settled beside the thread that polls, which has not looked since
         self._closed = False
 
     def __repr__(self) -> str:
@@ -94,8 +95,8 @@ class ConsumerNetworkClient:
     def poll(self, *, until: RequestFuture[Any] | None = None, timeout_ms: float) -> bool:
         """Drive the network until `until` is done (True) or the time is over (False).
 
-        Without `until`: True as soon as anything has happened, a request over or metadata answered. WakeupError after
-        `wakeup`. At least one round is done, so 0 takes what is there.
+        Without `until`: True as soon as anything has happened, a request over or metadata answered, be it beside this
+        thread. WakeupError after `wakeup`. At least one round is done, so 0 takes what is there.
         """
         deadline_ms = self.clock.now_ms() + timeout_ms
         outcomes = self.metadata.outcomes
@@ -104,7 +105,8 @@ class ConsumerNetworkClient:
                 return True
             self._raise_if_woken()
             happened = self._round(deadline_ms, until)
-            if until is None and (happened or self.metadata.outcomes != outcomes):
+            if until is None and (happened or self._has_served or self.metadata.outcomes != outcomes):
+                self._has_served = False
                 return True
             if self.clock.now_ms() >= deadline_ms:
                 return until is not None and until.done
@@ -115,6 +117,10 @@ class ConsumerNetworkClient:
         Nothing else is settled here: what is over besides waits for the other thread's next poll, and so does `wakeup`.
         """
         self._round(self.clock.now_ms() + timeout_ms, awaited, beside=True)
+        if awaited.done:
+            # Whoever polls may be asleep by now, or about to be, without knowing what this answer has changed.
+            self._has_served = True
+            self._network.wakeup()
 
     @property
     def is_polled_by_another_thread(self) -> bool:
@@ -230,15 +236,15 @@ class ConsumerNetworkClient:
             if not beside:
                 over += self._take_parked()
             now_ms = self.clock.now_ms()
-            urgent = over or (self._woken and not beside)
+            urgent = over or (self._woken and not beside) or (self._has_served and until is None)
             wait_ms = 0.0 if urgent else min(deadline_ms, self._next_event_ms(now_ms)) - now_ms
             over += self._network.poll(max(0.0, wait_ms))
             over += self._fail_unsent() + self._send_unsent()
+            if beside:  # parked before the lock is free: whoever polls next finds them
+                self._parked.extend(completion for completion in over if completion.future is not until)
+                over = [completion for completion in over if completion.future is until]
         for completion in over:
-            if beside and completion.future is not until:
-                self._parked.append(completion)
-            else:
-                completion.settle()
+            completion.settle()
         return bool(over)
 
     def _take_parked(self) -> list[Completion]:

@@ -290,6 +290,31 @@ def test_a_thread_that_only_wants_to_look_is_not_kept_waiting_by_one_that_sleeps
         assert not sleeper.is_alive()
 
 
+def test_what_was_settled_beside_the_thread_that_polls_ends_its_next_poll() -> None:
+    cluster = talkative()
+    client = cluster.connect("a:9092")
+    awaited, other = client.send(A, ListGroupsRequest()), client.send(A, ListGroupsRequest())
+    while not awaited.done:
+        client.serve(awaited, 100)
+    assert not other.done, "it is for the thread that polls to settle"
+    assert client.poll(timeout_ms=1_000)
+    assert other.done
+    assert client.clock.now_ms() == 0, "it did not sleep over what it could not know"
+    assert not client.poll(timeout_ms=10)
+
+
+def test_serving_does_not_disturb_a_poll_for_something_else() -> None:
+    cluster = talkative()
+    client = cluster.connect("a:9092")
+    awaited = client.send(A, ListGroupsRequest())
+    while not awaited.done:
+        client.serve(awaited, 100)
+    client.sleep(250)
+    assert client.clock.now_ms() == 250
+    assert client.poll(timeout_ms=1_000)
+    assert client.clock.now_ms() == 250
+
+
 def test_two_threads_poll_and_each_gets_its_answer() -> None:
     server = socket.create_server(("127.0.0.1", 0))
 
