@@ -193,6 +193,16 @@ class ConsumerConfig(ClientConfig):
             )
         if self.enable_auto_commit and self.group_id is None:
             raise ConfigError("enable.auto.commit=true needs a group.id to commit for")
+        for name in self.given:
+            if name in _OF_THE_OTHER_PROTOCOL[self.group_protocol]:
+                who = "the broker decides it" if self.group_protocol == "consumer" else "the members assign"
+                raise ConfigError(f"{name} cannot be set with group.protocol={self.group_protocol}: {who}")
+
+
+_OF_THE_OTHER_PROTOCOL = {
+    "classic": ("group.remote.assignor",),
+    "consumer": ("heartbeat.interval.ms", "partition.assignment.strategy", "session.timeout.ms"),
+}
 
 
 def _parse_acks(name: str, text: str) -> int:

@@ -89,6 +89,16 @@ def test_enumerations_are_read_whatever_their_case_and_acks_become_a_number() ->
             {"heartbeat_interval_ms": 10_000, "session_timeout_ms": 10_000},
             "heartbeat.interval.ms=10000 must be below session.timeout.ms=10000",
         ),
+        (
+            ConsumerConfig,
+            {"group_protocol": "consumer", "session_timeout_ms": 30_000},
+            "session.timeout.ms cannot be set with group.protocol=consumer: the broker decides it",
+        ),
+        (
+            ConsumerConfig,
+            {"group_remote_assignor": "uniform"},
+            "group.remote.assignor cannot be set with group.protocol=classic: the members assign",
+        ),
         (ConsumerConfig, {"enable_auto_commit": "true"}, "enable.auto.commit=true needs a group.id to commit for"),
         (ProducerConfig, {"enable_idempotence": "true", "acks": 1}, "enable.idempotence=true needs acks=all"),
         (ProducerConfig, {"enable_idempotence": "true", "retries": 0}, "enable.idempotence=true needs retries above 0"),
