@@ -12,6 +12,7 @@ from kcli.admin.groups.time_lag import (
     HOLE,
     NO_TIMESTAMP,
     NOTHING_THERE,
+    PARTLY_DONE,
     time_position,
     with_time_lag,
 )
@@ -120,6 +121,7 @@ def test_what_makes_a_time_lag_unsound_is_said() -> None:
     assert note(RecordTime(6, NOW_MS - 250, True), behind()) == (250, HOLE)
     assert note(RecordTime(6, NOW_MS - 250, True), behind(2, start=6)) == (250, DELETED)
     assert note(RecordTime(7, NOW_MS + 9), behind(2, start=6)) == (0, f"{DELETED}; {HOLE}; {CREATE_TIME}; {FUTURE}")
+    assert note(RecordTime(4, NOW_MS - 250, True), behind()._replace(lag=2)) == (250, PARTLY_DONE)
     assert note(RecordTime(-1), behind()) == (None, NOTHING_THERE)
     assert note(RecordTime(4, -1), behind()) == (None, NO_TIMESTAMP)
 

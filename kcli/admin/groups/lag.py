@@ -13,11 +13,12 @@ from kcli.structs import OffsetAndMetadata, TopicPartition
 class PartitionLag(NamedTuple):
     """A partition that a group has committed, or that a member owns, or both.
 
-    `committed` None: nothing is committed (in a share group: the first record not done with). `lag` is how many offsets
-    lie between `committed` and `end`, never below 0, None if one of both is not known; a share group's is what its
-    broker counts. `time_lag_ms` is the age of the record at the committed offset, 0 without lag, None if not known or
-    not asked for; `time_lag_note` says why it is not sound, or not known. `members` own the partition: one at most,
-    but in a share group. `error` is why a number is missing.
+    `committed` None: nothing is committed. In a share group it is the offset before which all is done with. `lag` is
+    how many offsets lie between `committed` and `end`, never below 0, None if one of both is not known; a share group's
+    is what its broker counts, and leaves out what is done with behind `committed`. `time_lag_ms` is the age of the
+    record at the committed offset, 0 without lag, None if not known or not asked for; `time_lag_note` says why it is
+    not sound, or not known. `members` own the partition: one at most, but in a share group. `error` is why a number is
+    missing.
     """
 
     group: str

@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
 
 class ShareOffset(NamedTuple):
-    """The first record that the group has not done with; `lag`: how many there are, None where not told (4.1)."""
+    """All records before `offset` are done with, and some behind it perhaps: they come to be done with in any order.
+
+    `lag` is how many are not done with, up to the end of the log; None where the broker does not tell it (4.1).
+    """
 
     offset: int
     leader_epoch: int = -1

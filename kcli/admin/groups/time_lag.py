@@ -10,6 +10,7 @@ from kcli.errors import KcliError
 CREATE_TIME = "create time"  # the producer's clock wrote it, or whatever the producer set
 HOLE = "hole"  # the record at the committed offset is gone, or was none; the time is that of the next one
 DELETED = "deleted"  # the committed offset lies below the log's start; the time is that of the first record left
+PARTLY_DONE = "partly done"  # a share group has done with some of the records behind its start, perhaps with this one
 NOTHING_THERE = "nothing there"  # though there is lag, there is no record: emptied by compaction, or markers only
 NO_TIMESTAMP = "no timestamp"  # a record of a time before Kafka's records had one
 FUTURE = "from the future"  # the time lies ahead of our clock; the time lag is shown as 0
@@ -42,6 +43,8 @@ def with_time_lag(row: PartitionLag, found: RecordTime | KcliError | None, wall_
         notes.append(DELETED)
     if found.offset > position:
         notes.append(HOLE)
+    if row.lag is not None and row.committed is not None and row.lag < (row.end or 0) - row.committed.offset:
+        notes.append(PARTLY_DONE)
     if not found.append_time:
         notes.append(CREATE_TIME)
     if age_ms < 0:
