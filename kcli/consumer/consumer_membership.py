@@ -42,9 +42,9 @@ class ConsumerMembership:
         config: ConsumerConfig,
         hooks: RebalanceHooks,
         *,
-        with_thread: bool = True,
+        in_background: bool = True,
     ) -> None:
-        """Without the thread somebody else has to call `member.beat`."""
+        """Not `in_background`: somebody else has to call `member.beat`."""
         assert config.group_id is not None, "a member without a group"
         self._client = client
         self._lookup = lookup
@@ -55,7 +55,7 @@ class ConsumerMembership:
         self._owned: Owned = {}
         self.instance_id = config.group_instance_id
         self.member = EpochMember(client, lookup, config, Who(config.group_id, _new_member_id(), self.instance_id))
-        self._thread = HeartbeatThread(client, self.member.beat, config.group_id) if with_thread else None
+        self._thread = HeartbeatThread(client, self.member.beat, config.group_id) if in_background else None
 
     def __repr__(self) -> str:
         owned = len(partitions_of(self._owned))

@@ -71,7 +71,7 @@ class GroupSide:
         if self._config.group_protocol == "consumer":
             from kcli.consumer.consumer_membership import ConsumerMembership
 
-            return ConsumerMembership(*arguments)
+            return ConsumerMembership(*arguments, in_background=self._in_background)
         from kcli.consumer.coordinator import ConsumerCoordinator
 
         return ConsumerCoordinator(*arguments, in_background=self._in_background)

@@ -119,7 +119,7 @@ class Member:
         hooks = RebalanceHooks(*(self._hook(what) for what in ("assigned", "revoked", "lost", "commit")))
         self.lookup = CoordinatorLookup(self.client, "g")
         self.membership = ConsumerMembership(
-            self.client, self.lookup, self.subscription, config, hooks, with_thread=False
+            self.client, self.lookup, self.subscription, config, hooks, in_background=False
         )
 
     def _hook(self, what: str) -> Any:
