@@ -1,0 +1,85 @@
+"""Looking at a group is provably harmless: which APIs each command asks, by the request log of our broker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import pytest
+
+from kcli.broker.embedded import EmbeddedBroker
+from kcli.cli.app import COMMANDS
+from tests.cli.fake import run_kcli
+from tests.interop.groups.members import MAKERS, MemberProcess
+from tests.interop.groups.test_looking import commit
+from tests.interop.strangers.test_confluent_groups import fill
+from tests.real_kafka import Kafka
+
+CONNECT = {"ApiVersions", "Metadata"}
+FIND = {"FindCoordinator"}
+DESCRIBE = FIND | {"DescribeGroups"}
+OFFSETS = DESCRIBE | {"OffsetFetch", "ListOffsets"}
+RECORDS = OFFSETS | {"Fetch"}  # the time lag: the record at each committed offset
+
+#: Commands on the group `billing`, which is behind and has a member, and on `old`, which has none: what they ask.
+LOOKING = {
+    "list": {"ListGroups"} | DESCRIBE,
+    "list --names": {"ListGroups"},
+    "list --topic orders": {"ListGroups", "OffsetFetch"} | DESCRIBE,
+    "describe billing": RECORDS,
+    "describe billing --no-time-lag": OFFSETS,
+    "describe --all --lagging --isolation-level read_committed": {"ListGroups"} | RECORDS,
+    "describe billing --members": DESCRIBE,
+    "describe billing old --state": DESCRIBE,
+    "describe no-such-group": DESCRIBE,
+    "lag --match b": {"ListGroups"} | RECORDS,
+    "lag billing --no-time-lag --fail-if lag>100": OFFSETS,
+    "wait billing --until stable": DESCRIBE,
+    "wait billing --until lag<=100": OFFSETS,
+    "watch billing -n 2 --interval 0.1": OFFSETS,
+    "explain billing --interval 0.1": RECORDS | {"DescribeConfigs"},  # retention
+    "delete old": OFFSETS,  # without --execute
+    "delete billing": OFFSETS,
+    "remove-members billing --all": DESCRIBE,
+}
+CHANGING = {"delete", "remove-members"}
+
+
+class Scene(NamedTuple):
+    broker: EmbeddedBroker
+    member: MemberProcess
+
+
+@pytest.fixture(scope="module")
+def scene() -> Iterator[Scene]:
+    with EmbeddedBroker() as broker:
+        broker.create_topic("orders", 2)
+        kafka = Kafka(broker.address, None)
+        fill(kafka, "orders", range(20), 2)
+        commit(kafka, "billing", ("orders", 0, 3), ("orders", 1, 10))
+        commit(kafka, "old", ("orders", 0, 1))
+        with MAKERS["confluent"](kafka, "billing", "orders", commit="none") as member:
+            member.wait_assigned(2)
+            yield Scene(broker, member)
+
+
+def written(broker: EmbeddedBroker) -> dict[str, int]:
+    """The size of every log: a join, a commit or a new topic would be written in one."""
+    return {str(log): log.stat().st_size for log in broker.data_dir.rglob("*.log")}
+
+
+@pytest.mark.parametrize("line", LOOKING)
+def test_what_a_command_asks(scene: Scene, line: str) -> None:
+    before = written(scene.broker)
+    client_id = f"looker {line}"
+    words = (*line.split(), "-b", scene.broker.address, "-X", f"client.id={client_id}", "--timeout", "20")
+    result = run_kcli("group", *words)
+    asked = {request.api for request in scene.broker.requests if request.client_id == client_id}
+    assert asked - CONNECT == LOOKING[line], result
+    assert "internal error" not in result.err
+    assert written(scene.broker) == before
+    assert len(scene.member.told("assigned")) == 1, "the look made the group share out anew"
+
+
+def test_every_command_is_among_them() -> None:
+    assert {line.split()[0] for line in LOOKING} == {path[1] for path in COMMANDS if path[0] == "group"}
