@@ -171,6 +171,15 @@ def test_a_member_that_has_nothing_to_read_or_commits_some_of_it_is_not_silent()
     assert "silent-member" not in found(look(both, BEHIND, 0), second)
 
 
+def test_who_waits_for_a_rebalance_is_not_silent() -> None:
+    assert set(found_in(group(A, B, state="PreparingRebalance"), BEHIND)) == {"rebalancing"}
+
+
+def test_connect_workers_share_out_something_else() -> None:
+    workers = group(member("w", topics=()), member("v", topics=()))._replace(protocol_type="connect")
+    assert found_in(workers, {}) == {}
+
+
 def test_members_whose_id_does_not_begin_with_the_clients_name_are_told_by_both() -> None:
     random = A._replace(id="2Yw0", client_id="billing")
     assert found_in(group(random, B), BEHIND)["silent-member"].subject == "billing (2Yw0) on 10.0.0.9"

@@ -240,6 +240,14 @@ def test_a_number_that_could_not_be_had_is_told() -> None:
     assert "no answer from broker 1" in told["unreadable"].evidence
 
 
+def test_committed_offsets_that_could_not_be_read_are_not_taken_for_none() -> None:
+    failed = look(group(A), {"orders-0": (None, 0, 70)}, 0)._replace(error=TimeoutExpired("node 1 is silent"))
+    told = found(failed, failed)
+
+    assert set(told) == {"unreadable", "unassigned"}
+    assert "node 1 is silent" in told["unreadable"].evidence
+
+
 def test_words_for_numbers_and_lists() -> None:
     assert numbers([5, 1, 2, 3, 9]) == "1-3, 5, 9"
     assert numbers(range(0, 40, 2)) == "0, 2, 4, 6, 8, 10, 12, 14 and 12 more"

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from kcli.admin.groups.explain_facts import REBALANCING
 from kcli.admin.groups.explain_rebalance import who
 from kcli.admin.groups.findings import (
     NOTE,
@@ -24,7 +25,7 @@ from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:
     from kcli.admin.groups.explain_facts import Facts, Movement
-    from kcli.admin.groups.model import GroupMember
+    from kcli.admin.groups.model import Group, GroupMember
 
 _LEFT_FOR_A_WHILE = -2  # the epoch of a static member that closed and may come back (KIP-848)
 
@@ -61,7 +62,7 @@ def no_members(facts: Facts) -> Iterator[Finding]:
 def idle_members(facts: Facts) -> Iterator[Finding]:
     """Members of a group at rest that have no partition."""
     group = facts.group
-    if not facts.at_rest or group.type not in (CLASSIC, CONSUMER):
+    if not facts.at_rest or not _assigns_partitions(group):
         return
     idle = [m for m in group.members if not m.owned and not m.target and m.epoch != _LEFT_FOR_A_WHILE and not m.error]
     for reason, members in _grouped(facts, idle).items():
@@ -139,7 +140,7 @@ def _mixed_subscriptions(facts: Facts) -> Iterator[Finding]:
 def assignors(facts: Facts) -> Iterator[Finding]:
     """Partitions of a group at rest that two members have, or nobody: what members agree on does not fit together."""
     group = facts.group
-    if not facts.at_rest or group.type not in (CLASSIC, CONSUMER) or any(member.error for member in group.members):
+    if not facts.at_rest or not _assigns_partitions(group) or any(member.error for member in group.members):
         return
     owners = Counter(tp for member in group.members for tp in member.owned)
     twice = [tp for tp, number in owners.items() if number > 1]
@@ -151,8 +152,6 @@ def assignors(facts: Facts) -> Iterator[Finding]:
             f"More than one member has {named(twice)} (assignor {group.assignor or 'unknown'}): it is read twice.",
             "The assignor of the group's leader is at fault: see which library and version leads the group.",
         )
-    if group.type == CLASSIC and group.protocol_type != "consumer":
-        return
     read = {name for member in group.members for name in member.topics}
     for name in sorted(read):
         topic = facts.topic(name)
@@ -194,7 +193,9 @@ def gone_static_members(facts: Facts) -> Iterator[Finding]:
 
 
 def silent_members(facts: Facts) -> Iterator[Finding]:
-    """Members all of whose partitions have records to read, but that committed nothing between the looks."""
+    """Members with records to read that committed nothing between the looks, though no rebalance kept them from it."""
+    if {facts.before.state, facts.group.state} & REBALANCING:
+        return
     for member in facts.group.members:
         owned = [facts.movements[tp] for tp in member.owned if tp in facts.movements]
         behind = [movement for movement in owned if movement.lag]
@@ -227,6 +228,11 @@ def _silent(facts: Facts, member: GroupMember, behind: list[Movement]) -> Findin
         "See its log: a record that it fails on again and again, a call that blocks, or commits that are switched off; "
         "or it commits more seldom than the looks are apart (--interval).",
     )
+
+
+def _assigns_partitions(group: Group) -> bool:
+    """Are its members consumers? Connect's workers have a classic group too, but share out other things."""
+    return group.type == CONSUMER or (group.type == CLASSIC and group.protocol_type == "consumer")
 
 
 def _owns(member: GroupMember, *, target: bool = False) -> str:

@@ -73,9 +73,9 @@ def outside_the_log(facts: Facts) -> Iterator[Finding]:
 
 def never_committed(facts: Facts) -> Iterator[Finding]:
     """Partitions that a member owns, but that the group has not committed at either look."""
-    if not facts.commits:
+    if not facts.commits or facts.first.error or facts.second.error:
         return
-    had = {row.tp for row in facts.first.partitions if row.committed is None and row.member is not None}
+    had = {row.tp for row in facts.first.partitions if row.committed is None and not row.error}
     rows = [row for row in facts.partitions if row.tp in had and row.committed is None and not row.error and row.member]
     for part in _each_topic(rows):
         waiting = sum(_records(row) for row in part)
@@ -178,6 +178,9 @@ def unread_topics(facts: Facts) -> Iterator[Finding]:
 
 def unreadable(facts: Facts) -> Iterator[Finding]:
     """Topics that are gone, and partitions whose numbers could not be had, but for those without a leader."""
+    if facts.second.error is not None:
+        evidence = f"Its committed offsets could not be read: {facts.second.error}."
+        yield Finding("unreadable", WARNING, facts.group.group, evidence, "Without them no rule could judge its lag.")
     gone = dict(facts.missing_topics())
     for name, error in gone.items():
         is_gone = isinstance(error, BrokerError) and error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
