@@ -14,7 +14,11 @@ class TopicPartition(NamedTuple):
 
 
 class Node(NamedTuple):
-    """A broker as Metadata names it. Bootstrap addresses have negative ids until the cluster has told theirs."""
+    """A broker as Metadata names it. Bootstrap addresses have negative ids until the cluster has told theirs.
+
+    Ids from the upper half of the positive numbers are second connections: 2**31 - 1 - id is that of broker `id` in its
+    role as coordinator (see `kcli.consumer.coordinator_lookup`).
+    """
 
     id: int
     host: str
@@ -22,7 +26,8 @@ class Node(NamedTuple):
     rack: str | None = None
 
     def __str__(self) -> str:
-        return f"{self.host}:{self.port} (node {self.id})"
+        name = f"node {self.id}" if self.id < 2**30 else f"node {2**31 - 1 - self.id}, coordinator"
+        return f"{self.host}:{self.port} ({name})"
 
 
 class OffsetAndTimestamp(NamedTuple):

@@ -10,13 +10,14 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 from kcli.consumer.classic_member import ClassicMember
+from kcli.consumer.group_state import HEARTBEATING
 from kcli.consumer.group_topics import GroupTopics
 from kcli.consumer.heartbeat_thread import HeartbeatThread
 from kcli.consumer.join_requests import Wish
 from kcli.consumer.leader_assignment import flat
 from kcli.consumer.membership import Generation, RebalanceHooks
 from kcli.consumer.rebalance import change_of, given_up_before_join
-from kcli.errors import KcliError
+from kcli.errors import ConfigError, KcliError
 from kcli.protocol.consumer_protocol import decode_assignment
 from kcli.structs import TopicPartition
 
@@ -48,6 +49,8 @@ class ConsumerCoordinator:
         from kcli.assignors.strategies import find_strategy
 
         assert config.group_id is not None, "a member without a group"
+        if not config.partition_assignment_strategy:
+            raise ConfigError("partition.assignment.strategy is empty: a member of a group needs one")
         strategies = [find_strategy(name) for name in config.partition_assignment_strategy]
         self._client = client
         self._lookup = lookup
@@ -101,22 +104,41 @@ class ConsumerCoordinator:
         member.polled(now_ms)
         if self._thread.failure is not None:
             raise self._thread.failure
+        self._lose_what_is_gone()
         member.raise_error()
         self._lookup.find(now_ms)
         member.beat(now_ms)
+        self._lose_what_is_gone()
         member.raise_error()
-        assignment = member.take_assignment()
-        if assignment is not None:
-            self._complete(assignment)
+        outcome = member.take_assignment()
+        if outcome is not None:
+            self._complete(*outcome)
+        self._topics.raise_refusals()
         self._look_for_changes()
         if self._lookup.node is not None and member.wants_to_join(now_ms) and self._topics.are_known():
             self._begin_round(now_ms)
+
+    def is_doubtful(self, now_ms: float) -> bool:
+        """See `Membership.is_doubtful`; here a session is `session.timeout.ms`."""
+        return self._member.is_doubtful(now_ms)
 
     def next_ms(self) -> float:
         """When `poll` has something to do though nothing arrives."""
         if self._subscription.mode not in ("topics", "pattern"):
             return float("inf")
-        return self._member.next_ms(self._client.clock.now_ms())
+        # A poll that lasts long is work, too: it has to come by here before the application is thought dead.
+        now_ms = self._client.clock.now_ms()
+        return min(self._next_ms(now_ms), now_ms + self._config.max_poll_interval_ms / 2)
+
+    def _next_ms(self, now_ms: float) -> float:
+        member = self._member
+        if member.assignment is not None or member.has_error():
+            return now_ms
+        if self._lookup.node is None:
+            return self._lookup.next_ms()
+        if member.state in ("unjoined", "stable") and member.rejoin_reason is not None:
+            return max(member.may_join_ms, now_ms) if self._topics.are_known() else float("inf")
+        return member.next_ms() if member.state in HEARTBEATING else float("inf")
 
     def request_rejoin(self, reason: str) -> None:
         """Join again with the next poll; brokers are told the reason (KIP-800)."""
@@ -134,12 +156,12 @@ class ConsumerCoordinator:
             return
         if self._topics.wanted() != self._joined_topics:
             member.request_rejoin("the subscription has changed")
-        elif member.snapshot is not None and self._topics.have_changed(member.group_topics, member.snapshot):
+        elif (leadership := member.leadership) is not None and self._topics.have_changed(leadership):
             member.request_rejoin("topics of the group have changed")
 
     def _begin_round(self, now_ms: float) -> None:
         wanted = self._topics.wanted()
-        if self._needs_preparation:
+        if self._needs_preparation or not self._is_member():
             self._needs_preparation = False  # a callback that fails is not called again
             self._prepare(wanted)
             now_ms = self._client.clock.now_ms()
@@ -149,28 +171,34 @@ class ConsumerCoordinator:
         if self._in_background:
             self._thread.start()
         self._member.join(wish, now_ms)
+        self._thread.wake()
 
     def _prepare(self, wanted: Collection[str]) -> None:
         """Give up what must be before joining; everything if the generation is gone, and then it is lost."""
         failures: list[Exception] = []
         owned = sorted(self._subscription.partitions())
         given_up = given_up_before_join(owned, wanted, cooperative=self._cooperative)
-        if self._is_member() and given_up:
+        if given_up:
             _collect(failures, self._hooks.before_revocation, given_up)
-        if self._is_member():
+        if self._member.has_generation:
             self._revoke(given_up, failures)
         else:
             self._lose(failures)
         if failures:
             raise failures[0]
 
-    def _is_member(self) -> bool:
-        return self._member.generation.id >= 0 and bool(self._member.generation.member_id)
-
     def _revoke(self, partitions: Collection[TopicPartition], failures: list[Exception]) -> None:
         if partitions:
             _collect(failures, self._hooks.on_revoked, sorted(partitions))
             self._keep(set(self._subscription.partitions()) - set(partitions))
+
+    def _lose_what_is_gone(self) -> None:
+        """Without a generation nothing is ours, however far the next round has come."""
+        if not self._member.has_generation:
+            failures: list[Exception] = []
+            self._lose(failures)
+            if failures:
+                raise failures[0]
 
     def _lose(self, failures: list[Exception]) -> None:
         owned = sorted(self._subscription.partitions())
@@ -181,10 +209,9 @@ class ConsumerCoordinator:
     def _keep(self, partitions: Collection[TopicPartition]) -> None:
         self._subscription.assign_from_group(sorted(partitions))
 
-    def _complete(self, data: bytes) -> None:
+    def _complete(self, generation: Generation, data: bytes) -> None:
         """A round has brought an assignment: give up, take on, tell."""
         member = self._member
-        generation = member.generation
         self._needs_preparation = True
         assigned = flat(decode_assignment(data).assigned_partitions)
         if not self._topics.match(assigned):
@@ -201,7 +228,8 @@ class ConsumerCoordinator:
             self._topics.take_on({tp.topic for tp in assigned})
             self._joined_topics = (self._joined_topics or frozenset()) | {tp.topic for tp in assigned}
             self._last, self._last_generation = tuple(assigned), generation.id
-            self._topics.want(self._joined_topics | member.group_topics)
+            leads = member.leadership
+            self._topics.want(self._joined_topics | (leads.topics if leads is not None else frozenset()))
             self._keep(assigned)
             _collect(failures, self._hooks.on_assigned, change.added)
         if failures:
@@ -213,9 +241,9 @@ class ConsumerCoordinator:
         """Give up the partitions (callbacks run) and leave the group, which a static member does not (KIP-345)."""
         failures: list[Exception] = []
         owned = sorted(self._subscription.partitions())
-        if owned and self._is_member() and self.is_stable():
+        if owned and self._member.has_generation and self.is_stable():
             _collect(failures, self._hooks.before_revocation, owned)
-        if owned and self._is_member() and self.is_stable():
+        if owned and self._member.has_generation and self.is_stable():
             self._revoke(owned, failures)
         elif self._subscription.mode in ("topics", "pattern"):
             self._lose(failures)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from enum import Enum
 
 from kcli.error_codes import ErrorCode
-from kcli.protocol.registry import ApiKey
+from kcli.protocol.registry import ApiKey, api_name
 
 
 class Reaction(Enum):
@@ -73,6 +73,11 @@ _OTHERWISE = {
     ApiKey.OFFSET_COMMIT: Reaction.GO_ON,
     ApiKey.LEAVE_GROUP: Reaction.GO_ON,
 }
+
+
+def refusal(api: ApiKey, code: ErrorCode) -> str:
+    """For a person, and for the reason that brokers are told when we join again."""
+    return f"{api_name(api)} was answered with {code.name}"
 
 
 def reaction_to(api: ApiKey, code: ErrorCode) -> Reaction:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from kcli.consumer.leader_assignment import Snapshot, snapshot_of
+from kcli.consumer.leader_assignment import snapshot_of
+from kcli.error_codes import ErrorCode
+from kcli.errors import BrokerError
 from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
 
     from kcli.client.config import ConsumerConfig
     from kcli.client.consumer_network_client import ConsumerNetworkClient
+    from kcli.consumer.leadership import Leadership
     from kcli.consumer.subscription import SubscriptionState
 
 
@@ -29,7 +32,9 @@ class GroupTopics:
         self._pattern: re.Pattern[str] | None = None
         self._matched_in: object = None  # the cluster, and what of it matches
         self._matched: frozenset[str] = frozenset()
-        self._unchanged_in: object = None
+        self._unchanged_in: object = None  # the cluster that was compared, and with which snapshot
+        self._unchanged_since: object = None
+        self._checked_in: object = None
 
     def are_known(self) -> bool:
         """Whether a round may begin: topics that match a pattern must have been looked for once."""
@@ -62,15 +67,27 @@ class GroupTopics:
             return topics <= self._subscription.topics
         return all(pattern.fullmatch(topic) for topic in topics)
 
-    def have_changed(self, names: Collection[str], before: Snapshot) -> bool:
-        """Whether the topics of a group are others than `before`, as far as sharing them out goes."""
-        cluster = self._client.metadata.cluster
-        if self._unchanged_in is cluster:
+    def have_changed(self, leadership: Leadership) -> bool:
+        """Whether the topics of the group are not what was shared out any more."""
+        cluster, before = self._client.metadata.cluster, leadership.snapshot
+        if before is None or (self._unchanged_in is cluster and self._unchanged_since is before):
             return False
-        if snapshot_of(cluster, names, before, with_racks=self._with_racks) != before:
+        if snapshot_of(cluster, leadership.topics, before, with_racks=self._with_racks) != before:
             return True
-        self._unchanged_in = cluster
+        self._unchanged_in, self._unchanged_since = cluster, before
         return False
+
+    def raise_refusals(self) -> None:
+        """Raise BrokerError for topics of the subscription that may not be read or can never be, once per answer."""
+        cluster = self._client.metadata.cluster
+        if self._checked_in is cluster:
+            return
+        self._checked_in = cluster
+        for code in (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.INVALID_TOPIC_EXCEPTION):
+            topics = (cluster.topics.get(name) for name in sorted(self._subscription.topics))
+            refused = [topic.name for topic in topics if topic is not None and topic.error == code]
+            if refused:
+                raise BrokerError(code, api="Metadata", topics=", ".join(refused))
 
     def take_on(self, topics: Iterable[str]) -> None:
         """The leader has given us some of these, which match the pattern, though we had not heard of all of them."""

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcli.consumer.leader_assignment import by_topic
+from kcli.error_codes import ErrorCode
 from kcli.protocol.consumer_protocol import PROTOCOL_TYPE, Subscription, encode_subscription
+from kcli.protocol.registry import ApiKey
 
 if TYPE_CHECKING:
     from kcli.assignors.strategies import Strategy
     from kcli.client.config import ConsumerConfig
     from kcli.consumer.membership import Generation
     from kcli.protocol.messages.heartbeat import HeartbeatRequest
-    from kcli.protocol.messages.join_group import JoinGroupRequest
+    from kcli.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
     from kcli.protocol.messages.leave_group import LeaveGroupRequest
-    from kcli.protocol.messages.sync_group import SyncGroupRequest
+    from kcli.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+    from kcli.protocol.wire import Request
     from kcli.structs import TopicPartition
 
 # The first versions with static members (KIP-345).
-JOIN_WITH_INSTANCE = 5
-SYNC_WITH_INSTANCE = 3
-HEARTBEAT_WITH_INSTANCE = 3
+_WITH_INSTANCE: dict[int, int] = {ApiKey.JOIN_GROUP: 5, ApiKey.SYNC_GROUP: 3, ApiKey.HEARTBEAT: 3}
 # The first version of LeaveGroup that names its members in a list.
 LEAVE_WITH_MEMBERS = 3
 # Brokers refuse longer ones.
@@ -36,6 +37,11 @@ class Wish(NamedTuple):
     owned: Collection[TopicPartition] = ()
     last: Collection[TopicPartition] = ()
     last_generation: int = -1
+
+
+def lowest_version(request: Request[Any], config: ConsumerConfig) -> int | None:
+    """The lowest version that can carry a request of this member; None: any."""
+    return _WITH_INSTANCE[request.API_KEY] if config.group_instance_id else None
 
 
 def join_request(
@@ -102,3 +108,10 @@ def leave_request(config: ConsumerConfig, member_id: str, reason: str, highest_v
         return LeaveGroupRequest(group_id=group, member_id=member_id)
     identity = MemberIdentity(member_id=member_id, reason=reason[:_LONGEST_REASON])
     return LeaveGroupRequest(group_id=group, members=[identity])
+
+
+def code_of(answer: JoinGroupResponse | SyncGroupResponse) -> ErrorCode:
+    """The error of an answer; an answer from a group that is not one of consumers is one, too."""
+    if not answer.error_code and answer.protocol_type not in (None, "", PROTOCOL_TYPE):
+        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    return ErrorCode.of(answer.error_code)
