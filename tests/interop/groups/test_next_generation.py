@@ -1,0 +1,254 @@
+"""KIP-848 groups on a real Kafka: kcli's members alone, beside Java's and librdkafka's, and in groups that turn.
+
+The shared Kafka wants a heartbeat every 300 ms and expels whoever is silent for 6 s (tests/real_kafka.py), some groups
+here for 3 s.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from kcli.client.config import ClientConfig, ConsumerConfig
+from kcli.client.connect import connect
+from kcli.client.routing import ask_any
+from kcli.consumer.consumer import Consumer
+from kcli.error_codes import ErrorCode
+from kcli.errors import BrokerError, UnsupportedVersion
+from kcli.protocol.messages import incremental_alter_configs as configs
+from kcli.structs import TopicPartition
+from tests.interop.groups.members import MAKERS, MemberProcess
+from tests.real_kafka import Kafka, OwnBroker
+
+SESSION_S = 3.0
+GROUP_CONFIG = 32  # the type of a resource
+Start = Callable[..., MemberProcess]
+
+
+@pytest.fixture
+def start(real_kafka: Kafka) -> Iterator[Start]:
+    """`start("java", group, topic, protocol="classic", ...)`: a member that is gone when the test ends."""
+    with ExitStack() as ends:
+
+        def begin(maker: str, group: str, topic: str, *, protocol: str = "consumer", **how: Any) -> MemberProcess:
+            return ends.enter_context(MAKERS[maker](real_kafka, group, topic, protocol=protocol, **how))
+
+        yield begin
+
+
+def here(kafka: Kafka, group: str, **properties: Any) -> Consumer:
+    """A member in this process."""
+    named = {name.replace("_", "."): value for name, value in properties.items()}
+    how = {"group.protocol": "consumer", "auto.offset.reset": "earliest", "enable.auto.commit": "false", **named}
+    return Consumer(
+        ConsumerConfig.from_properties({"bootstrap.servers": kafka.bootstrap_servers, "group.id": group, **how})
+    )
+
+
+def hasty_group(kafka: Kafka) -> str:
+    """A new group whose members have `SESSION_S`."""
+    group = kafka.new_name("group")
+    setting = configs.AlterableConfig(name="consumer.session.timeout.ms", value=str(int(SESSION_S * 1000)))
+    resource = configs.AlterConfigsResource(resource_type=GROUP_CONFIG, resource_name=group, configs=[setting])
+    with connect(ClientConfig.from_properties({"bootstrap.servers": kafka.bootstrap_servers})) as client:
+        request = configs.IncrementalAlterConfigsRequest(resources=[resource])
+        (answer,) = ask_any(client, request, client.clock.now_ms() + 10_000).responses
+        assert not answer.error_code, answer
+    return group
+
+
+def produce(kafka: Kafka, topic: str, partitions: int, each: int) -> None:
+    producer = kafka.ordered_producer()
+    for number in range(partitions):
+        for _ in range(each):
+            producer.produce(topic, b"x", partition=number)
+    producer.flush()
+
+
+def read_by(*members: MemberProcess) -> Counter[tuple[str, int, int]]:
+    return Counter(record for member in members for record in member.records())
+
+
+def wait_read(count: int, *members: MemberProcess) -> None:
+    """Until `members` together have read so many different records."""
+    members[0].wait(lambda: len(read_by(*members)) >= count, f"{count} records of all")
+
+
+def poll_until(consumer: Consumer, condition: Callable[[], bool], timeout_s: float = 15) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, repr(consumer)
+        consumer.poll(100)
+
+
+# --- alone
+
+
+def test_two_members_share_a_topic_and_each_record_is_read_once_though_one_leaves(
+    real_kafka: Kafka, start: Start
+) -> None:
+    group, topic = real_kafka.new_name("group"), real_kafka.new_topic(6)
+    produce(real_kafka, topic, 6, 50)
+    first, second = start("kcli", group, topic), start("kcli", group, topic)
+    assert not first.wait_assigned(3) & second.wait_assigned(3)
+    wait_read(300, first, second)
+    second.leave()
+    assert len(first.wait_assigned(6, timeout_s=SESSION_S / 2)) == 6, "it was told at once that the other has left"
+    produce(real_kafka, topic, 6, 50)
+    wait_read(600, first, second)
+    first.leave()
+    assert set(read_by(first, second).values()) == {1}
+
+
+def test_who_is_silent_beyond_the_session_loses_its_partitions_and_who_only_works_does_not(
+    real_kafka: Kafka, start: Start
+) -> None:
+    group, topic = hasty_group(real_kafka), real_kafka.new_topic(4)
+    silent = start("kcli", group, topic)
+    silent.wait_assigned(4)
+    lost: list[TopicPartition] = []
+    with here(real_kafka, group) as busy:
+        busy.subscribe([topic], on_lost=lost.extend)
+        poll_until(busy, lambda: len(busy.subscription.partitions()) == 2)
+        silent.pause()
+        time.sleep(SESSION_S + 1.5)  # its own thread speaks for it meanwhile
+        poll_until(busy, lambda: len(busy.subscription.partitions()) == 4)
+        silent.resume()
+        poll_until(busy, lambda: len(busy.subscription.partitions()) == 2)
+        assert lost == []
+    assert len(silent.told("lost")[0]["partitions"]) == 2
+    silent.wait_assigned(4)
+
+
+def test_a_static_member_that_comes_back_finds_its_partitions_and_disturbs_nobody(
+    real_kafka: Kafka, start: Start
+) -> None:
+    group, topic = real_kafka.new_name("group"), real_kafka.new_topic(4)
+    first = start("kcli", group, topic, instance_id="one")
+    first.wait_assigned(4)
+    second = start("kcli", group, topic, instance_id="two")
+    mine, before = second.wait_assigned(2), len(first.told("assigned", "revoked"))
+    second.leave()
+    again = start("kcli", group, topic, instance_id="two")
+    assert again.wait_assigned(2) == mine
+    assert len(first.told("assigned", "revoked")) <= before + 1, "at most the end of the rebalance before"
+    assert first.told("revoked")[1:] == []
+
+
+def test_the_broker_chooses_the_topics_of_a_pattern(real_kafka: Kafka) -> None:
+    prefix = real_kafka.new_name("family")
+    for name in ("a", "b"):
+        real_kafka.create_topic(f"{prefix}-{name}", 1)
+    produce(real_kafka, f"{prefix}-a", 1, 3)
+    with here(real_kafka, real_kafka.new_name("group")) as consumer:
+        consumer.subscribe(pattern=rf"{prefix}-[[:alpha:]]")  # no pattern of Python's
+        poll_until(consumer, lambda: len(consumer.subscription.partitions()) == 2)
+        poll_until(consumer, lambda: consumer.position(TopicPartition(f"{prefix}-a", 0)) == 3)
+
+
+def test_a_changed_subscription_needs_no_leaving(real_kafka: Kafka) -> None:
+    one, two = real_kafka.new_topic(1), real_kafka.new_topic(1)
+    said: list[tuple[str, str]] = []
+    with here(real_kafka, real_kafka.new_name("group")) as consumer:
+        for topic in (one, two):
+            consumer.subscribe(
+                [topic],
+                on_assigned=lambda tps: said.extend(("assigned", tp.topic) for tp in tps),
+                on_revoked=lambda tps: said.extend(("revoked", tp.topic) for tp in tps),
+            )
+            poll_until(consumer, lambda: ("assigned", topic) in said)  # noqa: B023
+        assert said == [("assigned", one), ("revoked", one), ("assigned", two)]
+
+
+# --- in company
+
+
+def test_three_makers_share_a_group_and_survive_a_death(real_kafka: Kafka, start: Start) -> None:
+    group, topic = hasty_group(real_kafka), real_kafka.new_topic(6)
+    members = [start(maker, group, topic) for maker in ("kcli", "java", "confluent")]
+    owned = [member.wait_assigned(2) for member in members]
+    assert len(set().union(*owned)) == 6
+    produce(real_kafka, topic, 6, 50)
+    wait_read(300, *members)
+    kcli, java, confluent = members
+    java.kill()
+    assert len(kcli.wait_assigned(3) | confluent.wait_assigned(3)) == 6
+    produce(real_kafka, topic, 6, 50)
+    wait_read(600, *members)
+    confluent.leave()
+    kcli.wait_assigned(6)
+    kcli.leave()
+    assert kcli.told("lost", "commit_failed") == []
+
+
+def test_a_classic_group_turns_and_turns_back_member_by_member(real_kafka: Kafka, start: Start) -> None:
+    """KIP-848's online migration: the first new member turns the group, the last one that leaves turns it back."""
+    group, topic = real_kafka.new_name("group"), real_kafka.new_topic(4)
+    produce(real_kafka, topic, 4, 25)
+    classic = start("kcli", group, topic, protocol="classic")
+    classic.wait_assigned(4)
+    new = start("kcli", group, topic)
+    assert not classic.wait_assigned(2) & new.wait_assigned(2)
+    wait_read(100, classic, new)
+    new.leave()
+    classic.wait_assigned(4)
+    successor = start("kcli", group, topic)
+    successor.wait_assigned(2)
+    classic.leave()
+    successor.wait_assigned(4)
+    produce(real_kafka, topic, 4, 25)
+    wait_read(200, successor, new, classic)
+    assert set(read_by(classic, new, successor).values()) == {1}
+    assert [told["why"] for member in (classic, new, successor) for told in member.told("commit_failed", "lost")] == []
+
+
+# --- refusals
+
+
+@pytest.mark.parametrize(
+    ("properties", "pattern", "code", "words"),
+    [
+        ({"group_remote_assignor": "nope"}, "t.*", ErrorCode.UNSUPPORTED_ASSIGNOR, "uniform, range"),
+        ({}, "((", ErrorCode.INVALID_REGULAR_EXPRESSION, "missing closing )"),
+    ],
+)
+def test_what_a_broker_refuses_is_told_in_its_words(
+    real_kafka: Kafka, properties: dict[str, str], pattern: str, code: ErrorCode, words: str
+) -> None:
+    group = real_kafka.new_name("group")
+    with here(real_kafka, group, **properties) as consumer:
+        consumer.subscribe(pattern=pattern)
+        with pytest.raises(BrokerError) as refused:
+            poll_until(consumer, lambda: False)
+    assert (refused.value.code, words in str(refused.value), f"group={group}" in str(refused.value)) == (
+        code,
+        True,
+        True,
+    )
+
+
+def test_an_instance_id_that_is_taken_is_refused_and_its_owner_stays(real_kafka: Kafka) -> None:
+    group, topic = real_kafka.new_name("group"), real_kafka.new_topic(1)
+    with (
+        here(real_kafka, group, group_instance_id="i") as owner,
+        here(real_kafka, group, group_instance_id="i") as late,
+    ):
+        owner.subscribe([topic])
+        poll_until(owner, lambda: len(owner.subscription.partitions()) == 1)
+        late.subscribe([topic])
+        with pytest.raises(BrokerError, match=r"UNRELEASED_INSTANCE_ID.*instance=i"):
+            poll_until(late, lambda: False)
+        owner.poll(1000)
+        assert owner.group_metadata().generation > 0
+
+
+def test_a_broker_without_the_protocol_says_so_in_a_sentence(our_kafka: OwnBroker) -> None:
+    with here(our_kafka, "g") as consumer:
+        consumer.subscribe([our_kafka.new_topic()])
+        with pytest.raises(UnsupportedVersion, match=r"set group\.protocol=classic, or use Kafka 4\.0 or newer"):
+            poll_until(consumer, lambda: False)
