@@ -111,6 +111,10 @@ class ConsumerMembership:
         if error is not None:
             raise error
 
+    def is_doubtful(self, now_ms: float) -> bool:
+        """See `Membership.is_doubtful`."""
+        return self.member.is_doubtful(now_ms)
+
     def next_ms(self) -> float:
         """When `poll` has something to do though nothing arrives."""
         state = self.member.state

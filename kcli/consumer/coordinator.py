@@ -161,7 +161,7 @@ class ConsumerCoordinator:
 
     def _begin_round(self, now_ms: float) -> None:
         wanted = self._topics.wanted()
-        if self._needs_preparation or not self._is_member():
+        if self._needs_preparation or not self._member.has_generation:
             self._needs_preparation = False  # a callback that fails is not called again
             self._prepare(wanted)
             now_ms = self._client.clock.now_ms()
@@ -178,7 +178,7 @@ class ConsumerCoordinator:
         failures: list[Exception] = []
         owned = sorted(self._subscription.partitions())
         given_up = given_up_before_join(owned, wanted, cooperative=self._cooperative)
-        if given_up:
+        if given_up and self._member.has_generation:
             _collect(failures, self._hooks.before_revocation, given_up)
         if self._member.has_generation:
             self._revoke(given_up, failures)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 JOIN_EPOCH = 0
 LEAVE_EPOCH = -1
+_INTERVALS_OF_A_SESSION = 9  # group.consumer.session.timeout.ms is 45 s, group.consumer.heartbeat.interval.ms 5 s
 LEAVE_STATIC_EPOCH = -2  # the instance will be back, its partitions are kept for it
 
 #: Partitions by topic id, as the protocol names them.
@@ -93,6 +94,7 @@ class HeartbeatTiming:
         self.in_flight = False
         self.failures = 0
         self._sent_ms = float("-inf")
+        self._vouched_ms = float("-inf")
         self._not_before_ms = float("-inf")
         self._hurry = False
 
@@ -124,6 +126,12 @@ class HeartbeatTiming:
         """It was answered; the broker wants one every `interval_ms`."""
         self.in_flight, self.failures, self.interval_ms = False, 0, interval_ms
         self._not_before_ms = float("-inf")
+        self._vouched_ms = self._sent_ms
+
+    def is_doubtful(self, now_ms: float) -> bool:
+        """Whether the broker may have expelled us without our knowing: no heartbeat that left within a session was
+        answered. Its length nobody tells; by default it is nine intervals, so that is what we go by."""
+        return now_ms >= self._vouched_ms + _INTERVALS_OF_A_SESSION * self.interval_ms
 
     def failed(self, now_ms: float, backoff_ms: float) -> None:
         """It was not, or with an error; the next one leaves after `backoff_ms`."""

@@ -94,6 +94,11 @@ class EpochMember:
             reported, self._reported = self._reported, None
             return reported
 
+    def is_doubtful(self, now_ms: float) -> bool:
+        """What is owned may belong to others by now."""
+        with self.lock:
+            return self.state not in _HEARTBEATING or self.state == "joining" or self._timing.is_doubtful(now_ms)
+
     def hurry(self) -> None:
         """Ask the broker soon: somebody else has reason to think that it knows us no longer."""
         with self.lock:

@@ -22,6 +22,8 @@ class Party(Protocol):
 
     def poll(self, now_ms: float) -> None: ...
     def next_ms(self) -> float: ...
+    def holds_back(self, now_ms: float) -> bool:
+        """No records shall be handed out now."""
 
 
 class FetchLoop:
@@ -62,16 +64,21 @@ class FetchLoop:
             delivery.begin_next()
             self.offsets.send(now_ms)
             fetcher.send(now_ms)
+            records = []
             if delivery:
                 client.poll(timeout_ms=0)  # the next requests leave before anything is decoded
+            held_back = self._is_held_back()
+            if delivery and not held_back:
                 records = delivery.take()
             else:
                 self._wait(deadline_ms)
-                records = []
             self.failures += self.offsets.take_failures() + delivery.take_failures()
-            out_of_time = clock.now_ms() >= deadline_ms and not delivery
+            out_of_time = clock.now_ms() >= deadline_ms and (held_back or not delivery)
             if records or self.failures or self._subscription.finished or out_of_time:
                 return records
+
+    def _is_held_back(self) -> bool:
+        return any(party.holds_back(self._client.clock.now_ms()) for party in self.parties)
 
     def _wait(self, deadline_ms: float) -> None:
         """Until something arrives, or is to be asked again. The first time numpy is loaded instead."""

@@ -93,6 +93,12 @@ class GroupSide:
         membership_ms = float("inf") if self.membership is None else self.membership.next_ms()
         return min(membership_ms, self.commits.next_ms())
 
+    def holds_back(self, now_ms: float) -> bool:
+        """Records would be of partitions that others may have: whoever was stopped for long learns first what is."""
+        membership = self.membership
+        is_member = membership is not None and self._subscription.mode != "assigned"
+        return is_member and membership is not None and membership.is_doubtful(now_ms)
+
     def metadata(self) -> GroupMetadata:
         """See `GroupMetadata`."""
         generation = NO_GENERATION if self.membership is None else self.membership.generation

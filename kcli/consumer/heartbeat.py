@@ -27,6 +27,8 @@ class Heartbeat:
         self.due_ms = now_ms
         self.session_ends_ms = now_ms
         self.poll_ends_ms = now_ms
+        self._sent_ms = now_ms
+        self._vouched_ms = now_ms
         self.begin(now_ms)
 
     def __repr__(self) -> str:
@@ -46,11 +48,13 @@ class Heartbeat:
     def sent(self, now_ms: float) -> None:
         """A heartbeat is on its way."""
         self.due_ms = now_ms + self._interval_ms
+        self._sent_ms = now_ms
 
     def answered(self, now_ms: float) -> None:
         """The coordinator knows that we live."""
         self._failures = 0
         self.session_ends_ms = now_ms + self._session_timeout_ms
+        self.vouched_for(self._sent_ms)
 
     def failed(self, now_ms: float) -> None:
         """It may not know; to be said again soon."""
@@ -60,6 +64,22 @@ class Heartbeat:
     def found(self, now_ms: float) -> None:
         """There is a coordinator again, so the session is given its full time."""
         self.session_ends_ms = now_ms + self._session_timeout_ms
+
+    def vouched_for(self, sent_ms: float) -> None:
+        """The coordinator had us as a member when it answered what was sent then."""
+        self._vouched_ms = sent_ms
+
+    def still_waits(self, now_ms: float) -> None:
+        """An open JoinGroup vouches for us as well, as long as we look after it: who was stopped may not."""
+        if not self.is_doubtful(now_ms):
+            self._vouched_ms = now_ms
+
+    def is_doubtful(self, now_ms: float) -> bool:
+        """Whether we may have been expelled without knowing: nothing said since a session ago was answered.
+
+        Not when an answer came counts, but when its request left: a process that was stopped finds old answers.
+        """
+        return now_ms >= self._vouched_ms + self._session_timeout_ms
 
     def is_due(self, now_ms: float) -> bool:
         return now_ms >= self.due_ms

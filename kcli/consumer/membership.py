@@ -74,6 +74,10 @@ class Membership(Protocol):
     def is_stable(self) -> bool:
         """A member with its assignment; commits for its generation are welcome."""
 
+    def is_doubtful(self, now_ms: float) -> bool:
+        """The partitions may belong to others by now: no heartbeat of a whole session has been answered, or the
+        membership is gone and `on_lost` still to come. Nothing of them may be handed out meanwhile."""
+
     def request_rejoin(self, reason: str) -> None:
         """Join again with the next poll (classic), or tell the broker everything again (KIP-848)."""
 
