@@ -63,7 +63,6 @@ class ConsumerCoordinator:
         self._member = ClassicMember(client, lookup, config, strategies)
         self._thread = HeartbeatThread(client, self._member.beat, config.group_id)
         self._joined_topics: frozenset[str] | None = None  # what the last JoinGroup said; None: there was none
-        self._needs_preparation = True  # partitions are given up once for a round, however often it is tried
         self._last: tuple[TopicPartition, ...] = ()
         self._last_generation = -1
         self._busy = False
@@ -161,10 +160,8 @@ class ConsumerCoordinator:
 
     def _begin_round(self, now_ms: float) -> None:
         wanted = self._topics.wanted()
-        if self._needs_preparation or not self._member.has_generation:
-            self._needs_preparation = False  # a callback that fails is not called again
-            self._prepare(wanted)
-            now_ms = self._client.clock.now_ms()
+        self._prepare(wanted)
+        now_ms = self._client.clock.now_ms()
         self._topics.want(wanted)
         self._joined_topics = wanted
         wish = Wish(wanted, list(self._subscription.partitions()), self._last, self._last_generation)
@@ -212,7 +209,6 @@ class ConsumerCoordinator:
     def _complete(self, generation: Generation, data: bytes) -> None:
         """A round has brought an assignment: give up, take on, tell."""
         member = self._member
-        self._needs_preparation = True
         assigned = flat(decode_assignment(data).assigned_partitions)
         if not self._topics.match(assigned):
             member.request_rejoin("the assignment does not match the subscription, which has changed")
@@ -252,7 +248,7 @@ class ConsumerCoordinator:
         if farewell is not None:
             timeout_ms = max(0.0, deadline_ms - self._client.clock.now_ms())
             _collect(failures, lambda: self._client.poll(until=farewell, timeout_ms=timeout_ms))
-        self._joined_topics, self._needs_preparation = None, True
+        self._joined_topics = None
         self._topics.forget()
         if failures:
             raise failures[0]

@@ -47,6 +47,7 @@ class GroupSide:
         self._on_assigned: Callback | None = None
         self._on_revoked: Callback | None = None
         self._on_lost: Callback | None = None
+        self._leave_by_ms = float("inf")
         self.membership: Membership | None = None
         self.lookup = CoordinatorLookup(client, config.group_id)
         self.commits = OffsetCommits(client, self.lookup, lambda: self.membership, subscription, config)
@@ -79,7 +80,8 @@ class GroupSide:
     def _before_revocation(self, partitions: list[TopicPartition]) -> None:
         # All others wait for us meanwhile, and without us after max.poll.interval.ms.
         patience_ms = min(self._config.default_api_timeout_ms, self._config.max_poll_interval_ms)
-        self.commits.before_revocation(partitions, self._client.clock.now_ms() + patience_ms)
+        until_ms = min(self._client.clock.now_ms() + patience_ms, self._leave_by_ms)
+        self.commits.before_revocation(partitions, until_ms)
 
     def poll(self, now_ms: float) -> None:
         """One turn of the membership, then of the commits."""
@@ -107,10 +109,15 @@ class GroupSide:
     def leave(self, reason: str, deadline_ms: float) -> None:
         """Give up what is read, and leave."""
         if self.membership is not None:
-            self.membership.leave(reason, deadline_ms)
+            self._leave_by_ms = deadline_ms
+            try:
+                self.membership.leave(reason, deadline_ms)
+            finally:
+                self._leave_by_ms = float("inf")
 
     def close(self, deadline_ms: float) -> None:
         """Leave, with the last commits on their way before that, and see the others to their end."""
+        self._leave_by_ms = deadline_ms
         try:
             if self.membership is not None:
                 self.membership.close(deadline_ms)
