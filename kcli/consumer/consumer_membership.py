@@ -8,6 +8,7 @@ thread of their own as well, so that they go on while the application works.
 from __future__ import annotations
 
 import base64
+import contextlib
 import uuid
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -20,6 +21,7 @@ from kcli.consumer.membership import NO_GENERATION, Generation, RebalanceHooks
 from kcli.consumer.reconciliation import Owned, Step, by_id, next_step, partitions_of, without
 from kcli.consumer.topic_names import TopicNames
 from kcli.error_codes import ErrorCode
+from kcli.errors import WakeupError
 from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:
@@ -53,6 +55,7 @@ class ConsumerMembership:
         self._hooks = hooks
         self._names = TopicNames(client)
         self._owned: Owned = {}
+        self._is_leaving = False
         self.instance_id = config.group_instance_id
         self.member = EpochMember(client, lookup, config, Who(config.group_id, _new_member_id(), self.instance_id))
         self._thread = HeartbeatThread(client, self.member.beat, config.group_id) if in_background else None
@@ -88,7 +91,8 @@ class ConsumerMembership:
         self.member.polled(now_ms)
         if self.member.state in ("fenced", "stale"):
             self._lose()
-            self.member.happened("lose")
+            if self.state != "out":  # where a callback may have brought us
+                self.member.happened("lose")
         self._subscribe()
         self._beat(now_ms)
         if self.member.state == "reconciling":
@@ -144,11 +148,21 @@ class ConsumerMembership:
     def leave(self, reason: str, deadline_ms: float) -> None:
         """Commit, give back the partitions, say farewell and wait for the answer until the deadline. A static member's
         partitions are kept for it (epoch -2). Brokers are not told the `reason`: the protocol has no room for it."""
-        member = self.member
-        if member.state == "out":
+        if self.member.state == "out" or self._is_leaving:
             return
-        member.happened("unsubscribe")  # from now on nothing but what is below happens to us
+        self._is_leaving = True
         failures: list[Exception] = []
+        try:
+            self._leave(deadline_ms, failures)
+        finally:
+            self._is_leaving = False
+        if failures:
+            raise failures[0]
+
+    def _leave(self, deadline_ms: float, failures: list[Exception]) -> None:
+        """Who was interrupted in it may begin again."""
+        member = self.member
+        member.happened("unsubscribe")  # from now on nothing but what is below happens to us
         if member.state == "releasing":
             self._give_back(partitions_of(self._owned), failures)
         _collect(failures, self._lose)  # if we were put out meanwhile
@@ -158,21 +172,27 @@ class ConsumerMembership:
             member.happened("farewell")
         if self._thread is not None:
             self._thread.stop()
-        if failures:
-            raise failures[0]
 
     def close(self, deadline_ms: float) -> None:
         """`leave` for good; safe to call twice."""
         self.leave("the consumer is being closed", deadline_ms)
 
     def _say_farewell(self, deadline_ms: float) -> None:
-        clock = self._client.clock
-        while self._lookup.node is None and (now_ms := clock.now_ms()) < deadline_ms and self.member.is_known:
-            self._lookup.ask(now_ms)
-            self._client.poll(timeout_ms=max(0.0, min(deadline_ms, self._lookup.next_ms()) - now_ms))
-        sent = self.member.say_farewell()
-        if sent is not None:
-            self._client.poll(until=sent, timeout_ms=max(0.0, deadline_ms - clock.now_ms()))
+        """Sent once, be it late, and waited for until the deadline. A wakeup is for polls: it keeps nobody here."""
+        sent = None
+        while sent is None or not sent.done:
+            now_ms = self._client.clock.now_ms()
+            if sent is None and (self._lookup.node is not None or not self.member.is_known):
+                sent = self.member.say_farewell()
+                if sent is None:
+                    return
+            if sent is None:
+                self._lookup.ask(now_ms)
+            until_ms = deadline_ms if sent is not None else min(deadline_ms, self._lookup.next_ms())
+            with contextlib.suppress(WakeupError):
+                self._client.poll(until=sent, timeout_ms=max(0.0, until_ms - now_ms))
+            if now_ms >= deadline_ms:
+                return
 
     # --- partitions come and go
 
@@ -195,9 +215,7 @@ class ConsumerMembership:
         """The application is told of a rebalance that brought nothing, too."""
         if self.member.state != "reconciling":
             return  # fenced meanwhile: what is left will be lost
-        self._owned = step.owned
-        self._subscription.assign_from_group(partitions_of(step.owned))
-        self._client.metadata.add_topics(topic.name for topic in step.owned.values())
+        self._read(step.owned)
         _collect(failures, self._hooks.on_assigned, step.added)
         self.member.own(by_id(step.owned))
 
@@ -211,18 +229,26 @@ class ConsumerMembership:
             return
         _collect(failures, self._hooks.on_revoked, partitions)
         for tp in partitions:
-            self._subscription.drop(tp)
-        self._owned = without(self._owned, partitions)
+            self._subscription.drop(tp)  # one that comes back under the same name begins anew
+        self._read(without(self._owned, partitions))
 
     def _lose(self) -> None:
         """Tell the application that what it has belongs to others by now."""
-        lost, self._owned = partitions_of(self._owned), {}
-        if not lost:
-            return
-        try:
-            self._hooks.on_lost(lost)
-        finally:
-            self._subscription.assign_from_group([])
+        lost = partitions_of(self._owned)
+        if lost:
+            try:
+                self._hooks.on_lost(lost)
+            finally:
+                self._read({})
+
+    def _read(self, owned: Owned) -> None:
+        """These, and nothing else; metadata follows."""
+        gone = {topic.name for topic in self._owned.values()} - self._subscription.topics
+        names = {topic.name for topic in owned.values()}
+        self._owned = owned
+        self._subscription.assign_from_group(partitions_of(owned))
+        self._client.metadata.drop_topics(gone - names)
+        self._client.metadata.add_topics(names)
 
 
 def _collect(failures: list[Exception], call: Callable[..., None], *arguments: object) -> None:

@@ -65,6 +65,9 @@ def _table() -> dict[tuple[State, Event], State]:
         ("releasing", "fence"): "out",
         ("releasing", "fail"): "out",
         ("out", "release"): "out",
+        ("releasing", "unsubscribe"): "releasing",  # interrupted, and asked to leave again
+        ("leaving", "unsubscribe"): "leaving",
+        ("leaving", "release"): "leaving",
         ("leaving", "farewell"): "out",
     }
     for state in ACTIVE:

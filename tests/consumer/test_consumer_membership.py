@@ -327,6 +327,52 @@ def test_what_a_callback_raises_while_leaving_does_not_keep_the_group_waiting(
     assert cluster.members == {}
 
 
+@pytest.mark.parametrize("callback", ["commit", "revoked"])
+def test_who_is_interrupted_while_leaving_can_leave_again(
+    member: Member, cluster: AssigningCluster, callback: str
+) -> None:
+    def interrupted(_: object) -> None:
+        member.on.clear()
+        raise KeyboardInterrupt
+
+    member.on[callback] = interrupted
+    with pytest.raises(KeyboardInterrupt):
+        member.leave()
+    assert member.membership.generation.id == 2, "it may still commit"
+    member.leave()
+    assert (cluster.members, member.owned(), member.membership.state) == ({}, "", "out")
+
+
+@pytest.mark.parametrize("callback", ["revoked", "assigned"])
+def test_a_callback_may_unsubscribe(member: Member, cluster: AssigningCluster, callback: str) -> None:
+    def enough(_: object) -> None:
+        member.leave()
+        member.subscription.unsubscribe()
+
+    member.on[callback] = enough
+    cluster.assign(T1)
+    member.poll(INTERVAL_MS + 500)
+    assert (cluster.members, member.owned(), member.membership.state) == ({}, "", "out")
+    assert member.said[-1][0] in ("revoked", callback)
+
+
+def test_a_wakeup_does_not_keep_anybody_in_the_group(member: Member, cluster: AssigningCluster) -> None:
+    member.client.wakeup()
+    member.leave()
+    assert (cluster.members, member.membership.state) == ({}, "out")
+
+
+def test_metadata_of_topics_that_are_gone_is_wanted_no_longer(cluster: AssigningCluster) -> None:
+    cluster.topic("u")
+    cluster.assign(T0, TopicPartition("u", 0))
+    member = Member(cluster, pattern=".*")
+    member.poll(500)
+    cluster.delete("u")
+    cluster.assign(T0)
+    member.poll(INTERVAL_MS + 100)
+    assert (member.owned(), member.client.metadata.wanted) == ("t-0", ["t"])
+
+
 def test_an_answer_that_comes_after_leaving_means_nothing(member: Member, cluster: AssigningCluster) -> None:
     cluster.answer_next(HEARTBEAT, lambda request: refusal(ErrorCode.GROUP_AUTHORIZATION_FAILED))
     member.membership.request_rejoin("the test wants it")

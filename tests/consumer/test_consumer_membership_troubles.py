@@ -119,6 +119,18 @@ def test_leaving_after_being_fenced_loses_instead_of_revoking(member: Member, cl
     assert (member.said, member.membership.state) == ([("lost", "t-0 t-1")], "out")
 
 
+def test_the_callback_that_hears_of_the_loss_may_unsubscribe(member: Member, cluster: AssigningCluster) -> None:
+    def enough(_: object) -> None:
+        member.leave()
+        member.subscription.unsubscribe()
+
+    member.on["lost"] = enough
+    cluster.fence()
+    member.poll(INTERVAL_MS + 500)
+    assert (member.said[0], member.owned(), member.membership.state) == (("lost", "t-0 t-1"), "", "out")
+    assert len(cluster.heartbeats()) == 1
+
+
 def test_a_refused_commit_makes_the_member_ask_at_once(member: Member, cluster: AssigningCluster) -> None:
     cluster.fence()
     member.membership.commit_refused(ErrorCode.UNKNOWN_MEMBER_ID, member.membership.generation)
