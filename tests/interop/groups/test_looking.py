@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import json
+from contextlib import closing
 from typing import Any
 
 import pytest
 
-from kcli.structs import TopicPartition
+from kcli.admin.offsets import commit_offsets
+from kcli.client.config import ClientConfig
+from kcli.client.connect import connect
+from kcli.structs import OffsetAndMetadata, TopicPartition
 from tests.cli.fake import Result, run_kcli
 from tests.interop.groups.members import MAKERS, MemberProcess
 from tests.interop.shapes import wait_until
@@ -37,10 +41,9 @@ def a_group_is_shown_as_it_is(kafka: Kafka, makers: tuple[str, ...], how: dict[s
     """Members join, read all and commit; what kcli shows of each partition is what its owner says itself."""
     topic, group = kafka.new_topic(partitions=PARTITIONS), kafka.new_name("group")
     fill(kafka, topic, range(40), PARTITIONS)
-    with contextlib.ExitStack() as closing:
+    with contextlib.ExitStack() as stack:
         members = [
-            closing.enter_context(MAKERS[maker](kafka, group, topic, client_id=f"by-{maker}", **how))
-            for maker in makers
+            stack.enter_context(MAKERS[maker](kafka, group, topic, client_id=f"by-{maker}", **how)) for maker in makers
         ]
         wait_until(lambda: len(owned(members)) == PARTITIONS and all(m.assigned() for m in members), f"{members}", 40)
         wait_until(lambda: kcli_group(kafka, "wait", group, "--until", "lag<=0 and state=stable").status == 0, "no lag")
@@ -87,13 +90,11 @@ def test_a_group_that_its_broker_assigns(real_kafka: Kafka) -> None:
 
 
 def commit(kafka: Kafka, group: str, *offsets: tuple[str, int, int]) -> None:
-    """As somebody who is no member does."""
-    from confluent_kafka import Consumer
-    from confluent_kafka import TopicPartition as At
-
-    consumer = Consumer({"bootstrap.servers": kafka.bootstrap_servers, "group.id": group})
-    consumer.commit(offsets=[At(*offset) for offset in offsets], asynchronous=False)
-    consumer.close()
+    """Commit for a group without members."""
+    with closing(connect(ClientConfig.from_properties({"bootstrap.servers": kafka.bootstrap_servers}))) as client:
+        stored = {TopicPartition(topic, number): OffsetAndMetadata(offset) for topic, number, offset in offsets}
+        codes = commit_offsets(client, group, stored, client.clock.now_ms() + 20_000)
+    assert not any(codes.values()), codes
 
 
 @pytest.fixture
