@@ -6,7 +6,8 @@ no such move is left: those dealt just now first, which costs nobody anything, t
 before a newer claim took it goes back to that member if it can. Where racks count, members keep and get first what has
 a replica in their rack; balance comes before racks. Source: Kafka's AbstractStickyAssignor, its general way.
 
-Every move makes the sum of squared sizes smaller, so there is an end to them.
+Each such move makes the sum of squared sizes smaller, so there is an end to them. A move made in another's stead may
+not, and Kafka's own class could go round in circles; here only so many of them are made as there are partitions.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,7 +15,7 @@ from itertools import groupby
 from operator import attrgetter
 
 from kcli.assignors.claims import Claims, existing
-from kcli.assignors.model import NO_GENERATION, Assignment, Member, Topics, java_order
+from kcli.assignors.model import Assignment, Member, Topics, java_order
 from kcli.assignors.moves import Moves
 from kcli.assignors.poorest import Poorest
 from kcli.assignors.racks import Nearness, nearness
@@ -50,7 +51,9 @@ class _Balance:
         for number, member in enumerate(self.members):
             for topic in topics.keys() & member.topics:
                 self.subscribers[topic].append(number)
-        self.moves = Moves()
+        self.homes: dict[TopicPartition, int] = {}
+        self.moves = Moves(self.homes)
+        self.patience = sum(topic.partitions for topic in topics.values())
 
     def __repr__(self) -> str:
         return f"<_Balance {len(self.owner)} partitions, {min(self.sizes)} to {max(self.sizes)} a member>"
@@ -65,6 +68,7 @@ class _Balance:
         all_kept = True
         for number, member in enumerate(self.members):
             for partition in claims.held[member.id]:
+                self.homes[partition] = number
                 if partition.topic in member.topics and near.allows(member.id, partition):
                     self._give(partition, number)
                 else:
@@ -95,18 +99,16 @@ class _Balance:
         return {rack: Poorest(numbers, self.sizes) for rack, numbers in racks.items()}
 
     def formers(self, topics: Topics) -> dict[TopicPartition, int]:
-        """The newest claim to a partition, of those older than the newest generation of all, if still subscribed."""
-        newest = max((member.generation for member in self.members), default=NO_GENERATION)
+        """Who has the newest claim to a partition of those older than the newest generation, and still wants it."""
+        newest = max(member.generation for member in self.members)
         found: dict[TopicPartition, int] = {}
         for number, member in enumerate(self.members):
             if member.generation < newest:
                 for partition in existing(topics, member):
                     rival = found.get(partition)
-                    if partition.topic in member.topics and (
-                        rival is None or self.members[rival].generation < member.generation
-                    ):
+                    if rival is None or self.members[rival].generation < member.generation:
                         found[partition] = number
-        return found
+        return {each: number for each, number in found.items() if each.topic in self.members[number].topics}
 
     def even_out(self, partitions: Sequence[TopicPartition], formers: dict[TopicPartition, int]) -> None:
         """Move partitions, over and over, until none of these can go to somebody with at least two less."""
@@ -138,8 +140,11 @@ class _Balance:
     def _move(self, partition: TopicPartition, taker: int) -> tuple[int, int]:
         """Move this partition, or one in its stead that goes back to where it was; tells who has changed size."""
         stead = self.moves.instead(partition, self.owner[partition], taker)
-        if stead is not None and self.sizes[self.owner[stead]] >= self.sizes[taker] + 2:
-            partition = stead
+        if stead is not None:
+            evens_out = self.sizes[self.owner[stead]] >= self.sizes[taker] + 2
+            if evens_out or self.patience:
+                partition = stead
+                self.patience -= not evens_out
         giver = self.owner[partition]
         self.moves.note(partition, giver, taker)
         self.sizes[giver] -= 1

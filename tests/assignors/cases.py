@@ -1,0 +1,112 @@
+"""Groups in all sorts of trouble, drawn from a seeded random generator: for comparisons, properties and benches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from random import Random
+from typing import NamedTuple
+
+from kcli.assignors.model import Member, Topic
+from kcli.structs import TopicPartition
+
+RACKS = ("a", "b", "c")
+
+
+class Case(NamedTuple):
+    """What an assignor is asked."""
+
+    topics: dict[str, Topic]
+    members: list[Member]
+
+    def __repr__(self) -> str:
+        topics = [f"{name}:{topic.partitions}{_racks(topic)}" for name, topic in self.topics.items()]
+        return "\n  ".join(["Case", *topics, *map(_told, self.members)])
+
+
+def _racks(topic: Topic) -> str:
+    return " " + ",".join("".join(sorted(racks)) or "-" for racks in topic.racks) if topic.racks else ""
+
+
+def _told(member: Member) -> str:
+    owned = ",".join(map(str, member.owned))
+    who = f"{member.id} rack={member.rack} instance={member.instance_id}"
+    return f"{who}: {','.join(sorted(member.topics))} owns {owned}@{member.generation}"
+
+
+def make_cases(count: int, seed: int) -> Iterator[Case]:
+    """Cases, each of its own seed."""
+    for number in range(count):
+        yield make_case(Random(f"{seed}/{number}"))
+
+
+def make_case(random: Random) -> Case:
+    """Topics with and without racks, members that come from an older assignment, and some that lie about it."""
+    topics = _topics(random)
+    wanted = [*topics, "ghost"] if random.random() < 0.2 else list(topics)
+    members = [_member(random, f"c{number:02}", wanted) for number in range(random.randint(1, 8))]
+    if random.random() < 0.6:
+        common = members[0].topics
+        members = [member._replace(topics=common) for member in members]
+    members = _owning(random, topics, members)
+    random.shuffle(members)
+    return Case(topics, members)
+
+
+def _topics(random: Random) -> dict[str, Topic]:
+    names = [f"t{number:02}" for number in range(random.randint(1, 6))]
+    same = random.randint(1, 10) if random.random() < 0.4 else None
+    racks = random.choice(("none", "none", "everywhere", "one", "some", "half known"))
+    return {name: _topic(random, same or random.randint(1, 12), racks) for name in names}
+
+
+def _topic(random: Random, partitions: int, racks: str) -> Topic:
+    if racks == "none":
+        return Topic(partitions)
+    if racks == "everywhere":
+        return Topic(partitions, (frozenset(RACKS),) * partitions)
+    most = {"one": 1, "some": 2, "half known": 1}[racks]
+    least = 0 if racks == "half known" else 1
+    return Topic(
+        partitions,
+        tuple(frozenset(random.sample(RACKS, random.randint(least, most))) for _ in range(partitions)),
+    )
+
+
+def _member(random: Random, name: str, wanted: Sequence[str]) -> Member:
+    topics = frozenset(random.sample(wanted, random.randint(1, len(wanted))))
+    rack = random.choice((*RACKS, *RACKS, "far", None))
+    instance = f"i{random.randint(0, 99):02}{name}" if random.random() < 0.2 else None
+    return Member(name, topics, rack=rack, instance_id=instance)
+
+
+def _owning(random: Random, topics: dict[str, Topic], members: list[Member]) -> list[Member]:
+    """Members as they come out of an earlier assignment of the group, in one of several moods."""
+    mood = random.choice(("fresh", "fair", "fair", "uneven", "stale", "stale", "doubled", "wild"))
+    if mood == "fresh":
+        return members
+    newcomers = random.randint(0, len(members) - 1) if random.random() < 0.5 else 0
+    veterans = members[newcomers:]
+    owned: dict[str, list[TopicPartition]] = {member.id: [] for member in members}
+    everything = [TopicPartition(name, p) for name, topic in topics.items() for p in range(topic.partitions)]
+    if random.random() < 0.5:  # members have left and topics have grown since
+        everything = [each for each in everything if random.random() < 0.8]
+    if random.random() < 0.2:
+        everything.append(TopicPartition("deleted", 0))
+    for number, partition in enumerate(everything):
+        able = veterans if mood == "wild" else [each for each in veterans if partition.topic in each.topics]
+        if able:
+            favourite = able[0] if mood == "uneven" and random.random() < 0.6 else able[number % len(able)]
+            owned[favourite.id].append(partition)
+            if mood in ("doubled", "wild") and random.random() < 0.2:
+                owned[random.choice(able).id].append(partition)
+    generations = {member.id: 7 for member in members}
+    if mood in ("stale", "wild"):
+        for member in random.sample(veterans, random.randint(1, len(veterans))):
+            generations[member.id] = random.choice((3, 6, -1))
+            owned[member.id] = random.sample(everything, random.randint(0, len(everything) // 2))
+    told = []
+    for member in members:
+        mine = tuple(dict.fromkeys(owned[member.id]))
+        joined = member in veterans
+        told.append(member._replace(owned=mine if joined else (), generation=generations[member.id] if joined else -1))
+    return told

@@ -1,0 +1,79 @@
+"""Assignors by name, and what members of each tell their leader."""
+
+from __future__ import annotations
+
+import pytest
+
+from kcli.assignors.strategies import STRATEGIES, find_strategy
+from kcli.errors import ConfigError
+from kcli.protocol.consumer_protocol import Subscription, TopicPartitions
+from kcli.structs import TopicPartition
+
+OWNED = (TopicPartition("t", 1), TopicPartition("t", 0), TopicPartition("u", 7))
+STICKY, COOPERATIVE = STRATEGIES["sticky"], STRATEGIES["cooperative-sticky"]
+# StickyAssignor: [topic [partitions]] generation. CooperativeStickyAssignor: generation.
+STICKY_V1 = bytes.fromhex("00000002000174000000020000000100000000000175000000010000000700000009")
+
+
+def test_strategies_are_found_by_kafkas_names_and_by_javas_classes() -> None:
+    assert find_strategy("sticky") is STRATEGIES["sticky"]
+    java = "org.apache.kafka.clients.consumer.CooperativeStickyAssignor"
+    assert find_strategy(java) is STRATEGIES["cooperative-sticky"]
+    assert [each.name for each in STRATEGIES.values() if each.cooperative] == ["cooperative-sticky"]
+
+
+def test_an_unknown_strategy_is_answered_with_those_there_are() -> None:
+    with pytest.raises(ConfigError, match="'stickie'; there are range, roundrobin, sticky, cooperative-sticky"):
+        find_strategy("stickie")
+
+
+def test_range_and_round_robin_say_nothing() -> None:
+    assert find_strategy("range").user_data(OWNED, 9) is None
+    assert find_strategy("roundrobin").user_data(OWNED, 9) is None
+
+
+def test_sticky_says_what_it_was_last_assigned() -> None:
+    assert STICKY.user_data(OWNED, 9) == STICKY_V1
+    assert STICKY.user_data((), 9) == bytes.fromhex("0000000000000009")
+    assert STICKY.user_data((), -1) is None
+
+
+def test_cooperative_sticky_says_its_generation() -> None:
+    assert COOPERATIVE.user_data(OWNED, 9) == bytes.fromhex("00000009")
+    assert COOPERATIVE.user_data((), -1) == bytes.fromhex("ffffffff")
+
+
+def test_the_sticky_leader_reads_only_user_data() -> None:
+    told = Subscription(
+        topics=["t"],
+        user_data=STICKY_V1,
+        owned_partitions=[TopicPartitions(topic="else", partitions=[1])],
+        generation_id=3,
+        rack_id="r1",
+    )
+    member = STICKY.member("m-1", told, "i-1")
+    assert (member.owned, member.generation) == (OWNED, 9)
+    assert (member.id, member.topics, member.rack, member.instance_id) == ("m-1", {"t"}, "r1", "i-1")
+
+
+def test_the_sticky_leader_reads_user_data_from_before_generations() -> None:
+    member = STICKY.member("m-1", Subscription(topics=["t"], user_data=STICKY_V1[:-4]), None)
+    assert (member.owned, member.generation) == (OWNED, -1)
+
+
+@pytest.mark.parametrize("data", [None, b"", b"\0", b"nonsense", STICKY_V1[:9], b"\x7f\xff\xff\xff"])
+def test_user_data_that_cannot_be_read_says_nothing(data: bytes | None) -> None:
+    member = STICKY.member("m-1", Subscription(topics=["t"], user_data=data), None)
+    assert (member.owned, member.generation) == ((), -1)
+
+
+def test_the_cooperative_leader_reads_the_subscription_and_before_its_v2_the_user_data() -> None:
+    owned = [TopicPartitions(topic="t", partitions=[1, 0]), TopicPartitions(topic="u", partitions=[7])]
+    new = Subscription(topics=["t"], user_data=b"\0\0\0\1", owned_partitions=owned, generation_id=9)
+    old = Subscription(topics=["t"], user_data=b"\0\0\0\1", owned_partitions=owned)
+    broken = Subscription(topics=["t"], user_data=b"\1", owned_partitions=owned)
+    assert [COOPERATIVE.member("m", each, None)[2:4] for each in (new, old, broken)] == [
+        (OWNED, 9),
+        (OWNED, 1),
+        (OWNED, -1),
+    ]

@@ -1,0 +1,170 @@
+"""Our assignors beside Kafka's own classes, on the same cases.
+
+Range and round robin must agree. Kafka's sticky classes walk through hash tables, so some of their answers hang on the
+hash codes of names. Where ours is not Kafka's answer, the case is asked again under many other names that sort alike:
+if all those answers agree, ours is wrong; if not, it must be as even as any and take away no more than the worst.
+
+Kafka's general way has a fault of its own: a partition goes back to who claims it from an older generation, though that
+member may not want its topic any more. It stays there, or is passed on, or a NullPointerException is the answer. Where
+that can happen, an answer that is not ours judges nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from random import Random
+from string import ascii_letters
+from typing import NamedTuple
+
+from kcli.assignors.claims import settle
+from kcli.assignors.model import Assignment, subscribed
+from kcli.assignors.strategies import STRATEGIES
+from kcli.structs import TopicPartition
+from tests.assignors.cases import Case
+from tests.interop.assignors.oracle import Oracle, assignment, question
+
+LETTERS = 3  # of a name tell it from others; what comes behind is noise
+ASKED_IN_DOUBT = 30
+EXACT, STICKY = ("range", "roundrobin"), ("sticky", "cooperative-sticky")
+Outcomes = dict[str, "Assignment | None"]  # by strategy; None where Kafka's class threw
+
+
+class Standing(NamedTuple):
+    """How many cases came out alike, hung on hash codes, met Kafka's fault; and what is wrong, one text each."""
+
+    same: int
+    by_hash: int
+    at_fault: int
+    wrong: list[str]
+
+
+def compare(oracle: Oracle, cases: Sequence[Case]) -> Standing:
+    """All four assignors, all cases."""
+    same, at_fault, wrong = 0, 0, []
+    doubtful: dict[int, list[str]] = {}
+    for number, (case, kafkas) in enumerate(zip(cases, ask(oracle, cases), strict=True)):
+        ours = answer(case)
+        unlike = [name for name in STRATEGIES if ours[name] != kafkas[name]]
+        wrong += [told(f"{name} differs", case, ours[name], [kafkas[name]]) for name in EXACT if name in unlike]
+        if not unlike:
+            same += 1
+        elif set(unlike) & set(STICKY):
+            at_fault += (excused := fault_possible(case))
+            if not excused:
+                doubtful[number] = [name for name in STICKY if name in unlike]
+    for number, names in doubtful.items():
+        wrong += judge(oracle, cases[number], names)
+    return Standing(same, len(doubtful), at_fault, wrong)
+
+
+def judge(oracle: Oracle, case: Case, names: Iterable[str]) -> Iterator[str]:
+    """What is wrong with ours, considering that Kafka's answer may hang on hash codes."""
+    ours = answer(case)
+    asked = [renamed(case, Random(f"{number}")) for number in range(ASKED_IN_DOUBT)]
+    answers = [{name: plain(each[name]) for name in STICKY} for each in ask(oracle, asked)]
+    for name in names:
+        if all(each[name] == answers[0][name] for each in answers):
+            yield told(f"{name} differs", case, ours[name], [answers[0][name]])
+    if "sticky" in names:
+        mine, theirs = ours["sticky"], [each["sticky"] for each in answers]
+        if spread(mine) > min(map(spread, theirs)):
+            yield told("less even than Kafka's", case, mine, theirs)
+        if taken_away(case, mine) > max(taken_away(case, each) for each in theirs):
+            yield told("takes away more than Kafka's", case, mine, theirs)
+
+
+def ask(oracle: Oracle, cases: Sequence[Case]) -> Iterator[Outcomes]:
+    """Kafka's answers to each case."""
+    asked = (question(case.topics, case.members, list(STRATEGIES)) for case in cases)
+    for case, found in zip(cases, oracle.ask(asked), strict=True):
+        yield {name: careful(case, name, assignment(found[name])) for name in STRATEGIES}
+
+
+def answer(case: Case) -> Outcomes:
+    """Ours."""
+    return {
+        name: {member: sorted(partitions) for member, partitions in strategy.assign(case.topics, case.members).items()}
+        for name, strategy in STRATEGIES.items()
+    }
+
+
+def careful(case: Case, name: str, found: Assignment | None) -> Assignment | None:
+    """Kafka's cooperative answer less what somebody else claims with as much right: there we are the more careful."""
+    if found is None or name != "cooperative-sticky":
+        return found
+    claims = settle(subscribed(case.topics, case.members), case.members)
+    owners = claims.owners()
+    return {
+        member: [each for each in partitions if owners.get(each, member) == member and each not in claims.disputed]
+        for member, partitions in found.items()
+    }
+
+
+def fault_possible(case: Case) -> bool:
+    """Whether an older claim is to a topic that its member does not want, among members that want different ones."""
+    if all(member.topics == case.members[0].topics for member in case.members):
+        return False
+    newest = max(member.generation for member in case.members)
+    there = subscribed(case.topics, case.members).keys()
+    return any(
+        topic in there - member.topics
+        for member in case.members
+        if member.generation < newest
+        for topic, _ in member.owned
+    )
+
+
+def spread(found: Assignment | None) -> int:
+    """Sum of squared sizes: the smaller the more even."""
+    assert found is not None
+    return sum(len(partitions) ** 2 for partitions in found.values())
+
+
+def taken_away(case: Case, found: Assignment | None) -> int:
+    """How many partitions are not where they were, of those whose owner was known and still wants them."""
+    assert found is not None
+    wants = {member.id: member.topics for member in case.members}
+    owners = settle(case.topics, case.members).owners()
+    return sum(each not in found[owner] for each, owner in owners.items() if each.topic in wants[owner])
+
+
+def renamed(case: Case, random: Random) -> Case:
+    """The same case under other names that sort alike."""
+    noise = {name: name + "".join(random.choices(ascii_letters, k=3)) for name in sorted(_names(case))}
+    members = [
+        member._replace(
+            id=noise[member.id],
+            topics=frozenset(noise[topic] for topic in member.topics),
+            owned=tuple(TopicPartition(noise[topic], p) for topic, p in member.owned),
+        )
+        for member in case.members
+    ]
+    return Case({noise[name]: topic for name, topic in case.topics.items()}, members)
+
+
+def _names(case: Case) -> set[str]:
+    owned = {partition.topic for member in case.members for partition in member.owned}
+    wanted = {topic for member in case.members for topic in member.topics}
+    return {member.id for member in case.members} | set(case.topics) | owned | wanted
+
+
+def plain(found: Assignment | None) -> Assignment | None:
+    """An assignment of a renamed case with the names of old."""
+    if found is None:
+        return None
+    return {
+        member[:LETTERS]: sorted(TopicPartition(topic[:LETTERS], p) for topic, p in partitions)
+        for member, partitions in found.items()
+    }
+
+
+def told(what: str, case: Case, ours: Assignment | None, theirs: Iterable[Assignment | None]) -> str:
+    """A difference as one would like to read it."""
+    answers = sorted({_shown(each) for each in theirs})
+    return "\n  ".join([f"{what}: {case!r}", f"ours   {_shown(ours)}", *(f"theirs {each}" for each in answers)])
+
+
+def _shown(found: Assignment | None) -> str:
+    if found is None:
+        return "an exception"
+    return "  ".join(f"{member}=[{','.join(map(str, partitions))}]" for member, partitions in sorted(found.items()))

@@ -1,0 +1,104 @@
+"""Ask Kafka's own assignor classes, in one Java process for as many questions as there are."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from threading import Thread
+from types import TracebackType
+from typing import Any
+
+from kcli.assignors.model import Assignment, Member, Topics
+from kcli.assignors.strategies import STRATEGIES, Strategy
+from kcli.assignors.user_data import by_topic
+from kcli.protocol.consumer_protocol import Subscription, encode_subscription
+from kcli.structs import TopicPartition
+from tests.java_driver import compiled
+from tests.real_kafka import TOOL_JVM
+
+SOURCE = Path(__file__).parent / "Assignors.java"
+JARS = ("kafka-clients-*.jar", "slf4j-api-*.jar", "jackson-*.jar")
+
+
+class Oracle:
+    """A running judge. Questions are written by a thread of their own, so that they may be many."""
+
+    def __init__(self, jars: Path, flags: Sequence[str] = TOOL_JVM) -> None:
+        path = [compiled(SOURCE, jars), *(jar for pattern in JARS for jar in jars.glob(pattern))]
+        command = ["java", *flags, "-cp", ":".join(map(str, path)), "Assignors"]
+        pipe = subprocess.PIPE
+        self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL)
+
+    def __enter__(self) -> Oracle:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+    def ask(self, questions: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+        """The answers, in order."""
+        lines = [json.dumps(question).encode() + b"\n" for question in questions]
+        assert self.process.stdin
+        assert self.process.stdout
+        writer = Thread(target=self._write, args=(lines,), daemon=True)
+        writer.start()
+        for _ in lines:
+            answer = self.process.stdout.readline()
+            assert answer, f"the judge ended with {self.process.wait()}"
+            yield json.loads(answer)
+        writer.join()
+
+    def _write(self, lines: list[bytes]) -> None:
+        assert self.process.stdin
+        self.process.stdin.writelines(lines)
+        self.process.stdin.flush()
+
+
+def question(topics: Topics, members: Iterable[Member], strategies: Sequence[str]) -> dict[str, Any]:
+    """How to ask what these strategies make of it."""
+    racks = {
+        name: [sorted(topic.racks[p]) if p < len(topic.racks) else [] for p in range(topic.partitions)]
+        for name, topic in topics.items()
+    }
+    joining = [
+        {
+            "id": member.id,
+            "instance": member.instance_id,
+            "blobs": _blobs(strategies, member),
+        }
+        for member in members
+    ]
+    return {"topics": racks, "members": joining, "strategies": strategies}
+
+
+def _blobs(strategies: Sequence[str], member: Member) -> dict[str, str]:
+    plain = blob(STRATEGIES["range"], member).hex()  # round robin says the same, and saying is what takes time
+    return {
+        name: plain if name in ("range", "roundrobin") else blob(STRATEGIES[name], member).hex() for name in strategies
+    }
+
+
+def blob(strategy: Strategy, member: Member) -> bytes:
+    """What this member says when it joins: eager ones have revoked everything before."""
+    return encode_subscription(
+        Subscription(
+            topics=sorted(member.topics),
+            user_data=strategy.user_data(member.owned, member.generation),
+            owned_partitions=by_topic(member.owned) if strategy.cooperative else [],
+            generation_id=member.generation,
+            rack_id=member.rack,
+        )
+    )
+
+
+def assignment(answer: dict[str, Any]) -> Assignment | None:
+    """The assignment that one strategy answered, sorted; None where Kafka's class threw."""
+    if "thrown" in answer:
+        return None
+    return {
+        member: sorted(TopicPartition(topic, partition) for topic, partition in partitions)
+        for member, partitions in answer["assignment"].items()
+    }

@@ -1,0 +1,51 @@
+"""Our assignors against Kafka's own classes: five thousand groups, and what members tell leaders of the other maker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kcli.assignors.model import Member
+from kcli.assignors.strategies import STRATEGIES
+from kcli.assignors.user_data import by_topic
+from kcli.protocol.consumer_protocol import decode_subscription
+from kcli.structs import TopicPartition
+from tests.assignors.cases import make_cases
+from tests.interop.assignors.compare import compare
+from tests.interop.assignors.oracle import Oracle, blob
+
+CASES = 5_000
+
+
+@pytest.fixture(scope="module")
+def oracle(kafka_jars: Path) -> Iterator[Oracle]:
+    with Oracle(kafka_jars) as running:
+        yield running
+
+
+def test_five_thousand_groups_are_assigned_as_kafka_does(oracle: Oracle) -> None:
+    """All four assignors; with racks, static members, stale generations, double claims, unequal subscriptions."""
+    standing = compare(oracle, list(make_cases(CASES, seed=20261121)))
+    assert not standing.wrong, "\n".join(standing.wrong[:3])
+    assert standing.same >= CASES * 0.9
+    assert standing.same + standing.by_hash + standing.at_fault == CASES
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+@pytest.mark.parametrize(("owned", "generation"), [((0, 1, 2), 7), ((), 7), ((), -1)])
+def test_a_java_member_and_ours_say_the_same(
+    oracle: Oracle, name: str, owned: tuple[int, ...], generation: int
+) -> None:
+    strategy = STRATEGIES[name]
+    had = tuple(TopicPartition("orders", p) for p in owned)
+    asked: dict[str, Any] = {"subscribe": ["orders"], "strategy": name, "owned": had, "generation": generation}
+    (answer,) = oracle.ask([{**asked, "rack": "r1"}])
+    java = bytes.fromhex(answer["blob"])
+    assert java == blob(strategy, Member("m", frozenset({"orders"}), had, generation, "r1"))
+    member = strategy.member("m-1", decode_subscription(java), "i-1")
+    remembered = had if name in ("sticky", "cooperative-sticky") else ()
+    assert member == Member("m-1", frozenset({"orders"}), remembered, generation, "r1", "i-1")
+    assert decode_subscription(java).owned_partitions == (by_topic(had) if strategy.cooperative else [])
