@@ -12,9 +12,9 @@ from tests.real_kafka import CLUSTER_ID, Kafka, KafkaNode
 class BrokerOnly(KafkaNode):
     """A broker that is no controller. Its data goes where the first node's controller says."""
 
-    def __init__(self, folder: Path, jars: Path, number: int, controller: str) -> None:
-        super().__init__(folder, jars, settings={})
-        settings = {
+    def __init__(self, folder: Path, jars: Path, number: int, controller: str, settings: dict[str, str]) -> None:
+        super().__init__(folder, jars, settings=settings)
+        own = {
             "process.roles": "broker",
             "node.id": str(number),
             "broker.rack": f"rack-{number}",
@@ -22,8 +22,8 @@ class BrokerOnly(KafkaNode):
             "listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
             "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
         }
-        given = [line for line in self._config.read_text().splitlines() if line.partition("=")[0] not in settings]
-        given += [f"{key}={value}" for key, value in settings.items()]
+        given = [line for line in self._config.read_text().splitlines() if line.partition("=")[0] not in own]
+        given += [f"{key}={value}" for key, value in own.items()]
         self._config.write_text("".join(f"{line}\n" for line in given))
 
     def format(self) -> None:
@@ -33,14 +33,17 @@ class BrokerOnly(KafkaNode):
 class KafkaCluster(Kafka):
     """`nodes` by number: 1 is the controller too, and coordinates all groups, whoever dies."""
 
-    def __init__(self, folder: Path, jars: Path, count: int = 2) -> None:
+    def __init__(self, folder: Path, jars: Path, count: int = 2, settings: dict[str, str] | None = None) -> None:
+        """`settings` are those of every node."""
         folder.mkdir(parents=True, exist_ok=True)
-        first = KafkaNode(folder / "node-1", jars, settings={"broker.rack": "rack-1"})
+        first = KafkaNode(folder / "node-1", jars, settings={"broker.rack": "rack-1", **(settings or {})})
         super().__init__(first.bootstrap_servers, jars, first.version)
         controller = f"127.0.0.1:{first.ports['CONTROLLER']}"
         self.folder = folder
         self.nodes: dict[int, KafkaNode] = {1: first}
-        self.nodes.update({n: BrokerOnly(folder / f"node-{n}", jars, n, controller) for n in range(2, count + 1)})
+        self.nodes.update(
+            {n: BrokerOnly(folder / f"node-{n}", jars, n, controller, settings or {}) for n in range(2, count + 1)}
+        )
 
     def start(self) -> None:
         """Start all nodes side by side, and wait until every one answers."""

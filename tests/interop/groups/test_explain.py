@@ -6,10 +6,11 @@ On our broker and on Apache's where both can; transactions, KIP-848 groups and s
 from __future__ import annotations
 
 import json
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,14 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as At
 from confluent_kafka.admin import AdminClient, NewPartitions
 
+from kcli.client.config import ClientConfig
+from kcli.client.connect import connect
+from kcli.client.routing import ask_any, ask_node
+from kcli.error_codes import ErrorCode
+from kcli.protocol.messages.init_producer_id import InitProducerIdRequest
+from kcli.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kcli.protocol.records.builder import build_batch
+from kcli.protocol.records.rows import NewRecord
 from tests.cli.fake import run_kcli
 from tests.interop.groups.members import MemberProcess, confluent_member, kcat_member
 from tests.real_kafka import Kafka
@@ -344,14 +353,58 @@ def producers_told(kafka: Kafka, topic: str) -> dict[str, str]:
     return found
 
 
-@pytest.fixture
-def cluster(kafka_jars: Path, tmp_path: Path) -> Iterator[KafkaCluster]:
-    kafka = KafkaCluster(tmp_path / "cluster", kafka_jars)
+@pytest.fixture(scope="module")
+def cluster(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
+    """Two nodes that do not ask the coordinator whether a transaction is open, as no broker did before 3.6."""
+    careless = {"transaction.partition.verification.enable": "false"}
+    kafka = KafkaCluster(tmp_path_factory.mktemp("cluster"), kafka_jars, settings=careless)
     try:
         kafka.start()
         yield kafka
     finally:
         kafka.kill()
+
+
+def write_unknown_transaction(kafka: Kafka, topic: str) -> int:
+    """A record in a transaction that no coordinator has heard of; its producer id."""
+    with closing(connect(ClientConfig.from_properties({"bootstrap.servers": kafka.bootstrap_servers}))) as client:
+        deadline_ms = client.clock.now_ms() + 20_000
+        leader = client.topics_metadata([topic], deadline_ms).nodes[1]
+        given = ask_any(client, InitProducerIdRequest(transactional_id=None), deadline_ms)
+        while given.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:  # the first producer id of a broker
+            client.sleep(20)
+            given = ask_any(client, InitProducerIdRequest(transactional_id=None), deadline_ms)
+        assert given.error_code == 0
+        batch = build_batch(
+            [NewRecord(None, b"hangs", int(time.time() * 1000), [])],
+            producer_id=given.producer_id,
+            producer_epoch=0,
+            base_sequence=0,
+            transactional=True,
+        )
+        data = TopicProduceData(name=topic, partition_data=[PartitionProduceData(index=0, records=batch)])
+        request = ProduceRequest(transactional_id="nobody", acks=-1, timeout_ms=10_000, topic_data=[data])
+        answer = ask_node(client, leader, request, deadline_ms, max_version=11)
+        assert answer.responses[0].partition_responses[0].error_code == 0
+        return given.producer_id
+
+
+@pytest.mark.real_kafka
+def test_a_transaction_that_hangs_and_the_advice_that_ends_it(cluster: KafkaCluster) -> None:
+    topic, group = cluster.create_placed_topic("payments", [[1]]), "accounting"
+    fill(cluster, topic, {0: 2})
+    producer_id = write_unknown_transaction(cluster, topic)
+    commit(cluster, group, topic, {0: 2})
+
+    found = explained(cluster, group)["open-transaction"]
+
+    assert found["severity"] == "problem"
+    assert f"producer {producer_id} (epoch 0) has been open for at least" in found["evidence"]
+    advised = re.search(r"kafka-transactions\.sh (abort .*)\.$", found["advice"])
+    assert advised is not None
+    assert "No coordinator knows this transaction" in found["advice"]
+    cluster.tool("TransactionsCommand", "--bootstrap-server", cluster.bootstrap_servers, *advised[1].split())
+    assert "open-transaction" not in explained(cluster, group)
 
 
 @pytest.mark.real_kafka
