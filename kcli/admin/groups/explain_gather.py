@@ -80,7 +80,9 @@ def _topics(
     names.update(topic for survey in surveys for topic in survey.group.topics)
     if not names:
         return {}
-    known = client.topics_metadata(sorted(names), deadline_ms).topics
+    told = client.metadata.cluster.topics  # a topic that the survey was told is gone is not waited for once more
+    there = {name for name in names if name not in told or told[name].error != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    known = client.topics_metadata(sorted(there), deadline_ms).topics
     found: dict[str, TopicInfo | KcliError] = {}
     for name in names & known.keys():
         code = known[name].error
