@@ -86,9 +86,11 @@ def _offsets(topics: Iterable[Any]) -> Committed:
     for topic in topics:
         name = topic.name
         for it in topic.partitions:
-            tp = TopicPartition(name, it.partition_index)
             if it.error_code:
-                found[tp] = BrokerError(it.error_code, api="OffsetFetch", topic=name, partition=tp.partition)
+                error = BrokerError(it.error_code, api="OffsetFetch", topic=name, partition=it.partition_index)
+                found[TopicPartition(name, it.partition_index)] = error
             elif it.committed_offset >= 0:
-                found[tp] = OffsetAndMetadata(it.committed_offset, it.committed_leader_epoch, it.metadata or "")
+                found[TopicPartition(name, it.partition_index)] = OffsetAndMetadata(
+                    it.committed_offset, it.committed_leader_epoch, it.metadata or ""
+                )
     return found

@@ -67,19 +67,20 @@ def calculate_lag(
     owners = _owners(group)
     name = group.group
     rows = []
-    for tp in sorted(committed.keys() | owners.keys()):
+    for tp in sorted(committed.keys() | owners.keys() if owners else committed):
         told, end, start = committed.get(tp), ends.get(tp), starts.get(tp)
-        error = next((it for it in (told, end, start) if isinstance(it, KcliError)), None)
-        position = told if isinstance(told, OffsetAndMetadata) else None
-        log_end = end if isinstance(end, int) else None
+        error: KcliError | None = None
+        if isinstance(start, KcliError):
+            start, error = None, start
+        if isinstance(end, KcliError):
+            end, error = None, end
+        if isinstance(told, KcliError):
+            told, error = None, told
         if lags is not None:
             lag = lags.get(tp)
-        elif position is None or log_end is None:
-            lag = None
         else:
-            lag = max(0, log_end - position.offset)
-        log_start = start if isinstance(start, int) else None
-        rows.append(PartitionLag(name, tp, position, log_start, log_end, lag, None, None, owners.get(tp, ()), error))
+            lag = None if told is None or end is None else max(0, end - told.offset)
+        rows.append(PartitionLag(name, tp, told, start, end, lag, None, None, owners.get(tp, ()), error))
     return rows
 
 

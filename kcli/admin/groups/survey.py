@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
 
 from kcli.admin.groups.bounds import learn_leaders, log_bounds
 from kcli.admin.groups.committed import committed_offsets
@@ -99,12 +99,17 @@ def _calculate(
     starts: Mapping[TopicPartition, int | KcliError],
     ends: Mapping[TopicPartition, int | KcliError],
 ) -> list[PartitionLag]:
-    shared = {tp: it for tp, it in positions.items() if isinstance(it, ShareOffset)}
-    committed = {
-        tp: OffsetAndMetadata(it.offset, it.leader_epoch) if isinstance(it, ShareOffset) else it
-        for tp, it in positions.items()
-    }
-    lags = {tp: it.lag for tp, it in shared.items()} if group.type == SHARE else None
+    if group.type != SHARE:
+        return calculate_lag(
+            group, cast("Mapping[TopicPartition, OffsetAndMetadata | KcliError]", positions), starts, ends
+        )
+    committed: dict[TopicPartition, OffsetAndMetadata | KcliError] = {}
+    lags: dict[TopicPartition, int | None] = {}
+    for tp, it in positions.items():
+        if isinstance(it, ShareOffset):
+            committed[tp], lags[tp] = OffsetAndMetadata(it.offset, it.leader_epoch), it.lag
+        elif isinstance(it, KcliError):
+            committed[tp] = it
     return calculate_lag(group, committed, starts, ends, lags)
 
 
