@@ -5,16 +5,16 @@ A producer writes all the while. Each round prints into a file of its own, since
 
 from __future__ import annotations
 
+import os
 import random
 import signal
-import subprocess
 import threading
 import time
 from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.interop.process import KCLI, ROOT
+from tests.interop.forked import Forker
 from tests.real_kafka import Kafka
 
 PARTITIONS = 3
@@ -62,11 +62,14 @@ class Traffic:
 class ConsumeKills:
     """The rounds over one topic and group. Every check is an AssertionError that names the round."""
 
-    def __init__(self, kafka: Kafka, topic: str, folder: Path, *options: str, seed: int) -> None:
-        self._command = [
-            *(*KCLI, "consume", "topic", topic, "-b", kafka.bootstrap_servers, "--group", f"killed-{topic}"),
+    def __init__(
+        self, forker: Forker, kafka: Kafka, topic: str, folder: Path, options: tuple[str, ...], seed: int
+    ) -> None:
+        self._argv = [
+            *("consume", "topic", topic, "-b", kafka.bootstrap_servers, "--group", f"killed-{topic}"),
             *("-o", "start", "-f", FORMAT, "-X", "auto.commit.interval.ms=30", *options),
         ]
+        self._forker = forker
         self._folder = folder
         self._chance = random.Random(seed)
         self._next = [0] * PARTITIONS  # all before it was printed, in every partition
@@ -76,32 +79,30 @@ class ConsumeKills:
     def round(self, number: int, longest_s: float) -> None:
         """Start, let it print for a while, kill, and look at what it printed."""
         file = self._folder / f"round-{number}"
-        with file.open("wb") as out, file.with_suffix(".stderr").open("wb") as err:
-            process = subprocess.Popen(self._command, stdin=subprocess.DEVNULL, stdout=out, stderr=err, cwd=ROOT)
+        pid = self._forker.start(self._argv, file)
         try:
             if self._chance.random() < 0.8:  # else it is killed while it starts and joins
-                self._wait_for_output(process, file, number)
+                self._wait_for_output(file, number)
             time.sleep(self._chance.uniform(0, longest_s))
-            assert process.poll() is None, f"round {number} ended: {file.with_suffix('.stderr').read_text()}"
         finally:
-            process.send_signal(signal.SIGKILL)
-            process.wait()
-        self._take(file, number)
+            os.kill(pid, signal.SIGKILL)
+            status = self._forker.wait(pid)
+        assert status == -signal.SIGKILL, f"round {number} ended by itself: {file.with_suffix('.stderr').read_text()}"
+        if file.exists():
+            self._take(file, number)
 
-    def _wait_for_output(self, process: subprocess.Popen[bytes], file: Path, number: int) -> None:
+    def _wait_for_output(self, file: Path, number: int) -> None:
         deadline = time.monotonic() + 60
-        while not file.stat().st_size:
+        while not file.exists() or not file.stat().st_size:
             told = file.with_suffix(".stderr")
-            assert process.poll() is None, f"round {number} ended: {told.read_text()}"
             assert time.monotonic() < deadline, f"round {number} printed nothing: {told.read_text()}"
             time.sleep(0.005)
 
     def finish(self) -> None:
         """A last run to the end of the log, which then ends by itself."""
-        done = subprocess.run([*self._command, "-e"], capture_output=True, timeout=90, cwd=ROOT)
-        assert done.returncode == 0, done.stderr.decode()
         file = self._folder / "last"
-        file.write_bytes(done.stdout)
+        pid = self._forker.start([*self._argv, "-e"], file)
+        assert self._forker.wait(pid) == 0, file.with_suffix(".stderr").read_text()
         self._take(file, -1)
 
     def _take(self, file: Path, number: int) -> None:
@@ -130,13 +131,14 @@ class ConsumeKills:
 
 
 def run(
-    kafka: Kafka, folder: Path, *options: str, rounds: int, longest_s: float, per_s: int = 3_000, seed: int = 20261121
+    kafka: Kafka, folder: Path, *options: str, rounds: int, longest_s: float, per_s: int = 1_000, seed: int = 20261121
 ) -> Account:
     """All rounds against one broker, and the account."""
     topic = kafka.new_topic(PARTITIONS, prefix="kills")
-    kills = ConsumeKills(kafka, topic, folder, *options, seed=seed)
-    with Traffic(kafka, topic, per_s) as traffic:
-        for number in range(rounds):
-            kills.round(number, longest_s)
-    kills.finish()
+    with Forker() as forker:
+        kills = ConsumeKills(forker, kafka, topic, folder, options, seed)
+        with Traffic(kafka, topic, per_s) as traffic:
+            for number in range(rounds):
+                kills.round(number, longest_s)
+        kills.finish()
     return kills.account(rounds, traffic.produced)

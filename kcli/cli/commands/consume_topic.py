@@ -127,7 +127,6 @@ def run(
     from kcli.cli.records.renderer import Style, make_renderer
     from kcli.cli.records.session import Manner, print_ranges
     from kcli.cli.topic_spec import find_partitions, parse_topics
-    from kcli.consumer.range_reader import RangeReader
 
     member = MemberOptions(group, no_commit, assignor, instance_id, protocol)
     refuse_without_group(member)
@@ -148,6 +147,8 @@ def run(
         topics = check_topics(wanted, partition or ())
         config = _member_config(common, isolation_level, member, offset or ())
         return _take_part(env, common, topics, config, manner, exit_at_end=exit_at_end, commits=not no_commit)
+    from kcli.consumer.range_reader import RangeReader
+
     config = _config(common, isolation_level)
     deadline_ms = common.deadline_ms()
     with closing(common.connect(config)) as client:
