@@ -1,7 +1,8 @@
 """Rebalances under fire for long: members of kcli, confluent-kafka and Java in one group, and the account afterwards.
 
     python -m tests.bench.rebalance_storm [--minutes 10] [--broker ours,apache] [--assignor range,cooperative-sticky]
-        [--protocol classic | consumer | classic,consumer] [--makers kcli,confluent,java] [--static] [--seed 1]
+        [--protocol classic | consumer | classic,consumer] [--makers kcli,confluent,java] [--static] [--crashes]
+        [--seed 1]
 
 The minutes are shared out among the combinations. It fails with what was wrong: a record that nobody processed, one
 that was processed after its partition was revoked and committed elsewhere, a commit of a member that should have been
@@ -43,6 +44,10 @@ def fight(
     def tell(what: str) -> None:
         print(f"  {time.monotonic() - began:6.1f} {what}", file=sys.stderr, flush=True)
 
+    def crash() -> None:
+        broker.kill()
+        broker.start()
+
     storm = Storm(
         broker,
         assignor=assignor,
@@ -52,6 +57,7 @@ def fight(
         instance_ids=("one", "two", "three") if options.static else (),
         session_ms=6_000,
         most=6,
+        crash=crash if options.crashes else None,
         tell=tell,
     )
     with storm:
@@ -68,6 +74,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--makers", default="kcli,confluent,java")
     parser.add_argument("--static", action="store_true", help="half of the members are static ones")
     parser.add_argument("--strict", default="kcli", help="makers whose members may not even be stale after a stop")
+    parser.add_argument("--crashes", action="store_true", help="the broker is killed now and then, too")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args(arguments)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # so that brokers and files are cleaned away

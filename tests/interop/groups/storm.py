@@ -86,12 +86,13 @@ class Storm:
         backlog: int = 6_000,
         most: int = 5,
         session_ms: int = 4_000,
+        crash: Callable[[], None] | None = None,
         tell: Callable[[str], None] = lambda _: None,
     ) -> None:
         """`most` members at a time; each takes one of `protocols`; half of them, if they can, one of `instance_ids`.
 
         `backlog` records are written at once at the beginning and before each stop: some members are slow, and who is
-        stopped has something in its hands that it must not hand out any more.
+        stopped has something in its hands that it must not hand out any more. `crash` kills the broker and starts it.
         """
         self.kafka = kafka
         self.topic = kafka.new_topic(partitions=partitions, prefix="storm")
@@ -104,12 +105,16 @@ class Storm:
         self._makers, self._protocols, self._instance_ids = makers, protocols, instance_ids
         self._most, self._session_s, self._tell, self._backlog = most, session_ms / 1000, tell, backlog
         self._more = threading.Event()
+        self._crash = crash
         self._fighters: list[Fighter] = []
         self._numbers = itertools.count(1)
-        self._admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers, "log_level": 0})
+        self._admin = self._new_admin()
         self._quiet = threading.Event()
         self._producer = kafka.ordered_producer(linger_ms=5)
         self._writer = threading.Thread(target=self._produce, daemon=True)
+
+    def _new_admin(self) -> AdminClient:
+        return AdminClient({"bootstrap.servers": self.kafka.bootstrap_servers, "log_level": 0})
 
     def __enter__(self) -> Storm:
         self._writer.start()
@@ -162,6 +167,9 @@ class Storm:
             yield "kill", lambda: self._end(one, one.process.kill)
             yield "stop", lambda: self._stop(one)
             yield "nap", lambda: self._nap(one)
+        if self._crash is not None:
+            crash = self._crash
+            yield "crash", lambda: str(crash() or "")
         if asleep:
             other = self._chance.choice(asleep)
             yield from [("resume", lambda: self._resume(other))] * 3
@@ -217,6 +225,8 @@ class Storm:
             time.sleep(0.05)
         self.rests.append(Rest(blow, time.monotonic() - began))
         self._tell(f"at rest after {self.rests[-1].took_s:.1f} s")
+        if self.rests[-1].took_s > self._session_s + 2:
+            self._tell(f"slow: what they said since {began:.1f}\n{self._words()}")
 
     def _unrest(self) -> str | None:
         """What is not as it should be."""
@@ -227,8 +237,9 @@ class Storm:
         if held != sorted(self._all):
             return f"held are {[str(tp) for tp in held]}"
         try:
-            group = self._admin.describe_consumer_groups([self.group], request_timeout=10)[self.group].result()
+            group = self._admin.describe_consumer_groups([self.group], request_timeout=2)[self.group].result()
         except KafkaException as trouble:
+            self._admin = self._new_admin()  # librdkafka's does not find a coordinator again that was restarted
             return str(trouble)
         if group.state.name != "STABLE" or len(group.members) != len(runs):
             return f"the group is {group.state.name} with {[member.client_id for member in group.members]}"

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-from contextlib import closing
+from contextlib import ExitStack, closing
 from typing import Any
 
 import pytest
@@ -41,7 +40,7 @@ def a_group_is_shown_as_it_is(kafka: Kafka, makers: tuple[str, ...], how: dict[s
     """Members join, read all and commit; what kcli shows of each partition is what its owner says itself."""
     topic, group = kafka.new_topic(partitions=PARTITIONS), kafka.new_name("group")
     fill(kafka, topic, range(40), PARTITIONS)
-    with contextlib.ExitStack() as stack:
+    with ExitStack() as stack:
         members = [
             stack.enter_context(MAKERS[maker](kafka, group, topic, client_id=f"by-{maker}", **how)) for maker in makers
         ]

@@ -1,0 +1,145 @@
+"""`kcli group explain` is right about what lies under a group: transactions and leaders, of Apache's brokers."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+from kcli.client.config import ClientConfig
+from kcli.client.connect import connect
+from kcli.client.routing import ask_any, ask_node
+from kcli.error_codes import ErrorCode
+from kcli.protocol.messages.init_producer_id import InitProducerIdRequest
+from kcli.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kcli.protocol.records.builder import build_batch
+from kcli.protocol.records.rows import NewRecord
+from tests.interop.groups.explaining import admin, commit, explained, fill
+from tests.real_kafka import Kafka
+from tests.real_kafka_cluster import KafkaCluster
+
+
+def test_a_transaction_that_pins_the_last_stable_offset(real_kafka: Kafka) -> None:
+    topic, group, name = real_kafka.new_topic(), real_kafka.new_name("g"), real_kafka.new_name("tx")
+    fill(real_kafka, topic, {0: 4})
+    producer = Producer({"bootstrap.servers": real_kafka.bootstrap_servers, "transactional.id": name})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce(topic, b"pinned", partition=0)
+    producer.flush(30)
+    fill(real_kafka, topic, {0: 3})
+    commit(real_kafka, group, topic, {0: 4})
+
+    found = explained(real_kafka, group)["open-transaction"]
+
+    assert found["severity"] == "problem"
+    assert f"transactional id {name}) has been open for" in found["evidence"]
+    assert "begins at 4: the last stable offset stays at 4, with 4 offsets behind it" in found["evidence"]
+    assert "aborts the transaction in 5" in found["advice"]  # of the producer's 60 s
+    told = producers_told(real_kafka, topic)
+    assert f"producer {told['ProducerId']} (epoch {told['ProducerEpoch']}," in found["evidence"]
+
+    producer.commit_transaction(30)
+    assert "open-transaction" not in explained(real_kafka, group)
+
+
+def producers_told(kafka: Kafka, topic: str) -> dict[str, str]:
+    """The one producer with an open transaction, as Apache's own tool tells it."""
+    arguments = (
+        "--bootstrap-server",
+        kafka.bootstrap_servers,
+        "describe-producers",
+        "--topic",
+        topic,
+        "--partition",
+        "0",
+    )
+    lines = kafka.tool("TransactionsCommand", *arguments).stdout.splitlines()
+    rows = [dict(zip(lines[0].split(), line.split(), strict=True)) for line in lines[1:] if line.strip()]
+    (found,) = [row for row in rows if row["CurrentTransactionStartOffset"] == "4"]
+    return found
+
+
+@pytest.fixture(scope="module")
+def cluster(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
+    """Two nodes that do not ask the coordinator whether a transaction is open, as no broker did before 3.6."""
+    careless = {"transaction.partition.verification.enable": "false"}
+    kafka = KafkaCluster(tmp_path_factory.mktemp("cluster"), kafka_jars, settings=careless)
+    try:
+        kafka.start()
+        yield kafka
+    finally:
+        kafka.kill()
+
+
+def write_unknown_transaction(kafka: Kafka, topic: str) -> int:
+    """A record in a transaction that no coordinator has heard of; its producer id."""
+    with closing(connect(ClientConfig.from_properties({"bootstrap.servers": kafka.bootstrap_servers}))) as client:
+        deadline_ms = client.clock.now_ms() + 20_000
+        leader = client.topics_metadata([topic], deadline_ms).nodes[1]
+        given = ask_any(client, InitProducerIdRequest(transactional_id=None), deadline_ms)
+        while given.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:  # the first producer id of a broker
+            client.sleep(20)
+            given = ask_any(client, InitProducerIdRequest(transactional_id=None), deadline_ms)
+        assert given.error_code == 0
+        batch = build_batch(
+            [NewRecord(None, b"hangs", int(time.time() * 1000), [])],
+            producer_id=given.producer_id,
+            producer_epoch=0,
+            base_sequence=0,
+            transactional=True,
+        )
+        data = TopicProduceData(name=topic, partition_data=[PartitionProduceData(index=0, records=batch)])
+        request = ProduceRequest(transactional_id="nobody", acks=-1, timeout_ms=10_000, topic_data=[data])
+        answer = ask_node(client, leader, request, deadline_ms, max_version=11)
+        assert answer.responses[0].partition_responses[0].error_code == 0
+        return given.producer_id
+
+
+@pytest.mark.real_kafka
+def test_a_transaction_that_hangs_and_the_advice_that_ends_it(cluster: KafkaCluster) -> None:
+    topic, group = cluster.create_placed_topic("payments", [[1]]), "accounting"
+    fill(cluster, topic, {0: 2})
+    producer_id = write_unknown_transaction(cluster, topic)
+    commit(cluster, group, topic, {0: 2})
+
+    found = explained(cluster, group)["open-transaction"]
+
+    assert found["severity"] == "problem"
+    assert f"producer {producer_id} (epoch 0) has been open for at least" in found["evidence"]
+    advised = re.search(r"kafka-transactions\.sh (abort .*)\.$", found["advice"])
+    assert advised is not None
+    assert "No coordinator knows this transaction" in found["advice"]
+    cluster.tool("TransactionsCommand", "--bootstrap-server", cluster.bootstrap_servers, *advised[1].split())
+    assert "open-transaction" not in explained(cluster, group)
+
+
+@pytest.mark.real_kafka
+def test_a_partition_whose_only_broker_is_killed(cluster: KafkaCluster) -> None:
+    topic, group = cluster.create_placed_topic("orders", [[1], [2]]), "billing"
+    fill(cluster, topic, {0: 3, 1: 3})
+    commit(cluster, group, topic, {0: 3, 1: 1})
+    assert set(explained(cluster, group)) == {"no-members"}
+
+    cluster.nodes[2].kill()
+    deadline = time.monotonic() + 30
+    while cluster_leader(cluster, topic, 1) != -1:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    found = explained(cluster, group)
+
+    assert found["leaderless"]["subject"] == "orders-1"
+    assert "replicas on 2" in found["leaderless"]["evidence"]
+    assert "broker 2 is away" in found["leaderless"]["evidence"]
+    assert "unreadable" not in found
+
+
+def cluster_leader(kafka: Kafka, topic: str, partition: int) -> int:
+    metadata = admin(kafka).list_topics(topic, timeout=10)
+    leader: int = metadata.topics[topic].partitions[partition].leader
+    return leader

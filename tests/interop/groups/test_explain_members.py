@@ -1,0 +1,138 @@
+"""`kcli group explain` is right about members: every cause staged with members of other makers.
+
+On our broker and on Apache's where both can, KIP-848 groups on Apache's.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from confluent_kafka.admin import NewPartitions
+
+from tests.interop.groups.explaining import admin, commit, explained, fill, until_found
+from tests.interop.groups.members import MemberProcess, confluent_member, kcat_member
+from tests.real_kafka import Kafka
+
+LONG = {"session_timeout_ms": 45_000, "max_poll_interval_ms": 60_000}
+
+
+def test_a_rebalance_that_waits_for_a_member_that_does_not_poll(any_kafka: Kafka) -> None:
+    topic, group = any_kafka.new_topic(4), any_kafka.new_name("g")
+    with (
+        confluent_member(any_kafka, group, topic, client_id="well", **LONG) as well,
+        confluent_member(any_kafka, group, topic, client_id="stuck", **LONG) as stuck,
+    ):
+        stuck.wait_assigned(2)
+        well.wait_assigned(2)
+        stuck.pause()
+        with confluent_member(any_kafka, group, topic, client_id="new", **LONG):
+            found = until_found(any_kafka, group, "rebalancing")
+            while found["rebalancing"]["severity"] != "problem" or "Newly" not in found["rebalancing"]["evidence"]:
+                found = until_found(any_kafka, group, "rebalancing")
+        evidence = found["rebalancing"]["evidence"]
+        assert "PreparingRebalance at both looks" in evidence
+        before, _, newly = evidence.partition("Newly joined")
+        assert "stuck-" in before
+        assert "new-" in newly
+        stuck.kill()
+
+
+def test_members_without_work_and_partitions_without_members(any_kafka: Kafka) -> None:
+    topic, group = any_kafka.new_topic(1), any_kafka.new_name("g")
+    how = {"topic_metadata_refresh_interval_ms": 600_000, "metadata_max_age_ms": 600_000}
+    with confluent_member(any_kafka, group, topic, **how), confluent_member(any_kafka, group, topic, **how):
+        found = until_found(any_kafka, group, "idle-member")
+        assert "has 1 partition, and 2 members share them" in found["idle-member"]["evidence"]
+
+        client = admin(any_kafka)
+        client.create_partitions([NewPartitions(topic, 2)])[topic].result(30)
+        found = until_found(any_kafka, group, "unassigned")
+        assert found["unassigned"]["subject"] == f"{topic}-1"
+
+
+def test_a_silent_member_and_one_that_never_commits(any_kafka: Kafka) -> None:
+    topic, group = any_kafka.new_topic(2), any_kafka.new_name("g")
+    fill(any_kafka, topic, {0: 5, 1: 5})
+    commit(any_kafka, group, topic, {0: 1})
+    with confluent_member(any_kafka, group, topic, commit="none", client_id="mute") as mute:
+        mute.wait_assigned(2)
+        found = until_found(any_kafka, group, "never-committed")
+    assert found["never-committed"]["subject"] == f"{topic}-1"
+    assert found["silent-member"]["subject"].startswith("mute-")
+
+
+def test_static_members_that_have_gone(any_kafka: Kafka) -> None:
+    topic, group = any_kafka.new_topic(2), any_kafka.new_name("g")
+    fill(any_kafka, topic, {0: 3, 1: 3})
+    with (
+        confluent_member(any_kafka, group, topic, instance_id="pod-0") as first,
+        confluent_member(any_kafka, group, topic, instance_id="pod-1", session_timeout_ms=3000) as second,
+    ):
+        first.wait_assigned(1)
+        second.wait_assigned(1)
+        fill(any_kafka, topic, {0: 3, 1: 3})
+        first.wait_records(1)
+        second.wait_records(1)
+        second.kill()
+        fill(any_kafka, topic, {0: 3, 1: 3})
+
+        found = until_found(any_kafka, group, "static-member-gone")
+        assert found["static-member-gone"]["subject"].startswith("pod-1 (static)")
+        assert "committed nothing" in found["static-member-gone"]["evidence"]
+        assert "silent-member" not in found  # the other one goes on
+
+        found = explained(any_kafka, group, 3.5)  # its session runs out between these looks
+        assert "no longer is" in found["static-member-gone"]["evidence"]
+
+
+def test_two_deployments_under_one_group_id(any_kafka: Kafka) -> None:
+    topics, group = [any_kafka.new_topic(), any_kafka.new_topic()], any_kafka.new_name("g")
+    with confluent_member(any_kafka, group, topics[:1]), kcat_member(any_kafka, group, topics):
+        found = until_found(any_kafka, group, "mixed-subscriptions")
+    assert "1 member: " in found["mixed-subscriptions"]["evidence"]
+
+
+# KIP-848 groups
+
+
+def stable_pair(kafka: Kafka, group: str, topic: str, **second: Any) -> tuple[MemberProcess, MemberProcess]:
+    """Two members with a partition each, the first of them of the new protocol."""
+    one = confluent_member(kafka, group, topic, protocol="consumer", client_id="one")
+    one.wait_assigned(2)
+    two = confluent_member(kafka, group, topic, **second)
+    two.wait_assigned(1)
+    one.wait_assigned(1)
+    return one, two
+
+
+def test_classic_and_new_members_together(real_kafka: Kafka) -> None:
+    topic, group = real_kafka.new_topic(2), real_kafka.new_name("g")
+    one, two = stable_pair(real_kafka, group, topic, client_id="old")
+    with one, two:
+        found = until_found(real_kafka, group, "mixed-protocols")
+    assert "Classic: old" in found["mixed-protocols"]["evidence"]
+
+
+def test_a_static_member_of_the_new_protocol_that_closed(real_kafka: Kafka) -> None:
+    topic, group = real_kafka.new_topic(2), real_kafka.new_name("g")
+    fill(real_kafka, topic, {0: 1, 1: 1})
+    one, two = stable_pair(real_kafka, group, topic, protocol="consumer", instance_id="pod-9")
+    with one, two:
+        two.leave()
+        found = until_found(real_kafka, group, "static-member-gone")
+    assert found["static-member-gone"]["severity"] == "problem"
+    assert "keeps" in found["static-member-gone"]["evidence"]
+    assert found["static-member-gone"]["subject"].startswith("pod-9 (static)")
+
+
+def test_a_member_of_the_new_protocol_that_does_not_let_go(real_kafka: Kafka) -> None:
+    topic, group = real_kafka.new_topic(2), real_kafka.new_name("g")
+    with confluent_member(real_kafka, group, topic, protocol="consumer", client_id="holder") as holder:
+        holder.wait_assigned(2)
+        holder.pause()
+        with confluent_member(real_kafka, group, topic, protocol="consumer", client_id="waiter"):
+            found = until_found(real_kafka, group, "rebalancing")
+            while found["rebalancing"]["severity"] != "problem" or "waiter" not in found["rebalancing"]["evidence"]:
+                found = until_found(real_kafka, group, "rebalancing")
+        assert "holder (" in found["rebalancing"]["evidence"]
+        holder.kill()
