@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from kcli.admin.groups.patience import LEADERLESS_MS, half_of
 from kcli.client.offset_lookup import EARLIEST, LATEST, list_offsets
-from kcli.errors import KcliError, TimeoutExpired
+from kcli.error_codes import ErrorCode
+from kcli.errors import BrokerError, KcliError, TimeoutExpired
 from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:
+    from kcli.client.cluster import Cluster
     from kcli.client.consumer_network_client import ConsumerNetworkClient
 
 
@@ -32,18 +35,22 @@ def log_bounds(
     *,
     isolation_level: int = 0,
 ) -> LogBounds:
-    """Bounds of the logs; with `isolation_level` 1 the end is the last stable offset.
+    """Bounds of the logs, whose topics `learn_topics` has asked for; with `isolation_level` 1 the last stable offsets.
 
-    Partitions without a leader are waited for a moment only, and who does not tell an end is not asked for its start.
+    Partitions without a leader are waited for a moment only, topics that are not there not at all, and who does not
+    tell an end is not asked for its start.
     """
-    wanted = sorted(partitions)
-    try:
-        learn_leaders(client, {tp.topic for tp in wanted}, half_of(client, deadline_ms))
-    except TimeoutExpired as late:
-        return LogBounds({}, dict.fromkeys(wanted, late), client.clock.now_ms())
-    led = [tp for tp in wanted if client.metadata.leader(tp).node is not None]
-    ends = _offsets(client, led, LATEST, half_of(client, deadline_ms), isolation_level)
-    leaderless = sorted(set(wanted).difference(led))
+    ends: dict[TopicPartition, int | KcliError] = {}
+    led, leaderless = [], []
+    for tp in sorted(partitions):
+        problem = _problem_of_topic(client.metadata.cluster, tp)
+        if problem is not None:
+            ends[tp] = problem
+        elif client.metadata.leader(tp).node is not None:
+            led.append(tp)
+        else:
+            leaderless.append(tp)
+    ends |= _offsets(client, led, LATEST, half_of(client, deadline_ms), isolation_level)
     patience_ms = min(half_of(client, deadline_ms), client.clock.now_ms() + LEADERLESS_MS)
     ends |= _offsets(client, leaderless, LATEST, patience_ms, isolation_level)
     ends_ms = client.clock.now_ms()
@@ -51,11 +58,22 @@ def log_bounds(
     return LogBounds(starts, ends, ends_ms)
 
 
-def learn_leaders(client: ConsumerNetworkClient, topics: Iterable[str], deadline_ms: float) -> None:
-    """Ask for those of these topics of which nothing is known yet, in one question."""
+def learn_topics(client: ConsumerNetworkClient, topics: Iterable[str], deadline_ms: float) -> None:
+    """Ask for those of these topics of which nothing good is known yet, in one question.
+
+    At the deadline nothing is raised: who then asks for a partition hears what is wrong.
+    """
     known = client.metadata.cluster.topics
-    if unknown := sorted(set(topics).difference(known)):
-        client.topics_metadata(unknown, deadline_ms)
+    if doubtful := sorted(topic for topic in set(topics) if topic not in known or known[topic].error):
+        with suppress(TimeoutExpired):
+            client.topics_metadata(doubtful, deadline_ms)
+
+
+def _problem_of_topic(cluster: Cluster, tp: TopicPartition) -> KcliError | None:
+    topic = cluster.topics.get(tp.topic)
+    if topic is None or topic.error in (ErrorCode.NONE, ErrorCode.LEADER_NOT_AVAILABLE):
+        return None
+    return BrokerError(topic.error, topic=tp.topic)
 
 
 def _offsets(

@@ -7,10 +7,9 @@ up is never shown ahead of its log, and only what was written between the two qu
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
 
-from kcli.admin.groups.bounds import learn_leaders, log_bounds
+from kcli.admin.groups.bounds import learn_topics, log_bounds
 from kcli.admin.groups.committed import committed_offsets
 from kcli.admin.groups.coordinators import Coordinators
 from kcli.admin.groups.describe import describe_groups
@@ -19,7 +18,7 @@ from kcli.admin.groups.model import SHARE, STREAMS, Group, GroupMember
 from kcli.admin.groups.patience import half_of
 from kcli.admin.groups.share_offsets import ShareOffset, share_offsets
 from kcli.client.routing import Gathered
-from kcli.errors import KcliError, TimeoutExpired
+from kcli.errors import KcliError
 from kcli.structs import OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
@@ -63,7 +62,10 @@ def survey_groups(
     described = describe_groups(client, kinds, half_of(client, deadline_ms), coordinators=coordinators)
     positions = _positions(client, described.values, half_of(client, deadline_ms), coordinators)
     committed_ms = client.clock.now_ms()
-    groups = _without_partitions_that_are_not_there(client, described.values, half_of(client, deadline_ms))
+    topics = {tp.topic for group in described.values.values() for member in group.members for tp in member.owned}
+    topics.update(tp.topic for offsets in positions.values.values() for tp in offsets)
+    learn_topics(client, topics, half_of(client, deadline_ms))
+    groups = {name: _without_what_is_not_there(group, client) for name, group in described.values.items()}
     wanted = {tp for group in groups.values() for member in group.members for tp in member.owned}
     wanted.update(tp for offsets in positions.values.values() for tp in offsets)
     bounds = log_bounds(client, wanted, half_of(client, deadline_ms), isolation_level=isolation_level)
@@ -113,21 +115,12 @@ def _calculate(
     return calculate_lag(group, committed, starts, ends, lags)
 
 
-def _without_partitions_that_are_not_there(
-    client: ConsumerNetworkClient, groups: Mapping[str, Group], deadline_ms: float
-) -> dict[str, Group]:
+def _without_what_is_not_there(group: Group, client: ConsumerNetworkClient) -> Group:
     """Streams tasks are as many as the largest of their topics has partitions; smaller ones do not have them all."""
-    topics = {topic for group in groups.values() if group.type == STREAMS for topic in group.topics}
-    if topics:
-        with suppress(TimeoutExpired):  # the rows will tell
-            learn_leaders(client, topics, deadline_ms)
+    if group.type != STREAMS:
+        return group
     cluster = client.metadata.cluster
-    return {
-        name: group._replace(members=tuple(_trimmed(member, cluster) for member in group.members))
-        if group.type == STREAMS
-        else group
-        for name, group in groups.items()
-    }
+    return group._replace(members=tuple(_trimmed(member, cluster) for member in group.members))
 
 
 def _trimmed(member: GroupMember, cluster: Cluster) -> GroupMember:
