@@ -131,11 +131,13 @@ class ClassicMember:
         with self._lock:
             return not self.has_generation or self.heartbeat.is_doubtful(now_ms)
 
-    def request_rejoin(self, reason: str) -> None:
+    def request_rejoin(self, reason: str, *, backs_off: bool = False) -> None:
         """Join again as soon as may be. The first reason is the one that brokers are told."""
         with self._lock:
             if self.rejoin_reason is None:
                 self.rejoin_reason = reason
+            if backs_off:
+                self._back_off()
 
     def take_assignment(self) -> tuple[Generation, bytes] | None:
         """The assignment of a round that has just ended well, once."""
@@ -351,8 +353,11 @@ class ClassicMember:
             self._happened("failed")
         self._end_round(reason)
         if backs_off:
-            self._failures += 1
-            self.may_join_ms = self._client.clock.now_ms() + self._backoff.after(self._failures)
+            self._back_off()
+
+    def _back_off(self) -> None:
+        self._failures += 1
+        self.may_join_ms = self._client.clock.now_ms() + self._backoff.after(self._failures)
 
     def _react(self, api: ApiKey, code: ErrorCode, generation: Generation) -> Reaction:
         """Do what an answer for `generation` means for the membership; the round is the caller's."""

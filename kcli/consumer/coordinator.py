@@ -211,7 +211,8 @@ class ConsumerCoordinator:
         member = self._member
         assigned = flat(decode_assignment(data).assigned_partitions)
         if not self._topics.match(assigned):
-            member.request_rejoin("the assignment does not match the subscription, which has changed")
+            # Mostly the subscription has changed since; but a leader that is wrong may be so again and again.
+            member.request_rejoin("the assignment does not match the subscription", backs_off=True)
             return
         failures: list[Exception] = []
         change = change_of(self._subscription.partitions(), assigned)

@@ -98,7 +98,8 @@ class GroupTopics:
 
     def want(self, names: Iterable[str]) -> None:
         """Metadata is to tell about these, and no longer about those before."""
-        wanted, metadata = frozenset(names), self._client.metadata
+        metadata = self._client.metadata
+        wanted = frozenset[str]() if metadata.every_topic else frozenset(names)
         metadata.drop_topics(self._wanted_of_metadata - wanted)
         metadata.add_topics(sorted(wanted))
         self._wanted_of_metadata = wanted

@@ -167,7 +167,7 @@ def test_subscribing_needs_a_group() -> None:
     cluster = FakeCluster()
     client, config = cluster.client()
     consumer = Consumer(config, client)
-    with pytest.raises(KcliError, match="cannot subscribe without a group.id"):
+    with pytest.raises(KcliError, match=r"cannot subscribe without a group\.id"):
         consumer.subscribe(["t"])
     consumer.assign([T0])
 

@@ -1,0 +1,349 @@
+"""A member's life in a classic group, against pretended brokers: joining, leading, joining again, leaving."""
+
+from __future__ import annotations
+
+import pytest
+
+from kcli.error_codes import ErrorCode
+from kcli.errors import BrokerError, ConfigError, KcliError, UnsupportedVersion
+from kcli.protocol.messages.join_group import JoinGroupResponse
+from kcli.protocol.registry import ApiKey
+from kcli.structs import TopicPartition
+from tests.consumer.classic_cluster import ClassicCluster, Member, subscription_of
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+def two_partitions() -> ClassicCluster:
+    cluster = ClassicCluster()
+    cluster.topic("t", partitions=2).append("a", "b")
+    return cluster
+
+
+# --- coming in
+
+
+def test_a_new_member_is_given_an_id_and_joins_with_it() -> None:
+    """KIP-394: brokers answer a first JoinGroup with an id and error 79."""
+    member = Member(two_partitions())
+    assert member.poll() == ["a", "b"]
+    assert [join.member_id for join in member.joins()] == ["", "member-1"]
+    assert member.told.taken() == [("assigned", [0, 1])]
+    assert member.consumer.group_metadata() == ("billing", 1, "member-1", None)
+
+
+def test_the_leader_shares_out_among_all_members_topics_that_it_does_not_read_itself_too() -> None:
+    cluster = two_partitions()
+    cluster.topic("u", partitions=1)
+    cluster.others = {"other": ["t", "u"]}
+    Member(cluster).poll()
+    assert cluster.shares == {"member-1": [T0], "other": [T1, TopicPartition("u", 0)]} or cluster.shares == {
+        "member-1": [T1],
+        "other": [T0, TopicPartition("u", 0)],
+    }
+
+
+def test_a_member_that_does_not_lead_takes_what_it_is_given() -> None:
+    cluster = two_partitions()
+    cluster.leader, cluster.given = "somebody", [T1]
+    member = Member(cluster)
+    member.poll()
+    assert member.told.taken() == [("assigned", [1])]
+    assert cluster.asked(ApiKey.SYNC_GROUP)[0].assignments == []
+
+
+def test_a_join_says_what_java_says() -> None:
+    cluster = two_partitions()
+    member = Member(cluster, session_timeout_ms=7000, max_poll_interval_ms=90_000, client_rack="r1")
+    member.poll()
+    join = member.joins()[-1]
+    assert (join.session_timeout_ms, join.rebalance_timeout_ms, join.protocol_type) == (7000, 90_000, "consumer")
+    assert [protocol.name for protocol in join.protocols] == ["range", "cooperative-sticky"]
+    told = subscription_of(join)
+    assert (told.topics, told.owned_partitions, told.generation_id, told.rack_id) == (["t"], [], -1, "r1")
+
+
+def test_a_static_leader_that_comes_back_shares_out_nothing_but_watches() -> None:
+    """KIP-814: the group is at rest, and its leader has restarted."""
+    cluster = two_partitions()
+    cluster.skips_assignment, cluster.given = True, [T0]
+    member = Member(cluster, group_instance_id="i", metadata_max_age_ms=500)
+    member.poll()
+    assert cluster.asked(ApiKey.SYNC_GROUP)[0].assignments == []
+    assert member.told.taken() == [("assigned", [0])]
+    cluster.skips_assignment = False
+    cluster.grow("t", 3)
+    member.poll(40)
+    assert member.told.taken() == [("revoked", [0]), ("assigned", [0, 1, 2])]
+
+
+def test_an_old_broker_takes_a_member_without_the_extra_round() -> None:
+    cluster = two_partitions()
+    cluster.spoken.update({ApiKey.JOIN_GROUP: (0, 1), ApiKey.SYNC_GROUP: (0, 0), ApiKey.LEAVE_GROUP: (0, 1)})
+    cluster.known["m"] = Member(two_partitions()).consumer  # type: ignore[assignment]  # an id the broker knows
+    cluster.answer_next(ApiKey.JOIN_GROUP, lambda join: cluster._join_group(1, _with_id(join, "m")))
+    member = Member(cluster)
+    assert member.poll() == ["a", "b"]
+    member.consumer.close()
+    assert cluster.asked(ApiKey.LEAVE_GROUP)[0].member_id == "m"
+
+
+def _with_id(join: object, member_id: str) -> object:
+    join.member_id = member_id  # type: ignore[attr-defined]
+    return join
+
+
+def test_an_old_broker_cannot_have_static_members() -> None:
+    cluster = two_partitions()
+    cluster.spoken[ApiKey.JOIN_GROUP] = (0, 4)
+    with pytest.raises(UnsupportedVersion, match="JoinGroup"):
+        Member(cluster, group_instance_id="i").poll()
+
+
+def test_a_group_that_chose_a_strategy_we_lack_is_told_to_the_caller() -> None:
+    cluster = two_partitions()
+    odd = JoinGroupResponse(generation_id=1, protocol_name="odd", leader="member-1", member_id="member-1")
+    cluster.answer_next(ApiKey.JOIN_GROUP, lambda join: cluster._join_group(1, join), lambda _: odd)
+    with pytest.raises(BrokerError, match=r"INCONSISTENT_GROUP_PROTOCOL.*'odd'"):
+        Member(cluster).poll()
+
+
+def test_a_group_of_connect_workers_is_none_for_consumers() -> None:
+    cluster = two_partitions()
+    foreign = JoinGroupResponse(generation_id=1, protocol_type="connect", protocol_name="x", member_id="member-1")
+    cluster.answer_next(ApiKey.JOIN_GROUP, lambda join: cluster._join_group(1, join), lambda _: foreign)
+    with pytest.raises(BrokerError, match="INCONSISTENT_GROUP_PROTOCOL"):
+        Member(cluster).poll()
+
+
+def test_strategies_are_checked_before_anything_is_sent() -> None:
+    with pytest.raises(ConfigError, match="there is no assignor 'fair'"):
+        Member(two_partitions(), partition_assignment_strategy="range,fair")
+    with pytest.raises(ConfigError, match=r"partition\.assignment\.strategy is empty"):
+        Member(two_partitions(), partition_assignment_strategy=",")
+
+
+def test_a_topic_that_may_not_be_read_is_told() -> None:
+    cluster = two_partitions()
+    answer = cluster._metadata_topic
+
+    def refuse(name: str) -> object:
+        found = answer(name)
+        found.error_code, found.partitions = ErrorCode.TOPIC_AUTHORIZATION_FAILED, []
+        return found
+
+    cluster._metadata_topic = refuse  # type: ignore[method-assign,assignment]
+    with pytest.raises(BrokerError, match=r"TOPIC_AUTHORIZATION_FAILED.*topics=t"):
+        Member(cluster).poll()
+
+
+# --- being told to join again
+
+
+@pytest.mark.parametrize("strategy", ["range", "range,cooperative-sticky"])
+def test_an_eager_member_gives_everything_up_before_it_joins_again(strategy: str) -> None:
+    """One strategy of the list that is not cooperative makes the member eager, as in Java."""
+    cluster = two_partitions()
+    member = Member(cluster, partition_assignment_strategy=strategy)
+    member.poll()
+    member.joins()
+    cluster.rebalances = True
+    member.poll(100)
+    assert member.told.taken() == [("assigned", [0, 1]), ("revoked", [0, 1]), ("assigned", [0, 1])]
+    assert [subscription_of(join).owned_partitions for join in member.joins()] == [[]]
+
+
+def test_a_cooperative_member_keeps_reading_and_gives_up_what_the_assignment_takes_from_it() -> None:
+    """KIP-429: the partitions given up are free for others in the next round, which the member asks for."""
+    cluster = two_partitions()
+    member = Member(cluster, partition_assignment_strategy="cooperative-sticky")
+    member.poll()
+    assert member.told.taken() == [("assigned", [0, 1])]
+    cluster.leader, cluster.given, cluster.rebalances = "somebody", [T0], True
+    member.joins()
+    member.poll(100)
+    assert member.told.taken() == [("revoked", [1]), ("assigned", []), ("assigned", [])]
+    first, second = (subscription_of(join) for join in member.joins())
+    assert [(it.topic, it.partitions) for it in first.owned_partitions] == [("t", [0, 1])]
+    assert [(it.topic, it.partitions) for it in second.owned_partitions] == [("t", [0])]
+    assert (first.generation_id, second.generation_id) == (1, 2)
+
+
+def test_a_changed_subscription_is_joined_with() -> None:
+    cluster = two_partitions()
+    cluster.topic("u").append("from u")
+    member = Member(cluster)
+    member.poll()
+    member.told.taken()
+    member.consumer.subscribe(["u"], **member.told.hooks())
+    assert member.poll() == ["from u"]
+    assert member.told.taken() == [("revoked", [0, 1]), ("assigned", [0])]
+
+
+def test_a_cooperative_member_gives_up_topics_it_no_longer_wants_before_it_joins() -> None:
+    cluster = two_partitions()
+    cluster.topic("u")
+    member = Member(cluster, "t", "u", partition_assignment_strategy="cooperative-sticky")
+    member.poll()
+    member.joins()
+    member.consumer.subscribe(["u"], **member.told.hooks())
+    member.poll()
+    assert member.told.taken()[1:] == [("revoked", [0, 1]), ("assigned", [])]
+    assert [it.topic for it in subscription_of(member.joins()[0]).owned_partitions] == ["u"]
+
+
+def test_the_leader_notices_new_partitions() -> None:
+    cluster = two_partitions()
+    member = Member(cluster, metadata_max_age_ms=500)
+    member.poll()
+    cluster.grow("t", 3)
+    member.poll(40)
+    assert member.told.taken() == [("assigned", [0, 1]), ("revoked", [0, 1]), ("assigned", [0, 1, 2])]
+    assert member.joins()[-1].reason == "topics of the group have changed"
+
+
+def test_who_does_not_lead_leaves_new_partitions_to_the_leader() -> None:
+    cluster = two_partitions()
+    cluster.leader, cluster.given = "somebody", [T0]
+    member = Member(cluster, metadata_max_age_ms=500)
+    member.poll()
+    cluster.grow("t", 3)
+    member.poll(40)
+    assert member.told.taken() == [("assigned", [0])]
+
+
+def test_a_pattern_finds_topics_that_come_later() -> None:
+    cluster = two_partitions()
+    cluster.topic("other")
+    member = Member(cluster, pattern="t.*", metadata_max_age_ms=500)
+    member.poll()
+    assert subscription_of(member.joins()[-1]).topics == ["t"]
+    cluster.topic("t2")
+    member.poll(40)
+    assert subscription_of(member.joins()[-1]).topics == ["t", "t2"]
+    assert sorted(member.consumer.subscription.partitions()) == [T0, T1, TopicPartition("t2", 0)]
+
+
+def test_what_the_leader_knows_of_a_pattern_is_taken_on() -> None:
+    """The leader has fresher metadata: it gives a topic that matches, though this member has not heard of it."""
+    cluster = two_partitions()
+    cluster.leader, cluster.given = "somebody", [T0]
+    member = Member(cluster, pattern="t.*")
+    member.poll()
+    cluster.topic("t2").append("from t2")
+    cluster.given, cluster.rebalances = [T0, TopicPartition("t2", 0)], True
+    member.joins()
+    assert member.poll(100) == ["a", "b", "from t2"]
+    assert member.told.taken() == [("assigned", [0]), ("revoked", [0]), ("assigned", [0, 0])]
+    assert len(member.joins()) == 1
+
+
+def test_an_assignment_of_a_topic_that_is_no_longer_wanted_is_not_taken() -> None:
+    cluster = two_partitions()
+    cluster.topic("u")
+    cluster.leader, cluster.given = "somebody", [TopicPartition("u", 0)]
+    member = Member(cluster)
+    member.poll()
+    assert member.told.taken() == []
+    assert "does not match" in member.joins()[-1].reason
+
+
+# --- callbacks
+
+
+def test_what_a_callback_raises_comes_out_of_poll_and_the_round_goes_on() -> None:
+    cluster = two_partitions()
+    member = Member(cluster)
+    member.poll()
+
+    def fail(_: object) -> None:
+        raise RuntimeError("the caller's own")
+
+    member.consumer.subscribe(["t"], on_revoked=fail, on_assigned=member.told.hooks()["on_assigned"])
+    cluster.rebalances = True
+    with pytest.raises(RuntimeError, match="the caller's own"):
+        member.poll(100)
+    member.poll()
+    assert member.told.taken() == [("assigned", [0, 1]), ("assigned", [0, 1])]
+
+
+def test_a_callback_may_seek_and_commit_but_not_poll() -> None:
+    cluster = two_partitions()
+    member = Member(cluster)
+    consumer = member.consumer
+
+    def assigned(partitions: list[TopicPartition]) -> None:
+        consumer.seek(T0, 1)
+        consumer.commit_sync({T1: _offset(7)})
+        with pytest.raises(KcliError, match="inside a rebalance callback"):
+            consumer.poll(0)
+
+    consumer.subscribe(["t"], on_assigned=assigned)
+    assert member.poll() == ["b"]
+    assert cluster.committed == {T1: 7}
+
+
+def _offset(offset: int) -> object:
+    from kcli.structs import OffsetAndMetadata
+
+    return OffsetAndMetadata(offset)
+
+
+# --- leaving
+
+
+def test_a_member_that_is_closed_gives_up_its_partitions_and_says_why_it_leaves() -> None:
+    cluster = two_partitions()
+    member = Member(cluster)
+    member.poll()
+    member.consumer.close()
+    member.consumer.close()
+    assert member.told.taken() == [("assigned", [0, 1]), ("revoked", [0, 1])]
+    farewells = cluster.asked(ApiKey.LEAVE_GROUP)
+    assert [(it.members[0].member_id, it.members[0].reason) for it in farewells] == [
+        ("member-1", "the consumer is being closed")
+    ]
+
+
+def test_a_static_member_does_not_leave() -> None:
+    """KIP-345: it is expected back before its session ends."""
+    cluster = two_partitions()
+    member = Member(cluster, group_instance_id="i")
+    member.poll()
+    member.consumer.close()
+    assert member.told.taken() == [("assigned", [0, 1]), ("revoked", [0, 1])]
+    assert cluster.asked(ApiKey.LEAVE_GROUP) == []
+
+
+def test_a_member_that_waits_for_the_others_leaves_at_once() -> None:
+    """JoinGroup is unanswered: what is sent behind it on its connection would wait, too."""
+    cluster = two_partitions()
+    cluster.answer_next(ApiKey.JOIN_GROUP, lambda join: cluster._join_group(1, join), lambda _: None)
+    member = Member(cluster)
+    member.poll(5)
+    before_ms = cluster.clock.now_ms()
+    member.consumer.close()
+    assert cluster.clock.now_ms() - before_ms < 1_000
+    assert [it.members[0].member_id for it in cluster.asked(ApiKey.LEAVE_GROUP)] == ["member-1"]
+
+
+def test_who_has_unsubscribed_may_come_back_or_assign() -> None:
+    cluster = two_partitions()
+    member = Member(cluster)
+    member.poll()
+    member.consumer.unsubscribe()
+    assert member.told.taken() == [("assigned", [0, 1]), ("revoked", [0, 1])]
+    assert len(cluster.asked(ApiKey.LEAVE_GROUP)) == 1
+    member.consumer.subscribe(["t"], **member.told.hooks())
+    member.poll()
+    assert member.told.taken() == [("assigned", [0, 1])]
+    member.consumer.unsubscribe()
+    member.consumer.assign([T0])
+    assert member.poll(10) == ["a", "b"]
+
+
+def test_subscribing_to_nothing_is_unsubscribing() -> None:
+    member = Member(two_partitions())
+    member.poll()
+    member.consumer.subscribe([])
+    assert member.told.taken() == [("assigned", [0, 1]), ("revoked", [0, 1])]
