@@ -25,6 +25,10 @@ def add_time_lags(
     found: dict[tuple[TopicPartition, int], RecordTime | KcliError] = {}
     turns = _turns(rows)
     while turns:
+        if found and client.clock.now_ms() >= deadline_ms:
+            late = client.timed_out("the times of records")
+            found.update({(tp, offset): late for tp, offsets in turns.items() for offset in offsets})
+            break
         turn = {tp: offsets.pop() for tp, offsets in turns.items()}
         times = record_times(client, turn, deadline_ms)
         for tp, offset in turn.items():
