@@ -1,7 +1,7 @@
 """`kcli consume --group` killed (-9) at random moments on Apache's broker: `python -m tests.bench.consume_group_kills`.
 
 Fifty rounds as a static member, as a dynamic one whose dead predecessor must time out first, and as a KIP-848 member.
-Prints a line for each; a record that was skipped is an AssertionError.
+Arguments: rounds, then some of the three by name. Prints a line for each; a skipped record is an AssertionError.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tests.real_kafka import KafkaNode, fetch_jars
 MANNERS = {
     "static": ("--instance-id", "phoenix"),
     "dynamic": ("-X", "session.timeout.ms=1000", "-X", "heartbeat.interval.ms=200"),
-    "broker assigns": ("--protocol", "consumer"),
+    "next-generation": ("--protocol", "consumer"),
 }
 SETTINGS = {
     "group.min.session.timeout.ms": "500",
@@ -28,12 +28,12 @@ SETTINGS = {
 }
 
 
-def main(rounds: int) -> None:
+def main(rounds: int, manners: dict[str, tuple[str, ...]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         node = KafkaNode(Path(folder) / "kafka", fetch_jars(), settings=SETTINGS)
         node.start()
         try:
-            for name, options in MANNERS.items():
+            for name, options in manners.items():
                 files = Path(folder) / name.replace(" ", "-")
                 files.mkdir()
                 began = time.monotonic()
@@ -44,4 +44,5 @@ def main(rounds: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 50)
+    chosen = {name: MANNERS[name] for name in sys.argv[2:]} or MANNERS
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 50, chosen)
