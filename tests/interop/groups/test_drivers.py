@@ -79,9 +79,14 @@ def a_life(kafka: Kafka, start: Start, maker: str, how: dict[str, str]) -> None:
     second.leave()
 
 
-@pytest.mark.parametrize("maker", ["kcat", "confluent", "java", "kcli"])
-def test_a_member_of_a_classic_group(any_kafka: Kafka, start: Start, maker: str) -> None:
-    a_life(any_kafka, start, maker, {"assignor": "range" if maker == "confluent" else "cooperative-sticky"})
+@pytest.mark.parametrize("maker", ["kcat", "confluent", "kcli"])
+def test_a_member_of_a_classic_group_of_ours(our_kafka: Kafka, start: Start, maker: str) -> None:
+    a_life(our_kafka, start, maker, {"assignor": "range" if maker == "confluent" else "cooperative-sticky"})
+
+
+@pytest.mark.parametrize("maker", ["java", "kcli"])
+def test_a_member_of_a_classic_group_of_apache_kafka(real_kafka: Kafka, start: Start, maker: str) -> None:
+    a_life(real_kafka, start, maker, {"assignor": "cooperative-sticky"})
 
 
 def test_an_eager_member_of_a_classic_group(our_kafka: Kafka, start: Start) -> None:

@@ -53,9 +53,3 @@ def test_kcli_leads_an_eager_group(our_kafka: Kafka) -> None:
 
 def test_kcli_comes_to_a_cooperative_group(real_kafka: Kafka) -> None:
     a_mixed_group(real_kafka, ("java", "confluent", "kcat", "kcli"), {"assignor": "cooperative-sticky"})
-
-
-def test_members_of_a_group_that_its_broker_assigns(real_kafka: Kafka) -> None:
-    """KIP-848."""
-    how = {"protocol": "consumer", "assignor": "uniform"}
-    a_mixed_group(real_kafka, ("kcli", "confluent", "java", "kcli"), how)
