@@ -228,8 +228,6 @@ class ConsumerMembership:
         if self.member.state not in ("reconciling", "releasing"):
             return
         _collect(failures, self._hooks.on_revoked, partitions)
-        for tp in partitions:
-            self._subscription.drop(tp)  # one that comes back under the same name begins anew
         self._read(without(self._owned, partitions))
 
     def _lose(self) -> None:

@@ -31,9 +31,10 @@ class Who(NamedTuple):
 
 
 class Facts(NamedTuple):
-    """All that a member tells about itself. `owned_round` grows whenever a new assignment was taken on.
+    """All that a member tells about itself; what it subscribes to and what it owns may change.
 
-    `topics` is empty with a `regex`, which only v1 can carry; `regex` "" is none.
+    `owned_round` grows whenever a new assignment was taken on. `topics` is empty with a `regex`, which only v1 can
+    carry; `regex` "" is none.
     """
 
     rebalance_timeout_ms: int
@@ -52,16 +53,14 @@ def heartbeat(who: Who, epoch: int, facts: Facts, told: Facts | None) -> Consume
     request = ConsumerGroupHeartbeatRequest(
         group_id=who.group, member_id=who.member_id, member_epoch=epoch, instance_id=who.instance_id
     )
-    if told is None or facts.rebalance_timeout_ms != told.rebalance_timeout_ms:
+    if told is None:
         request.rebalance_timeout_ms = facts.rebalance_timeout_ms
+        request.server_assignor = facts.assignor
+        request.rack_id = facts.rack
     if told is None or facts.topics != told.topics:
         request.subscribed_topic_names = sorted(facts.topics)
     if facts.regex != ("" if told is None else told.regex):
         request.subscribed_topic_regex = facts.regex
-    if told is None or facts.assignor != told.assignor:
-        request.server_assignor = facts.assignor
-    if told is None or facts.rack != told.rack:
-        request.rack_id = facts.rack
     if told is None or (facts.owned, facts.owned_round) != (told.owned, told.owned_round):
         request.topic_partitions = _topic_partitions(facts)
     return request

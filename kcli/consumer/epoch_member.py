@@ -204,8 +204,6 @@ class EpochMember:
     def _accepted(self, response: ConsumerGroupHeartbeatResponse) -> None:
         self._timing.succeeded(response.heartbeat_interval_ms)
         self.trouble = ""
-        if self.state not in _HEARTBEATING:
-            return
         self.epoch = response.member_epoch
         if response.assignment is not None:
             assigned = response.assignment.topic_partitions
@@ -218,8 +216,6 @@ class EpochMember:
         if self._facts.owned_round and dict(self._facts.owned) == self.target:
             self.happened("settle")
         else:
-            if self.state == "acknowledging":
-                self._timing.hurry()  # what is to be acknowledged shall not wait for the next round
             self.happened("target")
 
     def _refused(self, error: KcliError, node: Node, epoch: int) -> None:

@@ -9,6 +9,8 @@ import pytest
 
 from kcli.consumer.membership import NO_GENERATION
 from kcli.error_codes import ErrorCode
+from kcli.protocol.messages import find_coordinator
+from kcli.protocol.registry import ApiKey
 from kcli.structs import TopicPartition
 from tests.consumer.epoch_cluster import HEARTBEAT, INTERVAL_MS, AssigningCluster, Member, refusal
 
@@ -90,6 +92,24 @@ def test_a_member_that_gets_nothing_hears_of_it_too(cluster: AssigningCluster) -
     member = Member(cluster)
     member.poll()
     assert (member.said, member.membership.state) == ([("assigned", "")], "stable")
+
+
+def test_a_join_that_is_answered_without_an_assignment_is_one_to_nothing(cluster: AssigningCluster) -> None:
+    member = Member(cluster)
+    cluster.members[member.membership.member.who.member_id] = cluster.epoch
+    cluster.answer_next(HEARTBEAT, lambda request: cluster.answer(request.member_id, told=False))
+    member.poll()
+    assert (member.said, member.membership.state) == ([("assigned", "")], "stable")
+
+
+def test_what_was_taken_on_is_acknowledged_by_the_same_poll(cluster: AssigningCluster) -> None:
+    member = Member(cluster)
+    while member.membership.state != "reconciling":
+        member.membership.poll(member.client.clock.now_ms())
+        member.client.poll(timeout_ms=10)
+    member.membership.poll(member.client.clock.now_ms())
+    member.work(50, beat_every_ms=50)
+    assert [request.member_epoch for request in cluster.heartbeats()] == [0, 1]
 
 
 def test_nobody_joins_without_a_subscription(cluster: AssigningCluster) -> None:
@@ -255,6 +275,9 @@ def test_a_pattern_goes_to_the_broker_as_it_is(cluster: AssigningCluster) -> Non
     assert join.version == 1
     assert changes(join.request)["regex"] == r"\p{Greek}+|t.*"
     assert changes(join.request)["names"] == []
+    member.subscription.subscribe_server_pattern("u.*")
+    member.poll(2 * INTERVAL_MS)
+    assert [changes(request) for request in cluster.heartbeats()[2:]] == [{"regex": "u.*"}, {}]
 
 
 # --- leaving
@@ -306,6 +329,38 @@ def test_leaving_without_a_coordinator_gives_up_at_the_deadline(member: Member, 
     member.leave(2000)
     assert member.client.clock.now_ms() - before_ms <= 2001
     assert (member.membership.state, member.owned()) == ("out", "")
+
+
+def test_leaving_while_nobody_knows_the_coordinator_gives_up_at_the_deadline(
+    member: Member, cluster: AssigningCluster
+) -> None:
+    nobody = find_coordinator.FindCoordinatorResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    cluster.answer_next(ApiKey.FIND_COORDINATOR, *[lambda request: nobody] * 100)
+    member.lookup.lost("the test wants it")
+    before_ms = member.client.clock.now_ms()
+    member.leave(2000)
+    assert member.client.clock.now_ms() - before_ms == pytest.approx(2000, abs=1)
+    assert (member.membership.state, member.owned(), cluster.heartbeats()) == ("out", "", [])
+
+
+def test_giving_back_may_take_longer_than_the_poll_interval(cluster: AssigningCluster) -> None:
+    cluster.assign(T0)
+    member = Member(cluster, max_poll_interval_ms=12_000)
+    member.poll()
+    member.on["revoked"] = lambda _: member.work(20_000)
+    member.leave()
+    assert member.said == [("assigned", "t-0"), ("commit", "t-0"), ("revoked", "t-0")]
+    assert [request.member_epoch for request in cluster.heartbeats()] == [0, 2, 2, 2, 2, 2, -1]
+
+
+def test_an_answer_to_an_earlier_life_means_nothing_to_the_next_one(member: Member, cluster: AssigningCluster) -> None:
+    cluster.answer_next(HEARTBEAT, lambda request: refusal(ErrorCode.GROUP_AUTHORIZATION_FAILED))
+    member.membership.request_rejoin("the test wants it")
+    member.membership.poll(member.client.clock.now_ms())
+    member.leave(0)
+    member.membership.poll(member.client.clock.now_ms())
+    member.poll()
+    assert (member.membership.state, member.owned()) == ("stable", "t-0 t-1")
 
 
 def test_who_has_left_can_join_again(member: Member, cluster: AssigningCluster) -> None:

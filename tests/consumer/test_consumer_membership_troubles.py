@@ -73,6 +73,7 @@ def test_a_fenced_member_sends_nothing_and_may_not_commit_until_the_application_
     member.work(10 * INTERVAL_MS)
     assert len(cluster.heartbeats()) == 1
     assert (member.membership.state, member.membership.generation) == ("fenced", NO_GENERATION)
+    assert member.membership.next_ms() <= cluster.clock.now_ms(), "a poll that waits must not wait any longer"
     assert not member.membership.is_stable()
     member.poll()
     assert member.said == [("lost", "t-0 t-1"), ("assigned", "t-0 t-1")]
@@ -267,8 +268,19 @@ def test_a_coordinator_that_is_loading_is_asked_again_after_a_pause(cluster: Ass
 def test_a_coordinator_that_has_moved_is_found_again(
     member: Member, cluster: AssigningCluster, code: ErrorCode
 ) -> None:
-    cluster.answer_next(HEARTBEAT, answers(code))
+    times = []
+
+    def refused_at(request: Any) -> Any:
+        times.append(cluster.clock.now_ms())
+        return refusal(code)
+
+    def answered_at(request: Any) -> Any:
+        times.append(cluster.clock.now_ms())
+        return cluster.answer(request.member_id, told=False)
+
+    cluster.answer_next(HEARTBEAT, refused_at, answered_at)
     member.poll(INTERVAL_MS + 200)
+    assert times[1] - times[0] < 50, "a coordinator that is known again need not be spared"
     assert len(cluster.asked(ApiKey.FIND_COORDINATOR)) == 1
     refused, again = cluster.heartbeats()
     assert (is_full(refused), is_full(again), again.member_epoch) == (False, True, 2)
