@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kcli.admin.groups.explain import explain
-from kcli.admin.groups.explain_facts import Around, Facts
-from kcli.admin.groups.findings import Finding
+from kcli.admin.explain.facts import Around, Facts
+from kcli.admin.explain.findings import Finding
+from kcli.admin.explain.rules import explain
 from kcli.admin.groups.lag import PartitionLag
 from kcli.admin.groups.model import CLASSIC, CONSUMER, Group, GroupMember
 from kcli.admin.groups.survey import GroupSurvey

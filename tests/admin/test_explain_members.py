@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kcli.admin.groups.explain import RULES, explain
-from kcli.admin.groups.explain_facts import Facts
+from kcli.admin.explain.facts import Facts
+from kcli.admin.explain.rules import RULES, explain
 from kcli.admin.groups.model import CONSUMER
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from kcli.admin.configs import Setting
-from kcli.admin.groups.explain_facts import OpenTransaction, Retention
-from kcli.admin.groups.explain_gather import retention_of
-from kcli.admin.groups.explain_transactions import join
-from kcli.admin.groups.findings import by_topic, count, lasting, listed, numbers, partitions_of
+from kcli.admin.explain.facts import OpenTransaction, Retention
+from kcli.admin.explain.findings import by_topic, count, lasting, listed, numbers, partitions_of
+from kcli.admin.explain.gather import retention_of
+from kcli.admin.explain.transactions import join
 from kcli.admin.groups.model import CONSUMER, SHARE
 from kcli.admin.transactions import Producer, Transaction
 from kcli.error_codes import ErrorCode

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kcli.admin.groups.explain_facts import OpenTransaction
-from kcli.admin.groups.explain_transactions import transactions_holding_back
+from kcli.admin.explain.facts import OpenTransaction
+from kcli.admin.explain.transactions import transactions_holding_back
 from kcli.admin.log_sizes import log_sizes
 from kcli.admin.transactions import Producer, describe_transactions, list_transactions, producers_of
 from kcli.error_codes import ErrorCode

@@ -65,7 +65,7 @@ def test_names_cannot_command_a_terminal() -> None:
     seen = group(member("a\x1b[2J", "orders-0"))
     rows = {"orders-0": (0, 0, 5)}
     facts_of = look(seen, rows, 0), look(seen, rows, 6000)
-    from kcli.admin.groups.explain_facts import Facts
+    from kcli.admin.explain.facts import Facts
 
     text = explanation(env, Facts(*facts_of, around()), list(found_in(seen, rows).values()))
     assert "\x1b[2J" not in text

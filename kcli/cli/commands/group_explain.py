@@ -15,8 +15,8 @@ from kcli.errors import BrokerError, ConfigError, KcliError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kcli.admin.groups.explain_facts import Facts
-    from kcli.admin.groups.findings import Finding
+    from kcli.admin.explain.facts import Facts
+    from kcli.admin.explain.findings import Finding
     from kcli.cli.render.report import Item
     from kcli.client.gather import Gathered
 
@@ -45,8 +45,8 @@ def run(
     group, because it is refused or has no assignor in common with the others, is not to be seen from outside: see its
     log. Looking at a group does not disturb it.
     """
-    from kcli.admin.groups.explain import explain
-    from kcli.admin.groups.explain_gather import look_twice
+    from kcli.admin.explain.gather import look_twice
+    from kcli.admin.explain.rules import explain
 
     _check(interval, fail_on)
     with closing(common.connect()) as client:
@@ -60,7 +60,7 @@ def run(
 
 
 def _check(interval: float, fail_on: str | None) -> None:
-    from kcli.admin.groups.findings import SEVERITIES
+    from kcli.admin.explain.findings import SEVERITIES
 
     if not 0 < interval < 1e6:
         raise ConfigError(f"--interval is a number of seconds above 0, not {interval:g}")
@@ -69,7 +69,7 @@ def _check(interval: float, fail_on: str | None) -> None:
 
 
 def _threshold(findings: dict[str, list[Finding]], fail_on: str | None) -> int:
-    from kcli.admin.groups.findings import SEVERITIES
+    from kcli.admin.explain.findings import SEVERITIES
 
     if fail_on is None:
         return exit_status.DONE

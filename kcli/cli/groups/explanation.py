@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kcli.admin.groups.findings import NOTE, PROBLEM, WARNING, count, lasting
+from kcli.admin.explain.findings import NOTE, PROBLEM, WARNING, count, lasting
 from kcli.admin.groups.lag import total_lag
 
 if TYPE_CHECKING:
-    from kcli.admin.groups.explain_facts import Facts
-    from kcli.admin.groups.findings import Finding
+    from kcli.admin.explain.facts import Facts
+    from kcli.admin.explain.findings import Finding
     from kcli.cli.environment import Environment
 
 _COLOURS = {PROBLEM: "\033[1;31m", WARNING: "\033[1;33m", NOTE: "\033[1m"}

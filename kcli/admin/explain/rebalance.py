@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from kcli.admin.groups.explain_facts import REBALANCING
-from kcli.admin.groups.findings import NOTE, PROBLEM, WARNING, Finding, count, lasting, listed, named
+from kcli.admin.explain.facts import REBALANCING
+from kcli.admin.explain.findings import NOTE, PROBLEM, WARNING, Finding, count, lasting, listed, named
 from kcli.admin.groups.model import CLASSIC
 
 if TYPE_CHECKING:
-    from kcli.admin.groups.explain_facts import Facts
+    from kcli.admin.explain.facts import Facts
     from kcli.admin.groups.model import Group, GroupMember
 
 _REJOIN = (

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from kcli.admin.configs import TOPIC, describe_configs
-from kcli.admin.groups.explain_facts import Around, Facts, Retention
+from kcli.admin.explain.facts import Around, Facts, Retention
 from kcli.admin.groups.model import SHARE
 from kcli.admin.groups.survey import GroupSurvey, survey_groups
 from kcli.client.gather import Gathered
@@ -54,7 +54,7 @@ def _look_around(
     stable_before: Mapping[TopicPartition, int],
     deadline_ms: float,
 ) -> Around:
-    from kcli.admin.groups.explain_transactions import transactions_holding_back
+    from kcli.admin.explain.transactions import transactions_holding_back
 
     rows = [row for survey in surveys for row in survey.partitions]
     topics = _topics(client, surveys, deadline_ms)

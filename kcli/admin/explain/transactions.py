@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from kcli.admin.groups.explain_facts import OpenTransaction
+from kcli.admin.explain.facts import OpenTransaction
 from kcli.admin.transactions import Producer, Transaction, describe_transactions, list_transactions, producers_of
 
 if TYPE_CHECKING:

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator
 from statistics import median
 from typing import TYPE_CHECKING
 
-from kcli.admin.groups.explain_rebalance import who
-from kcli.admin.groups.findings import (
+from kcli.admin.explain.findings import (
     NOTE,
     PROBLEM,
     WARNING,
@@ -18,11 +17,12 @@ from kcli.admin.groups.findings import (
     listed,
     partitions_of,
 )
+from kcli.admin.explain.rebalance import who
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError
 
 if TYPE_CHECKING:
-    from kcli.admin.groups.explain_facts import Facts, Movement
+    from kcli.admin.explain.facts import Facts, Movement
     from kcli.admin.groups.lag import PartitionLag
     from kcli.structs import TopicPartition
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from kcli.admin.groups.explain_logs import leaderless, open_transactions, retention
-from kcli.admin.groups.explain_members import (
+from kcli.admin.explain.findings import Finding, most_severe_first
+from kcli.admin.explain.logs import leaderless, open_transactions, retention
+from kcli.admin.explain.members import (
     assignors,
     gone_static_members,
     idle_members,
@@ -14,7 +15,7 @@ from kcli.admin.groups.explain_members import (
     no_members,
     silent_members,
 )
-from kcli.admin.groups.explain_offsets import (
+from kcli.admin.explain.offsets import (
     far_behind,
     lag_trend,
     never_committed,
@@ -22,11 +23,10 @@ from kcli.admin.groups.explain_offsets import (
     unread_topics,
     unreadable,
 )
-from kcli.admin.groups.explain_rebalance import rebalancing
-from kcli.admin.groups.findings import Finding, most_severe_first
+from kcli.admin.explain.rebalance import rebalancing
 
 if TYPE_CHECKING:
-    from kcli.admin.groups.explain_facts import Facts
+    from kcli.admin.explain.facts import Facts
 
 Rule = Callable[["Facts"], Iterable[Finding]]
 RULES: tuple[Rule, ...] = (

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kcli.admin.groups.findings import NOTE, PROBLEM, WARNING, Finding, count, lasting, listed, partitions_of
+from kcli.admin.explain.findings import NOTE, PROBLEM, WARNING, Finding, count, lasting, listed, partitions_of
 from kcli.admin.groups.time_lag import CREATE_TIME
 
 if TYPE_CHECKING:
-    from kcli.admin.groups.explain_facts import Facts, Movement, OpenTransaction, Retention
+    from kcli.admin.explain.facts import Facts, Movement, OpenTransaction, Retention
     from kcli.admin.groups.lag import PartitionLag
 
 # Unread records are in danger when this part of their time, or of their room, is used up.

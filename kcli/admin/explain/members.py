@@ -6,9 +6,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kcli.admin.groups.explain_facts import REBALANCING
-from kcli.admin.groups.explain_rebalance import who
-from kcli.admin.groups.findings import (
+from kcli.admin.explain.facts import REBALANCING
+from kcli.admin.explain.findings import (
     NOTE,
     PROBLEM,
     WARNING,
@@ -20,11 +19,12 @@ from kcli.admin.groups.findings import (
     named,
     partitions_of,
 )
+from kcli.admin.explain.rebalance import who
 from kcli.admin.groups.model import CLASSIC, CONSUMER
 from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:
-    from kcli.admin.groups.explain_facts import Facts, Movement
+    from kcli.admin.explain.facts import Facts, Movement
     from kcli.admin.groups.model import Group, GroupMember
 
 _LEFT_FOR_A_WHILE = -2  # the epoch of a static member that closed and may come back (KIP-848)

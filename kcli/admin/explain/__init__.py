@@ -1,0 +1,1 @@
+"""Why a group is stuck or silent: facts gathered in two looks, rules that judge them, findings that say what to do."""
