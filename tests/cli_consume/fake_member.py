@@ -38,7 +38,7 @@ class FakeConsumer:
         self.commits: list[tuple[str, dict[TopicPartition, OffsetAndMetadata]]] = []
         self.refusals: list[KcliError] = []
         self.closed: list[float] = []
-        self.revoked_at_close = False
+        self.membership = None
         self._unanswered: list[Callable[[], None]] = []
 
     def subscribe(self, topics: list[str], *, on_assigned: Any, on_revoked: Any, on_lost: Any) -> None:

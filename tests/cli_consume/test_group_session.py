@@ -41,10 +41,18 @@ CDE = records({P0: values(b"c", at=2), P1: values(b"d", b"e")})
 
 
 class Woken:
-    """What a session needs of a client."""
+    """What a session needs of a client: to be woken up, and to be told so by the next poll."""
+
+    def __init__(self) -> None:
+        self.woken = False
 
     def wakeup(self) -> None:
-        pass
+        self.woken = True
+
+    def poll(self, timeout_ms: float) -> None:
+        if self.woken:
+            self.woken = False
+            raise WakeupError("woken")
 
 
 class FullDisk:
@@ -93,7 +101,8 @@ class Run:
         self.status: int | None = None
         self.error: BaseException | None = None
         try:
-            self.status = print_as_member(self.env, Woken(), self.consumer, manner, plan)  # type: ignore[arg-type]
+            self.client = Woken()
+            self.status = print_as_member(self.env, self.client, self.consumer, manner, plan)  # type: ignore[arg-type]
         except (Exception, KeyboardInterrupt) as error:
             self.error = error
         self.out, self.err = self.env.result(0)[1:]
@@ -127,6 +136,17 @@ def test_being_told_to_end_is_like_ctrl_c(number: signal.Signals) -> None:
 
     run = Run([assigned(0, P0), AB, told], interrupts=False)
     assert (run.status, run.committed) == (130, {P0: 2})
+
+
+def test_leaving_is_not_disturbed_by_a_wakeup_that_no_poll_has_met() -> None:
+    """Ctrl-C while records are written, with nothing to commit: the request to leave must go out all the same."""
+
+    def told(consumer: FakeConsumer) -> Any:
+        os.kill(os.getpid(), signal.SIGINT)
+        return {}
+
+    run = Run([assigned(0, P0), AB, told], commit=False, interrupts=False)
+    assert (run.status, run.consumer.closed, run.client.woken) == (130, [30_000.0], False)
 
 
 def test_a_signal_sent_twice_at_once_is_one_wish() -> None:
@@ -343,7 +363,7 @@ def test_a_member_without_partitions_waits_a_while_before_it_exits() -> None:
 def test_joining_is_not_being_quiet_and_long_waits_are_told() -> None:
     run = Run([*[lambda _: {}] * 40, assigned(0, P0), AB], quiet_ms=1_000, interrupts=False)
     assert (run.status, run.out) == (0, b"a\nb\n")
-    assert run.err.count("still waiting for an assignment") == 1
+    assert run.err.count("still waiting for an assignment: the group cannot be joined yet") == 1
 
 
 def test_a_json_document_tells_what_was_printed_of_each_partition() -> None:

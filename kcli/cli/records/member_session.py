@@ -15,7 +15,7 @@ from kcli.cli.records.printed_rows import rows_within
 from kcli.cli.records.pump import INTERRUPTED, pump
 from kcli.cli.records.sink import Sink
 from kcli.cli.records.tally import Tally
-from kcli.errors import KcliError
+from kcli.errors import KcliError, WakeupError
 
 if TYPE_CHECKING:
     from kcli.cli.environment import Environment
@@ -67,6 +67,8 @@ def print_as_member(
             committer.finish()
         finally:
             source.closing = True
+            with suppress(WakeupError):  # Ctrl-C's, if no poll has met it: leaving is not to be disturbed
+                client.poll(timeout_ms=0)
             undisturbed(lambda: consumer.close(timeout_ms=leave_ms))
     env.interrupted = interrupt.asked
     if plan.exit_at_end and not manner.quiet:

@@ -17,6 +17,12 @@ if TYPE_CHECKING:
 # A member that joins while others still own everything first gets nothing, and a moment later its share.
 _NOTHING_YET_MS = 10_000.0
 _STILL_WAITING_MS = 5_000.0
+_WAITS_FOR = {
+    "preparing": "the group waits for its other members to join again",
+    "completing": "the member that leads the group has not shared out its partitions yet",
+    "unjoined": "the group cannot be joined yet",
+    "joining": "the broker has not let this member in yet",
+}
 
 
 class MemberSource:
@@ -94,7 +100,9 @@ class MemberSource:
         waited_ms = self._clock.now_ms() - self._since_ms
         if not self._rebalances and not self._told_waiting and waited_ms >= _STILL_WAITING_MS:
             self._told_waiting = True
-            self._say("still waiting for an assignment: the group waits for its other members to join again")
+            membership = self._consumer.membership
+            state = "unjoined" if membership is None else membership.state
+            self._say(f"still waiting for an assignment: {_WAITS_FOR.get(state, state)}")
 
     # --- rebalances
 
