@@ -1,74 +1,145 @@
-"""A member that may not be one any more: what was its own is lost, not revoked, and nothing of it is handed out."""
+"""A member that may not be one any more: what was its own is lost, not revoked, and nothing of it is handed out.
+
+A process is stopped (SIGSTOP, a closed lid, a long collection) beyond its session and wakes with records in its hands.
+Kafka's clients hand them out; meanwhile their new owner may have committed beyond them.
+"""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-from kcli.broker.embedded import EmbeddedBroker
-from kcli.client.config import ConsumerConfig
 from kcli.consumer.consumer import Consumer
-from kcli.error_codes import ErrorCode
+from kcli.error_codes import ErrorCode as E
+from kcli.protocol.messages.heartbeat import HeartbeatResponse
 from kcli.protocol.messages.join_group import JoinGroupResponse
 from kcli.protocol.messages.sync_group import SyncGroupResponse
+from kcli.protocol.registry import ApiKey
 from kcli.structs import TopicPartition
+from tests.consumer.classic_cluster import ClassicCluster, Member
+from tests.consumer.epoch_cluster import INTERVAL_MS, AssigningCluster
 
-SETTINGS = {"group.id": "billing", "auto.offset.reset": "earliest", "heartbeat.interval.ms": 100}
-BOTH = [TopicPartition("orders", 0), TopicPartition("orders", 1)]
-
-
-class Member:
-    """A cooperative member that writes down what it is told."""
-
-    def __init__(self, broker: EmbeddedBroker, **settings: Any) -> None:
-        named = {name.replace("_", "."): value for name, value in settings.items()}
-        strategy = {"partition.assignment.strategy": "cooperative-sticky", "session.timeout.ms": 1_000}
-        at = {"bootstrap.servers": broker.bootstrap_servers}
-        self.consumer = Consumer(ConsumerConfig.from_properties({**at, **SETTINGS, **strategy, **named}))
-        self.told: list[tuple[str, list[TopicPartition]]] = []
-        self.consumer.subscribe(
-            ["orders"],
-            on_assigned=lambda partitions: self.told.append(("assigned", partitions)),
-            on_revoked=lambda partitions: self.told.append(("revoked", partitions)),
-            on_lost=lambda partitions: self.told.append(("lost", partitions)),
-        )
-
-    def poll_until(self, condition: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + 20
-        while not condition():
-            assert time.monotonic() < deadline, f"{self.told} {self.consumer!r}"
-            self.consumer.poll(50)
+SESSION_MS = 45_000
+TP = TopicPartition("t", 0)
 
 
-@pytest.fixture
-def broker() -> Iterator[EmbeddedBroker]:
-    with EmbeddedBroker(group_initial_rebalance_delay_ms=0, group_min_session_timeout_ms=100) as broker:
-        broker.create_topic("orders", 2)
-        yield broker
+def joined(cluster: ClassicCluster, **properties: Any) -> Member:
+    """A member that owns `t-0` and has read "a"; "b" comes while it is busy."""
+    cluster.topic("t").append("a")
+    member = Member(cluster, **properties)
+    assert member.poll() == ["a"]
+    assert member.told.taken() == [("assigned", [0])]
+    member.joins()
+    return member
 
 
 REFUSALS = [
-    ("JoinGroup", JoinGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID)),
-    ("SyncGroup", SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID)),
-    ("SyncGroup", SyncGroupResponse(error_code=ErrorCode.ILLEGAL_GENERATION)),
+    (ApiKey.JOIN_GROUP, JoinGroupResponse(error_code=E.UNKNOWN_MEMBER_ID)),
+    (ApiKey.SYNC_GROUP, SyncGroupResponse(error_code=E.UNKNOWN_MEMBER_ID)),
+    (ApiKey.SYNC_GROUP, SyncGroupResponse(error_code=E.ILLEGAL_GENERATION)),
 ]
 
 
 @pytest.mark.parametrize(("api", "refusal"), REFUSALS, ids=["join 25", "sync 25", "sync 22"])
-def test_a_cooperative_member_put_out_while_it_rejoins_has_lost_its_partitions(
-    broker: EmbeddedBroker, api: str, refusal: Any
-) -> None:
-    """They belong to others by now: nothing of them may be committed, which `revoked` would promise."""
-    member = Member(broker)
-    try:
-        member.poll_until(lambda: member.told == [("assigned", BOTH)])
-        broker.intercept(api, lambda request, context: refusal, times=1)
-        assert member.consumer.membership is not None
-        member.consumer.membership.request_rejoin("the test wants it")
-        member.poll_until(lambda: len(member.told) > 2)
-        assert member.told == [("assigned", BOTH), ("lost", BOTH), ("assigned", BOTH)]
-    finally:
-        member.consumer.close()
+def test_a_cooperative_member_put_out_while_it_rejoins_has_lost_its_partitions(api: ApiKey, refusal: Any) -> None:
+    """`revoked` would promise that they are still its own to commit."""
+    cluster = ClassicCluster()
+    member = joined(cluster, partition_assignment_strategy="cooperative-sticky", enable_auto_commit="true")
+    cluster.answer_next(api, lambda _: refusal)
+    cluster.rebalances = True
+    before = len(cluster.asked(ApiKey.OFFSET_COMMIT))
+    member.poll(80)
+    assert member.told.taken() == [("lost", [0]), ("assigned", [0])]
+    assert {commit.generation_id_or_member_epoch for commit in cluster.asked(ApiKey.OFFSET_COMMIT)[before:]} <= {1, 3}
+
+
+def stopped_with_records(member: Member) -> None:
+    """Records arrive, and the process is stopped before it has seen them, for longer than a session."""
+    member.cluster.logs[TP].append("b")
+    member.cluster.clock.advance(SESSION_MS)
+
+
+def test_who_wakes_as_no_member_any_more_hands_nothing_out() -> None:
+    cluster = ClassicCluster()
+    member = joined(cluster)
+    stopped_with_records(member)
+    cluster.known.clear()
+    cluster.committed[TP] = 2  # by the new owner
+    assert member.poll(100) == []
+    assert member.told.taken() == [("lost", [0]), ("assigned", [0])]
+
+
+def test_who_wakes_as_a_member_still_goes_on_when_a_heartbeat_has_told_so() -> None:
+    """Its broker was stopped as well, or the session of the group is longer than ours."""
+    cluster = ClassicCluster()
+    member = joined(cluster)
+    stopped_with_records(member)
+    assert member.poll(100) == ["b"]
+    assert (member.told.taken(), member.joins()) == ([], [])
+
+
+def test_an_answer_from_before_the_stop_proves_nothing() -> None:
+    cluster = ClassicCluster()
+    member = joined(cluster, heartbeat_interval_ms=3_000)
+    cluster.answer_next(ApiKey.HEARTBEAT, lambda _: HeartbeatResponse(), *[lambda _: None] * 50)
+    cluster.clock.advance(3_000)
+    member.poll(1, timeout_ms=0)  # the heartbeat leaves; its answer is read after the stop
+    stopped_with_records(member)
+    assert member.poll(20) == []
+    inner = member.consumer.membership
+    assert inner is not None
+    assert inner.is_doubtful(cluster.clock.now_ms())
+
+
+def test_a_coordinator_that_is_gone_for_longer_than_a_session_holds_the_records_back() -> None:
+    """It may be only we who do not reach it."""
+    cluster = ClassicCluster()
+    member = joined(cluster, session_timeout_ms=6_000)
+    cluster.answer_next(ApiKey.HEARTBEAT, *[lambda _: None] * 1_000)
+    member.poll(60)  # 3 s: the session is not over yet
+    cluster.logs[TP].append("b")
+    assert member.poll(10) == ["b"]
+    member.poll(40)
+    cluster.logs[TP].append("c")
+    assert member.poll(40) == []
+    assert member.told.taken() == []
+
+
+def test_a_cooperative_member_that_waits_long_for_the_others_goes_on_reading() -> None:
+    """The open JoinGroup tells the broker that it lives."""
+    cluster = ClassicCluster()
+    member = joined(cluster, partition_assignment_strategy="cooperative-sticky")
+    cluster.answer_next(ApiKey.JOIN_GROUP, lambda _: None)
+    cluster.rebalances = True
+    member.poll(1_000)  # 50 s
+    cluster.logs[TP].append("b")
+    assert member.poll() == ["b"]
+    assert member.told.taken() == []
+    stopped_with_records(member)  # "b" again, as a new record
+    assert member.poll() == [], "while it was stopped nobody looked after the open JoinGroup"
+
+
+def test_a_member_of_a_group_that_its_broker_assigns_holds_back_after_nine_intervals() -> None:
+    """KIP-848: nobody tells the member how long a session is; 45 s with an interval of 5 s by default."""
+    cluster = AssigningCluster()
+    cluster.topic("t").append("a")
+    cluster.assign(TP)
+    client, config = cluster.client(group_id="g", group_protocol="consumer", auto_offset_reset="earliest")
+    consumer = Consumer(config, client, in_background=False)
+    lost: list[TopicPartition] = []
+    consumer.subscribe(["t"], on_lost=lost.extend)
+
+    def read() -> int:
+        return sum(len(columns) for _ in range(20) for columns in consumer.poll(50).values())
+
+    assert read() == 1
+    cluster.logs[TP].append("b")
+    cluster.clock.advance(8 * INTERVAL_MS)
+    assert read() == 1
+    cluster.logs[TP].append("c")
+    cluster.clock.advance(9 * INTERVAL_MS)
+    cluster.fence()
+    cluster.committed[TP] = 3
+    assert read() == 0
+    assert lost == [TP]
