@@ -10,6 +10,7 @@ import pytest
 
 from kcli.cli.render.report import Report
 from kcli.cli.render.show import show
+from kcli.cli.render.table import MANY
 from tests.cli.fake import FakeEnvironment
 
 ITEMS = [
@@ -148,3 +149,24 @@ def test_text_beyond_ascii_stays_readable(output: str | None) -> None:
     env = FakeEnvironment()
     show(env, Report("t", ["name"], [{"name": "größe €"}]), output)
     assert "größe €" in env.result(0).text
+
+
+@pytest.mark.parametrize(
+    "cells", [["a", "bb", "ccc-wider-than-its-heading"], ["größe", "Ålesund", "x"], ["", "-", "x"]]
+)
+def test_a_long_table_looks_as_tabulate_would_set_it(cells: list[str]) -> None:
+    """Beyond a thousand rows it is set by `plain_lines`: scripts must not see a difference."""
+    items = [{"name": text, "count": number * 1_000_000, "heading": "x"} for number, text in enumerate(cells)]
+    short, long = FakeEnvironment(), FakeEnvironment()
+    show(short, Report("t", ["name", "count", "heading"], items * (MANY // 3)), None)
+    show(long, Report("t", ["name", "count", "heading"], items * (MANY // 3 + 1)), None)
+    lines = long.result(0).text.splitlines()
+    assert len(lines) > MANY
+    assert lines[: MANY // 3 * 3 + 1] == short.result(0).text.splitlines()
+
+
+def test_a_column_of_mixed_values_shows_each_as_it_is() -> None:
+    """1, True and 1.0 are equal for Python, but not for people."""
+    env = FakeEnvironment()
+    show(env, Report("t", ["v"], [{"v": value} for value in (1, True, 1.0, [1], None)]), None)
+    assert env.result(0).text.split() == ["V", "1", "yes", "1.0", "1", "-"]

@@ -6,7 +6,7 @@ import pytest
 
 from kcli.admin.groups.model import GroupMember
 from kcli.admin.groups.time_lag import CREATE_TIME, NOTHING_THERE
-from kcli.cli.groups.items import described_item, survey_item, unheard_broker
+from kcli.cli.groups.items import described_item, failed_row, survey_item, unheard_broker
 from kcli.cli.groups.lags import lag_item, lag_rows
 from kcli.cli.groups.outcome import status_of_look
 from kcli.cli.groups.rows import (
@@ -62,8 +62,7 @@ def test_lagging_leaves_out_only_what_is_certainly_not_behind() -> None:
 
 
 def test_a_row_for_each_partition_with_dashes_where_nothing_is_known() -> None:
-    item = survey_item(SEEN, chosen(SEEN.partitions, "topic", lagging=False))
-    bills, old, first, never, tenth = partition_rows([item])
+    bills, old, first, never, tenth = partition_rows(SEEN, chosen(SEEN.partitions, "topic", lagging=False))
     assert (bills["committed"], bills["lag"], bills["time_lag"], bills["member"]) == (7, 0, "0ms", None)
     assert (old["end"], old["lag"]) == (None, None)
     assert old["error"]["code"] == "UNKNOWN_TOPIC_OR_PARTITION"
@@ -77,15 +76,15 @@ def test_a_share_group_s_partition_has_several_owners_in_one_row() -> None:
     row = both.partitions[0]._replace(members=(ONE, TWO))
     item = survey_item(both, [row])
     assert [owner["member"] for owner in item["partitions"][0]["owners"]] == ["one-id", "two-id"]
-    assert partition_rows([item])[0]["member"] == "one-id,two-id"
+    assert partition_rows(both, [row])[0]["member"] == "one-id,two-id"
 
 
 def test_columns_that_are_empty_for_everybody_are_not_shown_to_people_but_always_to_programs() -> None:
-    plain = partition_rows([survey_item(survey({"orders-0": (1, 0, 2)}, ONE), SEEN.partitions[:1])])
-    racks = partition_rows([survey_item(SEEN, SEEN.partitions)])
-    assert partition_columns(plain[:0], for_programs=False)[-3:] == ["member", "host", "client_id"]
+    plain = partition_rows(SEEN, SEEN.partitions[3:4])
+    racks = partition_rows(SEEN, SEEN.partitions)
+    assert partition_columns(plain, for_programs=False)[-3:] == ["member", "host", "client_id"]
     assert partition_columns(racks, for_programs=False)[-5:] == ["member", "instance_id", "host", "client_id", "rack"]
-    assert partition_columns(plain[:0], for_programs=True) == partition_columns(racks, for_programs=True)
+    assert partition_columns(plain, for_programs=True) == partition_columns(racks, for_programs=True)
     assert "time_lag_ms" in partition_columns(racks, for_programs=True)
 
 
@@ -171,12 +170,12 @@ def test_a_group_whose_offsets_could_not_be_read_is_a_line_with_the_error(by_top
     unread = survey({}, error=BrokerError(ErrorCode.GROUP_AUTHORIZATION_FAILED, group="billing"))
     (row,) = lag_rows([lag_item(unread)], by_topic=by_topic)
     assert row["error"]["code"] == "GROUP_AUTHORIZATION_FAILED"
-    (shown_row,) = partition_rows([survey_item(unread, [])])
+    (shown_row,) = partition_rows(unread, [])
     assert (shown_row["group"], shown_row["error"]["code"]) == ("billing", "GROUP_AUTHORIZATION_FAILED")
 
 
 def test_a_broker_that_did_not_tell_its_groups_is_a_row() -> None:
-    (row,) = partition_rows([unheard_broker(NODE, TimeoutExpired("no answer"))])
+    row = failed_row(unheard_broker(NODE, TimeoutExpired("no answer")))
     assert (row["group"], row["host"], row["error"]["message"]) == (None, "kafka-1:9092(1)", "no answer")
 
 

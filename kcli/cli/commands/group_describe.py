@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from kcli.admin.groups.survey import GroupSurvey
     from kcli.cli.groups.selection import Selected
+    from kcli.cli.render.report import Item
     from kcli.client.routing import Gathered
 
 KIND = "group.describe"
@@ -72,21 +73,28 @@ def _show_partitions(
     *,
     lagging: bool,
 ) -> int:
-    from kcli.cli.groups.items import failed_group, survey_item, unheard_broker
+    from kcli.cli.groups.items import failed_group, failed_row, survey_item, unheard_broker
     from kcli.cli.groups.outcome import status_of_survey
     from kcli.cli.groups.rows import chosen, partition_columns, partition_rows
     from kcli.cli.groups.summary import summary
     from kcli.cli.render.report import Report
     from kcli.cli.render.show import show
 
-    items = [
-        survey_item(surveys.values[name], chosen(surveys.values[name].partitions, sort, lagging=lagging))
-        if name in surveys.values
-        else failed_group(name, surveys.errors[name])
-        for name in selected.groups
-    ]
-    items += [unheard_broker(node, error) for node, error in selected.unheard.items()]
-    rows = partition_rows(items)
+    whole = common.output in ("json", "jsonl")
+    items: list[Item] = []
+    rows: list[Item] = []
+    for name in selected.groups:
+        if name in surveys.errors:
+            items.append(failed_group(name, surveys.errors[name]))
+            rows.append(items[-1])
+            continue
+        partitions = chosen(surveys.values[name].partitions, sort, lagging=lagging)
+        rows += partition_rows(surveys.values[name], partitions)
+        if whole:
+            items.append(survey_item(surveys.values[name], partitions))
+    for node, error in selected.unheard.items():
+        items.append(unheard_broker(node, error))
+        rows.append(failed_row(items[-1]))
     columns = partition_columns(rows, for_programs=common.output in ("csv", "tsv"))
     show(env, Report(KIND, columns, items, rows), common.output)
     if common.output in (None, "table"):

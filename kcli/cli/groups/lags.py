@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from kcli.admin.groups.lag import total_lag
-from kcli.cli.groups.durations import shown_duration
 from kcli.cli.groups.items import failed_row, group_item, totals_item
+from kcli.cli.groups.rows import shown_time_lag
 from kcli.cli.render.report import error_field
 
 if TYPE_CHECKING:
@@ -66,5 +66,5 @@ def lag_rows(items: Iterable[Item], *, by_topic: bool) -> list[Item]:
 
 def _row(item: Item) -> Item:
     ms = item["max_time_lag_ms"]
-    time_lag = None if ms is None else ("~" if item["time_lag_notes"] else "") + shown_duration(ms)
+    time_lag = shown_time_lag(ms, "; ".join(item["time_lag_notes"]))
     return {**item, "partitions": item["partition_count"], "time_lag_ms": ms, "time_lag": time_lag}

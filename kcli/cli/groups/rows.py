@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from kcli.cli.groups.durations import shown_duration
 from kcli.cli.groups.items import failed_row, shown_node, shown_partitions
+from kcli.cli.render.report import error_field
 from kcli.errors import ConfigError
 
 if TYPE_CHECKING:
     from kcli.admin.groups.lag import PartitionLag
+    from kcli.admin.groups.model import GroupMember
+    from kcli.admin.groups.survey import GroupSurvey
     from kcli.cli.render.report import Item
 
 PARTITION_COLUMNS = ["group", "topic", "partition", "committed", "start", "end", "lag", "time_lag"]
@@ -51,24 +54,53 @@ def _largest_first(value: int | None) -> tuple[bool, int]:
     return (value is not None, -(value or 0))
 
 
-def partition_rows(items: Iterable[Item]) -> list[Item]:
-    """A row for each partition of these groups; a group that failed is a row too."""
+def partition_rows(survey: GroupSurvey, partitions: Iterable[PartitionLag]) -> list[Item]:
+    """A flat row for each of these partitions of a group, and one for an error of the group itself."""
+    owners: dict[tuple[str, ...], Item] = {}
     rows = []
-    for item in items:
-        for partition in item.get("partitions", ()):
-            owner = {field: _of_owners(partition, field) for field in OWNER_FIELDS}
-            rows.append({"group": item["group"], **partition, **owner, "time_lag": shown_time_lag(partition)})
-        if "error" in item:
-            rows.append(failed_row(item))
+    for group, (topic, partition), committed, start, end, lag, ms, note, members, error in partitions:
+        ids = tuple([member.id for member in members])
+        owner = owners.get(ids)
+        if owner is None:
+            owner = owners[ids] = _owner_fields(members)
+        row: Item = {
+            "group": group,
+            "topic": topic,
+            "partition": partition,
+            "committed": None if committed is None else committed.offset,
+            "start": start,
+            "end": end,
+            "lag": lag,
+            "time_lag": None if ms is None else shown_time_lag(ms, note),
+            "time_lag_ms": ms,
+            "time_lag_note": note,
+            **owner,
+        }
+        if error is not None:
+            row["error"] = error_field(error)
+        rows.append(row)
+    if survey.error is not None:
+        rows.append({"group": survey.group.group, "error": error_field(survey.error)})
     return rows
 
 
-def shown_time_lag(partition: dict[str, Any]) -> str | None:
+def _owner_fields(members: Sequence[GroupMember]) -> Item:
+    """What the owners have in these fields: one word, or several joined by commas (in a share group)."""
+    found: dict[str, list[str | None]] = {
+        "member": [m.id for m in members],
+        "instance_id": [m.instance_id for m in members],
+        "host": [m.host for m in members],
+        "client_id": [m.client_id for m in members],
+        "rack": [m.rack for m in members],
+    }
+    return {field: ",".join(filter(None, values)) or None for field, values in found.items()}
+
+
+def shown_time_lag(ms: int | None, note: str | None) -> str | None:
     """One word; a `~` before it says that it is not to be relied upon."""
-    ms = partition["time_lag_ms"]
     if ms is None:
         return None
-    return ("~" if partition["time_lag_note"] else "") + shown_duration(ms)
+    return ("~" if note else "") + shown_duration(ms)
 
 
 def partition_columns(rows: list[Item], *, for_programs: bool) -> list[str]:
@@ -111,8 +143,3 @@ def state_rows(items: Iterable[Item]) -> list[Item]:
 def _used(fields: list[str], rows: list[Item]) -> list[str]:
     """Without those of `OPTIONAL` in which no row has anything."""
     return [f for f in fields if f not in OPTIONAL or any(row.get(f) not in (None, "") for row in rows)]
-
-
-def _of_owners(partition: Item, field: str) -> str | None:
-    """What the owners have in this field: one word, or several joined by commas."""
-    return ",".join(str(owner[field]) for owner in partition["owners"] if owner[field]) or None

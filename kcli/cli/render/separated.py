@@ -9,9 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kcli.cli.records.escapes import visible
-from kcli.cli.render.report import cell
+from kcli.cli.render.columns import columns_of, texts_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kcli.cli.render.columns import Finish
     from kcli.cli.render.report import Report
 
 
@@ -21,23 +24,24 @@ def as_csv(report: Report, *, terminal: bool = False) -> str:
     import io
 
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(_shown(_records(report), terminal))
+    csv.writer(text, lineterminator="\n").writerows(_records(report, visible if terminal else None))
     return text.getvalue()
 
 
 def as_tsv(report: Report, *, terminal: bool = False) -> str:
     """Fields unquoted: backslash, tab, newline and carriage return are written `\\\\`, `\\t`, `\\n`, `\\r`."""
-    records = [list(map(_escape, record)) for record in _records(report)]
-    return "".join("\t".join(record) + "\n" for record in _shown(records, terminal))
+    records = _records(report, _escaped_and_visible if terminal else _escape)
+    return "".join("\t".join(record) + "\n" for record in records)
 
 
-def _records(report: Report) -> list[list[str]]:
+def _records(report: Report, finish: Finish | None) -> Iterator[tuple[str, ...]]:
     fields = [*report.columns, "error"]
-    return [fields, *([cell(row.get(field), missing="") for field in fields] for row in report.rows)]
+    yield tuple(fields)
+    yield from zip(*(texts_of(column, "", finish) for column in columns_of(report.rows, fields)), strict=True)
 
 
-def _shown(records: list[list[str]], terminal: bool) -> list[list[str]]:
-    return [list(map(visible, record)) for record in records] if terminal else records
+def _escaped_and_visible(text: str) -> str:
+    return visible(_escape(text))
 
 
 def _escape(text: str) -> str:

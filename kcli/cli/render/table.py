@@ -1,28 +1,37 @@
 """Reports as tables: rich's on a terminal, tabulate's plain ones in a pipe.
 
-Columns of numbers stand right. A column has no spaces in its heading, and `-` for a value that is missing.
+Columns of numbers stand right. A column has no spaces in its heading, and `-` for a value that is missing. Where there
+are more rows than anybody looks at one by one, it is `plain_lines` that sets the very table that tabulate would.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kcli.cli.render.report import cell, header
+from kcli.cli.render.columns import columns_of, display_width, is_numeric, padded, texts_of
+from kcli.cli.render.report import header
 
 if TYPE_CHECKING:
     from kcli.cli.environment import Environment
     from kcli.cli.render.report import Report
 
+MANY = 1000  # rows: tabulate takes 0.1 ms for each, rich 0.5 ms
+_GAP = "  "
+_BESIDE_HEADING = 2  # tabulate leaves so much room in a column that is no wider than its heading
+
 
 def as_table(env: Environment, report: Report) -> str:
     """The report's rows as a table, with an ERROR column if any row failed."""
     columns = [*report.columns, "error"] if report.failed else report.columns
-    rows = [[_printable(cell(row.get(column))) for column in columns] for row in report.rows]
-    numeric = [_is_numeric(report, column) for column in columns]
+    values = columns_of(report.rows, columns)
+    texts = [texts_of(column, finish=_printable) for column in values]
+    numeric = [is_numeric(column) for column in values]
     headers = [header(column) for column in columns]
+    if len(report.rows) > MANY:
+        return plain_lines(headers, texts, numeric)
     if env.stdout_is_terminal:
-        return _rich(env, headers, rows, numeric)
-    return _plain(headers, rows, numeric)
+        return _rich(env, headers, texts, numeric)
+    return _plain(headers, texts, numeric)
 
 
 def _printable(text: str) -> str:
@@ -32,20 +41,25 @@ def _printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
-def _is_numeric(report: Report, column: str) -> bool:
-    values = [row[column] for row in report.rows if row.get(column) is not None]
-    return bool(values) and all(isinstance(v, int | float) and not isinstance(v, bool) for v in values)
-
-
-def _plain(headers: list[str], rows: list[list[str]], numeric: list[bool]) -> str:
+def _plain(headers: list[str], texts: list[list[str]], numeric: list[bool]) -> str:
     from tabulate import tabulate
 
+    rows = list(zip(*texts, strict=True))
     aligned = ["right" if is_number else "left" for is_number in numeric]
     text = tabulate(rows, headers, tablefmt="plain", disable_numparse=True, colalign=aligned if rows else None)
     return "".join(line.rstrip() + "\n" for line in text.splitlines())
 
 
-def _rich(env: Environment, headers: list[str], rows: list[list[str]], numeric: list[bool]) -> str:
+def plain_lines(headers: list[str], texts: list[list[str]], numeric: list[bool]) -> str:
+    """The table of these columns, as `_plain` would make it, in a twentieth of the time."""
+    columns = []
+    for name, cells, is_number in zip(headers, texts, numeric, strict=True):
+        width = max(display_width(name) + _BESIDE_HEADING, *map(display_width, set(cells)))
+        columns.append(padded([name, *cells], width, display_width, right=is_number))
+    return "".join(_GAP.join(line).rstrip() + "\n" for line in zip(*columns, strict=True))
+
+
+def _rich(env: Environment, headers: list[str], texts: list[list[str]], numeric: list[bool]) -> str:
     """Sentences (errors) are folded, names and numbers never: in a terminal too narrow for them whole lines wrap."""
     from io import StringIO
 
@@ -56,12 +70,12 @@ def _rich(env: Environment, headers: list[str], rows: list[list[str]], numeric: 
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     needed = 0
-    for number, name in enumerate(headers):
+    for name, cells, is_number in zip(headers, texts, numeric, strict=True):
         is_error = name == header("error")
-        widest = max(cell_len(text) for text in (name, *(row[number] for row in rows)))
+        widest = max(cell_len(text) for text in (name, *cells))
         needed += (min(widest, _ERROR_WIDTH) if is_error else widest) + 2
-        table.add_column(name, justify="right" if numeric[number] else "left", no_wrap=not is_error)
-    for row in rows:
+        table.add_column(name, justify="right" if is_number else "left", no_wrap=not is_error)
+    for row in zip(*texts, strict=True):
         table.add_row(*map(Text, row))
     text = StringIO()
     width = max(env.width, needed)
