@@ -44,6 +44,22 @@ def subscribed(topics: Topics, members: Iterable[Member]) -> Topics:
     return {name: topics[name] for name in sorted(wanted & topics.keys(), key=java_order) if topics[name].partitions}
 
 
+def subscribers(topics: Topics, members: Sequence[Member]) -> dict[str, list[int]]:
+    """For each of the topics the places, among the members, of those that want it."""
+    alike: dict[frozenset[str], list[int]] = {}
+    for place, member in enumerate(members):
+        alike.setdefault(member.topics, []).append(place)
+    found: dict[str, list[int]] = {topic: [] for topic in topics}
+    for wanted, places in alike.items():
+        for topic in wanted:
+            if topic in found:
+                found[topic] += places
+    if len(alike) > 1:
+        for places in found.values():
+            places.sort()
+    return found
+
+
 def java_order(text: str) -> bytes:
     """A sort key that puts strings in Java's order, that of UTF-16 code units."""
     return text.encode("utf-16-be", "surrogatepass")

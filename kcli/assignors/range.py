@@ -10,68 +10,66 @@ Source: Kafka's RangeAssignor.
 
 from collections.abc import Callable, Sequence
 
-from kcli.assignors.model import Assignment, Member, Topics, java_order, static_first, subscribed
+from kcli.assignors.model import Assignment, Member, Topics, static_first, subscribed, subscribers
 from kcli.assignors.racks import Replicas, matter, racks_of_replicas
 from kcli.structs import TopicPartition
 
 
 def assign(topics: Topics, members: Sequence[Member]) -> Assignment:
     """What Kafka's RangeAssignor answers, each member's partitions sorted."""
-    assignment: Assignment = {member.id: [] for member in members}
-    tables = _tables(topics, members)
+    members = static_first(members)
+    assignment: list[list[TopicPartition]] = [[] for _ in members]
+    tables = _tables(subscribed(topics, members), members)
     if any(table.heeds_racks() for table in tables):
         for table in tables:
             table.seat_neighbours()
     for table in tables:
         table.seat_all()
-        for member, partitions in table.taken.items():
-            assignment[member] += [TopicPartition(topic, p) for topic in table.topics for p in partitions]
-    for found in assignment.values():
-        found.sort()
-    return assignment
+        for place, partitions in table.taken.items():
+            assignment[place] += [TopicPartition(topic, p) for topic in table.topics for p in partitions]
+    return {member.id: sorted(found) for member, found in zip(members, assignment, strict=True)}
 
 
 def _tables(topics: Topics, members: Sequence[Member]) -> list["_Table"]:
-    subscribers: dict[str, list[Member]] = {topic: [] for topic in subscribed(topics, members)}
-    for member in static_first(members):
-        for topic in subscribers.keys() & member.topics:
-            subscribers[topic].append(member)
-    alike: dict[tuple[int, tuple[str, ...]], list[str]] = {}
-    for topic, those in subscribers.items():
-        alike.setdefault((topics[topic].partitions, tuple(member.id for member in those)), []).append(topic)
-    return [_Table(topics, names, subscribers[names[0]]) for names in alike.values()]
+    racks = [member.rack or None for member in members]
+    alike: dict[tuple[int, tuple[int, ...]], list[str]] = {}
+    for topic, places in subscribers(topics, members).items():
+        alike.setdefault((topics[topic].partitions, tuple(places)), []).append(topic)
+    return [_Table(topics, names, places, racks) for (_, places), names in alike.items()]
 
 
 class _Table:
-    """Co-partitioned topics (or a single one) being shared out among their subscribers."""
+    """Co-partitioned topics (or a single one) being shared out among their subscribers, who go by their places."""
 
-    def __init__(self, topics: Topics, names: list[str], members: list[Member]) -> None:
-        self.topics = sorted(names, key=java_order)
+    def __init__(self, topics: Topics, names: list[str], members: tuple[int, ...], racks: list[str | None]) -> None:
+        self.topics = names
         self.partitions = topics[names[0]].partitions
-        self.replicas: list[Replicas] = [racks_of_replicas(topics[name]) for name in self.topics]
-        self.racks = {member.id: member.rack or None for member in members}
+        self.replicas: list[Replicas] = [racks_of_replicas(topics[name]) for name in names]
+        self.members = members
+        self.racks = racks
         self.each, self.extras = divmod(self.partitions, len(members))
         self.free = dict.fromkeys(range(self.partitions))
-        self.taken: dict[str, list[int]] = {member.id: [] for member in members}
+        self.taken: dict[int, list[int]] = {}
 
     def __repr__(self) -> str:
-        return f"<_Table {','.join(self.topics)} free={len(self.free)}/{self.partitions} members={len(self.taken)}>"
+        return f"<_Table {','.join(self.topics)} free={len(self.free)}/{self.partitions} members={len(self.members)}>"
 
     def heeds_racks(self) -> bool:
         """Whether one of these topics gives its subscribers a reason to look at racks."""
-        racks = {rack for rack in self.racks.values() if rack}
+        racks = {rack for rack in map(self.racks.__getitem__, self.members) if rack}
         return any(matter(racks, replicas) for replicas in self.replicas)
 
-    def room(self, member: str) -> int:
+    def room(self, member: int) -> int:
         """How many more partitions the member may get."""
-        return max(0, self.each + (self.extras > 0) - len(self.taken[member]))
+        return max(0, self.each + (self.extras > 0) - len(self.taken.get(member, ())))
 
-    def take(self, member: str, partitions: Sequence[int]) -> None:
+    def take(self, member: int, partitions: Sequence[int]) -> None:
         """Give partitions, at most as many as there is room for."""
         for partition in partitions:
             del self.free[partition]
-        self.taken[member] += partitions
-        if len(self.taken[member]) > self.each:
+        taken = self.taken.setdefault(member, [])
+        taken += partitions
+        if len(taken) > self.each:
             self.extras -= 1
 
     def seat_neighbours(self) -> None:
@@ -85,8 +83,8 @@ class _Table:
         """Give what is left, in runs."""
         self._seat(None)
 
-    def _seat(self, may: Callable[[str, int], bool] | None) -> None:
-        for member in self.taken:
+    def _seat(self, may: Callable[[int, int], bool] | None) -> None:
+        for member in self.members:
             if not self.free:
                 return
             room = self.room(member)
@@ -101,9 +99,9 @@ class _Table:
 
     def _seat_together(self) -> None:
         """Partition p of all the topics to the first member that has room and a replica of each in its rack."""
-        if not any(self.racks.values()):
+        if not any(map(self.racks.__getitem__, self.members)):
             return
-        waiting = [member for member in self.taken if self.room(member)]
+        waiting = [member for member in self.members if self.room(member)]
         for partition in range(self.partitions):
             shared = frozenset.intersection(*(replicas[partition] for replicas in self.replicas))
             member = next((each for each in waiting if self.room(each) and self._near(each, shared)), None)
@@ -112,6 +110,6 @@ class _Table:
                 if not self.room(member):
                     waiting.remove(member)
 
-    def _near(self, member: str, replicas: frozenset[str]) -> bool:
+    def _near(self, member: int, replicas: frozenset[str]) -> bool:
         rack = self.racks[member]
         return rack is None or rack in replicas

@@ -15,9 +15,9 @@ from itertools import groupby
 from operator import attrgetter
 
 from kcli.assignors.claims import Claims, existing
-from kcli.assignors.model import Assignment, Member, Topics, java_order
+from kcli.assignors.model import Assignment, Member, Topics, java_order, subscribers
 from kcli.assignors.moves import Moves
-from kcli.assignors.poorest import Poorest
+from kcli.assignors.poorest import Poorest, Sizes, Some
 from kcli.assignors.racks import Nearness, nearness
 from kcli.structs import TopicPartition
 
@@ -45,18 +45,16 @@ class _Balance:
     def __init__(self, topics: Topics, members: Sequence[Member]) -> None:
         self.topics = topics
         self.members = sorted(members, key=lambda member: java_order(member.id))
-        self.sizes = [0] * len(members)
+        self.sizes = Sizes(len(members))
         self.owner: dict[TopicPartition, int] = {}
-        self.subscribers: dict[str, list[int]] = {topic: [] for topic in topics}
-        for number, member in enumerate(self.members):
-            for topic in topics.keys() & member.topics:
-                self.subscribers[topic].append(number)
+        self.subscribers = subscribers(topics, self.members)
+        self.some = {topic: Some(numbers, self.sizes) for topic, numbers in self.subscribers.items()}
         self.homes: dict[TopicPartition, int] = {}
         self.moves = Moves(self.homes)
         self.patience = sum(topic.partitions for topic in topics.values())
 
     def __repr__(self) -> str:
-        return f"<_Balance {len(self.owner)} partitions, {min(self.sizes)} to {max(self.sizes)} a member>"
+        return f"<_Balance {len(self.owner)} partitions, {len(self.members)} members>"
 
     def in_order(self) -> list[TopicPartition]:
         """All partitions, those of topics with the fewest subscribers first."""
@@ -84,7 +82,7 @@ class _Balance:
                 racks = (None, *near.racks_of(partition)) if near else (None,)
                 able = [row.first() for rack in racks if (row := rows.get(rack))]
                 if able:
-                    self._give(partition, min(able, key=lambda number: (self.sizes[number], number)))
+                    self._give(partition, min(able, key=self.sizes.keys.__getitem__))
                 else:
                     left.append(partition)
         return left
@@ -92,11 +90,11 @@ class _Balance:
     def _rows(self, topic: str, near: Nearness | None) -> dict[str | None, Poorest]:
         """The subscribers of a topic by rack; None: those that are at home everywhere."""
         if near is None:
-            return {None: Poorest(self.subscribers[topic], self.sizes)}
+            return {None: Poorest(self.some[topic])}
         racks: dict[str | None, list[int]] = {}
         for number in self.subscribers[topic]:
             racks.setdefault(near.members.get(self.members[number].id), []).append(number)
-        return {rack: Poorest(numbers, self.sizes) for rack, numbers in racks.items()}
+        return {rack: Poorest(Some(numbers, self.sizes)) for rack, numbers in racks.items()}
 
     def formers(self, topics: Topics) -> dict[TopicPartition, int]:
         """Who has the newest claim to a partition of those older than the newest generation, and still wants it."""
@@ -112,12 +110,14 @@ class _Balance:
 
     def even_out(self, partitions: Sequence[TopicPartition], formers: dict[TopicPartition, int]) -> None:
         """Move partitions, over and over, until none of these can go to somebody with at least two less."""
+        by_topic = [(topic, list(those)) for topic, those in groupby(partitions, _by_topic)]
         moved = True
         while moved:
             moved = False
-            for topic, those in groupby(partitions, _by_topic):
-                if len(self.subscribers[topic]) > 1:
-                    moved |= self._even_out_topic(those, Poorest(self.subscribers[topic], self.sizes), formers)
+            for topic, those in by_topic:
+                most = max(self.sizes.keys[self.owner[partition]] for partition in those)
+                if self.sizes[self.sizes.number(most)] >= self.some[topic].fewest() + 2:
+                    moved |= self._even_out_topic(those, Poorest(self.some[topic]), formers)
 
     def _even_out_topic(
         self, partitions: Iterable[TopicPartition], poorest: Poorest, formers: dict[TopicPartition, int]
@@ -147,13 +147,13 @@ class _Balance:
                 self.patience -= not evens_out
         giver = self.owner[partition]
         self.moves.note(partition, giver, taker)
-        self.sizes[giver] -= 1
+        self.sizes.add(giver, -1)
         self._give(partition, taker)
         return giver, taker
 
     def _give(self, partition: TopicPartition, number: int) -> None:
         self.owner[partition] = number
-        self.sizes[number] += 1
+        self.sizes.add(number, 1)
 
     def assignment(self) -> Assignment:
         """The outcome, each member's partitions sorted."""

@@ -1,0 +1,150 @@
+"""Assignors: how fast on large groups, and how close to Kafka's own classes on very many small ones.
+
+    python -m tests.bench.assignors [--cases 20000] [--examples 10000] [--seed 1] [--slow]
+
+First a table: seconds of CPU for 2,000 members and 20,000 partitions, new groups and such where a twentieth of the
+members has just been replaced, and Kafka's class on the same in a JVM that has seen it twice before; with --slow also
+where Kafka's takes minutes. Then comparisons with Kafka's classes, then properties. Fails if sticky takes more than
+2 s, if an outcome differs that should not, or if a property does not hold.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from random import Random
+
+from kcli.assignors.model import Assignment, Member, Topic
+from kcli.assignors.strategies import STRATEGIES
+from tests.assignors.cases import Case, make_cases
+from tests.assignors.properties import faults
+from tests.interop.assignors.compare import compare
+from tests.interop.assignors.oracle import Oracle, question
+from tests.real_kafka import fetch_jars
+
+MEMBERS, PARTITIONS, MOST_S = 2_000, 20_000, 2.0
+SHAPES = (  # topics, all members want all of them, racks, whether Kafka's sticky class takes minutes
+    (2, True, False, False),
+    (200, True, False, False),
+    (500, True, False, False),
+    (200, True, True, False),
+    (200, False, False, True),
+    (200, False, True, True),
+)
+BATCH = 2_000
+
+
+def main() -> None:
+    """Run all parts; the exit status tells whether all is well."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--cases", type=int, default=20_000)
+    parser.add_argument("--examples", type=int, default=10_000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--slow", action="store_true")
+    options = parser.parse_args()
+    jars = fetch_jars()
+    with Oracle(jars, ("-Xmx1500m", "-XX:+UseSerialGC")) as oracle:
+        good = measure(oracle, options.slow)
+    with Oracle(jars) as oracle:
+        good &= compare_many(oracle, options.cases, options.seed)
+    good &= check_properties(options.examples, options.seed)
+    sys.exit(0 if good else 1)
+
+
+def measure(oracle: Oracle, slow: bool) -> bool:
+    """Print the table."""
+    print(f"{MEMBERS} members, {PARTITIONS} partitions: seconds")
+    columns = f"{'kcli new':>10}{'again':>8}{'kafka new':>11}{'again':>8}"
+    print(f"{'assignor':19}{'topics':>7}  {'subscriptions':14}{'racks':6}{columns}")
+    worst = 0.0
+    for name, strategy in STRATEGIES.items():
+        for topics, alike, racks, slow_there in SHAPES:
+            case = large(topics, alike, racks)
+            start = time.process_time()
+            found = strategy.assign(case.topics, case.members)
+            new_s = time.process_time() - start
+            case_again = replaced(case, found)
+            start = time.process_time()
+            strategy.assign(case_again.topics, case_again.members)
+            again_s = time.process_time() - start
+            ask_kafka = slow or not (slow_there and "sticky" in name)
+            kafka = [kafka_s(oracle, name, each) if ask_kafka else "-" for each in (case, case_again)]
+            if name == "sticky":
+                worst = max(worst, new_s, again_s)
+            shape = f"{topics:>7}  {'equal' if alike else 'unequal':14}{'yes' if racks else 'no':6}"
+            print(f"{name:19}{shape}{new_s:10.2f}{again_s:8.2f}{kafka[0]:>11}{kafka[1]:>8}", flush=True)
+    print(f"sticky: {worst:.2f} s at most, {MOST_S:.0f} s allowed")
+    return worst <= MOST_S
+
+
+def large(topics: int, alike: bool, racks: bool) -> Case:
+    """A large group; members of one that is not `alike` want half of the topics each."""
+    random = Random(topics)
+    count = PARTITIONS // topics
+    places = [frozenset(random.sample("abc", 2)) for _ in range(count)] if racks else []
+    all_topics = {f"topic-{number:04}": Topic(count, tuple(places)) for number in range(topics)}
+    names = list(all_topics)
+    everything = frozenset(names)
+    members = [
+        Member(
+            f"member-{number:04}",
+            everything if alike else frozenset(random.sample(names, len(names) // 2)),
+            rack=random.choice("abc") if racks else None,
+        )
+        for number in range(MEMBERS)
+    ]
+    return Case(all_topics, members)
+
+
+def replaced(case: Case, found: Assignment) -> Case:
+    """The group after that assignment; a twentieth of its members has gone, and as many have come."""
+    leaving = len(case.members) // 20
+    stayed = [member._replace(owned=tuple(found[member.id]), generation=1) for member in case.members[leaving:]]
+    come = [member._replace(id=f"new-{member.id}") for member in case.members[:leaving]]
+    return Case(case.topics, stayed + come)
+
+
+def kafka_s(oracle: Oracle, name: str, case: Case) -> str:
+    """Seconds that Kafka's class takes, the third time it is asked."""
+    asked = question(case.topics, case.members, [name])
+    *_, last = oracle.ask([asked] * 3)
+    return f"{last[name]['ms'] / 1000:.2f}"
+
+
+def compare_many(oracle: Oracle, cases: int, seed: int) -> bool:
+    """Print how ours compare with Kafka's classes."""
+    same = by_hash = at_fault = 0
+    wrong: list[str] = []
+    start = time.monotonic()
+    for first in range(0, cases, BATCH):
+        standing = compare(oracle, list(make_cases(min(BATCH, cases - first), seed * 1_000_000 + first)))
+        same, by_hash, at_fault = same + standing.same, by_hash + standing.by_hash, at_fault + standing.at_fault
+        wrong += standing.wrong
+    print(f"\n{cases} groups, each under four assignors, beside Kafka's classes in {time.monotonic() - start:.0f} s:")
+    print(f"{same:7} the same\n{by_hash:7} hang on hash codes in Kafka, ours as even and as sticky")
+    print(f"{at_fault:7} where Kafka may give back to who does not want it\n{len(wrong):7} wrong")
+    return _none(wrong)
+
+
+def check_properties(examples: int, seed: int) -> bool:
+    """Print how many outcomes have faults."""
+    wrong = [
+        f"{name}: {fault}: {case!r}"
+        for case in make_cases(examples, seed + 7)
+        for name, strategy in STRATEGIES.items()
+        for fault in faults(case, name, strategy.assign(case.topics, case.members))
+    ]
+    print(f"\n{examples} groups, properties of four assignors: {len(wrong)} faults")
+    return _none(wrong)
+
+
+def _none(wrong: Sequence[str]) -> bool:
+    for text in wrong[:5]:
+        print(text)
+    return not wrong
+
+
+if __name__ == "__main__":
+    main()
