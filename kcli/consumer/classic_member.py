@@ -185,8 +185,8 @@ class ClassicMember:
     def beat(self, now_ms: float) -> Beat:
         """Send what is due; when to call again. Any thread may."""
         with self._lock:
-            if self._awaited is not None and self._awaited.done:
-                self._awaited = None
+            if self.state == "unjoined" and self._awaited is not None and self._awaited.done:
+                self._awaited = None  # a farewell; answers to a round are dropped by `_await` only, when it has them
             if self.state == "preparing":
                 self.heartbeat.still_waits(now_ms)
             if self.state not in HEARTBEATING:

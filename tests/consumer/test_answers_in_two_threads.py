@@ -1,0 +1,46 @@
+"""The heartbeat thread's turn in the very moment in which an answer is there, and nobody has looked at it yet.
+
+Found by `python -m tests.bench.consume_group_kills`: SyncGroup's answer was dropped, and the member waited for ever.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from kcli.client.request_future import RequestFuture
+from kcli.protocol.messages.join_group import JoinGroupRequest
+from kcli.protocol.messages.sync_group import SyncGroupRequest
+from tests.consumer.classic_cluster import ClassicCluster, Member
+
+
+@pytest.mark.parametrize("request_type", [JoinGroupRequest, SyncGroupRequest])
+def test_an_answer_is_not_lost_to_a_beat_that_comes_first(request_type: type, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = ClassicCluster()
+    cluster.topic("t", partitions=2).append("a", "b")
+    member = Member(cluster)
+    client = member.consumer._client
+    beaten = []
+
+    def beat(_: RequestFuture[Any]) -> None:
+        def turn() -> None:
+            member.consumer.membership._member.beat(cluster.clock.now_ms())  # type: ignore[union-attr]
+            beaten.append(True)
+
+        thread = threading.Thread(target=turn)
+        thread.start()
+        thread.join(10)
+
+    send = client.send
+
+    def send_and_beat(node: Any, request: Any, **how: Any) -> Any:
+        future = send(node, request, **how)
+        if isinstance(request, request_type):
+            future.on_done(beat)
+        return future
+
+    monkeypatch.setattr(client, "send", send_and_beat)
+    assert member.poll() == ["a", "b"]
+    assert beaten
