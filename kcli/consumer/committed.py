@@ -1,29 +1,52 @@
-"""What a group has committed: the question to its coordinator, and the answer by partition. Pure."""
+"""What a group has committed: the question to its coordinator, and the answer by partition."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from kcli.errors import BrokerError
-from kcli.structs import OffsetAndMetadata, TopicPartition
+from kcli.errors import BrokerError, KcliError, UnsupportedVersion
+from kcli.structs import Node, OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
+    from kcli.client.consumer_network_client import ConsumerNetworkClient
+    from kcli.client.request_future import RequestFuture
     from kcli.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 
-# The newest version that asks about one group in the old form.
+# The newest version that asks about one group in the old form, and the first that waits for open transactions.
 NEWEST_VERSION = 7
 
 
-def committed_request(group: str, partitions: Iterable[TopicPartition]) -> OffsetFetchRequest:
-    """Ask a group's coordinator for its offsets, in the form that v7 and older have."""
+def ask_committed(
+    client: ConsumerNetworkClient, node: Node, group: str, partitions: Iterable[TopicPartition]
+) -> RequestFuture[OffsetFetchResponse]:
+    """Ask a group's coordinator for its offsets.
+
+    An offset that an open transaction is about to change is refused with UNSTABLE_OFFSET_COMMIT (KIP-447), which is to
+    be tried again; brokers before 2.5 know nothing of that, and tell the one before.
+    """
+    wanted = list(partitions)
+
+    def ask_older(error: KcliError) -> RequestFuture[OffsetFetchResponse]:
+        if not isinstance(error, UnsupportedVersion):
+            raise error
+        return client.send(node, committed_request(group, wanted), max_version=NEWEST_VERSION - 1)
+
+    request = committed_request(group, wanted, require_stable=True)
+    return client.send(node, request, min_version=NEWEST_VERSION, max_version=NEWEST_VERSION).recover(ask_older)
+
+
+def committed_request(
+    group: str, partitions: Iterable[TopicPartition], *, require_stable: bool = False
+) -> OffsetFetchRequest:
+    """The question in the form that v7 and older have; `require_stable` needs v7."""
     from kcli.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 
     topics: dict[str, OffsetFetchRequestTopic] = {}
     for tp in partitions:
         topic = topics.setdefault(tp.topic, OffsetFetchRequestTopic(name=tp.topic, partition_indexes=[]))
         topic.partition_indexes.append(tp.partition)
-    return OffsetFetchRequest(group_id=group, topics=list(topics.values()))
+    return OffsetFetchRequest(group_id=group, topics=list(topics.values()), require_stable=require_stable)
 
 
 def read_committed(

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from kcli.client.retry import attempts
-from kcli.consumer.committed import NEWEST_VERSION, committed_request, read_committed
+from kcli.consumer.committed import ask_committed, read_committed
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, KcliError, TimeoutExpired
 
@@ -53,7 +53,7 @@ def fetch_committed(
         return {}
     for _ in attempts(client, deadline_ms):
         node = find_coordinator(client, lookup, group, deadline_ms)
-        future = client.send(node, committed_request(group, wanted), max_version=NEWEST_VERSION)
+        future = ask_committed(client, node, group, wanted)
         if not client.poll(until=future, timeout_ms=max(0.0, deadline_ms - client.clock.now_ms())):
             break
         try:

@@ -7,7 +7,7 @@ begin, and what its outcome means for the partitions that are read.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kcli.consumer.classic_member import ClassicMember
 from kcli.consumer.group_state import HEARTBEATING
@@ -24,6 +24,7 @@ from kcli.structs import TopicPartition
 if TYPE_CHECKING:
     from kcli.client.config import ConsumerConfig
     from kcli.client.consumer_network_client import ConsumerNetworkClient
+    from kcli.client.request_future import RequestFuture
     from kcli.consumer.coordinator_lookup import CoordinatorLookup
     from kcli.consumer.subscription import SubscriptionState
     from kcli.error_codes import ErrorCode
@@ -247,12 +248,16 @@ class ConsumerCoordinator:
         self._thread.stop()
         farewell = self._member.leave(reason)
         if farewell is not None:
-            timeout_ms = max(0.0, deadline_ms - self._client.clock.now_ms())
-            _collect(failures, lambda: self._client.poll(until=farewell, timeout_ms=timeout_ms))
+            self._see_off(farewell, deadline_ms, failures)
         self._joined_topics = None
         self._topics.forget()
         if failures:
             raise failures[0]
+
+    def _see_off(self, farewell: RequestFuture[Any], deadline_ms: float, failures: list[Exception]) -> None:
+        """Until it is answered; a `wakeup` that comes in between is told when that is done."""
+        while not farewell.done and (left_ms := deadline_ms - self._client.clock.now_ms()) > 0:
+            _collect(failures, lambda: self._client.poll(until=farewell, timeout_ms=left_ms))
 
     def close(self, deadline_ms: float) -> None:
         """`leave` for good; safe to call twice."""

@@ -171,8 +171,7 @@ class OffsetFetcher:
         node = self._coordinator(group, partitions, now_ms)
         if node is None:
             return
-        request = committed.committed_request(group, partitions)
-        future = self._client.send(node, request, max_version=committed.NEWEST_VERSION)
+        future = committed.ask_committed(self._client, node, group, partitions)
         states = {tp: self._subscription.state(tp) for tp in partitions}
         self._expect(partitions, future, partial(self._has_committed, node, states))
 

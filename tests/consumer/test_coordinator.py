@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kcli.error_codes import ErrorCode
-from kcli.errors import BrokerError, ConfigError, KcliError, UnsupportedVersion
+from kcli.errors import BrokerError, ConfigError, KcliError, UnsupportedVersion, WakeupError
 from kcli.protocol.messages.join_group import JoinGroupResponse
 from kcli.protocol.registry import ApiKey
 from kcli.structs import TopicPartition
@@ -347,3 +347,27 @@ def test_subscribing_to_nothing_is_unsubscribing() -> None:
     member.poll()
     member.consumer.subscribe([])
     assert member.told.taken() == [("assigned", [0, 1]), ("revoked", [0, 1])]
+
+
+def test_a_member_that_was_woken_up_leaves_all_the_same() -> None:
+    cluster = two_partitions()
+    member = Member(cluster)
+    member.poll()
+    client = member.consumer._client
+    client.wakeup()
+    with pytest.raises(WakeupError):
+        member.consumer.close()
+    assert len(cluster.asked(ApiKey.LEAVE_GROUP)) == 1
+
+
+def test_offsets_that_a_transaction_is_about_to_change_are_waited_for() -> None:
+    """KIP-447: a broker is asked for stable offsets, and one that cannot tell is asked in the old way."""
+    cluster = two_partitions()
+    cluster.committed = {T0: 1}
+    assert Member(cluster).poll() == ["b"]
+    assert [it.require_stable for it in cluster.asked(ApiKey.OFFSET_FETCH)] == [True]
+    old = two_partitions()
+    old.committed = {T0: 1}
+    old.spoken[ApiKey.OFFSET_FETCH] = (1, 6)
+    assert Member(old).poll() == ["b"]
+    assert [it.require_stable for it in old.asked(ApiKey.OFFSET_FETCH)] == [False]

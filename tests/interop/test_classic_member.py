@@ -1,0 +1,211 @@
+"""The classic member on brokers, ours and Apache's: what the stories in memory assume, and what takes real time."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from kcli.client.config import ConsumerConfig, ProducerConfig
+from kcli.consumer.consumer import Consumer
+from kcli.error_codes import ErrorCode
+from kcli.errors import BrokerError
+from kcli.producer.producer import Producer
+from kcli.structs import OffsetAndMetadata, TopicPartition
+from tests.real_kafka import Kafka, OwnBroker
+
+QUICK = {
+    "auto.offset.reset": "earliest",
+    "session.timeout.ms": 6000,
+    "heartbeat.interval.ms": 200,
+    "enable.auto.commit": "false",
+}
+
+
+class Member:
+    """A consumer, what it was told and what it has read."""
+
+    def __init__(self, kafka: Kafka, group: str, *topics: str, pattern: str | None = None, **settings: Any) -> None:
+        named = {name.replace("_", "."): value for name, value in settings.items()}
+        at = {"bootstrap.servers": kafka.bootstrap_servers, "group.id": group}
+        self.told: list[tuple[str, list[int]]] = []
+        self.values: list[str] = []
+        self.consumer = Consumer(ConsumerConfig.from_properties({**at, **QUICK, **named}))
+        hooks: dict[str, Any] = {f"on_{what}": self._hook(what) for what in ("assigned", "revoked", "lost")}
+        self.consumer.subscribe(topics, pattern=pattern, **hooks)
+
+    def _hook(self, what: str) -> Any:
+        return lambda partitions: self.told.append((what, [tp.partition for tp in partitions]))
+
+    def poll(self, timeout_ms: float = 20) -> None:
+        for columns in self.consumer.poll(timeout_ms).values():
+            self.values += [value.decode() for value in columns.values() if value is not None]
+
+    def owned(self) -> list[int]:
+        return sorted(tp.partition for tp in self.consumer.subscription.partitions())
+
+
+@contextmanager
+def members(*wanted: Member) -> Iterator[tuple[Member, ...]]:
+    try:
+        yield wanted
+    finally:
+        for member in wanted:
+            member.consumer.close()
+
+
+def poll_until(condition: Callable[[], bool], *polled: Member, timeout_s: float = 30) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, [(it.told, it.consumer) for it in polled]
+        for member in polled:
+            member.poll()
+
+
+def produce(kafka: Kafka, topic: str, *values: str, partition: int = 0) -> None:
+    config = ProducerConfig.from_properties({"bootstrap.servers": kafka.bootstrap_servers})
+    with Producer(config) as producer:
+        for value in values:
+            producer.send(topic, value.encode(), partition=partition)
+        producer.flush()
+
+
+@pytest.mark.parametrize("strategy", ["range", "roundrobin", "sticky", "cooperative-sticky"])
+def test_two_members_share_and_the_one_that_stays_gets_everything(any_kafka: Kafka, strategy: str) -> None:
+    topic = any_kafka.new_topic(4)
+    produce(any_kafka, topic, "a", "b", partition=0)
+    first = Member(any_kafka, topic, topic, partition_assignment_strategy=strategy)
+    second = Member(any_kafka, topic, topic, partition_assignment_strategy=strategy)
+    with members(first, second):
+        poll_until(lambda: len(first.owned()) == 4 and len(first.values) == 2, first)
+        first.consumer.commit_sync()
+        poll_until(lambda: len(first.owned()) == len(second.owned()) == 2, first, second)
+        assert sorted(first.owned() + second.owned()) == [0, 1, 2, 3]
+        second.consumer.close()
+        poll_until(lambda: len(first.owned()) == 4, first)
+        assert (first.values, second.values) == (["a", "b"], [])
+    revoked = [partitions for what, partitions in first.told if what == "revoked"]
+    if strategy == "cooperative-sticky":
+        assert [len(partitions) for partitions in revoked] == [2, 4]
+    else:
+        assert [len(partitions) for partitions in revoked] == [4, 2, 4]
+    assert not any(what == "lost" for what, _ in first.told + second.told)
+
+
+def test_a_member_stays_while_its_application_works_longer_than_a_session(any_kafka: Kafka) -> None:
+    """Heartbeats leave from their own thread; and it is only for as long as the poll interval allows."""
+    topic = any_kafka.new_topic(2)
+    quick = {"session_timeout_ms": 1000, "heartbeat_interval_ms": 100, "max_poll_interval_ms": 3000}
+    member = Member(any_kafka, topic, topic, **quick)
+    with members(member):
+        poll_until(lambda: len(member.owned()) == 2, member)
+        before = member.consumer.group_metadata()
+        time.sleep(1.8)
+        member.consumer.commit_sync({TopicPartition(topic, 0): OffsetAndMetadata(0)})
+        poll_until(lambda: True, member)
+        assert member.consumer.group_metadata() == before
+        time.sleep(3.5)
+        assert "kcli heartbeat" in "".join(thread.name for thread in threading.enumerate())
+        poll_until(lambda: len(member.told) == 3, member)
+        assert member.told == [("assigned", [0, 1]), ("lost", [0, 1]), ("assigned", [0, 1])]
+        assert member.consumer.group_metadata().member_id != before.member_id
+    assert "kcli heartbeat" not in "".join(thread.name for thread in threading.enumerate())
+
+
+def test_a_static_member_comes_back_to_its_partitions_and_its_double_is_fenced(any_kafka: Kafka) -> None:
+    topic = any_kafka.new_topic(2)
+    other = Member(any_kafka, topic, topic, group_instance_id="other")
+    first = Member(any_kafka, topic, topic, group_instance_id="one")
+    with members(other, first):
+        poll_until(lambda: len(first.owned()) == len(other.owned()) == 1, first, other)
+        generation = other.consumer.group_metadata().generation
+        second = Member(any_kafka, topic, topic, group_instance_id="one")
+        with members(second):
+            poll_until(lambda: second.owned() == first.owned(), second, other)
+            assert other.consumer.group_metadata().generation == generation
+            with pytest.raises(BrokerError) as fenced:
+                poll_until(lambda: False, first)
+            assert fenced.value.code is ErrorCode.FENCED_INSTANCE_ID
+            poll_until(lambda: True, second, other)
+        third = Member(any_kafka, topic, topic, group_instance_id="one")
+        with members(third):
+            poll_until(lambda: len(third.owned()) == 1, third, other)
+            assert other.consumer.group_metadata().generation == generation
+
+
+def test_a_pattern_and_its_topics_to_be(any_kafka: Kafka) -> None:
+    prefix = any_kafka.new_name("p")
+    any_kafka.create_topic(f"{prefix}-a", 1)
+    member = Member(any_kafka, prefix, pattern=f"{prefix}-.*", metadata_max_age_ms=300)
+    with members(member):
+        poll_until(lambda: len(member.owned()) == 1, member)
+        any_kafka.create_topic(f"{prefix}-b", 2)
+        poll_until(lambda: len(member.owned()) == 3, member)
+
+
+def test_partitions_that_are_added_are_shared_out(any_kafka: Kafka) -> None:
+    from confluent_kafka.admin import AdminClient, NewPartitions
+
+    topic = any_kafka.new_topic(1)
+    first, second = (Member(any_kafka, topic, topic, metadata_max_age_ms=300) for _ in range(2))
+    with members(first, second):
+        poll_until(lambda: len(first.owned() + second.owned()) == 1 and bool(second.told), first, second)
+        admin = AdminClient({"bootstrap.servers": any_kafka.bootstrap_servers})
+        admin.create_partitions([NewPartitions(topic, 4)])[topic].result(20)
+        poll_until(lambda: len(first.owned()) == len(second.owned()) == 2, first, second)
+
+
+@pytest.mark.parametrize(
+    ("settings", "code"),
+    [
+        ({"session_timeout_ms": 3_600_000}, ErrorCode.INVALID_SESSION_TIMEOUT),
+        ({"partition_assignment_strategy": "roundrobin"}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
+    ],
+)
+def test_what_a_group_refuses_is_told(any_kafka: Kafka, settings: dict[str, Any], code: ErrorCode) -> None:
+    topic = any_kafka.new_topic(1)
+    first = Member(any_kafka, topic, topic, partition_assignment_strategy="range")
+    second = Member(any_kafka, topic, topic, **settings)
+    with members(first, second):
+        poll_until(lambda: first.owned() == [0], first)
+        with pytest.raises(BrokerError) as refused:
+            poll_until(lambda: False, first, second)
+        assert refused.value.code is code
+
+
+def test_a_member_outlives_its_coordinator(any_own_kafka: Any) -> None:
+    """Restarted, the broker has loaded the group again: nobody joins anew, and commits go on."""
+    kafka: OwnBroker = any_own_kafka(group_initial_rebalance_delay_ms="0", offsets_topic_num_partitions="1")
+    topic = kafka.new_topic(1)
+    member = Member(kafka, topic, topic)
+    with members(member):
+        poll_until(lambda: member.owned() == [0], member)
+        before = member.consumer.group_metadata()
+        kafka.kill()
+        member.poll(500)
+        kafka.restart()
+        produce(kafka, topic, "after")
+        poll_until(lambda: member.values == ["after"], member)
+        member.consumer.commit_sync()
+        assert member.consumer.group_metadata() == before
+        assert member.told == [("assigned", [0])]
+        assert member.consumer.committed([TopicPartition(topic, 0)])[TopicPartition(topic, 0)] is not None
+
+
+def test_a_member_that_waits_for_a_slow_one_leaves_at_once(any_kafka: Kafka) -> None:
+    """The slow one does not poll, so the rebalance lasts; LeaveGroup must not wait behind JoinGroup."""
+    topic = any_kafka.new_topic(2)
+    slow = Member(any_kafka, topic, topic, max_poll_interval_ms=20_000)
+    second = Member(any_kafka, topic, topic)
+    with members(slow, second):
+        poll_until(lambda: len(slow.owned()) == 2, slow)
+        poll_until(lambda: second.consumer.membership.state == "preparing", second)  # type: ignore[union-attr]
+        second.poll(300)
+        began = time.monotonic()
+        second.consumer.close()
+        assert time.monotonic() - began < 2
+        poll_until(lambda: len(slow.told) >= 3 or len(slow.owned()) == 2, slow)
