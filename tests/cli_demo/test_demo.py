@@ -33,6 +33,11 @@ def demo(tmp_path: Path, *options: str) -> tuple[str, float]:
     return done.stdout, time.monotonic() - began
 
 
+def read(answer: str) -> int:
+    """How many records `partition:offset key` are in it."""
+    return len(re.findall(r"^\d:\d+ c\d{3}$", answer, re.MULTILINE))
+
+
 def address_in(out: str) -> tuple[str, int]:
     found = re.search(r"export KCLI_BOOTSTRAP_SERVER=(\S+):(\d+)", out)
     assert found is not None
@@ -46,7 +51,7 @@ def test_the_demo_shows_real_output_of_each_part_and_leaves_nothing(tmp_path: Pa
     shown = re.split(r"^\$ ", out, flags=re.MULTILINE)[2:]
     assert [block.splitlines()[0] for block in shown] == [step.shown for step in tour("orders")]
     answered = [block.split("\n", 1)[1].split("\n\n# ")[0].strip() for block in shown]
-    cluster, topics, described, last, refunds, _produced, found = answered
+    cluster, topics, described, last, refunds, _produced, found, groups, mailing, three, two, lags = answered
     assert "127.0.0.1" in cluster
     assert "orders" in topics
     assert "orders" in described
@@ -54,6 +59,15 @@ def test_the_demo_shows_real_output_of_each_part_and_leaves_nothing(tmp_path: Pa
     assert refunds.count("refunded") == 3
     assert "c007 at " in found
     assert "99999" in found
+    assert [line.split()[:3] for line in groups.splitlines()[1:]] == [
+        ["billing", "classic", "Empty"],
+        ["mailing", "classic", "Empty"],
+    ]
+    assert [line.split()[2] for line in mailing.splitlines()[1:4]] == ["0", "1", "2"]
+    assert (read(three), read(two)) == (3, 2)
+    assert not set(three.splitlines()[1:]) & set(two.splitlines()[1:]), "what was printed is not printed again"
+    assert [line.split()[0] for line in lags.splitlines()[1:4]] == ["billing", "mailing", "newsletter"]
+    assert lags.splitlines()[3].split()[5] == str(3001 - 5)
     assert took_s < LIMIT_S
     assert not answers(address_in(out)[1])
     assert list(tmp_path.iterdir()) == []

@@ -12,7 +12,10 @@ from typing import Any
 
 from kcli.errors import KcliError
 
-COMMAND = (sys.executable, "-m", "kcli", "broker", "run", "--ephemeral", "--port", "0")
+COMMAND = (
+    *(sys.executable, "-m", "kcli", "broker", "run", "--ephemeral", "--port", "0"),
+    *("-c", "group.initial.rebalance.delay.ms=0"),  # a group's first member does not wait for others
+)
 _STOP_WAIT_S = 10
 
 

@@ -36,6 +36,17 @@ def tour(topic: str) -> list[Step]:
         ),
         Step("One more order.", ("produce", topic, "-K", "|"), line),
         Step("And there it is.", ("consume", topic, "-o", "-1", "-e", "--grep", "99999", "-f", r"%k at %p:%o %s\n")),
+        Step("Who reads this topic?", ("group", "list", "--topic", topic)),
+        Step("How far is mailing, and how old is what it has not read?", ("group", "describe", "mailing")),
+        Step(
+            "Take part in a new group, for three records ...",
+            (*_words(f"consume {topic} --group newsletter -o start -n 3 -f"), r"%p:%o %k\n"),
+        ),
+        Step(
+            "... and again: what was printed was committed, so it goes on from there.",
+            (*_words(f"consume {topic} --group newsletter -o start -n 2 -f"), r"%p:%o %k\n"),
+        ),
+        Step("A line for each group, for scripts; --fail-if 'lag>1000' makes it an alarm.", ("group", "lag", "--all")),
     ]
 
 
@@ -50,5 +61,7 @@ def to_try(address: str, topic: str) -> list[str]:
         f"kcli consume {topic}                                # follow it",
         f"kcli produce {topic} -K '|'                         # type key|value lines",
         f"kcli consume {topic} -o @-1h:-30m -e --output csv   # a window in time",
+        "kcli group explain mailing                         # why it is behind",
+        "kcli group watch mailing                           # lag and rates, live",
         f"kcat -b {address} -C -t {topic} -o beginning -e     # any Kafka client will do",
     ]
