@@ -18,6 +18,7 @@ from kcli.structs import TopicPartition
 T = TypeVar("T")
 Claim = tuple[tuple[TopicPartition, ...], int]
 NOTHING: Claim = ((), NO_GENERATION)
+_GENERATION_BYTES = 4
 
 
 @struct
@@ -84,14 +85,16 @@ def read_sticky(subscription: Subscription) -> Claim:
 
 
 def read_cooperative(subscription: Subscription) -> Claim:
-    """Owned partitions of the subscription; its generation, or before v2 (KIP-792) that of the user data."""
+    """Owned partitions of the subscription; its generation, or before v2 (KIP-792) that of the user data.
+
+    Members of librdkafka write the same user data for both strategies: the generation is at its end.
+    """
     owned = flat(subscription.owned_partitions)
     if subscription.generation_id != NO_GENERATION or not subscription.user_data:
         return owned, subscription.generation_id
-    try:
-        return owned, _decode(LastGeneration, subscription.user_data, 0).generation
-    except ProtocolError:
-        return owned, NO_GENERATION
+    if len(subscription.user_data) != _GENERATION_BYTES:
+        return owned, read_sticky(subscription)[1]
+    return owned, _decode(LastGeneration, subscription.user_data, 0).generation
 
 
 def _encode(value: object, version: int) -> bytes:

@@ -13,6 +13,9 @@ OWNED = (TopicPartition("t", 1), TopicPartition("t", 0), TopicPartition("u", 7))
 STICKY, COOPERATIVE = STRATEGIES["sticky"], STRATEGIES["cooperative-sticky"]
 # StickyAssignor: [topic [partitions]] generation. CooperativeStickyAssignor: generation.
 STICKY_V1 = bytes.fromhex("00000002000174000000020000000100000000000175000000010000000700000009")
+# What confluent-kafka 2 (librdkafka) says as a cooperative member that owns t-2 and t-3 of generation 2, in a v3
+# subscription. Before its v2 a subscription had no other place for the generation.
+LIBRDKAFKA = bytes.fromhex("0000000100017400000002000000020000000300000002")
 
 
 def test_strategies_are_found_by_kafkas_names_and_by_javas_classes() -> None:
@@ -77,3 +80,11 @@ def test_the_cooperative_leader_reads_the_subscription_and_before_its_v2_the_use
         (OWNED, 1),
         (OWNED, -1),
     ]
+
+
+def test_a_member_of_librdkafka_says_its_generation_behind_what_it_owns() -> None:
+    owned = [TopicPartitions(topic="t", partitions=[2, 3])]
+    for generation in (2, -1):
+        told = Subscription(topics=["t"], user_data=LIBRDKAFKA, owned_partitions=owned, generation_id=generation)
+        member = COOPERATIVE.member("m", told, None)
+        assert (member.owned, member.generation) == ((TopicPartition("t", 2), TopicPartition("t", 3)), 2)
