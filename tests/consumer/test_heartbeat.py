@@ -1,0 +1,147 @@
+"""When heartbeats are due, when a session is over, when an application is thought dead; and the thread that beats."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kcli.client.config import ClientConfig, ConsumerConfig
+from kcli.client.connect import connect
+from kcli.client.request_future import RequestFuture
+from kcli.consumer.heartbeat import Heartbeat
+from kcli.consumer.heartbeat_thread import Beat, HeartbeatThread
+
+
+def beating(now_ms: float = 0.0) -> Heartbeat:
+    config = ConsumerConfig.from_properties(
+        {
+            "group.id": "g",
+            "heartbeat.interval.ms": 100,
+            "session.timeout.ms": 1_000,
+            "max.poll.interval.ms": 5_000,
+            "retry.backoff.ms": 10,
+        }
+    )
+    return Heartbeat(config, now_ms)
+
+
+def test_the_first_heartbeat_is_due_after_an_interval() -> None:
+    heartbeat = beating(now_ms=500)
+    assert (heartbeat.is_due(599), heartbeat.is_due(600), heartbeat.next_ms()) == (False, True, 600)
+
+
+def test_a_heartbeat_that_failed_is_due_after_the_backoff_which_grows() -> None:
+    heartbeat = beating()
+    heartbeat.sent(100)
+    heartbeat.failed(110)
+    assert heartbeat.due_ms == pytest.approx(120, abs=2)
+    heartbeat.sent(120)
+    heartbeat.failed(130)
+    assert heartbeat.due_ms == pytest.approx(150, abs=4)
+
+
+def test_only_answers_make_a_session_longer() -> None:
+    heartbeat = beating()
+    for now_ms in range(100, 1_000, 100):
+        heartbeat.sent(now_ms)
+    assert heartbeat.session_is_over(1_000)
+    heartbeat.answered(1_000)
+    assert not heartbeat.session_is_over(1_999)
+
+
+def test_a_coordinator_that_is_found_again_has_a_whole_session() -> None:
+    heartbeat = beating()
+    heartbeat.found(990)
+    assert not heartbeat.session_is_over(1_500)
+
+
+def test_an_application_that_polls_is_alive_whatever_becomes_of_the_heartbeats() -> None:
+    heartbeat = beating()
+    heartbeat.polled(4_000)
+    assert (heartbeat.poll_is_overdue(8_999), heartbeat.poll_is_overdue(9_000)) == (False, True)
+
+
+# --- the thread
+
+
+@pytest.fixture
+def client() -> Any:
+    config = ClientConfig.from_properties({"bootstrap.servers": "127.0.0.1:1"})
+    with connect(config) as client:
+        yield client
+
+
+def within(seconds: float, condition: Callable[[], bool]) -> bool:
+    deadline = time.monotonic() + seconds
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.005)
+    return condition()
+
+
+def test_the_thread_beats_when_it_said_it_would_and_ends_when_told(client: Any) -> None:
+    beats: list[float] = []
+
+    def beat(now_ms: float) -> Beat:
+        beats.append(now_ms)
+        return Beat(now_ms + 20)
+
+    thread = HeartbeatThread(client, beat, "g")
+    thread.start()
+    thread.start()
+    assert within(10, lambda: len(beats) >= 3)
+    thread.stop()
+    thread.stop()
+    after = len(beats)
+    time.sleep(0.06)
+    assert len(beats) == after
+    assert all(second - first >= 19 for first, second in itertools.pairwise(beats))
+
+
+def test_a_thread_with_nothing_to_do_sleeps_until_it_is_woken(client: Any) -> None:
+    beats: list[float] = []
+
+    def beat(now_ms: float) -> Beat:
+        beats.append(now_ms)
+        return Beat(float("inf"))
+
+    thread = HeartbeatThread(client, beat, "g")
+    thread.start()
+    assert within(10, lambda: len(beats) == 1)
+    time.sleep(0.05)
+    assert len(beats) == 1
+    thread.wake()
+    assert within(10, lambda: len(beats) == 2)
+    thread.stop()
+
+
+def test_what_a_beat_raises_is_kept_for_the_application(client: Any) -> None:
+    def beat(now_ms: float) -> Beat:
+        raise RuntimeError("a bug")
+
+    thread = HeartbeatThread(client, beat, "g")
+    thread.start()
+    assert within(10, lambda: isinstance(thread.failure, RuntimeError))
+    thread.stop()
+
+
+def test_the_network_is_driven_for_what_is_awaited_only_while_nobody_else_does(client: Any) -> None:
+    """An application inside its own poll is left in peace."""
+    served = []
+    client.serve = lambda awaited, timeout_ms: served.append(awaited) or time.sleep(0.005)
+    awaited: RequestFuture[Any] = RequestFuture()
+    thread = HeartbeatThread(client, lambda now_ms: Beat(now_ms + 10_000, awaited), "g")
+    poller = threading.Thread(target=lambda: client.poll(until=RequestFuture(), timeout_ms=400))
+    poller.start()
+    assert within(10, lambda: client.is_polled_by_another_thread)
+    thread.start()
+    time.sleep(0.1)
+    assert served == []
+    poller.join()
+    assert within(10, lambda: len(served) > 0)
+    assert served[0] is awaited
+    thread.stop()
