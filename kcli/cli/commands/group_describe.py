@@ -50,7 +50,7 @@ def run(
     the partition is owned, but nothing is committed. A - for MEMBER: nobody owns it now. Looking at a group does not
     disturb it.
     """
-    from kcli.cli.groups.look import look
+    from kcli.cli.groups.look import look, without_collections
     from kcli.cli.groups.rows import check_sort
     from kcli.cli.groups.selection import check_selection
 
@@ -60,8 +60,9 @@ def run(
     check_sort(sort)
     if members or state:
         return _describe(env, common, group or (), found, members=members)
-    selected, surveys = look(common, group or (), found, isolation_level, time_lag=not no_time_lag)
-    return _show_partitions(env, common, selected, surveys, sort, lagging=lagging)
+    with without_collections():
+        selected, surveys = look(common, group or (), found, isolation_level, time_lag=not no_time_lag)
+        return _show_partitions(env, common, selected, surveys, sort, lagging=lagging)
 
 
 def _show_partitions(

@@ -44,15 +44,16 @@ def run(
     nothing is committed), with > >= < <= = !=, and, or, not, parentheses. Where it cannot be told the status is 1.
     """
     from kcli.cli.groups.conditions import parse_condition
-    from kcli.cli.groups.look import look
+    from kcli.cli.groups.look import look, without_collections
     from kcli.cli.groups.selection import check_selection
 
     found = check_selection(group or (), match, every=all_groups)
     condition = None if fail_if is None else parse_condition(fail_if)
     if no_time_lag and condition is not None and "age" in condition.names:
         raise ConfigError("--fail-if asks for the age, which --no-time-lag leaves out")
-    selected, surveys = look(common, group or (), found, isolation_level, time_lag=not no_time_lag)
-    status = _show(env, common, selected, surveys, by_topic=by_topic)
+    with without_collections():
+        selected, surveys = look(common, group or (), found, isolation_level, time_lag=not no_time_lag)
+        status = _show(env, common, selected, surveys, by_topic=by_topic)
     return status if condition is None else _judged(env, surveys, condition, status)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+import gc
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
 from kcli.admin.groups.survey import READ_COMMITTED, READ_UNCOMMITTED, GroupSurvey, survey_groups
@@ -37,3 +39,15 @@ def look(
     with closing(common.connect(config)) as client:
         selected = select_groups(client, names, found, deadline_ms)
         return selected, survey_groups(client, selected.groups, deadline_ms, isolation_level=level, time_lag=time_lag)
+
+
+@contextmanager
+def without_collections() -> Iterator[None]:
+    """No search for cycles meanwhile: with a hundred thousand rows that is a quarter of the time, and finds nothing."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from kcli.admin.groups.lag import LagTotals, PartitionLag, total_lag, total_lag_by_topic
-from kcli.admin.groups.time_lag import CREATE_TIME, DELETED, FUTURE, HOLE, NO_TIMESTAMP, NOTHING_THERE
+from kcli.admin.groups.time_lag import CREATE_TIME, DELETED, FUTURE, HOLE, NO_TIMESTAMP, NOTHING_THERE, PARTLY_DONE
 from kcli.cli.groups.durations import shown_duration
 
 if TYPE_CHECKING:
@@ -60,6 +60,7 @@ _WORDS = {
     CREATE_TIME: "the producer's clock wrote the time",
     HOLE: "the record there is gone, the next one counts",
     DELETED: "the records there are deleted, the first that is left counts",
+    PARTLY_DONE: "some records behind the start are done with, perhaps this one",
     NOTHING_THERE: "no record is there",
     NO_TIMESTAMP: "the record has no time",
     FUTURE: "the time is ahead of the clock here",
