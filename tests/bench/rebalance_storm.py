@@ -61,6 +61,7 @@ def fight(
         tell=tell,
     )
     with storm:
+        storm.begin()
         storm.run(seconds)
         return storm.finish(strict=frozenset(options.strict.split(","))), storm.rests
 

@@ -140,17 +140,25 @@ class Storm:
 
     # --- blows
 
-    def run(self, seconds: float) -> None:
-        """Blow after blow for so long, each of them followed by rest."""
-        over = time.monotonic() + seconds
+    def begin(self) -> None:
+        """One member of each maker joins."""
         for maker in self._makers:
             self._join(maker)
         self._rest("begin")
+
+    def strike(self, *blows: str) -> None:
+        """These blows upon members that chance names, one right after the other; then rest."""
+        self._rest("+".join(self._blow(wanted) for wanted in blows))
+
+    def run(self, seconds: float) -> None:
+        """Blow after blow for so long, one to three of them followed by rest."""
+        over = time.monotonic() + seconds
         while time.monotonic() < over:
             self._rest("+".join(self._blow() for _ in range(self._chance.choice((1, 1, 2, 3)))))
 
-    def _blow(self) -> str:
-        name, act = self._chance.choice(list(self._possible()))
+    def _blow(self, wanted: str | None = None) -> str:
+        possible = [(name, act) for name, act in self._possible() if wanted in (None, name)]
+        name, act = self._chance.choice(possible)
         who = act()
         self._tell(f"{name} {who}")
         time.sleep(self._chance.choice((0, 0, 0.1, 0.5)))

@@ -89,10 +89,6 @@ def test_a_member_of_a_classic_group_of_apache_kafka(real_kafka: Kafka, start: S
     a_life(real_kafka, start, maker, {"assignor": "cooperative-sticky"})
 
 
-def test_an_eager_member_of_a_classic_group(our_kafka: Kafka, start: Start) -> None:
-    a_life(our_kafka, start, "kcli", {"assignor": "range"})
-
-
 @pytest.mark.parametrize("maker", ["confluent", "java", "kcli"])
 def test_a_member_of_a_group_that_its_broker_assigns(real_kafka: Kafka, start: Start, maker: str) -> None:
     """KIP-848."""

@@ -1,4 +1,4 @@
-"""Rebalances under fire, some seconds of them; minutes are in tests/bench/rebalance_storm.py."""
+"""Rebalances under fire, one blow of each kind; ten minutes of chance are in tests/bench/rebalance_storm.py."""
 
 from __future__ import annotations
 
@@ -7,18 +7,20 @@ import os
 from tests.interop.groups.storm import Storm
 from tests.real_kafka import Kafka
 
-SECONDS = 12
-
 
 def fight(kafka: Kafka, assignor: str) -> None:
     seed = int(os.environ.get("KCLI_STORM_SEED", "4"))
-    blows: list[str] = []
-    with Storm(kafka, assignor=assignor, seed=seed, session_ms=3_000, tell=blows.append) as storm:
-        storm.run(SECONDS)
+    told: list[str] = []
+    with Storm(kafka, assignor=assignor, seed=seed, session_ms=3_000, tell=told.append) as storm:
+        storm.begin()
+        storm.strike("stop", "join")  # beyond the session: the group rests without it
+        storm.strike("resume", "nap")
+        storm.strike("kill", "join")
+        storm.strike("leave")
         account = storm.finish(strict=frozenset({"kcli"}))
-    assert account.members >= 3, blows
+    assert account.members == 5, told
+    assert account.records > 12_000, account
     assert account.commits > 50, account
-    assert len(storm.rests) >= 4, blows
 
 
 def test_eager_members_under_fire(our_kafka: Kafka) -> None:
