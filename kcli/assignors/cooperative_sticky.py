@@ -13,6 +13,9 @@ def assign(topics: Topics, members: Sequence[Member]) -> Assignment:
     A partition that two members claim with equal right is withheld from both. Kafka's CooperativeStickyAssignor does
     so among equal subscriptions only; otherwise it lets whoever claims a partition have it at once, though another
     may still be reading it.
+
+    Where racks count and subscriptions differ, some groups never come to rest: each rebalance moves what the one
+    before has moved. Kafka's class does the same, and a leader of ours must not decide otherwise than one of theirs.
     """
     topics = subscribed(topics, members)
     claims = settle(topics, members)

@@ -24,7 +24,7 @@ from tests.assignors.cases import Case
 from tests.interop.assignors.oracle import Oracle, assignment, question
 
 LETTERS = 3  # of a name tell it from others; what comes behind is noise
-ASKED_IN_DOUBT = 30
+DOUBTS, ASKED_AT_ONCE = 30, 5
 EXACT, STICKY = ("range", "roundrobin"), ("sticky", "cooperative-sticky")
 Outcomes = dict[str, "Assignment | None"]  # by strategy; None where Kafka's class threw
 
@@ -57,11 +57,21 @@ def compare(oracle: Oracle, cases: Sequence[Case]) -> Standing:
     return Standing(same, len(doubtful), at_fault, wrong)
 
 
-def judge(oracle: Oracle, case: Case, names: Iterable[str]) -> Iterator[str]:
+def judge(oracle: Oracle, case: Case, names: Sequence[str]) -> list[str]:
     """What is wrong with ours, considering that Kafka's answer may hang on hash codes."""
+    answers: list[Outcomes] = []
+    wrong: list[str] = []
+    while len(answers) < DOUBTS:
+        asked = [renamed(case, Random(f"{len(answers)}/{number}")) for number in range(ASKED_AT_ONCE)]
+        answers += [{name: plain(each[name]) for name in STICKY} for each in ask(oracle, asked)]
+        wrong = list(_beside(case, names, answers))
+        if not wrong:
+            break
+    return wrong
+
+
+def _beside(case: Case, names: Sequence[str], answers: Sequence[Outcomes]) -> Iterator[str]:
     ours = answer(case)
-    asked = [renamed(case, Random(f"{number}")) for number in range(ASKED_IN_DOUBT)]
-    answers = [{name: plain(each[name]) for name in STICKY} for each in ask(oracle, asked)]
     for name in names:
         if all(each[name] == answers[0][name] for each in answers):
             yield told(f"{name} differs", case, ours[name], [answers[0][name]])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import starmap
 from pathlib import Path
 from threading import Thread
 from types import TracebackType
@@ -98,7 +99,4 @@ def assignment(answer: dict[str, Any]) -> Assignment | None:
     """The assignment that one strategy answered, sorted; None where Kafka's class threw."""
     if "thrown" in answer:
         return None
-    return {
-        member: sorted(TopicPartition(topic, partition) for topic, partition in partitions)
-        for member, partitions in answer["assignment"].items()
-    }
+    return {member: sorted(starmap(TopicPartition, partitions)) for member, partitions in answer["assignment"].items()}
