@@ -17,10 +17,10 @@ from kcli.client.request_future import RequestFuture
 from kcli.consumer import join_requests as requests
 from kcli.consumer.group_errors import Reaction, reaction_to, refusal
 from kcli.consumer.group_state import HEARTBEATING, Event, State, next_state
-from kcli.consumer.heartbeat import Heartbeat
+from kcli.consumer.heartbeat_sender import HeartbeatSender
 from kcli.consumer.heartbeat_thread import Beat
 from kcli.consumer.join_requests import Wish
-from kcli.consumer.leadership import Leadership, strategy_named
+from kcli.consumer.leadership import Leadership, take_the_lead
 from kcli.consumer.membership import NO_GENERATION, Generation
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, KcliError
@@ -40,8 +40,6 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 _NEVER = float("inf")
-# An answer to JoinGroup may take as long as the slowest member's rebalance time-out, and a little.
-_JOIN_GRACE_MS = 5_000
 
 
 class ClassicMember:
@@ -62,12 +60,11 @@ class ClassicMember:
         self.state: State = "unjoined"
         self.generation = NO_GENERATION
         self.rejoin_reason: str | None = "the member has not joined yet"
-        self.heartbeat = Heartbeat(config, client.clock.now_ms())
+        self._heartbeats = HeartbeatSender(client, lookup, config, self._lock, self._judge_heartbeat)
+        self.heartbeat = self._heartbeats.times
         self.assignment: bytes | None = None  # of the current generation, until it is taken
         self.leadership: Leadership | None = None  # of the current generation
         self._awaited: RequestFuture[Any] | None = None  # join, sync, or farewell
-        self._heartbeat_sent: RequestFuture[HeartbeatResponse] | None = None
-        self._known_node: Node | None = None
         self._error: KcliError | None = None
         self._is_fenced = False
         self._failures = 0
@@ -114,8 +111,7 @@ class ClassicMember:
             )
             self._happened("join sent")
             self.leadership = None
-            timeout_ms = max(self._config.request_timeout_ms, self._config.max_poll_interval_ms + _JOIN_GRACE_MS)
-            self._await(self._send(node, request, timeout_ms), partial(self._joined, node))
+            self._await(self._send(node, request, requests.join_timeout_ms(self._config)), partial(self._joined, node))
 
     def _send(self, node: Node, request: Request[R], timeout_ms: float | None = None) -> RequestFuture[R]:
         lowest = requests.lowest_version(request, self._config)
@@ -155,12 +151,23 @@ class ClassicMember:
 
     def _end_round(self, reason: str) -> None:
         self.rejoin_reason = reason
-        self.assignment = self._awaited = self.leadership = self._heartbeat_sent = None
+        self.assignment = self._awaited = self.leadership = self._heartbeats.in_flight = None
 
     def commit_refused(self, code: ErrorCode, generation: Generation) -> None:
         """A commit for `generation` was refused."""
         with self._lock:
             self._react(ApiKey.OFFSET_COMMIT, code, generation)
+
+    def abandon_join(self) -> bool:
+        """Wait no longer for the others; False unless we did. Until they have all joined, or we are given up, brokers
+        take commits for the generation that we are still in. They would have to wait behind JoinGroup."""
+        with self._lock:
+            node = self._lookup.node
+            if self.state != "preparing" or node is None or not self.has_generation:
+                return False
+            self._fail_round("the member is leaving", backs_off=False)
+            self._client.disconnect(node)
+            return True
 
     def leave(self, reason: str) -> RequestFuture[Any] | None:
         """Forget everything, and say so to the coordinator; the farewell, if one was sent.
@@ -170,7 +177,7 @@ class ClassicMember:
         with self._lock:
             node, member_id = self._lookup.node, self.generation.member_id
             sent = None
-            if node is not None and member_id and not self._config.group_instance_id and self.state != "unjoined":
+            if node is not None and member_id and not self._config.group_instance_id:
                 if self._awaited is not None:
                     # Brokers answer one request of a connection at a time, and JoinGroup waits for all other members.
                     self._client.disconnect(node)
@@ -194,54 +201,27 @@ class ClassicMember:
             if self.heartbeat.poll_is_overdue(now_ms):
                 seconds = self._config.max_poll_interval_ms / 1000
                 return Beat(_NEVER, self.leave(f"the application did not poll for {seconds:g} s"))
-            if not self._has_coordinator(now_ms):
+            if not self._heartbeats.has_coordinator(now_ms):
                 return Beat(min(self.heartbeat.poll_ends_ms, self._lookup.next_ms()), self._lookup.ask(now_ms))
             if self.heartbeat.session_is_over(now_ms):
-                self._lookup.lost("no heartbeat was answered while a session lasts", self._known_node)
+                self._lookup.lost("no heartbeat was answered while a session lasts", self._heartbeats.node)
                 return Beat(now_ms)
             self._lead()
-            self._send_heartbeat(now_ms)
+            self._heartbeats.send(self.generation, now_ms)
             if self.leadership is not None and self.leadership.snapshot is None:
                 return Beat(self.heartbeat.next_ms(), RequestFuture("metadata"))
-            return Beat(self.next_ms(), self._awaited or self._heartbeat_sent)
+            return Beat(self.next_ms(), self._awaited or self._heartbeats.in_flight)
 
     def next_ms(self) -> float:
         """When `beat` has something to do in a generation though nothing arrives."""
-        heartbeat = self.heartbeat
-        if self._heartbeat_sent is not None:
-            return min(heartbeat.session_ends_ms, heartbeat.poll_ends_ms)
-        return heartbeat.next_ms()
+        return self._heartbeats.next_ms()
 
-    def _has_coordinator(self, now_ms: float) -> bool:
-        node = self._lookup.node
-        if node is not None and node != self._known_node:
-            self.heartbeat.found(now_ms)
-        self._known_node = node
-        return node is not None
-
-    def _send_heartbeat(self, now_ms: float) -> None:
-        node = self._lookup.node
-        if node is None or self._heartbeat_sent is not None or not self.heartbeat.is_due(now_ms):
-            return
-        self.heartbeat.sent(now_ms)
-        self._heartbeat_sent = self._send(node, requests.heartbeat_request(self._config, self.generation))
-        self._heartbeat_sent.on_done(partial(self._heartbeat_answered, node, self.generation))
-
-    def _heartbeat_answered(self, node: Node, generation: Generation, done: RequestFuture[HeartbeatResponse]) -> None:
-        with self._lock:
-            if self._heartbeat_sent is done:
-                self._heartbeat_sent = None
-            now_ms = self._client.clock.now_ms()
-            if done.error is not None:
-                self.heartbeat.failed(now_ms)
-                self._unanswered(node, done.error)
-                return
-            code = ErrorCode.of(done.value().error_code)
-            reaction = self._react(ApiKey.HEARTBEAT, code, generation)
-            if reaction in (Reaction.GO_ON, Reaction.REJOIN):
-                self.heartbeat.answered(now_ms)
-            else:
-                self.heartbeat.failed(now_ms)
+    def _judge_heartbeat(self, node: Node, generation: Generation, done: RequestFuture[HeartbeatResponse]) -> bool:
+        if done.error is not None:
+            self._unanswered(node, done.error)
+            return False
+        reaction = self._react(ApiKey.HEARTBEAT, ErrorCode.of(done.value().error_code), generation)
+        return reaction in (Reaction.GO_ON, Reaction.REJOIN)
 
     def _unanswered(self, node: Node, error: KcliError) -> None:
         """A request came to nothing on the way."""
@@ -279,24 +259,17 @@ class ClassicMember:
         self._happened("joined")
         self.generation = Generation(answer.generation_id, answer.member_id, answer.protocol_name)
         self.heartbeat.begin(self._client.clock.now_ms())
-        self._known_node = node
+        self._heartbeats.node = node
         if answer.leader == answer.member_id:
             self._begin_to_lead(answer)
         else:
             self._sync({})
 
     def _begin_to_lead(self, answer: JoinGroupResponse) -> None:
-        strategy = strategy_named(self._strategies, answer.protocol_name)
-        if strategy is None:
-            text = f"the group chose the assignor {answer.protocol_name!r}, which this member does not know"
-            error: KcliError = BrokerError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, text, group=self._config.group_id)
-            return self._cannot_lead(error)
         try:
-            with_racks = bool(self._config.client_rack)
-            self.leadership = Leadership(self._client, strategy, answer, with_racks=with_racks)
+            self.leadership = take_the_lead(self._client, self._config, self._strategies, answer)
         except KcliError as error:
-            return self._cannot_lead(error)
-        return None
+            self._cannot_lead(error)
 
     def _lead(self) -> None:
         """Share out as soon as all topics are known."""

@@ -67,6 +67,7 @@ class ConsumerCoordinator:
         self._last: tuple[TopicPartition, ...] = ()
         self._last_generation = -1
         self._busy = False
+        self._withdraws = False  # from a round that has not begun, to leave: the last one's commits are still welcome
         self.instance_id = config.group_instance_id
 
     def __repr__(self) -> str:
@@ -85,7 +86,8 @@ class ConsumerCoordinator:
 
     def is_stable(self) -> bool:
         """In a generation with its assignment taken; also while partitions of it are being given up."""
-        return self._member.state == "stable" and self._member.assignment is None
+        member = self._member
+        return (member.state == "stable" and member.assignment is None) or (self._withdraws and member.has_generation)
 
     def poll(self, now_ms: float) -> None:
         """One turn: take answers, end a round, begin a round. Callbacks run in here; see `Membership.poll`."""
@@ -238,13 +240,7 @@ class ConsumerCoordinator:
     def leave(self, reason: str, deadline_ms: float) -> None:
         """Give up the partitions (callbacks run) and leave the group, which a static member does not (KIP-345)."""
         failures: list[Exception] = []
-        owned = sorted(self._subscription.partitions())
-        if owned and self._member.has_generation and self.is_stable():
-            _collect(failures, self._hooks.before_revocation, owned)
-        if owned and self._member.has_generation and self.is_stable():
-            self._revoke(owned, failures)
-        elif self._subscription.mode in ("topics", "pattern"):
-            self._lose(failures)
+        self._give_everything_up(failures)
         self._thread.stop()
         farewell = self._member.leave(reason)
         if farewell is not None:
@@ -253,6 +249,19 @@ class ConsumerCoordinator:
         self._topics.forget()
         if failures:
             raise failures[0]
+
+    def _give_everything_up(self, failures: list[Exception]) -> None:
+        if self._subscription.mode not in ("topics", "pattern"):
+            return
+        owned = sorted(self._subscription.partitions())
+        self._withdraws = bool(owned) and self._member.abandon_join()
+        if owned and self.is_stable():
+            _collect(failures, self._hooks.before_revocation, owned)
+        if owned and self._member.has_generation and self.is_stable():
+            self._revoke(owned, failures)
+        else:
+            self._lose(failures)
+        self._withdraws = False
 
     def _see_off(self, farewell: RequestFuture[Any], deadline_ms: float, failures: list[Exception]) -> None:
         """Until it is answered; a `wakeup` that comes in between is told when that is done."""

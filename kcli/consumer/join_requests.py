@@ -44,6 +44,11 @@ def lowest_version(request: Request[Any], config: ConsumerConfig) -> int | None:
     return _WITH_INSTANCE[request.API_KEY] if config.group_instance_id else None
 
 
+def join_timeout_ms(config: ConsumerConfig) -> float:
+    """How long JoinGroup may stay unanswered: as long as the slowest member may take, and a little, as in Java."""
+    return max(config.request_timeout_ms, config.max_poll_interval_ms + 5_000)
+
+
 def join_request(
     config: ConsumerConfig, strategies: Iterable[Strategy], generation: Generation, wish: Wish, reason: str
 ) -> JoinGroupRequest:

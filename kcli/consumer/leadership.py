@@ -6,9 +6,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kcli.consumer.leader_assignment import Snapshot, read_members, share_out, snapshot_of, topic_facts, topics_of
+from kcli.error_codes import ErrorCode
+from kcli.errors import BrokerError
 
 if TYPE_CHECKING:
     from kcli.assignors.strategies import Strategy
+    from kcli.client.config import ConsumerConfig
     from kcli.client.consumer_network_client import ConsumerNetworkClient
     from kcli.protocol.messages.join_group import JoinGroupResponse
 
@@ -46,6 +49,12 @@ class Leadership:
         return share_out(self._strategy, self._members, topic_facts(cluster, self.topics))
 
 
-def strategy_named(strategies: Sequence[Strategy], name: str | None) -> Strategy | None:
-    """The one of ours that the group has chosen."""
-    return next((strategy for strategy in strategies if strategy.name == name), None)
+def take_the_lead(
+    client: ConsumerNetworkClient, config: ConsumerConfig, strategies: Sequence[Strategy], answer: JoinGroupResponse
+) -> Leadership:
+    """We are the leader, by the `answer` to JoinGroup. BrokerError if the group has chosen a strategy that we lack."""
+    strategy = next((strategy for strategy in strategies if strategy.name == answer.protocol_name), None)
+    if strategy is None:
+        text = f"the group chose the assignor {answer.protocol_name!r}, which this member does not know"
+        raise BrokerError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, text, group=config.group_id)
+    return Leadership(client, strategy, answer, with_racks=bool(config.client_rack))

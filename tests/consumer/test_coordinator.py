@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, ConfigError, KcliError, UnsupportedVersion, WakeupError
 from kcli.protocol.messages.join_group import JoinGroupResponse
+from kcli.protocol.messages.offset_commit import (
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
 from kcli.protocol.registry import ApiKey
 from kcli.structs import TopicPartition
 from tests.consumer.classic_cluster import ClassicCluster, Member, subscription_of
@@ -325,6 +333,50 @@ def test_a_member_that_waits_for_the_others_leaves_at_once() -> None:
     member.consumer.close()
     assert cluster.clock.now_ms() - before_ms < 1_000
     assert [it.members[0].member_id for it in cluster.asked(ApiKey.LEAVE_GROUP)] == ["member-1"]
+
+
+def test_a_member_that_leaves_while_it_waits_for_the_others_still_commits() -> None:
+    """A cooperative one has partitions then, and has read on. Brokers take commits until all have joined."""
+    cluster = two_partitions()
+    member = Member(cluster, partition_assignment_strategy="cooperative-sticky", enable_auto_commit="true")
+    assert member.poll() == ["a", "b"]
+    cluster.committed.clear()
+    cluster.answer_next(ApiKey.JOIN_GROUP, lambda _: None)
+    cluster.rebalances = True
+    member.poll(80)
+    member.consumer.close()
+    assert member.told.taken() == [("assigned", [0, 1]), ("revoked", [0, 1])]
+    assert cluster.committed[T0] == 2
+    assert len(cluster.asked(ApiKey.LEAVE_GROUP)) == 1
+
+
+def test_a_member_that_was_put_out_while_it_waited_has_lost_its_partitions() -> None:
+    cluster = two_partitions()
+    member = Member(cluster, partition_assignment_strategy="cooperative-sticky", enable_auto_commit="true")
+    member.poll()
+    cluster.answer_next(ApiKey.JOIN_GROUP, lambda _: None)
+    cluster.rebalances = True
+    member.poll(80)
+    cluster.answer_next(ApiKey.OFFSET_COMMIT, *[_refused_with(ErrorCode.ILLEGAL_GENERATION)] * 2)
+    member.consumer.close()
+    assert member.told.taken() == [("assigned", [0, 1]), ("lost", [0, 1])]
+
+
+def _refused_with(code: ErrorCode) -> Callable[[Any], Any]:
+    def answer(request: Any) -> Any:
+        topics = [
+            OffsetCommitResponseTopic(
+                name=topic.name,
+                partitions=[
+                    OffsetCommitResponsePartition(partition_index=it.partition_index, error_code=code)
+                    for it in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+        return OffsetCommitResponse(topics=topics)
+
+    return answer
 
 
 def test_who_has_unsubscribed_may_come_back_or_assign() -> None:

@@ -196,6 +196,36 @@ def test_a_member_outlives_its_coordinator(any_own_kafka: Any) -> None:
         assert member.consumer.committed([TopicPartition(topic, 0)])[TopicPartition(topic, 0)] is not None
 
 
+def test_a_cooperative_member_commits_when_it_leaves_in_the_middle_of_a_rebalance(any_kafka: Kafka) -> None:
+    """What Java loses: it has read on while it waited for the others, and nobody has its partitions yet."""
+    topic = any_kafka.new_topic(2)
+    how = {"partition_assignment_strategy": "cooperative-sticky", "max_poll_interval_ms": 20_000}
+    slow = Member(any_kafka, topic, topic, **how)
+    second = Member(any_kafka, topic, topic, **{**how, "enable_auto_commit": "true"})
+    third = Member(any_kafka, topic, topic, **how)
+    with members(slow, second, third):
+        poll_until(lambda: len(slow.owned()) == len(second.owned()) == 1, slow, second)
+        for _ in range(20):
+            slow.poll()
+            second.poll()
+        poll_until(lambda: second.consumer.membership.state == "preparing", second, third)  # type: ignore[union-attr]
+        produce(any_kafka, topic, "late", partition=second.owned()[0])
+        owned = TopicPartition(topic, second.owned()[0])
+        poll_until(lambda: second.values == ["late"], second, third)
+        began = time.monotonic()
+        second.consumer.close()
+        assert time.monotonic() - began < 2
+        assert second.told[-1] == ("revoked", [owned.partition])
+        assert _committed(any_kafka, topic, owned) == 1
+
+
+def _committed(kafka: Kafka, group: str, tp: TopicPartition) -> int | None:
+    config = ConsumerConfig.from_properties({"bootstrap.servers": kafka.bootstrap_servers, "group.id": group})
+    with Consumer(config) as consumer:
+        found = consumer.committed([tp])[tp]
+    return None if found is None else found.offset
+
+
 def test_a_member_that_waits_for_a_slow_one_leaves_at_once(any_kafka: Kafka) -> None:
     """The slow one does not poll, so the rebalance lasts; LeaveGroup must not wait behind JoinGroup."""
     topic = any_kafka.new_topic(2)
