@@ -11,7 +11,7 @@ from kcli.errors import KcliError
 from kcli.structs import Node, OffsetAndMetadata, TopicPartition
 
 NODE = Node(1, "kafka-1", 9092)
-Row = tuple[int | None, int, int] | KcliError  # committed, start, end
+Numbers = tuple[int | None, int, int] | KcliError  # committed, start, end
 
 
 def tp(text: str) -> TopicPartition:
@@ -30,7 +30,7 @@ def group(*members: GroupMember, name: str = "billing", state: str = "Stable", k
 
 
 def survey(
-    rows: Mapping[str, Row],
+    rows: Mapping[str, Numbers],
     *members: GroupMember,
     ages: Mapping[str, tuple[int | None, str | None]] | None = None,
     error: KcliError | None = None,

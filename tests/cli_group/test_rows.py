@@ -2,31 +2,36 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from kcli.admin.groups.model import GroupMember
 from kcli.admin.groups.time_lag import CREATE_TIME, NOTHING_THERE
-from kcli.cli.groups.items import described_item, failed_row, survey_item, unheard_broker
+from kcli.cli.groups.items import described_item, survey_item, unheard_broker
 from kcli.cli.groups.lags import lag_item, lag_rows
 from kcli.cli.groups.outcome import status_of_look
 from kcli.cli.groups.rows import (
     SORTS,
+    Row,
     check_sort,
     chosen,
+    error_row,
     member_columns,
     member_rows,
     partition_columns,
     partition_rows,
+    partition_table,
     state_rows,
 )
 from kcli.cli.groups.summary import FEW, summary
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, ConfigError, DisconnectedError, KcliError, TimeoutExpired
-from tests.cli_group.cases import NODE, Row, group, member, survey, tp
+from tests.cli_group.cases import NODE, Numbers, group, member, survey, tp
 
 GONE = BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, topic="old")
 ONE, TWO = member("one", "orders-0", "orders-1"), member("two", "orders-10", instance_id="till-2", rack="r1")
-ROWS: dict[str, Row] = {
+ROWS: dict[str, Numbers] = {
     "orders-10": (5, 0, 10),
     "orders-0": (90, 0, 100),
     "orders-1": (None, 0, 3),  # owned, never committed
@@ -35,6 +40,11 @@ ROWS: dict[str, Row] = {
 }
 AGES = {"orders-0": (187_000, CREATE_TIME), "orders-10": (60_000, None)}
 SEEN = survey(ROWS, ONE, TWO, ages=AGES)
+
+
+def flat(rows: list[Row]) -> list[dict[str, Any]]:
+    table = partition_table(rows)
+    return [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
 
 
 def shown(sort: str = "topic", *, lagging: bool = False) -> list[str]:
@@ -62,7 +72,7 @@ def test_lagging_leaves_out_only_what_is_certainly_not_behind() -> None:
 
 
 def test_a_row_for_each_partition_with_dashes_where_nothing_is_known() -> None:
-    bills, old, first, never, tenth = partition_rows(SEEN, chosen(SEEN.partitions, "topic", lagging=False))
+    bills, old, first, never, tenth = flat(partition_rows(SEEN, chosen(SEEN.partitions, "topic", lagging=False)))
     assert (bills["committed"], bills["lag"], bills["time_lag"], bills["member"]) == (7, 0, "0ms", None)
     assert (old["end"], old["lag"]) == (None, None)
     assert old["error"]["code"] == "UNKNOWN_TOPIC_OR_PARTITION"
@@ -76,12 +86,12 @@ def test_a_share_group_s_partition_has_several_owners_in_one_row() -> None:
     row = both.partitions[0]._replace(members=(ONE, TWO))
     item = survey_item(both, [row])
     assert [owner["member"] for owner in item["partitions"][0]["owners"]] == ["one-id", "two-id"]
-    assert partition_rows(both, [row])[0]["member"] == "one-id,two-id"
+    assert flat(partition_rows(both, [row]))[0]["member"] == "one-id,two-id"
 
 
 def test_columns_that_are_empty_for_everybody_are_not_shown_to_people_but_always_to_programs() -> None:
-    plain = partition_rows(SEEN, SEEN.partitions[3:4])
-    racks = partition_rows(SEEN, SEEN.partitions)
+    plain = partition_table(partition_rows(SEEN, SEEN.partitions[3:4]))
+    racks = partition_table(partition_rows(SEEN, SEEN.partitions))
     assert partition_columns(plain, for_programs=False)[-3:] == ["member", "host", "client_id"]
     assert partition_columns(racks, for_programs=False)[-5:] == ["member", "instance_id", "host", "client_id", "rack"]
     assert partition_columns(plain, for_programs=True) == partition_columns(racks, for_programs=True)
@@ -170,13 +180,16 @@ def test_a_group_whose_offsets_could_not_be_read_is_a_line_with_the_error(by_top
     unread = survey({}, error=BrokerError(ErrorCode.GROUP_AUTHORIZATION_FAILED, group="billing"))
     (row,) = lag_rows([lag_item(unread)], by_topic=by_topic)
     assert row["error"]["code"] == "GROUP_AUTHORIZATION_FAILED"
-    (shown_row,) = partition_rows(unread, [])
+    (shown_row,) = flat(partition_rows(unread, []))
     assert (shown_row["group"], shown_row["error"]["code"]) == ("billing", "GROUP_AUTHORIZATION_FAILED")
 
 
 def test_a_broker_that_did_not_tell_its_groups_is_a_row() -> None:
-    row = failed_row(unheard_broker(NODE, TimeoutExpired("no answer")))
-    assert (row["group"], row["host"], row["error"]["message"]) == (None, "kafka-1:9092(1)", "no answer")
+    (row,) = flat([error_row(None, TimeoutExpired("no answer"))])
+    assert row == {**dict.fromkeys(row), "error": {"code": "TimeoutExpired", "message": "no answer"}}
+    assert unheard_broker(NODE, TimeoutExpired("no answer"))["coordinator"]["host"] == "kafka-1"
+    assert partition_table([]) == {}
+    assert partition_columns({}, for_programs=False)[-3:] == ["member", "host", "client_id"]
 
 
 MISSING = BrokerError(ErrorCode.GROUP_ID_NOT_FOUND)

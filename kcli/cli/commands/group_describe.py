@@ -10,13 +10,14 @@ import typer
 from kcli.cli.environment import Environment
 from kcli.cli.groups.selection import AllGroups, GroupNames, IsolationLevel, Match, NoTimeLag
 from kcli.cli.options import Common
-from kcli.errors import ConfigError
+from kcli.errors import ConfigError, KcliError
 
 if TYPE_CHECKING:
     import re
     from collections.abc import Sequence
 
     from kcli.admin.groups.survey import GroupSurvey
+    from kcli.cli.groups.rows import Row
     from kcli.cli.groups.selection import Selected
     from kcli.cli.render.report import Item
     from kcli.client.routing import Gathered
@@ -74,30 +75,30 @@ def _show_partitions(
     *,
     lagging: bool,
 ) -> int:
-    from kcli.cli.groups.items import failed_group, failed_row, survey_item, unheard_broker
+    from kcli.cli.groups.items import failed_group, survey_item, unheard_broker
     from kcli.cli.groups.outcome import status_of_survey
-    from kcli.cli.groups.rows import chosen, partition_columns, partition_rows
+    from kcli.cli.groups.rows import chosen, error_row, partition_columns, partition_rows, partition_table
     from kcli.cli.groups.summary import summary
     from kcli.cli.render.report import Report
     from kcli.cli.render.show import show
 
-    whole = common.output in ("json", "jsonl")
     items: list[Item] = []
-    rows: list[Item] = []
+    rows: list[Row] = []
     for name in selected.groups:
         if name in surveys.errors:
             items.append(failed_group(name, surveys.errors[name]))
-            rows.append(items[-1])
+            rows.append(error_row(name, surveys.errors[name]))
             continue
         partitions = chosen(surveys.values[name].partitions, sort, lagging=lagging)
         rows += partition_rows(surveys.values[name], partitions)
-        if whole:
+        if common.output in ("json", "jsonl"):
             items.append(survey_item(surveys.values[name], partitions))
     for node, error in selected.unheard.items():
         items.append(unheard_broker(node, error))
-        rows.append(failed_row(items[-1]))
-    columns = partition_columns(rows, for_programs=common.output in ("csv", "tsv"))
-    show(env, Report(KIND, columns, items, rows), common.output)
+        rows.append(error_row(None, KcliError(f"the groups of {node} are not known: {error}")))
+    table = partition_table(rows)
+    columns = partition_columns(table, for_programs=common.output in ("csv", "tsv"))
+    show(env, Report(KIND, columns, items, table=table), common.output)
     if common.output in (None, "table"):
         for line in summary(list(surveys.values.values())):
             env.say(line)

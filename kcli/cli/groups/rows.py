@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from kcli.cli.groups.durations import shown_duration
 from kcli.cli.groups.items import failed_row, shown_node, shown_partitions
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from kcli.admin.groups.model import GroupMember
     from kcli.admin.groups.survey import GroupSurvey
     from kcli.cli.render.report import Item
+    from kcli.errors import KcliError
 
 PARTITION_COLUMNS = ["group", "topic", "partition", "committed", "start", "end", "lag", "time_lag"]
 PARTITION_FIELDS = [*PARTITION_COLUMNS[:-1], "time_lag_ms", "time_lag_note"]  # for programs
@@ -25,6 +26,9 @@ MEMBER_FIELDS = [
 ]
 OPTIONAL = {"instance_id", "rack", "member_type", "epoch", "target"}
 STATE_COLUMNS = ["group", "type", "state", "coordinator", "protocol", "assignor", "epoch", "target_epoch", "members"]
+
+#: A `PartitionLag`, or what looks like one and has only a group and an error.
+Row = tuple[Any, ...]
 
 SORTS = ("topic", "lag", "time-lag", "member")
 
@@ -54,46 +58,45 @@ def _largest_first(value: int | None) -> tuple[bool, int]:
     return (value is not None, -(value or 0))
 
 
-def partition_rows(survey: GroupSurvey, partitions: Iterable[PartitionLag]) -> list[Item]:
-    """A flat row for each of these partitions of a group, and one for an error of the group itself."""
-    owners: dict[tuple[str, ...], Item] = {}
-    rows = []
-    for group, (topic, partition), committed, start, end, lag, ms, note, members, error in partitions:
-        ids = tuple([member.id for member in members])
-        owner = owners.get(ids)
-        if owner is None:
-            owner = owners[ids] = _owner_fields(members)
-        row: Item = {
-            "group": group,
-            "topic": topic,
-            "partition": partition,
-            "committed": None if committed is None else committed.offset,
-            "start": start,
-            "end": end,
-            "lag": lag,
-            "time_lag": None if ms is None else shown_time_lag(ms, note),
-            "time_lag_ms": ms,
-            "time_lag_note": note,
-            **owner,
-        }
-        if error is not None:
-            row["error"] = error_field(error)
-        rows.append(row)
-    if survey.error is not None:
-        rows.append({"group": survey.group.group, "error": error_field(survey.error)})
-    return rows
+def partition_rows(survey: GroupSurvey, partitions: Iterable[PartitionLag]) -> list[Row]:
+    """A row for each of these partitions of a group, and one for an error of the group itself."""
+    rows: list[Row] = list(partitions)
+    return rows if survey.error is None else [*rows, error_row(survey.group.group, survey.error)]
 
 
-def _owner_fields(members: Sequence[GroupMember]) -> Item:
-    """What the owners have in these fields: one word, or several joined by commas (in a share group)."""
-    found: dict[str, list[str | None]] = {
-        "member": [m.id for m in members],
-        "instance_id": [m.instance_id for m in members],
-        "host": [m.host for m in members],
-        "client_id": [m.client_id for m in members],
-        "rack": [m.rack for m in members],
+def error_row(group: str | None, error: KcliError) -> Row:
+    """A row that has only an error: of a group, or of a broker that did not tell its groups."""
+    return (group, (None, None), *[None] * 6, (), error)
+
+
+def partition_table(rows: Sequence[Row]) -> dict[str, Sequence[Any]]:
+    """What these rows have in each field. By columns, since they may be a hundred thousand."""
+    if not rows:
+        return {}
+    group, tps, committed, start, end, lag, times, notes, members, errors = zip(*rows, strict=True)
+    topic, partition = zip(*tps, strict=True)
+    owners: dict[tuple[str, ...], tuple[str | None, ...]] = {}
+    owner = [owners.get(ids := tuple([m.id for m in own])) or owners.setdefault(ids, _owner(own)) for own in members]
+    return {
+        "group": group,
+        "topic": topic,
+        "partition": partition,
+        "committed": [None if it is None else it.offset for it in committed],
+        "start": start,
+        "end": end,
+        "lag": lag,
+        "time_lag": [None if ms is None else shown_time_lag(ms, note) for ms, note in zip(times, notes, strict=True)],
+        "time_lag_ms": times,
+        "time_lag_note": notes,
+        **dict(zip(OWNER_FIELDS, zip(*owner, strict=True), strict=True)),
+        "error": [None if error is None else error_field(error) for error in errors],
     }
-    return {field: ",".join(filter(None, values)) or None for field, values in found.items()}
+
+
+def _owner(members: Sequence[GroupMember]) -> tuple[str | None, ...]:
+    """What the owners have in OWNER_FIELDS: one word each, or several joined by commas (in a share group)."""
+    fields = [(m.id, m.instance_id, m.host, m.client_id, m.rack) for m in members]
+    return tuple(",".join(filter(None, values)) or None for values in zip(*fields, strict=True)) or (None,) * 5
 
 
 def shown_time_lag(ms: int | None, note: str | None) -> str | None:
@@ -103,11 +106,11 @@ def shown_time_lag(ms: int | None, note: str | None) -> str | None:
     return ("~" if note else "") + shown_duration(ms)
 
 
-def partition_columns(rows: list[Item], *, for_programs: bool) -> list[str]:
+def partition_columns(table: Mapping[str, Sequence[Any]], *, for_programs: bool) -> list[str]:
     """Columns that are empty for everybody are left out of a table; programs always get the same ones."""
     if for_programs:
         return [*PARTITION_FIELDS, *OWNER_FIELDS]
-    return [*PARTITION_COLUMNS, *_used(OWNER_FIELDS, rows)]
+    return [*PARTITION_COLUMNS, *(f for f in OWNER_FIELDS if f not in OPTIONAL or any(table.get(f, ())))]
 
 
 def member_rows(items: Iterable[Item]) -> list[Item]:

@@ -5,18 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from kcli.cli.render.report import Item, cell
+from kcli.cli.render.report import cell
 
 Finish = Callable[[str], str]
 
 _PLAIN = {str, int, type(None)}  # values of these types are equal only if they look the same
-
-
-def columns_of(rows: Sequence[Item], fields: Sequence[str]) -> list[tuple[Any, ...]]:
-    """The values of each of these fields in all rows; None where a row has none."""
-    if not rows:
-        return [()] * len(fields)
-    return list(zip(*[tuple(map(row.get, fields)) for row in rows], strict=True))
 
 
 def texts_of(values: Sequence[Any], missing: str = "-", finish: Finish | None = None) -> list[str]:

@@ -1,6 +1,6 @@
 """A command's answer as data: what it is, its items, and which of their fields make the columns. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 Item = dict[str, Any]
@@ -11,18 +11,42 @@ class Report:
 
     `kind` names the document ("topic.list"). `items` are JSON-ready dicts, what `json` and `jsonl` print whole.
     `columns` are the fields that tables and csv show, in order; `rows` are the flat rows for them where an item is not
-    one row. A failed item has a field `error`, `{"code": ..., "message": ...}`; tables then get an ERROR column.
+    one row, or, where these are very many, `table` has the values of all rows by field. A failed item has a field
+    `error`, `{"code": ..., "message": ...}`; tables then get an ERROR column.
     """
 
-    def __init__(self, kind: str, columns: Sequence[str], items: Sequence[Item], rows: Sequence[Item] | None = None):
+    def __init__(
+        self,
+        kind: str,
+        columns: Sequence[str],
+        items: Sequence[Item],
+        rows: Sequence[Item] | None = None,
+        *,
+        table: Mapping[str, Sequence[Any]] | None = None,
+    ):
         self.kind = kind
         self.columns = list(columns)
         self.items = items
-        self.rows = items if rows is None else rows
+        self._rows = items if rows is None else rows
+        self._table = table
+
+    def values(self, fields: Sequence[str]) -> list[Sequence[Any]]:
+        """What all rows have in each of these fields; None where a row has nothing."""
+        if self._table is not None:
+            count = len(next(iter(self._table.values()), ()))
+            return [self._table.get(field) or (None,) * count for field in fields]
+        if not self._rows:
+            return [()] * len(fields)
+        return list(zip(*[tuple(map(row.get, fields)) for row in self._rows], strict=True))
+
+    @property
+    def errors(self) -> list[Item]:
+        """The `error` fields of the rows that failed."""
+        return [error for error in self.values(["error"])[0] if error]
 
     @property
     def failed(self) -> bool:
-        return any(row.get("error") for row in self.rows)
+        return bool(self.errors)
 
 
 def error_field(error: Exception) -> Item:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kcli.cli.records.escapes import visible
-from kcli.cli.render.columns import columns_of, texts_of
+from kcli.cli.render.columns import texts_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,7 +37,7 @@ def as_tsv(report: Report, *, terminal: bool = False) -> str:
 def _records(report: Report, finish: Finish | None) -> Iterator[tuple[str, ...]]:
     fields = [*report.columns, "error"]
     yield tuple(fields)
-    yield from zip(*(texts_of(column, "", finish) for column in columns_of(report.rows, fields)), strict=True)
+    yield from zip(*(texts_of(column, "", finish) for column in report.values(fields)), strict=True)
 
 
 def _escaped_and_visible(text: str) -> str:

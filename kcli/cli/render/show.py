@@ -26,7 +26,7 @@ def show(env: Environment, report: Report, output: str | None) -> None:
 
         text = as_table(env, report)
     env.stdout.write(text)
-    failed = [cell(row["error"]) for row in report.rows if row.get("error")]
+    failed = report.errors
     if failed and not env.stdout_is_terminal:
         more = f" (and {len(failed) - 1} more failed)" if len(failed) > 1 else ""
-        env.say(f"kcli: {' '.join(failed[0].split())}{more}")
+        env.say(f"kcli: {' '.join(cell(failed[0]).split())}{more}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kcli.cli.render.columns import columns_of, display_width, is_numeric, padded, texts_of
+from kcli.cli.render.columns import display_width, is_numeric, padded, texts_of
 from kcli.cli.render.report import header
 
 if TYPE_CHECKING:
@@ -23,11 +23,11 @@ _BESIDE_HEADING = 2  # tabulate leaves so much room in a column that is no wider
 def as_table(env: Environment, report: Report) -> str:
     """The report's rows as a table, with an ERROR column if any row failed."""
     columns = [*report.columns, "error"] if report.failed else report.columns
-    values = columns_of(report.rows, columns)
+    values = report.values(columns)
     texts = [texts_of(column, finish=_printable) for column in values]
     numeric = [is_numeric(column) for column in values]
     headers = [header(column) for column in columns]
-    if len(report.rows) > MANY:
+    if values and len(values[0]) > MANY:
         return plain_lines(headers, texts, numeric)
     if env.stdout_is_terminal:
         return _rich(env, headers, texts, numeric)
