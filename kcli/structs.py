@@ -1,5 +1,6 @@
 """The nouns everybody shares: partitions, nodes, offsets. Ground: imports nothing of kcli."""
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 
@@ -44,3 +45,11 @@ class OffsetAndMetadata(NamedTuple):
     offset: int
     leader_epoch: int = -1
     metadata: str = ""
+
+
+def numbers_by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    """Partition numbers by topic, all sorted."""
+    topics: dict[str, list[int]] = {}
+    for topic, partition in sorted(partitions):
+        topics.setdefault(topic, []).append(partition)
+    return topics

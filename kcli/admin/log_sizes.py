@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from kcli.client.routing import Gathered, ask_leaders
-from kcli.structs import TopicPartition
+from kcli.structs import TopicPartition, numbers_by_topic
 
 if TYPE_CHECKING:
     from kcli.client.consumer_network_client import ConsumerNetworkClient
@@ -23,11 +23,11 @@ def log_sizes(
 def _request(partitions: Iterable[TopicPartition]) -> DescribeLogDirsRequest:
     from kcli.protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
 
-    topics: dict[str, list[int]] = {}
-    for topic, number in partitions:
-        topics.setdefault(topic, []).append(number)
     return DescribeLogDirsRequest(
-        topics=[DescribableLogDirTopic(topic=name, partitions=numbers) for name, numbers in topics.items()]
+        topics=[
+            DescribableLogDirTopic(topic=name, partitions=numbers)
+            for name, numbers in numbers_by_topic(partitions).items()
+        ]
     )
 
 

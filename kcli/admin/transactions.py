@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kcli.client.routing import TRANSACTION, Gathered, ask_coordinators, ask_leaders
 from kcli.errors import BrokerError, KcliError
-from kcli.structs import TopicPartition
+from kcli.structs import TopicPartition, numbers_by_topic
 
 if TYPE_CHECKING:
     from kcli.client.consumer_network_client import ConsumerNetworkClient
@@ -81,11 +81,10 @@ def describe_transactions(
 def _producers_request(partitions: Iterable[TopicPartition]) -> DescribeProducersRequest:
     from kcli.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
 
-    topics: dict[str, list[int]] = {}
-    for topic, number in partitions:
-        topics.setdefault(topic, []).append(number)
     return DescribeProducersRequest(
-        topics=[TopicRequest(name=name, partition_indexes=numbers) for name, numbers in topics.items()]
+        topics=[
+            TopicRequest(name=name, partition_indexes=numbers) for name, numbers in numbers_by_topic(partitions).items()
+        ]
     )
 
 

@@ -6,13 +6,14 @@ import pytest
 
 from kcli.admin.configs import Setting
 from kcli.admin.explain.facts import OpenTransaction, Retention
-from kcli.admin.explain.findings import by_topic, count, lasting, listed, numbers, partitions_of
+from kcli.admin.explain.findings import count, lasting, listed, numbers, partitions_of
 from kcli.admin.explain.gather import retention_of
 from kcli.admin.explain.transactions import join
 from kcli.admin.groups.model import CONSUMER, SHARE
 from kcli.admin.transactions import Producer, Transaction
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, TimeoutExpired
+from kcli.structs import numbers_by_topic
 from tests.admin.explain_cases import NOW_MS, around, found, found_in, group, look, member, topic, tp
 
 A, B = member("a", "orders-0"), member("b", "orders-1")
@@ -253,7 +254,7 @@ def test_words_for_numbers_and_lists() -> None:
     assert numbers(range(0, 40, 2)) == "0, 2, 4, 6, 8, 10, 12, 14 and 12 more"
     assert partitions_of("t", [4]) == "t-4"
     assert listed(map(str, range(10))) == "0, 1, 2, 3, 4, 5, 6, 7 and 2 more"
-    assert by_topic([tp("b-1"), tp("a-0"), tp("b-0")]) == {"a": [0], "b": [0, 1]}
+    assert numbers_by_topic([tp("b-1"), tp("a-0"), tp("b-0")]) == {"a": [0], "b": [0, 1]}
     assert [count(1, "record"), count(1200, "record")] == ["1 record", "1,200 records"]
     assert [lasting(ms) for ms in (450, 12_000, 187_000, 5 * HOUR, 52 * HOUR)] == [
         "450 ms",

@@ -63,14 +63,6 @@ def listed(names: Iterable[str]) -> str:
     return ", ".join(names[:_NAMED_AT_MOST]) + (f" and {left} more" if left > 0 else "")
 
 
-def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    """Sorted partition numbers by topic."""
-    found: dict[str, list[int]] = {}
-    for topic, partition in sorted(partitions):
-        found.setdefault(topic, []).append(partition)
-    return found
-
-
 def count(number: int, noun: str, plural: str = "") -> str:
     """`1 record`, `1,200 records`."""
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"

@@ -12,7 +12,6 @@ from kcli.admin.explain.findings import (
     PROBLEM,
     WARNING,
     Finding,
-    by_topic,
     count,
     lasting,
     listed,
@@ -21,7 +20,7 @@ from kcli.admin.explain.findings import (
 )
 from kcli.admin.explain.rebalance import who
 from kcli.admin.groups.model import CLASSIC, CONSUMER
-from kcli.structs import TopicPartition
+from kcli.structs import TopicPartition, numbers_by_topic
 
 if TYPE_CHECKING:
     from kcli.admin.explain.facts import Facts, Movement
@@ -239,4 +238,4 @@ def _owns(member: GroupMember, *, target: bool = False) -> str:
     partitions = member.owned or (member.target or () if target else ())
     if not partitions:
         return "no partition"
-    return listed(partitions_of(topic, numbers) for topic, numbers in by_topic(partitions).items())
+    return listed(partitions_of(topic, numbers) for topic, numbers in numbers_by_topic(partitions).items())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -11,20 +11,19 @@ from kcli.admin.explain.findings import (
     PROBLEM,
     WARNING,
     Finding,
-    by_topic,
     count,
     lasting,
     listed,
     partitions_of,
 )
 from kcli.admin.explain.rebalance import who
+from kcli.admin.groups.lag import rows_by_topic
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError
 
 if TYPE_CHECKING:
     from kcli.admin.explain.facts import Facts, Movement
     from kcli.admin.groups.lag import PartitionLag
-    from kcli.structs import TopicPartition
 
 # One partition is far behind when its lag is this many times the middle one's, and no trifle.
 SKEW_FACTOR = 10
@@ -43,10 +42,10 @@ def outside_the_log(facts: Facts) -> Iterator[Finding]:
             below.append(row)
         elif row.committed.offset > row.end:
             beyond.append(row)
-    for rows in _each_topic(below):
+    for topic, rows in rows_by_topic(below).items():
         lost = [(row.start or 0) - _committed(row) for row in rows]
         worst = rows[lost.index(max(lost))]
-        topic, partitions = rows[0].tp.topic, [row.tp.partition for row in rows]
+        partitions = [row.tp.partition for row in rows]
         yield Finding(
             "committed-below-start",
             PROBLEM,
@@ -57,9 +56,9 @@ def outside_the_log(facts: Facts) -> Iterator[Finding]:
             f"auto.offset.reset says: `latest` leaves out what is left, too. {_RESET} Keep records for longer than the "
             "group may stand still.",
         )
-    for rows in _each_topic(beyond):
+    for topic, rows in rows_by_topic(beyond).items():
         worst = max(rows, key=lambda row: _committed(row) - (row.end or 0))
-        topic, partitions = rows[0].tp.topic, [row.tp.partition for row in rows]
+        partitions = [row.tp.partition for row in rows]
         yield Finding(
             "committed-beyond-end",
             PROBLEM,
@@ -77,9 +76,9 @@ def never_committed(facts: Facts) -> Iterator[Finding]:
         return
     had = {row.tp for row in facts.first.partitions if row.committed is None and not row.error}
     rows = [row for row in facts.partitions if row.tp in had and row.committed is None and not row.error and row.member]
-    for part in _each_topic(rows):
+    for topic, part in rows_by_topic(rows).items():
         waiting = sum(_records(row) for row in part)
-        topic, partitions = part[0].tp.topic, [row.tp.partition for row in part]
+        partitions = [row.tp.partition for row in part]
         owners = listed(sorted({who(row.member) for row in part if row.member is not None}))
         evidence = f"Owned by {owners}, but nothing was ever committed; "
         if waiting:
@@ -98,7 +97,7 @@ def never_committed(facts: Facts) -> Iterator[Finding]:
 
 def far_behind(facts: Facts) -> Iterator[Finding]:
     """One partition of a topic whose lag is far above that of the others."""
-    for rows in _each_topic(row for row in facts.partitions if row.lag is not None):
+    for rows in rows_by_topic(row for row in facts.partitions if row.lag is not None).values():
         lags = sorted(row.lag or 0 for row in rows)
         worst = max(rows, key=lambda row: row.lag or 0)
         middle = median(lags[:-1]) if len(lags) > 1 else 0.0
@@ -164,8 +163,8 @@ def unread_topics(facts: Facts) -> Iterator[Finding]:
         return
     read = set(facts.group.topics)
     left = [row for row in facts.partitions if row.tp.topic not in read and row.committed is not None and not row.error]
-    for rows in _each_topic(left):
-        topic, lag = rows[0].tp.topic, sum(row.lag or 0 for row in rows)
+    for topic, rows in rows_by_topic(left).items():
+        lag = sum(row.lag or 0 for row in rows)
         yield Finding(
             "not-subscribed",
             NOTE,
@@ -199,12 +198,6 @@ def unreadable(facts: Facts) -> Iterator[Finding]:
             yield Finding(
                 "unreadable", WARNING, str(row.tp), f"{row.error}.", "What is missing here no rule could judge."
             )
-
-
-def _each_topic(rows: Iterable[PartitionLag]) -> Iterator[list[PartitionLag]]:
-    found: dict[TopicPartition, PartitionLag] = {row.tp: row for row in rows}
-    for topic, partitions in by_topic(found).items():
-        yield [row for tp, row in sorted(found.items()) if tp.topic == topic and tp.partition in partitions]
 
 
 def _committed(row: PartitionLag) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from operator import attrgetter
 from typing import NamedTuple
 
 from kcli.admin.groups.model import Group, GroupMember
@@ -103,7 +104,12 @@ def total_lag(partitions: Iterable[PartitionLag]) -> LagTotals:
 
 def total_lag_by_topic(partitions: Iterable[PartitionLag]) -> dict[str, LagTotals]:
     """Sums by topic, sorted by name."""
+    return {topic: total_lag(rows) for topic, rows in rows_by_topic(partitions).items()}
+
+
+def rows_by_topic(partitions: Iterable[PartitionLag]) -> dict[str, list[PartitionLag]]:
+    """The rows of each topic, sorted by name and number."""
     topics: dict[str, list[PartitionLag]] = {}
-    for row in partitions:
+    for row in sorted(partitions, key=attrgetter("tp")):
         topics.setdefault(row.tp.topic, []).append(row)
-    return {topic: total_lag(topics[topic]) for topic in sorted(topics)}
+    return topics

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kcli.admin.groups.lag import total_lag, total_lag_by_topic
 from kcli.cli.render.report import error_field
+from kcli.structs import numbers_by_topic
 
 if TYPE_CHECKING:
     from kcli.admin.groups.lag import LagTotals, PartitionLag
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from kcli.admin.groups.survey import GroupSurvey
     from kcli.cli.render.report import Item
     from kcli.errors import KcliError
-    from kcli.structs import Node, TopicPartition
+    from kcli.structs import Node
 
 
 def group_item(group: Group) -> Item:
@@ -80,8 +81,8 @@ def member_item(member: GroupMember) -> Item:
         "subscribed": list(member.topics),
         "pattern": member.pattern,
         "partition_count": len(member.owned),
-        "assignment": by_topic(member.owned),
-        "target": None if member.target is None else by_topic(member.target),
+        "assignment": numbers_by_topic(member.owned),
+        "target": None if member.target is None else numbers_by_topic(member.target),
     }
     if member.error is not None:
         item["error"] = error_field(member.error)
@@ -116,14 +117,6 @@ def partition_item(lag: PartitionLag) -> Item:
     if lag.error is not None:
         item["error"] = error_field(lag.error)
     return item
-
-
-def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    """Partition numbers by topic, sorted."""
-    found: dict[str, list[int]] = {}
-    for topic, partition in sorted(partitions):
-        found.setdefault(topic, []).append(partition)
-    return found
 
 
 def shown_partitions(found: dict[str, list[int]] | None) -> str | None:

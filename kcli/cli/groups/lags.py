@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from kcli.admin.groups.lag import total_lag
+from kcli.admin.groups.lag import rows_by_topic, total_lag
 from kcli.cli.groups.items import failed_row, group_item, totals_item
 from kcli.cli.groups.rows import shown_time_lag
 from kcli.cli.render.report import error_field
@@ -26,13 +26,10 @@ def lag_columns(*, by_topic: bool, for_programs: bool) -> list[str]:
 
 def lag_item(survey: GroupSurvey) -> Item:
     """A group's totals, and those of its topics. A partition's error makes the sums incomplete, so it is the item's."""
-    topics: dict[str, list[PartitionLag]] = {}
-    for row in sorted(survey.partitions, key=lambda row: row.tp):
-        topics.setdefault(row.tp.topic, []).append(row)
     return {
         **group_item(survey.group),
         **_sums(survey.partitions, survey.error),
-        "topics": [{"topic": topic, **_sums(rows)} for topic, rows in topics.items()],
+        "topics": [{"topic": topic, **_sums(rows)} for topic, rows in rows_by_topic(survey.partitions).items()],
     }
 
 

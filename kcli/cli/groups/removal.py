@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kcli.admin.groups.lag import total_lag
 from kcli.admin.groups.model import CLASSIC, CONSUMER
-from kcli.cli.groups.items import by_topic
 from kcli.cli.render.report import error_field
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, KcliError
+from kcli.structs import numbers_by_topic
 
 if TYPE_CHECKING:
     from kcli.admin.groups.model import Group, GroupMember
@@ -64,7 +64,7 @@ class PlannedMember(NamedTuple):
         if self.member is not None:
             it = self.member
             item.update(member=it.id, instance_id=it.instance_id, client_id=it.client_id, host=it.host)
-            item.update(partitions=len(it.owned), assignment=by_topic(it.owned))
+            item.update(partitions=len(it.owned), assignment=numbers_by_topic(it.owned))
         return item
 
 

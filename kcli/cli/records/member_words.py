@@ -6,17 +6,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kcli.cli.records.tally import Count, align
-from kcli.structs import TopicPartition
+from kcli.structs import TopicPartition, numbers_by_topic
 
 HEADINGS = ["TOPIC", "PARTITION", "END", "POSITION", "COMMITTED", "PRINTED"]
 
 
 def partition_words(partitions: Iterable[TopicPartition]) -> str:
     """`bills 0; orders 0-3,7`."""
-    topics: dict[str, list[int]] = {}
-    for tp in sorted(partitions):
-        topics.setdefault(tp.topic, []).append(tp.partition)
-    return "; ".join(f"{topic} {_runs(numbers)}" for topic, numbers in topics.items())
+    return "; ".join(f"{topic} {_runs(numbers)}" for topic, numbers in numbers_by_topic(partitions).items())
 
 
 def _runs(numbers: list[int]) -> str:

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
+from kcli.admin.groups.lag import rows_by_topic
+
 if TYPE_CHECKING:
     from kcli.admin.groups.lag import PartitionLag
     from kcli.admin.groups.survey import GroupSurvey
@@ -69,9 +71,7 @@ class Watch:
         """Take a new look in: a row for each topic of each group, sorted."""
         rows = [TopicRow(group, error=error) for group, error in look.errors.items()]
         for name, survey in look.surveys.items():
-            topics: dict[str, list[PartitionLag]] = {}
-            for partition in survey.partitions:
-                topics.setdefault(partition.tp.topic, []).append(partition)
+            topics = rows_by_topic(survey.partitions)
             group = TopicRow(name, None, survey.group.state, len(survey.group.members), error=survey.error)
             rows += [self._row(survey, group, topic, topics[topic]) for topic in topics] or [group]
         return sorted(rows, key=lambda row: (row.group, row.topic or ""))
