@@ -16,7 +16,7 @@ from kcli.admin.groups.describe import Group, describe_groups
 from kcli.admin.groups.listing import list_groups
 from kcli.admin.groups.survey import GroupSurvey, survey_groups
 from kcli.admin.groups.time_lag import CREATE_TIME, DELETED, HOLE
-from kcli.admin.offsets import commit_offsets
+from kcli.admin.offsets.commit import commit_offsets
 from kcli.client.config import ClientConfig
 from kcli.client.connect import connect
 from kcli.client.consumer_network_client import ConsumerNetworkClient

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kcli.admin.offsets import commit_offsets
+from kcli.admin.offsets.commit import commit_offsets
 from kcli.broker.control import SILENCE
 from kcli.broker.embedded import EmbeddedBroker
 from kcli.client.config import ClientConfig

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kcli.admin.offsets import commit_offsets
+from kcli.admin.offsets.commit import commit_offsets
 from kcli.client.config import ClientConfig
 from kcli.client.connect import connect
 from kcli.structs import OffsetAndMetadata, TopicPartition

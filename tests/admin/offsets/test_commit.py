@@ -7,7 +7,7 @@ from contextlib import closing
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as Theirs
 
-from kcli.admin.offsets import commit_offsets
+from kcli.admin.offsets.commit import commit_offsets
 from kcli.client.config import ClientConfig
 from kcli.client.connect import connect
 from kcli.error_codes import ErrorCode

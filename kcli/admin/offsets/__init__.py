@@ -1,0 +1,1 @@
+"""Plans that move committed offsets: made from facts, previewed, applied, undone."""
