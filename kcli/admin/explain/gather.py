@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kcli.admin.configs import TOPIC, describe_configs
 from kcli.admin.explain.facts import Around, Facts, Retention
 from kcli.admin.groups.model import SHARE
-from kcli.admin.groups.survey import GroupSurvey, survey_groups
+from kcli.admin.groups.survey import READ_COMMITTED, GroupSurvey, survey_groups
 from kcli.client.gather import Gathered
 from kcli.client.offset_lookup import LATEST, list_offsets
 from kcli.error_codes import ErrorCode
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from kcli.client.cluster import TopicInfo
     from kcli.client.consumer_network_client import ConsumerNetworkClient
 
-_READ_COMMITTED = 1
 _RETENTION = ("cleanup.policy", "retention.ms", "retention.bytes")
 
 
@@ -97,7 +96,7 @@ def _stable_ends(
     wanted = {
         row.tp for survey in surveys for row in survey.partitions if row.end is not None and survey.group.type != SHARE
     }
-    told = list_offsets(client, dict.fromkeys(sorted(wanted), LATEST), deadline_ms, _READ_COMMITTED)
+    told = list_offsets(client, dict.fromkeys(sorted(wanted), LATEST), deadline_ms, READ_COMMITTED)
     return {tp: found.offset for tp, found in told.values.items()}
 
 

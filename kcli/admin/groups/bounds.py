@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-from kcli.admin.groups.patience import LEADERLESS_MS, half_of
+from kcli.admin.groups.patience import half_of
 from kcli.client.offset_lookup import EARLIEST, LATEST, list_offsets
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, KcliError, TimeoutExpired
@@ -15,6 +15,9 @@ from kcli.structs import TopicPartition
 if TYPE_CHECKING:
     from kcli.client.cluster import Cluster
     from kcli.client.consumer_network_client import ConsumerNetworkClient
+
+# A leader is elected in well under a second where one can be; where none can be, waiting does not help.
+_LEADERLESS_MS = 1_000
 
 
 class LogBounds(NamedTuple):
@@ -51,7 +54,7 @@ def log_bounds(
         else:
             leaderless.append(tp)
     ends |= _offsets(client, led, LATEST, half_of(client, deadline_ms), isolation_level)
-    patience_ms = min(half_of(client, deadline_ms), client.clock.now_ms() + LEADERLESS_MS)
+    patience_ms = min(half_of(client, deadline_ms), client.clock.now_ms() + _LEADERLESS_MS)
     ends |= _offsets(client, leaderless, LATEST, patience_ms, isolation_level)
     ends_ms = client.clock.now_ms()
     starts = _offsets(client, [tp for tp, end in ends.items() if isinstance(end, int)], EARLIEST, deadline_ms, 0)

@@ -7,16 +7,16 @@ up is never shown ahead of its log, and only what was written between the two qu
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from kcli.admin.groups.bounds import learn_topics, log_bounds
-from kcli.admin.groups.committed import committed_offsets
 from kcli.admin.groups.coordinators import Coordinators
 from kcli.admin.groups.describe import describe_groups
 from kcli.admin.groups.lag import PartitionLag, calculate_lag
 from kcli.admin.groups.model import SHARE, STREAMS, Group, GroupMember
 from kcli.admin.groups.patience import half_of
-from kcli.admin.groups.share_offsets import ShareOffset, share_offsets
+from kcli.admin.groups.positions import Position, group_positions
+from kcli.admin.groups.share_offsets import ShareOffset
 from kcli.client.routing import Gathered
 from kcli.errors import KcliError
 from kcli.structs import OffsetAndMetadata, TopicPartition
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from kcli.client.consumer_network_client import ConsumerNetworkClient
 
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
-
-_Position: TypeAlias = OffsetAndMetadata | ShareOffset | KcliError
 
 
 class GroupSurvey(NamedTuple):
@@ -60,7 +58,7 @@ def survey_groups(
     kinds = names if isinstance(names, Mapping) else dict.fromkeys(names)
     coordinators = Coordinators(client)
     described = describe_groups(client, kinds, half_of(client, deadline_ms), coordinators=coordinators)
-    positions = _positions(client, described.values, half_of(client, deadline_ms), coordinators)
+    positions = group_positions(client, described.values.values(), half_of(client, deadline_ms), coordinators)
     committed_ms = client.clock.now_ms()
     topics = {tp.topic for group in described.values.values() for member in group.members for tp in member.owned}
     topics.update(tp.topic for offsets in positions.values.values() for tp in offsets)
@@ -84,20 +82,9 @@ def survey_groups(
     return Gathered(surveys, described.errors)
 
 
-def _positions(
-    client: ConsumerNetworkClient, groups: Mapping[str, Group], deadline_ms: float, coordinators: Coordinators
-) -> Gathered[str, Mapping[TopicPartition, _Position]]:
-    """Where the groups are: what they committed, or what share groups, which commit nothing, have done with."""
-    shared = [name for name, group in groups.items() if group.type == SHARE]
-    others = [name for name, group in groups.items() if group.type != SHARE]
-    found = committed_offsets(client, others, deadline_ms, coordinators=coordinators)
-    done_with = share_offsets(client, shared, deadline_ms, coordinators=coordinators)
-    return Gathered({**found.values, **done_with.values}, {**found.errors, **done_with.errors})
-
-
 def _calculate(
     group: Group,
-    positions: Mapping[TopicPartition, _Position],
+    positions: Mapping[TopicPartition, Position],
     starts: Mapping[TopicPartition, int | KcliError],
     ends: Mapping[TopicPartition, int | KcliError],
 ) -> list[PartitionLag]:

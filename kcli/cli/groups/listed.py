@@ -6,12 +6,11 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from kcli.admin.groups.committed import committed_offsets
 from kcli.admin.groups.coordinators import Coordinators
 from kcli.admin.groups.describe import describe_groups
-from kcli.admin.groups.listing import ListedGroup, list_groups
+from kcli.admin.groups.listing import STATES, ListedGroup, list_groups
 from kcli.admin.groups.model import CLASSIC, CONSUMER, SHARE, STREAMS
-from kcli.admin.groups.share_offsets import share_offsets
+from kcli.admin.groups.positions import group_positions
 from kcli.cli.groups.items import node_item, unheard_broker
 from kcli.cli.render.report import error_field
 from kcli.error_codes import ErrorCode
@@ -24,10 +23,6 @@ if TYPE_CHECKING:
     from kcli.client.routing import Gathered
 
 TYPES = (CLASSIC, CONSUMER, SHARE, STREAMS)
-STATES = (
-    *("Stable", "Empty", "Dead", "PreparingRebalance", "CompletingRebalance"),
-    *("Assigning", "Reconciling", "NotReady"),
-)
 
 
 def check_types(texts: Iterable[str]) -> list[str]:
@@ -107,13 +102,10 @@ def _on_topic(
     Groups whose positions cannot be read are counted in: that they have none there is not known.
     """
     here = {name for name, group in groups.items() if topic in group.topics}
-    shared = [name for name, group in groups.items() if name not in here and group.type == SHARE]
-    others = [name for name, group in groups.items() if name not in here and group.type != SHARE]
-    committed = committed_offsets(client, others, deadline_ms, coordinators=coordinators)
-    done_with = share_offsets(client, shared, deadline_ms, coordinators=coordinators)
-    here.update(committed.errors, done_with.errors)
-    for found in (committed.values, done_with.values):
-        here.update(name for name, positions in found.items() if any(tp.topic == topic for tp in positions))
+    others = [group for name, group in groups.items() if name not in here]
+    found = group_positions(client, others, deadline_ms, coordinators)
+    here.update(found.errors)
+    here.update(name for name, positions in found.values.items() if any(tp.topic == topic for tp in positions))
     return here
 
 
