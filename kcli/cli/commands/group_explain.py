@@ -61,9 +61,9 @@ def run(
 
 def _check(interval: float, fail_on: str | None) -> None:
     from kcli.admin.explain.findings import SEVERITIES
+    from kcli.cli.groups.durations import check_interval
 
-    if not 0 < interval < 1e6:
-        raise ConfigError(f"--interval is a number of seconds above 0, not {interval:g}")
+    check_interval(interval)
     if fail_on is not None and fail_on not in SEVERITIES:
         raise ConfigError(f"--fail-on is one of {', '.join(SEVERITIES)}, not '{fail_on}'")
 
@@ -106,13 +106,14 @@ def _show(
                 env.say(f"kcli: {found.errors[name]}")
         return
 
-    from kcli.cli.render.report import Report, error_field
+    from kcli.cli.groups.items import failed_group
+    from kcli.cli.render.report import Report
     from kcli.cli.render.show import show
 
     items, rows = [], []
     for name in names:
         if name in found.errors:
-            failed: Item = {"group": name, "error": error_field(found.errors[name])}
+            failed = failed_group(name, found.errors[name])
             items.append(failed)
             rows.append(failed)
             continue

@@ -10,7 +10,6 @@ import typer
 from kcli.cli import exit_status
 from kcli.cli.environment import Environment
 from kcli.cli.options import Common
-from kcli.errors import ConfigError
 
 if TYPE_CHECKING:
     from kcli.cli.groups.conditions import Condition
@@ -40,11 +39,11 @@ def run(
     it as not reached. A group that is not there yet is waited for, but one to become empty must be there (3), or have
     been when the wait began.
     """
+    from kcli.cli.groups.durations import check_interval
     from kcli.cli.groups.waiting import Waiting, parse_until
 
     condition = parse_until(until)
-    if not 0 < interval < 1e6:
-        raise ConfigError(f"--interval must be a number of seconds above 0, not {interval:g}")
+    check_interval(interval)
     began_ms, deadline_ms = env.clock.now_ms(), common.deadline_ms()
     waiting = Waiting(condition)
     seen: Item = {}

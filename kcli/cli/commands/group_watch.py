@@ -36,11 +36,11 @@ def run(
     the lag so far as a line of bars, until q is pressed; else a line for each topic and look (jsonl, csv, tsv too).
     """
     from kcli.cli.commands.stop_signals import StopSignals
+    from kcli.cli.groups.durations import check_interval
     from kcli.cli.watch.keys import Keys
     from kcli.cli.watch.loop import watch
 
-    if not 0 < interval < 1e6:
-        raise ConfigError(f"--interval is a number of seconds above 0, not {interval:g}")
+    check_interval(interval)
     if looks is not None and looks < 1:
         raise ConfigError(f"--count is at least 1, not {looks}")
     if common.output == "json":

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from kcli.errors import ConfigError
+
 UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000}
 _STEP = r"\d+(?:\.\d+)?(?:ms|[smhdw])"
 
@@ -13,6 +15,12 @@ def duration_ms(text: str) -> float | None:
     if not re.fullmatch(f"(?:{_STEP})+", text):
         return None
     return sum(float(number) * UNITS_MS[unit] for number, unit in re.findall(r"([\d.]+)(ms|[smhdw])", text))
+
+
+def check_interval(seconds: float) -> None:
+    """ConfigError for an --interval between two looks that makes no sense."""
+    if not 0 < seconds < 1e6:
+        raise ConfigError(f"--interval must be a number of seconds above 0, not {seconds:g}")
 
 
 def shown_duration(ms: float) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kcli.admin.groups.lag import total_lag
 from kcli.admin.groups.model import CLASSIC, CONSUMER
+from kcli.cli.groups.summary import counted
 from kcli.cli.render.report import error_field
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, KcliError
@@ -47,7 +48,7 @@ def plan_group(name: str, found: GroupSurvey | KcliError) -> PlannedGroup:
         return PlannedGroup(name, error=found)
     members = len(found.group.members)
     if members:
-        words = f"the group has {members} member{'' if members == 1 else 's'}"
+        words = f"the group has {counted(members, 'member')}"
         return PlannedGroup(name, found, BrokerError(ErrorCode.NON_EMPTY_GROUP, words, group=name))
     return PlannedGroup(name, found)
 
