@@ -1,20 +1,67 @@
-"""What a group has committed: the question to its coordinator, and the answer by partition."""
+"""What a group has committed, asked of its coordinator: once, or until it has answered or time is over."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from kcli.client.retry import attempts
+from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, KcliError, UnsupportedVersion
 from kcli.structs import Node, OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
     from kcli.client.consumer_network_client import ConsumerNetworkClient
     from kcli.client.request_future import RequestFuture
+    from kcli.consumer.coordinator_lookup import CoordinatorLookup
     from kcli.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 
 # The newest version that asks about one group in the old form, and the first that waits for open transactions.
 NEWEST_VERSION = 7
+_REFUSED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+def fetch_committed(
+    client: ConsumerNetworkClient,
+    lookup: CoordinatorLookup,
+    group: str,
+    partitions: Iterable[TopicPartition],
+    deadline_ms: float,
+) -> dict[TopicPartition, OffsetAndMetadata | None]:
+    """The committed offset of each partition, None where there is none.
+
+    Raises BrokerError (GROUP_AUTHORIZATION_FAILED, TOPIC_AUTHORIZATION_FAILED with all its topics) and TimeoutExpired.
+    """
+    wanted = list(partitions)
+    last: KcliError | None = None
+    if not wanted:
+        return {}
+    for _ in attempts(client, deadline_ms):
+        node = lookup.await_node(deadline_ms)
+        future = ask_committed(client, node, group, wanted)
+        if not client.poll(until=future, timeout_ms=max(0.0, deadline_ms - client.clock.now_ms())):
+            break
+        try:
+            found = dict(read_committed(future.value()))
+            return {tp: it for tp, it in _checked(found, group).items() if tp in set(wanted)}
+        except KcliError as error:
+            if not error.retriable:
+                raise
+            last = error
+            lookup.heard(error, node)
+    raise client.timed_out(f"the committed offsets of group {group}", last=last)
+
+
+def _checked(
+    found: dict[TopicPartition, OffsetAndMetadata | BrokerError | None], group: str
+) -> dict[TopicPartition, OffsetAndMetadata | None]:
+    errors = [it for it in found.values() if isinstance(it, BrokerError)]
+    refused = {tp.topic for tp, it in found.items() if isinstance(it, BrokerError) and it.code == _REFUSED}
+    if refused:
+        raise BrokerError(_REFUSED, api="OffsetFetch", group=group, topics=", ".join(sorted(refused)))
+    for error in errors:
+        raise error
+    return {tp: it for tp, it in found.items() if not isinstance(it, BrokerError)}
 
 
 def ask_committed(

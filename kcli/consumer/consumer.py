@@ -231,7 +231,7 @@ class Consumer:
         self, partitions: Iterable[TopicPartition], timeout_ms: float | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """What the group has stored for each partition; None: nothing. A refusal is raised."""
-        from kcli.consumer.committed_lookup import fetch_committed
+        from kcli.consumer.committed import fetch_committed
 
         group, name = self._group_for("ask for committed offsets"), self._config.group_id or ""
         return fetch_committed(self._client, group.lookup, name, partitions, self._deadline_ms(timeout_ms))

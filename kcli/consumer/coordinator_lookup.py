@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from kcli.client.backoff import Backoff
 from kcli.client.request_future import RequestFuture
 from kcli.error_codes import ErrorCode
-from kcli.errors import BrokerError, KcliError
+from kcli.errors import BrokerError, KcliError, TimeoutExpired
 from kcli.structs import Node
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 # The newest version that asks about one group in the old form.
 FIND_COORDINATOR_VERSION = 3
 _LARGEST_ID = 2**31 - 1
+_MOVED = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
 
 def coordinator_node(node_id: int, host: str, port: int) -> Node:
@@ -82,6 +83,28 @@ class CoordinatorLookup:
             self._asked = asked
         asked.on_done(self._answered)
         return asked
+
+    def await_node(self, deadline_ms: float) -> Node:
+        """The coordinator, looked for until there is one; TimeoutExpired tells why there is none."""
+        while True:
+            now_ms = self._client.clock.now_ms()
+            node = self.find(now_ms)
+            if node is not None:
+                return node
+            if now_ms >= deadline_ms:
+                raise self.timed_out()
+            self._client.poll(timeout_ms=max(0.0, min(deadline_ms, self.next_ms()) - now_ms))
+
+    def timed_out(self) -> TimeoutExpired:
+        """The error for a coordinator that was not found in time."""
+        trouble = f": {self.trouble}" if self.trouble else ""
+        return TimeoutExpired(f"no coordinator of group {self._group} was found in time{trouble}")
+
+    def heard(self, error: KcliError, node: Node) -> None:
+        """A question to `node` came to nothing, or was refused: the coordinator may be another by now."""
+        moved = error.code in _MOVED if isinstance(error, BrokerError) else error.retriable
+        if moved:
+            self.lost(str(error), node)
 
     def lost(self, reason: str, node: Node | None = None) -> None:
         """The coordinator is gone, or is another by now; with `node` only if that is the one we know."""

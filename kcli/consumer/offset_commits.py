@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from kcli.consumer.commit_requests import CommitFailed, Reaction
 from kcli.consumer.commit_sender import Callback, Commit, CommitSender, Offsets
-from kcli.consumer.committed_lookup import find_coordinator, no_coordinator
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, KcliError, TimeoutExpired, WakeupError
 from kcli.structs import OffsetAndMetadata, TopicPartition
@@ -92,7 +91,7 @@ class OffsetCommits:
                 self._client.sleep(min(self._client.retry_backoff.after(attempt), self._left_ms(deadline_ms)))
                 if self._left_ms(deadline_ms) <= 0:
                     raise self._client.timed_out(self._awaited(), last=last)
-            node = find_coordinator(self._client, self._lookup, self._group, deadline_ms)
+            node = self._lookup.await_node(deadline_ms)
             self._send_queue(node)
             commit = Commit(wanted, None, deadline_ms)
             self._sender.send(commit, node, revoking=revoking)
@@ -182,7 +181,7 @@ class OffsetCommits:
     def _give_up_late(self, now_ms: float) -> None:
         for commit in self._queue:
             if commit.waits and now_ms >= commit.give_up_ms:
-                commit.settle(no_coordinator(self._lookup, self._group))
+                commit.settle(self._lookup.timed_out())
 
     def _send_queue(self, node: Node) -> None:
         for commit in self._queue:

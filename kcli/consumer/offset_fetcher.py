@@ -245,8 +245,8 @@ class OffsetFetcher:
                 answers = list(read(done.value()))
             except BrokerError as refused:
                 error = refused
-        if error is not None and coordinator is not None and self._lookup is not None and _has_moved(error):
-            self._lookup.lost(str(error), coordinator)
+        if error is not None and coordinator is not None and self._lookup is not None:
+            self._lookup.heard(error, coordinator)
         for tp, answer in answers:
             if tp not in open_ones:
                 continue
@@ -275,10 +275,3 @@ class OffsetFetcher:
     def _fail(self, tp: TopicPartition, error: KcliError) -> None:
         position = self._subscription.state(tp).ahead
         self._failures[tp] = Failure(tp, -1 if position is None else position.offset, error)
-
-
-def _has_moved(error: KcliError) -> bool:
-    """Whether a coordinator that answers so, or not at all, is to be looked for again."""
-    if isinstance(error, BrokerError):
-        return error.code in (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    return error.retriable

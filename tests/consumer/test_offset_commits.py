@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from kcli.consumer.commit_requests import REACTIONS, Reaction
-from kcli.consumer.committed_lookup import fetch_committed
+from kcli.consumer.committed import fetch_committed
 from kcli.consumer.coordinator_lookup import CoordinatorLookup
 from kcli.consumer.membership import NO_GENERATION, Generation, Membership
 from kcli.consumer.offset_commits import CommitFailed, OffsetCommits

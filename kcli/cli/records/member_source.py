@@ -88,7 +88,6 @@ class MemberSource:
         """Records of partitions that are ours, as soon as there are some."""
         self._tell_waiting()
         batches = list(self._consumer.poll(timeout_ms).items())
-        self._consumer.subscription.finished.clear()
         self._committer.begin(batches)
         return batches
 
