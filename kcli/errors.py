@@ -39,6 +39,10 @@ class ConfigError(KcliError):
     """A setting that is unknown, malformed, or contradicts another. A usage error: nothing was sent."""
 
 
+class Refused(KcliError):
+    """kcli itself will not do it, because of how things are: nothing was changed."""
+
+
 class ProtocolError(KcliError):
     """Bytes that are not what the protocol says, or a message that a version cannot carry."""
 

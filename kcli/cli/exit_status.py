@@ -7,7 +7,7 @@
 | 2 | usage: the command line or a setting is wrong, nothing was sent | `ConfigError`, a mistyped command or option |
 | 3 | no such topic or group | UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, GROUP_ID_NOT_FOUND, and |
 |   | | INVALID_TOPIC_EXCEPTION: a name that no topic can have |
-| 4 | refused, by a broker or by kcli itself | *_AUTHORIZATION_FAILED, SASL and policy refusals, groups in use |
+| 4 | refused, by a broker or by kcli itself | *_AUTHORIZATION_FAILED, SASL and policy refusals, groups in use, `Refused` |
 | 5 | incomplete, or out of time: an unreachable broker too | `TimeoutExpired`, `DisconnectedError`, REQUEST_TIMED_OUT |
 | 6 | a threshold was exceeded | |
 | 130 | interrupted | |
@@ -16,7 +16,7 @@
 from collections.abc import Iterable
 
 from kcli.error_codes import ErrorCode
-from kcli.errors import BrokerError, ConfigError, DisconnectedError, TimeoutExpired
+from kcli.errors import BrokerError, ConfigError, DisconnectedError, Refused, TimeoutExpired
 
 DONE = 0
 FAILED = 1
@@ -61,6 +61,8 @@ def status_of(error: BaseException) -> int:
         return USAGE
     if isinstance(error, BrokerError):
         return status_of_code(error.code)
+    if isinstance(error, Refused):
+        return REFUSED
     if isinstance(error, TimeoutExpired | DisconnectedError):
         return INCOMPLETE
     if isinstance(error, KeyboardInterrupt):
