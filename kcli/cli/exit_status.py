@@ -7,7 +7,8 @@
 | 2 | usage: the command line or a setting is wrong, nothing was sent | `ConfigError`, a mistyped command or option |
 | 3 | no such topic or group | UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, GROUP_ID_NOT_FOUND, and |
 |   | | INVALID_TOPIC_EXCEPTION: a name that no topic can have |
-| 4 | refused, by a broker or by kcli itself | *_AUTHORIZATION_FAILED, SASL and policy refusals, groups in use, `Refused` |
+| 4 | refused, by a broker or by kcli itself | *_AUTHORIZATION_FAILED, SASL and policy refusals, groups in use, and |
+|   | | `Refused`: what kcli itself will not do |
 | 5 | incomplete, or out of time: an unreachable broker too | `TimeoutExpired`, `DisconnectedError`, REQUEST_TIMED_OUT |
 | 6 | a threshold was exceeded | |
 | 130 | interrupted | |

@@ -3,7 +3,7 @@
     SPEC   = [PARTITION "="] RANGE
     RANGE  = BOUND | [BOUND] ":" [BOUND]          ":END" starts at the log start; "START:" follows, like "START"
     BOUND  = "start" | "end" | N | "+N" | "-N" | "@" TIME
-    TIME   = epoch seconds or milliseconds | DATE | DATE "T" CLOCK [ZONE] | "-" DURATION | "now"
+    TIME   = see kcli.cli.times
 
 The end of a range is exclusive. A time that starts a range needs no second "@": `@-2h:-1h`. A time without a
 zone is UTC.
@@ -13,17 +13,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterable
-from datetime import datetime, timedelta, timezone
 from typing import NamedTuple
 
+from kcli.cli.times import DATE, DURATION_STEP, TIME, TIME_SHAPES, time_ms
 from kcli.consumer.bounds import EARLIEST, LATEST, Bound, FromEnd, FromStart, Offset, ReadRange, Time
 from kcli.errors import ConfigError
 from kcli.structs import TopicPartition
 
 SHAPES = "start, end, 100, +100, -100, 100:200, :end, @TIME, @TIME:TIME"
-TIME_SHAPES = (
-    "epoch seconds or milliseconds, 2024-01-31, 2024-01-31T10:00[:00[.000]] with Z or +02:00 (none: UTC), or -1h30m"
-)
 
 _NAMED: dict[str, Bound] = {
     "start": EARLIEST,
@@ -32,29 +29,19 @@ _NAMED: dict[str, Bound] = {
     "end": LATEST,
     "latest": LATEST,
 }
-_UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 _LARGEST_OFFSET = 2**63 - 1
 _LONGEST = 100
-_SECONDS_BELOW = 100_000_000_000
-"""An epoch number below this is seconds (up to the year 5138), from here on milliseconds (since March 1973)."""
-
-_DURATION_STEP = r"[0-9]+(?:\.[0-9]+)?(?:ms|[smhdw])"
-_DATE = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
-_CLOCK = r"[0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,9})?)?"
-_ZONE = r"[Zz]|[+-][0-9]{2}(?::?[0-9]{2})?"
-_TIME = rf"now|-(?:{_DURATION_STEP})+|{_DATE}(?:[Tt ]{_CLOCK}(?:{_ZONE})?)?|[0-9]+(?:\.[0-9]+)?"
 # Not compiled here: most command lines need none of them, and compiling takes longer than all the rest.
-_TIME_RANGE = rf"@(?P<start>{_TIME})(?::(?P<end>.*))?"
-_DATETIME = rf"(?P<date>{_DATE})(?:[Tt ](?P<clock>{_CLOCK})(?P<zone>{_ZONE})?)?"
+_TIME_RANGE = rf"@(?P<start>{TIME})(?::(?P<end>.*))?"
 
 _MISTAKES: list[tuple[str, str]] = [
     (r"[se]@.*", "kcat's 's@A' and 'e@B' are '@A' and '@A:B' here"),
     (r"stored", "there is no stored position without a consumer group"),
     (r"[0-9]+(-|\.\.)[0-9]+", "a range is written with a colon, like 100:200"),
-    (rf"-?({_DURATION_STEP})+", "a time begins with '@', like @-1h"),
-    (rf"{_DATE}.*", "a time begins with '@', like @2024-01-31"),
+    (rf"-?({DURATION_STEP})+", "a time begins with '@', like @-1h"),
+    (rf"{DATE}.*", "a time begins with '@', like @2024-01-31"),
     (r"@\+.*", "a time to start at lies in the past, like @-1h"),
-    (rf"@({_DURATION_STEP})+.*", "a relative time begins with '-', like @-1h"),
+    (rf"@({DURATION_STEP})+.*", "a relative time begins with '-', like @-1h"),
     (r"@-[0-9.]+", "a relative time needs a unit, like @-30s, @-5m, @-1h30m, @-2d"),
 ]
 
@@ -164,52 +151,13 @@ def _bound(text: str, spec: str, now_ms: int) -> Bound:
 
 
 def _time_ms(text: str, spec: str, now_ms: int) -> int:
-    """Milliseconds since the epoch of one TIME."""
-    if not re.fullmatch(_TIME, text):
-        raise _bad(spec, _hint("@" + text) or f"'{text}' is not a time: a time is {TIME_SHAPES}")
-    if text == "now":
-        return now_ms
-    if text.startswith("-"):
-        return max(0, now_ms - _duration_ms(text[1:]))
-    if re.fullmatch(r"[0-9.]+", text):
-        return _epoch_ms(text, spec)
-    return _calendar_ms(text, spec)
-
-
-def _duration_ms(text: str) -> int:
-    """`1h30m` in milliseconds."""
-    steps = re.findall(r"([0-9.]+)(ms|[smhdw])", text)
-    return int(sum(float(number) * _UNIT_MS[unit] for number, unit in steps))
-
-
-def _epoch_ms(text: str, spec: str) -> int:
-    whole = int(text.partition(".")[0])
-    if whole > _LARGEST_OFFSET:
-        raise _bad(spec, f"'{text}' is no time that Kafka could store")
-    return round(float(text) * 1000) if whole < _SECONDS_BELOW else whole
-
-
-def _calendar_ms(text: str, spec: str) -> int:
-    match = re.fullmatch(_DATETIME, text)
-    assert match is not None  # _TIME has seen it
-    clock = match["clock"] or "00:00"
-    whole, _, fraction = clock.partition(".")
+    hint = None if re.fullmatch(TIME, text) else _hint("@" + text)
+    if hint:
+        raise _bad(spec, hint)
     try:
-        moment = datetime.fromisoformat(f"{match['date']}T{whole}").replace(tzinfo=_zone(match["zone"]))
-    except ValueError as error:
-        raise _bad(spec, f"'{text}' is not on the calendar ({error})") from None
-    ms = (moment - datetime(1970, 1, 1, tzinfo=timezone.utc)) // timedelta(milliseconds=1) + int(f"{fraction:0<3}"[:3])
-    if ms < 0:
-        raise _bad(spec, f"'{text}' is before 1970")
-    return ms
-
-
-def _zone(text: str | None) -> timezone:
-    if text is None or text in "Zz":
-        return timezone.utc
-    digits = text[1:].replace(":", "")
-    offset = timedelta(hours=int(digits[:2]), minutes=int(digits[2:] or 0))
-    return timezone(-offset if text[0] == "-" else offset)
+        return time_ms(text, now_ms)
+    except ConfigError as error:
+        raise _bad(spec, str(error)) from None
 
 
 def _ends_before_start(start: Bound, end: Bound | None) -> bool:

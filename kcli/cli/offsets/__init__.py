@@ -1,0 +1,1 @@
+"""What the commands about committed offsets share: plans shown, carried out, and undone."""
