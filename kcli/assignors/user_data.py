@@ -4,12 +4,12 @@ A blob that cannot be read says nothing, as for Kafka: the group must go on thou
 Source: Kafka's StickyAssignor and CooperativeStickyAssignor; KIP-54, KIP-341 (the generation), KIP-429.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TypeVar
 
 from kcli.assignors.model import NO_GENERATION
 from kcli.errors import ProtocolError
-from kcli.protocol.consumer_protocol import Subscription, TopicPartitions
+from kcli.protocol.consumer_protocol import Subscription, TopicPartitions, by_topic, flat
 from kcli.protocol.plan import plan
 from kcli.protocol.primitives import Buffer
 from kcli.protocol.wire import Array, Int32, since, struct
@@ -34,19 +34,6 @@ class LastGeneration:
     """User data of the cooperative sticky assignor; owned partitions have their place in the subscription."""
 
     generation: Int32 = NO_GENERATION
-
-
-def by_topic(partitions: Iterable[TopicPartition]) -> list[TopicPartitions]:
-    """The partitions in the shape of the wire, topics in the order they come."""
-    topics: dict[str, list[int]] = {}
-    for topic, partition in partitions:
-        topics.setdefault(topic, []).append(partition)
-    return [TopicPartitions(topic=topic, partitions=numbers) for topic, numbers in topics.items()]
-
-
-def flat(topics: Iterable[TopicPartitions]) -> tuple[TopicPartition, ...]:
-    """The partitions of the shape of the wire."""
-    return tuple(TopicPartition(each.topic, number) for each in topics for number in each.partitions)
 
 
 def write_nothing(owned: Sequence[TopicPartition], generation: int) -> bytes | None:

@@ -14,11 +14,10 @@ from kcli.consumer.group_state import HEARTBEATING
 from kcli.consumer.group_topics import GroupTopics
 from kcli.consumer.heartbeat_thread import HeartbeatThread
 from kcli.consumer.join_requests import Wish
-from kcli.consumer.leader_assignment import flat
 from kcli.consumer.membership import Generation, RebalanceHooks
 from kcli.consumer.rebalance import change_of, given_up_before_join
 from kcli.errors import ConfigError, KcliError
-from kcli.protocol.consumer_protocol import decode_assignment
+from kcli.protocol.consumer_protocol import decode_assignment, flat
 from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:
@@ -227,7 +226,7 @@ class ConsumerCoordinator:
         if member.generation == generation:  # else all that is owned will be lost, at the next turn
             self._topics.take_on({tp.topic for tp in assigned})
             self._joined_topics = (self._joined_topics or frozenset()) | {tp.topic for tp in assigned}
-            self._last, self._last_generation = tuple(assigned), generation.id
+            self._last, self._last_generation = assigned, generation.id
             leads = member.leadership
             self._topics.want(self._joined_topics | (leads.topics if leads is not None else frozenset()))
             self._keep(assigned)

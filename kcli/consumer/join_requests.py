@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kcli.consumer.leader_assignment import by_topic
 from kcli.error_codes import ErrorCode
-from kcli.protocol.consumer_protocol import PROTOCOL_TYPE, Subscription, encode_subscription
+from kcli.protocol.consumer_protocol import PROTOCOL_TYPE, Subscription, by_topic, encode_subscription
 from kcli.protocol.registry import ApiKey
 
 if TYPE_CHECKING:

@@ -10,11 +10,10 @@ from kcli.errors import ProtocolError
 from kcli.protocol.consumer_protocol import (
     Assignment,
     Subscription,
-    TopicPartitions,
+    by_topic,
     decode_subscription,
     encode_assignment,
 )
-from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:
     from kcli.assignors.strategies import Strategy
@@ -94,16 +93,3 @@ def share_out(strategy: Strategy, members: Iterable[Joined], topics: Mapping[str
         member_id: encode_assignment(Assignment(assigned_partitions=by_topic(share)))
         for member_id, share in shares.items()
     }
-
-
-def by_topic(partitions: Iterable[TopicPartition]) -> list[TopicPartitions]:
-    """Partitions as the consumer protocol writes them, in their order."""
-    topics: dict[str, TopicPartitions] = {}
-    for tp in partitions:
-        topics.setdefault(tp.topic, TopicPartitions(topic=tp.topic, partitions=[])).partitions.append(tp.partition)
-    return list(topics.values())
-
-
-def flat(topics: Iterable[TopicPartitions]) -> list[TopicPartition]:
-    """The reverse of `by_topic`."""
-    return [TopicPartition(topic.topic, number) for topic in topics for number in topic.partitions]

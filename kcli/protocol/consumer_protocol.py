@@ -6,12 +6,14 @@ Kafka's ConsumerProtocolSubscription and ConsumerProtocolAssignment; KIP-429 (v1
 """
 
 import struct as layout
+from collections.abc import Iterable
 from typing import TypeVar
 
 from kcli.errors import ProtocolError
 from kcli.protocol.plan import plan
 from kcli.protocol.primitives import Buffer
 from kcli.protocol.wire import Array, Int32, NullableBytes, NullableString, String, since, struct
+from kcli.structs import TopicPartition
 
 PROTOCOL_TYPE = "consumer"
 NEWEST = 3
@@ -45,6 +47,19 @@ class Assignment:
 
     assigned_partitions: Array[TopicPartitions] = []
     user_data: NullableBytes = None
+
+
+def by_topic(partitions: Iterable[TopicPartition]) -> list[TopicPartitions]:
+    """Partitions as subscriptions and assignments carry them, topics in the order they come."""
+    topics: dict[str, list[int]] = {}
+    for topic, partition in partitions:
+        topics.setdefault(topic, []).append(partition)
+    return [TopicPartitions(topic=topic, partitions=numbers) for topic, numbers in topics.items()]
+
+
+def flat(topics: Iterable[TopicPartitions]) -> tuple[TopicPartition, ...]:
+    """The reverse of `by_topic`."""
+    return tuple(TopicPartition(each.topic, number) for each in topics for number in each.partitions)
 
 
 def encode_subscription(subscription: Subscription, version: int = NEWEST) -> bytes:

@@ -8,8 +8,6 @@ from kcli.assignors.model import Topic
 from kcli.assignors.strategies import STRATEGIES
 from kcli.client.cluster import Cluster, PartitionInfo, TopicInfo
 from kcli.consumer.leader_assignment import (
-    by_topic,
-    flat,
     read_members,
     share_out,
     snapshot_of,
@@ -19,7 +17,7 @@ from kcli.consumer.leader_assignment import (
 from kcli.consumer.rebalance import change_of, given_up_before_join
 from kcli.error_codes import ErrorCode
 from kcli.errors import ProtocolError
-from kcli.protocol.consumer_protocol import Subscription, decode_assignment, encode_subscription
+from kcli.protocol.consumer_protocol import Subscription, by_topic, decode_assignment, encode_subscription, flat
 from kcli.protocol.messages.join_group import JoinGroupResponseMember
 from kcli.structs import Node, TopicPartition
 
@@ -61,7 +59,7 @@ def test_shares_go_to_every_member_as_bytes() -> None:
     members = read_members([wants("a", "t"), wants("b", "t")])
     shares = share_out(STRATEGIES["range"], members, {"t": Topic(3)})
     read = {member: flat(decode_assignment(share).assigned_partitions) for member, share in shares.items()}
-    assert read == {"a": [T0, T1], "b": [TopicPartition("t", 2)]}
+    assert read == {"a": (T0, T1), "b": (TopicPartition("t", 2),)}
 
 
 def test_a_topic_that_has_no_leaders_for_a_moment_is_no_reason_to_rebalance() -> None:
@@ -82,7 +80,7 @@ def test_a_topic_that_is_gone_or_has_grown_is_a_reason_and_a_moved_replica_only_
 
 
 def test_partitions_survive_being_grouped_by_topic() -> None:
-    assert flat(by_topic([T1, U0, T0])) == [T1, T0, U0]
+    assert flat(by_topic([T1, U0, T0])) == (T1, T0, U0)
 
 
 def test_what_is_given_up_before_joining() -> None:

@@ -13,8 +13,7 @@ from typing import Any
 
 from kcli.assignors.model import Assignment, Member, Topics
 from kcli.assignors.strategies import STRATEGIES, Strategy
-from kcli.assignors.user_data import by_topic
-from kcli.protocol.consumer_protocol import Subscription, encode_subscription
+from kcli.protocol.consumer_protocol import Subscription, by_topic, encode_subscription
 from kcli.structs import TopicPartition
 from tests.java_driver import compiled
 from tests.real_kafka import TOOL_JVM

@@ -10,8 +10,7 @@ import pytest
 
 from kcli.assignors.model import Member
 from kcli.assignors.strategies import STRATEGIES
-from kcli.assignors.user_data import by_topic
-from kcli.protocol.consumer_protocol import decode_subscription
+from kcli.protocol.consumer_protocol import by_topic, decode_subscription
 from kcli.structs import TopicPartition
 from tests.assignors.cases import make_cases
 from tests.interop.assignors.compare import compare
