@@ -10,12 +10,12 @@ from __future__ import annotations
 import base64
 import contextlib
 import uuid
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kcli.consumer.epoch_heartbeat import Who
 from kcli.consumer.epoch_member import EpochMember
 from kcli.consumer.epoch_state import ACTIVE
+from kcli.consumer.failures import Failures
 from kcli.consumer.heartbeat_thread import HeartbeatThread
 from kcli.consumer.membership import NO_GENERATION, Generation, RebalanceHooks
 from kcli.consumer.reconciliation import Owned, Step, by_id, next_step, partitions_of, without
@@ -151,21 +151,20 @@ class ConsumerMembership:
         if self.member.state == "out" or self._is_leaving:
             return
         self._is_leaving = True
-        failures: list[Exception] = []
+        failures = Failures()
         try:
             self._leave(deadline_ms, failures)
         finally:
             self._is_leaving = False
-        if failures:
-            raise failures[0]
+        failures.raise_first()
 
-    def _leave(self, deadline_ms: float, failures: list[Exception]) -> None:
+    def _leave(self, deadline_ms: float, failures: Failures) -> None:
         """Who was interrupted in it may begin again."""
         member = self.member
         member.happened("unsubscribe")  # from now on nothing but what is below happens to us
         if member.state == "releasing":
             self._give_back(partitions_of(self._owned), failures)
-        _collect(failures, self._lose)  # if we were put out meanwhile
+        failures.of(self._lose)  # if we were put out meanwhile
         member.happened("release")
         if member.state == "leaving":
             self._say_farewell(deadline_ms)
@@ -205,29 +204,28 @@ class ConsumerMembership:
             self._names.ask(step.unnamed, now_ms)
             if not step.revoked and not step.added:
                 return
-        failures: list[Exception] = []
+        failures = Failures()
         self._give_back(step.revoked, failures)
         self._take_on(step, failures)
-        if failures:
-            raise failures[0]
+        failures.raise_first()
 
-    def _take_on(self, step: Step, failures: list[Exception]) -> None:
+    def _take_on(self, step: Step, failures: Failures) -> None:
         """The application is told of a rebalance that brought nothing, too."""
         if self.member.state != "reconciling":
             return  # fenced meanwhile: what is left will be lost
         self._read(step.owned)
-        _collect(failures, self._hooks.on_assigned, step.added)
+        failures.of(self._hooks.on_assigned, step.added)
         self.member.own(by_id(step.owned))
 
-    def _give_back(self, partitions: list[TopicPartition], failures: list[Exception]) -> None:
+    def _give_back(self, partitions: list[TopicPartition], failures: Failures) -> None:
         """Commit, tell the application, read them no longer. Whoever is put out of the group meanwhile keeps them, to
         lose them."""
         if not partitions:
             return
-        _collect(failures, self._hooks.before_revocation, partitions)
+        failures.of(self._hooks.before_revocation, partitions)
         if self.member.state not in ("reconciling", "releasing"):
             return
-        _collect(failures, self._hooks.on_revoked, partitions)
+        failures.of(self._hooks.on_revoked, partitions)
         self._read(without(self._owned, partitions))
 
     def _lose(self) -> None:
@@ -247,14 +245,6 @@ class ConsumerMembership:
         self._subscription.assign_from_group(partitions_of(owned))
         self._client.metadata.drop_topics(gone - names)
         self._client.metadata.add_topics(names)
-
-
-def _collect(failures: list[Exception], call: Callable[..., None], *arguments: object) -> None:
-    """Call; what is raised waits until the rebalance is over."""
-    try:
-        call(*arguments)
-    except Exception as error:
-        failures.append(error)
 
 
 def _new_member_id() -> str:

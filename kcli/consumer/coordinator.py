@@ -6,10 +6,11 @@ begin, and what its outcome means for the partitions that are read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 from kcli.consumer.classic_member import ClassicMember
+from kcli.consumer.failures import Failures
 from kcli.consumer.group_state import HEARTBEATING
 from kcli.consumer.group_topics import GroupTopics
 from kcli.consumer.heartbeat_thread import HeartbeatThread
@@ -174,35 +175,33 @@ class ConsumerCoordinator:
 
     def _prepare(self, wanted: Collection[str]) -> None:
         """Give up what must be before joining; everything if the generation is gone, and then it is lost."""
-        failures: list[Exception] = []
+        failures = Failures()
         owned = sorted(self._subscription.partitions())
         given_up = given_up_before_join(owned, wanted, cooperative=self._cooperative)
         if given_up and self._member.has_generation:
-            _collect(failures, self._hooks.before_revocation, given_up)
+            failures.of(self._hooks.before_revocation, given_up)
         if self._member.has_generation:
             self._revoke(given_up, failures)
         else:
             self._lose(failures)
-        if failures:
-            raise failures[0]
+        failures.raise_first()
 
-    def _revoke(self, partitions: Collection[TopicPartition], failures: list[Exception]) -> None:
+    def _revoke(self, partitions: Collection[TopicPartition], failures: Failures) -> None:
         if partitions:
-            _collect(failures, self._hooks.on_revoked, sorted(partitions))
+            failures.of(self._hooks.on_revoked, sorted(partitions))
             self._keep(set(self._subscription.partitions()) - set(partitions))
 
     def _lose_what_is_gone(self) -> None:
         """Without a generation nothing is ours, however far the next round has come."""
         if not self._member.has_generation:
-            failures: list[Exception] = []
+            failures = Failures()
             self._lose(failures)
-            if failures:
-                raise failures[0]
+            failures.raise_first()
 
-    def _lose(self, failures: list[Exception]) -> None:
+    def _lose(self, failures: Failures) -> None:
         owned = sorted(self._subscription.partitions())
         if owned:
-            _collect(failures, self._hooks.on_lost, owned)
+            failures.of(self._hooks.on_lost, owned)
             self._keep(())
 
     def _keep(self, partitions: Collection[TopicPartition]) -> None:
@@ -216,11 +215,11 @@ class ConsumerCoordinator:
             # Mostly the subscription has changed since; but a leader that is wrong may be so again and again.
             member.request_rejoin("the assignment does not match the subscription", backs_off=True)
             return
-        failures: list[Exception] = []
+        failures = Failures()
         change = change_of(self._subscription.partitions(), assigned)
         if change.revoked:
             member.request_rejoin("partitions were given up for others to take")
-            _collect(failures, self._hooks.before_revocation, change.revoked)
+            failures.of(self._hooks.before_revocation, change.revoked)
             if member.generation == generation:
                 self._revoke(change.revoked, failures)
         if member.generation == generation:  # else all that is owned will be lost, at the next turn
@@ -230,15 +229,14 @@ class ConsumerCoordinator:
             leads = member.leadership
             self._topics.want(self._joined_topics | (leads.topics if leads is not None else frozenset()))
             self._keep(assigned)
-            _collect(failures, self._hooks.on_assigned, change.added)
-        if failures:
-            raise failures[0]
+            failures.of(self._hooks.on_assigned, change.added)
+        failures.raise_first()
 
     # --- the end
 
     def leave(self, reason: str, deadline_ms: float) -> None:
         """Give up the partitions (callbacks run) and leave the group, which a static member does not (KIP-345)."""
-        failures: list[Exception] = []
+        failures = Failures()
         self._give_everything_up(failures)
         self._thread.stop()
         farewell = self._member.leave(reason)
@@ -246,35 +244,26 @@ class ConsumerCoordinator:
             self._see_off(farewell, deadline_ms, failures)
         self._joined_topics = None
         self._topics.forget()
-        if failures:
-            raise failures[0]
+        failures.raise_first()
 
-    def _give_everything_up(self, failures: list[Exception]) -> None:
+    def _give_everything_up(self, failures: Failures) -> None:
         if self._subscription.mode not in ("topics", "pattern"):
             return
         owned = sorted(self._subscription.partitions())
         self._withdraws = bool(owned) and self._member.abandon_join()
         if owned and self.is_stable():
-            _collect(failures, self._hooks.before_revocation, owned)
+            failures.of(self._hooks.before_revocation, owned)
         if owned and self._member.has_generation and self.is_stable():
             self._revoke(owned, failures)
         else:
             self._lose(failures)
         self._withdraws = False
 
-    def _see_off(self, farewell: RequestFuture[Any], deadline_ms: float, failures: list[Exception]) -> None:
+    def _see_off(self, farewell: RequestFuture[Any], deadline_ms: float, failures: Failures) -> None:
         """Until it is answered; a `wakeup` that comes in between is told when that is done."""
         while not farewell.done and (left_ms := deadline_ms - self._client.clock.now_ms()) > 0:
-            _collect(failures, lambda: self._client.poll(until=farewell, timeout_ms=left_ms))
+            failures.of(lambda: self._client.poll(until=farewell, timeout_ms=left_ms))
 
     def close(self, deadline_ms: float) -> None:
         """`leave` for good; safe to call twice."""
         self.leave("the consumer is being closed", deadline_ms)
-
-
-def _collect(failures: list[Exception], call: Callable[..., object], *arguments: object) -> None:
-    """Call; what is raised waits until the rebalance is over."""
-    try:
-        call(*arguments)
-    except Exception as error:
-        failures.append(error)

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
     from kcli.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
 
-JOIN_EPOCH = 0
 LEAVE_EPOCH = -1
 _INTERVALS_OF_A_SESSION = 9  # group.consumer.session.timeout.ms is 45 s, group.consumer.heartbeat.interval.ms 5 s
 LEAVE_STATIC_EPOCH = -2  # the instance will be back, its partitions are kept for it
