@@ -18,7 +18,7 @@ class Node(NamedTuple):
     """A broker as Metadata names it. Bootstrap addresses have negative ids until the cluster has told theirs.
 
     Ids from the upper half of the positive numbers are second connections: 2**31 - 1 - id is that of broker `id` in its
-    role as coordinator (see `kcli.consumer.coordinator_lookup`).
+    role as coordinator (see `kcli.consumer.group.coordinator_lookup`).
     """
 
     id: int

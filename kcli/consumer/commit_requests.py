@@ -15,7 +15,7 @@ from kcli.errors import BrokerError, KcliError
 from kcli.structs import OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
-    from kcli.consumer.membership import Generation
+    from kcli.consumer.group.membership import Generation
     from kcli.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 
 # From v10 topics have ids, which buys nothing here: a commit for a topic that was made anew is refused either way.

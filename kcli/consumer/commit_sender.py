@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 
 from kcli.consumer import commit_requests
 from kcli.consumer.commit_requests import Reaction
-from kcli.consumer.membership import NO_GENERATION
+from kcli.consumer.group.membership import NO_GENERATION
 from kcli.errors import KcliError
 from kcli.structs import OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
     from kcli.client.consumer_network_client import ConsumerNetworkClient
     from kcli.client.request_future import RequestFuture
-    from kcli.consumer.coordinator_lookup import CoordinatorLookup
-    from kcli.consumer.membership import Generation, Membership
+    from kcli.consumer.group.coordinator_lookup import CoordinatorLookup
+    from kcli.consumer.group.membership import Generation, Membership
     from kcli.consumer.subscription import SubscriptionState
     from kcli.protocol.messages.offset_commit import OffsetCommitResponse
     from kcli.structs import Node

@@ -13,7 +13,7 @@ from kcli.structs import Node, OffsetAndMetadata, TopicPartition
 if TYPE_CHECKING:
     from kcli.client.consumer_network_client import ConsumerNetworkClient
     from kcli.client.request_future import RequestFuture
-    from kcli.consumer.coordinator_lookup import CoordinatorLookup
+    from kcli.consumer.group.coordinator_lookup import CoordinatorLookup
     from kcli.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 
 # The newest version that asks about one group in the old form, and the first that waits for open transactions.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kcli.consumer.errors import OffsetOutOfRange
 from kcli.consumer.fetch_buffer import Failure
 from kcli.consumer.fetch_loop import FetchLoop
-from kcli.consumer.group_side import GroupMetadata, GroupSide
+from kcli.consumer.group.group_side import GroupMetadata, GroupSide
 from kcli.consumer.subscription import SubscriptionState
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, KcliError, TimeoutExpired
@@ -17,7 +17,7 @@ from kcli.structs import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 if TYPE_CHECKING:
     from kcli.client.config import ConsumerConfig
     from kcli.client.consumer_network_client import ConsumerNetworkClient
-    from kcli.consumer.membership import Membership
+    from kcli.consumer.group.membership import Membership
     from kcli.consumer.offset_commits import Callback
     from kcli.protocol.records.columns import RecordColumns
 

@@ -20,8 +20,8 @@ from kcli.structs import OffsetAndMetadata, TopicPartition
 if TYPE_CHECKING:
     from kcli.client.config import ConsumerConfig
     from kcli.client.consumer_network_client import ConsumerNetworkClient
-    from kcli.consumer.coordinator_lookup import CoordinatorLookup
-    from kcli.consumer.membership import Membership
+    from kcli.consumer.group.coordinator_lookup import CoordinatorLookup
+    from kcli.consumer.group.membership import Membership
     from kcli.consumer.subscription import SubscriptionState
     from kcli.structs import Node
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from kcli.client.config import ConsumerConfig
     from kcli.client.consumer_network_client import ConsumerNetworkClient
     from kcli.client.request_future import RequestFuture
-    from kcli.consumer.coordinator_lookup import CoordinatorLookup
+    from kcli.consumer.group.coordinator_lookup import CoordinatorLookup
 
 # Below it the API needs rights over the whole cluster.
 FIRST_EPOCH_VERSION = 3
@@ -178,7 +178,7 @@ class OffsetFetcher:
     def _coordinator(self, group: str, partitions: list[TopicPartition], now_ms: float) -> Node | None:
         """The group's coordinator; None while it is being looked for, or when `partitions` have failed over it."""
         if self._lookup is None:
-            from kcli.consumer.coordinator_lookup import CoordinatorLookup
+            from kcli.consumer.group.coordinator_lookup import CoordinatorLookup
 
             self._lookup = CoordinatorLookup(self._client, group)
         try:

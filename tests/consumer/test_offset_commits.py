@@ -13,8 +13,8 @@ import pytest
 
 from kcli.consumer.commit_requests import REACTIONS, Reaction
 from kcli.consumer.committed import fetch_committed
-from kcli.consumer.coordinator_lookup import CoordinatorLookup
-from kcli.consumer.membership import NO_GENERATION, Generation, Membership
+from kcli.consumer.group.coordinator_lookup import CoordinatorLookup
+from kcli.consumer.group.membership import NO_GENERATION, Generation, Membership
 from kcli.consumer.offset_commits import CommitFailed, OffsetCommits
 from kcli.consumer.subscription import SubscriptionState
 from kcli.error_codes import ErrorCode

@@ -34,7 +34,7 @@ def child(task: dict[str, object]) -> None:
 MODULES = """
 cli.app cli.commands.consume_topic cli.offset_spec cli.topic_spec cli.records.account cli.records.filters
 cli.records.member_session cli.records.renderer cli.records.session cli.records.text client.connect client.routing
-consumer.consumer consumer.consumer_membership consumer.coordinator assignors.strategies network.selector
+consumer.consumer consumer.group.consumer_membership consumer.group.coordinator assignors.strategies network.selector
 protocol.codec protocol.records.decode
 """
 MESSAGES = """

@@ -10,7 +10,7 @@ import pytest
 from kcli.client.config import ConsumerConfig
 from kcli.client.connect import connect
 from kcli.consumer.committed import fetch_committed
-from kcli.consumer.coordinator_lookup import CoordinatorLookup
+from kcli.consumer.group.coordinator_lookup import CoordinatorLookup
 from kcli.consumer.offset_commits import CommitFailed, OffsetCommits
 from kcli.consumer.subscription import SubscriptionState
 from kcli.error_codes import ErrorCode

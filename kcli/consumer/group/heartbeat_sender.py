@@ -7,15 +7,15 @@ from functools import partial
 from threading import RLock
 from typing import TYPE_CHECKING
 
-from kcli.consumer import join_requests as requests
-from kcli.consumer.heartbeat import Heartbeat
+from kcli.consumer.group import classic_requests as requests
+from kcli.consumer.group.heartbeat import Heartbeat
 
 if TYPE_CHECKING:
     from kcli.client.config import ConsumerConfig
     from kcli.client.consumer_network_client import ConsumerNetworkClient
     from kcli.client.request_future import RequestFuture
-    from kcli.consumer.coordinator_lookup import CoordinatorLookup
-    from kcli.consumer.membership import Generation
+    from kcli.consumer.group.coordinator_lookup import CoordinatorLookup
+    from kcli.consumer.group.membership import Generation
     from kcli.protocol.messages.heartbeat import HeartbeatResponse
     from kcli.structs import Node
 

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from kcli.consumer.group_state import EVENTS, HEARTBEATING, STATES, TRANSITIONS, Event, State, next_state
+from kcli.consumer.group.classic_state import EVENTS, HEARTBEATING, STATES, TRANSITIONS, Event, State, next_state
 
 
 @pytest.mark.parametrize(("state", "event"), list(itertools.product(STATES, EVENTS)))

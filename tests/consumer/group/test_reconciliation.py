@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 
-from kcli.consumer.reconciliation import OwnedTopic, Step, next_step, partitions_of, without
+from kcli.consumer.group.reconciliation import OwnedTopic, Step, next_step, partitions_of, without
 from kcli.structs import TopicPartition
 
 A, B = uuid.UUID(int=1), uuid.UUID(int=2)

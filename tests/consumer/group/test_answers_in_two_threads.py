@@ -13,7 +13,7 @@ import pytest
 from kcli.client.request_future import RequestFuture
 from kcli.protocol.messages.join_group import JoinGroupRequest
 from kcli.protocol.messages.sync_group import SyncGroupRequest
-from tests.consumer.classic_cluster import ClassicCluster, Member
+from tests.consumer.group.classic_cluster import ClassicCluster, Member
 
 
 @pytest.mark.parametrize("request_type", [JoinGroupRequest, SyncGroupRequest])

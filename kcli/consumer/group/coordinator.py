@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
-from kcli.consumer.classic_member import ClassicMember
-from kcli.consumer.failures import Failures
-from kcli.consumer.group_state import HEARTBEATING
-from kcli.consumer.group_topics import GroupTopics
-from kcli.consumer.heartbeat_thread import HeartbeatThread
-from kcli.consumer.join_requests import Wish
-from kcli.consumer.membership import Generation, RebalanceHooks
-from kcli.consumer.rebalance import change_of, given_up_before_join
+from kcli.consumer.group.classic_member import ClassicMember
+from kcli.consumer.group.classic_requests import Wish
+from kcli.consumer.group.classic_state import HEARTBEATING
+from kcli.consumer.group.failures import Failures
+from kcli.consumer.group.group_topics import GroupTopics
+from kcli.consumer.group.heartbeat_thread import HeartbeatThread
+from kcli.consumer.group.membership import Generation, RebalanceHooks
+from kcli.consumer.group.rebalance import change_of, given_up_before_join
 from kcli.errors import ConfigError, KcliError
 from kcli.protocol.consumer_protocol import decode_assignment, flat
 from kcli.structs import TopicPartition
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from kcli.client.config import ConsumerConfig
     from kcli.client.consumer_network_client import ConsumerNetworkClient
     from kcli.client.request_future import RequestFuture
-    from kcli.consumer.coordinator_lookup import CoordinatorLookup
+    from kcli.consumer.group.coordinator_lookup import CoordinatorLookup
     from kcli.consumer.subscription import SubscriptionState
     from kcli.error_codes import ErrorCode
 
@@ -81,7 +81,7 @@ class ConsumerCoordinator:
 
     @property
     def state(self) -> str:
-        """One of `group_state.STATES`."""
+        """One of `classic_state.STATES`."""
         return self._member.state
 
     def is_stable(self) -> bool:

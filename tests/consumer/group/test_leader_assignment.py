@@ -7,14 +7,14 @@ import pytest
 from kcli.assignors.model import Topic
 from kcli.assignors.strategies import STRATEGIES
 from kcli.client.cluster import Cluster, PartitionInfo, TopicInfo
-from kcli.consumer.leader_assignment import (
+from kcli.consumer.group.leader_assignment import (
     read_members,
     share_out,
     snapshot_of,
     topic_facts,
     topics_of,
 )
-from kcli.consumer.rebalance import change_of, given_up_before_join
+from kcli.consumer.group.rebalance import change_of, given_up_before_join
 from kcli.error_codes import ErrorCode
 from kcli.errors import ProtocolError
 from kcli.protocol.consumer_protocol import Subscription, by_topic, decode_assignment, encode_subscription, flat

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from kcli.consumer.epoch_errors import REACTIONS
-from kcli.consumer.membership import NO_GENERATION
+from kcli.consumer.group.epoch_errors import REACTIONS
+from kcli.consumer.group.membership import NO_GENERATION
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, UnsupportedVersion
 from kcli.protocol.messages import find_coordinator
 from kcli.protocol.registry import ApiKey
 from kcli.structs import TopicPartition
-from tests.consumer.epoch_cluster import HEARTBEAT, INTERVAL_MS, AssigningCluster, Member, refusal
+from tests.consumer.group.epoch_cluster import HEARTBEAT, INTERVAL_MS, AssigningCluster, Member, refusal
 
 T0, T1 = (TopicPartition("t", number) for number in range(2))
 FATAL = [code for code, reaction in REACTIONS.items() if reaction == "fail"]

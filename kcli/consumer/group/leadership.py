@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kcli.consumer.leader_assignment import Snapshot, read_members, share_out, snapshot_of, topic_facts, topics_of
+from kcli.consumer.group.leader_assignment import Snapshot, read_members, share_out, snapshot_of, topic_facts, topics_of
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kcli.consumer.group_errors import Reaction, reaction_to
+from kcli.consumer.group.classic_errors import Reaction, reaction_to
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError
 from kcli.protocol.messages.find_coordinator import FindCoordinatorResponse
@@ -15,7 +15,7 @@ from kcli.protocol.messages.join_group import JoinGroupResponse
 from kcli.protocol.messages.leave_group import LeaveGroupResponse
 from kcli.protocol.messages.sync_group import SyncGroupResponse
 from kcli.protocol.registry import ApiKey
-from tests.consumer.classic_cluster import ClassicCluster, Member, subscription_of
+from tests.consumer.group.classic_cluster import ClassicCluster, Member, subscription_of
 
 E = ErrorCode
 ANSWERS: dict[ApiKey, Any] = {

@@ -12,14 +12,14 @@ import contextlib
 import uuid
 from typing import TYPE_CHECKING
 
-from kcli.consumer.epoch_heartbeat import Who
-from kcli.consumer.epoch_member import EpochMember
-from kcli.consumer.epoch_state import ACTIVE
-from kcli.consumer.failures import Failures
-from kcli.consumer.heartbeat_thread import HeartbeatThread
-from kcli.consumer.membership import NO_GENERATION, Generation, RebalanceHooks
-from kcli.consumer.reconciliation import Owned, Step, by_id, next_step, partitions_of, without
-from kcli.consumer.topic_names import TopicNames
+from kcli.consumer.group.epoch_heartbeat import Who
+from kcli.consumer.group.epoch_member import EpochMember
+from kcli.consumer.group.epoch_state import ACTIVE
+from kcli.consumer.group.failures import Failures
+from kcli.consumer.group.heartbeat_thread import HeartbeatThread
+from kcli.consumer.group.membership import NO_GENERATION, Generation, RebalanceHooks
+from kcli.consumer.group.reconciliation import Owned, Step, by_id, next_step, partitions_of, without
+from kcli.consumer.group.topic_names import TopicNames
 from kcli.error_codes import ErrorCode
 from kcli.errors import WakeupError
 from kcli.structs import TopicPartition
@@ -27,7 +27,7 @@ from kcli.structs import TopicPartition
 if TYPE_CHECKING:
     from kcli.client.config import ConsumerConfig
     from kcli.client.consumer_network_client import ConsumerNetworkClient
-    from kcli.consumer.coordinator_lookup import CoordinatorLookup
+    from kcli.consumer.group.coordinator_lookup import CoordinatorLookup
     from kcli.consumer.subscription import SubscriptionState
 
 _GONE = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.FENCED_INSTANCE_ID)

@@ -17,7 +17,7 @@ from kcli.protocol.messages.offset_commit import (
 )
 from kcli.protocol.registry import ApiKey
 from kcli.structs import TopicPartition
-from tests.consumer.classic_cluster import ClassicCluster, Member, subscription_of
+from tests.consumer.group.classic_cluster import ClassicCluster, Member, subscription_of
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 

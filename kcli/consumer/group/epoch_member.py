@@ -10,17 +10,17 @@ import threading
 from typing import TYPE_CHECKING
 
 from kcli.client.backoff import Backoff
-from kcli.consumer.epoch_errors import explain, reaction_to
-from kcli.consumer.epoch_heartbeat import Facts, HeartbeatTiming, PartitionsById, Who, farewell, heartbeat
-from kcli.consumer.epoch_state import ACTIVE, Event, State, after
-from kcli.consumer.heartbeat_thread import Beat
+from kcli.consumer.group.epoch_errors import explain, reaction_to
+from kcli.consumer.group.epoch_heartbeat import Facts, HeartbeatTiming, PartitionsById, Who, farewell, heartbeat
+from kcli.consumer.group.epoch_state import ACTIVE, Event, State, after
+from kcli.consumer.group.heartbeat_thread import Beat
 from kcli.errors import BrokerError, KcliError
 
 if TYPE_CHECKING:
     from kcli.client.config import ConsumerConfig
     from kcli.client.consumer_network_client import ConsumerNetworkClient
     from kcli.client.request_future import RequestFuture
-    from kcli.consumer.coordinator_lookup import CoordinatorLookup
+    from kcli.consumer.group.coordinator_lookup import CoordinatorLookup
     from kcli.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
     from kcli.structs import Node
 

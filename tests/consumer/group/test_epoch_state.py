@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from kcli.consumer.epoch_state import ACTIVE, EVENTS, STATES, TRANSITIONS, State, WrongTransition, after
+from kcli.consumer.group.epoch_state import ACTIVE, EVENTS, STATES, TRANSITIONS, State, WrongTransition, after
 
 
 def test_every_pair_is_listed_or_refused() -> None:

@@ -17,8 +17,8 @@ from kcli.protocol.messages.join_group import JoinGroupResponse
 from kcli.protocol.messages.sync_group import SyncGroupResponse
 from kcli.protocol.registry import ApiKey
 from kcli.structs import TopicPartition
-from tests.consumer.classic_cluster import ClassicCluster, Member
-from tests.consumer.epoch_cluster import INTERVAL_MS, AssigningCluster
+from tests.consumer.group.classic_cluster import ClassicCluster, Member
+from tests.consumer.group.epoch_cluster import INTERVAL_MS, AssigningCluster
 
 SESSION_MS = 45_000
 TP = TopicPartition("t", 0)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from kcli.consumer.coordinator_lookup import CoordinatorLookup
-from kcli.consumer.membership import NO_GENERATION, Membership, RebalanceHooks
+from kcli.consumer.group.coordinator_lookup import CoordinatorLookup
+from kcli.consumer.group.membership import NO_GENERATION, Membership, RebalanceHooks
 from kcli.consumer.offset_commits import OffsetCommits
 from kcli.structs import TopicPartition
 
@@ -70,10 +70,10 @@ class GroupSide:
         )
         arguments = self._client, self.lookup, self._subscription, self._config, hooks
         if self._config.group_protocol == "consumer":
-            from kcli.consumer.consumer_membership import ConsumerMembership
+            from kcli.consumer.group.consumer_membership import ConsumerMembership
 
             return ConsumerMembership(*arguments, in_background=self._in_background)
-        from kcli.consumer.coordinator import ConsumerCoordinator
+        from kcli.consumer.group.coordinator import ConsumerCoordinator
 
         return ConsumerCoordinator(*arguments, in_background=self._in_background)
 

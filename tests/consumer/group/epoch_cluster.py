@@ -9,9 +9,9 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
-from kcli.consumer.consumer_membership import ConsumerMembership
-from kcli.consumer.coordinator_lookup import CoordinatorLookup
-from kcli.consumer.membership import RebalanceHooks
+from kcli.consumer.group.consumer_membership import ConsumerMembership
+from kcli.consumer.group.coordinator_lookup import CoordinatorLookup
+from kcli.consumer.group.membership import RebalanceHooks
 from kcli.consumer.subscription import SubscriptionState
 from kcli.error_codes import ErrorCode
 from kcli.errors import KcliError

@@ -2,7 +2,7 @@
 
 Everything that must go on while the application is busy is in `beat`, which its thread and the heartbeat thread both
 call: it takes answers and sends what follows from them. The application's thread alone begins rounds (`join`) and takes
-their outcome (`take_assignment`). States: see `group_state`; errors: see `group_errors`.
+their outcome (`take_assignment`). States: see `classic_state`; errors: see `classic_errors`.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from kcli.client.backoff import Backoff
 from kcli.client.request_future import RequestFuture
-from kcli.consumer import join_requests as requests
-from kcli.consumer.group_errors import Reaction, reaction_to, refusal
-from kcli.consumer.group_state import HEARTBEATING, Event, State, next_state
-from kcli.consumer.heartbeat_sender import HeartbeatSender
-from kcli.consumer.heartbeat_thread import Beat
-from kcli.consumer.join_requests import Wish
-from kcli.consumer.leadership import Leadership, take_the_lead
-from kcli.consumer.membership import NO_GENERATION, Generation
+from kcli.consumer.group import classic_requests as requests
+from kcli.consumer.group.classic_errors import Reaction, reaction_to, refusal
+from kcli.consumer.group.classic_requests import Wish
+from kcli.consumer.group.classic_state import HEARTBEATING, Event, State, next_state
+from kcli.consumer.group.heartbeat_sender import HeartbeatSender
+from kcli.consumer.group.heartbeat_thread import Beat
+from kcli.consumer.group.leadership import Leadership, take_the_lead
+from kcli.consumer.group.membership import NO_GENERATION, Generation
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, KcliError
 from kcli.protocol.registry import ApiKey, api_name
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from kcli.assignors.strategies import Strategy
     from kcli.client.config import ConsumerConfig
     from kcli.client.consumer_network_client import ConsumerNetworkClient
-    from kcli.consumer.coordinator_lookup import CoordinatorLookup
+    from kcli.consumer.group.coordinator_lookup import CoordinatorLookup
     from kcli.protocol.messages.heartbeat import HeartbeatResponse
     from kcli.protocol.messages.join_group import JoinGroupResponse
     from kcli.protocol.messages.sync_group import SyncGroupResponse

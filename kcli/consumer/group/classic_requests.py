@@ -12,7 +12,7 @@ from kcli.protocol.registry import ApiKey
 if TYPE_CHECKING:
     from kcli.assignors.strategies import Strategy
     from kcli.client.config import ConsumerConfig
-    from kcli.consumer.membership import Generation
+    from kcli.consumer.group.membership import Generation
     from kcli.protocol.messages.heartbeat import HeartbeatRequest
     from kcli.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
     from kcli.protocol.messages.leave_group import LeaveGroupRequest

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from kcli.consumer.leader_assignment import snapshot_of
+from kcli.consumer.group.leader_assignment import snapshot_of
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError
 from kcli.structs import TopicPartition
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from kcli.client.config import ConsumerConfig
     from kcli.client.consumer_network_client import ConsumerNetworkClient
-    from kcli.consumer.leadership import Leadership
+    from kcli.consumer.group.leadership import Leadership
     from kcli.consumer.subscription import SubscriptionState
 
 
