@@ -27,10 +27,19 @@ class FetchPosition(NamedTuple):
     epoch: int = -1
 
 
+class Reset(NamedTuple):
+    """A position that was outside the log, and where reading went on instead: by which policy, or `truncated`."""
+
+    offset: int
+    policy: str
+    found: int
+
+
 class PartitionState:
     """Everything known about reading one assigned partition. Offsets are -1 until a broker has told them.
 
-    `end`: fetch nothing from this offset on. `reset`: the policy (earliest, latest) whose answer is awaited.
+    `end`: fetch nothing from this offset on. `reset`: the policy (earliest, latest) whose answer is awaited, and
+    `left` the offset outside the log that is given up for it (-1: none).
     `leader_epoch`: the leader under which `ahead` is known to be good. `preferred_replica` serves instead of the leader
     until `preferred_until_ms` (KIP-392).
     """
@@ -41,6 +50,7 @@ class PartitionState:
         "high_watermark",
         "last_stable_offset",
         "leader_epoch",
+        "left",
         "log_start",
         "paused",
         "position",
@@ -54,6 +64,7 @@ class PartitionState:
         self.position: FetchPosition | None = None
         self.ahead: FetchPosition | None = None
         self.reset: str | None = None
+        self.left = -1
         self.validating = False
         self.paused = False
         self.end: int | None = None
@@ -75,8 +86,8 @@ class SubscriptionState:
     """The partitions being read, with their states.
 
     `finished` collects the partitions whose caller has come to their `end`; `touched` those whose state changed in a
-    way that matters to fetching; `unready` are those that wait for a position or for its validation. With thousands of
-    partitions nobody needs to look at all of them.
+    way that matters to fetching; `unready` are those that wait for a position or for its validation; `resets` are
+    positions outside the log and what became of them. With thousands of partitions nobody needs to look at all of them.
     """
 
     def __init__(self) -> None:
@@ -87,6 +98,7 @@ class SubscriptionState:
         self.touched: set[TopicPartition] = set()
         self.unready: set[TopicPartition] = set()
         self.finished: set[TopicPartition] = set()
+        self.resets: dict[TopicPartition, Reset] = {}
         self._states: dict[TopicPartition, PartitionState] = {}
 
     def __repr__(self) -> str:
@@ -201,11 +213,12 @@ class SubscriptionState:
         self.state(tp).paused = False
         self.touched.add(tp)
 
-    def await_reset(self, tp: TopicPartition, policy: str) -> None:
-        """The position is to be found by `policy`: earliest or latest."""
+    def await_reset(self, tp: TopicPartition, policy: str, left: int = -1) -> None:
+        """The position is to be found by `policy`: earliest or latest; instead of `left`, which is outside the log."""
         state = self.state(tp)
         state.position = state.ahead = None
         state.reset = policy
+        state.left = left
         state.validating = False
         self._changed(tp, ready=False)
 
@@ -214,6 +227,8 @@ class SubscriptionState:
         state = self._states.get(tp)
         if state is None or state.reset != policy:
             return False
+        if state.left >= 0:
+            self.resets[tp] = Reset(state.left, policy, offset)
         self._move(tp, FetchPosition(offset, epoch), validating=False)
         return True
 
