@@ -7,11 +7,40 @@ is refused, and one such row keeps the whole plan from being applied: there is n
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, TypeAlias
+from datetime import datetime, timezone
+from typing import Any, Literal, NamedTuple
 
+from kcli.admin.offsets.targets import (
+    FromOffsets,
+    ShiftBy,
+    Target,
+    ToCurrent,
+    ToEarliest,
+    ToLatest,
+    ToOffset,
+    ToTime,
+)
 from kcli.errors import KcliError
 from kcli.structs import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+
+__all__ = [
+    "ABSENT",
+    "WHOLE_TOPIC",
+    "FirstRecord",
+    "FromOffsets",
+    "PartitionFacts",
+    "Plan",
+    "Row",
+    "ShiftBy",
+    "Target",
+    "ToCurrent",
+    "ToEarliest",
+    "ToLatest",
+    "ToOffset",
+    "ToTime",
+    "make_plan",
+    "plan_reset",
+]
 
 Kind = Literal["reset", "apply", "undo", "copy", "delete"]
 Action = Literal["move", "keep", "delete", "skip", "refuse"]
@@ -20,69 +49,6 @@ IfOutOfRange = Literal["refuse", "clamp", "skip"]
 
 WHOLE_TOPIC = -1  # in place of a partition's number, in the row of a topic whose partitions are not known
 ABSENT = "Absent"  # the state of a group that is not there
-
-
-# Where to. Dataclasses, since named tuples without fields would all be equal.
-
-
-@dataclass(frozen=True)
-class ToEarliest:
-    """The start of the log."""
-
-
-@dataclass(frozen=True)
-class ToLatest:
-    """The end of the log: behind its last record, transactions that are still open included."""
-
-
-@dataclass(frozen=True)
-class ToCurrent:
-    """Where the group is already: what it has committed."""
-
-
-@dataclass(frozen=True)
-class ToOffset:
-    """The same offset in every partition."""
-
-    offset: int
-
-
-@dataclass(frozen=True)
-class ShiftBy:
-    """So many offsets forward, or back if below 0, from what is committed."""
-
-    by: int
-
-
-@dataclass(frozen=True)
-class ToTime:
-    """The first record written at or after a moment, in ms since the epoch."""
-
-    ms: int
-
-
-@dataclass(frozen=True)
-class FromOffsets:
-    """Offsets from elsewhere: a file, another group. A key without a group is for every group.
-
-    `source` names it in reasons ("positions.csv", "group billing"). With `exact` leader epochs and notes (metadata)
-    come along; without, as from Apache's CSV, the note that the group has committed stays.
-    """
-
-    offsets: Mapping[tuple[str | None, TopicPartition], OffsetAndMetadata]
-    source: str = "the file"
-    exact: bool = True
-
-    def find(self, group: str, tp: TopicPartition) -> OffsetAndMetadata | None:
-        """What is to be committed for this group in this partition, if anything is told."""
-        return self.offsets.get((group, tp)) or self.offsets.get((None, tp))
-
-    def partitions(self, group: str) -> list[TopicPartition]:
-        """Every partition that something is told about for this group, sorted."""
-        return sorted({tp for name, tp in self.offsets if name is None or name == group})
-
-
-Target: TypeAlias = ToEarliest | ToLatest | ToCurrent | ToOffset | ShiftBy | ToTime | FromOffsets
 
 
 class PartitionFacts(NamedTuple):
@@ -190,4 +156,131 @@ def plan_reset(
     take the end of the log, or to leave the partition. `if_out_of_range`: to take the nearer end of the log for an
     offset that lies outside, or to leave the partition. A new offset has no leader epoch, unless it comes with one.
     """
-    raise NotImplementedError
+    rows = []
+    for fact in facts:
+        aim = _aim(group, fact, target, if_no_record)
+        if aim.offset is not None and isinstance(target, (ToOffset, ShiftBy, FromOffsets)):
+            about = "" if isinstance(target, ToOffset) else f"{aim.why}, "
+            aim = _in_range(aim, aim.offset, fact, about, if_out_of_range)
+        rows.append(_row(group, fact, aim))
+    return rows
+
+
+class _Aim(NamedTuple):
+    """Where one partition shall go; `offset` None: nowhere, and `action` says what that means."""
+
+    offset: OffsetAndMetadata | None
+    why: str
+    action: Action = "move"
+
+
+def _aim(group: str, fact: PartitionFacts, target: Target, if_no_record: IfNoRecord) -> _Aim:
+    old = fact.committed
+    if isinstance(target, ToCurrent) and old is not None:
+        return _Aim(old, "as committed")
+    if fact.error is not None or fact.start is None or fact.end is None:
+        return _Aim(None, _word_of(fact.error), "refuse")
+    if isinstance(target, ToEarliest):
+        return _Aim(_moved(old, fact.start), "log start")
+    if isinstance(target, ToLatest):
+        return _Aim(_moved(old, fact.end), "log end")
+    if isinstance(target, ToOffset):
+        return _Aim(_moved(old, target.offset), "offset as given")
+    if isinstance(target, ToCurrent):
+        return _without_record(fact, fact.end, "no offset to stay at", if_no_record)
+    if isinstance(target, ToTime):
+        return _aim_at_time(fact, fact.end, target, if_no_record)
+    if isinstance(target, ShiftBy):
+        if old is None:
+            return _left("no offset to shift", if_no_record)
+        return _Aim(_moved(old, old.offset + target.by), f"shifted by {target.by:+}")
+    return _aim_at_told(group, fact, target, if_no_record)
+
+
+def _aim_at_time(fact: PartitionFacts, end: int, target: ToTime, if_no_record: IfNoRecord) -> _Aim:
+    if fact.at_time is not None and fact.at_time.offset >= 0:
+        return _Aim(_moved(fact.committed, fact.at_time.offset), f"first record at or after {_moment(target.ms)}")
+    return _without_record(fact, end, f"no record at or after {_moment(target.ms)}", if_no_record)
+
+
+def _aim_at_told(group: str, fact: PartitionFacts, target: FromOffsets, if_no_record: IfNoRecord) -> _Aim:
+    told = target.find(group, fact.tp)
+    if told is not None:
+        return _Aim(told if target.exact else _moved(fact.committed, told.offset), f"as in {target.source}")
+    if fact.committed is None:
+        return _Aim(None, f"no offset in {target.source}", "keep")
+    return _left(f"no offset in {target.source}", if_no_record)
+
+
+def _without_record(fact: PartitionFacts, end: int, why: str, if_no_record: IfNoRecord) -> _Aim:
+    if if_no_record == "end":
+        return _Aim(_moved(fact.committed, end), f"{why}: log end")
+    return _left(why, if_no_record)
+
+
+def _left(why: str, otherwise: IfNoRecord | IfOutOfRange) -> _Aim:
+    """No place to go to: refused, unless such partitions are to be left as they are."""
+    return _Aim(None, f"{why}: left as it is", "skip") if otherwise == "skip" else _Aim(None, why, "refuse")
+
+
+def _moved(old: OffsetAndMetadata | None, offset: int) -> OffsetAndMetadata:
+    """The epoch of the record before another offset is not known; the committer's note stays."""
+    return OffsetAndMetadata(offset, metadata=old.metadata if old is not None else "")
+
+
+def _in_range(
+    aim: _Aim, to: OffsetAndMetadata, fact: PartitionFacts, about: str, if_out_of_range: IfOutOfRange
+) -> _Aim:
+    """An offset below the start or behind the end is one where no reader can begin."""
+    start, end = fact.start or 0, fact.end or 0
+    if start <= to.offset <= end:
+        return aim
+    nearest, name = (start, "start") if to.offset < start else (end, "end")
+    if if_out_of_range == "clamp":
+        clamped = OffsetAndMetadata(nearest, metadata=to.metadata)
+        return _Aim(clamped, f"{about}clamped from {to.offset} to the log {name} {nearest}")
+    return _left(f"{about}{_where_outside(to.offset, start, end)}", if_out_of_range)
+
+
+def _row(group: str, fact: PartitionFacts, aim: _Aim) -> Row:
+    old, new, action, why = fact.committed, aim.offset, aim.action, aim.why
+    error = fact.error if action == "refuse" else None
+    if new is None:
+        return Row(group, fact.tp, old, None if action == "refuse" else old, action, _with_old(why, fact), error=error)
+    if old is not None and new in (old, old._replace(leader_epoch=-1)):
+        return Row(group, fact.tp, old, old, "keep", _with_old(why, fact))
+    reread, skipped = _distance(old, new, fact)
+    return Row(group, fact.tp, old, new, action, _with_old(why, fact), reread, skipped)
+
+
+def _distance(old: OffsetAndMetadata | None, new: OffsetAndMetadata, fact: PartitionFacts) -> tuple[int, int]:
+    """How many offsets of the log are read again, and how many never are."""
+    if old is None or fact.start is None or fact.end is None:
+        return 0, 0
+    before, after = (min(max(it.offset, fact.start), fact.end) for it in (old, new))
+    return max(0, before - after), max(0, after - before)
+
+
+def _with_old(why: str, fact: PartitionFacts) -> str:
+    """The reason, and what is worth knowing of the offset that is committed now."""
+    if fact.committed is None:
+        return why if fact.error is not None else f"{why}; nothing was committed"
+    if fact.start is None or fact.end is None or fact.start <= fact.committed.offset <= fact.end:
+        return why
+    return f"{why}; the committed {_where_outside(fact.committed.offset, fact.start, fact.end)}"
+
+
+def _where_outside(offset: int, start: int, end: int) -> str:
+    return f"{offset} is before the log start {start}" if offset < start else f"{offset} is behind the log end {end}"
+
+
+def _word_of(error: KcliError | None) -> str:
+    return error.message if error is not None else "where the log begins and ends is not known"
+
+
+def _moment(ms: int) -> str:
+    """`2024-01-31T10:00:00.000Z`; a number where the calendar ends."""
+    try:
+        return datetime.fromtimestamp(ms / 1000, timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.") + f"{ms % 1000:03}Z"
+    except (ValueError, OverflowError, OSError):
+        return f"{ms} ms"
