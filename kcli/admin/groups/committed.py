@@ -28,14 +28,17 @@ def committed_offsets(
     deadline_ms: float,
     *,
     coordinators: Coordinators | None = None,
+    require_stable: bool = False,
 ) -> Gathered[str, Committed]:
     """All committed offsets of these groups (classic, consumer, streams); {} for a group that has none, or is none.
 
-    An error of one partition is data beside the others. Offsets of transactions that are still open are not told.
+    An error of one partition is data beside the others. Offsets of transactions that are still open are not told; with
+    `require_stable` what such a one may replace is UNSTABLE_OFFSET_COMMIT (KIP-447; brokers before 3.0 tell it anyway).
     """
     coordinators = coordinators or Coordinators(client)
+    request = partial(_request, require_stable)
     gathered: Gathered[str, Committed] = coordinators.ask(
-        groups, _request, _read, deadline_ms, min_version=_FIRST_WITH_GROUPS, max_version=_LAST_WITH_NAMES
+        groups, request, _read, deadline_ms, min_version=_FIRST_WITH_GROUPS, max_version=_LAST_WITH_NAMES
     )
     for group in [name for name, error in gathered.errors.items() if isinstance(error, UnsupportedVersion)]:
         one: Gathered[str, Committed] = coordinators.ask(
@@ -52,10 +55,11 @@ def committed_offsets(
     return gathered
 
 
-def _request(groups: list[str]) -> OffsetFetchRequest:
+def _request(require_stable: bool, groups: list[str]) -> OffsetFetchRequest:
     from kcli.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 
-    return OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=None) for group in groups])
+    wanted = [OffsetFetchRequestGroup(group_id=group, topics=None) for group in groups]
+    return OffsetFetchRequest(groups=wanted, require_stable=require_stable)
 
 
 def _request_for_one(groups: list[str]) -> OffsetFetchRequest:

@@ -1,10 +1,11 @@
-"""A group's committed offsets, moved from outside the group."""
+"""Groups' committed offsets, moved from outside the groups."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from kcli.admin.offsets.pieces import Way, pieces_of, send_pieces
 from kcli.client.routing import ask_coordinator
 from kcli.error_codes import ErrorCode
 from kcli.protocol.messages.offset_commit import (
@@ -16,6 +17,7 @@ from kcli.protocol.messages.offset_commit import (
 from kcli.structs import OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
+    from kcli.admin.offsets.pieces import Outcomes, Piece
     from kcli.client.consumer_network_client import ConsumerNetworkClient
 
 # From v10 on topics are named by id, which a caller that names partitions does not have.
@@ -29,6 +31,31 @@ def commit_offsets(
 
     A group with members refuses (UNKNOWN_MEMBER_ID): only they may move their offsets.
     """
+    request = _request(group, offsets)
+    answer = ask_coordinator(client, group, request, deadline_ms, codes=_codes, max_version=_LAST_VERSION_WITH_NAMES)
+    found = _read(answer)
+    return {tp: ErrorCode.of(found.get(tp, ErrorCode.UNKNOWN_SERVER_ERROR)) for tp in offsets}
+
+
+def commit_many(
+    client: ConsumerNetworkClient,
+    wanted: Mapping[str, Mapping[TopicPartition, OffsetAndMetadata]],
+    deadline_ms: float,
+) -> Outcomes:
+    """Commit for many groups side by side, in as few requests as brokers can store; None for what is stored.
+
+    An error for each other partition, among them TimeoutExpired and DisconnectedError: not known whether it is stored.
+    """
+    pieces = [piece for group, offsets in wanted.items() for piece in pieces_of(group, offsets)]
+    return send_pieces(client, pieces, Way(_request_of, _read, _LAST_VERSION_WITH_NAMES), deadline_ms)
+
+
+def _request_of(piece: Piece) -> OffsetCommitRequest:
+    return _request(piece.group, {tp: new for tp, new in piece.changes.items() if new is not None})
+
+
+def _request(group: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> OffsetCommitRequest:
+    """As nobody's member: generation -1, no member id."""
     topics: dict[str, OffsetCommitRequestTopic] = {}
     for tp, committed in offsets.items():
         topic = topics.setdefault(tp.topic, OffsetCommitRequestTopic(name=tp.topic, partitions=[]))
@@ -40,15 +67,16 @@ def commit_offsets(
                 committed_metadata=committed.metadata,
             )
         )
-    request = OffsetCommitRequest(group_id=group, topics=list(topics.values()))
-    answer = ask_coordinator(client, group, request, deadline_ms, codes=_codes, max_version=_LAST_VERSION_WITH_NAMES)
-    found = {
-        TopicPartition(topic.name, partition.partition_index): ErrorCode.of(partition.error_code)
+    return OffsetCommitRequest(group_id=group, topics=list(topics.values()))
+
+
+def _read(answer: OffsetCommitResponse) -> dict[TopicPartition, int]:
+    return {
+        TopicPartition(topic.name, partition.partition_index): partition.error_code
         for topic in answer.topics
         for partition in topic.partitions
     }
-    return {tp: found.get(tp, ErrorCode.of(ErrorCode.UNKNOWN_SERVER_ERROR)) for tp in offsets}
 
 
 def _codes(answer: OffsetCommitResponse) -> Iterator[int]:
-    return (partition.error_code for topic in answer.topics for partition in topic.partitions)
+    return iter(_read(answer).values())

@@ -1,0 +1,103 @@
+"""Plans that bring back what a snapshot holds; what was not committed then is forgotten again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING
+
+from kcli.admin.offsets.facts import gather_facts
+from kcli.admin.offsets.inspection import check_cluster
+from kcli.admin.offsets.plan import WHOLE_TOPIC, PartitionFacts, Plan, Row, make_plan
+from kcli.admin.offsets.targets import ToCurrent
+from kcli.error_codes import ErrorCode
+from kcli.errors import BrokerError
+from kcli.structs import OffsetAndMetadata, TopicPartition
+
+if TYPE_CHECKING:
+    from kcli.admin.offsets.facts import GroupFacts
+    from kcli.admin.offsets.snapshots import Change, Snapshot
+    from kcli.client.cluster import Cluster
+    from kcli.client.consumer_network_client import ConsumerNetworkClient
+    from kcli.client.routing import Gathered
+
+_GONE = {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID}
+
+
+def plan_undo(client: ConsumerNetworkClient, snapshot: Snapshot, deadline_ms: float) -> Plan:
+    """Look at the groups now and plan the way back; WrongCluster if they are elsewhere. Changes nothing."""
+    check_cluster(client, snapshot.cluster_id, deadline_ms)
+    facts = gather_facts(client, snapshot.groups, snapshot.scope, ToCurrent(), deadline_ms)
+    return undo_plan(snapshot, facts, client.metadata.cluster, client.clock.wall_ms())
+
+
+def undo_plan(snapshot: Snapshot, facts: Gathered[str, GroupFacts], cluster: Cluster, made_ms: int) -> Plan:
+    """The way back from here, wherever here is: all, a part or nothing of what was to be done may have been done.
+
+    Offsets come back with epochs and notes, also those that have left the log since. A topic that is not there any
+    more, or that was made anew, is skipped: nothing of what was committed in it could be brought back.
+    """
+    rows = []
+    by_partition = {(group, fact.tp): fact for group, it in facts.values.items() for fact in it.partitions}
+    for change in snapshot.changes:
+        if change.group in facts.errors:
+            error = facts.errors[change.group]
+            rows.append(Row(change.group, change.tp, None, change.before, "refuse", error.message, error=error))
+            continue
+        fact = _fact_of(change, by_partition)
+        gone = _objection_to_topic(change.tp, snapshot, fact, cluster)
+        if gone is not None:
+            rows.append(Row(change.group, change.tp, fact.committed, fact.committed, "skip", gone))
+        else:
+            rows.append(_row(change, fact, snapshot))
+    states = {group: it.state for group, it in facts.values.items()}
+    return make_plan("undo", rows, made_ms, states, snapshot.cluster_id)
+
+
+def _fact_of(change: Change, facts: Mapping[tuple[str, TopicPartition], PartitionFacts]) -> PartitionFacts:
+    whole_topic = TopicPartition(change.tp.topic, WHOLE_TOPIC)
+    found = facts.get((change.group, change.tp)) or facts.get((change.group, whole_topic))
+    return found._replace(tp=change.tp) if found is not None else PartitionFacts(change.tp)
+
+
+def _objection_to_topic(tp: TopicPartition, snapshot: Snapshot, fact: PartitionFacts, cluster: Cluster) -> str | None:
+    if isinstance(fact.error, BrokerError) and fact.error.code in _GONE:
+        return "the topic or partition is not there any more"
+    then, now = snapshot.topic_ids.get(tp.topic), cluster.topics.get(tp.topic)
+    if then is not None and now is not None and now.topic_id is not None and str(now.topic_id) != then:
+        return "the topic was deleted and made anew since"
+    return None
+
+
+def _row(change: Change, fact: PartitionFacts, snapshot: Snapshot) -> Row:
+    now, before = fact.committed, change.before
+    when = f"before the {snapshot.kind} of {_moment(snapshot.made_ms)}"
+    if now == before:
+        return Row(change.group, change.tp, now, now, "keep", f"as {when}")
+    since = "" if now == change.after else "; committed by others since"
+    if before is None:
+        return Row(change.group, change.tp, now, None, "delete", f"nothing was committed {when}{since}")
+    reread, skipped = _distance(now, before, fact)
+    return Row(
+        change.group, change.tp, now, before, "move", f"as {when}{since}{_outside(before, fact)}", reread, skipped
+    )
+
+
+def _distance(now: OffsetAndMetadata | None, to: OffsetAndMetadata, fact: PartitionFacts) -> tuple[int, int]:
+    """How many offsets of the log are read again, and how many never are."""
+    if now is None or fact.start is None or fact.end is None:
+        return 0, 0
+    here, there = (min(max(it.offset, fact.start), fact.end) for it in (now, to))
+    return max(0, here - there), max(0, there - here)
+
+
+def _outside(to: OffsetAndMetadata, fact: PartitionFacts) -> str:
+    if fact.start is not None and to.offset < fact.start:
+        return f"; the log begins at {fact.start} by now"
+    if fact.end is not None and to.offset > fact.end:
+        return f"; the log ends at {fact.end}"
+    return ""
+
+
+def _moment(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1000, timezone.utc).strftime("%Y-%m-%d %H:%M:%SZ")
