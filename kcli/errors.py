@@ -39,6 +39,10 @@ class ConfigError(KcliError):
     """A setting that is unknown, malformed, or contradicts another. A usage error: nothing was sent."""
 
 
+class NotFound(KcliError):
+    """What was meant is not there, by what kcli itself knows."""
+
+
 class Refused(KcliError):
     """kcli itself will not do it, because of how things are: nothing was changed."""
 

@@ -5,8 +5,8 @@
 | 0 | done; also: the reader of our pipe went away | |
 | 1 | failed, as a whole or for any item | everything not named below, items that failed for different reasons |
 | 2 | usage: the command line or a setting is wrong, nothing was sent | `ConfigError`, a mistyped command or option |
-| 3 | no such topic or group | UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, GROUP_ID_NOT_FOUND, and |
-|   | | INVALID_TOPIC_EXCEPTION: a name that no topic can have |
+| 3 | no such topic, group, or saved state | UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, GROUP_ID_NOT_FOUND, and |
+|   | | INVALID_TOPIC_EXCEPTION: a name that no topic can have; `NotFound` |
 | 4 | refused, by a broker or by kcli itself | *_AUTHORIZATION_FAILED, SASL and policy refusals, groups in use, and |
 |   | | `Refused`: what kcli itself will not do |
 | 5 | incomplete, or out of time: an unreachable broker too | `TimeoutExpired`, `DisconnectedError`, REQUEST_TIMED_OUT |
@@ -17,7 +17,7 @@
 from collections.abc import Iterable
 
 from kcli.error_codes import ErrorCode
-from kcli.errors import BrokerError, ConfigError, DisconnectedError, Refused, TimeoutExpired
+from kcli.errors import BrokerError, ConfigError, DisconnectedError, NotFound, Refused, TimeoutExpired
 
 DONE = 0
 FAILED = 1
@@ -62,6 +62,8 @@ def status_of(error: BaseException) -> int:
         return USAGE
     if isinstance(error, BrokerError):
         return status_of_code(error.code)
+    if isinstance(error, NotFound):
+        return NOT_FOUND
     if isinstance(error, Refused):
         return REFUSED
     if isinstance(error, TimeoutExpired | DisconnectedError):

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcli.client.routing import Gathered
-from kcli.errors import ConfigError, KcliError
+from kcli.errors import ConfigError, KcliError, NotFound
 from kcli.structs import OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
@@ -113,9 +113,9 @@ class SnapshotStore:
             raise SnapshotError(f"the snapshot cannot be written to {self.folder}: {reason}") from None
 
     def load(self, snapshot_id: str) -> Snapshot:
-        """The snapshot with this id; SnapshotError if there is none, or its file is not one."""
+        """The snapshot with this id; NotFound if there is none, SnapshotError if its file is not one."""
         if not _is_id(snapshot_id) or not self.path(snapshot_id).is_file():
-            raise SnapshotError(f"there is no snapshot {snapshot_id} in {self.folder}")
+            raise NotFound(f"there is no snapshot {snapshot_id} in {self.folder}")
         try:
             return from_text(self.path(snapshot_id).read_text(encoding="utf-8"), snapshot_id)
         except OSError as problem:
@@ -143,13 +143,13 @@ class SnapshotStore:
     def last(self, cluster_id: str | None) -> Snapshot:
         """The newest of this cluster that was not itself made by an undo: to undo the last twice changes nothing more.
 
-        SnapshotError if there is none, or if one that is newer than that cannot be read.
+        NotFound if there is none, SnapshotError if one that is newer than that cannot be read.
         """
         for snapshot_id in reversed(self.ids()):
             found = self.load(snapshot_id)
             if found.cluster_id == cluster_id and found.kind != "undo":
                 return found
-        raise SnapshotError(f"there is no snapshot of this cluster in {self.folder}")
+        raise NotFound(f"there is no snapshot of this cluster in {self.folder}")
 
     def _make_folder(self) -> None:
         if not self.folder.is_dir():
