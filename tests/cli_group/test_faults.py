@@ -131,6 +131,8 @@ def test_a_coordinator_that_is_silent_is_not_waited_for_longer_than_told(broker:
         ("describe billing --all", "in one way"),
         ("describe --match [", "--match '[' is not a regular expression"),
         ("describe billing --members --state", "two different tables"),
+        ("describe billing --members --lagging", "--lagging is about offsets, which --members does not show"),
+        ("describe billing --state --sort lag", "--sort is about offsets, which --state does not show"),
         ("describe billing --sort size", "--sort must be one of topic, lag, time-lag, member, not size"),
         ("describe billing --isolation-level serializable", "isolation.level"),
         ("lag", "their names, or --all"),

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from kcli.client.routing import Gathered
 
 KIND = "group.describe"
+BY_TOPIC = "topic"
 
 
 def run(
@@ -40,7 +41,7 @@ def run(
     lagging: Annotated[bool, typer.Option("--lagging", help="Leave out partitions that are not behind.")] = False,
     sort: Annotated[
         str, typer.Option("--sort", metavar="KEY", help="Within a group by topic, lag, time-lag or member.")
-    ] = "topic",
+    ] = BY_TOPIC,
     isolation_level: IsolationLevel = None,
     no_time_lag: NoTimeLag = False,
 ) -> int:
@@ -60,10 +61,23 @@ def run(
         raise ConfigError("--members and --state are two different tables: ask for one")
     check_sort(sort)
     if members or state:
+        of_offsets = {
+            "--lagging": lagging,
+            "--sort": sort != BY_TOPIC,
+            "--isolation-level": isolation_level is not None,
+            "--no-time-lag": no_time_lag,
+        }
+        _refuse("--members" if members else "--state", of_offsets)
         return _describe(env, common, group or (), found, members=members)
     with without_collections():
         selected, surveys = look(common, group or (), found, isolation_level, time_lag=not no_time_lag)
         return _show_partitions(env, common, selected, surveys, sort, lagging=lagging)
+
+
+def _refuse(table: str, of_offsets: dict[str, bool]) -> None:
+    for option, is_given in of_offsets.items():
+        if is_given:
+            raise ConfigError(f"{option} is about offsets, which {table} does not show")
 
 
 def _show_partitions(

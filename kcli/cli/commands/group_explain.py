@@ -10,6 +10,7 @@ import typer
 from kcli.cli import exit_status
 from kcli.cli.environment import Environment
 from kcli.cli.options import Common
+from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, ConfigError, KcliError
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ KIND = "group.explain"
 COLUMNS = ["group", "severity", "finding", "subject", "evidence", "advice"]
 # A little more than auto.commit.interval.ms, so that a consumer that keeps up has committed between the looks.
 INTERVAL_S = 6.0
+_ASKED_FOR = (ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
 def run(
@@ -81,11 +83,7 @@ def _threshold(findings: dict[str, list[Finding]], fail_on: str | None) -> int:
 def _unread(facts: Facts) -> Iterator[KcliError]:
     """What went wrong with the asking itself; a missing topic or leader is what was asked for."""
     for error in (facts.second.error, *(row.error for row in facts.partitions)):
-        told = isinstance(error, BrokerError) and error.code.name in (
-            "LEADER_NOT_AVAILABLE",
-            "UNKNOWN_TOPIC_OR_PARTITION",
-        )
-        if error is not None and not told:
+        if error is not None and not (isinstance(error, BrokerError) and error.code in _ASKED_FOR):
             yield error
 
 
