@@ -1,0 +1,294 @@
+"""Plans applied in a cluster of three brokers: what is looked at first, what is refused whole, what is told after."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kcli.admin.offsets.apply import Applied, PlanRefused, apply_plan
+from kcli.admin.offsets.deletion import delete_offsets
+from kcli.admin.offsets.inspection import GroupInUse, PlanOutdated, WrongCluster
+from kcli.admin.offsets.pieces import Piece, pieces_of
+from kcli.admin.offsets.plan import Plan, Row, make_plan
+from kcli.admin.offsets.snapshots import SnapshotError, SnapshotStore
+from kcli.error_codes import ErrorCode
+from kcli.errors import BrokerError, DisconnectedError, KcliError, Refused, TimeoutExpired
+from kcli.protocol.registry import ApiKey
+from kcli.structs import OffsetAndMetadata, TopicPartition
+from tests.admin.group_cluster import CONSUMER, partitions
+from tests.admin.offsets.offset_cluster import OffsetCluster
+
+T0, T1, T2 = partitions(0, 1, 2)
+OLD = OffsetAndMetadata(40, 3, "by the app, caf\u00e9 \u0000\u2028")
+NEW = OffsetAndMetadata(10, -1, OLD.metadata)
+
+
+def move(group: str, tp: TopicPartition, old: OffsetAndMetadata | None = OLD) -> Row:
+    return Row(group, tp, old, NEW, "move", "log start")
+
+
+def plan_of(*rows: Row, cluster_id: str | None = "fake") -> Plan:
+    return make_plan("reset", rows, 1_500_000_000_000, {row.group: "Empty" for row in rows}, cluster_id)
+
+
+def cluster_of(*groups: str) -> OffsetCluster:
+    return OffsetCluster({name: dict.fromkeys(partitions(0, 1, 2), OLD) for name in groups})
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> SnapshotStore:
+    return SnapshotStore(tmp_path / "state" / "kcli" / "snapshots")
+
+
+def apply(cluster: OffsetCluster, plan: Plan, store: SnapshotStore, deadline_ms: float = 10_000) -> Applied:
+    with cluster.client() as client:
+        return apply_plan(client, plan, store, deadline_ms)
+
+
+def refusal(cluster: OffsetCluster, plan: Plan, store: SnapshotStore) -> KcliError:
+    """The error, after the proof that nothing was written: not to a broker, not to the disk."""
+    before = {group: dict(offsets) for group, offsets in cluster.stored.items()}
+    with pytest.raises(KcliError) as caught:
+        apply(cluster, plan, store)
+    assert cluster.writes == 0
+    assert cluster.stored == before
+    assert not store.ids()
+    return caught.value
+
+
+def codes(applied: Applied) -> dict[tuple[str, TopicPartition], ErrorCode]:
+    return {key: error.code for key, error in applied.errors.items() if isinstance(error, BrokerError)}
+
+
+# What is done
+
+
+def test_a_plan_is_written_with_one_commit_per_group_after_its_snapshot(store: SnapshotStore) -> None:
+    cluster = cluster_of("a", "b", "c", "d")
+    seen: list[list[str]] = []
+    cluster.before_write = lambda: seen.append(store.ids())
+    applied = apply(cluster, plan_of(*(move(g, tp) for g in "abcd" for tp in (T0, T1, T2))), store)
+    assert not applied.errors
+    assert set(applied.results) == {(g, tp) for g in "abcd" for tp in (T0, T1, T2)}
+    assert all(offsets == dict.fromkeys((T0, T1, T2), NEW) for offsets in cluster.stored.values())
+    assert cluster.writes == 4
+    assert seen == [[applied.snapshot_id]] * 4  # on the disk before the first commit
+    assert cluster.count(ApiKey.FIND_COORDINATOR) <= 3  # described, re-read, written: each time in one question
+
+
+def test_keep_and_skip_are_not_written_and_a_plan_of_nothing_else_leaves_no_snapshot(store: SnapshotStore) -> None:
+    cluster = cluster_of("g")
+    rows = [Row("g", T0, OLD, OLD, "keep"), Row("g", T1, OLD, OLD, "skip")]
+    assert apply(cluster, plan_of(*rows), store) == Applied({}, None)
+    applied = apply(cluster, plan_of(*rows, move("g", T2)), store)
+    assert list(applied.results) == [("g", T2)]
+    assert cluster.stored["g"] == {T0: OLD, T1: OLD, T2: NEW}
+    assert [change.tp for change in store.load(applied.snapshot_id or "").changes] == [T2]
+
+
+def test_a_row_to_delete_is_forgotten_by_the_group(store: SnapshotStore) -> None:
+    cluster = cluster_of("g")
+    applied = apply(cluster, plan_of(Row("g", T0, OLD, None, "delete"), move("g", T1)), store)
+    assert applied.results == {("g", T0): None, ("g", T1): None}
+    assert cluster.stored["g"] == {T1: NEW, T2: OLD}
+
+
+def test_a_group_that_is_not_there_is_made_by_its_first_commit(store: SnapshotStore) -> None:
+    cluster = cluster_of()
+    assert not apply(cluster, plan_of(move("new", T0, None)), store).errors
+    assert cluster.stored == {"new": {T0: NEW}}
+
+
+def test_the_snapshot_is_announced_before_anything_is_written(store: SnapshotStore) -> None:
+    cluster = cluster_of("g")
+    told: list[tuple[str, int]] = []
+    with cluster.client() as client:
+        plan = plan_of(move("g", T0))
+        apply_plan(client, plan, store, 10_000, announce=lambda snapshot: told.append((snapshot.id, cluster.writes)))
+    assert told == [(store.ids()[0], 0)]
+
+
+# What is refused, whole
+
+
+def test_one_row_that_is_refused_refuses_all(store: SnapshotStore) -> None:
+    bad = Row("g", T1, OLD, None, "refuse", "900 is behind the log end 100")
+    error = refusal(cluster_of("g"), plan_of(move("g", T0), bad, bad._replace(tp=T2)), store)
+    assert isinstance(error, PlanRefused)
+    assert isinstance(error, Refused)
+    assert [row.tp for row in error.rows] == [T1, T2]
+    assert "t-1 of group g and 1 more cannot be done as planned: 900 is behind the log end 100" in str(error)
+
+
+@pytest.mark.parametrize("kind", ["classic", CONSUMER])
+@pytest.mark.parametrize("state", ["Stable", "PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"])
+def test_a_group_that_is_not_idle_is_refused_whatever_its_type(store: SnapshotStore, kind: str, state: str) -> None:
+    """Tools that ask for consumer groups (KIP-848) the classic way are told "Dead", and pass their own guard."""
+    stored = {"idle": {T0: OLD}, "live": {T0: OLD}}
+    cluster = OffsetCluster(stored)
+    cluster.groups["live"] = cluster.groups["live"]._replace(state=state, kind=kind)
+    error = refusal(cluster, plan_of(move("idle", T0), move("live", T0)), store)
+    assert isinstance(error, GroupInUse)
+    assert list(error.groups) == ["live"]
+    assert f"group live is {state}" in str(error)
+
+
+@pytest.mark.parametrize("kind", ["classic", CONSUMER])
+def test_an_empty_group_is_idle_whatever_its_type(store: SnapshotStore, kind: str) -> None:
+    cluster = OffsetCluster({"g": {T0: OLD}}, kind=kind)
+    assert not apply(cluster, plan_of(move("g", T0)), store).errors
+
+
+@pytest.mark.parametrize(
+    "now",
+    [
+        pytest.param(OLD._replace(offset=41), id="offset"),
+        pytest.param(OLD._replace(leader_epoch=4), id="epoch"),
+        pytest.param(OLD._replace(metadata="by the app"), id="metadata"),
+        pytest.param(None, id="gone"),
+    ],
+)
+def test_what_was_committed_since_the_plan_was_made_refuses_it(
+    store: SnapshotStore, now: OffsetAndMetadata | None
+) -> None:
+    cluster = cluster_of("g")
+    if now is None:
+        del cluster.stored["g"][T1]
+    else:
+        cluster.stored["g"][T1] = now
+    error = refusal(cluster, plan_of(move("g", T0), move("g", T1), Row("g", T2, OLD, OLD, "keep")), store)
+    assert isinstance(error, PlanOutdated)
+    assert [(it.tp, it.planned, it.found) for it in error.differences] == [(T1, OLD, now)]
+    assert "the plan is out of date: t-1 of group g had committed" in str(error)
+
+
+def test_a_commit_where_there_was_none_and_one_in_a_row_to_keep_refuse_too(store: SnapshotStore) -> None:
+    cluster = cluster_of("g")
+    rows = [move("g", T0, None), Row("g", T1, NEW, NEW, "keep"), Row("g", T2, NEW, NEW, "skip")]
+    error = refusal(cluster, plan_of(*rows), store)
+    assert isinstance(error, PlanOutdated)
+    assert [(it.tp, it.planned, it.found) for it in error.differences] == [(T0, None, OLD), (T1, NEW, OLD)]
+
+
+def test_an_open_transaction_that_may_change_an_offset_refuses(store: SnapshotStore) -> None:
+    """Its offset would replace ours when it commits (KIP-447)."""
+    cluster = cluster_of("g")
+    cluster.pending = {T1}
+    error = refusal(cluster, plan_of(move("g", T0), move("g", T1)), store)
+    assert isinstance(error, PlanOutdated)
+    assert "may change: UNSTABLE_OFFSET_COMMIT" in str(error)
+
+
+def test_a_plan_for_another_cluster_is_refused(store: SnapshotStore) -> None:
+    error = refusal(cluster_of("g"), plan_of(move("g", T0), cluster_id="elsewhere"), store)
+    assert isinstance(error, WrongCluster)
+
+
+@pytest.mark.parametrize("api", [ApiKey.CONSUMER_GROUP_DESCRIBE, ApiKey.DESCRIBE_GROUPS, ApiKey.OFFSET_FETCH])
+def test_what_cannot_be_looked_at_is_not_written(store: SnapshotStore, api: ApiKey) -> None:
+    cluster = cluster_of("g")
+    cluster.errors[api, "g"] = ErrorCode.GROUP_AUTHORIZATION_FAILED
+    error = refusal(cluster, plan_of(move("g", T0)), store)
+    assert isinstance(error, BrokerError)
+    assert error.code is ErrorCode.GROUP_AUTHORIZATION_FAILED
+
+
+def test_without_a_snapshot_nothing_is_written(tmp_path: Path) -> None:
+    (tmp_path / "kcli").write_text("a file where the folder should be")
+    error = refusal(cluster_of("g"), plan_of(move("g", T0)), SnapshotStore(tmp_path / "kcli" / "snapshots"))
+    assert isinstance(error, SnapshotError)
+
+
+# What fails on the way
+
+
+def test_a_partition_that_fails_is_a_result_and_the_others_are_known(store: SnapshotStore) -> None:
+    cluster = cluster_of("a", "b")
+    cluster.refusals = {T1: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    applied = apply(cluster, plan_of(*(move(g, tp) for g in "ab" for tp in (T0, T1))), store)
+    gone = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert codes(applied) == {("a", T1): gone, ("b", T1): gone}
+    assert applied.results["a", T0] is applied.results["b", T0] is None
+    assert applied.snapshot_id is not None
+
+
+def test_a_group_that_got_members_after_the_last_look_is_told_so(store: SnapshotStore) -> None:
+    cluster = cluster_of("g")
+    cluster.hiccups.append(int(ErrorCode.UNKNOWN_MEMBER_ID))
+    (error,) = apply(cluster, plan_of(move("g", T0)), store).errors.values()
+    assert "UNKNOWN_MEMBER_ID: the group has got members" in str(error)
+
+
+@pytest.mark.parametrize("hiccup", ["lost", "unheard", 14, 15, 16, 7])
+def test_a_lost_connection_or_a_coordinator_that_moves_is_asked_again(store: SnapshotStore, hiccup: int | str) -> None:
+    cluster = cluster_of("g")
+    cluster.hiccups.append(hiccup)
+    applied = apply(cluster, plan_of(move("g", T0), Row("g", T1, OLD, None, "delete")), store)
+    assert not applied.errors
+    assert cluster.stored["g"] == {T0: NEW, T2: OLD}
+    assert cluster.count(ApiKey.OFFSET_COMMIT) == 2
+
+
+def test_what_became_of_a_commit_that_is_never_answered_is_said_to_be_unknown(store: SnapshotStore) -> None:
+    cluster = cluster_of("a", "b")
+    cluster.answers[ApiKey.OFFSET_COMMIT] = lambda peer, request, version: (
+        None if request.group_id == "a" else cluster._commit(peer, request, version)
+    )
+    applied = apply(cluster, plan_of(move("a", T0), move("b", T0)), store)
+    assert isinstance(applied.results["a", T0], TimeoutExpired | DisconnectedError)
+    assert applied.results["b", T0] is None
+    assert applied.snapshot_id is not None
+
+
+def test_offsets_that_are_too_many_for_a_batch_of_the_broker_are_cut_in_two_until_they_fit(
+    store: SnapshotStore,
+) -> None:
+    many = partitions(*range(11))
+    cluster = OffsetCluster({"g": dict.fromkeys(many, OLD)})
+    cluster.largest = 3
+    assert not apply(cluster, plan_of(*(move("g", tp) for tp in many)), store).errors
+    assert cluster.stored["g"] == dict.fromkeys(many, NEW)
+
+
+def test_one_offset_that_is_too_large_is_an_error_and_not_tried_for_ever(store: SnapshotStore) -> None:
+    cluster = cluster_of("g")
+    cluster.largest = 0
+    applied = apply(cluster, plan_of(move("g", T0), move("g", T1)), store)
+    assert codes(applied) == dict.fromkeys([("g", T0), ("g", T1)], ErrorCode.INVALID_COMMIT_OFFSET_SIZE)
+
+
+# Pieces
+
+
+def test_a_thousand_plain_offsets_are_one_piece_and_large_notes_make_more() -> None:
+    plain = dict.fromkeys(partitions(*range(1000)), OffsetAndMetadata(1))
+    assert list(pieces_of("group", plain)) == [Piece("group", plain)]
+    noted = dict.fromkeys(plain, OffsetAndMetadata(1, metadata="n" * 4096))
+    cut = list(pieces_of("group", noted))
+    assert len(cut) == 8
+    assert [tp for piece in cut for tp in piece.changes] == list(plain)
+    assert list(pieces_of("group", {})) == []
+
+
+# Deletion
+
+
+def test_offsets_are_deleted_and_what_is_refused_is_told_by_partition() -> None:
+    cluster = cluster_of("g")
+    cluster.refusals = {T1: ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC}
+    with cluster.client() as client:
+        found = delete_offsets(client, "g", [T0, T1], 10_000)
+    assert found.values == {T0: None}
+    assert str(found.errors[T1]).startswith("GROUP_SUBSCRIBED_TO_TOPIC")
+    assert cluster.stored["g"] == {T1: OLD, T2: OLD}
+
+
+def test_a_group_that_is_not_there_has_nothing_to_delete_unless_we_did_it() -> None:
+    cluster = OffsetCluster({"g": {T0: OLD}})
+    cluster.hiccups.append("unheard")
+    with cluster.client() as client:
+        assert delete_offsets(client, "g", [T0], 10_000).values == {T0: None}  # gone at the second try: by the first
+        error = delete_offsets(client, "g", [T0], 20_000).errors[T0]
+    assert isinstance(error, BrokerError)
+    assert error.code is ErrorCode.GROUP_ID_NOT_FOUND

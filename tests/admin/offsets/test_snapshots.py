@@ -1,0 +1,170 @@
+"""Snapshots on the disk: what was there before, kept so that nothing short of a lost disk can take it away."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kcli.admin.offsets.snapshots import (
+    Change,
+    Snapshot,
+    SnapshotError,
+    SnapshotStore,
+    as_text,
+    default_folder,
+    from_text,
+    new_id,
+)
+from kcli.errors import ConfigError, NotFound
+from kcli.structs import OffsetAndMetadata, TopicPartition
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+SNAPSHOT = Snapshot(
+    "20240131T100000.123Z-4f2a91",
+    1_706_695_200_123,
+    "reset",
+    "cluster-a",
+    "localhost:9092",
+    (
+        Change("g", T1, OffsetAndMetadata(40, 3, "caf\u00e9"), OffsetAndMetadata(0)),
+        Change("g", T0, None, OffsetAndMetadata(7)),
+        Change("h", TopicPartition("s", 2), OffsetAndMetadata(1), None),
+    ),
+    {"t": "00000000-0000-0000-0000-000000000001"},
+)
+
+
+def test_what_is_written_is_read(tmp_path: Path) -> None:
+    store = SnapshotStore(tmp_path / "kcli" / "snapshots")
+    store.write(SNAPSHOT)
+    assert store.load(SNAPSHOT.id) == SNAPSHOT
+    assert store.list().values == {SNAPSHOT.id: SNAPSHOT}
+    assert (SNAPSHOT.groups, SNAPSHOT.scope) == (["g", "h"], {"s": [2], "t": [0, 1]})
+    assert [path.name for path in store.folder.iterdir()] == [f"{SNAPSHOT.id}.json"]
+
+
+@given(
+    st.integers(0, 2**63 - 1),
+    st.integers(-1, 2**31 - 1),
+    st.text(st.characters(codec=None), max_size=50),  # lone surrogates, too: Java's strings may have them
+    st.text(min_size=1, max_size=20),
+)
+def test_every_offset_epoch_and_note_survives_the_file(offset: int, epoch: int, note: str, group: str) -> None:
+    change = Change(group, T0, OffsetAndMetadata(offset, epoch, note), OffsetAndMetadata(0, -1, note))
+    snapshot = SNAPSHOT._replace(changes=(change,), cluster_id=None)
+    assert from_text(as_text(snapshot).encode().decode(), snapshot.id) == snapshot
+
+
+def test_the_file_is_for_its_owner_alone_and_can_be_read_without_kcli(tmp_path: Path) -> None:
+    store = SnapshotStore(tmp_path / "kcli" / "snapshots")
+    store.write(SNAPSHOT)
+    path = store.path(SNAPSHOT.id)
+    assert (path.stat().st_mode & 0o777, store.folder.stat().st_mode & 0o777) == (0o600, 0o700)
+    told = json.loads(path.read_bytes())
+    assert (told["format"], told["kind"], told["cluster_id"]) == ("kcli.offsets.snapshot", "reset", "cluster-a")
+    assert told["changes"][1] == {
+        "group": "g",
+        "topic": "t",
+        "partition": 0,
+        "before": None,
+        "after": {"offset": 7, "leader_epoch": -1, "metadata": ""},
+    }
+
+
+def test_file_and_folder_are_synced_before_the_name_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The commits come next: whoever can see them must find the snapshot, whatever crashes."""
+    steps: list[str] = []
+    real_fsync, real_rename = os.fsync, os.rename
+    monkeypatch.setattr(os, "fsync", lambda f: (steps.append(_kind_of(f)), real_fsync(f)))
+    monkeypatch.setattr(os, "rename", lambda a, b: (steps.append("rename"), real_rename(a, b)))
+    store = SnapshotStore(tmp_path)
+    store.write(SNAPSHOT)
+    assert steps == ["file", "rename", "folder"]
+
+
+def _kind_of(handle: int) -> str:
+    return "folder" if os.path.isdir(f"/proc/self/fd/{handle}") else "file"
+
+
+def test_a_full_disk_leaves_no_half_snapshot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_handle: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    store = SnapshotStore(tmp_path)
+    with pytest.raises(SnapshotError, match=f"cannot be written to {tmp_path}: No space left on device"):
+        store.write(SNAPSHOT)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_crash_left_half_written_is_not_a_snapshot(tmp_path: Path) -> None:
+    (tmp_path / f".{SNAPSHOT.id}.tmp").write_text(as_text(SNAPSHOT)[:100])
+    assert SnapshotStore(tmp_path).ids() == []
+
+
+def test_a_damaged_file_is_told_beside_the_others(tmp_path: Path) -> None:
+    store = SnapshotStore(tmp_path)
+    store.write(SNAPSHOT)
+    whole = as_text(SNAPSHOT)
+    broken = {
+        "20240201T000000.000Z-a": whole[:200],
+        "20240201T000000.000Z-b": "[]",
+        "20240201T000000.000Z-c": whole.replace('"version": 1', '"version": 2').replace(SNAPSHOT.id, "c"),
+        "20240201T000000.000Z-d": whole,
+        "20240201T000000.000Z-e": whole.replace('"offset": 40', '"offset": "40"'),
+        "20240201T000000.000Z-f": whole.replace("kcli.offsets.snapshot", "something.else"),
+    }
+    for name, text in broken.items():
+        store.path(name).write_text(text)
+    store.path("20240201T000000.000Z-g").write_bytes(b"\xff\xfe")
+    found = store.list()
+    assert list(found.values) == [SNAPSHOT.id]
+    assert list(found.errors) == [*broken, "20240201T000000.000Z-g"]
+    assert all(".json is not a snapshot of kcli: " in str(error) for error in found.errors.values())
+    with pytest.raises(SnapshotError):  # the last may be the one that matters
+        store.last("cluster-a")
+
+
+def test_the_last_is_of_this_cluster_and_no_undo(tmp_path: Path) -> None:
+    """So to undo the last one twice, in a script that was interrupted say, does not bring back what was undone."""
+    store = SnapshotStore(tmp_path)
+    for name, kind, cluster_id in [("1", "reset", "a"), ("2", "copy", "a"), ("3", "undo", "a"), ("4", "reset", "b")]:
+        store.write(SNAPSHOT._replace(id=name, kind=kind, cluster_id=cluster_id))
+    assert store.last("a").id == "2"
+    assert store.last("b").id == "4"
+    with pytest.raises(NotFound, match="there is no snapshot of this cluster"):
+        store.last("c")
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "../x", "nothing", ".20240131T100000.123Z-4f2a91"])
+def test_an_id_that_is_none(tmp_path: Path, name: str) -> None:
+    (tmp_path / "x.json").write_text(as_text(SNAPSHOT))
+    with pytest.raises(NotFound, match="there is no snapshot"):
+        SnapshotStore(tmp_path / "snapshots").load(name)
+    assert SnapshotStore(tmp_path / "snapshots").ids() == []
+
+
+def test_ids_sort_by_time() -> None:
+    moments = [0, 999, 1_000, 1_706_695_200_123, 1_706_695_200_124, 4_000_000_000_000]
+    made = [new_id(ms) for ms in moments]
+    assert made == sorted(made)
+    assert made[3].startswith("20240131T100000.123Z-")
+    assert new_id(5) != new_id(5)
+
+
+def test_where_snapshots_are_kept() -> None:
+    """XDG Base Directory specification: $XDG_STATE_HOME, not if it is relative, else ~/.local/state."""
+    assert default_folder({"XDG_STATE_HOME": "/s", "HOME": "/h"}) == Path("/s/kcli/snapshots")
+    assert default_folder({"XDG_STATE_HOME": "s", "HOME": "/h"}) == Path("/h/.local/state/kcli/snapshots")
+    assert default_folder({"HOME": "/h"}) == Path("/h/.local/state/kcli/snapshots")
+
+
+def test_without_any_home_there_is_nowhere_to_keep_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path)
+    with pytest.raises(ConfigError, match="XDG_STATE_HOME"):
+        default_folder({})
