@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from kcli.client.backoff import Backoff
 from kcli.consumer.group.epoch_errors import explain, reaction_to
 from kcli.consumer.group.epoch_heartbeat import Facts, HeartbeatTiming, PartitionsById, Who, farewell, heartbeat
-from kcli.consumer.group.epoch_state import ACTIVE, Event, State, after
+from kcli.consumer.group.epoch_state import ACTIVE, Event, State, next_state
 from kcli.consumer.group.heartbeat_thread import Beat
 from kcli.errors import BrokerError, KcliError
 
@@ -74,7 +74,7 @@ class EpochMember:
     def happened(self, event: Event) -> None:
         """The application's thread has done its part; WrongTransition if that cannot be now."""
         with self.lock:
-            before, self.state = self.state, after(self.state, event)
+            before, self.state = self.state, next_state(self.state, event)
             if self.state == "joining" and before != "joining":
                 self._begin_anew()
 

@@ -89,7 +89,7 @@ def _table() -> dict[tuple[State, Event], State]:
 TRANSITIONS = _table()
 
 
-def after(state: State, event: Event) -> State:
+def next_state(state: State, event: Event) -> State:
     """The state that follows; WrongTransition for a pair that cannot be."""
     try:
         return TRANSITIONS[state, event]

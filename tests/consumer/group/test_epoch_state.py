@@ -6,16 +6,16 @@ import itertools
 
 import pytest
 
-from kcli.consumer.group.epoch_state import ACTIVE, EVENTS, STATES, TRANSITIONS, State, WrongTransition, after
+from kcli.consumer.group.epoch_state import ACTIVE, EVENTS, STATES, TRANSITIONS, State, WrongTransition, next_state
 
 
 def test_every_pair_is_listed_or_refused() -> None:
     for state, event in itertools.product(STATES, EVENTS):
         if (state, event) in TRANSITIONS:
-            assert after(state, event) in STATES
+            assert next_state(state, event) in STATES
         else:
             with pytest.raises(WrongTransition, match=f"{state} cannot {event}"):
-                after(state, event)
+                next_state(state, event)
     assert set(TRANSITIONS) <= set(itertools.product(STATES, EVENTS))
 
 
@@ -35,14 +35,14 @@ LEAVING = ("unsubscribe", "release", "farewell")
 
 @pytest.mark.parametrize("state", ACTIVE)
 def test_whoever_is_fenced_rejoins_only_after_the_application_was_told(state: State) -> None:
-    assert after(state, "fence") == "fenced"
+    assert next_state(state, "fence") == "fenced"
     assert [event for event in EVENTS if TRANSITIONS.get(("fenced", event)) == "joining"] == ["lose"]
 
 
 def test_a_broker_has_no_say_once_we_are_leaving() -> None:
     for event in ("target", "settle", "fence", "fail"):
-        assert after("leaving", event) == "leaving"
-        assert after("out", event) == "out"
+        assert next_state("leaving", event) == "leaving"
+        assert next_state("out", event) == "out"
 
 
 def test_only_the_subscribed_ever_join() -> None:
