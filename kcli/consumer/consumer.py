@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from kcli.consumer.errors import OffsetOutOfRange
+from kcli.consumer.errors import LogTruncated, OffsetOutOfRange
 from kcli.consumer.fetch_buffer import Failure
 from kcli.consumer.fetch_loop import FetchLoop
 from kcli.consumer.group.group_side import GroupMetadata, GroupSide
-from kcli.consumer.subscription import SubscriptionState
+from kcli.consumer.subscription import Reset, SubscriptionState
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, KcliError, TimeoutExpired
 from kcli.structs import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
@@ -159,7 +159,8 @@ class Consumer:
 
         Raises what stops a partition once everything before it has been handed out, and again at each poll until the
         caller moves on: OffsetOutOfRange and NoOffset if auto.offset.reset is none, LogTruncated, RecordTooLarge,
-        CorruptRecords, BrokerError (TOPIC_AUTHORIZATION_FAILED with all its topics).
+        CorruptRecords, BrokerError (TOPIC_AUTHORIZATION_FAILED with all its topics). With another policy, a member of a
+        group goes on where a truncated log still agrees with what was read; see `take_resets`.
 
         A member of a group joins and rejoins in here, and its callbacks run in here, before any record is handed out;
         what they raise is raised. It must come back within max.poll.interval.ms, or it loses its partitions. Raises
@@ -181,9 +182,40 @@ class Consumer:
         policy = self._config.auto_offset_reset
         for failure in failures:
             if isinstance(failure.error, OffsetOutOfRange) and policy != "none":
-                self.subscription.await_reset(failure.tp, policy)
+                self.subscription.await_reset(failure.tp, policy, failure.offset)
+            elif isinstance(failure.error, LogTruncated) and policy != "none" and self._is_subscribed():
+                self._go_back(failure.tp, failure.error, policy)
             else:
                 self._failures[failure.tp] = failure
+
+    def _is_subscribed(self) -> bool:
+        return self.subscription.mode in ("topics", "pattern")
+
+    def _go_back(self, tp: TopicPartition, error: LogTruncated, policy: str) -> None:
+        """As Java: to where the log and what was read part ways, or by the policy if the log knows nothing of it."""
+        left, end = error.evidence["offset"], error.evidence["end_offset"]
+        if end < 0:
+            self.subscription.await_reset(tp, policy, left)
+        else:
+            self.subscription.seek(tp, end)
+            self.subscription.resets[tp] = Reset(left, "truncated", end)
+
+    def take_resets(self) -> dict[TopicPartition, Reset]:
+        """Positions that were found outside the log since this was asked last, and where reading goes on instead."""
+        resets, self.subscription.resets = self.subscription.resets, {}
+        return resets
+
+    def check_range(self, partitions: Iterable[TopicPartition]) -> None:
+        """Treat positions beyond the log end as a fetch there would be; for partitions of which nothing is fetched."""
+        from kcli.client.offset_lookup import LATEST, list_offsets
+
+        ends = list_offsets(self._client, dict.fromkeys(partitions, LATEST), self._deadline_ms(None))
+        for tp, found in ends.values.items():
+            state = self.subscription.get(tp)
+            if state is not None and state.position is not None and state.position.offset > found.offset:
+                offset = state.position.offset
+                text = f"offset {offset} of {tp} is out of range: beyond the log's end, {found.offset}"
+                self._keep([Failure(tp, offset, OffsetOutOfRange(text, offset=offset))])
 
     def _raise_failures(self) -> None:
         failures = [failure for failure in self._failures.values() if self._still_there(failure)]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from kcli.clock import ManualClock
-from kcli.consumer.subscription import FetchPosition, SubscriptionState
+from kcli.consumer.subscription import FetchPosition, Reset, SubscriptionState
 from kcli.errors import KcliError
 from kcli.protocol.records.columns import RecordColumns
 from kcli.structs import OffsetAndMetadata, TopicPartition
@@ -38,6 +38,7 @@ class FakeConsumer:
         self.commits: list[tuple[str, dict[TopicPartition, OffsetAndMetadata]]] = []
         self.refusals: list[KcliError] = []
         self.closed: list[float] = []
+        self.checked: list[TopicPartition] = []
         self.membership = None
         self._unanswered: list[Callable[[], None]] = []
 
@@ -57,6 +58,13 @@ class FakeConsumer:
 
     def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         return {tp: self.ends[tp] for tp in partitions}
+
+    def take_resets(self) -> dict[TopicPartition, Reset]:
+        found, self.subscription.resets = self.subscription.resets, {}
+        return found
+
+    def check_range(self, partitions: Iterable[TopicPartition]) -> None:
+        self.checked += partitions
 
     def commit_sync(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout_ms: float) -> None:
         self._store("sync", offsets)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import signal
 from collections.abc import Iterable
 from typing import Any
@@ -13,10 +14,11 @@ import pytest
 
 from kcli.cli.records.filters import compile_filters
 from kcli.cli.records.member_session import MemberPlan, print_as_member
-from kcli.cli.records.member_words import partition_words
+from kcli.cli.records.member_words import partition_words, reset_words
 from kcli.cli.records.pump import Limits
 from kcli.cli.records.renderer import Style, make_renderer
 from kcli.cli.records.session import Manner
+from kcli.consumer.subscription import Reset
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, CorruptRecords, TimeoutExpired, WakeupError
 from kcli.structs import OffsetAndMetadata, TopicPartition
@@ -379,3 +381,18 @@ def test_a_json_document_tells_what_was_printed_of_each_partition() -> None:
 def test_many_partitions_are_few_words() -> None:
     many = [TopicPartition("t", n) for n in (0, 1, 2, 5, 7, 8)] + [TopicPartition("a", 3)]
     assert partition_words(many) == "a 3; t 0-2,5,7-8"
+
+
+@pytest.mark.parametrize(
+    ("reset", "told"),
+    [
+        (Reset(5, "earliest", 10), "offset 5.*deleted.*log start, 10, and offsets 5 to 9 are lost"),
+        (Reset(5, "latest", 20), "offset 5.*outside the log.*log end, 20, and offsets 5 to 19 are not read"),
+        (Reset(99, "earliest", 0), "offset 99.*beyond the end.*log start, 0: .*printed, though"),
+        (Reset(99, "latest", 20), "offset 99.*beyond the end.*log end, 20: .*not read"),
+        (Reset(99, "truncated", 20), "offset 99.*beyond the end.*goes on at 20"),
+    ],
+)
+def test_what_a_reset_means_for_the_records_is_said(reset: Reset, told: str) -> None:
+    assert re.search(f"^orders 0: {told}", reset_words(P0, reset))
+    assert ("are lost" in reset_words(P0, reset)) == (reset.policy == "earliest" and reset.found > reset.offset)

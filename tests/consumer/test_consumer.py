@@ -6,6 +6,7 @@ import pytest
 
 from kcli.consumer.consumer import Consumer
 from kcli.consumer.errors import LogTruncated, NoOffset, OffsetOutOfRange, RecordTooLarge
+from kcli.consumer.subscription import Reset
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, CorruptRecords, KcliError
 from kcli.protocol.messages import fetch
@@ -650,6 +651,62 @@ def test_a_seek_with_an_epoch_is_validated_before_fetching() -> None:
     with pytest.raises(LogTruncated, match="only up to 1, the position is 5"):
         consumer.poll(1000)
     assert not cluster.fetches()
+
+
+def test_who_chose_by_itself_is_told_of_a_truncation_a_member_goes_on_as_in_java() -> None:
+    cluster = FakeCluster()
+    cluster.topic("t").append("a")
+    client, config = cluster.client(auto_offset_reset="earliest")
+    consumer = Consumer(config, client)
+    consumer.subscription.subscribe(["t"])
+    client.metadata.add_topics(["t"])
+    consumer.subscription.assign_from_group([T0])
+    consumer.seek(T0, 5, 0)
+    assert values(consumer, 2) == {}
+    assert consumer.position(T0) == 1
+    assert consumer.take_resets() == {T0: Reset(5, "truncated", 1)}
+
+
+def test_positions_that_were_outside_the_log_are_remembered_once_with_what_became_of_them() -> None:
+    cluster = FakeCluster()
+    log = cluster.topic("t")
+    log.append("a", "b", "c")
+    log.append("d")
+    log.batches.pop(0)
+    log.start = 3
+    consumer = reader(cluster)
+    consumer.seek(T0, 1)
+    assert values(consumer) == {T0: ["d"]}
+    assert consumer.take_resets() == {T0: Reset(1, "earliest", 3)}
+    assert consumer.take_resets() == {}
+    consumer.seek(T0, 9)
+    assert values(consumer) == {T0: ["d"]}
+    assert consumer.take_resets() == {T0: Reset(9, "earliest", 3)}
+
+
+def test_a_first_position_by_policy_and_a_seek_are_no_resets() -> None:
+    cluster = FakeCluster()
+    cluster.topic("t").append("a")
+    consumer = reader(cluster)
+    assert values(consumer) == {T0: ["a"]}
+    consumer.seek_to_beginning([T0])
+    assert values(consumer) == {T0: ["a"]}
+    assert consumer.take_resets() == {}
+
+
+def test_a_position_beyond_the_end_is_found_without_a_fetch() -> None:
+    cluster = FakeCluster()
+    cluster.topic("t").append("a")
+    consumer = reader(cluster)
+    consumer.subscription.stop_at(T0, 1)
+    consumer.seek(T0, 7)
+    assert values(consumer) == {}
+    assert consumer.take_resets() == {}
+    consumer.check_range([T0])
+    assert values(consumer) == {T0: ["a"]}
+    assert consumer.take_resets() == {T0: Reset(7, "earliest", 0)}
+    consumer.check_range([T0])  # it is at the end, which is in the log
+    assert consumer.position(T0) == 1
 
 
 # --- damage

@@ -172,6 +172,34 @@ def test_a_member_told_to_end_leaves_at_once_and_nothing_is_printed_twice(
     assert sorted(printed + rest) == values(2, range(PER_PARTITION + 2))
 
 
+def with_commit(kafka: Kafka, topic: str, group: str, offset: int) -> str:
+    """The group has committed this offset of partition 0, without a leader epoch."""
+    committer = Consumer({"bootstrap.servers": kafka.bootstrap_servers, "group.id": group})
+    committer.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
+    committer.close()
+    return group
+
+
+def test_an_offset_outside_the_log_is_told_with_what_is_lost_by_it(any_kafka: Kafka, consume: Consume) -> None:
+    topic = produced(any_kafka, 1, 20)
+    admin = AdminClient({"bootstrap.servers": any_kafka.bootstrap_servers})
+    for deleted in admin.delete_records([TopicPartition(topic, 0, 10)]).values():
+        deleted.result(30)
+    below = with_commit(any_kafka, topic, f"below-{topic}", 5)
+    done = consume(any_kafka, topic, below, "-o", "start", "-e", "-q")
+    assert (done.status, sorted(done.out.split())) == (0, sorted(b"0-%d" % n for n in range(10, 20)))
+    assert "log start, 10, and offsets 5 to 9 are lost" in done.err, done.err
+    done = consume(any_kafka, topic, below, "-o", "start", "-e")
+    assert (done.status, done.out) == (0, b"")
+    assert "offset 5" not in done.err
+
+    beyond = with_commit(any_kafka, topic, f"beyond-{topic}", 100)
+    done = consume(any_kafka, topic, beyond, "-o", "end", "-e")
+    assert (done.status, done.out) == (0, b"")
+    assert "offset 100, where the group was to go on, lies beyond the end" in done.err, done.err
+    assert committed(any_kafka, topic, beyond, 1) == [20]
+
+
 def test_a_closed_pipe_is_a_good_end(any_kafka: Kafka) -> None:
     topic = produced(any_kafka)
     command = [*KCLI, *words(any_kafka, topic, f"g-{topic}", "-o", "start")]

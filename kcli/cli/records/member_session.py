@@ -50,7 +50,7 @@ def print_as_member(
     say = _sayer(env, manner, plan.group)
     warn = _sayer(env, None, plan.group)
     committer = Committer(consumer, env.clock, warn, interval_ms=plan.commit_every_ms, timeout_ms=plan.timeout_ms)
-    source = MemberSource(consumer, committer, env.clock, say, exit_at_end=plan.exit_at_end)
+    source = MemberSource(consumer, committer, env.clock, say, warn=warn, exit_at_end=plan.exit_at_end)
     started_ms, leave_ms = env.clock.now_ms(), plan.timeout_ms
     with Interrupt(client.wakeup, STOPPING, same_wish_s=1.0) as interrupt:
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kcli.cli.records.member_words import partition_words
+from kcli.cli.records.member_words import partition_words, reset_words
 
 if TYPE_CHECKING:
     from kcli.cli.records.committer import Committer
@@ -39,15 +39,18 @@ class MemberSource:
         clock: Clock,
         say: Callable[[str], None],
         *,
+        warn: Callable[[str], None] | None = None,
         exit_at_end: bool = False,
     ) -> None:
         self.ends: dict[TopicPartition, int] = {}
         self.positions: dict[TopicPartition, int] = {}
         self.closing = False
+        self._in_range: set[TopicPartition] = set()
         self._consumer = consumer
         self._committer = committer
         self._clock = clock
         self._say = say
+        self._warn = warn or say
         self._exit_at_end = exit_at_end
         self._rebalances = 0
         self._since_ms = clock.now_ms()
@@ -75,6 +78,8 @@ class MemberSource:
             end = self.ends.get(tp)
             if position is None or end is None or position.offset < end:
                 return False
+            if position.offset > end and tp not in self._in_range:
+                return False
         return True
 
     def passed(self) -> int:
@@ -87,9 +92,23 @@ class MemberSource:
     def poll(self, timeout_ms: float) -> list[tuple[TopicPartition, RecordColumns]]:
         """Records of partitions that are ours, as soon as there are some."""
         self._tell_waiting()
+        self._check_range()
         batches = list(self._consumer.poll(timeout_ms).items())
         self._committer.begin(batches)
+        for tp, reset in self._consumer.take_resets().items():
+            self._warn(reset_words(tp, reset))
         return batches
+
+    def _check_range(self) -> None:
+        """Of what begins behind the end where we are to stop, nothing is fetched; so nobody would notice."""
+        subscription = self._consumer.subscription
+        news = [tp for tp in subscription.partitions() if tp in self.ends and tp not in self._in_range]
+        positions = {tp: state.position for tp in news if (state := subscription.get(tp)) is not None}
+        known = {tp: position.offset for tp, position in positions.items() if position is not None}
+        beyond = [tp for tp, offset in known.items() if offset > self.ends[tp]]
+        if beyond:
+            self._consumer.check_range(beyond)
+        self._in_range.update(known)
 
     def note_positions(self) -> None:
         """Remember how far each partition is, beyond the time that it is ours."""
@@ -118,6 +137,7 @@ class MemberSource:
 
     def _find_ends(self, partitions: list[TopicPartition]) -> None:
         subscription = self._consumer.subscription
+        self._in_range.difference_update(partitions)
         unknown = [tp for tp in partitions if tp not in self.ends]
         if unknown:
             self.ends.update(self._consumer.end_offsets(unknown))

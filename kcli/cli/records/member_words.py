@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kcli.cli.records.tally import Count, align
+from kcli.consumer.subscription import Reset
 from kcli.structs import TopicPartition, numbers_by_topic
 
 HEADINGS = ["TOPIC", "PARTITION", "END", "POSITION", "COMMITTED", "PRINTED"]
@@ -24,6 +25,35 @@ def _runs(numbers: list[int]) -> str:
         else:
             runs.append([number, number])
     return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
+
+
+def reset_words(tp: TopicPartition, reset: Reset) -> str:
+    """That the group's offset is outside the log: where reading goes on, and what is lost or skipped by that."""
+    partition, left, found = f"{tp.topic} {tp.partition}", reset.offset, reset.found
+    if found > left and reset.policy == "earliest":
+        return (
+            f"{partition}: offset {left}, where the group was to go on, is deleted from the log; it goes on at the log "
+            f"start, {found}, and {_offsets(left, found)} are lost: they were deleted before this group read them"
+        )
+    if found > left:
+        return (
+            f"{partition}: offset {left}, where the group was to go on, is outside the log; it goes on at the log end, "
+            f"{found}, and {_offsets(left, found)} are not read, lost or still there (auto.offset.reset=latest)"
+        )
+    where = f"{partition}: offset {left}, where the group was to go on, lies beyond the end of the log, which was "
+    if reset.policy == "truncated":
+        return (
+            f"{where}truncated, or is that of a new topic; it goes on at {found}, up to which the log may be what the "
+            "group has read"
+        )
+    where += "truncated, or is that of a new topic; it goes on at the log "
+    if reset.policy == "earliest":
+        return f"{where}start, {found}: what is there is printed, though the group may have read it"
+    return f"{where}end, {found}: what is before it is not read, though the group may not have read it"
+
+
+def _offsets(first: int, behind: int) -> str:
+    return f"offsets {first} to {behind - 1}"
 
 
 def member_items(
