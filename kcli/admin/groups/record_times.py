@@ -1,14 +1,15 @@
-"""When the record at an offset was written: one small Fetch for each leader, a larger one where a batch is large."""
+"""The first record at an offset: one small Fetch for each leader, a larger one where a batch is large."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
 from kcli.admin.groups.batch_times import RecordTime, first_record_time
 from kcli.client.routing import Gathered, ask_leaders
 from kcli.error_codes import ErrorCode
-from kcli.errors import BrokerError, CorruptRecords, KcliError
+from kcli.errors import BrokerError, CorruptRecords, KcliError, TimeoutExpired
+from kcli.protocol.records.batch import Buffer
 from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:
@@ -16,7 +17,12 @@ if TYPE_CHECKING:
     from kcli.client.metadata import Metadata
     from kcli.protocol.messages.fetch import FetchRequest, FetchResponse, PartitionData
 
-__all__ = ["RecordTime", "record_times"]
+__all__ = ["RecordTime", "record_times", "records_at"]
+
+T = TypeVar("T")
+
+Find: TypeAlias = Callable[[Buffer, int], "T | int | None"]
+"""(fetched batches, offset) -> what is told of the first record there or behind; or where to read on; or None."""
 
 _LAST_WITH_NAMES = 12
 # A batch above the limit of its partition is left out, unless it is the first of the whole answer: so each question
@@ -39,10 +45,29 @@ def record_times(
     client: ConsumerNetworkClient, positions: Mapping[TopicPartition, int], deadline_ms: float
 ) -> Gathered[TopicPartition, RecordTime]:
     """The time of the first record at or behind each of these offsets, or why it is not known."""
-    gathered: Gathered[TopicPartition, RecordTime] = Gathered()
+    return records_at(client, positions, deadline_ms, first_record_time, RecordTime(-1))
+
+
+def records_at(
+    client: ConsumerNetworkClient,
+    positions: Mapping[TopicPartition, int],
+    deadline_ms: float,
+    find: Find[T],
+    nothing: T,
+    *,
+    most_looks: int | None = None,
+) -> Gathered[TopicPartition, T]:
+    """What `find` tells of the first record at or behind each of these offsets, `nothing` where there is none.
+
+    `find` returns None if the batches that it is given have no whole one. What is not found after `most_looks` rounds
+    of requests (None: no bound) is an error, as is what is not found in time.
+    """
+    gathered: Gathered[TopicPartition, T] = Gathered()
     probes = {tp: _Probe(offset) for tp, offset in positions.items()}
+    looks = 0
     while probes:
-        found = _look(client, probes, deadline_ms)
+        looks += 1
+        found = _look(client, probes, deadline_ms, find, nothing)
         gathered.errors.update(found.errors)
         probes = {}
         for tp, outcome in found.values.items():
@@ -51,20 +76,27 @@ def record_times(
             else:
                 gathered.values[tp] = outcome
         if probes and client.clock.now_ms() >= deadline_ms:
-            late = client.timed_out("the times of records")
-            gathered.errors.update(dict.fromkeys(probes, late))
+            gathered.errors.update(dict.fromkeys(probes, client.timed_out("the records")))
+            break
+        if probes and looks == most_looks:
+            text = f"the record was not looked for further after {looks} requests to its leader"
+            gathered.errors.update(dict.fromkeys(probes, TimeoutExpired(text)))
             break
     return gathered
 
 
 def _look(
-    client: ConsumerNetworkClient, probes: Mapping[TopicPartition, _Probe], deadline_ms: float
-) -> Gathered[TopicPartition, RecordTime | _Probe]:
+    client: ConsumerNetworkClient,
+    probes: Mapping[TopicPartition, _Probe],
+    deadline_ms: float,
+    find: Find[T],
+    nothing: T,
+) -> Gathered[TopicPartition, T | _Probe]:
     return ask_leaders(
         client,
         probes,
         lambda _node, tps: _request(client.metadata, {tp: probes[tp] for tp in tps}),
-        lambda response: _read(response, probes),
+        lambda response: _read(response, probes, find, nothing),
         deadline_ms,
         max_version=_LAST_WITH_NAMES,
     )
@@ -88,30 +120,30 @@ def _request(metadata: Metadata, probes: Mapping[TopicPartition, _Probe]) -> Fet
 
 
 def _read(
-    response: FetchResponse, probes: Mapping[TopicPartition, _Probe]
-) -> Iterator[tuple[TopicPartition, RecordTime | _Probe | KcliError]]:
+    response: FetchResponse, probes: Mapping[TopicPartition, _Probe], find: Find[T], nothing: T
+) -> Iterator[tuple[TopicPartition, T | _Probe | KcliError]]:
     if response.error_code:
         raise BrokerError(response.error_code, api="Fetch")
     for topic in response.responses:
         for told in topic.partitions:
             tp = TopicPartition(topic.topic, told.partition_index)
             if tp in probes:
-                yield tp, _judge(tp, told, probes[tp])
+                yield tp, _judge(tp, told, probes[tp], find, nothing)
 
 
-def _judge(tp: TopicPartition, told: PartitionData, probe: _Probe) -> RecordTime | _Probe | KcliError:
+def _judge(tp: TopicPartition, told: PartitionData, probe: _Probe, find: Find[T], nothing: T) -> T | _Probe | KcliError:
     if told.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-        return RecordTime(-1)
+        return nothing
     if told.error_code:
         return BrokerError(told.error_code, api="Fetch", topic=tp.topic, partition=tp.partition)
     if probe.offset >= told.high_watermark:
-        return RecordTime(-1)
+        return nothing
     try:
-        found = first_record_time(told.records or b"", probe.offset)
+        found = find(told.records or b"", probe.offset)
     except CorruptRecords as problem:
         return CorruptRecords(problem.message, topic=tp.topic, partition=tp.partition, offset=probe.offset)
-    if isinstance(found, RecordTime):
-        return found
     if found is None:
         return probe._replace(limit=min(probe.limit + 1, len(_PARTITION_BYTES) - 1))
-    return _Probe(found, probe.limit, probe.jumps + 1) if probe.jumps < _MOST_JUMPS else RecordTime(-1)
+    if isinstance(found, int):
+        return _Probe(found, probe.limit, probe.jumps + 1) if probe.jumps < _MOST_JUMPS else nothing
+    return found

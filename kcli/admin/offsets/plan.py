@@ -225,6 +225,8 @@ def _left(why: str, otherwise: IfNoRecord | IfOutOfRange) -> _Aim:
 
 def _moved(old: OffsetAndMetadata | None, offset: int) -> OffsetAndMetadata:
     """The epoch of the record before another offset is not known; the committer's note stays."""
+    if old is not None and old.offset == offset:
+        return old
     return OffsetAndMetadata(offset, metadata=old.metadata if old is not None else "")
 
 
@@ -247,8 +249,8 @@ def _row(group: str, fact: PartitionFacts, aim: _Aim) -> Row:
     error = fact.error if action == "refuse" else None
     if new is None:
         return Row(group, fact.tp, old, None if action == "refuse" else old, action, _with_old(why, fact), error=error)
-    if old is not None and new in (old, old._replace(leader_epoch=-1)):
-        return Row(group, fact.tp, old, old, "keep", _with_old(why, fact))
+    if new == old:
+        return Row(group, fact.tp, old, new, "keep", _with_old(why, fact))
     reread, skipped = _distance(old, new, fact)
     return Row(group, fact.tp, old, new, action, _with_old(why, fact), reread, skipped)
 
