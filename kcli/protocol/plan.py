@@ -5,12 +5,15 @@ the bytes that are left, so a hostile count costs nothing. Writing appends parts
 are ProtocolError; on the way out each level adds where it was, so that the message names the field with its indices.
 """
 
+import contextlib
+import functools
 import operator
 import struct
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 from kcli.errors import ProtocolError
+from kcli.protocol.bulk import DOUBTS, MANY, ReadMany, reader_of_many
 from kcli.protocol.primitives import Buffer, end_of, read_unsigned_varint, unsigned_varint
 from kcli.protocol.scalars import COMPACT_LENGTH, INT32_COUNT, Codec, check_null, null_length, scalar
 from kcli.protocol.wire import Field, FieldType, fields_of
@@ -20,6 +23,7 @@ from kcli.protocol.wire import Field, FieldType, fields_of
 _Step = tuple[str, Callable[[memoryview, int, dict[str, Any]], int], Callable[[Any, list[Buffer]], None], int]
 
 _plans: dict[tuple[type, int, bool], Codec] = {}
+_many_plans: dict[tuple[type, int, bool], ReadMany] = {}
 
 
 def plan(cls: type, version: int, flexible: bool) -> Codec:
@@ -145,10 +149,13 @@ def _value(type: FieldType, version: int, flexible: bool, nullable: bool) -> Cod
         return scalar(type.wire, flexible, nullable)
     if type.item.wire.code:
         return _array_of_numbers(type.item.wire.code, flexible, nullable)
-    return _array(_value(type.item, version, flexible, type.item.wire.nullable), flexible, nullable)
+    element = _value(type.item, version, flexible, type.item.wire.nullable)
+    if type.item.struct is None or type.item.wire.nullable:
+        return _array(element, flexible, nullable)
+    return _array(element, flexible, nullable, functools.partial(_many, type.item.struct, version, flexible))
 
 
-def _array(element: Codec, flexible: bool, nullable: bool) -> Codec:
+def _array(element: Codec, flexible: bool, nullable: bool, many: Callable[[], ReadMany] | None = None) -> Codec:
     read_count, write_count, min_size = COMPACT_LENGTH if flexible else INT32_COUNT
     read_element, write_element, element_size = element
     element_size = max(element_size, 1)  # elements of no bytes would make any count believable
@@ -159,6 +166,9 @@ def _array(element: Codec, flexible: bool, nullable: bool) -> Codec:
             check_null("an array", nullable, position)
             return None, start
         _check_count(count, element_size, view, start)
+        if many is not None and count >= MANY:
+            with contextlib.suppress(*DOUBTS):  # then what follows finds out what is wrong
+                return many()(view, start, count)
         items: list[Any] = []
         position = start
         try:
@@ -182,6 +192,23 @@ def _array(element: Codec, flexible: bool, nullable: bool) -> Codec:
             raise _located(error, f"[{index}]") from None
 
     return read, write, min_size
+
+
+def _many(cls: type, version: int, flexible: bool) -> ReadMany:
+    """What reads long arrays of this class. Made on first use, then kept."""
+    key = (cls, version, flexible)
+    found = _many_plans.get(key)
+    if found is None:
+        fields = fields_of(cls)
+        present = [field for field in fields if field.is_in(version)]
+        untagged = [
+            (field, _value(field.type, version, flexible, field.may_be_null(version))[0])
+            for field in present
+            if field.tag is None
+        ]
+        read_tags = _tagged_section([f for f in present if f.tag is not None], version)[1] if flexible else None
+        found = _many_plans[key] = reader_of_many(cls, fields, untagged, read_tags, flexible)
+    return found
 
 
 def _array_of_numbers(code: str, flexible: bool, nullable: bool) -> Codec:

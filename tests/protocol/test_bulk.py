@@ -1,0 +1,91 @@
+"""Long arrays of structs are read by another loop than short ones: it must find the same, and the same errors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from kcli.errors import ProtocolError
+from kcli.protocol import plan
+from kcli.protocol.codec import decode, encode, is_flexible
+from kcli.protocol.messages.list_groups import ListedGroup, ListGroupsResponse
+from kcli.protocol.messages.metadata import MetadataResponse
+from kcli.protocol.messages.offset_fetch import (
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopics,
+)
+from kcli.protocol.wire import Message
+from tests.protocol.audit import our_messages
+from tests.protocol.golden import goldens_of
+
+every_message = pytest.mark.parametrize("cls", our_messages(), ids=lambda cls: cls.__name__)
+
+
+def always(monkeypatch: pytest.MonkeyPatch, *, in_bulk: bool) -> None:
+    monkeypatch.setattr(plan, "MANY", 0 if in_bulk else 1 << 30)
+
+
+def read(cls: type[Message], body: bytes, version: int) -> Message | tuple[str, dict[str, object]]:
+    try:
+        return decode(cls, body, version)
+    except ProtocolError as error:
+        return error.message, error.evidence
+
+
+@every_message
+def test_what_kafka_wrote_is_read_as_the_same(cls: type[Message], monkeypatch: pytest.MonkeyPatch) -> None:
+    for golden in goldens_of(cls):
+        always(monkeypatch, in_bulk=False)
+        alone = decode(cls, golden.body, golden.version)
+        always(monkeypatch, in_bulk=True)
+        assert decode(cls, golden.body, golden.version) == alone
+
+
+def damaged(body: bytes) -> Iterator[bytes]:
+    """Cut short, or with one byte that is another: also a length, a count, half a character, a tagged field."""
+    for at in range(len(body)):
+        yield body[:at]
+        for byte in (0x00, 0x03, 0x7F, 0xFF):
+            yield body[:at] + bytes([byte]) + body[at + 1 :]
+
+
+@pytest.mark.parametrize("cls", [OffsetFetchResponse, MetadataResponse], ids=lambda cls: cls.__name__)
+def test_damage_is_told_in_the_same_words(cls: type[Message], monkeypatch: pytest.MonkeyPatch) -> None:
+    goldens = goldens_of(cls)
+    classic = [golden for golden in goldens if not is_flexible(cls, golden.version)]
+    for golden in (classic[-2], goldens[-2]):
+        for body in damaged(golden.body):
+            always(monkeypatch, in_bulk=False)
+            alone = read(cls, body, golden.version)
+            always(monkeypatch, in_bulk=True)
+            assert read(cls, body, golden.version) == alone
+
+
+def test_strings_of_every_length_are_read_in_long_arrays() -> None:
+    """Compact lengths take one byte up to 126; empty and null ones are told apart."""
+    notes = ["", None, "é", *("x" * size for size in (1, 125, 126, 127, 128, 300, 20_000))] * 20
+    partitions = [
+        OffsetFetchResponsePartitions(partition_index=number, committed_offset=number * 2**33, metadata=note)
+        for number, note in enumerate(notes)
+    ]
+    topics = [OffsetFetchResponseTopics(name="orders", partitions=partitions)]
+    answer = OffsetFetchResponse(groups=[OffsetFetchResponseGroup(group_id="billing", topics=topics)])
+    assert decode(OffsetFetchResponse, encode(answer, 9), 9) == answer
+
+
+@pytest.mark.parametrize("version", [0, 3, 5])
+def test_fields_that_a_version_lacks_have_their_defaults_in_long_arrays(version: int) -> None:
+    groups = [ListedGroup(group_id=f"group-{number}", protocol_type="consumer") for number in range(200)]
+    answer = ListGroupsResponse(groups=groups)
+    assert decode(ListGroupsResponse, encode(answer, version), version) == answer
+
+
+def test_an_error_in_a_long_array_names_the_element() -> None:
+    groups = [ListedGroup(group_id=f"group-{number:03}") for number in range(200)]
+    body = encode(ListGroupsResponse(groups=groups), 0)
+    with pytest.raises(ProtocolError) as caught:
+        decode(ListGroupsResponse, body.replace(b"group-150", b"group-15\xff"), 0)
+    assert caught.value.evidence["field"] == "groups[150].group_id"
