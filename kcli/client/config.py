@@ -179,6 +179,11 @@ class ConsumerConfig(ClientConfig):
             adjusted["enable_auto_commit"] = False
         return adjusted
 
+    @property
+    def reads_committed(self) -> bool:
+        """Whether records of transactions are read only once these are committed. As an int: what requests say."""
+        return self.isolation_level == "read_committed"
+
     def check(self) -> None:
         super().check()
         if self.request_timeout_ms <= self.fetch_max_wait_ms:

@@ -298,7 +298,7 @@ class Consumer:
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
         from kcli.client.offset_lookup import list_offsets
 
-        isolation = int(self._config.isolation_level == "read_committed")
+        isolation = int(self._config.reads_committed)
         gathered = list_offsets(self._client, wanted, self._deadline_ms(timeout_ms), isolation)
         for error in gathered.errors.values():
             raise error

@@ -57,7 +57,7 @@ class Fetcher:
         self._memory_bytes = memory_bytes
         self.partition_bytes = config.max_partition_fetch_bytes
         self.delivery = Delivery(subscription, check_crcs=config.check_crcs)
-        self._read_committed = config.isolation_level == "read_committed"
+        self._read_committed = config.reads_committed
         backoff_ms = config.retry_backoff_ms, config.retry_backoff_max_ms
         self._partition_troubles: Troubles[TopicPartition] = Troubles(*backoff_ms)
         self._node_troubles: Troubles[int] = Troubles(*backoff_ms)

@@ -50,7 +50,7 @@ class OffsetFetcher:
         self._awaits_coordinator = False
         self._subscription = subscription
         self._config = config
-        self._isolation = int(config.isolation_level == "read_committed")
+        self._isolation = int(config.reads_committed)
         self._asked: set[TopicPartition] = set()
         self._troubles: Troubles[TopicPartition] = Troubles(config.retry_backoff_ms, config.retry_backoff_max_ms)
         self._failures: dict[TopicPartition, Failure] = {}

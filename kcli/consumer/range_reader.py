@@ -61,7 +61,7 @@ class RangeReader:
         self._ranges = dict(ranges)
         self._config = config
         self._wait_for_end = wait_for_end
-        self._isolation = int(config.isolation_level == "read_committed")
+        self._isolation = int(config.reads_committed)
         self._subscription = SubscriptionState()
         self._loop = FetchLoop(client, self._subscription, config, memory_bytes=memory_bytes)
         self._progress: dict[TopicPartition, Progress] = {}

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
-from kcli.admin.groups.survey import READ_COMMITTED, READ_UNCOMMITTED, GroupSurvey, survey_groups
+from kcli.admin.groups.survey import GroupSurvey, survey_groups
 from kcli.cli.groups.selection import Selected, select_groups
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def look(
 
     own = {} if isolation_level is None else {"isolation_level": isolation_level}
     config = common.config(ConsumerConfig, **own)
-    level = READ_COMMITTED if config.isolation_level == "read_committed" else READ_UNCOMMITTED
+    level = int(config.reads_committed)
     deadline_ms = common.deadline_ms()
     with closing(common.connect(config)) as client:
         selected = select_groups(client, names, found, deadline_ms)
