@@ -25,6 +25,13 @@ def test_an_empty_group_with_records_waiting() -> None:
 
 def test_an_empty_group_that_has_read_all_is_a_note() -> None:
     assert found_in(group(state="Empty"), ROWS)["no-members"].severity == "note"
+    nothing = found_in(group(state="Empty"), {})["no-members"]
+    assert "nothing is committed" in nothing.evidence
+    assert "begin anew" in nothing.advice
+    # Of an offset beyond the end nobody may say that it is the end.
+    outside = found_in(group(state="Empty"), {"orders-0": (100, 0, 20)})
+    assert "committed-beyond-end" in outside
+    assert outside["no-members"].evidence == "The group has no members; its lag is 0."
 
 
 def test_commits_without_members_are_somebodys_who_assigns_partitions_to_himself() -> None:

@@ -52,8 +52,12 @@ def no_members(facts: Facts) -> Iterator[Finding]:
     if behind:
         evidence += f", and {count(lag, 'record')} in {count(len(behind), 'partition')} wait for it."
         advice = "Start its consumers, or find out why they do not join: see their logs for refusals and crashes."
+    elif not facts.partitions:
+        evidence += ", and nothing is committed."
+        advice = "Nothing, if it is not meant to run now. Without committed offsets its consumers begin anew."
     else:
-        evidence += "; what it has committed is the end of every partition."
+        known = all(row.lag is not None for row in facts.partitions)
+        evidence += "; its lag is 0." if known else "."
         advice = "Nothing, if it is not meant to run now. Committed offsets expire (offsets.retention.minutes)."
     yield Finding("no-members", PROBLEM if behind else NOTE, group.group, evidence, advice)
 
