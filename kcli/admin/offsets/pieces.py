@@ -28,11 +28,15 @@ _LARGEST_BYTES = 512 * 1024
 # What a record of __consumer_offsets takes beside names and notes: its own fields, those of key and value, a topic id.
 _RECORD_BYTES = 80
 
+# What a broker says with a smaller limit; Kafka 4.3's own word for it is UNKNOWN_SERVER_ERROR, which may also mean
+# anything else, so after that nothing is cut into pieces below what every broker can store.
 _TOO_LARGE = {
     ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
     ErrorCode.MESSAGE_TOO_LARGE,
     ErrorCode.RECORD_LIST_TOO_LARGE,
+    ErrorCode.UNKNOWN_SERVER_ERROR,
 }
+_SURELY_FITS_BYTES = 32 * 1024
 # After these the same request may succeed, at the same coordinator or at another one.
 _COORDINATOR_TROUBLE = {
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -63,9 +67,7 @@ def pieces_of(group: str, changes: Changes, largest_bytes: int = _LARGEST_BYTES)
     part: dict[TopicPartition, OffsetAndMetadata | None] = {}
     size = 0
     for tp, new in changes.items():
-        bytes_of_it = _RECORD_BYTES + len(group.encode("utf-8", "replace")) + len(tp.topic)
-        if new is not None:
-            bytes_of_it += len(new.metadata.encode("utf-8", "replace"))
+        bytes_of_it = _stored_bytes(group, tp, new)
         if part and size + bytes_of_it > largest_bytes:
             yield Piece(group, part)
             part, size = {}, 0
@@ -73,6 +75,12 @@ def pieces_of(group: str, changes: Changes, largest_bytes: int = _LARGEST_BYTES)
         size += bytes_of_it
     if part:
         yield Piece(group, part)
+
+
+def _stored_bytes(group: str, tp: TopicPartition, new: OffsetAndMetadata | None) -> int:
+    """About what one change takes in a batch, which is not compressed by default."""
+    note = new.metadata if new is not None else ""
+    return _RECORD_BYTES + sum(len(text.encode("utf-8", "replace")) for text in (group, tp.topic, note))
 
 
 def send_pieces(client: ConsumerNetworkClient, pieces: Iterable[Piece], way: Way, deadline_ms: float) -> Outcomes:
@@ -147,13 +155,20 @@ def _settle(piece: Piece, told: dict[TopicPartition, int] | KcliError, outcomes:
     for tp, code in told.items():
         outcomes[piece.group, tp] = error_of(code, piece.group, tp) if code else None
     again = {tp: piece.changes[tp] for tp, code in told.items() if code in _COORDINATOR_TROUBLE}
-    large = {tp: piece.changes[tp] for tp, code in told.items() if code in _TOO_LARGE}
     left = [Piece(piece.group, again, piece.tries + 1)] if again else []
-    if len(large) > 1 or (large and len(large) < len(piece.changes)):
-        names, half = list(large), (len(large) + 1) // 2
-        parts = [part for part in (names[:half], names[half:]) if part]
-        left += [Piece(piece.group, {tp: large[tp] for tp in part}, piece.tries) for part in parts]
-    return left
+    return left + _halves(piece, set(told.values()))
+
+
+def _halves(piece: Piece, codes: set[int]) -> list[Piece]:
+    """The piece in two, if it is for being too large that nothing of it was stored."""
+    if len(piece.changes) == 1 or len(codes) > 1 or not codes <= _TOO_LARGE:
+        return []
+    if ErrorCode.UNKNOWN_SERVER_ERROR in codes:
+        size = sum(_stored_bytes(piece.group, tp, new) for tp, new in piece.changes.items())
+        if size <= _SURELY_FITS_BYTES:
+            return []
+    both, half = list(piece.changes.items()), len(piece.changes) // 2
+    return [piece._replace(changes=dict(part)) for part in (both[:half], both[half:])]
 
 
 def error_of(code: int, group: str, tp: TopicPartition) -> BrokerError:

@@ -14,7 +14,7 @@ from kcli.protocol.wire import Message
 from kcli.structs import OffsetAndMetadata, TopicPartition
 from tests.admin.group_cluster import FakeGroup, GroupCluster
 
-GROUP_ID_NOT_FOUND, TOO_LARGE = 69, 28
+GROUP_ID_NOT_FOUND, INVALID_COMMIT_OFFSET_SIZE = 69, 28
 
 Committed = dict[TopicPartition, OffsetAndMetadata]
 
@@ -24,7 +24,8 @@ class OffsetCluster(GroupCluster):
 
     `refusals`: the error code for a partition. `hiccups`: what happens to the next commits or deletions, one each:
     None for nothing, "lost" and "unheard" for a connection that breaks before and after the work is done, or a code
-    for the whole. `largest`: the most partitions that a commit may have. `pending`: offsets of open transactions.
+    for the whole. `largest`: the most partitions that a commit may have, else
+    the code `too_large`. `pending`: offsets of open transactions.
     """
 
     def __init__(self, stored: dict[str, Committed], *, state: str = "Empty", kind: str = CLASSIC) -> None:
@@ -34,6 +35,7 @@ class OffsetCluster(GroupCluster):
         self.refusals: dict[TopicPartition, int] = {}
         self.hiccups: deque[int | str | None] = deque()
         self.largest = 1_000_000
+        self.too_large = INVALID_COMMIT_OFFSET_SIZE
         self.pending: set[TopicPartition] = set()
         self.before_write: Callable[[], None] = lambda: None
         self.answers |= {
@@ -119,7 +121,7 @@ class OffsetCluster(GroupCluster):
         hiccup = self.hiccups.popleft() if self.hiccups else None
         whole = self._error(ApiKey.OFFSET_COMMIT, peer, group) or (hiccup if isinstance(hiccup, int) else 0)
         if len(asked) > self.largest:
-            whole = TOO_LARGE
+            whole = self.too_large
         codes = {tp: whole or self.refusals.get(tp, 0) for tp, _ in asked}
         if hiccup != "lost":
             for tp, told in asked:

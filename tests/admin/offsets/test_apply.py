@@ -258,6 +258,20 @@ def test_one_offset_that_is_too_large_is_an_error_and_not_tried_for_ever(store: 
     assert codes(applied) == dict.fromkeys([("g", T0), ("g", T1)], ErrorCode.INVALID_COMMIT_OFFSET_SIZE)
 
 
+def test_kafka_s_own_word_for_too_large_may_mean_anything_else_and_is_believed_of_large_commits_only(
+    store: SnapshotStore,
+) -> None:
+    """Kafka 4.3.1 answers UNKNOWN_SERVER_ERROR to a commit of 300 notes of 4 KiB, and takes one of 250 (measured)."""
+    noted = OLD._replace(metadata="n" * 4096)
+    many = partitions(*range(20))
+    cluster = OffsetCluster({"large": dict.fromkeys(many, noted), "small": dict.fromkeys(many, OLD)})
+    cluster.largest, cluster.too_large = 10, int(ErrorCode.UNKNOWN_SERVER_ERROR)
+    rows = [move("large", tp, noted) for tp in many] + [move("small", tp) for tp in many]
+    applied = apply(cluster, plan_of(*rows), store)
+    assert codes(applied) == {("small", tp): ErrorCode.UNKNOWN_SERVER_ERROR for tp in many}
+    assert cluster.writes == 4
+
+
 # Pieces
 
 

@@ -1,0 +1,247 @@
+"""Offsets moved and brought back on our broker and on Apache's, as kafka-python sees them; refusals change nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer
+from confluent_kafka import TopicPartition as Theirs
+from kafka import KafkaAdminClient
+
+from kcli.admin.groups.describe import describe_groups
+from kcli.admin.offsets.apply import Applied, apply_plan
+from kcli.admin.offsets.commit import commit_many
+from kcli.admin.offsets.facts import gather_facts
+from kcli.admin.offsets.inspection import GroupInUse, PlanOutdated
+from kcli.admin.offsets.plan import Plan, Row, make_plan, plan_reset
+from kcli.admin.offsets.snapshots import SnapshotStore
+from kcli.admin.offsets.targets import ToEarliest
+from kcli.admin.offsets.undo import plan_undo
+from kcli.errors import KcliError
+from kcli.structs import OffsetAndMetadata, TopicPartition
+from tests.admin.test_groups_live import asking, fill, member, soon, until
+from tests.real_kafka import Kafka
+from tests.streams_member import StreamsMember
+
+Positions = dict[str, dict[TopicPartition, OffsetAndMetadata]]
+
+NOTES = ["", "by the app", "caf\u00e9 \u2603 \U0001f980", '{"at": "10:00\\n"}', "\u0000\u0001\u2028\ufffd", "n" * 4096]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> SnapshotStore:
+    return SnapshotStore(tmp_path / "snapshots")
+
+
+def commit(kafka: Kafka, positions: Positions) -> None:
+    with asking(kafka) as client:
+        assert not any(commit_many(client, positions, soon(client)).values())
+
+
+def positions(kafka: Kafka, groups: Iterable[str], topic: str) -> Positions:
+    """What kafka-python finds committed. (librdkafka 2.14 gives notes with what lies behind them in its memory.)"""
+    admin = KafkaAdminClient(bootstrap_servers=kafka.bootstrap_servers)
+    try:
+        told = admin.list_group_offsets(list(groups))
+    finally:
+        admin.close()
+    return {
+        group: {
+            TopicPartition(tp.topic, tp.partition): OffsetAndMetadata(it.offset, it.leader_epoch, it.metadata)
+            for tp, it in offsets.items()
+            if tp.topic == topic and it.offset >= 0
+        }
+        for group, offsets in told.items()
+    }
+
+
+def planned(kafka: Kafka, groups: Iterable[str], topic: str) -> Plan:
+    """A reset to the start of the log of all partitions of a topic."""
+    with asking(kafka) as client:
+        facts = gather_facts(client, groups, {topic: None}, ToEarliest(), soon(client))
+        assert not facts.errors
+        rows = [row for name, it in facts.values.items() for row in plan_reset(name, it.partitions, ToEarliest())]
+        states = {name: it.state for name, it in facts.values.items()}
+        return make_plan("reset", rows, client.clock.wall_ms(), states, client.metadata.cluster.cluster_id)
+
+
+def applied(kafka: Kafka, plan: Plan, store: SnapshotStore) -> Applied:
+    with asking(kafka) as client:
+        return apply_plan(client, plan, store, soon(client))
+
+
+def undone(kafka: Kafka, snapshot_id: str | None, store: SnapshotStore) -> Plan:
+    assert snapshot_id is not None
+    with asking(kafka) as client:
+        plan = plan_undo(client, store.load(snapshot_id), soon(client))
+        assert not apply_plan(client, plan, store, soon(client)).errors
+    return plan
+
+
+def test_undo_brings_back_every_offset_epoch_and_byte_of_metadata(any_kafka: Kafka, store: SnapshotStore) -> None:
+    """Of two groups; with partitions that had no commit, one that was to be deleted, and one already where it should
+    be. The undo can be undone, and that too."""
+    count = len(NOTES) + 3
+    topic = any_kafka.new_topic(count)
+    groups = [any_kafka.new_name("g") for _ in range(2)]
+    partition = [TopicPartition(topic, number) for number in range(count)]
+    before = {
+        group: {partition[n]: OffsetAndMetadata(40 + n, n - 1 + shift, note) for n, note in enumerate(NOTES)}
+        for shift, group in enumerate(groups)
+    }
+    for offsets in before.values():
+        offsets[partition[-1]] = OffsetAndMetadata(0, -1, "there already")
+    commit(any_kafka, before)
+    assert positions(any_kafka, groups, topic) == before
+    plan = planned(any_kafka, groups, topic)
+    first = plan.rows[0]
+    plan = plan._replace(rows=(first._replace(new=None, action="delete"), *plan.rows[1:]))
+    did = applied(any_kafka, plan, store)
+    assert not did.errors
+    assert [row.action for row in plan.rows].count("keep") == 2
+    after = positions(any_kafka, groups, topic)
+    assert {group: len(offsets) for group, offsets in after.items()} == {groups[0]: count - 1, groups[1]: count}
+    assert {it.offset for offsets in after.values() for it in offsets.values()} == {0}
+    back = undone(any_kafka, did.snapshot_id, store)
+    assert positions(any_kafka, groups, topic) == before
+    assert [row.action for row in back.rows].count("delete") == 4
+    again = undone(any_kafka, did.snapshot_id, store)
+    assert {row.action for row in again.rows} == {"keep"}
+    undo_of_undo = store.ids()[1]
+    undone(any_kafka, undo_of_undo, store)
+    assert positions(any_kafka, groups, topic) == after
+
+
+def test_a_group_that_was_made_by_a_reset_has_nothing_left_after_the_undo(
+    any_kafka: Kafka, store: SnapshotStore
+) -> None:
+    topic, group = any_kafka.new_topic(2), any_kafka.new_name("g")
+    did = applied(any_kafka, planned(any_kafka, [group], topic), store)
+    assert len(positions(any_kafka, [group], topic)[group]) == 2
+    undone(any_kafka, did.snapshot_id, store)
+    assert positions(any_kafka, [group], topic) == {group: {}}
+
+
+def _refused(kafka: Kafka, plan: Plan, store: SnapshotStore, topic: str) -> KcliError:
+    """The error, after the proof that nothing was written."""
+    before = positions(kafka, plan.groups, topic)
+    with pytest.raises(KcliError) as caught:
+        applied(kafka, plan, store)
+    assert positions(kafka, plan.groups, topic) == before
+    assert not store.ids()
+    return caught.value
+
+
+def _live_group_is_refused(kafka: Kafka, store: SnapshotStore, **settings: str) -> GroupInUse:
+    topic, idle, live = kafka.new_topic(2), kafka.new_name("g"), kafka.new_name("g")
+    t0 = TopicPartition(topic, 0)
+    commit(kafka, {group: {t0: OffsetAndMetadata(3, 0, "here")} for group in (idle, live)})
+    plan = planned(kafka, [idle, live], topic)
+    with member(kafka, live, topic, **settings):
+        error = _refused(kafka, plan, store, topic)
+    assert isinstance(error, GroupInUse)
+    assert list(error.groups) == [live]
+    with asking(kafka) as client:
+        until(lambda: describe_groups(client, {live: None}, soon(client)).values[live].state == "Empty")
+    assert not applied(kafka, plan, store).errors  # the member has left: what was planned before is still true
+    return error
+
+
+def test_a_group_with_a_member_is_refused_and_with_it_all_others(any_kafka: Kafka, store: SnapshotStore) -> None:
+    _live_group_is_refused(any_kafka, store)
+
+
+def test_a_group_of_the_next_generation_is_refused_while_it_has_a_member(
+    real_kafka: Kafka, store: SnapshotStore
+) -> None:
+    """Tools that describe groups the old way are told that it is dead (KIP-848)."""
+    _live_group_is_refused(real_kafka, store, group_protocol="consumer")
+
+
+def test_a_streams_group_is_left_to_its_own_tool(real_kafka: Kafka, store: SnapshotStore) -> None:
+    topic, group = real_kafka.new_topic(2), real_kafka.new_name("g")
+    commit(real_kafka, {group: {TopicPartition(topic, 0): OffsetAndMetadata(3)}})
+    plan = planned(real_kafka, [group], topic)
+    application = StreamsMember(real_kafka.bootstrap_servers, group, [topic], client_id="app-1").join()
+    application.leave()
+    error = _refused(real_kafka, plan, store, topic)
+    assert isinstance(error, GroupInUse)
+    assert "its positions are moved by kafka-streams-groups.sh" in error.groups[group]
+
+
+def test_what_moves_between_plan_and_execute_refuses_it(any_kafka: Kafka, store: SnapshotStore) -> None:
+    topic, group = any_kafka.new_topic(2), any_kafka.new_name("g")
+    t0, t1 = TopicPartition(topic, 0), TopicPartition(topic, 1)
+    commit(any_kafka, {group: {t0: OffsetAndMetadata(3, 0, "here")}})
+    plan = planned(any_kafka, [group], topic)
+    commit(any_kafka, {group: {t0: OffsetAndMetadata(3, 0, "there"), t1: OffsetAndMetadata(1)}})
+    error = _refused(any_kafka, plan, store, topic)
+    assert isinstance(error, PlanOutdated)
+    assert [it.tp for it in error.differences] == [t0, t1]
+
+
+def test_an_open_transaction_with_offsets_of_the_group_refuses(real_kafka: Kafka, store: SnapshotStore) -> None:
+    """When it commits, its offset would silently replace the one that was reset (KIP-447)."""
+    topic, group = real_kafka.new_topic(2), real_kafka.new_name("g")
+    commit(real_kafka, {group: {TopicPartition(topic, 0): OffsetAndMetadata(3)}})
+    fill(real_kafka, topic, 0, 5)
+    plan = planned(real_kafka, [group], topic)
+    producer = real_kafka.ordered_producer(transactional_id=group)
+    producer.init_transactions()
+    producer.begin_transaction()
+    reader = Consumer({"bootstrap.servers": real_kafka.bootstrap_servers, "group.id": group})
+    producer.send_offsets_to_transaction([Theirs(topic, 0, 5)], reader.consumer_group_metadata(), 20)
+    with pytest.raises(PlanOutdated, match="UNSTABLE_OFFSET_COMMIT"):
+        applied(real_kafka, plan, store)
+    producer.abort_transaction()
+    reader.close()
+    until(lambda: _is_applied(real_kafka, plan, store))
+
+
+def _is_applied(kafka: Kafka, plan: Plan, store: SnapshotStore) -> bool:
+    """The coordinator hears of the end of a transaction a little after its producer."""
+    try:
+        return not applied(kafka, plan, store).errors
+    except PlanOutdated:
+        return False
+
+
+def test_large_notes_take_several_commits_each_of_which_the_broker_can_store(
+    any_kafka: Kafka, store: SnapshotStore
+) -> None:
+    """A coordinator stores a commit as one batch of __consumer_offsets, which has a limit of 1 MiB: even one that was
+    thought to fit is cut."""
+    topic, group = any_kafka.new_topic(300), any_kafka.new_name("g")
+    before = {TopicPartition(topic, number): OffsetAndMetadata(9, 0, "n" * 4096) for number in range(300)}
+    commit(any_kafka, {group: before})
+    rows = [Row(group, tp, old, old._replace(offset=0), "move") for tp, old in before.items()]
+    did = applied(any_kafka, make_plan("reset", rows, 0, {}), store)
+    assert not did.errors
+    assert {it.offset for it in positions(any_kafka, [group], topic)[group].values()} == {0}
+    undone(any_kafka, did.snapshot_id, store)
+    assert positions(any_kafka, [group], topic) == {group: before}
+
+
+def test_a_topic_that_was_made_anew_does_not_get_the_old_one_s_offsets(any_kafka: Kafka, store: SnapshotStore) -> None:
+    from confluent_kafka.admin import AdminClient
+
+    topic, kept, group = any_kafka.new_topic(2), any_kafka.new_topic(1), any_kafka.new_name("g")
+    old, other = TopicPartition(topic, 0), TopicPartition(kept, 0)
+    commit(any_kafka, {group: {old: OffsetAndMetadata(9), other: OffsetAndMetadata(5)}})
+    rows = [
+        Row(group, tp, OffsetAndMetadata(offset), OffsetAndMetadata(0), "move")
+        for tp, offset in {old: 9, other: 5}.items()
+    ]
+    with asking(any_kafka) as client:
+        client.topics_metadata([topic, kept], soon(client))
+        did = apply_plan(client, make_plan("reset", rows, 0, {}), store, soon(client))
+    admin = AdminClient({"bootstrap.servers": any_kafka.bootstrap_servers})
+    admin.delete_topics([topic])[topic].result(30)
+    any_kafka.create_topic(topic, 2)
+    plan = undone(any_kafka, did.snapshot_id, store)
+    assert {row.tp: (row.action, row.why) for row in plan.rows if row.tp == old} == {
+        old: ("skip", "the topic was deleted and made anew since")
+    }
+    assert positions(any_kafka, [group], kept)[group] == {other: OffsetAndMetadata(5)}
