@@ -266,7 +266,8 @@ def test_kafka_s_own_word_for_too_large_may_mean_anything_else_and_is_believed_o
     many = partitions(*range(20))
     cluster = OffsetCluster({"large": dict.fromkeys(many, noted), "small": dict.fromkeys(many, OLD)})
     cluster.largest, cluster.too_large = 10, int(ErrorCode.UNKNOWN_SERVER_ERROR)
-    rows = [move("large", tp, noted) for tp in many] + [move("small", tp) for tp in many]
+    rows = [move("large", tp, noted)._replace(new=noted._replace(offset=0)) for tp in many]
+    rows += [move("small", tp) for tp in many]
     applied = apply(cluster, plan_of(*rows), store)
     assert codes(applied) == {("small", tp): ErrorCode.UNKNOWN_SERVER_ERROR for tp in many}
     assert cluster.writes == 4
