@@ -41,6 +41,12 @@ def test_a_group_without_a_name_is_refused() -> None:
     assert "--group needs the name of a group" in consume("--group", "").err
 
 
+def test_an_empty_instance_id_is_no_silent_dynamic_member() -> None:
+    status, _, err = consume("--group", "g", "--instance-id", "")
+    assert status == 2
+    assert "--instance-id needs an id" in err
+
+
 def test_a_good_command_line_gets_as_far_as_the_broker() -> None:
     assert consume("--group", "g", "-o", "start", "-n", "3", "--assignor", "sticky", "--no-commit").status == 5
 

@@ -151,3 +151,20 @@ def test_bad_input_is_one_clear_line_before_anything_is_sent(words: str, says: s
     assert result.status == 2, result
     assert says in result.err
     assert len(result.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["wait", "--until", "empty"], ["watch"], ["explain"], ["remove-members", "--all"], ["describe"], ["delete"]],
+)
+def test_the_empty_name_of_an_unset_variable_is_refused_by_every_command(words: list[str]) -> None:
+    result = run_kcli("group", words[0], "", *words[1:], "-b", "127.0.0.1:1", "--timeout", "0.1")
+    assert result.status == 2, result
+    assert "a group has a name: '' is none" in result.err
+
+
+def test_a_wait_names_its_numbers_as_the_other_commands_do(broker: EmbeddedBroker) -> None:
+    waited = group(broker, "wait", "billing", "--until", "lag>=0", "--output", "json")
+    listed = group(broker, "lag", "billing", "--output", "json")
+    assert items(waited)[0]["member_count"] == items(listed)[0]["member_count"] == 0
+    assert "MEMBERS" in group(broker, "wait", "billing", "--until", "empty").text

@@ -49,7 +49,9 @@ def run(
     """
     from kcli.admin.explain.gather import look_twice
     from kcli.admin.explain.rules import explain
+    from kcli.cli.groups.selection import check_names
 
+    check_names(group)
     _check(interval, fail_on)
     with closing(common.connect()) as client:
         if env.stderr_is_terminal:

@@ -49,7 +49,9 @@ def run(
     from kcli.admin.groups.deletion import remove_members
     from kcli.admin.groups.describe import describe_groups
     from kcli.cli.groups.removal import plan_members
+    from kcli.cli.groups.selection import check_names
 
+    check_names([group])
     chosen = member or [], instance_id or [], client_id or []
     if all_members == any(chosen):
         raise ConfigError("say who shall leave: --member, --instance-id and --client-id, or --all")

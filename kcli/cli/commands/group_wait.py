@@ -40,8 +40,10 @@ def run(
     been when the wait began.
     """
     from kcli.cli.groups.durations import check_interval
+    from kcli.cli.groups.selection import check_names
     from kcli.cli.groups.waiting import Waiting, parse_until
 
+    check_names([group])
     condition = parse_until(until)
     check_interval(interval)
     began_ms, deadline_ms = env.clock.now_ms(), common.deadline_ms()
@@ -82,12 +84,12 @@ def _look(
             if group in described.errors:
                 return waiting.failed(described.errors[group]), {}
             found = described.values[group]
-            return waiting.saw(group_facts(found)), {"state": found.state, "members": len(found.members)}
+            return waiting.saw(group_facts(found)), {"state": found.state, "member_count": len(found.members)}
         surveys = survey_groups(client, [group], deadline_ms, time_lag="age" in condition.names)
         if group in surveys.errors:
             return waiting.failed(surveys.errors[group]), {}
         survey = surveys.values[group]
-        seen = {"state": survey.group.state, "members": len(survey.group.members)}
+        seen = {"state": survey.group.state, "member_count": len(survey.group.members)}
         return waiting.saw(survey_facts(survey, strict=True)), {**seen, "lag": total_lag(survey.partitions).lag}
     except KcliError as error:
         return waiting.failed(error), {}
@@ -97,4 +99,5 @@ def _show(env: Environment, common: Common, item: Item) -> None:
     from kcli.cli.render.report import Report
     from kcli.cli.render.show import show
 
-    show(env, Report("group.wait", COLUMNS, [item]), common.output)
+    row = {**item, "members": item.get("member_count")}
+    show(env, Report("group.wait", COLUMNS, [item], [row]), common.output)

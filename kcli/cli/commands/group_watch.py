@@ -37,9 +37,11 @@ def run(
     """
     from kcli.cli.commands.stop_signals import StopSignals
     from kcli.cli.groups.durations import check_interval
+    from kcli.cli.groups.selection import check_names
     from kcli.cli.watch.keys import Keys
     from kcli.cli.watch.loop import watch
 
+    check_names(group)
     check_interval(interval)
     if looks is not None and looks < 1:
         raise ConfigError(f"--count is at least 1, not {looks}")

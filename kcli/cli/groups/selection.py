@@ -51,9 +51,14 @@ def check_selection(names: Sequence[str], match: str | None, *, every: bool | No
     if sum((bool(names), bool(every), match is not None)) != 1:
         others = "--match REGEX" if every is None else "--all, or --match REGEX"
         raise ConfigError(f"say which groups, in one way: their names, or {others}")
+    check_names(names)
+    return pattern(match)
+
+
+def check_names(names: Sequence[str]) -> None:
+    """ConfigError if one is empty, as an unset variable of a script is."""
     if "" in names:
         raise ConfigError("a group has a name: '' is none")
-    return pattern(match)
 
 
 def pattern(match: str | None) -> re.Pattern[str] | None:

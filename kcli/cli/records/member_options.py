@@ -52,6 +52,8 @@ def member_properties(options: MemberOptions, offsets: Sequence[str]) -> dict[st
     if not options.group:
         raise ConfigError("--group needs the name of a group")
     own = {"group.id": options.group, "enable.auto.commit": "false"}
+    if options.instance_id == "":
+        raise ConfigError("--instance-id needs an id: '' is none, and the member would not be static")
     if options.instance_id is not None:
         own["group.instance.id"] = options.instance_id
     if options.protocol is not None:

@@ -21,9 +21,9 @@ def row_item(row: TopicRow) -> Item:
     item: Item = {
         "group": row.group,
         "state": row.state or None,
-        "members": row.members if row.state else None,
+        "member_count": row.members if row.state else None,
         "topic": row.topic,
-        "partitions": row.partitions if row.topic is not None else None,
+        "partition_count": row.partitions if row.topic is not None else None,
         "lag": row.lag,
         "consumed_per_s": _rounded(row.consumed),
         "produced_per_s": _rounded(row.produced),
@@ -36,8 +36,13 @@ def row_item(row: TopicRow) -> Item:
 
 def row_cells(row: TopicRow) -> list[str]:
     """The row as text, by COLUMNS; `-` for what is not known, `never` for a lag that does not shrink."""
-    item: dict[str, Any] = {**row_item(row), "drain": drain(row)}
-    return [_cell(item[column]) for column in COLUMNS]
+    shown = {**as_row(row_item(row)), "drain": drain(row)}
+    return [_cell(shown[column]) for column in COLUMNS]
+
+
+def as_row(item: Item) -> Item:
+    """The item with the names that its columns have in a table."""
+    return {**item, "members": item["member_count"], "partitions": item["partition_count"]}
 
 
 def drain(row: TopicRow) -> str:

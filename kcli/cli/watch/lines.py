@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 from kcli.cli.render.report import Report, cell, header
-from kcli.cli.watch.cells import COLUMNS, NUMBERS, row_cells, row_item
+from kcli.cli.watch.cells import COLUMNS, NUMBERS, as_row, row_cells, row_item
 
 if TYPE_CHECKING:
     from kcli.cli.environment import Environment
@@ -55,7 +55,8 @@ class Lines:
     def _separated(self, rows: Sequence[TopicRow], time: str) -> str:
         from kcli.cli.render.separated import as_csv, as_tsv
 
-        report = Report("group.watch", _DATA_COLUMNS, [{"time": time, **row_item(row)} for row in rows])
+        items = [{"time": time, **row_item(row)} for row in rows]
+        report = Report("group.watch", _DATA_COLUMNS, items, [as_row(item) for item in items])
         text = (as_csv if self._output == "csv" else as_tsv)(report)
         return text.partition("\n")[2] if self._has_header else text
 
