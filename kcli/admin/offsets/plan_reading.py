@@ -1,0 +1,283 @@
+"""Files of plans and positions read: what they are is seen from the text, what is wrong is said with its place. Pure.
+
+Taken are the JSON and CSV of `plan_files`, and the CSV of Apache's tool with three or four fields. A spreadsheet may
+have written it: a byte order mark, carriage returns and empty lines do no harm, nor do columns and fields that are not
+known, or in another order.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, get_args
+
+from kcli.admin.offsets.file_fields import (
+    Place,
+    cell_number,
+    needed_number,
+    needed_text,
+    optional_number,
+    optional_text,
+    with_numbers,
+)
+from kcli.admin.offsets.plan import WHOLE_TOPIC, Action, Kind, Plan, Row, make_plan
+from kcli.admin.offsets.plan_files import PLAN_KIND, POSITIONS_KIND, VERSION, Positions
+from kcli.admin.offsets.targets import FromOffsets
+from kcli.error_codes import ErrorCode
+from kcli.errors import BrokerError, ConfigError, KcliError
+from kcli.structs import OffsetAndMetadata, TopicPartition
+
+_CELLS = {"leader_epoch": "epoch"}  # behind `old_` and `new_`
+
+
+def read_plan_file(text: str, source: str) -> Plan | Positions:
+    """A plan, to be applied as it is, or positions. ConfigError names `source` and the line or item in one sentence."""
+    text = text.removeprefix("\ufeff")
+    if not text.strip():
+        raise ConfigError(f"{source} is empty")
+    return _read_json(text, source) if text.lstrip()[0] in "{[" else _read_csv(text, source)
+
+
+def read_offsets(text: str, source: str) -> FromOffsets:
+    """The offsets that a file tells, of a plan those that it leads to. A plan that is refused leads nowhere."""
+    found = read_plan_file(text, source)
+    if isinstance(found, Positions):
+        return found.target(source)
+    return offsets_of(found, source)
+
+
+def offsets_of(plan: Plan, source: str) -> FromOffsets:
+    """Where the plan leads. ConfigError if that cannot be said by offsets: rows that are refused, or delete."""
+    offsets: dict[tuple[str | None, TopicPartition], OffsetAndMetadata] = {}
+    for row in plan.rows:
+        if row.action in ("refuse", "delete"):
+            what = "refuses" if row.action == "refuse" else "deletes"
+            raise ConfigError(
+                f"{source} is a plan that {what} {row.group} {_shown(row.tp)}: that is no offset to go to"
+            )
+        if row.new is not None and row.action != "skip":
+            offsets[row.group, row.tp] = row.new
+    return FromOffsets(offsets, source)
+
+
+def _read_json(text: str, source: str) -> Plan | Positions:
+    document = _parse(text, source)
+    kind = document.get("kind") if isinstance(document, dict) else None
+    if kind not in (PLAN_KIND, POSITIONS_KIND):
+        raise ConfigError(f"{source} is neither a plan nor an export of offsets: its kind is {json.dumps(kind)}")
+    if document.get("kcli") != VERSION:
+        raise ConfigError(f"{source} is of version {json.dumps(document.get('kcli'))}; this kcli reads {VERSION}")
+    items = document.get("items")
+    if not isinstance(items, list):
+        raise ConfigError(f"{source} has no list of items")
+    head = Place(source, "beginning")
+    cluster_id = optional_text(document, "cluster_id", head)
+    made_ms = optional_number(document, "made_ms", head) or 0
+    places = [(Place(source, f"item {n}"), item) for n, item in enumerate(items, 1)]
+    for place, item in places:
+        if not isinstance(item, dict):
+            raise place.bad("it is not an object")
+    if kind == POSITIONS_KIND:
+        return Positions(_offsets(places), True, cluster_id, made_ms)
+    rows = _checked((place, _row(item, place)) for place, item in places)
+    return make_plan(_kind(document.get("plan"), head), rows, made_ms, _states(document, head), cluster_id)
+
+
+def _parse(text: str, source: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        if error.msg == "Extra data":
+            raise ConfigError(f"{source} is JSON lines; a plan is one document (--output json)") from None
+        raise ConfigError(f"{source}, line {error.lineno}: not JSON: {error.msg}") from None
+    except (RecursionError, ValueError):  # nested without end, or a number of thousands of digits
+        raise ConfigError(f"{source} is no JSON that kcli has written") from None
+
+
+def _states(document: Mapping[str, Any], head: Place) -> dict[str, str]:
+    states = document.get("states", {})
+    if not isinstance(states, dict) or not all(isinstance(state, str) for state in states.values()):
+        raise head.bad("states are not words by group")
+    return states
+
+
+def _read_csv(text: str, source: str) -> Plan | Positions:
+    lines = list(_csv_lines(text, source))
+    if not lines:
+        raise ConfigError(f"{source} is empty")
+    place, first = lines[0]
+    names = [name.strip() for name in first]
+    if not {"topic", "partition"} <= set(names):
+        return Positions(_apache_offsets(lines), exact=False)
+    if twice := {name for name in names if name and names.count(name) > 1}:
+        raise place.bad(f"two columns are called {sorted(twice)[0]}")
+    items = []
+    for place, cells in lines[1:]:
+        if len(cells) != len(names):
+            raise place.bad(f"{len(cells)} fields under {len(names)} headings")
+        items.append((place, dict(zip(names, cells, strict=True))))
+    if "action" not in names:
+        cluster_ids = {item.get("cluster_id") or None for _, item in items}
+        _one(cluster_ids, "clusters", source)
+        numbered = [
+            (place, with_numbers(item, ("partition", "offset", "leader_epoch"), place)) for place, item in items
+        ]
+        return Positions(_offsets(numbered), True, next(iter(cluster_ids), None), _made_ms(items))
+    return _csv_plan(items, source)
+
+
+def _csv_plan(items: Sequence[tuple[Place, Mapping[str, str]]], source: str) -> Plan:
+    if not items:
+        raise ConfigError(f"{source} is a plan without rows")
+    for name in ("plan", "cluster_id"):
+        _one({item.get(name) for _, item in items}, f"values of {name}", source)
+    place, first = items[0]
+    rows = _checked((place, _row(_nested(item, place), place)) for place, item in items)
+    states = {item["group"]: item["state"] for _, item in items if item.get("state")}
+    return make_plan(_kind(first.get("plan"), place), rows, _made_ms(items), states, first.get("cluster_id") or None)
+
+
+def _csv_lines(text: str, source: str) -> Iterator[tuple[Place, list[str]]]:
+    """Fields with the line that they begin at; a quoted note may have line breaks in it."""
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    number = 1
+    try:
+        for cells in reader:
+            if any(cell.strip() for cell in cells):
+                yield Place(source, f"line {number}"), cells
+            number = reader.line_num + 1
+    except csv.Error as error:
+        raise ConfigError(f"{source}, line {number}: not CSV: {error}") from None
+
+
+def _apache_offsets(
+    lines: Sequence[tuple[Place, list[str]]],
+) -> dict[tuple[str | None, TopicPartition], OffsetAndMetadata]:
+    width = len(lines[0][1])
+    items = []
+    for place, cells in lines:
+        if width not in (3, 4):
+            raise place.bad(f"{len(cells)} fields: it takes topic,partition,offset or group,topic,partition,offset")
+        if len(cells) != width:
+            raise place.bad(f"{len(cells)} fields, in the first line {width}")
+        item: dict[str, Any] = dict(zip(("topic", "partition", "offset"), (c.strip() for c in cells[-3:]), strict=True))
+        if width == 4:
+            item["group"] = cells[0]
+        items.append((place, with_numbers(item, ("partition", "offset"), place)))
+    return _offsets(items)
+
+
+def _offsets(
+    items: Sequence[tuple[Place, Mapping[str, Any]]],
+) -> dict[tuple[str | None, TopicPartition], OffsetAndMetadata]:
+    offsets: dict[tuple[str | None, TopicPartition], OffsetAndMetadata] = {}
+    seen: dict[tuple[str | None, TopicPartition], Place] = {}
+    for place, item in items:
+        group = optional_text(item, "group", place) or None
+        tp = TopicPartition(needed_text(item, "topic", place), needed_number(item, "partition", place))
+        if (group, tp) in seen:
+            raise place.bad(f"{_shown(tp)} is there twice, first in {seen[group, tp].where}")
+        seen[group, tp] = place
+        offsets[group, tp] = _position(item, place)
+    return offsets
+
+
+def _row(item: Mapping[str, Any], place: Place) -> Row:
+    group, topic = needed_text(item, "group", place), optional_text(item, "topic", place) or ""
+    number = optional_number(item, "partition", place)
+    action: Any = item.get("action")
+    if action not in get_args(Action):
+        raise place.bad(f"{json.dumps(action)} is no action: there are {', '.join(get_args(Action))}")
+    old, new = (_optional_position(item, name, place) for name in ("old", "new"))
+    if action != "refuse" and (number is None or not topic):
+        raise place.bad(f"to {action} takes a topic and a partition")
+    if action == "move" and new is None:
+        raise place.bad("to move takes a new offset")
+    if action == "delete" and new is not None:
+        raise place.bad("to delete takes no new offset")
+    return Row(
+        group,
+        TopicPartition(topic, WHOLE_TOPIC if number is None else number),
+        old,
+        new,
+        action,
+        optional_text(item, "why", place) or "",
+        optional_number(item, "reread", place) or 0,
+        optional_number(item, "skipped", place) or 0,
+        error=_error(item.get("error")),
+    )
+
+
+def _nested(item: Mapping[str, str], place: Place) -> dict[str, Any]:
+    """A line of a plan as JSON has it."""
+    row: dict[str, Any] = with_numbers(item, ("partition", "reread", "skipped"), place)
+    for side in ("old", "new"):
+        cells = {"offset": item.get(side, "")}
+        for name in ("leader_epoch", "metadata"):
+            cells[name] = item.get(f"{side}_{_CELLS.get(name, name)}", "")
+        row[side] = with_numbers(cells, ("offset", "leader_epoch"), place) if cells["offset"].strip() else None
+    return row
+
+
+def _checked(rows: Iterator[tuple[Place, Row]]) -> list[Row]:
+    seen: dict[tuple[str, TopicPartition], Place] = {}
+    checked = []
+    for place, row in rows:
+        if (row.group, row.tp) in seen:
+            where = seen[row.group, row.tp].where
+            raise place.bad(f"{_shown(row.tp)} of group {row.group} is there twice, first in {where}")
+        seen[row.group, row.tp] = place
+        checked.append(row)
+    return checked
+
+
+def _kind(word: object, place: Place) -> Kind:
+    for kind in get_args(Kind):
+        if word == kind:
+            return kind  # type: ignore[no-any-return]
+    raise place.bad(f"{json.dumps(word)} is no plan: there are {', '.join(get_args(Kind))}")
+
+
+def _one(values: set[str | None], what: str, source: str) -> None:
+    if len(values) > 1:
+        raise ConfigError(f"{source} has several {what}: {', '.join(sorted(map(str, values)))}")
+
+
+def _made_ms(items: Sequence[tuple[Place, Mapping[str, str]]]) -> int:
+    """The earliest moment that is told: lines of several files may have been put together."""
+    told = [cell_number(item["made_ms"], "made_ms", place) for place, item in items if item.get("made_ms")]
+    return min((ms for ms in told if ms is not None), default=0)
+
+
+def _optional_position(item: Mapping[str, Any], name: str, place: Place) -> OffsetAndMetadata | None:
+    found = item.get(name)
+    if found is None:
+        return None
+    if not isinstance(found, dict):
+        raise place.bad(f"{name} is not an object")
+    return _position(found, place)
+
+
+def _position(item: Mapping[str, Any], place: Place) -> OffsetAndMetadata:
+    epoch = optional_number(item, "leader_epoch", place)
+    note = optional_text(item, "metadata", place) or ""
+    return OffsetAndMetadata(needed_number(item, "offset", place), -1 if epoch is None else epoch, note)
+
+
+def _error(told: object) -> KcliError | None:
+    """An error as it was told: a broker's by the name of its code. In CSV there is only its sentence."""
+    if isinstance(told, str):
+        told = {"message": told} if told else None
+    if not isinstance(told, dict):
+        return None
+    name, message = str(told.get("code")), str(told.get("message"))
+    for code in ErrorCode.all():
+        if name == code.name or message.startswith(f"{code.name}: "):
+            return BrokerError(code, message.removeprefix(f"{code.name}: "))
+    return KcliError(message)
+
+
+def _shown(tp: TopicPartition) -> str:
+    return tp.topic if tp.partition == WHOLE_TOPIC else f"{tp.topic}-{tp.partition}"

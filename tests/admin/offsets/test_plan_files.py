@@ -1,0 +1,189 @@
+"""Plans and positions as files: read back as they were written, and mistakes told with their place."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kcli.admin.offsets.plan import WHOLE_TOPIC, FirstRecord, Plan, Row, make_plan
+from kcli.admin.offsets.plan_files import (
+    Positions,
+    plan_as_apache_csv,
+    plan_as_csv,
+    plan_as_json,
+    positions_as_apache_csv,
+    positions_as_csv,
+    positions_as_json,
+)
+from kcli.admin.offsets.plan_reading import read_offsets, read_plan_file
+from kcli.error_codes import ErrorCode
+from kcli.errors import BrokerError, ConfigError
+from kcli.structs import OffsetAndMetadata, TopicPartition
+
+T0, T1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
+NASTY = 'note "quoted", \r\n second\rthird\n;\ttab \u2603 \\ '
+UNKNOWN = BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, topic="bills")
+PLAN = make_plan(
+    "reset",
+    [
+        Row("billing", T0, OffsetAndMetadata(9, 3, NASTY), OffsetAndMetadata(4, -1, NASTY), "move", "log start", 5),
+        Row("billing", T1, None, OffsetAndMetadata(0, 0, ""), "move", "nothing committed", skipped=7),
+        Row("audit, old", T1, OffsetAndMetadata(2, 1, "x"), OffsetAndMetadata(2, 1, "x"), "keep"),
+        Row("billing", TopicPartition("bills", WHOLE_TOPIC), None, None, "refuse", "no such topic", error=UNKNOWN),
+        Row("billing", TopicPartition("a", 0), OffsetAndMetadata(2), None, "delete"),
+        Row("billing", TopicPartition("a", 1), OffsetAndMetadata(2), None, "skip"),
+    ],
+    1_700_000_000_123,
+    {"billing": "Empty", "audit, old": "Dead"},
+    "fMCL8kv1SWm87L_Md-I2hg",
+)
+WRITERS = [plan_as_json, plan_as_csv]
+
+
+def without_words(plan: Plan) -> Plan:
+    """Errors compare by identity: only what they say is looked at, elsewhere."""
+    return plan._replace(rows=tuple(row._replace(error=None) for row in plan.rows))
+
+
+@pytest.mark.parametrize("write", WRITERS)
+def test_a_plan_is_read_as_it_was_written(write: Callable[[Plan], str]) -> None:
+    found = read_plan_file(write(PLAN), "plan")
+    assert isinstance(found, Plan)
+    assert without_words(found) == without_words(PLAN)
+    assert [str(row.error) for row in found.rows] == [str(row.error) for row in PLAN.rows]
+    (refused,) = found.refused
+    assert isinstance(refused.error, BrokerError)
+    assert refused.error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+@pytest.mark.parametrize("write", WRITERS)
+def test_what_the_preview_found_is_for_readers_only(write: Callable[[Plan], str]) -> None:
+    first = FirstRecord(4, 1_700_000_000_000, b"\xff\x00key", 100)
+    seen = PLAN._replace(rows=tuple(row._replace(bytes=1000, first=first) for row in PLAN.rows))
+    assert "/wBrZXk=" in write(seen)
+    found = read_plan_file(write(seen), "plan")
+    assert isinstance(found, Plan)
+    assert without_words(found) == without_words(PLAN)
+
+
+numbers = st.integers(0, 2**63 - 1)
+notes = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
+names = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1).filter(str.strip)
+offsets = st.builds(OffsetAndMetadata, numbers, st.integers(-1, 2**31 - 1), notes)
+partitions = st.builds(TopicPartition, st.from_regex(r"[a-zA-Z0-9._-]{1,9}", fullmatch=True), st.integers(0, 2**31 - 1))
+
+
+@given(st.dictionaries(st.tuples(names, partitions), offsets, min_size=1), st.sampled_from(["json", "csv"]))
+def test_positions_come_back_to_the_last_byte(
+    stored: dict[tuple[str, TopicPartition], OffsetAndMetadata], form: str
+) -> None:
+    positions = Positions({**stored}, True, "cluster", 1_700_000_000_000)
+    text = positions_as_json(positions) if form == "json" else positions_as_csv(positions)
+    assert read_plan_file(text, "file") == positions
+
+
+@given(st.dictionaries(st.tuples(names, partitions), numbers, min_size=1))
+def test_apaches_csv_is_read_and_written(stored: dict[tuple[str, TopicPartition], int]) -> None:
+    positions = Positions({key: OffsetAndMetadata(offset) for key, offset in stored.items()}, exact=False)
+    found = read_plan_file(positions_as_apache_csv(positions), "file")
+    assert isinstance(found, Positions)
+    if len(positions.groups) > 1:
+        assert found == positions
+    else:
+        assert {tp: at for (group, tp), at in found.offsets.items() if group is None} == {
+            tp: at for (_, tp), at in positions.offsets.items()
+        }
+
+
+def test_apaches_layouts_to_the_byte() -> None:
+    """As its own --export prints them: the group only where there are several."""
+    assert plan_as_apache_csv(PLAN) == '"audit, old",orders,1,2\nbilling,orders,0,4\nbilling,orders,1,0\n'
+    one = PLAN._replace(rows=tuple(row for row in PLAN.rows if row.group == "billing"))
+    assert plan_as_apache_csv(one) == "orders,0,4\norders,1,0\n"
+
+
+def test_offsets_of_a_plan_are_where_it_leads() -> None:
+    moves = PLAN._replace(rows=tuple(row for row in PLAN.rows if row.action in ("move", "keep", "skip")))
+    found = read_offsets(plan_as_json(moves), "plan.json")
+    assert (found.source, found.exact) == ("plan.json", True)
+    assert found.offsets == {
+        ("billing", T0): (4, -1, NASTY),
+        ("billing", T1): (0, 0, ""),
+        ("audit, old", T1): (2, 1, "x"),
+    }
+    assert not read_offsets("orders,0,17\n", "f.csv").exact
+    with pytest.raises(ConfigError, match=r"^plan\.json is a plan that deletes billing a-0"):
+        read_offsets(plan_as_json(PLAN), "plan.json")
+
+
+def test_a_spreadsheet_does_no_harm() -> None:
+    text = "\ufeffnote,partition,topic,offset,group\r\n\r\nhello, 1 ,orders, 7,billing\r\n,,,,\r\n"
+    with pytest.raises(ConfigError, match=r"line 3: 6 fields under 5 headings"):
+        read_plan_file(text.replace("hello", "hello,"), "f")
+    found = read_plan_file(text, "f")
+    assert isinstance(found, Positions)
+    assert found.offsets == {("billing", T1): OffsetAndMetadata(7)}
+    assert read_offsets("orders, 1, 7\r\n\r\n", "f").offsets == {(None, T1): OffsetAndMetadata(7)}
+
+
+HEAD = "group,topic,partition,offset\n"
+ROW = {"group": "g", "topic": "t", "partition": 0, "action": "move", "old": None, "new": {"offset": 1}}
+
+
+def document(*items: object, **head: object) -> str:
+    return json.dumps({"kcli": 1, "kind": "offsets.plan", "plan": "reset", "items": items, **head})
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (" \n", "f is empty"),
+        ("orders,0\n", "f, line 1: 2 fields: it takes topic,partition,offset or group,topic,partition,offset"),
+        ("orders,0,5\nbilling,orders,1,5\n", "f, line 2: 4 fields, in the first line 3"),
+        ("orders,0,5\n\norders,x,5\n", "f, line 3: 'x' is not a partition"),
+        ("orders,0,-5\n", "f, line 1: '-5' is not an offset"),
+        ("orders,0,9223372036854775808\n", "f, line 1: 9223372036854775808 is not an offset"),
+        ("orders,2147483648,1\n", "f, line 1: 2147483648 is not a partition"),
+        ("orders,0,\n", "f, line 1: there is no offset"),
+        (",0,5\n", "f, line 1: there is no topic"),
+        ("orders,0,5\norders,0,6\n", "f, line 2: orders-0 is there twice, first in line 1"),
+        ('orders,0,5\norders,1,"6\n', "f, line 2: not CSV: unexpected end of data"),
+        ("topic,partition,topic,offset\n", "f, line 1: two columns are called topic"),
+        (HEAD + "g,t,0,one\n", "f, line 2: 'one' is not an offset"),
+        ("topic,partition,committed\nt,0,1\n", "f, line 2: there is no offset"),
+        ('group,topic,partition,offset,metadata\ng,t,0,1,"two\nlines"\ng,t,0,2,\n', "f, line 4: t-0 is there twice, "),
+        ("topic,partition,offset,cluster_id\nt,0,1,a\nt,1,1,b\n", "f has several clusters: a, b"),
+        ("group,topic,partition,action,plan\n", "f is a plan without rows"),
+        ("group,topic,partition,action,plan\ng,t,0,jump,reset\n", 'f, line 2: "jump" is no action: there are move, '),
+        ("group,topic,partition,action,plan,old,new\ng,t,0,keep,jump,1,1\n", 'f, line 2: "jump" is no plan: there'),
+        ("group,topic,partition,action,plan\ng,t,0,move,reset\n", "f, line 2: to move takes a new offset"),
+        ('{"kcli": 1,\n "kind": }', "f, line 2: not JSON: Expecting value"),
+        ('{"a": 1}\n{"a": 2}\n', "f is JSON lines; a plan is one document (--output json)"),
+        ("[1]", "f is neither a plan nor an export of offsets: its kind is null"),
+        ('{"kcli": 1, "kind": "group.list"}', 'f is neither a plan nor an export of offsets: its kind is "group.list"'),
+        ('{"kcli": 2, "kind": "offsets.plan"}', "f is of version 2; this kcli reads 1"),
+        ('{"kcli": 1, "kind": "offsets.plan"}', "f has no list of items"),
+        (document(7), "f, item 1: it is not an object"),
+        (document(ROW, ROW), "f, item 2: t-0 of group g is there twice, first in item 1"),
+        (document({**ROW, "group": 7}), "f, item 1: group is not text: 7"),
+        (document({**ROW, "new": {"offset": True}}), "f, item 1: true is not an offset"),
+        (document({**ROW, "new": {"offset": 1.0}}), "f, item 1: 1.0 is not an offset"),
+        (document({**ROW, "new": 1}), "f, item 1: new is not an object"),
+        (document({**ROW, "action": "delete"}), "f, item 1: to delete takes no new offset"),
+        (document({**ROW, "partition": None}), "f, item 1: to move takes a topic and a partition"),
+        (document({**ROW, "old": {"offset": 1, "leader_epoch": -1}}), "f, item 1: -1 is not a leader epoch"),
+        (document(ROW, plan="jump"), 'f, beginning: "jump" is no plan: there are reset, '),
+        (document(ROW, states=[1]), "f, beginning: states are not words by group"),
+        (document(ROW, cluster_id=1), "f, beginning: cluster_id is not text: 1"),
+        ("[" * 100_000, "f is no JSON that kcli has written"),
+    ],
+)
+def test_mistakes_are_told_in_one_line_with_their_place(text: str, says: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read_plan_file(text, "f")
+    assert str(caught.value).startswith(says)
+    assert "\n" not in str(caught.value)
