@@ -27,6 +27,7 @@ GROUPS = {
     "topic": "Create, look at and delete topics.",
     "consume": "Read records: kcli consume [topic] TOPIC.",
     "group": "Look at consumer groups and their lag; remove what is left of them.",
+    "offsets": "Plan, preview, apply and undo moves of committed offsets.",
     "cluster": "Look at the cluster.",
     "broker": "Run a Kafka broker for tests and demos.",
 }
@@ -46,6 +47,8 @@ COMMANDS: dict[tuple[str, ...], Entry] = {
     ("group", "wait"): Entry("group_wait", "Wait until a group is empty, stable, or has caught up."),
     ("group", "delete"): Entry("group_delete", "Delete groups and what they have committed."),
     ("group", "remove-members"): Entry("group_remove_members", "Make members leave their group."),
+    ("offsets", "reset"): Entry("offsets_reset", "Move what groups have committed: by time, to an end, to offsets."),
+    ("offsets", "undo"): Entry("offsets_undo", "Bring back what groups had committed before."),
     ("cluster", "describe"): Entry("cluster_describe", "Id, controller and brokers."),
     ("cluster", "api-versions"): Entry("cluster_api_versions", "What each broker speaks, and what kcli makes of it."),
     ("broker", "run"): Entry("broker_run", "Run a broker in this terminal. Not for production."),

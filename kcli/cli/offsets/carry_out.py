@@ -39,7 +39,7 @@ def carry_out(
     looked = preview(client, plan.rows, deadline_ms)
     plan = plan._replace(rows=tuple(looked.rows))
     obstacles = _obstacles(client, plan, deadline_ms)
-    if obstacles or not execute or not plan.changes:
+    if obstacles or plan.refused or not execute or not plan.changes:
         _show_plan(env, common, plan)
         _tell(env, plan, obstacles, execute=execute)
         return status_of_refusal(plan, obstacles)
@@ -79,7 +79,7 @@ def _obstacles(client: ConsumerNetworkClient, plan: Plan, deadline_ms: float) ->
 
 def _execute(env: Environment, common: Common, client: ConsumerNetworkClient, plan: Plan, deadline_ms: float) -> int:
     from kcli.admin.offsets.apply import apply_plan
-    from kcli.admin.offsets.snapshots import Snapshot, SnapshotStore, default_folder
+    from kcli.admin.offsets.snapshots import Snapshot, SnapshotError, SnapshotStore, default_folder
     from kcli.errors import KcliError, Refused
 
     made: list[Snapshot] = []
@@ -89,11 +89,11 @@ def _execute(env: Environment, common: Common, client: ConsumerNetworkClient, pl
         env.stdout.flush()
     try:
         applied = apply_plan(client, plan, store, deadline_ms, announce=made.append)
-    except Refused as error:
+    except (Refused, SnapshotError) as error:
         if common.output not in (None, "table"):
             _show_plan(env, common, plan)
         _tell(env, plan, [error], execute=True)
-        return exit_status.status_of(error)
+        return exit_status.REFUSED
     except (KcliError, KeyboardInterrupt):
         if made:
             env.say(f"kcli: only a part may have been written; back with: {undo_command(made[0].id)}")

@@ -56,10 +56,11 @@ def _outcome(row: Row, error: KcliError | None, snapshot: str | None) -> Item:
 
 
 def _flat(item: Item, row: Row) -> Item:
-    """The cells of a table and of csv."""
+    """The cells of a table and of csv. Why a row is refused stands there once, in `why`."""
     first = item["first_record"] or {}
     return {
         **item,
+        "error": item.get("error") if item.get("status") == "failed" else None,
         "topic": row.tp.topic or None,
         "old": None if row.old is None else row.old.offset,
         "new": None if row.new is None else row.new.offset,

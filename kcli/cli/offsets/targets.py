@@ -29,7 +29,9 @@ class Wanted(NamedTuple):
 
     def check(self) -> None:
         """ConfigError unless exactly one is given."""
-        given = [option_name(name) for name, value in self._asdict().items() if value not in (None, False)]
+        given = [
+            option_name(name) for name, value in self._asdict().items() if value is not None and value is not False
+        ]
         if len(given) != 1:
             every = ", ".join(option_name(name) for name in self._fields)
             raise ConfigError(f"say where to, in one way: {' and '.join(given) or every}")
