@@ -1,0 +1,1 @@
+"""Command lines of Apache's tools, understood as they understand them: same words, tables and messages."""
