@@ -61,7 +61,7 @@ def run(
         typer.Option(
             "--if-no-record",
             metavar="refuse|end|skip",
-            help="Without a record of that time or later, or a commit to move: go to the end, or leave it. [refuse]",
+            help="Without a record of that time or later, or a commit to move: go to the end, or leave it.",
         ),
     ] = "refuse",
     if_out_of_range: Annotated[
@@ -69,7 +69,7 @@ def run(
         typer.Option(
             "--if-out-of-range",
             metavar="refuse|clamp|skip",
-            help="An offset that is not in the log: take the nearer end of the log, or leave the partition. [refuse]",
+            help="An offset that is not in the log: take the nearer end of the log, or leave the partition.",
         ),
     ] = "refuse",
     execute: Execute = False,
@@ -90,7 +90,7 @@ def run(
     from kcli.admin.offsets.plan_reading import read_offsets
     from kcli.cli.groups.selection import check_selection
     from kcli.cli.offsets.carry_out import carry_out
-    from kcli.cli.offsets.files import load_text, shown_path
+    from kcli.cli.offsets.files import file_name, load_text
     from kcli.cli.offsets.reset_plan import chosen_groups, make_reset_plan, positions_of
     from kcli.cli.offsets.targets import Wanted, check_policies, parse_scope, simple_target
 
@@ -102,7 +102,7 @@ def run(
     scope = parse_scope(topic or [], all_topics=all_topics, optional=from_file is not None)
     policies = check_policies(if_no_record, if_out_of_range)
     if from_file is not None:
-        target = read_offsets(load_text(from_file, env.stdin_bytes), shown_path(from_file))
+        target = read_offsets(load_text(from_file, env.stdin_bytes), file_name(from_file))
     deadline_ms = common.deadline_ms()
     with closing(common.connect()) as client:
         names = chosen_groups(client, group or (), found, deadline_ms)
