@@ -60,6 +60,21 @@ def test_a_page_on_a_terminal_is_coloured_and_wrapped(broker: EmbeddedBroker) ->
     assert "two looks, 0.05 s apart ..." in result.err
 
 
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        ({"orders-0": (None, 0, 9)}, "1 partition, lag not known;"),
+        ({"orders-0": (None, 0, 9), "orders-1": (2, 0, 5)}, "2 partitions, lag 3, of 1 not known;"),
+        ({}, "0 partitions, lag 0;"),
+    ],
+)
+def test_a_lag_that_is_not_known_is_not_called_nought(rows: dict[str, tuple[int | None, ...]], told: str) -> None:
+    from kcli.admin.explain.facts import Facts
+
+    seen = group(member("a", *rows))
+    assert told in explanation(FakeEnvironment(), Facts(look(seen, rows, 0), look(seen, rows, 6000), around()), [])
+
+
 def test_names_cannot_command_a_terminal() -> None:
     env = FakeEnvironment(terminal=True)
     seen = group(member("a\x1b[2J", "orders-0"))

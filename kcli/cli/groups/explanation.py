@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kcli.admin.explain.findings import NOTE, PROBLEM, WARNING, count, lasting
-from kcli.admin.groups.lag import total_lag
+from kcli.admin.groups.lag import LagTotals, total_lag
 
 if TYPE_CHECKING:
     from kcli.admin.explain.facts import Facts
@@ -26,7 +26,7 @@ def explanation(env: Environment, facts: Facts, findings: list[Finding]) -> str:
     totals = total_lag(facts.partitions)
     lines = [
         f"{shown(group.group)}: {group.type} group, {group.state}, {count(len(group.members), 'member')}, "
-        f"{count(totals.partitions, 'partition')}, lag {totals.lag:,}; two looks, {lasting(facts.elapsed_ms)} apart"
+        f"{count(totals.partitions, 'partition')}, lag {_lag(totals)}; two looks, {lasting(facts.elapsed_ms)} apart"
     ]
     if not findings:
         lines.append("  nothing found")
@@ -34,6 +34,13 @@ def explanation(env: Environment, facts: Facts, findings: list[Finding]) -> str:
         lines += ["", f"{_severity(env, finding)} {finding.kind}: {shown(finding.subject)}"]
         lines += _paragraph(env, shown(finding.evidence), "  ") + _paragraph(env, shown(finding.advice), "  -> ")
     return "".join(f"{line}\n" for line in lines)
+
+
+def _lag(totals: LagTotals) -> str:
+    """The sum, and of how many partitions it is not the sum: nothing is committed there, or they failed."""
+    if totals.unknown and totals.unknown == totals.partitions:
+        return "not known"
+    return f"{totals.lag:,}" + (f", of {totals.unknown} not known" if totals.unknown else "")
 
 
 def _severity(env: Environment, finding: Finding) -> str:
