@@ -30,16 +30,19 @@ def child(task: dict[str, object]) -> None:
         os._exit(status)
 
 
-# What a member imports, now or later.
+# What a member imports, now or later, and who moves offsets.
 MODULES = """
 cli.app cli.commands.consume_topic cli.offset_spec cli.topic_spec cli.records.account cli.records.filters
 cli.records.member_session cli.records.renderer cli.records.session cli.records.text client.connect client.routing
 consumer.consumer consumer.group.consumer_membership consumer.group.coordinator assignors.strategies network.selector
 protocol.codec protocol.records.decode
+admin.offsets.apply admin.offsets.preview admin.offsets.undo cli.commands.offsets_reset cli.commands.offsets_undo
+cli.offsets.carry_out cli.render.show
 """
 MESSAGES = """
 api_versions consumer_group_heartbeat fetch find_coordinator heartbeat join_group leave_group list_offsets metadata
 offset_commit offset_fetch offset_for_leader_epoch sync_group
+consumer_group_describe describe_groups describe_log_dirs offset_delete
 """
 
 

@@ -1,0 +1,17 @@
+"""`kcli offsets reset --execute` killed (-9) thirty times over 200 partitions: undo brings all of it back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.interop.offset_kills import run
+from tests.real_kafka import OwnBroker
+
+ROUNDS = 30
+
+
+def test_thirty_kills_are_undone_exactly(our_kafka: OwnBroker, tmp_path: Path) -> None:
+    """`python -m tests.bench.offset_kills` does it on Apache's broker too."""
+    account = run(our_kafka, tmp_path, rounds=ROUNDS)
+    assert sum(account) == ROUNDS
+    assert account.nothing + account.part + account.all  # some came between the snapshot and the end
