@@ -53,7 +53,7 @@ class Scene:
     def offsets(self, *words: str, stdin: bytes = b"", **environ: str) -> Result:
         where = ("-b", self.kafka.bootstrap_servers, "--timeout", "20")
         settings = {"XDG_STATE_HOME": str(self.state), **environ}
-        return run_kcli("offsets", *words, *where, stdin=stdin, environ=settings)
+        return run_kcli("offsets", words[0], *where, *words[1:], stdin=stdin, environ=settings)
 
     def reset(self, *words: str, stdin: bytes = b"") -> Result:
         return self.offsets("reset", self.group, *words, stdin=stdin)

@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from kcli.cli import exit_status
@@ -38,12 +39,12 @@ def carry_out(
 
     looked = preview(client, plan.rows, deadline_ms)
     plan = plan._replace(rows=tuple(looked.rows))
+    if looked.errors:
+        env.say(f"no estimates: {next(iter(looked.errors.values()))}")
+    if execute and plan.changes and not plan.refused:
+        return _execute(env, common, client, plan, deadline_ms)
     obstacles = _obstacles(client, plan, deadline_ms)
-    if obstacles or plan.refused or not execute or not plan.changes:
-        _show_plan(env, common, plan)
-        _tell(env, plan, obstacles, execute=execute)
-        return status_of_refusal(plan, obstacles)
-    return _execute(env, common, client, plan, deadline_ms)
+    return _leave(env, common, plan, obstacles, execute=execute)
 
 
 def status_of_refusal(plan: Plan, obstacles: Iterable[KcliError]) -> int:
@@ -77,6 +78,14 @@ def _obstacles(client: ConsumerNetworkClient, plan: Plan, deadline_ms: float) ->
     return []
 
 
+def _leave(env: Environment, common: Common, plan: Plan, obstacles: list[KcliError], *, execute: bool) -> int:
+    """Show the plan and why nothing was written. A reader that has gone does not change the status."""
+    with suppress(BrokenPipeError):
+        _show_plan(env, common, plan)
+        _tell(env, plan, obstacles, execute=execute)
+    return status_of_refusal(plan, obstacles)
+
+
 def _execute(env: Environment, common: Common, client: ConsumerNetworkClient, plan: Plan, deadline_ms: float) -> int:
     from kcli.admin.offsets.apply import apply_plan
     from kcli.admin.offsets.snapshots import Snapshot, SnapshotError, SnapshotStore, default_folder
@@ -84,25 +93,38 @@ def _execute(env: Environment, common: Common, client: ConsumerNetworkClient, pl
 
     made: list[Snapshot] = []
     store = SnapshotStore(default_folder(env.environ))
-    if common.output in (None, "table"):
-        _show_plan(env, common, plan)
-        env.stdout.flush()
+    as_table = common.output in (None, "table")
+    if as_table and not _is_shown(env, common, plan):
+        return exit_status.REFUSED
     try:
         applied = apply_plan(client, plan, store, deadline_ms, announce=made.append)
     except (Refused, SnapshotError) as error:
-        if common.output not in (None, "table"):
-            _show_plan(env, common, plan)
-        _tell(env, plan, [error], execute=True)
+        with suppress(BrokenPipeError):
+            if not as_table:
+                _show_plan(env, common, plan)
+            _tell(env, plan, [error], execute=True)
         return exit_status.REFUSED
     except (KcliError, KeyboardInterrupt):
         if made:
-            env.say(f"kcli: only a part may have been written; back with: {undo_command(made[0].id)}")
+            env.say(f"kcli: perhaps a part was written; back with: {undo_command(made[0].id)}")
         else:
-            env.say("kcli: nothing was written")
+            env.say("nothing was written")
         raise
-    _show_outcome(env, common, plan, applied)
-    _tell_outcome(env, plan, applied)
+    with suppress(BrokenPipeError):
+        _show_outcome(env, common, plan, applied)
+        _tell_outcome(env, plan, applied)
     return status_of_outcome(plan, applied.errors.values())
+
+
+def _is_shown(env: Environment, common: Common, plan: Plan) -> bool:
+    """Show the plan now; when that is not possible say so, which standard output's reader need not be there for."""
+    try:
+        _show_plan(env, common, plan)
+        env.stdout.flush()
+    except OSError as error:
+        env.stderr.write(f"kcli: the plan cannot be shown: {error.strerror}; nothing was written\n")
+        return False
+    return True
 
 
 def undo_command(snapshot_id: str) -> str:
