@@ -270,8 +270,8 @@ def batch(base: int, *times_ms: int, value: bytes = b"") -> bytes:
 def test_times_of_records_take_one_fetch_for_each_leader() -> None:
     cluster = GroupCluster({})
     cluster.records = {T0: batch(40, 1, 2, 3), T1: batch(40, 4), T2: batch(38, 5, 6, 7)}
-    found = record_times(cluster.client(), {T0: 41, T1: 40, T2: 40}, 10_000)
-    assert found.values == {T0: RecordTime(41, 2), T1: RecordTime(40, 4), T2: RecordTime(40, 7)}
+    found = record_times(cluster.client(), {T0: [41], T1: [40], T2: [40]}, 10_000)
+    assert found.values == {(T0, 41): RecordTime(41, 2), (T1, 40): RecordTime(40, 4), (T2, 40): RecordTime(40, 7)}
     assert cluster.count(ApiKey.FETCH) == 3
 
 
@@ -281,8 +281,8 @@ def test_a_large_batch_behind_another_one_is_asked_for_again_with_more_room() ->
     cluster.records = {
         tp: batch(40, 1, value=bytes(size)) for tp, size in ((T0, 9_000), (T1, 300_000), (T2, 5_000_000))
     }
-    found = record_times(cluster.client(), {T0: 40, T1: 40, T2: 40}, 10_000)
-    assert found.values == dict.fromkeys((T0, T1, T2), RecordTime(40, 1))
+    found = record_times(cluster.client(), {T0: [40], T1: [40], T2: [40]}, 10_000)
+    assert found.values == dict.fromkeys([(tp, 40) for tp in (T0, T1, T2)], RecordTime(40, 1))
     assert cluster.count(ApiKey.FETCH) <= 3
 
 
@@ -293,7 +293,30 @@ def test_a_survey_asks_for_times_only_where_there_is_lag() -> None:
     assert [(row.tp, row.time_lag_ms) for row in found["g"].partitions] == [(T0, 0), (T1, 5_000), (T2, None)]
     assert [(row.tp, row.time_lag_ms) for row in found["h"].partitions] == [(T1, 3_000)]
     fetched = [it.request.topics[0].partitions for it in cluster.requests(ApiKey.FETCH)]
-    assert sorted((p.partition, p.fetch_offset) for parts in fetched for p in parts) == [(1, 40), (1, 41)]
+    assert sorted((p.partition, p.fetch_offset) for parts in fetched for p in parts) == [(1, 40)]
+
+
+def test_offsets_that_one_answer_has_are_not_asked_for_again() -> None:
+    cluster = GroupCluster({})
+    cluster.topics["t"] = dict.fromkeys(range(3), (1, 5))
+    large = batch(60, 6, value=bytes(9_000))
+    cluster.records = {
+        T0: batch(40, 1, 2, 3) + batch(43, 4) + batch(50, 5),
+        T1: batch(38, 7, 8, 9) + large,
+    }
+    found = record_times(cluster.client(), {T0: [43, 40, 42, 45], T1: [39, 60, 55]}, 10_000)
+    assert found.values == {
+        (T0, 40): RecordTime(40, 1),
+        (T0, 42): RecordTime(42, 3),
+        (T0, 43): RecordTime(43, 4),
+        (T0, 45): RecordTime(50, 5),
+        (T1, 39): RecordTime(39, 8),
+        (T1, 55): RecordTime(60, 6),
+        (T1, 60): RecordTime(60, 6),
+    }
+    assert not found.errors
+    fetched = [p.fetch_offset for it in cluster.requests(ApiKey.FETCH) for p in it.request.topics[0].partitions]
+    assert fetched == [40, 39, 39]  # that log needs more room
 
 
 def test_the_questions_of_a_survey_name_each_group_once() -> None:

@@ -33,37 +33,72 @@ def first_record_time(data: Buffer, offset: int) -> RecordTime | int | None:
 
     `CorruptRecords` for a batch that cannot be read. Of a compressed set of format 1 the newest time is told.
     """
-    walk = walk_batches(data, 0, len(data))
-    behind: int | None = None
-    for start, end in zip(walk.starts, walk.ends, strict=True):
-        found = _in_batch(memoryview(data)[start:end], offset)
-        if isinstance(found, RecordTime):
-            return found
-        behind = max(offset, found)
-    if behind is None and walk.problem:
-        raise CorruptRecords(f"the batch at offset {offset} is damaged: {walk.problem}")
-    return behind
+    return FetchedTimes(data).first_behind(offset)
 
 
-def _in_batch(whole: memoryview, offset: int) -> RecordTime | int:
-    """The record, or the offset behind this batch."""
-    if whole[batch.MAGIC_AT] < 2:
-        return _in_old_message(whole, offset)
-    base, _, _, _, _, attributes, last_delta, base_ms, max_ms, _, _, _, count = batch.HEADER.unpack_from(whole)
-    behind: int = base + last_delta + 1
-    if behind <= offset or not count or attributes & batch.CONTROL_BIT:
+class FetchedTimes:
+    """Times of records in fetched batches, for several offsets one after another: the batches are read only once."""
+
+    def __init__(self, data: Buffer) -> None:
+        self._walk = walk_batches(data, 0, len(data))
+        self._batches = map(_Batch, map(memoryview(data).__getitem__, map(slice, self._walk.starts, self._walk.ends)))
+        self._batch = next(self._batches, None)
+
+    def __repr__(self) -> str:
+        return f"<FetchedTimes of {len(self._walk.starts)} batches>"
+
+    def first_behind(self, offset: int) -> RecordTime | int | None:
+        """What `first_record_time` says. No offset may be below the one that was asked for before."""
+        behind: int | None = None
+        while self._batch is not None:
+            found = self._batch.first_behind(offset)
+            if isinstance(found, RecordTime):
+                return found
+            behind = max(offset, found)
+            following = next(self._batches, None)
+            if following is None:  # the last one stays, to tell where it ends
+                break
+            self._batch = following
+        if behind is None and self._walk.problem:
+            raise CorruptRecords(f"the batch at offset {offset} is damaged: {self._walk.problem}")
         return behind
-    append_time = bool(attributes & batch.APPEND_TIME_BIT)
-    first = max(offset, base)
-    if count == last_delta + 1:  # none was compacted away: the header may tell enough, though the rest be compressed
-        if append_time:
-            return RecordTime(first, max_ms, append_time)
-        if first == base and not attributes & batch.DELETE_HORIZON_BIT:
-            return RecordTime(first, base_ms)
-    for record_offset, timestamp_ms in _offsets_and_times(read_payload(whole), count, base, base_ms):
-        if record_offset >= offset:
-            return RecordTime(record_offset, max_ms if append_time else timestamp_ms, append_time)
-    return behind
+
+
+class _Batch:
+    """One batch, or one message of an older format; of its records so many heads are read as had to be."""
+
+    def __init__(self, whole: memoryview) -> None:
+        self._whole = whole
+        self._heads: Iterator[tuple[int, int]] | None = None
+        self._head = (-1, _NO_TIME)
+
+    def first_behind(self, offset: int) -> RecordTime | int:
+        """The record, or the offset behind this batch."""
+        whole = self._whole
+        if whole[batch.MAGIC_AT] < 2:
+            return _in_old_message(whole, offset)
+        base, _, _, _, _, attributes, last_delta, base_ms, max_ms, _, _, _, count = batch.HEADER.unpack_from(whole)
+        behind: int = base + last_delta + 1
+        if behind <= offset or not count or attributes & batch.CONTROL_BIT:
+            return behind
+        append_time = bool(attributes & batch.APPEND_TIME_BIT)
+        first = max(offset, base)
+        if (
+            count == last_delta + 1
+        ):  # none was compacted away: the header may tell enough, though the rest be compressed
+            if append_time:
+                return RecordTime(first, max_ms, append_time)
+            if first == base and not attributes & batch.DELETE_HORIZON_BIT:
+                return RecordTime(first, base_ms)
+        if self._heads is None:
+            self._heads = _offsets_and_times(read_payload(whole), count, base, base_ms)
+        while self._head[0] < offset:
+            head = next(self._heads, None)
+            if head is None:
+                return behind
+            self._head = head
+        record_offset, timestamp_ms = self._head
+        return RecordTime(record_offset, max_ms if append_time else timestamp_ms, append_time)
 
 
 def _offsets_and_times(payload: bytes, count: int, base: int, base_ms: int) -> Iterator[tuple[int, int]]:

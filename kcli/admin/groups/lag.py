@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
+from itertools import repeat
 from operator import attrgetter
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar, cast
 
 from kcli.admin.groups.model import Group, GroupMember
 from kcli.errors import KcliError
 from kcli.structs import OffsetAndMetadata, TopicPartition
+
+T = TypeVar("T")
 
 
 class PartitionLag(NamedTuple):
@@ -53,36 +57,51 @@ class LagTotals(NamedTuple):
     errors: int
 
 
+_row = partial(tuple.__new__, PartitionLag)  # as `PartitionLag._make`, which takes three times as long
+
+
 def calculate_lag(
     group: Group,
     committed: Mapping[TopicPartition, OffsetAndMetadata | KcliError],
     starts: Mapping[TopicPartition, int | KcliError],
     ends: Mapping[TopicPartition, int | KcliError],
     lags: Mapping[TopicPartition, int | None] | None = None,
+    *,
+    timed: bool = False,
 ) -> list[PartitionLag]:
     """A row for each partition that is committed or owned, sorted. `lags` are a share group's, as its broker counts.
 
     Of the end it is assumed that it was asked for after the committed offset. A committed offset beyond the end (a log
     cut short, a topic made anew) gives lag 0; one below the start counts what is deleted, as Apache's tool does.
+    `timed`: where there is no lag, the time lag is 0. All is done by columns: there may be a hundred thousand rows.
     """
     owners = _owners(group)
-    name = group.group
-    rows = []
-    for tp in sorted(committed.keys() | owners.keys() if owners else committed):
-        told, end, start = committed.get(tp), ends.get(tp), starts.get(tp)
-        error: KcliError | None = None
-        if isinstance(start, KcliError):
-            start, error = None, start
-        if isinstance(end, KcliError):
-            end, error = None, end
-        if isinstance(told, KcliError):
-            told, error = None, told
-        if lags is not None:
-            lag = lags.get(tp)
-        else:
-            lag = None if told is None or end is None else max(0, end - told.offset)
-        rows.append(PartitionLag(name, tp, told, start, end, lag, None, None, owners.get(tp, ()), error))
-    return rows
+    tps = sorted(committed.keys() | owners.keys() if owners else committed)
+    errors: list[KcliError | None] = [None] * len(tps)
+    start = _without_errors(map(starts.get, tps), errors)
+    end = _without_errors(map(ends.get, tps), errors)
+    told = _without_errors(map(committed.get, tps), errors)
+    if lags is None:
+        lag = [
+            None if it is None or behind is None else behind - it.offset if behind > it.offset else 0
+            for it, behind in zip(told, end, strict=True)
+        ]
+    else:
+        lag = list(map(lags.get, tps))
+    times = [0 if it == 0 else None for it in lag] if timed else repeat(None)
+    members = [owners.get(tp, ()) for tp in tps] if owners else repeat(())
+    names, notes = repeat(group.group), repeat(None)
+    return list(map(_row, zip(names, tps, told, start, end, lag, times, notes, members, errors)))  # noqa: B905 - repeats
+
+
+def _without_errors(column: Iterable[T | KcliError | None], errors: list[KcliError | None]) -> list[T | None]:
+    """The column with None in place of errors, which are put into `errors` by row: the last column's is kept."""
+    values = list(column)
+    if any(issubclass(kind, KcliError) for kind in set(map(type, values))):
+        for number, value in enumerate(values):
+            if isinstance(value, KcliError):
+                values[number], errors[number] = None, value
+    return cast("list[T | None]", values)
 
 
 def _owners(group: Group) -> dict[TopicPartition, tuple[GroupMember, ...]]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
-from kcli.admin.groups.batch_times import RecordTime, first_record_time
+from kcli.admin.groups.batch_times import FetchedTimes, RecordTime
 from kcli.client.routing import Gathered, ask_leaders
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, CorruptRecords, KcliError, TimeoutExpired
@@ -42,10 +43,46 @@ class _Probe(NamedTuple):
 
 
 def record_times(
-    client: ConsumerNetworkClient, positions: Mapping[TopicPartition, int], deadline_ms: float
-) -> Gathered[TopicPartition, RecordTime]:
-    """The time of the first record at or behind each of these offsets, or why it is not known."""
-    return records_at(client, positions, deadline_ms, first_record_time, RecordTime(-1))
+    client: ConsumerNetworkClient, positions: Mapping[TopicPartition, Iterable[int]], deadline_ms: float
+) -> Gathered[tuple[TopicPartition, int], RecordTime]:
+    """The time of the first record at or behind each of these offsets, by partition and offset, or why it is not known.
+
+    A request asks for one offset of a partition, the smallest first. Its answer often has the records at the next ones.
+    """
+    gathered: Gathered[tuple[TopicPartition, int], RecordTime] = Gathered()
+    turns = {tp: sorted(set(offsets), reverse=True) for tp, offsets in positions.items()}
+    number = 0
+    while turns := {tp: offsets for tp, offsets in turns.items() if offsets}:
+        if number and client.clock.now_ms() >= deadline_ms:
+            late = client.timed_out("the times of records")
+            gathered.errors.update({(tp, offset): late for tp, offsets in turns.items() for offset in offsets})
+            break
+        turn = {tp: offsets.pop() for tp, offsets in turns.items()}
+        found = records_at(client, turn, deadline_ms, _find_time, (RecordTime(-1), FetchedTimes(b"")))
+        gathered.errors.update({(tp, turn[tp]): error for tp, error in found.errors.items()})
+        for tp, (time, fetched) in found.values.items():
+            gathered.values[tp, turn[tp]] = time
+            gathered.values.update(((tp, offset), it) for offset, it in _times_besides(time, fetched, turns[tp]))
+        number += 1
+    return gathered
+
+
+def _find_time(data: Buffer, offset: int) -> tuple[RecordTime, FetchedTimes] | int | None:
+    fetched = FetchedTimes(data)
+    found = fetched.first_behind(offset)
+    return (found, fetched) if isinstance(found, RecordTime) else found
+
+
+def _times_besides(found: RecordTime, fetched: FetchedTimes, offsets: list[int]) -> Iterator[tuple[int, RecordTime]]:
+    """What the batches behind the record that was found tell of these offsets, which are taken away, the last first."""
+    with suppress(CorruptRecords):  # it will be asked for, and told
+        while offsets:
+            if found.offset < offsets[-1]:
+                following = fetched.first_behind(offsets[-1])
+                if not isinstance(following, RecordTime):
+                    return
+                found = following
+            yield offsets.pop(), found
 
 
 def records_at(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-from kcli.admin.groups.bounds import learn_topics, log_bounds
+from kcli.admin.groups.bounds import LogBounds, learn_topics, log_bounds
 from kcli.admin.groups.coordinators import Coordinators
 from kcli.admin.groups.describe import describe_groups
 from kcli.admin.groups.lag import PartitionLag, calculate_lag
@@ -61,20 +61,20 @@ def survey_groups(
     positions = group_positions(client, described.values.values(), half_of(client, deadline_ms), coordinators)
     committed_ms = client.clock.now_ms()
     topics = {tp.topic for group in described.values.values() for member in group.members for tp in member.owned}
-    topics.update(tp.topic for offsets in positions.values.values() for tp in offsets)
+    committed = set().union(*positions.values.values())
+    topics.update(tp.topic for tp in committed)
     learn_topics(client, topics, half_of(client, deadline_ms))
     groups = {name: _without_what_is_not_there(group, client) for name, group in described.values.items()}
     wanted = {tp for group in groups.values() for member in group.members for tp in member.owned}
-    wanted.update(tp for offsets in positions.values.values() for tp in offsets)
-    bounds = log_bounds(client, wanted, half_of(client, deadline_ms), isolation_level=isolation_level)
+    bounds = log_bounds(client, wanted | committed, half_of(client, deadline_ms), isolation_level=isolation_level)
     rows = {
-        name: _calculate(group, positions.values.get(name, {}), bounds.starts, bounds.ends)
+        name: _calculate(group, positions.values.get(name, {}), bounds, time_lag=time_lag)
         for name, group in groups.items()
     }
     if time_lag:
         from kcli.admin.groups.time_lags import add_time_lags
 
-        rows = add_time_lags(client, rows, deadline_ms)
+        add_time_lags(client, rows.values(), deadline_ms)
     surveys = {
         name: GroupSurvey(group, rows[name], positions.errors.get(name), committed_ms, bounds.ends_ms)
         for name, group in groups.items()
@@ -83,23 +83,15 @@ def survey_groups(
 
 
 def _calculate(
-    group: Group,
-    positions: Mapping[TopicPartition, Position],
-    starts: Mapping[TopicPartition, int | KcliError],
-    ends: Mapping[TopicPartition, int | KcliError],
+    group: Group, positions: Mapping[TopicPartition, Position], bounds: LogBounds, *, time_lag: bool
 ) -> list[PartitionLag]:
-    if group.type != SHARE:
-        return calculate_lag(
-            group, cast("Mapping[TopicPartition, OffsetAndMetadata | KcliError]", positions), starts, ends
-        )
-    committed: dict[TopicPartition, OffsetAndMetadata | KcliError] = {}
-    lags: dict[TopicPartition, int | None] = {}
-    for tp, it in positions.items():
-        if isinstance(it, ShareOffset):
-            committed[tp], lags[tp] = OffsetAndMetadata(it.offset, it.leader_epoch), it.lag
-        elif isinstance(it, KcliError):
-            committed[tp] = it
-    return calculate_lag(group, committed, starts, ends, lags)
+    committed = cast("Mapping[TopicPartition, OffsetAndMetadata | KcliError]", positions)
+    lags: dict[TopicPartition, int | None] | None = None
+    if group.type == SHARE:
+        shared = {tp: it for tp, it in positions.items() if isinstance(it, ShareOffset)}
+        lags = {tp: it.lag for tp, it in shared.items()}
+        committed = {**committed, **{tp: OffsetAndMetadata(it.offset, it.leader_epoch) for tp, it in shared.items()}}
+    return calculate_lag(group, committed, bounds.starts, bounds.ends, lags, timed=time_lag)
 
 
 def _without_what_is_not_there(group: Group, client: ConsumerNetworkClient) -> Group:
