@@ -161,3 +161,12 @@ def test_a_snapshot_of_another_cluster_is_refused(scene: Scene) -> None:
     assert "this was made for cluster elsewhere" in refused.err
     assert "there is no snapshot of this cluster" in scene.is_refused(NOT_FOUND, "undo", "--last").err
     assert scene.is_refused(NOT_FOUND, "undo", "20240131T100000.123Z-4f2a91").out == b""
+
+
+def test_positions_of_another_cluster_are_refused(scene: Scene) -> None:
+    saved = json.loads(scene.reset("--to-earliest", "--topic", f"{scene.topic}:0", "--output", "json").out)
+    words = ("reset", scene.group, "--from-file", "-")
+    refused = scene.is_refused(REFUSED, *words, stdin=json.dumps({**saved, "cluster_id": "elsewhere"}).encode())
+    assert "this was made for cluster elsewhere" in refused.err
+    assert scene.offsets(*words, "--execute", stdin=json.dumps(saved).encode()).status == 0
+    assert scene.positions() == {0: 0, 1: 7}

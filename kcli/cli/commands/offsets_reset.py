@@ -87,11 +87,11 @@ def run(
     partitions failed while they were written; their rows say so. Every --execute saves the positions of before, for
     `kcli offsets undo`.
     """
-    from kcli.admin.offsets.plan_reading import read_offsets
+    from kcli.admin.offsets.inspection import check_cluster
     from kcli.cli.groups.selection import check_selection
     from kcli.cli.offsets.carry_out import carry_out
     from kcli.cli.offsets.files import file_name, load_text
-    from kcli.cli.offsets.reset_plan import chosen_groups, make_reset_plan, positions_of
+    from kcli.cli.offsets.reset_plan import chosen_groups, make_reset_plan, positions_in, positions_of
     from kcli.cli.offsets.targets import Wanted, check_policies, parse_scope, simple_target
 
     found = check_selection(group or (), match)
@@ -101,10 +101,12 @@ def run(
     target = simple_target(wanted, env.clock.wall_ms())
     scope = parse_scope(topic or [], all_topics=all_topics, optional=from_file is not None)
     policies = check_policies(if_no_record, if_out_of_range)
+    cluster_id = None
     if from_file is not None:
-        target = read_offsets(load_text(from_file, env.stdin_bytes), file_name(from_file))
+        target, cluster_id = positions_in(load_text(from_file, env.stdin_bytes), file_name(from_file))
     deadline_ms = common.deadline_ms()
     with closing(common.connect()) as client:
+        check_cluster(client, cluster_id, deadline_ms)
         names = chosen_groups(client, group or (), found, deadline_ms)
         target = target or positions_of(client, to_group_of or "", deadline_ms)
         plan = make_reset_plan(client, names, scope, target, deadline_ms, policies)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from kcli.admin.offsets.plan import ABSENT, WHOLE_TOPIC
@@ -19,15 +21,15 @@ _FUTURE = {"move": "to move", "delete": "to delete", "keep": "already there", "s
 
 def plan_words(plan: Plan) -> Iterator[str]:
     """A line for each group: what would become of it; then the partitions without a commit, by name."""
-    if len(plan.groups) > FEW:
-        yield f"{len(plan.groups)} groups: {_sums(plan.rows)}"
-    for group in plan.groups:
-        rows = [row for row in plan.rows if row.group == group]
+    groups = [(group, list(rows)) for group, rows in groupby(plan.rows, key=attrgetter("group"))]
+    if len(groups) > FEW:
+        yield f"{len(groups)} groups: {_sums(plan.rows)}"
+    for group, rows in groups:
         state = plan.states.get(group)
-        if len(plan.groups) <= FEW:
+        if len(groups) <= FEW:
             yield f"{group}{f' ({state})' if state else ''}: {_sums(rows)}"
         new = [row.tp for row in rows if row.old is None and row.tp.partition != WHOLE_TOPIC and row.error is None]
-        if state == ABSENT:
+        if state == ABSENT and any(row.new is not None for row in rows):
             yield f"group {group} is not there: what is committed for it makes it"
         elif new:
             yield f"nothing is committed by {group} in {names(new)}"

@@ -37,6 +37,16 @@ def chosen_groups(
     return list(selected.groups)
 
 
+def positions_in(text: str, source: str) -> tuple[FromOffsets, str | None]:
+    """Where a file leads, and the id of the cluster that this is about, if it tells that."""
+    from kcli.admin.offsets.plan_files import Positions
+    from kcli.admin.offsets.plan_reading import offsets_of, read_plan_file
+
+    found = read_plan_file(text, source)
+    target = found.target(source) if isinstance(found, Positions) else offsets_of(found, source)
+    return target, found.cluster_id
+
+
 def positions_of(client: ConsumerNetworkClient, group: str, deadline_ms: float) -> FromOffsets:
     """Where another group is, with epochs and notes. An error, if it is nowhere, or if a part of it cannot be told."""
     from kcli.admin.groups.committed import committed_offsets
@@ -74,7 +84,7 @@ def make_reset_plan(
         rows += plan_reset(name, told, target, **policies._asdict()) or [
             refused_group(name, _nothing_to_move(name, target))
         ]
-    check_cluster(client, None, deadline_ms)  # so that the plan knows where it was made
+    check_cluster(client, None, deadline_ms)  # asks which one it is, for the plan
     states = {name: facts.values[name].state for name in names if name in facts.values}
     return make_plan("reset", rows, client.clock.wall_ms(), states, client.metadata.cluster.cluster_id)
 
