@@ -26,8 +26,9 @@ class Entry(NamedTuple):
 GROUPS = {
     "topic": "Create, look at and delete topics.",
     "consume": "Read records: kcli consume [topic] TOPIC.",
-    "group": "Look at consumer groups and their lag; remove what is left of them.",
+    "group": "Look at consumer groups and their lag; remove what is left.",
     "offsets": "Plan, preview, apply and undo moves of committed offsets.",
+    "compat": "What scripts for Apache's tools expect.",
     "cluster": "Look at the cluster.",
     "broker": "Run a Kafka broker for tests and demos.",
 }
@@ -54,6 +55,7 @@ COMMANDS: dict[tuple[str, ...], Entry] = {
     ("offsets", "copy"): Entry("offsets_copy", "Have one group go on where another one is."),
     ("offsets", "delete"): Entry("offsets_delete", "Have a group forget what it has committed in some topics."),
     ("offsets", "undo"): Entry("offsets_undo", "Bring back what groups had committed before."),
+    ("compat", "consumer-groups"): Entry("compat_consumer_groups", "kafka-consumer-groups.sh, with true statuses."),
     ("cluster", "describe"): Entry("cluster_describe", "Id, controller and brokers."),
     ("cluster", "api-versions"): Entry("cluster_api_versions", "What each broker speaks, and what kcli makes of it."),
     ("broker", "run"): Entry("broker_run", "Run a broker in this terminal. Not for production."),
@@ -153,9 +155,11 @@ def build_tree(env: Environment, only: tuple[str, ...] | None = None, *, whole: 
                 root.add_typer(groups[path[0]])
             parent = groups[path[0]]
         loaded = whole or path == only
-        callback = bind(_load(entry.module), env) if loaded else _placeholder
+        run_command = _load(entry.module) if loaded else None
+        callback = bind(run_command, env) if run_command else _placeholder
+        kind = getattr(run_command, "command_class", _Command)  # one may read its words in another way than typer
         doc = None if loaded else entry.help
-        parent.command(path[-1], cls=_Command, help=doc, short_help=entry.help, context_settings=_SETTINGS)(callback)
+        parent.command(path[-1], cls=kind, help=doc, short_help=entry.help, context_settings=_SETTINGS)(callback)
     return typer.main.get_command(root)
 
 

@@ -166,3 +166,4 @@ def _signature() -> Signature:
 
 
 run.__signature__ = _signature()  # type: ignore[attr-defined]
+run.command_class = Command  # type: ignore[attr-defined]

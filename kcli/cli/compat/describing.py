@@ -173,7 +173,9 @@ def _members_table(group: Group, *, verbose: bool) -> str:
         ]
         if {CLASSIC, CONSUMER} <= kinds:
             upgraded = {CLASSIC: "false", CONSUMER: "true"}
-            columns.append(("UPGRADED", [upgraded.get(m.member_type or "", MISSING) for m in group.members], None, False))
+            columns.append(
+                ("UPGRADED", [upgraded.get(m.member_type or "", MISSING) for m in group.members], None, False)
+            )
     else:
         columns.append(("", [""] * len(group.members), None, False))  # the lines end with a blank
     rows = list(zip(*(cells for _, cells, _, _ in columns), strict=True))

@@ -43,9 +43,7 @@ def list_them(session: Session) -> int:
     return exit_status.DONE
 
 
-def consumer_groups(
-    session: Session, states: Collection[str] = (), types: Collection[str] = ()
-) -> list[ListedGroup]:
+def consumer_groups(session: Session, states: Collection[str] = (), types: Collection[str] = ()) -> list[ListedGroup]:
     """Groups of consumers, by name: classic and KIP-848 ones, and what only has committed offsets."""
     found = list_groups(session.client, session.deadline_ms, states, types or (CLASSIC, CONSUMER))
     raise_first(found.errors.values(), wrapped=True)

@@ -32,8 +32,8 @@ _TABLE = (
     Option("all-groups", "All of them."),
     Option("topic", "Which topic, and which partitions of it.", "required", "TOPIC[:0,1,2]", repeatable=True),
     Option("all-topics", "All partitions that the group has committed."),
-    Option("state", "With --list also the states, or only groups in these.", "optional", "STATE,..", ("describe", "list")),
-    Option("type", "With --list also the types, or only groups of these.", "optional", "TYPE,..", ("list",)),
+    Option("state", "With --list: the states, or groups in these.", "optional", "STATE,..", ("describe", "list")),
+    Option("type", "With --list: the types, or groups of these.", "optional", "TYPE,..", ("list",)),
     Option("offsets", "With --describe: the offsets; the default.", only_with=("describe",)),
     Option("members", "With --describe: the members.", only_with=("describe",)),
     Option("verbose", "With --describe: more columns.", only_with=("describe",)),
@@ -42,7 +42,7 @@ _TABLE = (
     Option("to-current", "To what is committed; without that, to the end of the log."),
     Option("to-offset", "To this offset.", "required", "OFFSET"),
     Option("shift-by", "Forward, or back with a number below 0.", "required", "NUMBER"),
-    Option("to-datetime", "To the first record at or after it; UTC without a zone.", "required", "YYYY-MM-DDTHH:mm:SS.sss"),
+    Option("to-datetime", "To the first record at or after it; UTC.", "required", "YYYY-MM-DDTHH:mm:SS.sss"),
     Option("by-duration", "To the first record at or after so long ago.", "required", "PnDTnHnMnS"),
     Option("from-file", "As in a file that --export wrote.", "required", "FILE"),
     Option("dry-run", "Only show; the default."),
@@ -60,7 +60,10 @@ def documented() -> Sequence[Option]:
 
 
 def read_options(words: Sequence[str], warn: Callable[[str], object]) -> Given:
-    """The options given; `warn` hears what the tool says on the way. What does not go together is Misused, in the tool's words and the order of its checks."""
+    """The options given; `warn` hears what the tool says on the way.
+
+    What does not go together is Misused, in the tool's words and the order of its checks.
+    """
     given = split(words, OPTIONS)
     if "help" in given or "version" in given:
         return given

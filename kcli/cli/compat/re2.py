@@ -12,7 +12,24 @@ import unicodedata
 _MOST_REPEATS = 1000
 _REPEAT = re.compile(r"\{([0-9]+)(,([0-9]*))?\}")
 _CLASS_NAME = re.compile(r"\[:(\^?)(\w+):\]", re.ASCII)
-_CLASSES = frozenset(["alnum", "alpha", "ascii", "blank", "cntrl", "digit", "graph", "lower", "print", "punct", "space", "upper", "word", "xdigit"])
+_CLASSES = frozenset(
+    [
+        "alnum",
+        "alpha",
+        "ascii",
+        "blank",
+        "cntrl",
+        "digit",
+        "graph",
+        "lower",
+        "print",
+        "punct",
+        "space",
+        "upper",
+        "word",
+        "xdigit",
+    ]
+)
 _FLAGS = re.compile(r"\(\?([imsU]*)(-[imsU]+)?([:)])")
 _NAME = re.compile(r"\w+", re.ASCII)
 _SHORT_CLASSES = "dDsSwW"

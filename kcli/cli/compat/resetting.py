@@ -184,7 +184,10 @@ def _table(rows: dict[str, list[Row]]) -> str:
         for row in of_group
         if row.new is not None
     ]
-    return "\n" + table(("GROUP", "TOPIC", "PARTITION", "NEW-OFFSET"), cells, (15, 15, 10, None), {0, 1}) if rows else "\n"
+    if not rows:
+        return "\n"
+    widest = max(15, *(len(shown(name)) for name in rows))  # of groups without rows too
+    return "\n" + table(("GROUP", "TOPIC", "PARTITION", "NEW-OFFSET"), cells, (widest, 15, 10, None), {1})
 
 
 def _csv(session: Session, rows: dict[str, list[Row]]) -> str:

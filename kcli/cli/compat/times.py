@@ -13,18 +13,18 @@ from kcli.cli import exit_status
 from kcli.cli.compat.problems import Failed
 
 _MOMENT = re.compile(r"(\d+)-(\d+)-(\d+)T(\d+):(\d+):(\d+)\.(\d+)(?:(Z)|([+-])(\d\d)(?::(\d\d))?)", re.ASCII)
-_PART = r"(?:([-+]?[0-9]+){})?"
+_WHOLE = r"(?:([-+]?[0-9]+){})?"
+_SECONDS = r"(?:([-+]?[0-9]+)(?:[.,]([0-9]{0,9}))?S)?"
 _DURATION = re.compile(
-    "([-+]?)P" + _PART.format("D") + "(T" + _PART.format("H") + _PART.format("M") + r"(?:([-+]?[0-9]+)(?:[.,]([0-9]{0,9}))?S)?)?",
-    re.IGNORECASE | re.ASCII,
-)  # fmt: skip
+    f"([-+]?)P{_WHOLE.format('D')}(T{_WHOLE.format('H')}{_WHOLE.format('M')}{_SECONDS})?", re.IGNORECASE | re.ASCII
+)
 _MS = {"D": 86_400_000, "H": 3_600_000, "M": 60_000, "S": 1_000}
 _LONGEST_MS = 2**62
 
 
 def parse_moment(text: str) -> int:
     """`2024-01-31T10:00:00.000+02:00` as ms since the epoch."""
-    day, t, clock = text.partition("T")
+    _, t, clock = text.partition("T")
     if not t or not clock:
         raise _unreadable("Error parsing timestamp. It does not contain a 'T' according to ISO8601 format")
     zoned = text if re.search("[-+Z]", clock.partition("T")[0]) else f"{text}Z"

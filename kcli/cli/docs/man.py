@@ -76,11 +76,14 @@ def _items(items: Iterable[tuple[str, str]]) -> list[str]:
 
 
 def _paragraphs(text: str) -> list[str]:
-    """The help as paragraphs; troff fills their lines anew."""
+    """The help as paragraphs; troff fills their lines anew, but for those that begin with a \\b, as in the help."""
     lines: list[str] = []
     for number, paragraph in enumerate(text.strip().split("\n\n")):
         lines += [".PP"] if number else []
-        lines += map(_escaped, paragraph.split("\n"))
+        if paragraph.startswith("\b\n"):
+            lines += [".nf", ".ft CW", *map(_escaped, paragraph[2:].split("\n")), ".ft", ".fi"]
+        else:
+            lines += map(_escaped, paragraph.split("\n"))
     return lines
 
 

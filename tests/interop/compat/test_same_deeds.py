@@ -59,7 +59,10 @@ class Twins(NamedTuple):
 
     def committed(self) -> list[dict[int, int]]:
         """By partition, what both groups have committed."""
-        return [{tp.partition: it.offset for tp, it in read(self.kafka, group).items()} for group in (self.theirs, self.ours)]
+        return [
+            {tp.partition: it.offset for tp, it in read(self.kafka, group).items()}
+            for group in (self.theirs, self.ours)
+        ]
 
 
 def read(kafka: Kafka, group: str) -> dict[TopicPartition, OffsetAndMetadata]:

@@ -1,4 +1,4 @@
-"""`kcli compat consumer-groups` beside Apache's own tool (4.3.1) on the same cluster: what is not changed by looking."""
+"""`kcli compat consumer-groups` beside Apache's own tool (4.3.1) on the same cluster: looks, plans, wrong usage."""
 
 from __future__ import annotations
 
