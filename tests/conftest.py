@@ -29,6 +29,7 @@ LONGEST = [
     *("test_kill_loop", "test_java_groups", "test_java_topics", "test_disk_faults", "test_stories", "test_topic_tools"),
     *("test_fire", "test_java_console", "test_kafka_python_suite", "test_offset_stories"),
     *("test_operator_walk", "test_explain_logs", "test_classic_member", "test_next_generation", "test_consume_group"),
+    "test_offset_kills",
     *("test_explain", "test_explain_members", "test_looking", "test_drivers", "test_kafkas_classes"),
 ]
 

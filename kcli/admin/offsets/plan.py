@@ -251,11 +251,11 @@ def _row(group: str, fact: PartitionFacts, aim: _Aim) -> Row:
         return Row(group, fact.tp, old, None if action == "refuse" else old, action, _with_old(why, fact), error=error)
     if new == old:
         return Row(group, fact.tp, old, new, "keep", _with_old(why, fact))
-    reread, skipped = _distance(old, new, fact)
+    reread, skipped = distance(old, new, fact)
     return Row(group, fact.tp, old, new, action, _with_old(why, fact), reread, skipped)
 
 
-def _distance(old: OffsetAndMetadata | None, new: OffsetAndMetadata, fact: PartitionFacts) -> tuple[int, int]:
+def distance(old: OffsetAndMetadata | None, new: OffsetAndMetadata, fact: PartitionFacts) -> tuple[int, int]:
     """How many offsets of the log are read again, and how many never are."""
     if old is None or fact.start is None or fact.end is None:
         return 0, 0

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kcli.admin.offsets.facts import gather_facts
 from kcli.admin.offsets.inspection import check_cluster
-from kcli.admin.offsets.plan import WHOLE_TOPIC, PartitionFacts, Plan, Row, make_plan
+from kcli.admin.offsets.plan import WHOLE_TOPIC, PartitionFacts, Plan, Row, distance, make_plan
 from kcli.admin.offsets.targets import ToCurrent
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError
@@ -77,18 +77,10 @@ def _row(change: Change, fact: PartitionFacts, snapshot: Snapshot) -> Row:
     since = "" if now == change.after else "; committed by others since"
     if before is None:
         return Row(change.group, change.tp, now, None, "delete", f"nothing was committed {when}{since}")
-    reread, skipped = _distance(now, before, fact)
+    reread, skipped = distance(now, before, fact)
     return Row(
         change.group, change.tp, now, before, "move", f"as {when}{since}{_outside(before, fact)}", reread, skipped
     )
-
-
-def _distance(now: OffsetAndMetadata | None, to: OffsetAndMetadata, fact: PartitionFacts) -> tuple[int, int]:
-    """How many offsets of the log are read again, and how many never are."""
-    if now is None or fact.start is None or fact.end is None:
-        return 0, 0
-    here, there = (min(max(it.offset, fact.start), fact.end) for it in (now, to))
-    return max(0, here - there), max(0, there - here)
 
 
 def _outside(to: OffsetAndMetadata, fact: PartitionFacts) -> str:

@@ -6,16 +6,17 @@ from pathlib import Path
 
 import pytest
 
+from kcli.admin.groups.model import Group
 from kcli.admin.offsets.apply import Applied, PlanRefused, apply_plan
 from kcli.admin.offsets.deletion import delete_offsets
-from kcli.admin.offsets.inspection import GroupInUse, PlanOutdated, WrongCluster
+from kcli.admin.offsets.inspection import GroupInUse, PlanOutdated, WrongCluster, objection_to
 from kcli.admin.offsets.pieces import Piece, pieces_of
 from kcli.admin.offsets.plan import Plan, Row, make_plan
 from kcli.admin.offsets.snapshots import SnapshotError, SnapshotStore
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, DisconnectedError, KcliError, Refused, TimeoutExpired
 from kcli.protocol.registry import ApiKey
-from kcli.structs import OffsetAndMetadata, TopicPartition
+from kcli.structs import Node, OffsetAndMetadata, TopicPartition
 from tests.admin.group_cluster import CONSUMER, partitions
 from tests.admin.offsets.offset_cluster import OffsetCluster
 
@@ -132,6 +133,11 @@ def test_a_group_that_is_not_idle_is_refused_whatever_its_type(store: SnapshotSt
     assert isinstance(error, GroupInUse)
     assert list(error.groups) == ["live"]
     assert f"group live is {state}" in str(error)
+
+
+@pytest.mark.parametrize(("kind", "tool"), [("share", "kafka-share-groups.sh"), ("streams", "kafka-streams-groups.sh")])
+def test_groups_with_a_tool_of_their_own_are_left_to_it_also_when_empty(kind: str, tool: str) -> None:
+    assert tool in (objection_to(Group("g", kind, "Empty", Node(1, "a", 9092))) or "")
 
 
 @pytest.mark.parametrize("kind", ["classic", CONSUMER])
