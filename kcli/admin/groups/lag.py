@@ -115,9 +115,9 @@ def _owners(group: Group) -> dict[TopicPartition, tuple[GroupMember, ...]]:
 def total_lag(partitions: Iterable[PartitionLag]) -> LagTotals:
     """Sums over all of these."""
     rows = list(partitions)
-    lags = [row.lag for row in rows if row.lag is not None]
-    ages = [row.time_lag_ms for row in rows if row.time_lag_ms is not None]
-    errors = sum(row.error is not None for row in rows)
+    lags = [lag for lag in map(attrgetter("lag"), rows) if lag is not None]
+    ages = [age for age in map(attrgetter("time_lag_ms"), rows) if age is not None]
+    errors = len(rows) - list(map(attrgetter("error"), rows)).count(None)
     return LagTotals(len(rows), sum(lags), max(lags, default=0), max(ages, default=None), len(rows) - len(lags), errors)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from kcli.cli import exit_status
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 def status_of_survey(selected: Selected, surveys: Gathered[str, GroupSurvey]) -> int:
     """The status of a look at partitions."""
     found = list(surveys.values.values())
-    failed_parts = any(survey.error or any(row.error for row in survey.partitions) for survey in found)
+    failed_parts = any(survey.error or any(map(attrgetter("error"), survey.partitions)) for survey in found)
     return status_of_look(selected.failures(surveys), failed_parts=failed_parts, succeeded=bool(found))
 
 

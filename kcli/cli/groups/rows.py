@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from kcli.cli.groups.durations import shown_duration
@@ -44,7 +45,7 @@ def chosen(partitions: Iterable[PartitionLag], sort: str, *, lagging: bool) -> l
 
     `lagging` leaves out those of which it is certain that they are not behind.
     """
-    found = sorted((p for p in partitions if not lagging or p.lag != 0), key=lambda p: p.tp)
+    found = sorted([p for p in partitions if p.lag != 0] if lagging else partitions, key=attrgetter("tp"))
     if sort == "lag":
         found.sort(key=lambda p: _largest_first(p.lag))
     elif sort == "time-lag":
@@ -75,8 +76,8 @@ def partition_table(rows: Sequence[Row]) -> dict[str, Sequence[Any]]:
         return {}
     group, tps, committed, start, end, lag, times, notes, members, errors = zip(*rows, strict=True)
     topic, partition = zip(*tps, strict=True)
-    owners: dict[tuple[str, ...], tuple[str | None, ...]] = {}
-    owner = [owners.get(ids := tuple([m.id for m in own])) or owners.setdefault(ids, _owner(own)) for own in members]
+    ages = list(zip(times, notes, strict=True))
+    shown = {age: shown_time_lag(*age) for age in set(ages)}
     return {
         "group": group,
         "topic": topic,
@@ -85,12 +86,23 @@ def partition_table(rows: Sequence[Row]) -> dict[str, Sequence[Any]]:
         "start": start,
         "end": end,
         "lag": lag,
-        "time_lag": [None if ms is None else shown_time_lag(ms, note) for ms, note in zip(times, notes, strict=True)],
+        "time_lag": [shown[age] for age in ages],
         "time_lag_ms": times,
         "time_lag_note": notes,
-        **dict(zip(OWNER_FIELDS, zip(*owner, strict=True), strict=True)),
+        **dict(zip(OWNER_FIELDS, _owners(members), strict=True)),
         "error": [None if error is None else error_field(error) for error in errors],
     }
+
+
+def _owners(members: Sequence[Sequence[GroupMember]]) -> Iterable[Sequence[str | None]]:
+    """By columns what the owners of each row have in OWNER_FIELDS."""
+    if not any(members):
+        return [(None,) * len(members)] * len(OWNER_FIELDS)
+    known: dict[tuple[str, ...], tuple[str | None, ...]] = {}
+    return zip(
+        *[known.get(ids := tuple([m.id for m in own])) or known.setdefault(ids, _owner(own)) for own in members],
+        strict=True,
+    )
 
 
 def _owner(members: Sequence[GroupMember]) -> tuple[str | None, ...]:

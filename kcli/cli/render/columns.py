@@ -14,10 +14,14 @@ _PLAIN = {str, int, type(None)}  # values of these types are equal only if they 
 
 def texts_of(values: Sequence[Any], missing: str = "-", finish: Finish | None = None) -> list[str]:
     """The values as `cell` writes them; `finish` is applied to each text."""
-    if not set(map(type, values)) <= _PLAIN:
+    if not _are_plain(values):
         return [_text(value, missing, finish) for value in values]
     texts = {value: _text(value, missing, finish) for value in set(values)}
-    return [texts[value] for value in values]
+    return list(map(texts.__getitem__, values))
+
+
+def _are_plain(values: Iterable[Any]) -> bool:
+    return set(map(type, values)) <= _PLAIN
 
 
 def is_numeric(values: Iterable[Any]) -> bool:
@@ -31,14 +35,20 @@ def _text(value: Any, missing: str, finish: Finish | None) -> str:
     return text if finish is None else finish(text)
 
 
-def padded(texts: Iterable[str], width: int, measure: Callable[[str], int], *, right: bool) -> list[str]:
-    """The texts filled up with spaces to a width in terminal cells."""
-    texts = list(texts)
-    filled = {}
-    for text in set(texts):
-        spaces = " " * (width - measure(text))
-        filled[text] = spaces + text if right else text + spaces
-    return [filled[text] for text in texts]
+def padded(name: str, values: Sequence[Any], least: int, *, right: bool, finish: Finish | None = None) -> list[str]:
+    """The name and, below it, the values as text, all filled up with spaces to one width, which is `least` or more."""
+    texts = {value: _text(value, "-", finish) for value in set(values)} if _are_plain(values) else None
+    if texts is None:
+        values = texts_of(values, finish=finish)
+        texts = {text: text for text in set(values)}
+    width = max(least, *map(display_width, texts.values()))
+    filled = {value: _fill(text, width, right=right) for value, text in texts.items()}
+    return [_fill(name, width, right=right), *map(filled.__getitem__, values)]
+
+
+def _fill(text: str, width: int, *, right: bool) -> str:
+    spaces = " " * (width - display_width(text))
+    return spaces + text if right else text + spaces
 
 
 def display_width(text: str) -> int:
