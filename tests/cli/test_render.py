@@ -8,6 +8,7 @@ import json
 
 import pytest
 
+from kcli.cli.render.json import indented
 from kcli.cli.render.report import Report
 from kcli.cli.render.show import show
 from kcli.cli.render.table import MANY
@@ -170,3 +171,18 @@ def test_a_column_of_mixed_values_shows_each_as_it_is() -> None:
     env = FakeEnvironment()
     show(env, Report("t", ["v"], [{"v": value} for value in (1, True, 1.0, [1], None)]), None)
     assert env.result(0).text.split() == ["V", "1", "yes", "1.0", "1", "-"]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        [], {}, None, "a\n\"b\" é", 1.5, [[]], [{}], [{}, {"a": 1}], {"a": {}}, {"a": []}, [1, [2], {"b": 3}],
+        [{"a": 1, "b": []}, {"a": "},\n    {", "c": {}}],
+        [{"a": True}, {"a": [1]}, {"a": {"b": None}}],
+        {"topics": {"orders": [0, 1], "bills": []}, 7: "seven", None: 0, True: [{"x": (1, 2)}, {"y": ()}]},
+        {"items": [{"group": "g", "partitions": [{"p": n, "owners": []} for n in range(3)], "members": [{"m": [1]}]}]},
+    ],
+)  # fmt: skip
+def test_documents_are_indented_as_python_does_it(value: object) -> None:
+    """Ours is the quicker way to the same text."""
+    assert indented(value) == json.dumps(value, indent=2, ensure_ascii=False)

@@ -91,32 +91,34 @@ def member_item(member: GroupMember) -> Item:
 
 def partition_item(lag: PartitionLag) -> Item:
     """A partition that a group has read or owns; `owners` are several only in a share group."""
-    committed = lag.committed
+    _, (topic, partition), committed, start, end, behind, time_lag_ms, note, members, error = lag
+    offset, epoch, metadata = (None, -1, None) if committed is None else committed
     item: Item = {
-        "topic": lag.tp.topic,
-        "partition": lag.tp.partition,
-        "committed": None if committed is None else committed.offset,
-        "committed_epoch": None if committed is None or committed.leader_epoch < 0 else committed.leader_epoch,
-        "metadata": None if committed is None else committed.metadata,
-        "start": lag.start,
-        "end": lag.end,
-        "lag": lag.lag,
-        "time_lag_ms": lag.time_lag_ms,
-        "time_lag_note": lag.time_lag_note,
-        "owners": [
-            {
-                "member": member.id,
-                "instance_id": member.instance_id,
-                "host": member.host,
-                "client_id": member.client_id,
-                "rack": member.rack,
-            }
-            for member in lag.members
-        ],
+        "topic": topic,
+        "partition": partition,
+        "committed": offset,
+        "committed_epoch": None if epoch < 0 else epoch,
+        "metadata": metadata,
+        "start": start,
+        "end": end,
+        "lag": behind,
+        "time_lag_ms": time_lag_ms,
+        "time_lag_note": note,
+        "owners": [_owner_item(member) for member in members] if members else [],
     }
-    if lag.error is not None:
-        item["error"] = error_field(lag.error)
+    if error is not None:
+        item["error"] = error_field(error)
     return item
+
+
+def _owner_item(member: GroupMember) -> Item:
+    return {
+        "member": member.id,
+        "instance_id": member.instance_id,
+        "host": member.host,
+        "client_id": member.client_id,
+        "rack": member.rack,
+    }
 
 
 def shown_partitions(found: dict[str, list[int]] | None) -> str | None:
