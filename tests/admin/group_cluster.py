@@ -183,7 +183,9 @@ class GroupCluster(FakeCluster):
                 fits = data if len(data) <= asked.partition_max_bytes or not given else b""
                 given = given or bool(fits)
                 partitions.append(
-                    fetch.PartitionData(partition_index=asked.partition, high_watermark=100, records=fits)
+                    fetch.PartitionData(
+                        partition_index=asked.partition, high_watermark=100, log_start_offset=10, records=fits
+                    )
                 )
             topics.append(fetch.FetchableTopicResponse(topic=topic.topic, partitions=partitions))
         return fetch.FetchResponse(responses=topics)

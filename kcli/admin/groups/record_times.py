@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeAlias, TypeVar
 
 from kcli.admin.groups.batch_times import FetchedTimes, RecordTime
 from kcli.client.routing import Gathered, ask_leaders
@@ -25,6 +25,8 @@ T = TypeVar("T")
 Find: TypeAlias = Callable[[Buffer, int], "T | int | None"]
 """(fetched batches, offset) -> what is told of the first record there or behind; or where to read on; or None."""
 
+See: TypeAlias = "Callable[[TopicPartition, PartitionData], None]"
+
 _LAST_WITH_NAMES = 12
 # A batch above the limit of its partition is left out, unless it is the first of the whole answer: so each question
 # gets something, and who asks for the rest again with the last limit gets all in the end.
@@ -40,6 +42,13 @@ class _Probe(NamedTuple):
     offset: int
     limit: int = 0
     jumps: int = 0
+
+
+class _Question(Generic[T]):
+    """What to make of answers: generic, which a named tuple cannot be before Python 3.11."""
+
+    def __init__(self, find: Find[T], nothing: T, see: See | None) -> None:
+        self.find, self.nothing, self.see = find, nothing, see
 
 
 def record_times(
@@ -92,19 +101,20 @@ def records_at(
     find: Find[T],
     nothing: T,
     *,
+    see: See | None = None,
     most_looks: int | None = None,
 ) -> Gathered[TopicPartition, T]:
     """What `find` tells of the first record at or behind each of these offsets, `nothing` where there is none.
 
     `find` returns None if the batches that it is given have no whole one. What is not found after `most_looks` rounds
-    of requests (None: no bound) is an error, as is what is not found in time.
+    of requests (None: no bound) is an error, as is what is not found in time. `see` is shown each partition's answer.
     """
     gathered: Gathered[TopicPartition, T] = Gathered()
     probes = {tp: _Probe(offset) for tp, offset in positions.items()}
     looks = 0
     while probes:
         looks += 1
-        found = _look(client, probes, deadline_ms, find, nothing)
+        found = _look(client, probes, deadline_ms, _Question(find, nothing, see))
         gathered.errors.update(found.errors)
         probes = {}
         for tp, outcome in found.values.items():
@@ -126,14 +136,13 @@ def _look(
     client: ConsumerNetworkClient,
     probes: Mapping[TopicPartition, _Probe],
     deadline_ms: float,
-    find: Find[T],
-    nothing: T,
+    question: _Question[T],
 ) -> Gathered[TopicPartition, T | _Probe]:
     return ask_leaders(
         client,
         probes,
         lambda _node, tps: _request(client.metadata, {tp: probes[tp] for tp in tps}),
-        lambda response: _read(response, probes, find, nothing),
+        lambda response: _read(response, probes, question),
         deadline_ms,
         max_version=_LAST_WITH_NAMES,
     )
@@ -157,7 +166,7 @@ def _request(metadata: Metadata, probes: Mapping[TopicPartition, _Probe]) -> Fet
 
 
 def _read(
-    response: FetchResponse, probes: Mapping[TopicPartition, _Probe], find: Find[T], nothing: T
+    response: FetchResponse, probes: Mapping[TopicPartition, _Probe], question: _Question[T]
 ) -> Iterator[tuple[TopicPartition, T | _Probe | KcliError]]:
     if response.error_code:
         raise BrokerError(response.error_code, api="Fetch")
@@ -165,22 +174,25 @@ def _read(
         for told in topic.partitions:
             tp = TopicPartition(topic.topic, told.partition_index)
             if tp in probes:
-                yield tp, _judge(tp, told, probes[tp], find, nothing)
+                if question.see is not None:
+                    question.see(tp, told)
+                outcome = _judge(tp, told, probes[tp], question)
+                yield tp, outcome
 
 
-def _judge(tp: TopicPartition, told: PartitionData, probe: _Probe, find: Find[T], nothing: T) -> T | _Probe | KcliError:
+def _judge(tp: TopicPartition, told: PartitionData, probe: _Probe, question: _Question[T]) -> T | _Probe | KcliError:
     if told.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-        return nothing
+        return question.nothing
     if told.error_code:
         return BrokerError(told.error_code, api="Fetch", topic=tp.topic, partition=tp.partition)
     if probe.offset >= told.high_watermark:
-        return nothing
+        return question.nothing
     try:
-        found = find(told.records or b"", probe.offset)
+        found = question.find(told.records or b"", probe.offset)
     except CorruptRecords as problem:
         return CorruptRecords(problem.message, topic=tp.topic, partition=tp.partition, offset=probe.offset)
     if found is None:
         return probe._replace(limit=min(probe.limit + 1, len(_PARTITION_BYTES) - 1))
     if isinstance(found, int):
-        return _Probe(found, probe.limit, probe.jumps + 1) if probe.jumps < _MOST_JUMPS else nothing
+        return _Probe(found, probe.limit, probe.jumps + 1) if probe.jumps < _MOST_JUMPS else question.nothing
     return found

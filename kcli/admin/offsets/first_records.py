@@ -51,7 +51,8 @@ def _in_batch(whole: memoryview, offset: int) -> Sample | int:
     if behind <= offset or not count or attributes & batch.CONTROL_BIT:
         return behind
     try:
-        record = _find(read_payload(whole), count, base, base_ms, offset)
+        sure = max(0, offset - base) if count == last_delta + 1 else 0  # so many lie before it: none was compacted away
+        record = _find(read_payload(whole), sure, count, base, base_ms, offset)
     except ProtocolError as problem:
         raise CorruptRecords(f"a record is damaged: {problem}") from None
     if record is None:
@@ -61,13 +62,16 @@ def _in_batch(whole: memoryview, offset: int) -> Sample | int:
     return Sample(record, len(whole), last_delta + 1)
 
 
-def _find(payload: bytes, count: int, base: int, base_ms: int, offset: int) -> FirstRecord | None:
-    """Of the records before no more than their heads are read."""
+def _find(payload: bytes, before: int, count: int, base: int, base_ms: int, offset: int) -> FirstRecord | None:
+    """The first `before` records are skipped; of others before the offset no more than their heads are read."""
     at = 0
-    for _ in range(count):
+    for number in range(count):
         length, at = read_varint(payload, at)
         if not 0 < length <= len(payload) - at:
             raise CorruptRecords(f"a record claims {length} bytes of {len(payload) - at}")
+        if number < before:
+            at += length
+            continue
         time_delta, head = read_varlong(payload, at + 1)
         offset_delta, head = read_varint(payload, head)
         if base + offset_delta >= offset:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from kcli.admin.groups.bounds import LogBounds, learn_topics, log_bounds
+from kcli.admin.groups.bounds import learn_topics
 from kcli.admin.groups.patience import half_of
 from kcli.admin.groups.record_times import records_at
 from kcli.admin.log_sizes import log_sizes
@@ -16,6 +16,7 @@ from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:
     from kcli.client.consumer_network_client import ConsumerNetworkClient
+    from kcli.protocol.messages.fetch import PartitionData
 
 # Rounds of requests for the records at one offset of each partition. Batches of usual sizes take one or two.
 _MOST_LOOKS = 6
@@ -35,29 +36,31 @@ def preview(client: ConsumerNetworkClient, rows: Iterable[Row], deadline_ms: flo
     """
     all_rows = list(rows)
     aimed = [row for row in all_rows if row.new is not None and row.action in ("move", "keep")]
-    errors: dict[TopicPartition, KcliError] = {}
     learn_topics(client, {row.tp.topic for row in aimed}, half_of(client, deadline_ms))
-    bounds = log_bounds(client, {row.tp for row in aimed}, half_of(client, deadline_ms))
-    errors.update({tp: it for tp, it in [*bounds.ends.items(), *bounds.starts.items()] if isinstance(it, KcliError)})
-    sizes = _sizes(client, {row.tp for row in aimed if row.reread or row.skipped}, half_of(client, deadline_ms))
-    samples = _samples(client, aimed, bounds, deadline_ms, errors)
-    return Preview([_previewed(row, bounds, sizes, samples) for row in all_rows], errors)
+    looks = _look(client, aimed, half_of(client, deadline_ms))
+    sizes = _sizes(client, {row.tp for row in aimed if row.tp in looks.offsets and _count(row)}, deadline_ms)
+    return Preview([_previewed(row, looks, sizes) for row in all_rows], looks.errors)
 
 
-def _previewed(
-    row: Row,
-    bounds: LogBounds,
-    sizes: Mapping[TopicPartition, int],
-    samples: Mapping[tuple[TopicPartition, int], Sample],
-) -> Row:
+class _Looks(NamedTuple):
+    """What the leaders showed: records by partition and offset, and how many offsets each log has."""
+
+    samples: dict[tuple[TopicPartition, int], Sample]
+    offsets: dict[TopicPartition, int]
+    errors: dict[TopicPartition, KcliError]
+
+
+def _count(row: Row) -> int:
+    return row.reread or row.skipped
+
+
+def _previewed(row: Row, looks: _Looks, sizes: Mapping[TopicPartition, int]) -> Row:
     if row.new is None or row.action not in ("move", "keep"):
         return row
-    sample = samples.get((row.tp, row.new.offset))
-    start, end = bounds.starts.get(row.tp), bounds.ends.get(row.tp)
-    offsets = end - start if isinstance(start, int) and isinstance(end, int) else 0
+    sample = looks.samples.get((row.tp, row.new.offset))
     return row._replace(
         first=sample.record if sample is not None else None,
-        bytes=estimate_bytes(row.reread or row.skipped, offsets, sizes.get(row.tp), sample),
+        bytes=estimate_bytes(_count(row), looks.offsets.get(row.tp, 0), sizes.get(row.tp), sample),
     )
 
 
@@ -85,32 +88,31 @@ def _sizes(
         return {}
 
 
-def _samples(
-    client: ConsumerNetworkClient,
-    rows: Iterable[Row],
-    bounds: LogBounds,
-    deadline_ms: float,
-    errors: dict[TopicPartition, KcliError],
-) -> dict[tuple[TopicPartition, int], Sample]:
-    """The records at the new offsets, by partition and offset; what cannot be had is put into `errors`."""
-    samples: dict[tuple[TopicPartition, int], Sample] = {}
-    for turn in _turns(rows, bounds):
+def _look(client: ConsumerNetworkClient, rows: Iterable[Row], deadline_ms: float) -> _Looks:
+    """Fetch at the new offsets. Partitions without a leader are left out: a preview is not worth waiting for one."""
+    looks = _Looks({}, {}, {})
+
+    def see(tp: TopicPartition, told: PartitionData) -> None:
+        if not told.error_code and told.log_start_offset >= 0:
+            looks.offsets[tp] = told.high_watermark - told.log_start_offset
+
+    led = [row for row in rows if client.metadata.leader(row.tp).node is not None]
+    for turn in _turns(led):
         try:
-            found = records_at(client, turn, deadline_ms, first_record, Sample(None), most_looks=_MOST_LOOKS)
+            found = records_at(client, turn, deadline_ms, first_record, Sample(None), see=see, most_looks=_MOST_LOOKS)
         except TimeoutExpired as late:
-            errors.update(dict.fromkeys(turn, late))
+            looks.errors.update(dict.fromkeys(turn, late))
             break
-        samples.update({(tp, turn[tp]): sample for tp, sample in found.values.items()})
-        errors.update(found.errors)
-    return samples
+        looks.samples.update({(tp, turn[tp]): sample for tp, sample in found.values.items()})
+        looks.errors.update(found.errors)
+    return looks
 
 
-def _turns(rows: Iterable[Row], bounds: LogBounds) -> Iterator[dict[TopicPartition, int]]:
+def _turns(rows: Iterable[Row]) -> Iterator[dict[TopicPartition, int]]:
     """A request asks for one offset of a partition, so groups that go to different ones take turns."""
     left: dict[TopicPartition, set[int]] = {}
     for row in rows:
-        end = bounds.ends.get(row.tp)
-        if row.new is not None and isinstance(end, int) and row.new.offset < end:
+        if row.new is not None:
             left.setdefault(row.tp, set()).add(row.new.offset)
     while left:
         yield {tp: offsets.pop() for tp, offsets in left.items()}

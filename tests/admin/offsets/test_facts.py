@@ -238,7 +238,7 @@ def test_what_is_not_moved_is_not_looked_at_and_at_the_end_there_is_no_record() 
     assert shown.rows[0].first is None
     assert shown.rows[0].bytes == 8_000
     assert shown.rows[1] == refused
-    assert not cluster.requests(ApiKey.FETCH)
+    assert [p.partition for it in cluster.requests(ApiKey.FETCH) for p in it.request.topics[0].partitions] == [0]
 
 
 def test_who_may_not_see_the_disks_gets_an_estimate_from_the_batch() -> None:
@@ -274,3 +274,14 @@ def test_a_damaged_batch_is_told_beside_the_others() -> None:
     shown = preview(cluster.client(), moves(40, [0, 1]), 10_000)
     assert [row.first is not None for row in shown.rows] == [False, True]
     assert list(shown.errors) == [T0]
+
+
+def test_a_partition_without_a_leader_is_not_waited_for_in_a_preview() -> None:
+    cluster = GroupCluster({})
+    cluster.records = {T0: batch(40)}
+    cluster.topics["t"][1] = (-1, 5)
+    sizes(cluster, 9_000)
+    began_ms = cluster.clock.now_ms()
+    shown = preview(cluster.client(), moves(40, [0, 1]), 10_000)
+    assert cluster.clock.now_ms() - began_ms < 500
+    assert [(row.first is not None, row.bytes) for row in shown.rows] == [(True, 2_000), (False, None)]
