@@ -88,6 +88,7 @@ def run(
     `kcli offsets undo`.
     """
     from kcli.admin.offsets.inspection import check_cluster
+    from kcli.cli.groups.look import without_collections
     from kcli.cli.groups.selection import check_selection
     from kcli.cli.offsets.carry_out import carry_out
     from kcli.cli.offsets.files import file_name, load_text
@@ -105,7 +106,7 @@ def run(
     if from_file is not None:
         target, cluster_id = positions_in(load_text(from_file, env.stdin_bytes), file_name(from_file))
     deadline_ms = common.deadline_ms()
-    with closing(common.connect()) as client:
+    with closing(common.connect()) as client, without_collections():
         check_cluster(client, cluster_id, deadline_ms)
         names = chosen_groups(client, group or (), found, deadline_ms)
         target = target or positions_of(client, to_group_of or "", deadline_ms)

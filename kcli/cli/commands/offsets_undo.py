@@ -37,6 +37,7 @@ def run(
     """
     from kcli.admin.offsets.snapshots import SnapshotStore, default_folder
     from kcli.admin.offsets.undo import plan_undo
+    from kcli.cli.groups.look import without_collections
     from kcli.cli.offsets.carry_out import carry_out
 
     if bool(snapshot) + last + list_all != 1:
@@ -48,7 +49,7 @@ def run(
         return _list(env, common, store)
     kept = store.load(snapshot) if snapshot else None
     deadline_ms = common.deadline_ms()
-    with closing(common.connect()) as client:
+    with closing(common.connect()) as client, without_collections():
         kept = kept or _last(client, store, deadline_ms)
         env.say(f"undoing {kept.id}, the {kept.kind} of {_shown_groups(kept)}")
         plan = plan_undo(client, kept, deadline_ms)

@@ -111,8 +111,9 @@ def _execute(env: Environment, common: Common, client: ConsumerNetworkClient, pl
             env.say("nothing was written")
         raise
     with suppress(BrokenPipeError):
+        _tell_outcome(env, plan, applied)  # first: the way back is told even where standard output fails
         _show_outcome(env, common, plan, applied)
-        _tell_outcome(env, plan, applied)
+        env.stdout.flush()
     return status_of_outcome(plan, applied.errors.values())
 
 
