@@ -53,6 +53,8 @@ def run(env: Environment, context: typer.Context, **_documented: Any) -> int:
     a reset commits group by group,      commits nothing before the plan for all
       and ends at the first failure        groups is whole; keeps a snapshot (kcli
                                            offsets undo); nothing if anything moved
+    a reset is planned for groups that   refused; their own tools do that
+      are of no consumers, but sharers
     a reset forgets the metadata that    keeps it
       was committed
     a file's line without an offset      refused, as are two offsets for one

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kcli.admin.groups.describe import describe_groups
 from kcli.admin.groups.model import CLASSIC, CONSUMER
 from kcli.cli import exit_status
-from kcli.cli.compat.problems import Failed, failure, java
+from kcli.cli.compat.problems import WRAPPED, Failed, failure, java
 from kcli.cli.compat.session import raise_first
 from kcli.cli.compat.tables import MISSING, shown, table
 from kcli.error_codes import ErrorCode
@@ -58,14 +58,15 @@ def failure_of(name: str, error: KcliError) -> Failed:
     return failure(error)
 
 
-def check_type(group: Group) -> None:
-    """The tool is for groups of consumers."""
+def check_type(group: Group, *, wrapped: bool = False) -> None:
+    """The tool is for groups of consumers. `wrapped`: as where it asks from within another call."""
     if group.type not in (CLASSIC, CONSUMER):
         missing = BrokerError(ErrorCode.GROUP_ID_NOT_FOUND, group=group.group)
-        raise failure(missing, f"Group {group.group} is not a classic group.")
+        text = java(missing, f"Group {shown(group.group)} is not a consumer group.")
+        raise Failed(text, exit_status.REFUSED)
     if group.protocol_type not in ("", PROTOCOL_TYPE):
-        text = f"GroupId {group.group} is not a consumer group ({group.protocol_type})."
-        raise Failed(f"java.lang.IllegalArgumentException: {text}", exit_status.REFUSED)
+        text = f"GroupId {shown(group.group)} is not a consumer group ({group.protocol_type})."
+        raise Failed(f"{WRAPPED if wrapped else ''}java.lang.IllegalArgumentException: {text}", exit_status.REFUSED)
 
 
 def _say_state(session: Session, group: Group) -> None:

@@ -10,7 +10,7 @@ from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, DisconnectedError, KcliError, TimeoutExpired
 
 _PACKAGE = "org.apache.kafka.common.errors."
-_WRAPPED = "java.util.concurrent.ExecutionException: "
+WRAPPED = "java.util.concurrent.ExecutionException: "
 
 # By code the class in Java, and its words where the tool prints no others.
 _CLASSES = {
@@ -70,4 +70,4 @@ def java(error: KcliError, words: str | None = None) -> str:
 def failure(error: KcliError, words: str | None = None, *, wrapped: bool = False) -> Failed:
     """The tool's end because of this error; `wrapped` once more, as where it asked from within another call."""
     text = java(error, words)
-    return Failed(_WRAPPED + text if wrapped else text, exit_status.status_of(error))
+    return Failed(WRAPPED + text if wrapped else text, exit_status.status_of(error))

@@ -44,13 +44,13 @@ def reset(session: Session) -> int:
         if _is_inactive(facts):
             rows[name] = _rows(session, name, facts, target)
             continue
-        message = f"Assignments can only be reset if the group '{name}' is inactive, but the current state is "
+        message = f"Assignments can only be reset if the group '{shown(name)}' is inactive, but the current state is "
         session.print_error(f"{message}{facts.state}.")
         rows[name] = []
         status = exit_status.REFUSED
     if isinstance(target, targets.FromOffsets):
         for name in (name for name in rows if _is_inactive(found.values[name]) and not target.partitions(name)):
-            session.print_error(f"No reset plan for group {name} found")
+            session.print_error(f"No reset plan for group {shown(name)} found")
             status = status or exit_status.NOT_FOUND
     if "execute" in session.given:
         _execute(session, rows, {name: facts.state for name, facts in found.values.items()})
@@ -115,7 +115,7 @@ def _read_file(session: Session, path: str) -> targets.FromOffsets:
 
 def _is_inactive(facts: GroupFacts) -> bool:
     if facts.group is not None:
-        check_type(facts.group)
+        check_type(facts.group, wrapped=True)
     return facts.state in (ABSENT, "Empty", "Dead")
 
 

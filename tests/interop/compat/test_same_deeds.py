@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
@@ -13,6 +12,8 @@ from kcli.admin.groups.committed import committed_offsets
 from kcli.admin.offsets.commit import commit_offsets
 from kcli.client.config import ClientConfig
 from kcli.client.connect import connect
+from kcli.client.routing import ask_coordinator
+from kcli.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from kcli.structs import OffsetAndMetadata, TopicPartition
 from tests.cli.fake import run_kcli
 from tests.interop.compat.beside import GroupTool, Said, normalised, run_ours
@@ -69,12 +70,6 @@ def read(kafka: Kafka, group: str) -> dict[TopicPartition, OffsetAndMetadata]:
     with closing(connect(ClientConfig.from_properties({"bootstrap.servers": kafka.bootstrap_servers}))) as client:
         found = committed_offsets(client, [group], client.clock.now_ms() + 20_000).values[group]
     return {tp: it for tp, it in found.items() if isinstance(it, OffsetAndMetadata)}
-
-
-@pytest.fixture(scope="module")
-def tool(kafka_jars: Path) -> Iterator[GroupTool]:
-    with GroupTool(kafka_jars) as running:
-        yield running
 
 
 @pytest.fixture
@@ -222,6 +217,33 @@ def test_their_exit_statuses_are_to_be_had(twins: Twins) -> None:
     ):
         assert run_ours(words).status == ours
         assert run_ours([*words, "--apache-exit-codes"]).status == theirs
+
+
+def test_groups_that_are_not_of_consumers(real_kafka: Kafka, tool: GroupTool) -> None:
+    """Connect's workers: not listed, not described, and not reset."""
+    group = real_kafka.new_name("workers")
+    topic = real_kafka.new_topic()
+    with closing(connect(ClientConfig.from_properties({"bootstrap.servers": real_kafka.bootstrap_servers}))) as client:
+        protocols = [JoinGroupRequestProtocol(name="v0", metadata=b"")]
+        request = JoinGroupRequest(
+            group_id=group,
+            session_timeout_ms=30_000,
+            rebalance_timeout_ms=30_000,
+            protocol_type="connect",
+            protocols=protocols,
+        )
+        for _ in range(2):  # the first answer only gives a member id
+            request.member_id = ask_coordinator(client, group, request, client.clock.now_ms() + 20_000).member_id
+    servers = ("--bootstrap-server", real_kafka.bootstrap_servers)
+    for words, status in (
+        (("--describe", "--group", group), REFUSED),
+        (("--reset-offsets", "--group", group, "--topic", topic, "--to-latest", "--dry-run"), REFUSED),
+        (("--delete", "--group", group), REFUSED),
+    ):
+        theirs, ours = tool.run([*servers, *words]), run_ours([*servers, *words])
+        assert normalised(ours) == normalised(theirs)
+        assert ours.status == status
+    assert group not in run_ours([*servers, "--list"]).stdout
 
 
 def test_an_unreachable_cluster(tool: GroupTool) -> None:

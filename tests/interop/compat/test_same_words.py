@@ -178,13 +178,7 @@ class Stage(NamedTuple):
         return theirs, ours
 
 
-@pytest.fixture(scope="module")
-def tool(kafka_jars: Path) -> Iterator[GroupTool]:
-    with GroupTool(kafka_jars) as running:
-        yield running
-
-
-@pytest.fixture(scope="module", params=["kcli", "apache"])
+@pytest.fixture(scope="module", params=["kcli", pytest.param("apache", marks=pytest.mark.real_kafka)])
 def stage(
     request: pytest.FixtureRequest, tool: GroupTool, kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Stage]:
