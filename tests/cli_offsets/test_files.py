@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -143,3 +144,17 @@ def test_an_export_is_whole_or_nothing(scene: Scene) -> None:
     with scene.member():
         live = done(scene.offsets("export", scene.group))
     assert "its members go on committing" in live.err
+
+
+def test_apaches_own_tool_takes_our_lines_and_we_take_its(real_kafka: Kafka, tmp_path: Path) -> None:
+    scene = Scene(real_kafka, tmp_path)
+    (tmp_path / "ours.csv").write_bytes(done(scene.offsets("export", scene.group, "--apache")).out)
+    scene.commit({scene.tp(0): OffsetAndMetadata(9), scene.tp(1): OffsetAndMetadata(9)})
+    where = ["--bootstrap-server", real_kafka.bootstrap_servers, "--group", scene.group, "--reset-offsets"]
+    tool = [*real_kafka.java("ConsumerGroupCommand"), *where]
+    subprocess.run([*tool, "--from-file", str(tmp_path / "ours.csv"), "--execute"], check=True, timeout=60)
+    assert scene.positions() == {0: 4, 1: 7}
+    exported = [*tool, "--to-earliest", "--all-topics", "--export", "--dry-run"]
+    theirs = subprocess.run(exported, check=True, timeout=60, capture_output=True).stdout
+    done(scene.offsets("apply", "-", "--group", scene.group, "--execute", stdin=theirs))
+    assert scene.positions() == {0: 0, 1: 0}
