@@ -1,0 +1,83 @@
+"""Manual pages and completions are those that the commands make, and shells understand them."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from kcli.cli.docs.files import generated
+from kcli.cli.docs.man import page
+from kcli.cli.docs.tree import CommandDoc, OptionDoc, read_tree
+
+ROOT = Path(__file__).parent.parent
+ASK_BASH = """
+source completions/kcli.bash
+COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) COMPREPLY=()
+_kcli
+echo "${COMPREPLY[*]}"
+"""
+
+
+def test_what_is_checked_in_is_what_the_commands_make() -> None:
+    stored = {str(path.relative_to(ROOT)) for folder in ("man", "completions") for path in (ROOT / folder).iterdir()}
+    assert stored == set(generated()), "run python -m kcli.cli.docs"
+    for name, text in generated().items():
+        assert (ROOT / name).read_text(encoding="utf-8") == text, f"{name} is out of date: run python -m kcli.cli.docs"
+
+
+def completed_by_bash(*words: str) -> list[str]:
+    command = ["bash", "-c", ASK_BASH, "bash", *words]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=20, check=True)
+    assert not done.stderr
+    return done.stdout.split()
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["kcli", "pr"], ["produce"]),
+        (["kcli", "topic", "cr"], ["create"]),
+        (["kcli", "topic", "list", "--out"], ["--output"]),
+        (["kcli", "topic", "list", "--output", "j"], ["json", "jsonl"]),
+        (["kcli", "consume", "topic", "orders", "--gre"], ["--grep"]),
+        (["kcli", "consume", "orders", "--gre"], ["--grep"]),
+        (["kcli", "consume", "orders", "--grep", ""], []),
+    ],
+)
+def test_bash_completes(words: list[str], expected: list[str]) -> None:
+    assert completed_by_bash(*words) == expected
+
+
+@pytest.mark.parametrize("question", ["kcli topic list --output js", "kcli consume orders --isol"])
+def test_fish_completes(question: str) -> None:
+    if shutil.which("fish") is None:
+        pytest.skip("there is no `fish` on the PATH")
+    script = f"source completions/kcli.fish; complete -C '{question}'"
+    done = subprocess.run(["fish", "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=20, check=True)
+    found = [line.split("\t")[0] for line in done.stdout.splitlines()]
+    assert found == (["json", "jsonl"] if "output" in question else ["--isolation-level"])
+
+
+def test_zsh_can_read_its_script() -> None:
+    if shutil.which("zsh") is None:
+        pytest.skip("there is no `zsh` on the PATH")
+    done = subprocess.run(["zsh", "-n", "completions/_kcli"], cwd=ROOT, capture_output=True, text=True, timeout=20)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_every_command_has_its_page_and_every_option_its_line() -> None:
+    for command in read_tree():
+        text = (ROOT / "man" / f"kcli-{'-'.join(command.words)}.1").read_text()
+        for option in command.options:
+            assert all(rf"\fB{name.replace('-', chr(92) + '-')}\fR" in text for name in option.names)
+
+
+def test_text_that_troff_would_take_for_a_request_is_printed() -> None:
+    option = OptionDoc(("--null", "-Z"), "TEXT", "'quoted", repeatable=False)
+    text = page(CommandDoc(("x",), "Does x.", ".hidden\n\nA back\\slash.", (), (option,)))
+    assert r"\&.hidden" in text
+    assert r"A back\eslash." in text
+    assert r"\&'quoted" in text
