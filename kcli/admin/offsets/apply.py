@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
+from kcli.admin.groups.bounds import learn_topics
+from kcli.admin.groups.patience import half_of
 from kcli.admin.offsets.commit import commit_many
 from kcli.admin.offsets.deletion import forget
 from kcli.admin.offsets.inspection import check_cluster, check_commits, check_groups
@@ -60,6 +62,8 @@ def apply_plan(
     if plan.refused:
         raise PlanRefused(plan.refused)
     check_cluster(client, plan.cluster_id, deadline_ms)
+    topics = {row.tp.topic for row in plan.changes}
+    learn_topics(client, topics, half_of(client, deadline_ms))  # the snapshot tells their ids
     check_groups(client, plan.groups, deadline_ms)
     check_commits(client, plan.rows, deadline_ms)
     if not plan.changes:
