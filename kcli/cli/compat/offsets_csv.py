@@ -7,6 +7,7 @@ named twice have the later offset.
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Iterable
 
 from kcli.cli import exit_status
@@ -14,6 +15,9 @@ from kcli.cli.compat.problems import Failed, Misused
 from kcli.structs import OffsetAndMetadata, TopicPartition
 
 _CHECKED = 24  # characters; the tool's library quotes every text that is longer
+
+_DIGITS = re.compile(r"[+-]?[0-9]{1,19}")
+_LARGEST = {"partition": 2**31 - 1, "offset": 2**63 - 1}
 
 Offsets = dict[tuple[str | None, TopicPartition], OffsetAndMetadata]
 
@@ -52,8 +56,8 @@ def read_offsets(text: str, source: str, groups: Iterable[str]) -> Offsets:
 
 
 def _number(text: str, what: str, line: int, source: str) -> int:
-    try:
-        number = int(text)
-    except ValueError:
-        raise Failed(f"line {line} of {source}: '{text}' is no {what}", exit_status.USAGE) from None
-    return number
+    """A number as Java reads it: in ASCII, without underscores, and no more digits than fit."""
+    text, largest = text.strip(), _LARGEST[what]
+    if not _DIGITS.fullmatch(text) or not -largest <= int(text) <= largest:
+        raise Failed(f"line {line} of {source}: '{text}' is no {what}", exit_status.USAGE)
+    return int(text)
