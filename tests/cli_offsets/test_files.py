@@ -98,6 +98,15 @@ def test_files_that_are_refused(scene: Scene, tmp_path: Path) -> None:
     assert scene.positions() == {0: 10, 1: 5}
 
 
+def test_a_saved_plan_whose_target_is_not_in_the_log_is_refused(scene: Scene) -> None:
+    plan = json.loads(done(scene.reset("--to-latest", "--topic", scene.topic, "--output", "json")).out)
+    plan["items"][1]["new"]["offset"] = 11
+    outside = scene.is_refused(4, "apply", "-", stdin=json.dumps(plan).encode())
+    assert "11 is behind the log end 10 by now" in outside.err
+    plan["items"][1].update(topic="no-such-topic", old=None)
+    scene.is_refused(3, "apply", "-", stdin=json.dumps(plan).encode())
+
+
 def test_a_copy_leaves_its_source_and_is_undone(scene: Scene) -> None:
     other = scene.kafka.new_name("copy")
     scene.commit({scene.tp(2): OffsetAndMetadata(3, 0, "own")}, other)
@@ -127,6 +136,16 @@ def test_what_is_forgotten_can_be_brought_back(scene: Scene) -> None:
     scene.is_refused(3, "delete", scene.group, "--topic", "no-such-topic")
     with scene.member():
         scene.is_refused(4, *words)
+
+
+def test_what_was_forgotten_does_not_come_back_in_a_topic_made_anew(scene: Scene) -> None:
+    done(scene.offsets("delete", scene.group, "--topic", scene.topic, "--execute"))
+    told = json.loads(scene.snapshots[-1].read_text())
+    assert list(told["topic_ids"]) == [scene.topic]
+    told["topic_ids"][scene.topic] = "00000000-0000-0000-0000-000000000001"
+    scene.snapshots[-1].write_text(json.dumps(told))
+    assert "made anew" in done(scene.offsets("undo", "--last", "--execute")).text
+    assert scene.committed() == {}
 
 
 def test_an_export_is_whole_or_nothing(scene: Scene) -> None:

@@ -241,7 +241,7 @@ def _in_range(
     if if_out_of_range == "clamp":
         clamped = OffsetAndMetadata(nearest, metadata=to.metadata)
         return _Aim(clamped, f"{about}clamped from {to.offset} to the log {name} {nearest}")
-    return _left(f"{about}{_where_outside(to.offset, start, end)}", if_out_of_range)
+    return _left(f"{about}{where_outside(to.offset, start, end)}", if_out_of_range)
 
 
 def _row(group: str, fact: PartitionFacts, aim: _Aim) -> Row:
@@ -269,10 +269,11 @@ def _with_old(why: str, fact: PartitionFacts) -> str:
         return why if fact.error is not None else f"{why}; nothing was committed"
     if fact.start is None or fact.end is None or fact.start <= fact.committed.offset <= fact.end:
         return why
-    return f"{why}; the committed {_where_outside(fact.committed.offset, fact.start, fact.end)}"
+    return f"{why}; the committed {where_outside(fact.committed.offset, fact.start, fact.end)}"
 
 
-def _where_outside(offset: int, start: int, end: int) -> str:
+def where_outside(offset: int, start: int, end: int) -> str:
+    """On which side of the log an offset lies, as a part of a sentence."""
     return f"{offset} is before the log start {start}" if offset < start else f"{offset} is behind the log end {end}"
 
 

@@ -36,13 +36,15 @@ def run(
     """Carry out what a file says: a plan (json or csv of reset, copy, delete or undo), or positions.
 
     Without --execute it only shows what would be done. A plan is applied as it was shown: if an offset has been
-    committed in between, or if it was made on another cluster, it is refused with status 4 and nothing is written.
+    committed in between, if a new one is not in the log any more, or if it was made on another cluster, it is refused
+    with status 4 and nothing is written.
     Positions are what an export has saved, or lines topic,partition,offset with or without the group in front, as
     Apache's tool writes them: a new plan is made from these. Files without a group take --group or --to-group.
     """
     from kcli.admin.offsets.inspection import check_cluster, check_commits
     from kcli.admin.offsets.plan import Plan
     from kcli.admin.offsets.plan_reading import read_plan_file
+    from kcli.admin.offsets.reach import within_reach
     from kcli.cli.offsets.carry_out import carry_out
     from kcli.cli.offsets.chosen import chosen_plan, chosen_positions
     from kcli.cli.offsets.files import file_name, load_text
@@ -60,6 +62,7 @@ def run(
     with closing(common.connect()) as client:
         check_cluster(client, found.cluster_id, deadline_ms)
         if isinstance(found, Plan):
+            plan = within_reach(client, plan, deadline_ms)
             if not execute and not plan.refused:
                 check_commits(client, plan.rows, deadline_ms)  # as --execute will, when it has saved what is there
         else:
