@@ -14,6 +14,13 @@ from kcli.admin.offsets import apply as applying
 from kcli.broker.control import SILENCE
 from kcli.broker.embedded import EmbeddedBroker
 from kcli.cli import app
+from kcli.error_codes import ErrorCode
+from kcli.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
 from tests.cli.fake import FakeEnvironment
 from tests.cli_offsets.scene import Scene
 from tests.real_kafka import Kafka
@@ -79,6 +86,28 @@ def test_a_coordinator_that_does_not_answer_leaves_the_way_back(broker: Embedded
     assert "3 partitions failed; back with: kcli offsets undo " in result.err
     broker.forget_interceptions()
     assert scene.offsets("undo", "--last", "--execute").status == 0
+    assert scene.committed() == scene.before
+
+
+def test_members_that_come_after_the_last_look_refuse_as_well(broker: EmbeddedBroker, scene: Scene) -> None:
+    def for_members_only(request: OffsetCommitRequest, _: object) -> OffsetCommitResponse:
+        code = int(ErrorCode.UNKNOWN_MEMBER_ID)
+        topics = [
+            OffsetCommitResponseTopic(
+                name=topic.name,
+                partitions=[
+                    OffsetCommitResponsePartition(partition_index=it.partition_index, error_code=code)
+                    for it in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+        return OffsetCommitResponse(topics=topics)
+
+    broker.intercept("OffsetCommit", for_members_only)
+    result = scene.reset(*ALL, "--execute")
+    assert result.status == 4
+    assert "3 partitions failed" in result.err
     assert scene.committed() == scene.before
 
 

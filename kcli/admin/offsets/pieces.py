@@ -37,6 +37,8 @@ _TOO_LARGE = {
     ErrorCode.UNKNOWN_SERVER_ERROR,
 }
 _SURELY_FITS_BYTES = 32 * 1024
+# What a coordinator says to who is no member of a group that has some.
+_MEMBERS_ONLY = {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION}
 # After these the same request may succeed, at the same coordinator or at another one.
 _COORDINATOR_TROUBLE = {
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -174,6 +176,11 @@ def _halves(piece: Piece, codes: set[int]) -> list[Piece]:
 def error_of(code: int, group: str, tp: TopicPartition) -> BrokerError:
     """A coordinator's refusal, in words that fit a change from outside the group."""
     words = None
-    if code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION):
+    if code in _MEMBERS_ONLY:
         words = "the group has got members, and only they may move its offsets"
     return BrokerError(code, words, group=group, topic=tp.topic, partition=tp.partition)
+
+
+def is_of_members(error: KcliError) -> bool:
+    """Was it refused because the group has members by now?"""
+    return isinstance(error, BrokerError) and error.code in _MEMBERS_ONLY

@@ -5,7 +5,7 @@
 | 0 | everything; in a dry run: it would be |
 | 1 | what has no ERROR in its row |
 | 3 | nothing: all that stands in the way is something that is not there |
-| 4 | nothing: refused; in a dry run: it would be |
+| 4 | nothing: refused, by members that came meanwhile too; in a dry run: it would be |
 | 5 | nothing was, or it is not known: the brokers did not answer in time |
 """
 
@@ -59,9 +59,13 @@ def status_of_refusal(plan: Plan, obstacles: Iterable[KcliError]) -> int:
 
 def status_of_outcome(plan: Plan, errors: Iterable[KcliError]) -> int:
     """DONE, FAILED when a part failed; when nothing at all was done the status of why."""
+    from kcli.admin.offsets.pieces import is_of_members
+
     failed = list(errors)
     if len(failed) < len(plan.changes):
         return exit_status.FAILED if failed else exit_status.DONE
+    if failed and all(map(is_of_members, failed)):  # they came after the last look: refused, like those seen before
+        return exit_status.REFUSED
     return exit_status.status_of_all(failed)
 
 
