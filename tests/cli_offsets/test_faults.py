@@ -21,7 +21,7 @@ from kcli.protocol.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from tests.cli.fake import FakeEnvironment
+from tests.cli.fake import FakeEnvironment, Result, run_kcli
 from tests.cli_offsets.scene import Scene
 from tests.real_kafka import Kafka
 
@@ -169,3 +169,27 @@ def test_a_terminal_gets_no_commands_from_notes_and_keys(scene: Scene) -> None:
     shown = scene.reset("--to-offset", "10", "--topic", f"{scene.topic}:0")
     (row,) = scene.rows(shown)
     assert row[7].endswith(r":\x1b[2J_odd\nkey")
+
+
+def compat_reset(scene: Scene, state: Path) -> Result:
+    words = ("--bootstrap-server", scene.kafka.bootstrap_servers, "--reset-offsets", "--to-earliest")
+    scope = ("--group", scene.group, "--all-topics", "--execute")
+    return run_kcli("compat", "consumer-groups", *words, *scope, environ={"XDG_STATE_HOME": str(state)})
+
+
+def test_an_interruption_of_compat_tells_the_way_back(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(applying, "_write", interrupted)
+    result = compat_reset(scene, scene.state)
+    assert result.status == 130
+    assert f"back with: kcli offsets undo {scene.snapshots[0].stem} --execute" in result.err
+
+
+def test_compat_is_refused_without_a_snapshot(scene: Scene, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    result = compat_reset(scene, tmp_path / "file")
+    assert result.status == 4
+    assert "the snapshot cannot be written" in result.text
+    assert scene.committed() == scene.before

@@ -154,7 +154,7 @@ def _tell_what_was_bent(session: Session, name: str, fact: PartitionFacts, row: 
 
 def _execute(session: Session, rows: dict[str, list[Row]], states: dict[str, str]) -> None:
     from kcli.admin.offsets.apply import apply_plan
-    from kcli.admin.offsets.snapshots import SnapshotStore, default_folder
+    from kcli.admin.offsets.snapshots import Snapshot, SnapshotError, SnapshotStore, default_folder
 
     every = [row for of_group in rows.values() for row in of_group]
     if not every:
@@ -163,10 +163,15 @@ def _execute(session: Session, rows: dict[str, list[Row]], states: dict[str, str
     cluster_id = session.client.metadata.cluster.cluster_id
     plan = make_plan("reset", every, int(session.client.clock.wall_ms()), inactive, cluster_id)
     store = SnapshotStore(default_folder(session.env.environ))
+    made: list[Snapshot] = []
     try:
-        applied = apply_plan(session.client, plan, store, session.deadline_ms)
-    except Refused as refused:
-        raise Failed(str(refused), exit_status.status_of(refused)) from refused
+        applied = apply_plan(session.client, plan, store, session.deadline_ms, announce=made.append)
+    except (Refused, SnapshotError) as refused:
+        raise Failed(str(refused), exit_status.REFUSED) from refused
+    except (KcliError, KeyboardInterrupt):
+        if made:
+            session.env.say(f"kcli: perhaps a part was written; back with: kcli offsets undo {made[0].id} --execute")
+        raise
     if applied.snapshot_id is not None:
         session.env.say(f"kcli: to bring back what was committed before: kcli offsets undo {applied.snapshot_id}")
     if applied.errors:
