@@ -242,7 +242,7 @@ class Kafka:
 
     def new_name(self, prefix: str = "t") -> str:
         """A name for a topic, group or transaction that nobody else has on this broker."""
-        return f"{prefix}-{os.getpid()}-{next(self._names)}"
+        return f"{prefix}-{os.getpid()}-{next(self._names):04}"  # sorts in the order of making
 
 
 def _has_leaders(admin: Any, name: str, partitions: int) -> bool:
