@@ -212,14 +212,14 @@ class Kafka:
         return done
 
     def create_topic(self, name: str, partitions: int = 1, **configs: Any) -> str:
-        """Create a topic and wait until it has leaders. Configs with underscores: `cleanup_policy="compact"`."""
+        """Create a topic and wait until its leaders serve it. Configs with underscores: `cleanup_policy="compact"`."""
         from confluent_kafka.admin import AdminClient, NewTopic
 
         admin = AdminClient({"bootstrap.servers": self.bootstrap_servers})
         settings = {key.replace("_", "."): str(value) for key, value in configs.items()}
         admin.create_topics([NewTopic(name, partitions, 1, config=settings)])[name].result(30)
         deadline = time.monotonic() + 30
-        while not _has_leaders(admin, name, partitions):
+        while not (_has_leaders(admin, name, partitions) and _is_served(admin, name, partitions)):
             assert time.monotonic() < deadline, f"topic {name} got no leaders"
             time.sleep(0.02)
         return name
@@ -248,6 +248,20 @@ class Kafka:
 def _has_leaders(admin: Any, name: str, partitions: int) -> bool:
     topic = admin.list_topics(name, timeout=30).topics[name]
     return len(topic.partitions) == partitions and all(p.leader >= 0 for p in topic.partitions.values())
+
+
+def _is_served(admin: Any, name: str, partitions: int) -> bool:
+    """Whether the logs exist: a broker names itself as the leader before it has made them."""
+    from confluent_kafka import KafkaException, TopicPartition
+    from confluent_kafka.admin import OffsetSpec
+
+    asked = {TopicPartition(name, partition): OffsetSpec.latest() for partition in range(partitions)}
+    try:
+        for answer in admin.list_offsets(asked, request_timeout=30).values():
+            answer.result(30)
+    except KafkaException:
+        return False
+    return True
 
 
 class OwnBroker(Kafka):
