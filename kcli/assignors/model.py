@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
+from uuid import UUID
 
 from kcli.structs import TopicPartition
 
@@ -9,10 +10,14 @@ NO_GENERATION = -1
 
 
 class Topic(NamedTuple):
-    """A topic as an assignor sees it. `racks[p]`: the racks of the replicas of partition p; () if they are unknown."""
+    """A topic as an assignor sees it. `racks[p]`: the racks of the replicas of partition p; () if they are unknown.
+
+    Only the server's assignors ask for the `id`; some of their decisions go by it.
+    """
 
     partitions: int
     racks: tuple[frozenset[str], ...] = ()
+    id: UUID | None = None
 
 
 class Member(NamedTuple):
