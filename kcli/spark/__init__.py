@@ -1,0 +1,1 @@
+"""Kafka in Apache Spark through PySpark, without a connector jar."""
