@@ -8,6 +8,7 @@ import shutil
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -38,8 +39,26 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if NEEDS_KAFKA & set(getattr(item, "fixturenames", ())):
             item.add_marker("real_kafka")
-    rank = {name: place for place, name in enumerate(LONGEST)}
-    items.sort(key=lambda item: rank.get(item.path.stem, len(rank)))
+    rank = {name: place for place, name in enumerate(LONGEST, 1)}
+    items.sort(key=lambda item: 0 if _shares_spark(item.nodeid) else rank.get(item.path.stem, len(rank) + 1))
+
+
+def _shares_spark(nodeid: str) -> bool:
+    return "tests/spark/test_jvm_" in nodeid and "test_jvm_clusters" not in nodeid
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """`--dist loadfile`, but all files that use the one SparkSession go to one worker, as if they were one file."""
+    if config.getvalue("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class OneSparkScheduling(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return "tests/spark/test_jvm" if _shares_spark(nodeid) else super()._split_scope(nodeid)
+
+    return OneSparkScheduling(config, log)
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,1 @@
+"""What the commands of `kcli spark` share: common options, the session, the dry run, progress, failures."""

@@ -1,0 +1,45 @@
+"""The one SparkSession of a test run. Files named test_jvm_* use it, and one xdist worker runs them all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kcli.errors import ConfigError
+from kcli.spark.session import close_session, open_session
+from tests.needs import lacking
+from tests.spark.connector import ConnectorUnavailable, connector_jars
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """local[2] with format "kcli" registered, and the JVM's own connector on the class path if it can be had."""
+    folder = tmp_path_factory.mktemp("spark")
+    conf = {
+        "spark.driver.memory": "1g",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.local.dir": str(folder / "scratch"),
+        **_class_path(),
+    }
+    with (folder / "spark.log").open("w+b") as noise:
+        try:
+            session = open_session(master="local[2]", conf=conf, app_name="kcli-tests", noise=noise)
+        except ConfigError as missing:
+            lacking(str(missing))
+        yield session
+        close_session(session)
+
+
+def _class_path() -> dict[str, str]:
+    try:
+        jars: list[Path] = connector_jars()
+    except ConnectorUnavailable:
+        return {}
+    return {"spark.driver.extraClassPath": ":".join(map(str, jars))}
