@@ -1,19 +1,32 @@
-"""The one part of planning that talks to brokers: partitions, ends of logs, offsets by time and of groups."""
+"""The one part of planning that talks to brokers: partitions, ends of logs, offsets by time and of groups.
+
+A look-up is tried `fetchOffset.numRetries` times in all, `fetchOffset.retryIntervalMs` apart, each time over a new
+connection, and is over at the latest after `default.api.timeout.ms`.
+"""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from kcli.clock import Clock, SystemClock
+from kcli.error_codes import ErrorCode
+from kcli.errors import BrokerError, ConfigError, KcliError, TimeoutExpired
+from kcli.spark.selection import Assign, Pattern, Subscribe
 from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:
     from uuid import UUID
 
+    from kcli.client.cluster import TopicInfo
+    from kcli.client.config import ConsumerConfig
     from kcli.client.consumer_network_client import ConsumerNetworkClient
     from kcli.spark.options import SourceOptions
     from kcli.structs import Node
+
+T = TypeVar("T")
+
+_GONE = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
 
 class LogEnds(NamedTuple):
@@ -26,9 +39,15 @@ class LogEnds(NamedTuple):
 class Lookup:
     """Looks things up for one `SourceOptions`; connects at the first question. Use it in a `with`, or `close` it."""
 
-    def __init__(self, options: SourceOptions) -> None:
+    def __init__(self, options: SourceOptions, clock: Clock | None = None) -> None:
         self._options = options
+        self._clock = clock or SystemClock()
+        self._config: ConsumerConfig | None = None
         self._client: ConsumerNetworkClient | None = None
+
+    def __repr__(self) -> str:
+        state = "connected" if self._client is not None else "not connected"
+        return f"<Lookup {self._options.selection} {state}>"
 
     def __enter__(self) -> Lookup:
         return self
@@ -37,45 +56,155 @@ class Lookup:
         self.close()
 
     @property
+    def config(self) -> ConsumerConfig:
+        """The client's configuration; files and variables that the options name are read when it is first asked for."""
+        if self._config is None:
+            from kcli.spark.options import client_config
+
+            self._config = client_config(self._options)
+        return self._config
+
+    @property
     def client(self) -> ConsumerNetworkClient:
         """The connection, made when it is first asked for."""
         if self._client is None:
             from kcli.client.connect import connect
-            from kcli.spark.options import client_config
 
-            self._client = connect(client_config(self._options))
+            self._client = connect(self.config, self._clock)
         return self._client
 
     def now_ms(self) -> int:
         """The time, ms since the epoch."""
-        return int(time.time() * 1000)
+        return self._clock.wall_ms()
 
     def partitions(self) -> set[TopicPartition]:
-        """The partitions that the options select and that exist."""
-        raise NotImplementedError
+        """The partitions that the options select and that exist; without a selection, of all but internal topics."""
+        return self._patiently(self._partitions)
 
     def ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, LogEnds]:
         """Where the logs begin and end. Partitions that are gone are left out; other troubles raise."""
-        raise NotImplementedError
+        wanted = sorted(partitions)
+        return self._patiently(lambda deadline_ms: self._ends(wanted, deadline_ms))
+
+    def logs(self, known: Mapping[TopicPartition, int]) -> dict[TopicPartition, LogEnds]:
+        """`ends` of all that is selected now. Known partitions that seem to be gone, or to end before the known offset,
+        are looked at again before that is believed: a broker may be behind for a moment."""
+        found: dict[TopicPartition, LogEnds] = {}
+        for number in range(self._options.fetch_offset_attempts):
+            if number:
+                self.client.sleep(self._options.fetch_offset_retry_interval_ms)
+            found = self.ends(self.partitions())
+            if all(tp in found and offset <= found[tp].end for tp, offset in known.items()):
+                break
+        return found
+
+    def high_watermarks(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Where the logs end whatever the isolation level; those that are gone are left out."""
+        from kcli.client.offset_lookup import LATEST
+
+        wanted = dict.fromkeys(sorted(partitions), LATEST)
+        return self._patiently(lambda deadline_ms: self._offsets(wanted, deadline_ms, isolation=0))
 
     def at_times(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """The offset of the first record at or after the time (ms since the epoch) of each; -1: none so young."""
-        raise NotImplementedError
+        return self._patiently(lambda deadline_ms: self._offsets(times, deadline_ms))
 
     def group_offsets(self, group: str) -> dict[TopicPartition, int]:
-        """What the group has committed."""
-        raise NotImplementedError
+        """What the group has committed; {} for one that has committed nothing, or is none."""
+        return self._patiently(lambda deadline_ms: self._committed(group, deadline_ms))
 
     def topic_ids(self, topics: Iterable[str]) -> dict[str, UUID | None]:
-        """Ids of topics; None from a broker older than 2.8."""
-        raise NotImplementedError
+        """Ids of topics as last heard; None from a broker older than 2.8, and for a topic that is not known."""
+        return {topic: self.client.metadata.topic_id(topic) for topic in topics}
 
     def leaders(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Node | None]:
-        """Who leads; None: nobody now."""
-        raise NotImplementedError
+        """Who leads, as last heard; None: nobody that is known."""
+        return {tp: self.client.metadata.leader(tp).node for tp in partitions}
 
     def close(self) -> None:
         """Give up the connection. The next question makes another one."""
         if self._client is not None:
             self._client.close()
             self._client = None
+
+    # --- the questions themselves
+
+    def _patiently(self, ask: Callable[[float], T]) -> T:
+        deadline_ms = self._clock.now_ms() + self.config.default_api_timeout_ms
+        left = self._options.fetch_offset_attempts
+        while True:
+            left -= 1
+            try:
+                return ask(deadline_ms)
+            except (ConfigError, TimeoutExpired):
+                raise
+            except KcliError:
+                late = self._clock.now_ms() + self._options.fetch_offset_retry_interval_ms >= deadline_ms
+                if left <= 0 or late:
+                    raise
+                self.client.sleep(self._options.fetch_offset_retry_interval_ms)
+                self.close()
+
+    def _partitions(self, deadline_ms: float) -> set[TopicPartition]:
+        selection = self._options.selection
+        if isinstance(selection, Assign):
+            names: list[str] | None = sorted({tp.topic for tp in selection.partitions})
+        else:
+            names = list(selection.topics) if isinstance(selection, Subscribe) else None
+        topics = self.client.topics_metadata(names, deadline_ms).topics
+        if names is None:
+            names = _matching(selection, topics.values())
+        found = {TopicPartition(name, number) for name in names for number in _partitions_of(topics.get(name))}
+        return found & selection.partitions if isinstance(selection, Assign) else found
+
+    def _ends(self, wanted: list[TopicPartition], deadline_ms: float) -> dict[TopicPartition, LogEnds]:
+        from kcli.client.offset_lookup import EARLIEST, LATEST
+
+        starts = self._offsets(dict.fromkeys(wanted, EARLIEST), deadline_ms)
+        ends = self._offsets(dict.fromkeys(starts, LATEST), deadline_ms)
+        return {tp: LogEnds(starts[tp], end) for tp, end in ends.items()}
+
+    def _offsets(
+        self, wanted: Mapping[TopicPartition, int], deadline_ms: float, isolation: int | None = None
+    ) -> dict[TopicPartition, int]:
+        from kcli.client.offset_lookup import list_offsets
+
+        if not wanted:
+            return {}
+        level = int(self.config.reads_committed) if isolation is None else isolation
+        gathered = list_offsets(self.client, wanted, deadline_ms, level)
+        for error in gathered.errors.values():
+            if not (isinstance(error, BrokerError) and error.code in _GONE):
+                raise error
+        return {tp: found.offset for tp, found in gathered.values.items()}
+
+    def _committed(self, group: str, deadline_ms: float) -> dict[TopicPartition, int]:
+        from kcli.admin.groups.committed import committed_offsets
+
+        gathered = committed_offsets(self.client, [group], deadline_ms)
+        for error in gathered.errors.values():
+            raise error
+        found = {}
+        for tp, committed in gathered.values[group].items():
+            if isinstance(committed, KcliError):
+                raise committed
+            found[tp] = committed.offset
+        return found
+
+
+def _matching(selection: object, topics: Iterable[TopicInfo]) -> list[str]:
+    names = sorted(topic.name for topic in topics if not topic.internal)
+    if not isinstance(selection, Pattern):
+        return names
+    from kcli.spark.patterns import compile_pattern
+
+    pattern = compile_pattern(selection.regex)
+    return [name for name in names if pattern.fullmatch(name)]
+
+
+def _partitions_of(topic: TopicInfo | None) -> Iterable[int]:
+    if topic is None or topic.error in (*_GONE, ErrorCode.LEADER_NOT_AVAILABLE):
+        return ()
+    if topic.error:
+        raise BrokerError(topic.error, topic=topic.name)
+    return topic.partitions

@@ -6,34 +6,24 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from kcli.errors import ConfigError
+from kcli.spark.selection import Assign, Pattern, Selection, Subscribe
 from kcli.spark.start_end import EARLIEST, LATEST, End, Start
-from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:
     from kcli.client.config import ConsumerConfig
 
+__all__ = [
+    "VIEW_NAMES",
+    "Assign",
+    "Pattern",
+    "Selection",
+    "SourceOptions",
+    "Subscribe",
+    "client_config",
+    "parse_options",
+]
+
 VIEW_NAMES = ("records", "batches", "offsets", "groups", "members", "lag", "commits")
-
-
-class Assign(NamedTuple):
-    """Exactly these partitions."""
-
-    partitions: frozenset[TopicPartition]
-
-
-class Subscribe(NamedTuple):
-    """All partitions of these topics."""
-
-    topics: tuple[str, ...]
-
-
-class Pattern(NamedTuple):
-    """All partitions of the topics whose whole name matches; see `kcli.spark.patterns` for what is allowed."""
-
-    regex: str
-
-
-Selection = Assign | Subscribe | Pattern
 
 
 class SourceOptions(NamedTuple):
@@ -53,7 +43,7 @@ class SourceOptions(NamedTuple):
     min_offsets_per_trigger: int | None = None
     max_trigger_delay_ms: int = 900_000
     poll_timeout_ms: int = 120_000
-    fetch_offset_retries: int = 3
+    fetch_offset_attempts: int = 3
     fetch_offset_retry_interval_ms: int = 1_000
     include_headers: bool = False
     group_id_prefix: str = "spark-kafka-source"
