@@ -197,41 +197,75 @@ def _load(module: str) -> Run:
     return loaded
 
 
+class _Bundle(NamedTuple):
+    """Options that many commands share; a command asks for all of them by one parameter."""
+
+    module: str
+    function: str
+
+
+BUNDLES = {
+    "job": _Bundle("kcli.cli.spark.options", "job_options"),
+    "common": _Bundle("kcli.cli.options", "common_options"),
+}
+
+
 def bind(run_command: Run, env: Environment) -> Callable[..., int]:
     """Make a command module's `run` something typer can call.
 
     `run(env, common, ...)` declares its own arguments and options the way typer wants them, after the environment and
-    (for networked commands) the common options, and returns an exit status. The common options are added behind its
-    own; one that it declares itself, by the same parameter name, is its own.
+    (for networked commands) the common options, and returns an exit status. What its parameters named as in `BUNDLES`
+    stand for is added behind its own; an option that it declares itself, by the same parameter name, is its own. So is
+    one of a bundle before those of the bundles behind it, whose values it is given.
     """
     from inspect import Parameter, Signature, signature
 
-    from kcli.cli.options import common_options, is_verbose
+    from kcli.cli.options import is_verbose
 
     own = dict(signature(run_command, eval_str=True).parameters)
     own.pop("env")
-    networked = own.pop("common", None) is not None
-    shared = dict(signature(common_options).parameters) if networked else {}
-    shared.pop("env", None)
-    shared = {name: parameter for name, parameter in shared.items() if name not in own}
+    asked = [name for name in BUNDLES if own.pop(name, None) is not None]
+    parts = {name: _options_of(BUNDLES[name]) for name in asked}
+    taken = set(own)
+    for part in parts.values():
+        for name in (taken & part.options.keys()) | {"env", *BUNDLES}:
+            part.options.pop(name, None)
+        taken |= part.options.keys()
 
     def call(**given: Any) -> int:
         verbose = bool(given.get("verbose")) or is_verbose(env)
         try:
-            mine = {name: given[name] for name in own}
-            if networked:
-                mine["common"] = common_options(env, **{name: given[name] for name in shared})
-            return run_command(env, **mine)
+            made: dict[str, Any] = {}
+            for name, part in reversed(parts.items()):
+                made[name] = part.make(env, **{n: made[n] for n in part.needs}, **{n: given[n] for n in part.options})
+            return run_command(env, **made, **{name: given[name] for name in own})
         except (typer.Exit, typer.Abort, typer.BadParameter, BrokenPipeError, KeyboardInterrupt):
             raise
         except Exception as error:
             return report(env, error, verbose=verbose)
 
-    parameters = [p.replace(kind=Parameter.KEYWORD_ONLY) for p in (*own.values(), *shared.values())]
+    every = (*own.values(), *(option for part in parts.values() for option in part.options.values()))
+    parameters = [p.replace(kind=Parameter.KEYWORD_ONLY) for p in every]
     call.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
     call.__annotations__ = {p.name: p.annotation for p in parameters}
     call.__doc__ = run_command.__doc__
     return call
+
+
+class _Options(NamedTuple):
+    make: Callable[..., Any]
+    options: dict[str, Any]
+    needs: list[str]
+
+
+def _options_of(bundle: _Bundle) -> _Options:
+    """A bundle's function, its parameters by name, and which other bundles it wants to be given."""
+    from importlib import import_module
+    from inspect import signature
+
+    make = getattr(import_module(bundle.module), bundle.function)
+    options = dict(signature(make, eval_str=True).parameters)
+    return _Options(make, options, [name for name in options if name in BUNDLES])
 
 
 def _invoke(tree: Any, words: list[str], env: Environment) -> int:
