@@ -18,16 +18,23 @@ from kcli.structs import TopicPartition
 from tests.java_driver import compiled
 from tests.real_kafka import TOOL_JVM
 
-SOURCE = Path(__file__).parent / "Assignors.java"
-JARS = ("kafka-clients-*.jar", "slf4j-api-*.jar", "jackson-*.jar")
+MEMBERS_CLASSES = Path(__file__).parent / "Assignors.java"
+SERVERS_CLASSES = Path(__file__).parent / "ServerAssignors.java"
+JARS = (
+    "kafka-clients-*.jar",
+    "kafka-group-coordinator-*.jar",
+    "kafka-server-common-*.jar",
+    "slf4j-api-*.jar",
+    "jackson-*.jar",
+)
 
 
 class Oracle:
     """A running judge. Questions are written by a thread of their own, so that they may be many."""
 
-    def __init__(self, jars: Path, flags: Sequence[str] = TOOL_JVM) -> None:
-        path = [compiled(SOURCE, jars), *(jar for pattern in JARS for jar in jars.glob(pattern))]
-        command = ["java", *flags, "-cp", ":".join(map(str, path)), "Assignors"]
+    def __init__(self, jars: Path, flags: Sequence[str] = TOOL_JVM, source: Path = MEMBERS_CLASSES) -> None:
+        path = [compiled(source, jars), *(jar for pattern in JARS for jar in jars.glob(pattern))]
+        command = ["java", *flags, "-cp", ":".join(map(str, path)), source.stem]
         pipe = subprocess.PIPE
         self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL)
 
@@ -72,6 +79,18 @@ def question(topics: Topics, members: Iterable[Member], strategies: Sequence[str
         for member in members
     ]
     return {"topics": racks, "members": joining, "strategies": strategies}
+
+
+def server_question(topics: Topics, members: Iterable[Member], strategies: Sequence[str]) -> dict[str, Any]:
+    """How to ask the server's assignors. All topics have ids; members own what exists, and each partition once."""
+    return {
+        "topics": {name: {"id": str(topic.id), "partitions": topic.partitions} for name, topic in topics.items()},
+        "members": [
+            {"id": member.id, "instance": member.instance_id, "topics": sorted(member.topics), "owned": member.owned}
+            for member in members
+        ],
+        "strategies": strategies,
+    }
 
 
 def _blobs(strategies: Sequence[str], member: Member) -> dict[str, str]:

@@ -1,0 +1,48 @@
+"""Groups of the consumer protocol (KIP-848): topics with ids, members with a target of before; small and large."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+from uuid import UUID
+
+from kcli.assignors.claims import settle
+from kcli.assignors.model import Member, Topic
+from tests.assignors.cases import Case, make_case
+
+
+def make_server_cases(count: int, seed: int) -> Iterator[Case]:
+    """So many groups, each of its own seed."""
+    for number in range(count):
+        yield make_server_case(Random(f"{seed}/server/{number}"))
+
+
+def make_server_case(random: Random) -> Case:
+    """A group as the coordinator may have it: no partition twice in the target, names and ids as they really are.
+
+    A few are much larger than the others, so that hash tables have to grow.
+    """
+    topics, members = make_case(random)
+    if random.random() < 0.1:
+        factor = random.randint(2, 20)
+        topics = {name: Topic(topic.partitions * factor, ()) for name, topic in topics.items()}
+        members = [each for n in range(random.randint(2, 4)) for each in _copies(members, n)]
+    held = settle(topics, members).held
+    names = {member.id: str(UUID(int=random.getrandbits(128))) for member in members}
+    if random.random() < 0.3:
+        names = {member.id: member.id for member in members}
+    for partitions in held.values():
+        if random.random() < 0.2:
+            random.shuffle(partitions)
+    return Case(
+        {name: Topic(topic.partitions, id=UUID(int=random.getrandbits(128))) for name, topic in topics.items()},
+        [member._replace(id=names[member.id], owned=tuple(held[member.id]), generation=-1) for member in members],
+    )
+
+
+def _copies(members: list[Member], number: int) -> list[Member]:
+    if number == 0:
+        return members
+    return [
+        member._replace(id=f"{member.id}-{number}", owned=(), instance_id=None, generation=-1) for member in members
+    ]
