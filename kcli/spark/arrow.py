@@ -1,0 +1,189 @@
+"""Decoded records as Arrow record batches: every column is made of whole buffers, no object per record.
+
+Keys and values lie in the fetched buffer, with other things between them. Seen through offsets that go start, end,
+start, end, ... that buffer is a binary array already, without a copy: its even entries are the wanted ones, and Arrow's
+`take` brings them together natively. That takes 20 to 35 ns a value, where numpy needs 90 and Python objects 850.
+
+The types are those that Spark wants to the letter: plain `binary` and `string`, `timestamp[us, tz=UTC]`, all nullable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kcli.structs import TopicPartition
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from kcli.protocol.records.columns import RecordColumns
+
+    Ints: TypeAlias = NDArray[np.int64]
+
+BATCH_ROWS = 10_000
+BATCH_BYTES = 8 << 20
+
+_TYPES: dict[str, Any] = {
+    "binary": pa.binary(),
+    "string": pa.string(),
+    "boolean": pa.bool_(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "double": pa.float64(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+    "array<string>": pa.list_(pa.string()),
+    "array<int>": pa.list_(pa.int32()),
+    "array<struct<key:string,value:binary>>": pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])),
+}
+# Beyond this a timestamp in microseconds leaves 64 bits. No calendar knows such years, but a producer may send them.
+_MOST_MS = (1 << 63) // 1000 - 1
+
+
+def arrow_schema(columns: Sequence[tuple[str, str]]) -> Any:
+    """The Arrow schema that Spark expects for these columns of (name, SQL type)."""
+    return pa.schema([pa.field(name, _TYPES[sql_type]) for name, sql_type in columns])
+
+
+class Batcher:
+    """Turns the decoded records of one partition into record batches of the chosen columns.
+
+    A batch has at most `batch_rows` rows, and at most `batch_bytes` of keys, values and headers unless one row alone
+    has more. Only what `columns` names is built.
+    """
+
+    def __init__(
+        self,
+        tp: TopicPartition,
+        columns: Sequence[tuple[str, str]],
+        *,
+        batch_rows: int = BATCH_ROWS,
+        batch_bytes: int = BATCH_BYTES,
+    ) -> None:
+        self.schema = arrow_schema(columns)
+        self._names = [name for name, _ in columns]
+        self._rows = batch_rows
+        self._bytes = batch_bytes
+        self._constants: dict[tuple[str, object], Any] = {}
+        self._tp = tp
+
+    def batches(self, records: RecordColumns) -> Iterator[Any]:
+        """The records as `pyarrow.RecordBatch`es, in order."""
+        for start, end in cut(self._sizes(records), self._rows, self._bytes):
+            yield self._batch(records.take(slice(start, end)))
+
+    def _sizes(self, records: RecordColumns) -> Ints:
+        sizes = np.zeros(len(records), np.int64)
+        for name, lengths in (("key", records.key_lengths), ("value", records.value_lengths)):
+            if name in self._names:
+                sizes += lengths.clip(min=0)
+        if "headers" in self._names:
+            sizes += records.header_ends - records.header_starts
+        return sizes
+
+    def _batch(self, records: RecordColumns) -> Any:
+        arrays = [_MAKERS[name](self, records) for name in self._names]
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+    def constant(self, name: str, value: object, rows: int) -> Any:
+        """`rows` times the same value: made once, then only cut."""
+        array = self._constants.get((name, value))
+        if array is None or len(array) < rows:
+            array = pa.repeat(pa.scalar(value, self.schema.field(name).type), max(rows, min(self._rows, 4096)))
+            self._constants[name, value] = array
+        return array.slice(0, rows)
+
+    @property
+    def tp(self) -> TopicPartition:
+        """The partition whose records these are."""
+        return self._tp
+
+
+def cut(sizes: Ints, most_rows: int, most_bytes: int) -> Iterator[tuple[int, int]]:
+    """Where batches of at most `most_rows` rows and `most_bytes` begin and end: evenly, where rows alone decide."""
+    rows = len(sizes)
+    reached = np.cumsum(sizes)
+    pieces = -(-rows // most_rows)
+    even = -(-rows // pieces) if pieces else 0
+    start = before = 0
+    while start < rows:
+        fitting = int(reached.searchsorted(before + most_bytes, side="right"))
+        end = max(start + 1, min(start + even, fitting))
+        yield start, end
+        start, before = end, int(reached[end - 1])
+
+
+def binary_array(buffer: Any, starts: Ints, lengths: Ints) -> Any:
+    """Spans of `buffer`, which the decoder has checked, as a binary array of their own; a length below 0 is null."""
+    count = len(starts)
+    if not count:
+        return pa.array([], pa.binary())
+    nulls = lengths < 0
+    has_nulls = bool(nulls.any())
+    if has_nulls:
+        lengths = lengths.clip(min=0)
+    origin = int(starts.min())
+    edges = np.empty(2 * count + 1, np.int32)
+    np.subtract(starts, origin, out=edges[:-1:2], casting="unsafe")
+    np.add(edges[:-1:2], lengths, out=edges[1::2], casting="unsafe")
+    edges[-1] = edges[-2]
+    data = pa.py_buffer(buffer).slice(origin)
+    spans = pa.Array.from_buffers(pa.binary(), 2 * count, [None, pa.py_buffer(edges), data])
+    taken = pc.take(spans, pa.array(np.arange(0, 2 * count, 2, dtype=np.int32)), boundscheck=False)
+    if not has_nulls:
+        return taken
+    _, offsets, values = taken.buffers()
+    return pa.Array.from_buffers(pa.binary(), count, [bitmap(~nulls), offsets, values], int(nulls.sum()))
+
+
+def bitmap(flags: NDArray[np.bool_]) -> Any:
+    """One bit for each flag, as Arrow marks what is not null."""
+    return pa.py_buffer(np.packbits(flags, bitorder="little"))
+
+
+def number_array(values: NDArray[Any], arrow_type: Any, nulls: NDArray[np.bool_] | None = None) -> Any:
+    """Numbers of the width that `arrow_type` has; null where `nulls` says so."""
+    validity = bitmap(~nulls) if nulls is not None and nulls.any() else None
+    return pa.Array.from_buffers(arrow_type, len(values), [validity, pa.py_buffer(np.ascontiguousarray(values))])
+
+
+def timestamp_array(values_ms: Ints) -> Any:
+    """Milliseconds as Spark's timestamps. No timestamp, -1, is one millisecond before 1970, as the connector has it."""
+    return number_array(values_ms.clip(-_MOST_MS, _MOST_MS) * 1000, _TYPES["timestamp"])
+
+
+def _size_array(lengths: Ints) -> Any:
+    return number_array(lengths.astype(np.int32), pa.int32(), lengths < 0)
+
+
+def _timestamp_type_array(batcher: Batcher, records: RecordColumns) -> Any:
+    types = records.timestamp_types
+    first = int(types[0])
+    if (types == first).all():
+        return batcher.constant("timestampType", first, len(types))
+    return number_array(types.astype(np.int32), pa.int32())
+
+
+def _headers_array(_: Batcher, records: RecordColumns) -> Any:
+    from kcli.spark.arrow_headers import headers_array
+
+    return headers_array(records)
+
+
+_MAKERS: dict[str, Callable[[Batcher, RecordColumns], Any]] = {
+    "key": lambda _, records: binary_array(records.buffer, records.key_starts, records.key_lengths),
+    "value": lambda _, records: binary_array(records.buffer, records.value_starts, records.value_lengths),
+    "topic": lambda batcher, records: batcher.constant("topic", batcher.tp.topic, len(records)),
+    "partition": lambda batcher, records: batcher.constant("partition", batcher.tp.partition, len(records)),
+    "offset": lambda _, records: number_array(records.offsets, pa.int64()),
+    "timestamp": lambda _, records: timestamp_array(records.timestamps_ms),
+    "timestampType": _timestamp_type_array,
+    "headers": _headers_array,
+    "key_size": lambda _, records: _size_array(records.key_lengths),
+    "value_size": lambda _, records: _size_array(records.value_lengths),
+    "headers_size": lambda _, records: _size_array(records.header_ends - records.header_starts),
+}

@@ -1,0 +1,114 @@
+"""What filters of a query say about the ranges to read. Pure, but for one look-up of a time.
+
+Only pruning: what is left out cannot pass the filter, and Spark still applies every filter to what is read. So a bound
+may be too wide, never too narrow. Timestamps are not monotonic in a partition: the first record at or after a time is a
+safe start; there is no safe end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kcli.spark.plan import TaskRange
+
+if TYPE_CHECKING:
+    from kcli.spark.facts import Lookup
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+
+class Bounds(NamedTuple):
+    """What a record must be to pass; None: anything. Offsets from `first` to before `behind`, `since_ms` or later."""
+
+    topics: frozenset[str] | None = None
+    prefixes: tuple[str, ...] = ()
+    partitions: frozenset[int] | None = None
+    first: int | None = None
+    behind: int | None = None
+    since_ms: int | None = None
+
+    def allow(self, topic: str, partition: int) -> bool:
+        """Whether records of this partition may pass."""
+        return (
+            (self.topics is None or topic in self.topics)
+            and all(topic.startswith(prefix) for prefix in self.prefixes)
+            and (self.partitions is None or partition in self.partitions)
+        )
+
+
+NO_BOUNDS = Bounds()
+
+
+def bounds_of(filters: Iterable[Any], *, has_records: bool = True) -> Bounds:
+    """The bounds that PySpark's filters set, which all have to hold. Unknown ones set none.
+
+    `has_records` False: rows are no records, so that only topic and partition mean what they mean here.
+    """
+    bounds = NO_BOUNDS
+    for it in filters:
+        attribute = getattr(it, "attribute", ())
+        if len(attribute) == 1:
+            bounds = _narrow(bounds, type(it).__name__, attribute[0], it, has_records)
+    return bounds
+
+
+def _narrow(bounds: Bounds, kind: str, column: str, it: Any, has_records: bool) -> Bounds:
+    if column in ("topic", "partition"):
+        return _narrow_place(bounds, kind, column, it)
+    if column == "offset" and has_records and isinstance(getattr(it, "value", None), int):
+        return _narrow_offset(bounds, kind, it.value)
+    if column == "timestamp" and has_records and kind in _LOWER and isinstance(it.value, datetime):
+        since_ms = (_aware(it.value) - _EPOCH) // timedelta(milliseconds=1)
+        return bounds._replace(since_ms=since_ms if bounds.since_ms is None else max(since_ms, bounds.since_ms))
+    return bounds
+
+
+_LOWER = ("EqualTo", "GreaterThan", "GreaterThanOrEqual")
+
+
+def _narrow_place(bounds: Bounds, kind: str, column: str, it: Any) -> Bounds:
+    if kind == "StringStartsWith" and column == "topic":
+        return bounds._replace(prefixes=(*bounds.prefixes, it.value))
+    if kind == "EqualTo":
+        values = frozenset([it.value])
+    elif kind == "In":
+        values = frozenset(it.value)
+    else:
+        return bounds
+    if column == "topic":
+        return bounds._replace(topics=values if bounds.topics is None else bounds.topics & values)
+    return bounds._replace(partitions=values if bounds.partitions is None else bounds.partitions & values)
+
+
+def _narrow_offset(bounds: Bounds, kind: str, value: int) -> Bounds:
+    first = {"EqualTo": value, "GreaterThanOrEqual": value, "GreaterThan": value + 1}.get(kind)
+    behind = {"EqualTo": value + 1, "LessThanOrEqual": value + 1, "LessThan": value}.get(kind)
+    if first is not None:
+        bounds = bounds._replace(first=first if bounds.first is None else max(first, bounds.first))
+    if behind is not None:
+        bounds = bounds._replace(behind=behind if bounds.behind is None else min(behind, bounds.behind))
+    return bounds
+
+
+def _aware(moment: datetime) -> datetime:
+    return moment if moment.tzinfo is not None else moment.astimezone()
+
+
+def prune(bounds: Bounds, ranges: Iterable[TaskRange], lookup: Lookup) -> list[TaskRange]:
+    """The ranges, narrowed; those that nothing is left of are dropped. A time is looked up, once for each partition."""
+    ranges = [_cut(bounds, it) for it in ranges if bounds.allow(it.topic, it.partition)]
+    ranges = [it for it in ranges if it.start < it.end]
+    # Zero and below are no times in ListOffsets, and a record without a timestamp is of -1.
+    if bounds.since_ms is None or bounds.since_ms <= 0 or not ranges:
+        return ranges
+    found = lookup.at_times({it.tp: bounds.since_ms for it in ranges})
+    late = [it._replace(start=max(it.start, found[it.tp])) for it in ranges if found.get(it.tp, -1) >= 0]
+    return [it for it in late if it.start < it.end]
+
+
+def _cut(bounds: Bounds, it: TaskRange) -> TaskRange:
+    start = it.start if bounds.first is None else max(it.start, bounds.first)
+    end = it.end if bounds.behind is None else min(it.end, bounds.behind)
+    return it._replace(start=start, end=end)
