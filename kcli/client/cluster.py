@@ -64,6 +64,20 @@ class Cluster(NamedTuple):
         return self.nodes.get(node_id) if node_id >= 0 else None
 
 
+def partition_count(topic: TopicInfo) -> int:
+    """One more than the largest partition number; 0 without any."""
+    return max(topic.partitions, default=-1) + 1
+
+
+def replica_racks(cluster: Cluster, topic: TopicInfo) -> tuple[frozenset[str], ...]:
+    """The racks of the replicas of each partition; () when no broker has told its rack."""
+    racks = {node.id: node.rack for node in cluster.nodes.values() if node.rack}
+    if not racks:
+        return ()
+    partitions = (topic.partitions.get(number) for number in range(partition_count(topic)))
+    return tuple(frozenset(racks[id_] for id_ in (p.replicas if p else ()) if id_ in racks) for p in partitions)
+
+
 def bootstrap_nodes(addresses: Iterable[tuple[str, int]]) -> dict[int, Node]:
     """Nodes -1, -2, ... for the bootstrap addresses."""
     return {-number: Node(-number, host, port) for number, (host, port) in enumerate(addresses, 1)}

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from kcli.assignors.model import Topic
+from kcli.client.cluster import partition_count, replica_racks
 from kcli.errors import ProtocolError
 from kcli.protocol.consumer_protocol import (
     Assignment,
@@ -49,20 +50,11 @@ def topics_of(members: Iterable[Joined]) -> frozenset[str]:
 def topic_facts(cluster: Cluster, names: Iterable[str]) -> dict[str, Topic]:
     """The topics among these that exist, as assignors see them."""
     known = ((name, cluster.topics.get(name)) for name in names)
-    return {name: Topic(_count(topic), _racks(cluster, topic)) for name, topic in known if topic and topic.partitions}
-
-
-def _count(topic: TopicInfo) -> int:
-    return max(topic.partitions) + 1
-
-
-def _racks(cluster: Cluster, topic: TopicInfo) -> tuple[frozenset[str], ...]:
-    """The racks of the replicas of each partition; () when no broker has told its rack."""
-    racks = {node.id: node.rack for node in cluster.nodes.values() if node.rack}
-    if not racks:
-        return ()
-    partitions = (topic.partitions.get(number) for number in range(_count(topic)))
-    return tuple(frozenset(racks[id_] for id_ in (p.replicas if p else ()) if id_ in racks) for p in partitions)
+    return {
+        name: Topic(partition_count(topic), replica_racks(cluster, topic))
+        for name, topic in known
+        if topic and topic.partitions
+    }
 
 
 # What the leader watches: the number of partitions of each topic that exists and, if racks matter, where they are.
@@ -75,7 +67,7 @@ def snapshot_of(cluster: Cluster, names: Iterable[str], before: Snapshot, *, wit
     for name in names:
         topic = cluster.topics.get(name)
         if topic is not None and topic.partitions:
-            found[name] = Topic(_count(topic), _racks(cluster, topic) if with_racks else ())
+            found[name] = Topic(partition_count(topic), replica_racks(cluster, topic) if with_racks else ())
         elif name in before and (topic is None or (topic.error.retriable and not _is_gone(topic))):
             found[name] = before[name]
     return found

@@ -1,0 +1,148 @@
+"""The facts about a live group from which its next assignment can be foretold. Joins nothing, changes nothing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, NamedTuple
+
+from kcli.admin.groups.bounds import learn_topics, log_bounds
+from kcli.admin.groups.model import CLASSIC, CONSUMER, Group, GroupMember
+from kcli.admin.groups.patience import half_of
+from kcli.admin.groups.survey import GroupSurvey, survey_groups
+from kcli.assignors.foresee import NAMES_ON_SERVER
+from kcli.assignors.model import Member, Topic
+from kcli.client.cluster import partition_count, replica_racks
+from kcli.client.offset_lookup import list_offsets
+from kcli.client.retry import attempts
+from kcli.error_codes import ErrorCode
+from kcli.errors import BrokerError, Refused, TimeoutExpired
+from kcli.protocol.consumer_protocol import PROTOCOL_TYPE
+from kcli.structs import TopicPartition
+
+if TYPE_CHECKING:
+    from kcli.client.consumer_network_client import ConsumerNetworkClient
+
+RATE_WINDOW_MS = 60_000
+GENERATION = 1  # No API tells a classic group's; what counts is only that all members are of the same.
+
+_REBALANCING = ("PreparingRebalance", "CompletingRebalance")
+_NOT_THERE = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION)
+
+
+class LiveGroup(NamedTuple):
+    """A group as an assignor would see it now.
+
+    `members` own what they will claim at the next rebalance: in a classic group what they have been assigned, in one
+    whose broker assigns (KIP-848) their target. `assignor` is a name of `assignors.foresee`, "" if there is none yet.
+    `missing`: topics that members want and that are not there. `lags` and `rates` have the partitions whose are known;
+    a rate is in offsets per second over the last `RATE_WINDOW_MS`, by the times of the records.
+    """
+
+    group: Group
+    assignor: str
+    topics: dict[str, Topic]
+    members: list[Member]
+    missing: list[str]
+    lags: dict[TopicPartition, float]
+    rates: dict[TopicPartition, float]
+
+    @property
+    def before(self) -> dict[str, tuple[TopicPartition, ...]]:
+        """What each member has today."""
+        return {member.id: member.owned for member in self.members}
+
+
+def look_at_group(
+    client: ConsumerNetworkClient, name: str, deadline_ms: float, *, more_topics: Iterable[str] = ()
+) -> LiveGroup:
+    """The group, which is waited for while it rebalances, with its topics and of `more_topics` those that are there.
+
+    BrokerError GROUP_ID_NOT_FOUND without such a group, Refused for one that is not of consumers or whose members
+    cannot be read, TimeoutExpired if it is rebalancing until the deadline.
+    """
+    survey = _at_rest(client, name, deadline_ms)
+    group = survey.group
+    matching = _matching_patterns(client, group.members, deadline_ms)
+    members = [_member(member, matching) for member in group.members]
+    wanted: set[str] = set().union(*(member.topics for member in members))
+    topics = _topics(client, {*wanted, *group.topics, *more_topics}, deadline_ms)
+    lags = {row.tp: float(row.lag) for row in survey.partitions if row.lag is not None}
+    rates = _rates(client, topics, deadline_ms)
+    names = NAMES_ON_SERVER if group.type == CONSUMER else {}
+    assignor = names.get(group.assignor, group.assignor)
+    return LiveGroup(group, assignor, topics, members, sorted(wanted - topics.keys()), lags, rates)
+
+
+def _at_rest(client: ConsumerNetworkClient, name: str, deadline_ms: float) -> GroupSurvey:
+    for _ in attempts(client, deadline_ms):
+        surveyed = survey_groups(client, [name], deadline_ms)
+        for error in surveyed.errors.values():
+            raise error
+        survey = surveyed.values[name]
+        _check(survey.group)
+        if survey.group.state not in _REBALANCING:
+            return survey
+    raise TimeoutExpired(f"group {name} is rebalancing all the time ({survey.group.state}): nothing is assigned")
+
+
+def _check(group: Group) -> None:
+    if group.type not in (CLASSIC, CONSUMER) or group.protocol_type not in ("", PROTOCOL_TYPE):
+        kind = group.type if group.type != CLASSIC else group.protocol_type
+        raise Refused(f"{group.group} is a group of type {kind}: its partitions are not shared out by an assignor")
+    for member in group.members:
+        if member.error is not None:
+            raise Refused(f"what member {member.id} wants cannot be read: {member.error}")
+
+
+def _matching_patterns(
+    client: ConsumerNetworkClient, members: Iterable[GroupMember], deadline_ms: float
+) -> dict[str, frozenset[str]]:
+    """The topics that each pattern stands for; the broker knows it as RE2, which is close to Python's."""
+    patterns = {member.pattern for member in members if member.pattern}
+    if not patterns:
+        return {}
+    names = [name for name, info in client.topics_metadata(None, deadline_ms).topics.items() if not info.error]
+    found = {}
+    for pattern in patterns:
+        try:
+            found[pattern] = frozenset(filter(re.compile(pattern).fullmatch, names))
+        except re.error as error:
+            raise Refused(f"a member wants the topics /{pattern}/, which kcli cannot read: {error}") from None
+    return found
+
+
+def _member(member: GroupMember, matching: dict[str, frozenset[str]]) -> Member:
+    topics = frozenset(member.topics) | matching.get(member.pattern or "", frozenset())
+    owned = member.owned if member.target is None else member.target
+    return Member(member.id, topics, owned, GENERATION, member.rack, member.instance_id)
+
+
+def _topics(client: ConsumerNetworkClient, names: Iterable[str], deadline_ms: float) -> dict[str, Topic]:
+    """Those that are there; BrokerError for one of which we may not know."""
+    names = sorted(names)
+    learn_topics(client, names, deadline_ms)
+    cluster = client.metadata.cluster
+    found = {}
+    for name in names:
+        info = cluster.topics.get(name)
+        if info is None:
+            raise TimeoutExpired(f"no broker has told about topic {name}")
+        if info.partitions:
+            found[name] = Topic(partition_count(info), replica_racks(cluster, info), info.topic_id)
+        elif info.error not in _NOT_THERE:
+            raise BrokerError(info.error, topic=name)
+    return found
+
+
+def _rates(client: ConsumerNetworkClient, topics: dict[str, Topic], deadline_ms: float) -> dict[TopicPartition, float]:
+    """How fast partitions grow: what has come since the first record that is not older than the window."""
+    partitions = [TopicPartition(name, number) for name, topic in topics.items() for number in range(topic.partitions)]
+    bounds = log_bounds(client, partitions, half_of(client, deadline_ms))
+    ends = {tp: end for tp, end in bounds.ends.items() if isinstance(end, int)}
+    since_ms = client.clock.wall_ms() - RATE_WINDOW_MS
+    found = list_offsets(client, dict.fromkeys(ends, since_ms), deadline_ms).values
+    return {
+        tp: max(0, ends[tp] - first.offset) * 1000 / RATE_WINDOW_MS if first.offset >= 0 else 0.0
+        for tp, first in found.items()
+    }
