@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
 from kcli.consumer.errors import RecordTooLarge
 from kcli.consumer.fetch_buffer import FIRST_EXPANSION, Failure, Received, Section, is_compressed
@@ -15,17 +16,22 @@ if TYPE_CHECKING:
     from kcli.protocol.records.columns import RecordColumns
     from kcli.protocol.records.decode import DecodedSection, RecordSection
 
+#: What else can be made of sections than their records, with `columns` that can be cut by offsets as records can.
+Decode: TypeAlias = "Callable[[Sequence[RecordSection]], list[DecodedSection]]"
+
 
 class Delivery:
     """Moves the caller's positions as records are handed out, and collects what stops a partition.
 
     A partition is halted at an offset while fetching on from there would be in vain: until what was received is decoded
-    and says why, or until its failure has been told.
+    and says why, or until its failure has been told. With a `decode` of its own, which does not unpack anything, whole
+    responses are handed to that.
     """
 
-    def __init__(self, subscription: SubscriptionState, *, check_crcs: bool) -> None:
+    def __init__(self, subscription: SubscriptionState, *, check_crcs: bool, decode: Decode | None = None) -> None:
         self._subscription = subscription
         self._check_crcs = check_crcs
+        self._decode = decode
         self._received: deque[Received] = deque()
         self._halted: dict[TopicPartition, int] = {}
         self._failures: dict[TopicPartition, Failure] = {}
@@ -82,12 +88,15 @@ class Delivery:
         if not self._received:
             return []
         received = self._received[0]
-        piece = [section for section in received.next_piece(self._expansion) if self._continues(section)]
-        decoded = decode_sections(
-            [RecordSection(it.tp.topic, it.tp.partition, it.data, it.fetch_offset, it.aborted) for it in piece],
-            check_crcs=self._check_crcs,
-        )
-        self._learn_expansion(piece, decoded)
+        whole = self._decode is not None
+        next_piece = received.next_piece(0.0) if whole else received.next_piece(self._expansion)
+        piece = [section for section in next_piece if self._continues(section)]
+        sections = [RecordSection(it.tp.topic, it.tp.partition, it.data, it.fetch_offset, it.aborted) for it in piece]
+        if self._decode is not None:
+            decoded = self._decode(sections)
+        else:
+            decoded = decode_sections(sections, check_crcs=self._check_crcs)
+            self._learn_expansion(piece, decoded)
         handed = [(section.tp, self._hand_out(section, it)) for section, it in zip(piece, decoded, strict=True)]
         received.put_back([_left(s, it.rest) for s, it in zip(piece, decoded, strict=True) if it.rest is not None])
         if not received.sections:

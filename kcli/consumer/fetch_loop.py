@@ -13,6 +13,7 @@ from kcli.structs import TopicPartition
 if TYPE_CHECKING:
     from kcli.client.config import ConsumerConfig
     from kcli.client.consumer_network_client import ConsumerNetworkClient
+    from kcli.consumer.delivery import Decode
     from kcli.consumer.group.coordinator_lookup import CoordinatorLookup
     from kcli.protocol.records.columns import RecordColumns
 
@@ -40,12 +41,13 @@ class FetchLoop:
         *,
         memory_bytes: int | None = None,
         lookup: CoordinatorLookup | None = None,
+        decode: Decode | None = None,
     ) -> None:
         self._client = client
         self._subscription = subscription
         self.parties: list[Party] = []
         self.offsets = OffsetFetcher(client, subscription, config, lookup)
-        self.fetcher = Fetcher(client, subscription, config, memory_bytes=memory_bytes)
+        self.fetcher = Fetcher(client, subscription, config, memory_bytes=memory_bytes, decode=decode)
         self.failures: list[Failure] = []
         self._can_decode = False
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from kcli.client.config import ConsumerConfig
     from kcli.client.consumer_network_client import ConsumerNetworkClient
     from kcli.client.request_future import RequestFuture
+    from kcli.consumer.delivery import Decode
     from kcli.protocol.messages.fetch import FetchRequest, FetchResponse, PartitionData
 
 # v18 is for replicas; v13 needs the id of every topic.
@@ -50,13 +51,14 @@ class Fetcher:
         config: ConsumerConfig,
         *,
         memory_bytes: int | None = None,
+        decode: Decode | None = None,
     ) -> None:
         self._client = client
         self._subscription = subscription
         self._config = config
         self._memory_bytes = memory_bytes
         self.partition_bytes = config.max_partition_fetch_bytes
-        self.delivery = Delivery(subscription, check_crcs=config.check_crcs)
+        self.delivery = Delivery(subscription, check_crcs=config.check_crcs, decode=decode)
         self._read_committed = config.reads_committed
         backoff_ms = config.retry_backoff_ms, config.retry_backoff_max_ms
         self._partition_troubles: Troubles[TopicPartition] = Troubles(*backoff_ms)

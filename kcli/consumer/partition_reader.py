@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from kcli.client.config import ConsumerConfig
     from kcli.client.consumer_network_client import ConsumerNetworkClient
     from kcli.consumer.coverage import PartitionCoverage
+    from kcli.consumer.delivery import Decode
     from kcli.protocol.records.columns import RecordColumns
 
 _POLL_MS = 1_000.0
@@ -23,7 +24,8 @@ class PartitionReader:
     """Iterate over the records with `start <= offset < end`, in columns.
 
     At the end the iteration raises if any of these offsets could not be read: the error that stopped it, or a KcliError
-    that says what is missing. Without a `client` it connects by itself, and closes that connection with `close`.
+    that says what is missing. `decode` makes other columns than records (see `batch_headers`). Without a `client` it
+    connects by itself, and closes that connection with `close`.
     """
 
     def __init__(
@@ -33,6 +35,8 @@ class PartitionReader:
         start: int,
         end: int,
         client: ConsumerNetworkClient | None = None,
+        *,
+        decode: Decode | None = None,
     ) -> None:
         from kcli.client.connect import connect
 
@@ -41,7 +45,7 @@ class PartitionReader:
         self._own_client = client is None
         self._client = client or connect(config)
         asked = ReadRange(Offset(start), Offset(end))
-        self._reader = RangeReader(self._client, {tp: asked}, config)
+        self._reader = RangeReader(self._client, {tp: asked}, config, decode=decode)
 
     def __iter__(self) -> Iterator[RecordColumns]:
         deadline_ms = self._client.clock.now_ms() + self._config.default_api_timeout_ms

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from kcli.client.config import ConsumerConfig
     from kcli.client.consumer_network_client import ConsumerNetworkClient
     from kcli.client.routing import Gathered
+    from kcli.consumer.delivery import Decode
     from kcli.protocol.records.columns import RecordColumns
 
 # All responses together: a small part of the 200 MB that a read may take.
@@ -45,7 +46,7 @@ class RangeReader:
     """`resolve`, then `poll` until `done`; `coverage` tells at any time how far it is.
 
     An end beyond the log's end is brought back to it, unless `wait_for_end`. `max.poll.records` means nothing here: a
-    poll hands out what one response brought.
+    poll hands out what one response brought. `decode` makes other columns of it than records (see `batch_headers`).
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class RangeReader:
         *,
         wait_for_end: bool = False,
         memory_bytes: int = MEMORY_BYTES,
+        decode: Decode | None = None,
     ) -> None:
         self._client = client
         self._ranges = dict(ranges)
@@ -63,7 +65,7 @@ class RangeReader:
         self._wait_for_end = wait_for_end
         self._isolation = int(config.reads_committed)
         self._subscription = SubscriptionState()
-        self._loop = FetchLoop(client, self._subscription, config, memory_bytes=memory_bytes)
+        self._loop = FetchLoop(client, self._subscription, config, memory_bytes=memory_bytes, decode=decode)
         self._progress: dict[TopicPartition, Progress] = {}
         self._unresolved: dict[TopicPartition, KcliError] = {}
         self._topic_ids: dict[str, uuid.UUID | None] = {}

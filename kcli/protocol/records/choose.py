@@ -11,7 +11,7 @@ from kcli.errors import CorruptRecords
 from kcli.protocol.records import batch
 from kcli.protocol.records.decompression import OutOfBudget, Output, decompress
 from kcli.protocol.records.header_columns import Batches
-from kcli.protocol.records.run import Run
+from kcli.protocol.records.run import RecordSection, Run
 from kcli.protocol.records.transactions import AbortedRanges, marker_type
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def choose_batches(batches: Batches, runs: Iterable[Run]) -> NDArray[np.bool_]:
     wanted: NDArray[np.bool_] = (batches.counts > 0) & ((batches.attributes & batch.CONTROL_BIT) == 0)
     for run in runs:
         if run.section.aborted:
-            _drop_aborted(batches, run, wanted)
+            drop_aborted(batches, run, wanted)
         wanted[run.limit : run.hi] = False
         if run.lo < run.limit and batches.base_offsets[run.lo] < run.section.fetch_offset:
             mine = slice(run.lo, run.limit)
@@ -33,7 +33,8 @@ def choose_batches(batches: Batches, runs: Iterable[Run]) -> NDArray[np.bool_]:
     return wanted
 
 
-def _drop_aborted(batches: Batches, run: Run, wanted: NDArray[np.bool_]) -> None:
+def drop_aborted(batches: Batches, run: Run, wanted: NDArray[np.bool_]) -> None:
+    """Take the batches of aborted transactions from `wanted`. A marker that is damaged ends the run."""
     ranges = AbortedRanges(run.section.aborted or ())
     for index in range(run.lo, run.limit):
         try:
@@ -50,6 +51,16 @@ def aborted_from(batches: Batches, run: Run, index: int) -> list[tuple[int, int]
     for before in range(run.lo, index):
         _pass(ranges, batches, run, before)
     return ranges.remaining()
+
+
+def rest_of(batches: Batches, run: Run) -> RecordSection | None:
+    """What an interrupted run leaves for another call."""
+    start = run.rest_from(batches)
+    if start < 0:
+        return None
+    data = memoryview(run.section.data)[start - run.start :]
+    position, _ = run.position(batches)
+    return run.section._replace(data=data, fetch_offset=position, aborted=aborted_from(batches, run, run.limit))
 
 
 def _pass(ranges: AbortedRanges, batches: Batches, run: Run, index: int) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kcli.protocol.records import batch, checks
-from kcli.protocol.records.choose import aborted_from, choose_batches
+from kcli.protocol.records.choose import choose_batches, rest_of
 from kcli.protocol.records.decompression import Output
 from kcli.protocol.records.gather import Gathered, gather
 from kcli.protocol.records.header_columns import Batches
@@ -57,7 +57,7 @@ def decode_sections(
     if moved:
         gathered = gather(batches, moved, wanted, _output(batches, wanted, max_decompressed_bytes), check_crcs)
         _share_out(_decode_gathered(batches, gathered), moved)
-    return [run.result(batches, _rest(batches, run)) for run in runs]
+    return [run.result(batches, rest_of(batches, run)) for run in runs]
 
 
 def _bound_records(batches: Batches, runs: list[Run], wanted: NDArray[np.bool_]) -> None:
@@ -121,13 +121,3 @@ def _share_out(joint: Joint, runs: list[Run]) -> None:
         runs[bisect_right(firsts, index) - 1].fail(index, problem)
     for run in runs:
         run.columns = cut_out(joint, run.lo, run.limit, run.section.fetch_offset)
-
-
-def _rest(batches: Batches, run: Run) -> RecordSection | None:
-    """What an interrupted run leaves for another call."""
-    start = run.rest_from(batches)
-    if start < 0:
-        return None
-    data = memoryview(run.section.data)[start - run.start :]
-    position, _ = run.position(batches)
-    return run.section._replace(data=data, fetch_offset=position, aborted=aborted_from(batches, run, run.limit))

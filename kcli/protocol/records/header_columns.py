@@ -49,14 +49,15 @@ class Batches(NamedTuple):
     base_timestamps: Ints
     max_timestamps: Ints
     producer_ids: Ints
+    producer_epochs: Ints
+    base_sequences: Ints
     counts: Ints
 
     @classmethod
     def read(cls, data: Octets, starts: Sequence[int], ends: Sequence[int]) -> Batches:
         """The headers at `starts`."""
         places = np.array(starts, np.int64)
-        rows = data.take(places[:, None] + np.arange(HEADER_BYTES), mode="clip")
-        headers: NDArray[np.void] = rows.view(HEADER_DTYPE).reshape(len(places))
+        headers = _gather(data, places)
 
         def field(name: str) -> Ints:
             return headers[name].astype(np.int64)
@@ -65,7 +66,8 @@ class Batches(NamedTuple):
         batches = cls(
             places, np.array(ends, np.int64), base_offsets, base_offsets + field("last_offset_delta") + 1,
             field("leader_epoch"), field("magic"), field("crc"), field("attributes"), field("base_timestamp"),
-            field("max_timestamp"), field("producer_id"), field("count"),
+            field("max_timestamp"), field("producer_id"), field("producer_epoch"), field("base_sequence"),
+            field("count"),
         )  # fmt: skip
         batches._mend_old(data)
         return batches
@@ -82,7 +84,17 @@ class Batches(NamedTuple):
             return
         self.next_offsets[old] = self.base_offsets[old] + 1
         self.leader_epochs[old] = self.producer_ids[old] = -1
+        self.producer_epochs[old] = self.base_sequences[old] = -1
         self.attributes[old] = data[self.starts[old] + MAGIC_AT + 1] & (CODEC_MASK | APPEND_TIME_BIT)
         crcs = data[self.starts[old][:, None] + np.arange(PREFIX_BYTES, MAGIC_AT)]
         self.crcs[old] = crcs.view(">u4").reshape(len(old))
         self.counts[old] = 1
+
+
+def _gather(data: Octets, places: Ints) -> NDArray[np.void]:
+    """The headers at `places`, ascending; what the last messages of an old format lack of one is filled up."""
+    if len(places) and places[-1] + HEADER_BYTES <= len(data):
+        anywhere: NDArray[np.void] = np.ndarray((len(data) - HEADER_BYTES + 1,), HEADER_DTYPE, data, strides=(1,))
+        return anywhere[places]
+    rows = data.take(places[:, None] + np.arange(HEADER_BYTES), mode="clip")
+    return rows.view(HEADER_DTYPE).reshape(len(places))

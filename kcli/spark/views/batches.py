@@ -1,0 +1,128 @@
+"""The view `batches`: a row for each record batch, from its header alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from kcli.spark.views import BATCHES
+from kcli.spark.views.rows import MOST_MS, arrow_schema, wanted_columns
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow
+    from numpy.typing import NDArray
+
+    from kcli.protocol.records.batch_columns import BatchColumns
+    from kcli.protocol.records.varints import Ints
+    from kcli.spark.options import SourceOptions
+    from kcli.spark.plan import TaskRange
+    from kcli.structs import TopicPartition
+
+
+def read(options: SourceOptions, task: TaskRange | None) -> Iterator[pyarrow.RecordBatch]:
+    """The batches whose last offset lies in the range: ranges that meet within a batch tell it once, all together.
+
+    What a header does not tell is null.
+    """
+    import pyarrow as pa
+
+    from kcli.consumer.batch_headers import BatchHeaderReader
+    from kcli.spark.options import client_config
+    from kcli.structs import TopicPartition
+
+    if task is None:
+        return
+    schema = arrow_schema(wanted_columns(BATCHES, options))
+    tp, rows = TopicPartition(task.topic, task.partition), options.batch_rows
+    with BatchHeaderReader(client_config(options), tp, task.start, task.end) as reader:
+        for batches in reader:
+            mine = _ending_within(batches, task.start, task.end)
+            for first in range(0, len(mine.froms), rows):
+                arrays = batch_arrays(mine.pick(slice(first, first + rows)), tp, [field.name for field in schema])
+                yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _ending_within(batches: BatchColumns, start: int, end: int) -> BatchColumns:
+    lasts = batches.last_offsets
+    if len(lasts) and lasts[0] >= start and lasts[-1] < end:
+        return batches
+    return batches.pick((lasts >= start) & (lasts < end))
+
+
+def batch_arrays(batches: BatchColumns, tp: TopicPartition, names: Sequence[str]) -> list[Any]:
+    """The columns of the view called `names`, as Arrow arrays."""
+    import pyarrow as pa
+
+    place: dict[str, Any] = {
+        "topic": pa.scalar(tp.topic, pa.string()),
+        "partition": pa.scalar(tp.partition, pa.int32()),
+    }
+    count = len(batches.froms)
+    return [pa.repeat(place[name], count) if name in place else _MAKERS[name](batches) for name in names]
+
+
+def _ints(values: Ints) -> Any:
+    """As Spark's int; what is below 0 is not known."""
+    import numpy as np
+    import pyarrow as pa
+
+    from kcli.spark.arrow import number_array
+
+    return number_array(values.astype(np.int32), pa.int32(), values < 0)
+
+
+def _longs(values: Ints) -> Any:
+    import pyarrow as pa
+
+    from kcli.spark.arrow import number_array
+
+    return number_array(values, pa.int64(), values < 0)
+
+
+def _times(values_ms: Ints) -> Any:
+    import pyarrow as pa
+
+    from kcli.spark.arrow import number_array
+
+    return number_array(values_ms.clip(max=MOST_MS) * 1000, pa.timestamp("us", tz="UTC"), values_ms < 0)
+
+
+def _flags(values: NDArray[Any], unknown: NDArray[np.bool_] | None = None) -> Any:
+    import pyarrow as pa
+
+    return pa.array(values, pa.bool_(), mask=unknown)
+
+
+def _compression(batches: BatchColumns) -> Any:
+    import pyarrow as pa
+
+    from kcli.protocol.records.compression import CODEC_NAMES
+
+    return pa.array(CODEC_NAMES, pa.string()).take(pa.array(batches.codecs))
+
+
+def _timestamp_types(batches: BatchColumns) -> Any:
+    import pyarrow as pa
+
+    return pa.array(batches.timestamp_types, pa.int8()).cast(pa.int32())
+
+
+_MAKERS: dict[str, Callable[[BatchColumns], Any]] = {
+    "base_offset": lambda batches: _longs(batches.base_offsets),
+    "last_offset": lambda batches: _longs(batches.last_offsets),
+    "count": lambda batches: _ints(batches.counts),
+    "bytes": lambda batches: _ints(batches.sizes),
+    "compression": _compression,
+    "producer_id": lambda batches: _longs(batches.producer_ids),
+    "producer_epoch": lambda batches: _ints(batches.producer_epochs),
+    "base_sequence": lambda batches: _ints(batches.base_sequences),
+    "first_timestamp": lambda batches: _times(batches.first_timestamps),
+    "max_timestamp": lambda batches: _times(batches.max_timestamps),
+    "timestamp_type": _timestamp_types,
+    "is_transactional": lambda batches: _flags(batches.transactional),
+    "is_control": lambda batches: _flags(batches.control),
+    "is_aborted": lambda batches: _flags(batches.aborted == 1, batches.aborted < 0),
+    "leader_epoch": lambda batches: _ints(batches.leader_epochs),
+    "magic": lambda batches: _ints(batches.magic),
+}

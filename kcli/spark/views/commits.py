@@ -1,0 +1,93 @@
+"""The view `commits`: what groups have committed and when, as far back as __consumer_offsets remembers.
+
+The topic is compacted: of what is old only the last commit of a group for a partition is left, of the segments that
+the cleaner has not been to yet, every one. What commits in a transaction is told as such a transaction's records are:
+under read_committed when it was committed. Other records of that topic (members, generations) are passed over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from kcli.spark.views import COMMITS
+from kcli.spark.views.rows import MOST_MS, table_of
+
+if TYPE_CHECKING:
+    import pyarrow
+
+    from kcli.protocol.offsets_topic import OffsetCommitKey
+    from kcli.protocol.records.columns import RecordColumns
+    from kcli.spark.options import SourceOptions
+    from kcli.spark.plan import TaskRange
+
+_MOST_KEYS = 200_000
+
+
+def read(options: SourceOptions, task: TaskRange | None) -> Iterator[pyarrow.RecordBatch]:
+    """The commits within a range of one partition of __consumer_offsets; of all groups, or those the options name.
+
+    A tombstone (an offset that expired or was deleted) is a row whose `offset` is null.
+    """
+    from kcli.consumer.partition_reader import PartitionReader
+    from kcli.spark.options import client_config
+    from kcli.structs import TopicPartition
+
+    if task is None:
+        return
+    tp = TopicPartition(task.topic, task.partition)
+    keys = _Keys(options.groups)
+    with PartitionReader(client_config(options), tp, task.start, task.end) as reader:
+        for columns in reader:
+            yield from table_of(COMMITS, options, _rows(tp.partition, columns, keys))
+
+
+class _Keys:
+    """Keys read once: the same ones come again and again. None for what is no commit, or of a group not asked for."""
+
+    def __init__(self, groups: tuple[str, ...] | None) -> None:
+        self._groups = None if groups is None else frozenset(groups)
+        self._known: dict[bytes, OffsetCommitKey | None] = {}
+
+    def read(self, data: bytes) -> OffsetCommitKey | None:
+        if data not in self._known:
+            if len(self._known) >= _MOST_KEYS:
+                self._known.clear()
+            self._known[data] = self._read(data)
+        return self._known[data]
+
+    def _read(self, data: bytes) -> OffsetCommitKey | None:
+        from kcli.protocol.offsets_topic import OffsetCommitKey, decode_key
+
+        key = decode_key(data)
+        if not isinstance(key, OffsetCommitKey) or (self._groups is not None and key.group not in self._groups):
+            return None
+        return key
+
+
+def _rows(partition: int, columns: RecordColumns, keys: _Keys) -> Iterator[dict[str, Any]]:
+    pairs = zip(columns.keys(), columns.values(), columns.offsets.tolist(), columns.timestamps_ms.tolist(), strict=True)
+    for data, value, offset, timestamp_ms in pairs:
+        key = None if data is None else keys.read(data)
+        if key is not None:
+            row = {"group": key.group, "topic": key.topic, "partition": key.partition, "is_tombstone": value is None}
+            place = {"log_partition": partition, "log_offset": offset, "log_timestamp": _time(timestamp_ms)}
+            yield {**row, **place, **({} if value is None else _value(value))}
+
+
+def _value(data: bytes) -> dict[str, Any]:
+    from kcli.protocol.offsets_topic import decode_offset_value
+
+    value = decode_offset_value(data)
+    return {
+        "offset": value.offset,
+        "leader_epoch": None if value.leader_epoch < 0 else value.leader_epoch,
+        "metadata": value.metadata,
+        "commit_timestamp": _time(value.commit_timestamp),
+        "expire_timestamp": _time(value.expire_timestamp),
+    }
+
+
+def _time(ms: int) -> int | None:
+    """In microseconds, as Arrow has it; None for none."""
+    return None if ms < 0 else min(ms, MOST_MS) * 1000

@@ -1,0 +1,75 @@
+"""The view `offsets`: a row for each partition of the selected topics, where its log begins and ends, who has it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from kcli.spark.views import OFFSETS
+from kcli.spark.views.rows import client_of, table_of, told
+
+if TYPE_CHECKING:
+    import pyarrow
+
+    from kcli.client.consumer_network_client import ConsumerNetworkClient
+    from kcli.errors import KcliError
+    from kcli.spark.options import SourceOptions
+    from kcli.structs import TopicPartition
+
+
+def read(options: SourceOptions) -> Iterator[pyarrow.RecordBatch]:
+    """Without a selection: all topics that we may see, but internal ones.
+
+    `latest` is the high watermark. What a leader does not tell is null, and `error` says why.
+    """
+    from kcli.spark.facts import Lookup
+
+    with client_of(options) as (client, deadline_ms):
+        if options.selection is None:
+            partitions = None
+        else:
+            with Lookup(options) as lookup:
+                partitions = lookup.partitions()
+        yield from table_of(OFFSETS, options, _rows(client, partitions, deadline_ms))
+
+
+def _rows(
+    client: ConsumerNetworkClient, partitions: set[TopicPartition] | None, deadline_ms: float
+) -> Iterator[dict[str, Any]]:
+    from kcli.admin.groups.bounds import log_bounds
+    from kcli.structs import TopicPartition
+
+    topics = client.topics_metadata(
+        None if partitions is None else sorted({tp.topic for tp in partitions}), deadline_ms
+    )
+    if partitions is None:
+        shown = [topic for topic in topics.topics.values() if not topic.internal]
+        partitions = {TopicPartition(topic.name, number) for topic in shown for number in topic.partitions}
+    bounds = log_bounds(client, partitions, deadline_ms)
+    stable = log_bounds(client, partitions, deadline_ms, isolation_level=1).ends
+    cluster = client.metadata.cluster
+    for tp in sorted(partitions):
+        topic = cluster.topics.get(tp.topic)
+        info = None if topic is None else topic.partitions.get(tp.partition)
+        yield {
+            "topic": tp.topic,
+            "partition": tp.partition,
+            "earliest": _number(bounds.starts, tp),
+            "latest": _number(bounds.ends, tp),
+            "last_stable_offset": _number(stable, tp),
+            "leader": None if info is None or info.leader < 0 else info.leader,
+            "leader_epoch": None if info is None or info.epoch < 0 else info.epoch,
+            "replicas": None if info is None else list(info.replicas),
+            "isr": None if info is None else list(info.isr),
+            "error": _problem(tp, bounds.ends, bounds.starts, stable),
+        }
+
+
+def _number(found: Mapping[TopicPartition, int | KcliError], tp: TopicPartition) -> int | None:
+    value = found.get(tp)
+    return value if isinstance(value, int) else None
+
+
+def _problem(tp: TopicPartition, *found: Mapping[TopicPartition, int | KcliError]) -> str | None:
+    errors = [value for value in (its.get(tp) for its in found) if value is not None and not isinstance(value, int)]
+    return told(errors[0]) if errors else None

@@ -1,0 +1,86 @@
+"""What all views need: their columns as an Arrow schema, and rows or arrays as RecordBatches of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from kcli.errors import KcliError
+from kcli.spark.columns import project
+
+if TYPE_CHECKING:
+    import pyarrow
+
+    from kcli.client.consumer_network_client import ConsumerNetworkClient
+    from kcli.spark.options import SourceOptions
+    from kcli.spark.views import View
+
+#: Beyond this a time in microseconds leaves 64 bits.
+MOST_MS = (1 << 63) // 1000 - 1
+
+
+def wanted_columns(view: View, options: SourceOptions) -> list[tuple[str, str]]:
+    """The view's columns, or those that the options name. ConfigError for a name that it does not have."""
+    return list(view.columns) if options.columns is None else project(list(view.columns), options.columns)
+
+
+def arrow_type(sql_type: str) -> pyarrow.DataType:
+    """The Arrow type that Spark wants for a SQL type of a view."""
+    import pyarrow as pa
+
+    simple: Mapping[str, Callable[[], pa.DataType]] = {
+        "string": pa.string,
+        "int": pa.int32,
+        "bigint": pa.int64,
+        "boolean": pa.bool_,
+    }
+    if sql_type in simple:
+        return simple[sql_type]()
+    if sql_type == "timestamp":
+        return pa.timestamp("us", tz="UTC")
+    kind, inner = sql_type.rstrip(">").split("<", 1)
+    if kind != "array":
+        raise TypeError(f"no view has columns of type {sql_type}")
+    if not inner.startswith("struct<"):
+        return pa.list_(arrow_type(inner))
+    fields = [field.split(":") for field in inner.removeprefix("struct<").split(",")]
+    return pa.list_(pa.struct([pa.field(name, arrow_type(its)) for name, its in fields]))
+
+
+def arrow_schema(columns: Sequence[tuple[str, str]]) -> pyarrow.Schema:
+    """These columns, all nullable."""
+    import pyarrow as pa
+
+    return pa.schema([pa.field(name, arrow_type(sql_type)) for name, sql_type in columns])
+
+
+def table_of(view: View, options: SourceOptions, rows: Iterable[Mapping[str, Any]]) -> Iterator[pyarrow.RecordBatch]:
+    """Rows as batches of at most so many as the options allow; what a row lacks is null."""
+    import pyarrow as pa
+
+    schema = arrow_schema(wanted_columns(view, options))
+    found = list(rows)
+    for first in range(0, len(found), options.batch_rows):
+        part = found[first : first + options.batch_rows]
+        yield pa.RecordBatch.from_arrays(
+            [pa.array([row.get(field.name) for row in part], field.type) for field in schema], schema=schema
+        )
+
+
+@contextmanager
+def client_of(options: SourceOptions) -> Iterator[tuple[ConsumerNetworkClient, float]]:
+    """A connection, and until when (of its steady clock) questions may take: the patience of a poll."""
+    from kcli.client.connect import connect
+    from kcli.spark.options import client_config
+
+    client = connect(client_config(options))
+    try:
+        yield client, client.clock.now_ms() + options.poll_timeout_ms
+    finally:
+        client.close()
+
+
+def told(error: KcliError | None) -> str | None:
+    """An error as a row tells it."""
+    return None if error is None else str(error)
