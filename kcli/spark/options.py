@@ -1,16 +1,19 @@
-"""Every option of the source: those of spark-sql-kafka-0-10 under their own names and rules, and ours. Pure."""
+"""What one `load()` asks for: every option checked by the connector's rules, and ours. Pure but for `client_config`."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 from kcli.errors import ConfigError
+from kcli.spark.client_options import check_kafka, client_config, is_secret
+from kcli.spark.offset_json import read_partitions
+from kcli.spark.option_table import CANONICAL, KAFKA, unknown_option
+from kcli.spark.option_values import INT_MAX, choice, flag, length_ms, names, whole
+from kcli.spark.patterns import compile_pattern
 from kcli.spark.selection import Assign, Pattern, Selection, Subscribe
-from kcli.spark.start_end import EARLIEST, LATEST, End, Start
-
-if TYPE_CHECKING:
-    from kcli.client.config import ConsumerConfig
+from kcli.spark.start_end import EARLIEST, LATEST, End, Start, check_order, read_end, read_start
 
 __all__ = [
     "VIEW_NAMES",
@@ -24,14 +27,22 @@ __all__ = [
 ]
 
 VIEW_NAMES = ("records", "batches", "offsets", "groups", "members", "lag", "commits")
+RANGED_VIEWS = ("records", "batches", "commits")
+"""Views that are read by ranges of offsets, and so can be streamed; the others tell how things are."""
+
+_DEFAULT_TOPICS: dict[str, Selection] = {"commits": Subscribe(("__consumer_offsets",))}
 
 
 class SourceOptions(NamedTuple):
-    """What one `load()` asks for. Plain data that pickles; `kafka` holds client properties without `kafka.`, as given:
-    `client_config` resolves what they refer to, where it is called."""
+    """What one `load()` asks for. Plain data that pickles.
+
+    `kafka` are the client's properties without their prefix, as given: `client_config` resolves what they refer to,
+    where it is called. `selection` is None only for views that need no topics. `notes` are sentences about options
+    that have no effect. In repr secrets are hidden.
+    """
 
     kafka: Mapping[str, str]
-    selection: Selection | None = None  # None only for views that need no topics
+    selection: Selection | None = None
     view: str = "records"
     columns: tuple[str, ...] | None = None
     starting: Start = Start(EARLIEST)
@@ -46,9 +57,7 @@ class SourceOptions(NamedTuple):
     fetch_offset_attempts: int = 3
     fetch_offset_retry_interval_ms: int = 1_000
     include_headers: bool = False
-    group_id_prefix: str = "spark-kafka-source"
-    groups: tuple[str, ...] | None = None  # None: all groups
-    starting_group_strategy: str = "error"
+    groups: tuple[str, ...] | None = None
     commit_group: str | None = None
     commit_on_idle_s: int = 3_600
     batch_rows: int = 10_000
@@ -57,21 +66,163 @@ class SourceOptions(NamedTuple):
     pushdown: bool = False
     row_limit_per_partition: int | None = None
     stream: bool = False
+    notes: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        kafka = {name: "***" if is_secret(name) else value for name, value in self.kafka.items()}
+        changed = [
+            f"{name}={value!r}"
+            for name, value in self._asdict().items()
+            if name != "kafka" and value != self._field_defaults.get(name)
+        ]
+        return f"SourceOptions({', '.join([f'kafka={kafka!r}', *changed])})"
 
 
 def parse_options(options: Mapping[str, str], *, stream: bool = False) -> SourceOptions:
     """The options of one `load()`, whatever the case of their names. ConfigError: one sentence, with the nearest name
-    for one that nobody knows."""
-    low = {key.lower(): value for key, value in options.items()}
-    kafka = {key[6:]: value for key, value in low.items() if key.startswith("kafka.")}
-    if "subscribe" not in low:
-        raise ConfigError("name the topics to read: subscribe, subscribePattern or assign")
-    topics = tuple(topic.strip() for topic in low["subscribe"].split(",") if topic.strip())
-    return SourceOptions(kafka, Subscribe(topics), stream=stream)
+    for an option that nobody knows."""
+    given = {name.lower(): str(value) for name, value in options.items()}
+    _check_names(options)
+    kafka = {name[len(KAFKA) :]: value for name, value in given.items() if name.startswith(KAFKA)}
+    check_kafka(kafka)
+    view = choice(*VIEW_NAMES)("view", given.get("view", "records"))
+    if stream and view not in RANGED_VIEWS:
+        raise ConfigError(f"view={view} cannot be streamed: it tells how things are, not what has come")
+    start, end = read_start(given, stream=stream), read_end(given, stream=stream)
+    check_order(start, end)
+    parsed = SourceOptions(
+        kafka=kafka,
+        selection=_selection(given, view),
+        view=view,
+        columns=names("columns", given["columns"]) if "columns" in given else None,
+        starting=start,
+        ending=end,
+        groups=names("groups", given["groups"]) if "groups" in given else None,
+        commit_group=_commit_group(given),
+        stream=stream,
+        notes=tuple(_notes(given, stream)),
+    )
+    parsed = parsed._replace(**_numbers(given), **_flags(given))
+    if (parsed.min_offsets_per_trigger or 0) > (parsed.max_offsets_per_trigger or float("inf")):
+        raise ConfigError(
+            f"minOffsetsPerTrigger={parsed.min_offsets_per_trigger} is above "
+            f"maxOffsetsPerTrigger={parsed.max_offsets_per_trigger}"
+        )
+    return parsed
 
 
-def client_config(options: SourceOptions) -> ConsumerConfig:
-    """The client's configuration, made where it is needed: files and environment variables are read here."""
-    from kcli.client.config import ConsumerConfig
+def _check_names(options: Mapping[str, str]) -> None:
+    seen: dict[str, str] = {}
+    for name in options:
+        low = name.lower()
+        if low not in CANONICAL and low != "paths" and not low.startswith(KAFKA):
+            raise ConfigError(unknown_option(name))
+        if low in seen:
+            raise ConfigError(f"option {name} is given twice, also as {seen[low]}")
+        seen[low] = name
 
-    return ConsumerConfig.from_properties({**options.kafka})
+
+_NUMBERS = {
+    "minPartitions": ("min_partitions", 1, INT_MAX),
+    "maxRecordsPerPartition": ("max_records_per_partition", 1, None),
+    "maxOffsetsPerTrigger": ("max_offsets_per_trigger", 1, None),
+    "minOffsetsPerTrigger": ("min_offsets_per_trigger", 1, None),
+    "kafkaConsumer.pollTimeoutMs": ("poll_timeout_ms", 1, None),
+    "fetchOffset.numRetries": ("fetch_offset_attempts", 1, INT_MAX),
+    "fetchOffset.retryIntervalMs": ("fetch_offset_retry_interval_ms", 0, None),
+    "commitOnIdleSeconds": ("commit_on_idle_s", 0, INT_MAX),
+    "arrow.batchRows": ("batch_rows", 1, INT_MAX),
+    # The offsets of one Arrow column are 32 bits wide, and the record that fills a batch may still be large.
+    "arrow.batchBytes": ("batch_bytes", 1, 1 << 30),
+    "offsetPollIntervalMs": ("offset_poll_interval_ms", 0, INT_MAX),
+    "rowLimitPerPartition": ("row_limit_per_partition", 1, None),
+}
+_FLAGS = {
+    "failOnDataLoss": "fail_on_data_loss",
+    "includeHeaders": "include_headers",
+    "pushdown": "pushdown",
+}
+
+
+def _numbers(given: Mapping[str, str]) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for name, (field, at_least, at_most) in _NUMBERS.items():
+        text = given.get(name.lower())
+        if text is not None:
+            bounds = {"at_least": at_least} if at_most is None else {"at_least": at_least, "at_most": at_most}
+            values[field] = whole(name, text, **bounds)
+    if "maxtriggerdelay" in given:
+        values["max_trigger_delay_ms"] = length_ms("maxTriggerDelay", given["maxtriggerdelay"])
+    return values
+
+
+def _flags(given: Mapping[str, str]) -> dict[str, Any]:
+    return {field: flag(name, given[name.lower()]) for name, field in _FLAGS.items() if name.lower() in given}
+
+
+_WAYS = ("assign", "subscribe", "subscribePattern")
+
+
+def _selection(given: Mapping[str, str], view: str) -> Selection | None:
+    ways = [way for way in _WAYS if way.lower() in given]
+    paths = _paths(given)
+    if len(ways) + bool(paths) > 1:
+        both = " and ".join([*ways, "load(...)"] if paths else ways)
+        raise ConfigError(f"only one of {', '.join(_WAYS)} can be given, not {both}")
+    if paths or ways == ["subscribe"]:
+        return Subscribe(tuple(dict.fromkeys(paths or _topics(given["subscribe"]))))
+    if ways == ["assign"]:
+        partitions = read_partitions(given["assign"], "assign")
+        if not partitions:
+            raise ConfigError("assign names no partition")
+        return Assign(partitions)
+    if ways == ["subscribePattern"]:
+        text = given["subscribepattern"].strip()
+        compile_pattern(text)
+        return Pattern(text)
+    if view in ("records", "batches"):
+        raise ConfigError(f"say what to read: one of {', '.join(_WAYS)} is required")
+    return _DEFAULT_TOPICS.get(view)
+
+
+def _topics(text: str) -> list[str]:
+    topics = [topic.strip() for topic in text.split(",") if topic.strip()]
+    if not topics:
+        raise ConfigError("subscribe names no topic")
+    return topics
+
+
+def _paths(given: Mapping[str, str]) -> list[str]:
+    """The topics of `load("a")` and `load(["a", "b"])`, of which Spark makes the options path and paths."""
+    if "paths" in given:
+        try:
+            paths = json.loads(given["paths"])
+        except ValueError:
+            paths = None
+        if not isinstance(paths, list) or not all(isinstance(path, str) for path in paths):
+            raise ConfigError("load(...) takes names of topics")
+        return [topic for path in paths for topic in _topics(path)]
+    return _topics(given["path"]) if given.get("path") else []
+
+
+def _commit_group(given: Mapping[str, str]) -> str | None:
+    if "commitgroup" not in given:
+        return None
+    if not given["commitgroup"].strip():
+        raise ConfigError("commitGroup lacks the group's name")
+    return given["commitgroup"].strip()
+
+
+_ONLY_STREAM = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "commitGroup")
+_ONLY_BATCH = ("pushdown", "rowLimitPerPartition")
+
+
+def _notes(given: Mapping[str, str], stream: bool) -> list[str]:
+    kind = "stream" if stream else "batch"
+    idle = _ONLY_BATCH if stream else _ONLY_STREAM
+    notes = [f"{name} is ignored in a {kind}" for name in idle if name.lower() in given]
+    if "groupidprefix" in given:
+        notes.append("groupIdPrefix is ignored: reading needs no group here")
+    if "kafka.group.id" in given:
+        notes.append("kafka.group.id is ignored: reading needs no group here; commitGroup shows a group how far it is")
+    return notes

@@ -1,11 +1,14 @@
-"""Where a read starts and ends, as the options say it: the specs, and how they are read from text. Pure."""
+"""Where a read starts and where it ends, as options say it: precedence, relative times, groups, the rules. Pure."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from kcli.errors import ConfigError
 from kcli.spark import offset_json
+from kcli.spark.option_values import CHOICE, step_ms, whole
 from kcli.structs import TopicPartition
 
 
@@ -64,3 +67,101 @@ class End(NamedTuple):
     """Where a batch ends, exclusive; never the logs' starts."""
 
     at: Spec = LATEST
+
+
+def read_start(options: Mapping[str, str], *, stream: bool) -> Start:
+    """The start that the options (keys in lower case) say: startingTimestamp before startingOffsetsByTimestamp before
+    startingOffsets; else the end for a stream, the start for a batch. Only a new query is started by it."""
+    at = _spec(options, "starting") or (LATEST if stream else EARLIEST)
+    latest = offset_json.LATEST
+    if not stream and at == LATEST:
+        raise ConfigError("startingOffsets of a batch cannot be latest: there would be nothing to read")
+    if not stream and isinstance(at, Offsets) and latest in at.offsets.values():
+        tp = next(tp for tp, offset in at.offsets.items() if offset == latest)
+        raise ConfigError(f"startingOffsets of a batch cannot be -1 (latest), as for {tp}")
+    # Who says -1h means "what has come since": that nothing came is no mistake, unless they say that it is.
+    no_match = _choice(options, "startingOffsetsByTimestampStrategy", "latest" if isinstance(at, Ago) else "error")
+    return Start(at, no_match, _choice(options, "startingGroupStrategy", "error"))
+
+
+def read_end(options: Mapping[str, str], *, stream: bool) -> End:
+    """The end that the options (keys in lower case) say, with the same precedence; a stream has none."""
+    if stream:
+        for name in ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets"):
+            if name.lower() in options:
+                raise ConfigError(f"{name} is not for a stream, which has no end")
+        return End()
+    at = _spec(options, "ending") or LATEST
+    if isinstance(at, OfGroup):
+        raise ConfigError("endingOffsets cannot be those of a group, only startingOffsets can")
+    if at == EARLIEST:
+        raise ConfigError("endingOffsets cannot be earliest: there would be nothing to read")
+    if isinstance(at, Offsets) and offset_json.EARLIEST in at.offsets.values():
+        tp = next(tp for tp, offset in at.offsets.items() if offset == offset_json.EARLIEST)
+        raise ConfigError(f"endingOffsets cannot be -2 (earliest), as for {tp}")
+    return End(at)
+
+
+def check_order(start: Start, end: End) -> None:
+    """ConfigError for an end before its start, and for two JSONs of different partitions, as far as that is known
+    before anybody is asked."""
+    first, last = start.at, end.at
+    if isinstance(first, Offsets) and isinstance(last, Offsets):
+        _check_pairs(first.offsets, last.offsets, "Offsets")
+    elif isinstance(first, Moments) and isinstance(last, Moments):
+        _check_pairs(first.times, last.times, "OffsetsByTimestamp")
+    elif isinstance(first, Moment) and isinstance(last, Moment) and first.ms > last.ms:
+        raise ConfigError(f"startingTimestamp {first.ms} is after endingTimestamp {last.ms}")
+    elif isinstance(first, Ago) and isinstance(last, Ago) and first.ms < last.ms:
+        raise ConfigError("the read would end before it starts: its start is later than its end")
+
+
+def _check_pairs(starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], name: str) -> None:
+    if starts.keys() != ends.keys():
+        odd = ", ".join(map(str, sorted(starts.keys() ^ ends.keys())))
+        raise ConfigError(f"starting{name} and ending{name} must name the same partitions; only one of them has {odd}")
+    for tp in sorted(starts):
+        if 0 <= ends[tp] < starts[tp]:
+            raise ConfigError(f"{tp} would start at {starts[tp]} and end before that, at {ends[tp]}")
+
+
+def _spec(options: Mapping[str, str], side: str) -> Spec | None:
+    for name, read in (("Timestamp", _moment), ("OffsetsByTimestamp", _moments), ("Offsets", _offsets)):
+        text = options.get(f"{side}{name}".lower())
+        if text is not None:
+            return read(f"{side}{name}", text.strip())
+    return None
+
+
+def _moment(name: str, text: str) -> Spec:
+    return _ago(text) or Moment(whole(name, text, at_least=0))
+
+
+def _moments(name: str, text: str) -> Spec:
+    return Moments(offset_json.read_times(text, name))
+
+
+def _offsets(name: str, text: str) -> Spec:
+    if text.lower() in ("earliest", "latest"):
+        return EARLIEST if text.lower() == "earliest" else LATEST
+    if text.startswith("group:"):
+        if not text[6:].strip():
+            raise ConfigError(f"{name}=group: lacks the group's name")
+        return OfGroup(text[6:].strip())
+    if not text.startswith("{"):
+        ago = _ago(text)
+        if ago is None:
+            raise ConfigError(f"{name} is earliest, latest, JSON, group:NAME or a time back like -1h, not {text!r}")
+        return ago
+    return Offsets(offset_json.read_offsets(text, name))
+
+
+def _ago(text: str) -> Ago | None:
+    """`-1h30m`: a unit is needed, since a bare -1 is an offset."""
+    if not re.fullmatch(r"-(?:[0-9]+(?:\.[0-9]+)?(?:ms|[smhdw]))+", text):
+        return None
+    return Ago(round(sum(step_ms(number, unit) for number, unit in re.findall(r"([0-9.]+)(ms|[smhdw])", text))))
+
+
+def _choice(options: Mapping[str, str], name: str, default: str) -> str:
+    return CHOICE[name](name, options.get(name.lower(), default))
