@@ -13,9 +13,9 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from kcli.assignors.claims import Claims
-from kcli.assignors.java_hashing import copied_table, grown_table, hash_of_number, hash_of_text, walk
-from kcli.assignors.model import Assignment, Member, Topics, java_order
-from kcli.assignors.server_order import walk_members, walk_topics
+from kcli.assignors.java_hashing import copied_table, grown_table, hash_of_number, walk
+from kcli.assignors.model import Assignment, Member, Topics
+from kcli.assignors.server_order import walk_members, walk_names, walk_topics
 from kcli.structs import TopicPartition
 
 
@@ -45,8 +45,8 @@ def _unclaimed(topics: Topics, members: Sequence[Member], claims: Claims) -> Ite
     """What nobody had, in the order of the first member's subscription."""
     owners = claims.owners()
     wanted = members[0].topics
-    by_name = walk(sorted(wanted, key=java_order), copied_table(len(wanted)), hash_of_text)
-    for topic in walk_topics([name for name in by_name if name in topics], topics, copied_table(len(wanted))):
+    existing = [name for name in walk_names(wanted) if name in topics]
+    for topic in walk_topics(existing, topics, copied_table(len(wanted))):
         for p in range(topics[topic].partitions):
             if (each := TopicPartition(topic, p)) not in owners:
                 yield each
