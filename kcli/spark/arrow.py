@@ -28,6 +28,11 @@ if TYPE_CHECKING:
 BATCH_ROWS = 10_000
 BATCH_BYTES = 8 << 20
 
+
+def _struct(**fields: Any) -> Any:
+    return pa.struct(list(fields.items()))
+
+
 _TYPES: dict[str, Any] = {
     "binary": pa.binary(),
     "string": pa.string(),
@@ -38,7 +43,8 @@ _TYPES: dict[str, Any] = {
     "timestamp": pa.timestamp("us", tz="UTC"),
     "array<string>": pa.list_(pa.string()),
     "array<int>": pa.list_(pa.int32()),
-    "array<struct<key:string,value:binary>>": pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])),
+    "array<struct<topic:string,partition:int>>": pa.list_(_struct(topic=pa.string(), partition=pa.int32())),
+    "array<struct<key:string,value:binary>>": pa.list_(_struct(key=pa.string(), value=pa.binary())),
 }
 # Beyond this a timestamp in microseconds leaves 64 bits. No calendar knows such years, but a producer may send them.
 _MOST_MS = (1 << 63) // 1000 - 1
