@@ -78,9 +78,10 @@ class SourceOptions(NamedTuple):
         return f"SourceOptions({', '.join([f'kafka={kafka!r}', *changed])})"
 
 
-def parse_options(options: Mapping[str, str], *, stream: bool = False) -> SourceOptions:
+def parse_options(options: Mapping[str, str], *, stream: bool | None = False) -> SourceOptions:
     """The options of one `load()`, whatever the case of their names. ConfigError: one sentence, with the nearest name
-    for an option that nobody knows."""
+    for an option that nobody knows. `stream` None, when only the schema is asked for: neither the rules of a batch nor
+    those of a stream are applied."""
     given = {name.lower(): str(value) for name, value in options.items()}
     _check_names(options)
     kafka = {name[len(KAFKA) :]: value for name, value in given.items() if name.startswith(KAFKA)}
@@ -99,8 +100,8 @@ def parse_options(options: Mapping[str, str], *, stream: bool = False) -> Source
         ending=end,
         groups=names("groups", given["groups"]) if "groups" in given else None,
         commit_group=_commit_group(given),
-        stream=stream,
-        notes=tuple(_notes(given, stream)),
+        stream=bool(stream),
+        notes=tuple(_notes(given, bool(stream))),
     )
     parsed = parsed._replace(**_numbers(given), **_flags(given))
     if (parsed.min_offsets_per_trigger or 0) > (parsed.max_offsets_per_trigger or float("inf")):

@@ -1,33 +1,28 @@
-"""From options to the ranges of a batch and its tasks: specs to offsets, exact-set check, splitting. Pure."""
+"""From options to the ranges of a batch: specs made offsets, exact-set check, loss. Pure but for asking the `Lookup`.
+
+Everything is resolved once: retries of tasks and several actions on one DataFrame see the same offsets. (The JVM
+connector leaves earliest and latest to its tasks, unless a range is split.)
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from kcli.errors import ConfigError, KcliError, NotFound
+from kcli.spark import loss, offset_json
+from kcli.spark.selection import check_exists
+from kcli.spark.splitting import TaskRange, split_ranges
+from kcli.spark.start_end import Ago, Everywhere, Moment, Moments, Offsets, OfGroup, Spec, Start
 from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:
-    from kcli.spark.facts import Lookup
+    from kcli.spark.facts import LogEnds, Lookup
     from kcli.spark.options import SourceOptions
 
+__all__ = ["Plan", "TaskRange", "plan_batch", "resolve_start", "split_ranges"]
 
-class TaskRange(NamedTuple):
-    """What one task reads: `start <= offset < end` of one partition."""
-
-    topic: str
-    partition: int
-    start: int
-    end: int
-
-    @property
-    def tp(self) -> TopicPartition:
-        return TopicPartition(self.topic, self.partition)
-
-    @property
-    def size(self) -> int:
-        """How many offsets; an upper bound of the records."""
-        return self.end - self.start
+OffsetMap = Mapping[TopicPartition, int]
 
 
 class Plan(NamedTuple):
@@ -36,22 +31,153 @@ class Plan(NamedTuple):
 
     ranges: list[TaskRange]
     reports: list[str]
-    starts: Mapping[TopicPartition, int]
-    ends: Mapping[TopicPartition, int]
+    starts: OffsetMap
+    ends: OffsetMap
 
 
 def plan_batch(options: SourceOptions, lookup: Lookup) -> Plan:
-    """What a batch reads, by what the brokers say now. ConfigError, DataLoss, BrokerError, TimeoutExpired."""
-    logs = lookup.ends(lookup.partitions())
-    starts = {tp: log.start for tp, log in sorted(logs.items())}
-    ends = {tp: log.end for tp, log in sorted(logs.items())}
-    ranges = [TaskRange(*tp, starts[tp], ends[tp]) for tp in starts if ends[tp] > starts[tp]]
+    """What a batch reads, by what the brokers say now.
+
+    ConfigError for offsets that do not name exactly the partitions, or an end before its start; NotFound for topics
+    that are not there; DataLoss, BrokerError, TimeoutExpired.
+    """
+    committed, logs = _look_up(options, lookup)
+    wanted = resolve_start(options.starting, logs, committed, lookup)
+    asked = _resolve_end(options.ending.at, logs, lookup)
+    for tp in sorted(logs):
+        if wanted[tp] > asked[tp]:
+            if not isinstance(options.starting.at, OfGroup):
+                raise ConfigError(f"{tp} would start at {wanted[tp]} and end before that, at {asked[tp]}")
+            asked[tp] = wanted[tp]  # the group is behind the end already
+    starts, ends, reports = fit({tp: (wanted[tp], asked[tp]) for tp in logs}, logs, lookup, options.fail_on_data_loss)
+    ranges = [TaskRange(*tp, starts[tp], ends[tp]) for tp in starts]
     ranges = split_ranges(ranges, options.min_partitions, options.max_records_per_partition)
-    return Plan(ranges, [], starts, ends)
+    return Plan(ranges, reports, starts, ends)
 
 
-def split_ranges(
-    ranges: Iterable[TaskRange], min_partitions: int | None = None, max_records: int | None = None
-) -> list[TaskRange]:
-    """Ranges cut into tasks by the connector's rules. Empty ones are dropped."""
-    return list(ranges)
+def fit(
+    wanted: Mapping[TopicPartition, tuple[int, int]],
+    logs: Mapping[TopicPartition, LogEnds],
+    lookup: Lookup,
+    fail: bool,
+) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int], list[str]]:
+    """Wanted starts and ends brought into the logs there are, and what is lost by that. DataLoss if `fail`."""
+    beyond = [tp for tp, both in wanted.items() if max(both) > logs[tp].end]
+    limits = lookup.high_watermarks(beyond) if beyond else {}
+    starts, ends, reports = {}, {}, []
+    for tp in sorted(wanted):
+        start, end = wanted[tp]
+        log_start, readable = logs[tp]
+        log_end = max(readable, limits.get(tp, readable))
+        first = loss.planned_start(tp, start, log_start, log_end, fail=fail, until=end)
+        last = loss.planned_end(tp, end, log_end, fail=fail) if start <= log_end else loss.Decision(log_end)
+        starts[tp] = start if first.offset is None else first.offset
+        ends[tp] = max(starts[tp], end if last.offset is None else last.offset)
+        if ends[tp] > max(readable, starts[tp]):
+            raise KcliError(
+                f"{tp}: offsets up to {end} are to be read, but from {readable} on transactions are open; "
+                "isolation.level=read_committed has to wait for their end"
+            )
+        reports += [it.report for it in (first, last) if it.report is not None]
+    return starts, ends, reports
+
+
+def _look_up(options: SourceOptions, lookup: Lookup) -> tuple[OffsetMap, dict[TopicPartition, LogEnds]]:
+    """What the start's group has committed, and the logs of what is selected: asked later, so that what is committed
+    lies in them."""
+    at = options.starting.at
+    committed = lookup.group_offsets(at.group) if isinstance(at, OfGroup) else {}
+    partitions = lookup.partitions()
+    check_exists(options.selection, partitions)
+    _check_exact(options, partitions)
+    logs = lookup.ends(partitions)
+    check_exists(options.selection, logs)
+    return committed, logs
+
+
+def _check_exact(options: SourceOptions, partitions: set[TopicPartition]) -> None:
+    _check_set(options.starting.at, partitions, "starting")
+    _check_set(options.ending.at, partitions, "ending")
+
+
+def _check_set(at: Spec, partitions: set[TopicPartition], side: str) -> None:
+    """The connector's rule: JSON names every partition that is read, and no other."""
+    if not isinstance(at, (Offsets, Moments)):
+        return
+    named = at.offsets.keys() if isinstance(at, Offsets) else at.times.keys()
+    name = f"{side}Offsets" if isinstance(at, Offsets) else f"{side}OffsetsByTimestamp"
+    hint = " (-1: latest, -2: earliest)" if isinstance(at, Offsets) else ""
+    if lacking := partitions - named:
+        raise ConfigError(f"{name} must name every partition that is read{hint}: it lacks {_list(lacking)}")
+    if strange := named - partitions:
+        raise ConfigError(f"{name} must name only partitions that are read: {_list(strange)} is not")
+
+
+def resolve_start(
+    starting: Start, logs: Mapping[TopicPartition, LogEnds], committed: OffsetMap, lookup: Lookup
+) -> dict[TopicPartition, int]:
+    """The start of each log in offsets, as wanted: it may not be there any more."""
+    at = starting.at
+    if isinstance(at, OfGroup):
+        return _of_group(starting, at.group, logs, committed)
+    if isinstance(at, (Moment, Moments, Ago)):
+        found = _at_times(at, logs, lookup)
+        young = {tp for tp, offset in found.items() if offset < 0}
+        if young and starting.no_match == "error":
+            raise ConfigError(
+                f"no record of {_list(young)} is as young as the start asks; "
+                "startingOffsetsByTimestampStrategy=latest starts there with what is still to come"
+            )
+        return {tp: logs[tp].end if offset < 0 else offset for tp, offset in found.items()}
+    return _sentinels(at, logs)
+
+
+def _of_group(
+    starting: Start, group: str, logs: Mapping[TopicPartition, LogEnds], committed: OffsetMap
+) -> dict[TopicPartition, int]:
+    lacking = logs.keys() - committed.keys()
+    if lacking and starting.uncommitted == "error":
+        what = _list(lacking) if lacking != logs.keys() else "what is read"
+        raise NotFound(
+            f"group {group} has committed nothing for {what}; "
+            "startingGroupStrategy=earliest or latest says where to start there"
+        )
+    latest = starting.uncommitted == "latest"
+    return {tp: committed.get(tp, log.end if latest else log.start) for tp, log in logs.items()}
+
+
+def _resolve_end(at: Spec, logs: Mapping[TopicPartition, LogEnds], lookup: Lookup) -> dict[TopicPartition, int]:
+    if isinstance(at, (Moment, Moments, Ago)):
+        found = _at_times(at, logs, lookup)
+        return {tp: logs[tp].end if offset < 0 else offset for tp, offset in found.items()}
+    return _sentinels(at, logs)
+
+
+def _sentinels(at: Spec, logs: Mapping[TopicPartition, LogEnds]) -> dict[TopicPartition, int]:
+    asked = at.offsets if isinstance(at, Offsets) else None
+    which = at.offset if isinstance(at, Everywhere) else offset_json.LATEST
+    resolved = {}
+    for tp, log in logs.items():
+        offset = which if asked is None else asked[tp]
+        resolved[tp] = {offset_json.EARLIEST: log.start, offset_json.LATEST: log.end}.get(offset, offset)
+    return resolved
+
+
+def _at_times(
+    at: Moment | Moments | Ago, logs: Mapping[TopicPartition, LogEnds], lookup: Lookup
+) -> dict[TopicPartition, int]:
+    """By partition the first offset as young as asked, -1 for none. Not behind the log's end as it was asked before:
+    what has come since is not part of this read."""
+    if isinstance(at, Moments):
+        times = {tp: at.times[tp] for tp in logs}
+    else:
+        ms = at.ms if isinstance(at, Moment) else max(0, lookup.now_ms() - at.ms)
+        times = dict.fromkeys(logs, ms)
+    found = lookup.at_times(times)
+    return {tp: min(found.get(tp, -1), log.end) for tp, log in logs.items()}
+
+
+def _list(partitions: Iterable[TopicPartition]) -> str:
+    ordered = [str(tp) for tp in sorted(partitions)]
+    more = f" and {len(ordered) - 5} more" if len(ordered) > 5 else ""
+    return ", ".join(ordered[:5]) + more

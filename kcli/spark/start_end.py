@@ -69,14 +69,17 @@ class End(NamedTuple):
     at: Spec = LATEST
 
 
-def read_start(options: Mapping[str, str], *, stream: bool) -> Start:
+def read_start(options: Mapping[str, str], *, stream: bool | None) -> Start:
     """The start that the options (keys in lower case) say: startingTimestamp before startingOffsetsByTimestamp before
-    startingOffsets; else the end for a stream, the start for a batch. Only a new query is started by it."""
+    startingOffsets; else the end for a stream, the start for a batch. Only a new query is started by it.
+
+    `stream` None: it is not known yet what it will be, so the rules of neither are applied.
+    """
     at = _spec(options, "starting") or (LATEST if stream else EARLIEST)
     latest = offset_json.LATEST
-    if not stream and at == LATEST:
+    if stream is False and at == LATEST:
         raise ConfigError("startingOffsets of a batch cannot be latest: there would be nothing to read")
-    if not stream and isinstance(at, Offsets) and latest in at.offsets.values():
+    if stream is False and isinstance(at, Offsets) and latest in at.offsets.values():
         tp = next(tp for tp, offset in at.offsets.items() if offset == latest)
         raise ConfigError(f"startingOffsets of a batch cannot be -1 (latest), as for {tp}")
     # Who says -1h means "what has come since": that nothing came is no mistake, unless they say that it is.
@@ -84,7 +87,7 @@ def read_start(options: Mapping[str, str], *, stream: bool) -> Start:
     return Start(at, no_match, _choice(options, "startingGroupStrategy", "error"))
 
 
-def read_end(options: Mapping[str, str], *, stream: bool) -> End:
+def read_end(options: Mapping[str, str], *, stream: bool | None) -> End:
     """The end that the options (keys in lower case) say, with the same precedence; a stream has none."""
     if stream:
         for name in ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets"):
