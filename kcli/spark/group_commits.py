@@ -1,0 +1,129 @@
+"""The position of a Spark query as the committed offsets of a consumer group, for those who look at the group.
+
+It is for being seen: Spark's checkpoint stays the truth, and nothing here is ever read back by the source. Committed
+from outside the group, as an administrator does; so a group with members is refused: only they may move its offsets.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from kcli.error_codes import ErrorCode
+from kcli.errors import BrokerError
+from kcli.structs import OffsetAndMetadata, TopicPartition
+
+if TYPE_CHECKING:
+    from kcli.admin.groups.model import Group
+    from kcli.client.consumer_network_client import ConsumerNetworkClient
+    from kcli.spark.options import SourceOptions
+
+_TIMEOUT_MS = 30_000
+_NAMED = 5  # members in a refusal
+
+
+class Position(NamedTuple):
+    """How far a query has come: what its sink holds is before these offsets. `query_id` "": not known."""
+
+    offsets: Mapping[TopicPartition, int]
+    query_id: str = ""
+    batch: int = -1
+
+
+def note_of(position: Position) -> str:
+    """What is stored beside each offset: `{"spark":"<query id>","batch":7}`."""
+    return json.dumps({"spark": position.query_id, "batch": position.batch}, separators=(",", ":"))
+
+
+def read_note(metadata: str) -> tuple[str, int] | None:
+    """Query id and batch from a committed offset's metadata; None where something else committed it."""
+    if not metadata.startswith('{"spark":'):
+        return None
+    try:
+        note = json.loads(metadata)
+        return str(note["spark"]), int(note["batch"])
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+class GroupCommits:
+    """Commits for one group. Connects with the first question; one thread at a time; `close` it."""
+
+    def __init__(self, options: SourceOptions, group: str) -> None:
+        """Of the options only those of the client count. ConfigError if they are wrong, before anything connects."""
+        from kcli.spark.client_options import client_config
+
+        self.group = group
+        self._config = client_config(options)
+        self._client: ConsumerNetworkClient | None = None
+
+    def refuse_if_in_use(self) -> None:
+        """GroupInUse, with its members' names, unless the group is empty or not there."""
+        from kcli.admin.groups.describe import describe_groups
+        from kcli.admin.offsets.inspection import GroupInUse
+
+        client, deadline_ms = self._ready()
+        described = describe_groups(client, {self.group: None}, deadline_ms)
+        for error in described.errors.values():
+            if not (isinstance(error, BrokerError) and error.code is ErrorCode.GROUP_ID_NOT_FOUND):
+                raise error
+        if (found := described.values.get(self.group)) and (why := objection_to(found)):
+            raise GroupInUse({self.group: why})
+
+    def commit(self, position: Position) -> list[str]:
+        """Store the position; a sentence for each kind of failure, none if all is stored. KcliError: nothing is known.
+
+        A position without a query id is stored only where it differs from what is committed: it would wipe out a note.
+        """
+        from kcli.admin.offsets.commit import commit_many
+
+        client, deadline_ms = self._ready()
+        offsets = dict(position.offsets)
+        if not position.query_id:
+            offsets = self._different(client, offsets, deadline_ms)
+        note = note_of(position) if position.query_id else ""
+        wanted = {tp: OffsetAndMetadata(offset, metadata=note) for tp, offset in offsets.items() if offset >= 0}
+        outcomes = commit_many(client, {self.group: wanted}, deadline_ms) if wanted else {}
+        failed = {tp: str(error) for (_, tp), error in outcomes.items() if error is not None}
+        return [
+            f"{next(tp for tp, why in failed.items() if why == text)}{f' and {count - 1} more' if count > 1 else ''}: "
+            f"{text}"
+            for text, count in Counter(failed.values()).items()
+        ]
+
+    def close(self) -> None:
+        """Hang up; the next question connects again."""
+        client, self._client = self._client, None
+        if client is not None:
+            client.close()
+
+    def _ready(self) -> tuple[ConsumerNetworkClient, float]:
+        if self._client is None:
+            from kcli.client.connect import connect
+
+            self._client = connect(self._config)
+        return self._client, self._client.clock.now_ms() + min(self._config.default_api_timeout_ms, _TIMEOUT_MS)
+
+    def _different(
+        self, client: ConsumerNetworkClient, offsets: Mapping[TopicPartition, int], deadline_ms: float
+    ) -> dict[TopicPartition, int]:
+        from kcli.admin.groups.committed import committed_offsets
+
+        found = committed_offsets(client, [self.group], deadline_ms).values.get(self.group, {})
+        known = {tp: it.offset for tp, it in found.items() if isinstance(it, OffsetAndMetadata)}
+        return {tp: offset for tp, offset in offsets.items() if known.get(tp) != offset}
+
+
+def objection_to(group: Group) -> str | None:
+    """Why Spark cannot commit for this group, as the rest of a sentence, with its members' names; None if it can."""
+    from kcli.admin.offsets import inspection
+
+    if (why := inspection.objection_to(group)) is None or not group.members:
+        return why
+    names = [f"{m.client_id or m.id} on {m.host}" if m.host else m.client_id or m.id for m in group.members[:_NAMED]]
+    if (more := len(group.members) - _NAMED) > 0:
+        names.append(f"{more} more")
+    count = f"{len(group.members)} member{'' if len(group.members) == 1 else 's'}"
+    return f"is {group.state} with {count} ({', '.join(names)}): stop them first, or commit to another group"
