@@ -18,9 +18,11 @@ def faults(case: Case, name: str, found: Assignment) -> Iterator[str]:
     yield from invalid(case, found, everything=name != "cooperative-sticky")
     if name == "roundrobin" and _alike(case):
         yield from _uneven(found)
-    if name == "range":
+    if name in ("range", "server-range"):
         yield from _uneven_in_a_topic(case, found)
-    if name == "sticky":
+    if name == "server-range":
+        yield from _scattered(found)
+    if name in ("sticky", "uniform"):
         yield from _uneven(found) if _alike(case) else improvable(case, found)
         yield from _needlessly_moved(case, found) if _alike(case) else ()
     if name == "cooperative-sticky":
@@ -72,6 +74,14 @@ def _uneven_in_a_topic(case: Case, found: Assignment) -> Iterator[str]:
         sizes = [sum(each.topic == topic for each in found[m.id]) for m in case.members if topic in m.topics]
         if sizes and max(sizes) - min(sizes) > 1:
             yield f"sizes in {topic} are {sizes}"
+
+
+def _scattered(found: Assignment) -> Iterator[str]:
+    for member, partitions in found.items():
+        for topic in {each.topic for each in partitions}:
+            numbers = [each.partition for each in partitions if each.topic == topic]
+            if max(numbers) - min(numbers) >= len(numbers):
+                yield f"{member} has {numbers} of {topic}"
 
 
 def _needlessly_moved(case: Case, found: Assignment) -> Iterator[str]:
