@@ -48,9 +48,9 @@ class LiveGroup(NamedTuple):
     rates: dict[TopicPartition, float]
 
     @property
-    def before(self) -> dict[str, tuple[TopicPartition, ...]]:
-        """What each member has today."""
-        return {member.id: member.owned for member in self.members}
+    def unknown_lags(self) -> set[TopicPartition]:
+        """What is owned and has no known lag: nothing is committed there, or it could not be asked."""
+        return {tp for member in self.members for tp in member.owned} - self.lags.keys()
 
 
 def look_at_group(

@@ -57,6 +57,7 @@ COMMANDS: dict[tuple[str, ...], Entry] = {
     ("offsets", "delete"): Entry("offsets_delete", "Have a group forget what it has committed in some topics."),
     ("offsets", "undo"): Entry("offsets_undo", "Bring back what groups had committed before."),
     ("assignor", "show"): Entry("assignor_show", "Who gets what, of members that need not exist."),
+    ("assignor", "diff"): Entry("assignor_diff", "What the next rebalance of a group would do."),
     ("compat", "consumer-groups"): Entry("compat_consumer_groups", "kafka-consumer-groups.sh, with true statuses."),
     ("cluster", "describe"): Entry("cluster_describe", "Id, controller and brokers."),
     ("cluster", "api-versions"): Entry("cluster_api_versions", "What each broker speaks, and what kcli makes of it."),
@@ -208,6 +209,7 @@ class _Bundle(NamedTuple):
 
 BUNDLES = {
     "job": _Bundle("kcli.cli.spark.options", "job_options"),
+    "cluster": _Bundle("kcli.cli.spark.options", "cluster_options"),
     "common": _Bundle("kcli.cli.options", "common_options"),
 }
 
@@ -226,8 +228,8 @@ def bind(run_command: Run, env: Environment) -> Callable[..., int]:
 
     own = dict(signature(run_command, eval_str=True).parameters)
     own.pop("env")
-    asked = [name for name in BUNDLES if own.pop(name, None) is not None]
-    parts = {name: _options_of(BUNDLES[name]) for name in asked}
+    asked = {name for name in BUNDLES if own.pop(name, None) is not None}
+    parts = _parts(asked)
     taken = set(own)
     for part in parts.values():
         for name in (taken & part.options.keys()) | {"env", *BUNDLES}:
@@ -240,7 +242,7 @@ def bind(run_command: Run, env: Environment) -> Callable[..., int]:
             made: dict[str, Any] = {}
             for name, part in reversed(parts.items()):
                 made[name] = part.make(env, **{n: made[n] for n in part.needs}, **{n: given[n] for n in part.options})
-            return run_command(env, **made, **{name: given[name] for name in own})
+            return run_command(env, **{n: made[n] for n in asked}, **{name: given[name] for name in own})
         except (typer.Exit, typer.Abort, typer.BadParameter, BrokenPipeError, KeyboardInterrupt):
             raise
         except Exception as error:
@@ -252,6 +254,16 @@ def bind(run_command: Run, env: Environment) -> Callable[..., int]:
     call.__annotations__ = {p.name: p.annotation for p in parameters}
     call.__doc__ = run_command.__doc__
     return call
+
+
+def _parts(asked: set[str]) -> "dict[str, _Options]":
+    """The bundles that were asked for and those that they need, in the order of the table."""
+    wanted, parts = set(asked), {}
+    for name, bundle in BUNDLES.items():
+        if name in wanted:
+            parts[name] = _options_of(bundle)
+            wanted |= set(parts[name].needs)
+    return parts
 
 
 class _Options(NamedTuple):

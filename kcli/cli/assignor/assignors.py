@@ -15,6 +15,8 @@ _BY_JAVA_CLASS = {strategy.java_class: name for name, strategy in STRATEGIES.ite
 def parse_assignors(option: str, texts: Sequence[str]) -> list[str]:
     """Names separated by commas, each once; ConfigError for one that there is not."""
     names = [name.strip() for text in texts for name in text.split(",")]
+    if "" in names:
+        raise ConfigError(f"{option} is NAME,NAME,... of {', '.join(NAMES)}; one is missing in '{','.join(texts)}'")
     return list(dict.fromkeys(parse_assignor(option, name) for name in names))
 
 

@@ -62,6 +62,8 @@ def forecast_item(found: Situation, members: Iterable[Member], comparison: Compa
         from kcli.admin.assignments import RATE_WINDOW_MS
 
         item["rate_window_ms"] = RATE_WINDOW_MS
+        item["unknown_lags"] = numbers_by_topic(found.live.unknown_lags)
+        item["missing_topics"] = found.live.missing
     return item
 
 

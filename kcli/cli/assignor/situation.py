@@ -73,7 +73,11 @@ def ask_cluster(common: Common, names: Iterable[str]) -> dict[str, Topic]:
 
 
 def given_situation(
-    common: Common, assignor: str, members: Sequence[Member], given: Mapping[str, Topic | None]
+    common: Common,
+    assignor: str,
+    members: Sequence[Member],
+    given: Mapping[str, Topic | None],
+    more_topics: Iterable[str] = (),
 ) -> Situation:
     """Members and topics of the command line; only topics of which it does not say enough are asked for."""
     if any(not member.topics for member in members) and not given:
@@ -85,7 +89,7 @@ def given_situation(
             if topic not in wanted and topic not in given:
                 raise ConfigError(f"--owned: no member reads topic {topic}, and no --topic names it")
     topics = {name: topic for name, topic in given.items() if topic is not None}
-    if unknown := (wanted | given.keys()) - topics.keys():
+    if unknown := {*wanted, *given, *more_topics} - topics.keys():
         topics |= ask_cluster(common, unknown)
     for member in members:
         for tp in member.owned:

@@ -66,8 +66,9 @@ def _skews(found: Situation, after: Mapping[str, Sequence[TopicPartition]], *, w
     if found.live is not None:
         loads |= {"lag": found.live.lags, "rate": found.live.rates}
     for name, load in loads.items():
-        then = _ratio(skew(after, load).ratio)
-        yield f"{name} {_ratio(skew(found.before, load).ratio)} -> {then}" if with_before else f"{name} {then}"
+        ratios = [skew(found.before, load).ratio] if with_before else []
+        ratios.append(skew(after, load).ratio)
+        yield f"{name} {' -> '.join(map(_ratio, ratios)) if any(ratios) else 'none'}"
 
 
 def _ratio(ratio: float | None) -> str:
@@ -95,9 +96,8 @@ def _of_live_group(live: LiveGroup) -> Iterator[str]:
 
     seconds = RATE_WINDOW_MS // 1000
     yield f"RATE: offsets per second in the last {seconds} s, by the times of the records"
-    unknown = {tp for tps in live.before.values() for tp in tps} - live.lags.keys()
-    if unknown:
-        yield f"LAG: without {counted(len(unknown), 'partition')} of which nothing is committed, or not known"
+    if unknown := live.unknown_lags:
+        yield f"LAG: without {counted(len(unknown), 'partition')} where nothing is committed, or that failed"
     if live.missing:
         yield f"not there, though members want it: {', '.join(live.missing)}"
     if live.group.type == CONSUMER:
