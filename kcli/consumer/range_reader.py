@@ -65,6 +65,7 @@ class RangeReader:
         self._wait_for_end = wait_for_end
         self._isolation = int(config.reads_committed)
         self._subscription = SubscriptionState()
+        self._has_records = decode is None
         self._loop = FetchLoop(client, self._subscription, config, memory_bytes=memory_bytes, decode=decode)
         self._progress: dict[TopicPartition, Progress] = {}
         self._unresolved: dict[TopicPartition, KcliError] = {}
@@ -160,7 +161,7 @@ class RangeReader:
         """Only a start beyond the log's end makes records arrive that nobody asked for."""
         tp, columns = handed
         start = self._progress[tp].resolved.start
-        if len(columns) and columns.offsets[0] < start:
+        if self._has_records and len(columns) and columns.offsets[0] < start:
             columns = columns.take(slice(int(columns.offsets.searchsorted(start)), None))
         return tp, columns
 

@@ -28,14 +28,16 @@ def read(options: SourceOptions, task: TaskRange | None) -> Iterator[pyarrow.Rec
     import pyarrow as pa
 
     from kcli.consumer.batch_headers import BatchHeaderReader
-    from kcli.spark.options import client_config
+    from kcli.spark.connections import borrowed
+    from kcli.spark.read import task_config
     from kcli.structs import TopicPartition
 
     if task is None:
         return
+    config = task_config(options)
     schema = arrow_schema(wanted_columns(BATCHES, options))
     tp, rows = TopicPartition(task.topic, task.partition), options.batch_rows
-    with BatchHeaderReader(client_config(options), tp, task.start, task.end) as reader:
+    with borrowed(config, tp) as client, BatchHeaderReader(config, tp, task.start, task.end, client) as reader:
         for batches in reader:
             mine = _ending_within(batches, task.start, task.end)
             for first in range(0, len(mine.froms), rows):

@@ -30,14 +30,16 @@ def read(options: SourceOptions, task: TaskRange | None) -> Iterator[pyarrow.Rec
     A tombstone (an offset that expired or was deleted) is a row whose `offset` is null.
     """
     from kcli.consumer.partition_reader import PartitionReader
-    from kcli.spark.options import client_config
+    from kcli.spark.connections import borrowed
+    from kcli.spark.read import task_config
     from kcli.structs import TopicPartition
 
     if task is None:
         return
     tp = TopicPartition(task.topic, task.partition)
     keys = _Keys(options.groups)
-    with PartitionReader(client_config(options), tp, task.start, task.end) as reader:
+    config = task_config(options)
+    with borrowed(config, tp) as client, PartitionReader(config, tp, task.start, task.end, client) as reader:
         for columns in reader:
             yield from table_of(COMMITS, options, _rows(tp.partition, columns, keys))
 
