@@ -86,14 +86,17 @@ class Lookup:
         wanted = sorted(partitions)
         return self._patiently(lambda deadline_ms: self._ends(wanted, deadline_ms))
 
-    def logs(self, known: Mapping[TopicPartition, int]) -> dict[TopicPartition, LogEnds]:
-        """`ends` of all that is selected now. Known partitions that seem to be gone, or to end before the known offset,
-        are looked at again before that is believed: a broker may be behind for a moment."""
+    def logs(
+        self, known: Mapping[TopicPartition, int], partitions: Iterable[TopicPartition] | None = None
+    ) -> dict[TopicPartition, LogEnds]:
+        """`ends` of these partitions, or of all that is selected now. Known partitions that seem to be gone, or to end
+        before the known offset, are looked at again before that is believed: a broker may be behind for a moment."""
+        wanted = None if partitions is None else list(partitions)
         found: dict[TopicPartition, LogEnds] = {}
         for number in range(self._options.fetch_offset_attempts):
             if number:
                 self.client.sleep(self._options.fetch_offset_retry_interval_ms)
-            found = self.ends(self.partitions())
+            found = self.ends(self.partitions() if wanted is None else wanted)
             if all(tp in found and offset <= found[tp].end for tp, offset in known.items()):
                 break
         return found

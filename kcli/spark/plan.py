@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kcli.spark.facts import LogEnds, Lookup
     from kcli.spark.options import SourceOptions
 
-__all__ = ["Plan", "TaskRange", "plan_batch", "resolve_start", "split_ranges"]
+__all__ = ["Plan", "TaskRange", "fit", "plan_batch", "resolve_start", "split_ranges", "start_facts", "sure_ends"]
 
 OffsetMap = Mapping[TopicPartition, int]
 
@@ -41,7 +41,7 @@ def plan_batch(options: SourceOptions, lookup: Lookup) -> Plan:
     ConfigError for offsets that do not name exactly the partitions, or an end before its start; NotFound for topics
     that are not there; DataLoss, BrokerError, TimeoutExpired.
     """
-    committed, logs = _look_up(options, lookup)
+    committed, logs = start_facts(options, lookup)
     wanted = resolve_start(options.starting, logs, committed, lookup)
     asked = _resolve_end(options.ending.at, logs, lookup)
     for tp in sorted(logs):
@@ -62,27 +62,36 @@ def fit(
     fail: bool,
 ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int], list[str]]:
     """Wanted starts and ends brought into the logs there are, and what is lost by that. DataLoss if `fail`."""
-    beyond = [tp for tp, both in wanted.items() if max(both) > logs[tp].end]
-    limits = lookup.high_watermarks(beyond) if beyond else {}
+    log_ends = sure_ends({tp: max(both) for tp, both in wanted.items()}, logs, lookup)
     starts, ends, reports = {}, {}, []
     for tp in sorted(wanted):
         start, end = wanted[tp]
         log_start, readable = logs[tp]
-        log_end = max(readable, limits.get(tp, readable))
-        first = loss.planned_start(tp, start, log_start, log_end, fail=fail, until=end)
-        last = loss.planned_end(tp, end, log_end, fail=fail) if start <= log_end else loss.Decision(log_end)
+        first = loss.planned_start(tp, start, log_start, log_ends[tp], fail=fail, until=end)
+        if start > log_ends[tp]:
+            last = loss.Decision(min(end, readable))
+        else:
+            last = loss.planned_end(tp, end, log_ends[tp], fail=fail)
         starts[tp] = start if first.offset is None else first.offset
         ends[tp] = max(starts[tp], end if last.offset is None else last.offset)
         if ends[tp] > max(readable, starts[tp]):
             raise KcliError(
-                f"{tp}: offsets up to {end} are to be read, but from {readable} on transactions are open; "
+                f"{tp}: offsets up to {ends[tp]} are to be read, but from {readable} on transactions are open; "
                 "isolation.level=read_committed has to wait for their end"
             )
         reports += [it.report for it in (first, last) if it.report is not None]
     return starts, ends, reports
 
 
-def _look_up(options: SourceOptions, lookup: Lookup) -> tuple[OffsetMap, dict[TopicPartition, LogEnds]]:
+def sure_ends(wanted: OffsetMap, logs: Mapping[TopicPartition, LogEnds], lookup: Lookup) -> dict[TopicPartition, int]:
+    """Behind these ends there is nothing: where more is wanted than can be read, the high watermark, since what open
+    transactions hide from read_committed is not lost."""
+    beyond = [tp for tp, offset in wanted.items() if offset > logs[tp].end]
+    limits = lookup.high_watermarks(beyond) if beyond else {}
+    return {tp: max(logs[tp].end, limits.get(tp, 0)) for tp in wanted}
+
+
+def start_facts(options: SourceOptions, lookup: Lookup) -> tuple[OffsetMap, dict[TopicPartition, LogEnds]]:
     """What the start's group has committed, and the logs of what is selected: asked later, so that what is committed
     lies in them."""
     at = options.starting.at
