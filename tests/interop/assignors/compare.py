@@ -17,11 +17,12 @@ from string import ascii_letters
 from typing import NamedTuple
 
 from kcli.assignors.claims import settle
+from kcli.assignors.foresee import SERVER_ASSIGNORS
 from kcli.assignors.model import Assignment, subscribed
 from kcli.assignors.strategies import STRATEGIES
 from kcli.structs import TopicPartition
 from tests.assignors.cases import Case
-from tests.interop.assignors.oracle import Oracle, assignment, question
+from tests.interop.assignors.oracle import Oracle, assignment, question, server_question
 
 LETTERS = 3  # of a name tell it from others; what comes behind is noise
 DOUBTS, ASKED_AT_ONCE = 30, 5
@@ -55,6 +56,19 @@ def compare(oracle: Oracle, cases: Sequence[Case]) -> Standing:
     for number, names in doubtful.items():
         wrong += judge(oracle, cases[number], names)
     return Standing(same, len(doubtful), at_fault, wrong)
+
+
+def compare_servers(oracle: Oracle, cases: Sequence[Case]) -> list[str]:
+    """What differs between our server's assignors and Kafka's; both are told of everything in the same order."""
+    names = list(SERVER_ASSIGNORS)
+    wrong: list[str] = []
+    asked = (server_question(case.topics, case.members, names) for case in cases)
+    for case, answers in zip(cases, oracle.ask(asked), strict=True):
+        for name in names:
+            ours, kafkas = SERVER_ASSIGNORS[name](case.topics, case.members), assignment(answers[name])
+            if ours != kafkas:
+                wrong.append(told(f"{name} differs", case, ours, [kafkas]))
+    return wrong
 
 
 def judge(oracle: Oracle, case: Case, names: Sequence[str]) -> list[str]:
