@@ -17,7 +17,7 @@ _TOKEN = re.compile(
     r"""
     (?P<quote>\\Q.*?(?:\\E|\Z))
   | (?P<escape>\\.)
-  | (?P<klass>\[\^?[^\[\]&\\^](?:[^\[\]&\\]|&(?!&)|\\[^A-Za-z0-9]|\\[dDwWsS])*\])
+  | (?P<klass>\[\^?(?![\]^])(?:[^\[\]&\\]|&(?!&)|\\[^A-Za-z0-9]|\\[dDwWsS])+\])
   | (?P<flags>\(\?[ims]+(?::|\)))
   | (?P<group>\((?:\?:|\?=|\?!|\?<=|\?<!|(?!\?))|\))
   | (?P<count>(?:[*+?]|\{[0-9]+(?:,[0-9]*)?\})\??(?!\+))
@@ -48,7 +48,7 @@ def compile_pattern(text: str) -> re.Pattern[str]:
 
 def _translate(text: str, kind: str, token: str) -> str:
     if kind == "quote":
-        return f"(?:{re.escape(token[2:].removesuffix(chr(92) + 'E'))})"
+        return re.escape(token[2:].removesuffix("\\E"))  # a quantifier behind it is for the last sign, as in Java
     if kind == "escape":
         sign = token[1]
         if sign in "zZ":
