@@ -128,6 +128,12 @@ class ResolvedRange(NamedTuple):
         """The end in offsets before the log's limits were applied; None: follow."""
         return self.asked.end.n if isinstance(self.asked.end, Offset) else self.end
 
+    @property
+    def lost(self) -> tuple[tuple[int, int], ...]:
+        """Offsets asked for by number, as (first, behind), that lie before the log's start."""
+        behind = self.log_start if self.asked_end is None else min(self.log_start, self.asked_end)
+        return ((self.asked_start, behind),) if self.asked_start < behind else ()
+
 
 def times_of(asked: ReadRange) -> list[int]:
     """The timestamps that must be looked up before `resolve_range` can answer."""

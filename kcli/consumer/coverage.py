@@ -18,7 +18,8 @@ class PartitionCoverage(NamedTuple):
     `asked_start` and `asked_end` are offsets (-1: never found out; no end: follow). Everything from `start` up to
     `position` was covered: `records` were handed out, of `bytes` of keys and values; the other offsets hold nothing a
     reader may see. `complete`: nothing that was asked for is missing. `error` is set if one ended the reading.
-    `open`: there is more to read, or to wait for.
+    `open`: there is more to read, or to wait for. `lost`: offsets asked for by number that were deleted before they
+    were read, as (first, behind).
     """
 
     tp: TopicPartition
@@ -33,6 +34,7 @@ class PartitionCoverage(NamedTuple):
     notes: tuple[str, ...] = ()
     error: KcliError | None = None
     open: bool = False
+    lost: tuple[tuple[int, int], ...] = ()
 
 
 class Progress:
@@ -45,7 +47,7 @@ class Progress:
         self.position = resolved.position
         self.records = 0
         self.bytes = 0
-        self.gaps: list[str] = []
+        self.gaps: list[tuple[int, int]] = []
         self.end_reason: str | None = None
         self.failed = False
         self.error: KcliError | None = None
@@ -71,11 +73,12 @@ class Progress:
 
     def lost(self, first: int, behind: int) -> None:
         """The records from `first` up to `behind` were gone before they could be read."""
-        self.gaps.append(f"offsets {first} to {behind - 1} were deleted before they were read")
+        self.gaps.append((first, behind))
 
     def coverage(self, tp: TopicPartition) -> PartitionCoverage:
         """The state of things in a person's terms."""
         resolved = self.resolved
+        gaps = [f"offsets {first} to {behind - 1} were deleted before they were read" for first, behind in self.gaps]
         reason = self.end_reason
         if reason is None:
             reason = "following" if resolved.end is None else "stopped before its end"
@@ -86,12 +89,13 @@ class Progress:
             self.position,
             self.records,
             self.bytes,
-            reason="; ".join(part for part in (reason, resolved.missing, *self.gaps) if part),
+            reason="; ".join(part for part in (reason, resolved.missing, *gaps) if part),
             complete=not (self.failed or self.gaps or resolved.missing or (self.open and resolved.end is not None)),
             start=resolved.start,
             notes=resolved.notes,
             error=self.error,
             open=self.open,
+            lost=(*resolved.lost, *self.gaps),
         )
 
 

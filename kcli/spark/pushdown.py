@@ -48,7 +48,7 @@ def bounds_of(filters: Iterable[Any], *, has_records: bool = True) -> Bounds:
     """
     bounds = NO_BOUNDS
     for it in filters:
-        attribute = getattr(it, "attribute", ())
+        attribute: Any = getattr(it, "attribute", ())
         if len(attribute) == 1:
             bounds = _narrow(bounds, type(it).__name__, attribute[0], it, has_records)
     return bounds

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
+from kcli.errors import KcliError, TimeoutExpired
 from kcli.spark.columns import record_columns
-from kcli.spark.plan import TaskRange
+from kcli.spark.splitting import TaskRange
+from kcli.spark.task_loss import judge_end, judge_lost
 
 if TYPE_CHECKING:
     from kcli.client.config import ConsumerConfig
+    from kcli.client.consumer_network_client import ConsumerNetworkClient
+    from kcli.consumer.delivery import Decode
+    from kcli.consumer.partition_reader import PartitionReader
     from kcli.spark.options import SourceOptions
 
 
@@ -26,25 +31,15 @@ def read_task(options: SourceOptions, value: tuple[Any, ...] | None) -> Iterator
     return iter(()) if task is None else read_records(options, task)
 
 
-def task_config(options: SourceOptions) -> ConsumerConfig:
-    """The client's configuration in a task: `kafkaConsumer.pollTimeoutMs` is how long nothing may arrive."""
-    from kcli.spark.options import client_config
-
-    return client_config(options).changed({"default.api.timeout.ms": options.poll_timeout_ms})
-
-
 def read_records(options: SourceOptions, task: TaskRange) -> Iterator[Any]:
-    """The records of `task`; DataLoss, TimeoutExpired or what else stopped it before its end."""
-    from kcli.consumer.partition_reader import PartitionReader
+    """The records of `task`; errors are those of `read_columns`."""
     from kcli.spark.arrow import Batcher
-    from kcli.spark.connections import borrowed
 
-    config = task_config(options)
     columns = record_columns(include_headers=options.include_headers, names=options.columns)
     batcher = Batcher(task.tp, columns, batch_rows=options.batch_rows, batch_bytes=options.batch_bytes)
     left = options.row_limit_per_partition
-    with borrowed(config, task.tp) as client, closing(PartitionReader(config, *task_ends(task), client)) as reader:
-        for records in reader:
+    with closing(read_columns(options, task)) as chunks:
+        for records in chunks:
             if left is not None:
                 records = records.take(slice(0, left))
                 left -= len(records)
@@ -53,12 +48,55 @@ def read_records(options: SourceOptions, task: TaskRange) -> Iterator[Any]:
                 return
 
 
-def task_ends(task: TaskRange) -> tuple[Any, int, int]:
-    """Partition, start and end."""
-    return task.tp, task.start, task.end
+def read_columns(options: SourceOptions, task: TaskRange, decode: Decode | None = None) -> Generator[Any, None, None]:
+    """What lies in the range, in columns as `decode` makes them (None: RecordColumns).
+
+    DataLoss if some of it is gone and failOnDataLoss is true, else a report; TimeoutExpired when nothing came for
+    `kafkaConsumer.pollTimeoutMs`; and whatever else stopped it before its end.
+    """
+    from kcli.consumer.partition_reader import PartitionReader
+    from kcli.spark.connections import borrowed
+
+    config = task_config(options)
+    with (
+        borrowed(config, task.tp) as client,
+        closing(PartitionReader(config, task.tp, task.start, task.end, client, decode=decode)) as reader,
+    ):
+        yield from _watched(options, task, reader, client)
 
 
-def tell(reports: list[str]) -> None:
-    """What was passed over, a line each, where Spark keeps the standard error of its processes."""
+def _watched(
+    options: SourceOptions, task: TaskRange, reader: PartitionReader, client: ConsumerNetworkClient
+) -> Iterator[Any]:
+    """What the reader brings, while nothing is lost that may not be."""
+    fail, told = options.fail_on_data_loss, 0
+    chunks, stopped = iter(reader), None
+    while True:
+        try:
+            columns = next(chunks, None)
+        except KcliError as error:
+            columns, stopped = None, error
+        covered = reader.coverage()
+        tell(judge_lost(task, covered.lost[told:], fail=fail))
+        told = len(covered.lost)
+        if columns is None:
+            break
+        yield columns
+    if covered.error is None and isinstance(stopped, TimeoutExpired):  # before there was anything to account for
+        covered = covered._replace(error=stopped)
+    if covered.error is not None or covered.position < task.end:
+        leader = client.metadata.leader(task.tp).node
+        tell(judge_end(task, covered, fail=fail, waited_ms=options.poll_timeout_ms, leader=leader))
+
+
+def task_config(options: SourceOptions) -> ConsumerConfig:
+    """The client's configuration in a task: `kafkaConsumer.pollTimeoutMs` is how long nothing may arrive."""
+    from kcli.spark.options import client_config
+
+    return client_config(options).changed({"default.api.timeout.ms": options.poll_timeout_ms})
+
+
+def tell(reports: Iterable[str]) -> None:
+    """A line each to where Spark keeps the standard error of its processes."""
     for report in reports:
         print(f"kcli: {report}", file=sys.stderr, flush=True)

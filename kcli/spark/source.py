@@ -11,7 +11,7 @@ from kcli.errors import ConfigError
 from kcli.spark import pushdown
 from kcli.spark.columns import Columns, ddl, project, record_columns
 from kcli.spark.facts import Lookup
-from kcli.spark.options import SourceOptions, Subscribe, parse_options
+from kcli.spark.options import SourceOptions, parse_options
 from kcli.spark.plan import plan_batch, split_ranges
 from kcli.spark.read import read_task, tell
 
@@ -26,11 +26,11 @@ class KcliDataSource(DataSource):  # type: ignore[misc,unused-ignore]
 
     def schema(self) -> str:
         """The columns of the view. ConfigError says what is wrong with the options, when the query is loaded."""
-        return ddl(columns_of(parse_options(self.options)))
+        return ddl(columns_of(parse_options(self.options, stream=None)))
 
     def reader(self, schema: Any) -> DataSourceReader:
         """For `spark.read`."""
-        options = with_schema(parse_options(self.options), schema)
+        options = with_schema(parse_options(self.options, stream=False), schema)
         return PushdownReader(options) if options.pushdown else BatchReader(options)
 
     def streamReader(self, schema: Any) -> Any:
@@ -76,11 +76,10 @@ class BatchReader(DataSourceReader):  # type: ignore[misc,unused-ignore]
         from kcli.spark.views import VIEWS
 
         options = self.options
+        tell(options.notes)
         view = VIEWS.get(options.view)
         if view is not None and not view.ranged:
             return [InputPartition(None)]
-        if view is not None and view.topics is not None and options.selection is None:
-            options = options._replace(selection=Subscribe(view.topics))
         with Lookup(options) as lookup:
             plan = plan_batch(options._replace(min_partitions=None, max_records_per_partition=None), lookup)
             ranges = pushdown.prune(self.bounds, plan.ranges, lookup)

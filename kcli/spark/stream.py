@@ -30,7 +30,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         self.options = options
         self._planner: StreamPlanner | None = None
         self._lookup: Lookup | None = None
-        self._reported: dict[str, dict[str, int]] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_planner": None, "_lookup": None}
@@ -39,6 +38,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
     def planner(self) -> StreamPlanner:
         """Made with the first question, in the process that asks it."""
         if self._planner is None:
+            tell(self.options.notes)
             self._lookup = Lookup(self.options)
             self._planner = StreamPlanner(self.options, self._lookup)
         return self._planner
@@ -58,9 +58,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """Where the batch that begins at `start` ends; `start`: there is nothing to do."""
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
-        progress = self.planner.latest(read_offsets(start), most, time.monotonic() * 1000)
+        least = limit.min_rows if isinstance(limit, ReadMinRows) else None
+        progress = self.planner.latest(read_offsets(start), most, time.monotonic() * 1000, min_rows=least)
         tell(progress.reports)
         return offsets_dict(progress.end)
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:
+        """The ends of the logs as last seen: `latestOffset` in the query's progress."""
+        newest = None if self._planner is None else self._planner.newest
+        return None if newest is None else offsets_dict(newest)
 
     def prepareForTriggerAvailableNow(self) -> None:
         """What comes later is for the next run."""
