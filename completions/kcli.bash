@@ -3,7 +3,7 @@ _kcli() {
     local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} command="" words="" i
     for ((i = 1; i < COMP_CWORD && i < 3; i++)); do
         case "$command ${COMP_WORDS[i]}" in
-            " topic" | " consume" | " group" | " offsets" | " compat" | " cluster" | " broker" | " demo" | " topic list" | " topic describe" | " topic create" | " topic delete" | " consume topic" | " produce" | " group list" | " group describe" | " group lag" | " group watch" | " group explain" | " group wait" | " group delete" | " group remove-members" | " offsets show" | " offsets export" | " offsets reset" | " offsets apply" | " offsets copy" | " offsets delete" | " offsets undo" | " compat consumer-groups" | " cluster describe" | " cluster api-versions" | " broker run") command+=" ${COMP_WORDS[i]}" ;;
+            " topic" | " consume" | " group" | " offsets" | " assignor" | " compat" | " cluster" | " broker" | " spark" | " demo" | " topic list" | " topic describe" | " topic create" | " topic delete" | " consume topic" | " produce" | " group list" | " group describe" | " group lag" | " group watch" | " group explain" | " group wait" | " group delete" | " group remove-members" | " offsets show" | " offsets export" | " offsets reset" | " offsets apply" | " offsets copy" | " offsets delete" | " offsets undo" | " assignor show" | " assignor diff" | " compat consumer-groups" | " cluster describe" | " cluster api-versions" | " spark export" | " broker run") command+=" ${COMP_WORDS[i]}" ;;
             *) break ;;
         esac
     done
@@ -183,6 +183,31 @@ _kcli() {
         " offsets undo:--command-config") COMPREPLY=($(compgen -f -- "$cur")); return ;;
         " offsets undo:--timeout") return ;;
         " offsets undo:--output") COMPREPLY=($(compgen -W "table json jsonl csv tsv" -- "$cur")); return ;;
+        " assignor show:--strategy" | " assignor show:-s") return ;;
+        " assignor show:--member" | " assignor show:-m") return ;;
+        " assignor show:--topic" | " assignor show:-t") return ;;
+        " assignor show:--owned") return ;;
+        " assignor show:--compare") return ;;
+        " assignor show:--bootstrap-server" | " assignor show:-b") return ;;
+        " assignor show:--property" | " assignor show:-X") return ;;
+        " assignor show:--command-config") COMPREPLY=($(compgen -f -- "$cur")); return ;;
+        " assignor show:--timeout") return ;;
+        " assignor show:--output") COMPREPLY=($(compgen -W "table json jsonl csv tsv" -- "$cur")); return ;;
+        " assignor diff:--to") return ;;
+        " assignor diff:--members") return ;;
+        " assignor diff:--add") return ;;
+        " assignor diff:--remove") return ;;
+        " assignor diff:--partitions") return ;;
+        " assignor diff:--compare") return ;;
+        " assignor diff:--member" | " assignor diff:-m") return ;;
+        " assignor diff:--topic" | " assignor diff:-t") return ;;
+        " assignor diff:--owned") return ;;
+        " assignor diff:--strategy" | " assignor diff:-s") return ;;
+        " assignor diff:--bootstrap-server" | " assignor diff:-b") return ;;
+        " assignor diff:--property" | " assignor diff:-X") return ;;
+        " assignor diff:--command-config") COMPREPLY=($(compgen -f -- "$cur")); return ;;
+        " assignor diff:--timeout") return ;;
+        " assignor diff:--output") COMPREPLY=($(compgen -W "table json jsonl csv tsv" -- "$cur")); return ;;
         " compat consumer-groups:--bootstrap-server") return ;;
         " compat consumer-groups:--command-config") COMPREPLY=($(compgen -f -- "$cur")); return ;;
         " compat consumer-groups:--timeout") return ;;
@@ -207,6 +232,32 @@ _kcli() {
         " cluster api-versions:--command-config") COMPREPLY=($(compgen -f -- "$cur")); return ;;
         " cluster api-versions:--timeout") return ;;
         " cluster api-versions:--output") COMPREPLY=($(compgen -W "table json jsonl csv tsv" -- "$cur")); return ;;
+        " spark export:--to") COMPREPLY=($(compgen -f -- "$cur")); return ;;
+        " spark export:--format") return ;;
+        " spark export:--every") return ;;
+        " spark export:--checkpoint") COMPREPLY=($(compgen -f -- "$cur")); return ;;
+        " spark export:--columns") return ;;
+        " spark export:--value") return ;;
+        " spark export:--partition-by") return ;;
+        " spark export:--compression") return ;;
+        " spark export:--mode") COMPREPLY=($(compgen -W "error append overwrite ignore" -- "$cur")); return ;;
+        " spark export:--files") return ;;
+        " spark export:--commit-group") return ;;
+        " spark export:--from") return ;;
+        " spark export:--until") return ;;
+        " spark export:--topic-partition") return ;;
+        " spark export:--where") return ;;
+        " spark export:--max-offsets-per-trigger") return ;;
+        " spark export:--option" | " spark export:-O") return ;;
+        " spark export:--output" | " spark export:-o") return ;;
+        " spark export:--master") return ;;
+        " spark export:--remote") return ;;
+        " spark export:--conf") return ;;
+        " spark export:--ship") COMPREPLY=($(compgen -W "auto installed zip inline" -- "$cur")); return ;;
+        " spark export:--bootstrap-server" | " spark export:-b") return ;;
+        " spark export:--property" | " spark export:-X") return ;;
+        " spark export:--command-config") COMPREPLY=($(compgen -f -- "$cur")); return ;;
+        " spark export:--timeout") return ;;
         " broker run:--data-dir" | " broker run:-d") COMPREPLY=($(compgen -f -- "$cur")); return ;;
         " broker run:--host") return ;;
         " broker run:--port") return ;;
@@ -214,14 +265,16 @@ _kcli() {
         " broker run:--config" | " broker run:-c") return ;;
     esac
     case "$command" in
-        "") words="demo topic consume produce group offsets compat cluster broker" ;;
+        "") words="demo topic consume produce group offsets assignor compat cluster spark broker" ;;
         " topic") words="list describe create delete" ;;
         " consume") words="topic" ;;
         " group") words="list describe lag watch explain wait delete remove-members" ;;
         " offsets") words="show export reset apply copy delete undo" ;;
+        " assignor") words="show diff" ;;
         " compat") words="consumer-groups" ;;
         " cluster") words="describe api-versions" ;;
         " broker") words="run" ;;
+        " spark") words="export" ;;
         " demo") words="--keep --help -h" ;;
         " topic list") words="--long -l --internal --bootstrap-server -b --property -X --command-config --timeout --output --verbose -v --help -h" ;;
         " topic describe") words="--offsets --configs --all-configs --bootstrap-server -b --property -X --command-config --timeout --output --verbose -v --help -h" ;;
@@ -244,9 +297,12 @@ _kcli() {
         " offsets copy") words="--to-group --topic -t --if-out-of-range --execute --bootstrap-server -b --property -X --command-config --timeout --output --verbose -v --help -h" ;;
         " offsets delete") words="--topic -t --execute --bootstrap-server -b --property -X --command-config --timeout --output --verbose -v --help -h" ;;
         " offsets undo") words="--last --list --execute --bootstrap-server -b --property -X --command-config --timeout --output --verbose -v --help -h" ;;
+        " assignor show") words="--strategy -s --member -m --topic -t --owned --compare --bootstrap-server -b --property -X --command-config --timeout --output --verbose -v --help -h" ;;
+        " assignor diff") words="--to --members --add --remove --partitions --compare --member -m --topic -t --owned --strategy -s --bootstrap-server -b --property -X --command-config --timeout --output --verbose -v --help -h" ;;
         " compat consumer-groups") words="--bootstrap-server --command-config --timeout --list --describe --delete --reset-offsets --delete-offsets --validate-regex --group --all-groups --topic --all-topics --state --type --offsets --members --verbose --to-earliest --to-latest --to-current --to-offset --shift-by --to-datetime --by-duration --from-file --dry-run --execute --export --version --apache-exit-codes --help -h" ;;
         " cluster describe") words="--bootstrap-server -b --property -X --command-config --timeout --output --verbose -v --help -h" ;;
         " cluster api-versions") words="--node --bootstrap-server -b --property -X --command-config --timeout --output --verbose -v --help -h" ;;
+        " spark export") words="--to --format --once --follow --every --checkpoint --columns --value --partition-by --compression --mode --files --commit-group --from --until --topic-partition --where --max-offsets-per-trigger --option -O --dry-run --output -o --master --remote --conf --ship --bootstrap-server -b --property -X --command-config --timeout --verbose -v --help -h" ;;
         " broker run") words="--data-dir -d --ephemeral --host --port --topic -t --config -c --help -h" ;;
     esac
     [[ $cur == -* || $words != -* ]] && COMPREPLY=($(compgen -W "$words" -- "$cur"))

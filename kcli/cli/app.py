@@ -32,6 +32,7 @@ GROUPS = {
     "compat": "What scripts for Apache's tools expect.",
     "cluster": "Look at the cluster.",
     "broker": "Run a Kafka broker for tests and demos.",
+    "spark": "Topics as files and tables, by Apache Spark.",
 }
 COMMANDS: dict[tuple[str, ...], Entry] = {
     ("demo",): Entry("demo", "See it work: a broker of its own, data in it, the real commands."),
@@ -61,6 +62,7 @@ COMMANDS: dict[tuple[str, ...], Entry] = {
     ("compat", "consumer-groups"): Entry("compat_consumer_groups", "kafka-consumer-groups.sh, with true statuses."),
     ("cluster", "describe"): Entry("cluster_describe", "Id, controller and brokers."),
     ("cluster", "api-versions"): Entry("cluster_api_versions", "What each broker speaks, and what kcli makes of it."),
+    ("spark", "export"): Entry("spark_export", "Write topics as files: Parquet, JSON, CSV and others."),
     ("broker", "run"): Entry("broker_run", "Run a broker in this terminal. Not for production."),
 }
 SHORT_FOR = {"consume": "topic"}  # `kcli consume orders` is `kcli consume topic orders`

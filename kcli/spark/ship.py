@@ -3,8 +3,8 @@
 | ship | for | what is done |
 |---|---|---|
 | installed | local masters, prepared clusters | nothing, but that local workers find the kcli that runs |
-| zip | classic clusters | a zip of kcli: pyFiles for executors, PYTHONPATH for the driver, whose streaming planner does |
-|     |                  | not get pyFiles |
+| zip | classic clusters | a zip of kcli: by pyFiles for executors, and on the driver's PYTHONPATH for the planner |
+|     |                  | of streams, which pyFiles do not reach |
 | inline | Spark Connect | the source is pickled by value and carries the zip; nothing of kcli is on the server |
 """
 
@@ -24,10 +24,16 @@ if TYPE_CHECKING:
 WAYS = ("auto", "installed", "zip", "inline")
 
 
-def choose_way(master: str, ship: str) -> str:
-    """`auto` resolved for a master; `ConfigError` for a way that nobody knows."""
+def choose_way(master: str, remote: str | None, ship: str) -> str:
+    """`auto` resolved for a master or a Connect server; `ConfigError` for a way that nobody knows, or not there."""
     if ship not in WAYS:
         raise ConfigError(f"--ship must be one of {', '.join(WAYS)}, not {ship}")
+    if remote is not None:
+        if ship == "zip":
+            raise ConfigError("--ship zip is for classic clusters: with --remote it is inline or installed")
+        return "inline" if ship == "auto" else ship
+    if ship == "inline":
+        raise ConfigError("--ship inline is for --remote: with --master it is zip or installed")
     if ship == "auto":
         return "installed" if master.startswith("local") else "zip"
     return ship
@@ -35,7 +41,7 @@ def choose_way(master: str, ship: str) -> str:
 
 def shipping_conf(master: str, ship: str, environ: MutableMapping[str, str]) -> dict[str, str]:
     """The Spark settings that ship kcli; `environ`, the future JVM's, gets a PYTHONPATH where that is a part of it."""
-    way = choose_way(master, ship)
+    way = choose_way(master, None, ship)
     if way == "installed" and master.startswith("local"):
         _prepend(environ, _own_folder())
         return {}

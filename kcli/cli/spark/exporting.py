@@ -1,0 +1,160 @@
+"""What `kcli spark export` does with its options: check them, write once or as a stream, tell what was written."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kcli.cli import exit_status
+from kcli.errors import ConfigError, Refused
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from kcli.cli.spark.options import Job
+    from kcli.cli.spark.survey import Survey
+    from kcli.spark.pipelines.export import Export, Exported
+    from kcli.spark.pipelines.source import KafkaSource
+
+EVERY_S = 5.0
+"""Spark's own default is no pause at all, and asks brokers all the time."""
+
+
+class Wishes(NamedTuple):
+    """The options of the command, as they were given."""
+
+    to: str
+    format: str = "parquet"
+    once: bool = False
+    follow: bool = False
+    every: str | None = None
+    checkpoint: str | None = None
+    columns: str | None = None
+    value: str | None = None
+    partition_by: Sequence[str] = ()
+    compression: str | None = None
+    mode: str | None = None
+    files: int | None = None
+    commit_group: str | None = None
+
+    @property
+    def is_stream(self) -> bool:
+        return self.once or self.follow
+
+
+def check_wishes(wishes: Wishes) -> Export:
+    """The export that is meant. ConfigError for options that are malformed, or not for each other."""
+    from kcli.spark.pipelines.export import MODES, Export
+    from kcli.spark.pipelines.shape import parse_shape
+
+    if not wishes.to:
+        raise ConfigError("say where to: --to DIR")
+    if wishes.once and wishes.follow:
+        raise ConfigError("--once ends when all is written, --follow never: say one of them")
+    for given, name in ((wishes.checkpoint, "--checkpoint"), (wishes.commit_group, "--commit-group")):
+        if given is not None and not wishes.is_stream:
+            raise ConfigError(f"{name} is for --once and --follow, which remember how far they are")
+    if wishes.every is not None and not wishes.follow:
+        raise ConfigError("--every is for --follow")
+    if wishes.mode is not None and wishes.is_stream:
+        raise ConfigError("--mode is for plain batches: --once and --follow add to what they have written")
+    if wishes.mode is not None and wishes.mode not in MODES:
+        raise ConfigError(f"--mode must be one of {', '.join(MODES)}, not {wishes.mode}")
+    shape = parse_shape(wishes.format, wishes.columns, wishes.value, wishes.partition_by)
+    if shape.value == "json" and shape.schema is None and wishes.is_stream:
+        raise ConfigError("--once and --follow need the DDL of JSON values, so that all runs write the same columns")
+    return Export(
+        wishes.to,
+        shape,
+        wishes.compression,
+        wishes.mode or "error",
+        wishes.files,
+        wishes.checkpoint,
+        wishes.commit_group,
+    )
+
+
+def export(job: Job, source: KafkaSource, wishes: Wishes) -> int:
+    """Carry the command out; an exit status."""
+    from kcli.cli.groups.durations import duration_ms
+    from kcli.cli.spark.running import spark_session
+    from kcli.cli.spark.survey import show_survey
+
+    wanted = check_wishes(wishes)
+    every_ms = duration_ms(wishes.every) if wishes.every is not None else EVERY_S * 1000
+    if every_ms is None:
+        raise ConfigError(f"--every is a length of time like 5s or 1m, not {wishes.every}")
+    if job.dry_run:
+        return show_survey(job, _look(source, wanted, wishes), _told(wanted, wishes))
+    _refuse_to_mix(job, wanted, wishes)
+    started_ms = job.env.clock.now_ms()
+    with spark_session(job.env, job.common, job.cluster, look=lambda: _look(source, wanted, wishes)) as spark:
+        if wishes.is_stream:
+            done = _stream(job, spark, source, wanted, every_ms / 1000 if wishes.follow else None)
+        else:
+            done = _batch(job, spark, source, wanted)
+        _tell(job, wanted, done, (job.env.clock.now_ms() - started_ms) / 1000)
+    return exit_status.DONE
+
+
+def _look(source: KafkaSource, wanted: Export, wishes: Wishes) -> Survey:
+    from kcli.cli.spark.survey import survey
+    from kcli.spark.pipelines.export import source_of
+    from kcli.spark.pipelines.shape import columns_to_read
+
+    columns = columns_to_read(wanted.shape, source.where)
+    return survey(source_of(source, wanted), "records", columns, stream=wishes.is_stream)
+
+
+def _refuse_to_mix(job: Job, wanted: Export, wishes: Wishes) -> None:
+    """What Spark would refuse as well, seconds later."""
+    is_here = job.cluster.remote is None and job.cluster.master.startswith("local") and "://" not in wanted.to
+    if is_here and not wishes.is_stream and wanted.mode == "error" and os.path.exists(wanted.to):
+        raise Refused(f"{wanted.to} is there already: choose another --to, or --mode append or overwrite")
+
+
+def _batch(job: Job, spark: SparkSession, source: KafkaSource, wanted: Export) -> Exported:
+    from kcli.spark.pipelines.export import export_batch
+    from kcli.spark.pipelines.shape import find_schema
+
+    shape = wanted.shape
+    if shape.value == "json" and shape.schema is None:
+        shape = shape._replace(schema=find_schema(spark, source))
+        job.env.say(f"the values look like json:{shape.schema}")
+    return export_batch(spark, source, wanted._replace(shape=shape))
+
+
+def _stream(job: Job, spark: SparkSession, source: KafkaSource, wanted: Export, every_s: float | None) -> Exported:
+    from kcli.spark.pipelines.export import await_export, start_export
+
+    written: list[Exported] = []
+    query: Any = start_export(spark, source, wanted, every_s=every_s)
+    try:
+        return await_export(query, seen=lambda now: written.__setitem__(slice(None), [now]))
+    except KeyboardInterrupt:
+        if written:
+            job.env.say(f"{written[0].records:,} records written to {wanted.to}; the next run goes on there")
+        raise
+
+
+def _tell(job: Job, wanted: Export, done: Exported, seconds: float) -> None:
+    from kcli.cli.spark.results import show_result
+    from kcli.spark.pipelines.result import Result
+
+    row: dict[str, Any] = {"to": wanted.to, "format": wanted.shape.format, "records": done.records}
+    row["seconds"] = round(seconds, 1)
+    columns = list(row)
+    if done.ends is not None:
+        row["ends"] = done.ends
+    show_result(job, "spark.export", Result(columns, [row]))
+
+
+def _told(wanted: Export, wishes: Wishes) -> dict[str, str]:
+    """What a dry run tells besides what will be read."""
+    told = {"to": wanted.to, "format": wanted.shape.format}
+    if wishes.is_stream:
+        told["checkpoint"] = wanted.checkpoint_location
+    else:
+        told["mode"] = wanted.mode
+    return told

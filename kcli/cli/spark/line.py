@@ -1,0 +1,90 @@
+"""The one line on a terminal that tells how far Spark is. Where nobody looks at standard error it says nothing."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kcli.cli.environment import Environment
+    from kcli.spark.progress import Meter, Reading
+
+_EVERY_S = 0.25
+
+
+class ProgressLine:
+    """While entered, drawn by a thread of its own: the main one waits in Spark's calls."""
+
+    def __init__(self, env: Environment) -> None:
+        self._env = env
+        self._shown = env.stderr_is_terminal and env.environ.get("TERM") != "dumb"
+        self._bar: Any = None
+        self._meter: Meter | None = None
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._draw, daemon=True)
+        self._seen: Reading | None = None
+
+    def __enter__(self) -> ProgressLine:
+        if self._shown:
+            self._bar = _bar(self._env)
+            self._bar.add_task("", total=None, count="")
+            self._bar.start()
+            self._bar.console.show_cursor()  # whoever kills us cannot bring back one that is hidden
+            self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def say(self, words: str) -> None:
+        """What is being done now."""
+        if self._bar is not None:
+            self._bar.update(self._bar.task_ids[0], description=words)
+
+    def follow(self, spark: Any) -> None:
+        """From now on tell how far this session's jobs are."""
+        from kcli.spark.progress import Meter
+
+        self.say("planning")
+        self._meter = Meter(spark)
+
+    def stop(self) -> None:
+        """Take the line away."""
+        if self._bar is not None and not self._ended.is_set():
+            self._ended.set()
+            self._thread.join(2)
+            self._bar.stop()
+
+    def _draw(self) -> None:
+        while not self._ended.wait(_EVERY_S):
+            if self._meter is not None:
+                self._update(self._meter.read())
+            self._bar.refresh()
+
+    def _update(self, now: Reading) -> None:
+        task = self._bar.task_ids[0]
+        if now.records is not None:
+            count = f"{now.records:,} records, {now.records_per_s or 0:,.0f}/s"
+            self._bar.update(task, description="following", total=None, count=count)
+        elif now.all_tasks:
+            before = self._seen
+            if before is None or before.all_tasks != now.all_tasks:
+                self._bar.reset(task, start=True)  # another stage
+            count = f"{now.tasks:,} of {now.all_tasks:,} tasks"
+            self._bar.update(task, description="working", completed=now.tasks, total=now.all_tasks, count=count)
+        self._seen = now
+
+
+def _bar(env: Environment) -> Any:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    console = Console(file=env.stderr, no_color=bool(env.environ.get("NO_COLOR")), markup=False, highlight=False)
+    columns = [
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TextColumn("{task.fields[count]}", markup=False),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    ]
+    return Progress(*columns, console=console, auto_refresh=False, transient=True)

@@ -1,0 +1,176 @@
+"""The options that all `kcli spark` commands have, and what they come to together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+import typer
+
+from kcli.cli.environment import Environment
+from kcli.cli.options import OUTPUTS, Common, key_values
+from kcli.errors import ConfigError
+
+if TYPE_CHECKING:
+    from kcli.spark.pipelines.source import KafkaSource
+
+FILE_OUTPUTS = ("csv", "json", "jsonl", "parquet")
+
+Topics = Annotated[
+    list[str] | None, typer.Argument(metavar="[TOPIC[:P,P..]...]", help="Topics, or some partitions of them.")
+]
+
+
+class Cluster(NamedTuple):
+    """Where Spark runs: see `kcli.spark.session.open_session`."""
+
+    master: str
+    remote: str | None
+    conf: dict[str, str]
+    ship: str
+
+
+def cluster_options(
+    env: Environment,
+    master: Annotated[
+        str, typer.Option("--master", metavar="URL", help="Where Spark runs: local[*], spark://..., yarn, k8s://...")
+    ] = "local[*]",
+    remote: Annotated[
+        str | None, typer.Option("--remote", metavar="URL", help="A Spark Connect server, sc://HOST:PORT.")
+    ] = None,
+    conf: Annotated[
+        list[str] | None, typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark; repeatable.")
+    ] = None,
+    ship: Annotated[
+        str,
+        typer.Option("--ship", metavar="auto|installed|zip|inline", help="How Spark's machines get kcli. [by master]"),
+    ] = "auto",
+) -> Cluster:
+    """Where Spark runs. `ConfigError` for anything malformed."""
+    from kcli.spark.ship import choose_way
+
+    choose_way(master, remote, ship)
+    return Cluster(master, remote, key_values("--conf", conf or ()), ship)
+
+
+class Job:
+    """What the common options say. `output` is one of `OUTPUTS` or None, `output_file` a format and a path or None."""
+
+    def __init__(
+        self,
+        common: Common,
+        cluster: Cluster,
+        *,
+        span: tuple[str | None, str | None],
+        partitions: Sequence[str],
+        where: str | None,
+        max_offsets_per_trigger: int | None,
+        more: dict[str, str],
+        dry_run: bool,
+        output: str | None,
+    ) -> None:
+        self.common = common
+        self.env = common.env
+        self.cluster = cluster
+        self.dry_run = dry_run
+        self.output, self.output_file = _output(output, common.output)
+        self._span = span
+        self._partitions = partitions
+        self._where = where
+        self._max_offsets_per_trigger = max_offsets_per_trigger
+        self._more = more
+
+    def source(self, topics: Sequence[str] | None = None, *, needs_topics: bool = True) -> KafkaSource:
+        """Where the records come from: these topics (arguments like `TOPIC:P,P..`) and what the common options say.
+
+        ConfigError for none where one is needed, and for what is malformed.
+        """
+        from kcli.cli.spark.span import end_options, start_options
+        from kcli.cli.topic_spec import parse_topics
+        from kcli.spark.pipelines.source import KafkaSource
+
+        now_ms = self.env.clock.wall_ms()
+        start, end = self._span
+        wanted = parse_topics([*(topics or ()), *self._partitions])
+        if needs_topics and not wanted:
+            raise ConfigError("say which topic to read")
+        source = KafkaSource(
+            kafka=self.common.properties,
+            topics=wanted,
+            start=start_options(start, now_ms),
+            until=end_options(end, now_ms),
+            where=self._where,
+            max_offsets_per_trigger=self._max_offsets_per_trigger,
+            more=self._more,
+        )
+        self.common.config()  # a warning for each property that nobody knows
+        source.options()
+        return source
+
+
+def job_options(
+    env: Environment,
+    common: Common,
+    cluster: Cluster,
+    from_: Annotated[
+        str | None,
+        typer.Option(
+            "--from", metavar="START", help="earliest, -1h, a time, group:GROUP, or offsets as JSON. [earliest]"
+        ),
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option("--until", metavar="END", help="latest, -1h, a time, or offsets as JSON. [latest]")
+    ] = None,
+    topic_partition: Annotated[
+        list[str] | None,
+        typer.Option("--topic-partition", metavar="TOPIC:P,P..", help="Some partitions of a topic; repeatable."),
+    ] = None,
+    where: Annotated[
+        str | None, typer.Option("--where", metavar="SQL", help="Only rows of which this expression is true.")
+    ] = None,
+    max_offsets_per_trigger: Annotated[
+        int | None,
+        typer.Option("--max-offsets-per-trigger", metavar="N", min=1, help="Most offsets in a micro-batch."),
+    ] = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option("--option", "-O", metavar="KEY=VALUE", help="An option of the source, as spark.read takes it."),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show ranges, tasks and options; Spark is not started.")
+    ] = False,
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FORMAT[:FILE]",
+            help=f"{', '.join(OUTPUTS)}; csv, json, jsonl and parquet also into a FILE. [KCLI_OUTPUT; table]",
+        ),
+    ] = None,
+) -> Job:
+    """Merge the options. `ConfigError` for anything malformed."""
+    return Job(
+        common,
+        cluster,
+        span=(from_, until),
+        partitions=topic_partition or (),
+        where=where,
+        max_offsets_per_trigger=max_offsets_per_trigger,
+        more=key_values("--option", option or ()),
+        dry_run=dry_run,
+        output=output,
+    )
+
+
+def _output(text: str | None, default: str | None) -> tuple[str | None, tuple[str, str] | None]:
+    if text is None:
+        return default, None
+    form, colon, path = text.partition(":")
+    if not colon and form in OUTPUTS:
+        return form, None
+    if colon and path and form in FILE_OUTPUTS:
+        return None, (form, path)
+    if form in FILE_OUTPUTS:
+        raise ConfigError(f"--output {form} needs a file, as in {form}:result.{form}")
+    raise ConfigError(f"--output must be one of {', '.join(OUTPUTS)}, or like parquet:FILE, not {text}")

@@ -1,0 +1,47 @@
+"""Show what a pipeline found: on standard output, or into a file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kcli.cli import exit_status
+
+if TYPE_CHECKING:
+    from kcli.cli.render.report import Report
+    from kcli.cli.spark.options import Job
+    from kcli.spark.pipelines.result import Result
+
+
+def show_result(job: Job, kind: str, result: Result) -> int:
+    """Print or save the result; an exit status. OSError for a file that cannot be written."""
+    from kcli.cli.render.report import Report
+    from kcli.cli.render.show import show
+
+    report = Report(kind, result.columns, result.rows)
+    if job.output_file is None:
+        show(job.env, report, job.output)
+    else:
+        form, path = job.output_file
+        _save(report, result, form, path)
+        job.env.say(f"{len(result.rows):,} rows in {path}")
+    return exit_status.DONE
+
+
+def _save(report: Report, result: Result, form: str, path: str) -> None:
+    if form == "parquet":
+        from kcli.spark.pipelines.result import write_parquet
+
+        write_parquet(result.columns, result.rows, path)
+        return
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        file.write(_text(report, form))
+
+
+def _text(report: Report, form: str) -> str:
+    if form == "csv":
+        from kcli.cli.render.separated import as_csv
+
+        return as_csv(report, terminal=False)
+    from kcli.cli.render.json import as_document, as_lines
+
+    return as_document(report) if form == "json" else as_lines(report)

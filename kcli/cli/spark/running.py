@@ -1,0 +1,121 @@
+"""Carry out a Spark command: look before Spark starts, open the session, show how far it is, tell what it found.
+
+What every command goes through, in this order: the dry run ends here; Java and PySpark are there; the topics are; then
+Spark is started. So nobody waits ten seconds for a mistyped topic.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from kcli.cli.environment import Environment
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from kcli.cli.options import Common
+    from kcli.cli.spark.options import Cluster, Job
+    from kcli.spark.pipelines.result import Result
+    from kcli.spark.pipelines.source import KafkaSource
+
+
+def carry_out(
+    job: Job,
+    kind: str,
+    source: KafkaSource,
+    work: Callable[[SparkSession], Result],
+    *,
+    view: str = "records",
+    columns: Sequence[str] | None = None,
+) -> int:
+    """Run `work` in a session and show its result as a report of this kind ("spark.skew"); an exit status.
+
+    `view` and `columns` are what `work` will load from `source`, for the dry run and the look before the start.
+    """
+    from kcli.cli.spark.results import show_result
+    from kcli.cli.spark.survey import show_survey, survey
+
+    if job.dry_run:
+        return show_survey(job, survey(source, view, columns))
+    with spark_session(job.env, job.common, job.cluster, look=lambda: survey(source, view, columns)) as spark:
+        return show_result(job, kind, work(spark))
+
+
+@contextmanager
+def spark_session(
+    env: Environment, common: Common, cluster: Cluster, *, look: Callable[[], object] = lambda: None
+) -> Iterator[SparkSession]:
+    """A session for a `with`: whatever ends it, the JVM ends too. Errors of Spark come out as ours.
+
+    `look` is done once all that is needed is there and before Spark is started; not with --remote, where the brokers
+    may be for the server alone to reach.
+    """
+    import os
+
+    from kcli.cli.spark.line import ProgressLine
+    from kcli.spark.failures import explain
+    from kcli.spark.java import check_java
+    from kcli.spark.session import check_pyspark, close_session, open_session
+
+    check_pyspark()
+    if cluster.remote is None:
+        check_java(os.environ)
+        look()
+    _silence(common)
+    spark: Any = None
+    with _stopped_by_signals(), ProgressLine(env) as line:
+        try:
+            spark = open_session(**cluster._asdict(), say=line.say, noise=_noise(common))
+            _take_signals()
+            line.follow(spark)
+            yield spark
+        except Exception as error:
+            raise explain(error) from error
+        finally:
+            line.stop()
+            if spark is not None:
+                close_session(spark)
+
+
+def _silence(common: Common) -> None:
+    """PySpark's warnings are for programmers."""
+    if not common.verbose:
+        import logging
+        import warnings
+
+        warnings.simplefilter("ignore")
+        logging.disable(logging.WARNING)
+
+
+def _noise(common: Common) -> Any:
+    """With -v Spark's own words go where ours go."""
+    return sys.stderr.buffer if common.verbose else None
+
+
+_SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+
+
+@contextmanager
+def _stopped_by_signals() -> Iterator[None]:
+    before = {number: signal.getsignal(number) for number in _SIGNALS}
+    _take_signals()
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _take_signals() -> None:
+    """Every wish to end is a KeyboardInterrupt. PySpark puts a handler of its own there when its context is made."""
+    for number in _SIGNALS:
+        if number == signal.SIGINT or signal.getsignal(number) != signal.SIG_IGN:  # nohup
+            signal.signal(number, _interrupt)
+
+
+def _interrupt(_number: int, _frame: Any) -> None:
+    raise KeyboardInterrupt

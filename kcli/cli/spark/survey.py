@@ -1,0 +1,94 @@
+"""What a command would read, told by brokers alone: ranges, tasks, how many records at most. No JVM, no PySpark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from kcli.cli.spark.options import Job
+    from kcli.spark.facts import Lookup
+    from kcli.spark.options import SourceOptions
+    from kcli.spark.pipelines.source import KafkaSource
+    from kcli.spark.plan import Plan
+
+SECRET_SIGNS = ("password", "secret", "jaas", "token", "credential")
+
+
+class Survey(NamedTuple):
+    """The plan, None for a view that has no ranges, and the source's options."""
+
+    plan: Plan | None
+    options: Mapping[str, str]
+
+
+def survey(
+    source: KafkaSource, view: str = "records", columns: Sequence[str] | None = None, *, stream: bool = False
+) -> Survey:
+    """Look at the topics as a batch does, or a new stream. ConfigError; BrokerError for a topic that is not there."""
+    from kcli.spark.facts import Lookup
+    from kcli.spark.options import parse_options
+    from kcli.spark.plan import plan_batch
+    from kcli.spark.views import VIEWS
+
+    given = source.options(view, columns, stream=stream)
+    options = parse_options(given, stream=stream)
+    known = VIEWS.get(view)
+    if known is not None and not known.ranged:
+        return Survey(None, given)
+    with Lookup(options) as lookup:
+        return Survey(_plan_stream(options, lookup) if stream else plan_batch(options, lookup), given)
+
+
+def _plan_stream(options: SourceOptions, lookup: Lookup) -> Plan:
+    """From where a new query starts to the ends of now. The first batch is empty on purpose, so ask twice."""
+    from kcli.spark.stream_plan import StreamPlanner
+
+    planner = StreamPlanner(options, lookup)
+    start = planner.initial()
+    planner.latest(start, None, lookup.now_ms())
+    return planner.plan(start, planner.latest(start, None, lookup.now_ms()).end)
+
+
+def show_survey(job: Job, found: Survey, more: Mapping[str, str] | None = None) -> int:
+    """Print ranges on standard output, tasks and options beside them. `more`: what else the command would do."""
+    from kcli.cli import exit_status
+    from kcli.cli.render.report import Item, Report
+    from kcli.cli.render.show import show
+
+    plan = found.plan
+    items: list[Item] = []
+    if plan is not None:
+        tasks: dict[tuple[str, int], int] = {}
+        for task in plan.ranges:
+            tasks[task.topic, task.partition] = tasks.get((task.topic, task.partition), 0) + 1
+        for tp, start in sorted(plan.starts.items()):
+            end = max(start, plan.ends[tp])
+            place = {"topic": tp.topic, "partition": tp.partition, "start": start, "end": end}
+            items.append({**place, "records_at_most": end - start, "tasks": tasks.get((tp.topic, tp.partition), 0)})
+    show(
+        job.env,
+        Report("spark.dry-run", ["topic", "partition", "start", "end", "records_at_most", "tasks"], items),
+        job.output,
+    )
+    if job.output in (None, "table"):
+        for line in _words(found, more or {}):
+            job.env.say(line)
+    return exit_status.DONE
+
+
+def _words(found: Survey, more: Mapping[str, str]) -> list[str]:
+    lines = []
+    if found.plan is None:
+        lines.append("1 task; this view has no ranges")
+    else:
+        tasks, records = len(found.plan.ranges), sum(task.size for task in found.plan.ranges)
+        lines.append(f"{tasks:,} task{'s' * (tasks != 1)}, at most {records:,} records; nothing was read")
+        lines += found.plan.reports
+    lines += [f"  {key}={hidden(key, value)}" for key, value in {**found.options, **more}.items()]
+    return lines
+
+
+def hidden(key: str, value: str) -> str:
+    """An option's value, unless it may be a secret."""
+    return "[hidden]" if any(sign in key.lower() for sign in SECRET_SIGNS) else value

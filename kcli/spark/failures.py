@@ -1,0 +1,87 @@
+"""Turn what PySpark raises into an error with one line, its cure, and the kind that our exit statuses go by.
+
+An error of ours that was raised in a worker, or in the planner, comes back as the text of a Python traceback inside a
+Spark error: its last line names the class and tells the rest.
+"""
+
+from __future__ import annotations
+
+import re
+
+from kcli.error_codes import ErrorCode
+from kcli.errors import BrokerError, ConfigError, DisconnectedError, KcliError, NotFound, Refused, TimeoutExpired
+from kcli.spark.loss import DataLoss
+from kcli.spark.session import SparkFailed
+
+_OURS: dict[str, type[KcliError]] = {
+    error.__name__: error for error in (ConfigError, NotFound, Refused, TimeoutExpired, DisconnectedError, DataLoss)
+}
+_RAISED = re.compile(r"^(?:[\w.]*\.)?(\w+(?:Error|Exception|Expired|Found|Refused|Loss|Version|Records)): (.+)$", re.M)
+_CONDITION = re.compile(r"\[([A-Z_]+)(?:\.[A-Z_]+)?\] *")
+_SQL_STATE = re.compile(r" *SQLSTATE: \w+")
+
+# Spark's error conditions (its documentation has the list) that the person can mend: class of ours, and what to do.
+_MENDED: dict[str, tuple[type[KcliError], str]] = {
+    "DATA_SOURCE_NOT_FOUND": (
+        ConfigError,
+        "add the format's package, as in --conf spark.jars.packages=GROUP:ARTIFACT:VERSION",
+    ),
+    "PATH_ALREADY_EXISTS": (Refused, "choose another --to, or --mode append or overwrite"),
+    "UNRESOLVED_COLUMN": (ConfigError, ""),
+    "PARSE_SYNTAX_ERROR": (ConfigError, ""),
+    "PARSE_EMPTY_STATEMENT": (ConfigError, ""),
+    "UNRESOLVED_ROUTINE": (ConfigError, ""),
+    "DATATYPE_MISMATCH": (ConfigError, ""),
+    "UNSUPPORTED_DATA_TYPE_FOR_DATASOURCE": (
+        ConfigError,
+        "leave those columns out with --columns, or choose a --format",
+    ),
+    "CODEC_NOT_AVAILABLE": (ConfigError, ""),
+    "STREAM_FAILED": (SparkFailed, ""),
+}
+_HINTS = {
+    "failed to connect back": "the workers' Python cannot be started: set PYSPARK_PYTHON to one with pyarrow",
+    "No module named 'kcli": "kcli is not on Spark's machines: let --ship bring it (auto, zip, inline)",
+    "No module named 'pyarrow": "pyarrow is not on Spark's machines: install it there, or ship an environment",
+    "PYTHON_VERSION_MISMATCH": "driver and workers run different Pythons: set PYSPARK_PYTHON for the workers",
+    "OutOfMemoryError": "give it more memory, as in --conf spark.driver.memory=4g",
+    "No space left on device": "there is no room for the result or for Spark's scratch files (spark.local.dir)",
+}
+
+
+def explain(error: BaseException) -> KcliError:
+    """One of ours for whatever a Spark job raised; those of ours are themselves."""
+    if isinstance(error, KcliError):
+        return error
+    text = str(error)
+    ours = _ours(text)
+    if ours is not None:
+        return ours
+    line = _last_line(text) or type(error).__name__
+    for sign, cure in _HINTS.items():
+        if sign in text:
+            return SparkFailed(f"{line}; {cure}")
+    condition = _CONDITION.search(text)
+    kind, cure = _MENDED.get(condition[1] if condition else "", (SparkFailed, ""))
+    return kind(f"{line}; {cure}" if cure else line)
+
+
+def _ours(text: str) -> KcliError | None:
+    """The error of ours that is told in a traceback; the last one is the one that was raised."""
+    for name, message in reversed(_RAISED.findall(text)):
+        if name == "BrokerError":
+            code, _, words = message.partition(": ")
+            found = next((known for known in ErrorCode.all() if known.name == code), None)
+            if found is not None:
+                return BrokerError(found, words)
+        if name in _OURS:
+            return _OURS[name](message)
+    return None
+
+
+def _last_line(text: str) -> str:
+    """The line that tells why: a Python exception's, else the first one, without Spark's codes."""
+    raised = _RAISED.findall(text)
+    telling = [f"{name}: {message}" for name, message in raised if name not in ("PythonException", "SparkException")]
+    line = telling[-1] if telling and "Traceback" in text else next(iter(text.strip().splitlines()), "")
+    return _SQL_STATE.sub("", _CONDITION.sub("", line)).strip().rstrip(";.").strip()

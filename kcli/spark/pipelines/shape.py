@@ -1,0 +1,149 @@
+"""The columns of exported rows: keys and values as bytes, text or decoded JSON; columns to partition directories by."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from kcli.errors import ConfigError
+from kcli.spark.columns import BATCH_FACTS, CONNECTOR, HEADERS, SIZES, project
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from kcli.spark.pipelines.source import KafkaSource
+
+ALL_COLUMNS = (*(name for name, _ in CONNECTOR), HEADERS[0])
+KNOWN = [*CONNECTOR, HEADERS, *SIZES, *BATCH_FACTS]
+#: Partition columns made from the record's timestamp, in UTC, and the pattern of Spark's date_format.
+OF_TIME = {"dt": "yyyy-MM-dd", "hour": "HH"}
+#: Formats that have neither bytes nor nested columns.
+FLAT = {"csv", "text"}
+#: Formats in which bytes are not what people want.
+TEXTUAL = FLAT | {"json", "xml"}
+ERROR_COLUMN = "value_error"
+_UNREAD = "_unread"
+
+
+class Shape(NamedTuple):
+    """`value` is raw, string or json; `schema` the DDL of JSON values, None until it is found out."""
+
+    format: str = "parquet"
+    columns: tuple[str, ...] = ALL_COLUMNS
+    value: str = "raw"
+    schema: str | None = None
+    partition_by: tuple[str, ...] = ()
+
+    def written(self) -> list[str]:
+        """The columns of a written row, those of directories included."""
+        names = [*self.columns, *(name for name in self.partition_by if name not in self.columns)]
+        if self.value == "json" and "value" in names:
+            names.insert(names.index("value") + 1, ERROR_COLUMN)
+        return [f"`{name}`" for name in names]
+
+
+def parse_shape(form: str, columns: str | None, value: str | None, partition_by: Sequence[str]) -> Shape:
+    """What the options say. ConfigError: no such column; JSON values where none can be written."""
+    names = ALL_COLUMNS if columns is None else tuple(name.strip() for name in columns.split(",") if name.strip())
+    project(KNOWN, names)
+    by = tuple(name.strip() for text in partition_by for name in text.split(",") if name.strip())
+    project([*KNOWN, *((name, "string") for name in OF_TIME)], by or ("dt",))
+    if set(by) >= set(names):
+        raise ConfigError("--partition-by takes all columns: nothing is left to write into the files")
+    kind, colon, schema = (value or ("string" if form in TEXTUAL else "raw")).partition(":")
+    if kind not in ("raw", "string", "json") or (colon and (kind != "json" or not schema.strip())):
+        raise ConfigError(f"--value is raw, string, json, or json:DDL like 'json:id BIGINT, name STRING', not {value}")
+    if kind == "json" and form in FLAT:
+        raise ConfigError(f"{form} has no nested columns: --value json needs another --format")
+    if form == "text" and names != ("value",):
+        raise ConfigError("text has one column: say --columns value")
+    return Shape(form, names, kind, schema.strip() or None, by)
+
+
+def columns_to_read(shape: Shape, where: str | None) -> list[str]:
+    """The source's columns that the shape is made of, and those that a condition speaks of."""
+    wanted = list(shape.columns)
+    wanted += [name for name in shape.partition_by if name not in OF_TIME]
+    if set(shape.partition_by) & OF_TIME.keys():
+        wanted.append("timestamp")
+    if where is not None:
+        words = {word.lower() for word in re.findall(r"\w+", where)}
+        wanted += [name for name, _ in KNOWN if name.lower() in words]
+    return list(dict.fromkeys(wanted))
+
+
+def shaped(frame: DataFrame, shape: Shape) -> DataFrame:
+    """The frame's rows as they will be written, with all columns that were read."""
+    from pyspark.sql import functions as f
+
+    for name, pattern in OF_TIME.items():
+        if name in shape.partition_by:
+            frame = frame.withColumn(name, f.date_format("timestamp", pattern))
+    if shape.value == "json" and "value" in frame.columns:
+        frame = _decoded(frame, shape)
+    if shape.value != "raw":
+        frame = _as_text(frame, [name for name in ("key", "value") if shape.value == "string" or name == "key"])
+    elif shape.format in FLAT:
+        for name in set(frame.columns) & {"key", "value"}:
+            frame = frame.withColumn(name, f.base64(name))
+    if shape.format in FLAT and "headers" in frame.columns:
+        frame = frame.withColumn("headers", f.to_json(_headers_as_text()))
+    return frame
+
+
+def _decoded(frame: DataFrame, shape: Shape) -> DataFrame:
+    """`value` by its schema, and what is not like that as text in a column of its own: nothing is lost in silence."""
+    from pyspark.sql import functions as f
+
+    if shape.schema is None:
+        raise ConfigError("--value json needs the DDL of the values")
+    schema = f"{_fields(shape.schema)}, {_UNREAD} STRING"
+    decoded = f.from_json(f.col("value").cast("string"), schema, {"columnNameOfCorruptRecord": _UNREAD})
+    frame = frame.withColumn(_UNREAD, decoded)
+    frame = frame.withColumn(ERROR_COLUMN, f.col(f"{_UNREAD}.{_UNREAD}"))
+    read = f.when(f.col(ERROR_COLUMN).isNull(), f.col(_UNREAD).dropFields(_UNREAD))
+    return frame.withColumn("value", read).drop(_UNREAD)
+
+
+def _fields(schema: str) -> str:
+    """`a BIGINT, b STRING` from that, or from `STRUCT<a: BIGINT, b: STRING>`."""
+    inner = re.fullmatch(r"(?is)\s*struct\s*<(.*)>\s*", schema)
+    return inner[1] if inner else schema
+
+
+def _as_text(frame: DataFrame, names: Sequence[str]) -> DataFrame:
+    for name in names:
+        if name in frame.columns:
+            frame = frame.withColumn(name, frame[name].cast("string"))
+    return frame
+
+
+def _headers_as_text() -> object:
+    from pyspark.sql import functions as f
+
+    def one(header: object) -> object:
+        return f.struct(header["key"].alias("key"), header["value"].cast("string").alias("value"))  # type: ignore[index]
+
+    return f.transform("headers", one)
+
+
+def find_schema(spark: SparkSession, source: KafkaSource, *, rows: int = 1000) -> str:
+    """The DDL that the first values of each partition have in common. ConfigError if there is no JSON object there."""
+    from pyspark.sql import functions as f
+
+    from kcli.spark.pipelines.source import load
+
+    sample = source._replace(where=None, more={**source.more, "rowLimitPerPartition": str(rows)})
+    text = f.try_parse_json(f.col("value").cast("string"))
+    found = load(spark, sample, columns=["value"]).select(f.schema_of_variant_agg(text)).first()
+    return ddl_of_variant(str(found[0]) if found is not None else "")
+
+
+def ddl_of_variant(schema: str) -> str:
+    """A schema as `schema_of_variant_agg` tells it, as DDL: of numbers seen so far the widest kind, else text."""
+    if not schema.startswith("OBJECT<"):
+        raise ConfigError("the values are no JSON objects: say their columns with --value json:DDL, or --value string")
+    ddl = re.sub(r"\bOBJECT<", "STRUCT<", schema)
+    ddl = re.sub(r"\bDECIMAL\(\d+,\s*\d+\)", "DOUBLE", ddl)
+    return re.sub(r"\b(VARIANT|VOID)\b", "STRING", ddl)

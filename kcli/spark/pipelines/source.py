@@ -1,0 +1,94 @@
+"""Where a pipeline's rows come from: a cluster, topics, a span of them, as the options of format "kcli"."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from kcli.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+# A file of properties that other programs share may hold these; the source does not take them (section 7 of the guide
+# "Structured Streaming + Kafka Integration"), and reads without a group.
+NOT_FOR_SPARK = {
+    *("auto.offset.reset", "key.deserializer", "value.deserializer", "enable.auto.commit", "interceptor.classes"),
+    *("group.id", "group.instance.id", "key.serializer", "value.serializer"),
+}
+_NO_OPTIONS: Mapping[str, str] = {}
+
+
+class KafkaSource(NamedTuple):
+    """What to read.
+
+    `kafka` are client properties; `topics` the partitions of each topic, None meaning all; `start` and `until` are
+    source options as `kcli.cli.spark.span` makes them; `where` a SQL expression over the view's columns; `more` are
+    further source options, which win.
+    """
+
+    kafka: Mapping[str, str]
+    topics: Mapping[str, Sequence[int] | None]
+    start: Mapping[str, str] = {"startingOffsets": "earliest"}
+    until: Mapping[str, str] = _NO_OPTIONS
+    where: str | None = None
+    max_offsets_per_trigger: int | None = None
+    more: Mapping[str, str] = _NO_OPTIONS
+
+    def options(
+        self, view: str = "records", columns: Iterable[str] | None = None, *, stream: bool = False
+    ) -> dict[str, str]:
+        """What `spark.read.format("kcli").options(...)` takes; with `stream`, `readStream`. ConfigError: `topics` has
+        some whole and some by partitions; `until` in a stream."""
+        if stream and self.until:
+            raise ConfigError("a stream has no end: --until is for plain batches")
+        found = {f"kafka.{key}": value for key, value in self.kafka.items() if key not in NOT_FOR_SPARK}
+        found |= {"view": view, **selection(self.topics), **self.start, **self.until}
+        if columns is not None:
+            found["columns"] = ",".join(columns)
+        if stream and self.max_offsets_per_trigger is not None:
+            found["maxOffsetsPerTrigger"] = str(self.max_offsets_per_trigger)
+        if self.where is not None and not stream:
+            found["pushdown"] = "true"
+        return {**found, **self.more}
+
+
+def selection(topics: Mapping[str, Sequence[int] | None]) -> dict[str, str]:
+    """`subscribe` for whole topics, `assign` for partitions, nothing for no topics."""
+    if not topics:
+        return {}
+    partitions = {topic: numbers for topic, numbers in topics.items() if numbers is not None}
+    if not partitions:
+        return {"subscribe": ",".join(topics)}
+    if len(partitions) < len(topics):
+        whole = next(topic for topic in topics if topic not in partitions)
+        raise ConfigError(f"name the partitions of {whole} too: either all topics are read whole, or none")
+    import json
+
+    return {"assign": json.dumps({topic: list(numbers) for topic, numbers in partitions.items()})}
+
+
+def load(
+    spark: SparkSession, source: KafkaSource, view: str = "records", columns: Sequence[str] | None = None
+) -> DataFrame:
+    """A frame of the view's rows, those for which `where` holds. Its offsets are fixed when it is first looked at.
+
+    `columns` are what the frame has; the source reads no others but those that `where` speaks of.
+    """
+    wanted = columns
+    if columns is not None and source.where is not None:
+        wanted = [*columns, *(name for name in _mentioned(source.where, view) if name not in columns)]
+    frame = spark.read.format("kcli").options(**source.options(view, wanted)).load()
+    if source.where is not None:
+        frame = frame.where(source.where)
+    return frame if wanted == columns else frame.select(*(columns or ()))
+
+
+def _mentioned(where: str, view: str) -> list[str]:
+    from kcli.spark.columns import BATCH_FACTS, CONNECTOR, HEADERS, SIZES
+    from kcli.spark.views import VIEWS
+
+    known = VIEWS[view].columns if view in VIEWS else [*CONNECTOR, HEADERS, *SIZES, *BATCH_FACTS]
+    words = {word.lower() for word in re.findall(r"\w+", where)}
+    return [name for name, _ in known if name.lower() in words]

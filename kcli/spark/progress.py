@@ -1,0 +1,53 @@
+"""How far Spark is, read while it works: tasks of running stages, records of streaming queries."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+
+class Reading(NamedTuple):
+    """How far a job is: `tasks` of `all_tasks` in the stages that run now; `records` written by streams, and how many
+    a second; None for what is not known."""
+
+    tasks: int | None = None
+    all_tasks: int | None = None
+    records: int | None = None
+    records_per_s: float | None = None
+
+
+class Meter:
+    """Reads one session's progress; from a thread of its own, since the main one waits in a call."""
+
+    def __init__(self, spark: Any) -> None:
+        self._spark = spark
+        self._batches: dict[tuple[str, int], int] = {}
+
+    def read(self) -> Reading:
+        """Now. A session that is going down reads as nothing."""
+        try:
+            return self._of_streams() or self._of_tasks()
+        except Exception:  # py4j's and grpc's own errors when the other side is gone
+            return Reading()
+
+    def _of_streams(self) -> Reading | None:
+        queries = self._spark.streams.active
+        if not queries:
+            return None
+        rate = 0.0
+        for query in queries:
+            for progress in query.recentProgress:
+                self._batches[str(query.runId), progress.batchId] = progress.numInputRows
+            last = query.lastProgress
+            rate += (last.processedRowsPerSecond or 0.0) if last is not None else 0.0
+        return Reading(records=sum(self._batches.values()), records_per_s=rate)
+
+    def _of_tasks(self) -> Reading:
+        context = getattr(self._spark, "_sc", None)
+        if context is None:  # Spark Connect tells its clients nothing of tasks
+            return Reading()
+        tracker = context.statusTracker()
+        stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+        known = [stage for stage in stages if stage is not None]
+        if not known:
+            return Reading()
+        return Reading(sum(s.numCompletedTasks for s in known), sum(s.numTasks for s in known))
