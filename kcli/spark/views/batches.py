@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kcli.spark.views import BATCHES
-from kcli.spark.views.rows import MOST_MS, arrow_schema, wanted_columns
+from kcli.spark.views.rows import MOST_MS, wanted_columns
 
 if TYPE_CHECKING:
     import numpy as np
@@ -28,6 +28,7 @@ def read(options: SourceOptions, task: TaskRange | None) -> Iterator[pyarrow.Rec
     import pyarrow as pa
 
     from kcli.consumer.batch_headers import BatchHeaderReader
+    from kcli.spark.arrow import arrow_schema
     from kcli.spark.connections import borrowed
     from kcli.spark.read import task_config
     from kcli.structs import TopicPartition

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from kcli.spark.views import OFFSETS
-from kcli.spark.views.rows import client_of, table_of, told
+from kcli.spark.views.rows import table_of, told
 
 if TYPE_CHECKING:
     import pyarrow
@@ -24,27 +24,17 @@ def read(options: SourceOptions) -> Iterator[pyarrow.RecordBatch]:
     """
     from kcli.spark.facts import Lookup
 
-    with client_of(options) as (client, deadline_ms):
-        if options.selection is None:
-            partitions = None
-        else:
-            with Lookup(options) as lookup:
-                partitions = lookup.partitions()
-        yield from table_of(OFFSETS, options, _rows(client, partitions, deadline_ms))
+    with Lookup(options) as lookup:
+        partitions = lookup.partitions()
+        deadline_ms = lookup.client.clock.now_ms() + options.poll_timeout_ms
+        yield from table_of(OFFSETS, options, _rows(lookup.client, partitions, deadline_ms))
 
 
 def _rows(
-    client: ConsumerNetworkClient, partitions: set[TopicPartition] | None, deadline_ms: float
+    client: ConsumerNetworkClient, partitions: set[TopicPartition], deadline_ms: float
 ) -> Iterator[dict[str, Any]]:
     from kcli.admin.groups.bounds import log_bounds
-    from kcli.structs import TopicPartition
 
-    topics = client.topics_metadata(
-        None if partitions is None else sorted({tp.topic for tp in partitions}), deadline_ms
-    )
-    if partitions is None:
-        shown = [topic for topic in topics.topics.values() if not topic.internal]
-        partitions = {TopicPartition(topic.name, number) for topic in shown for number in topic.partitions}
     bounds = log_bounds(client, partitions, deadline_ms)
     stable = log_bounds(client, partitions, deadline_ms, isolation_level=1).ends
     cluster = client.metadata.cluster

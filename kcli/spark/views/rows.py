@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -25,39 +25,11 @@ def wanted_columns(view: View, options: SourceOptions) -> list[tuple[str, str]]:
     return list(view.columns) if options.columns is None else project(list(view.columns), options.columns)
 
 
-def arrow_type(sql_type: str) -> pyarrow.DataType:
-    """The Arrow type that Spark wants for a SQL type of a view."""
-    import pyarrow as pa
-
-    simple: Mapping[str, Callable[[], pa.DataType]] = {
-        "string": pa.string,
-        "int": pa.int32,
-        "bigint": pa.int64,
-        "boolean": pa.bool_,
-    }
-    if sql_type in simple:
-        return simple[sql_type]()
-    if sql_type == "timestamp":
-        return pa.timestamp("us", tz="UTC")
-    kind, inner = sql_type.rstrip(">").split("<", 1)
-    if kind != "array":
-        raise TypeError(f"no view has columns of type {sql_type}")
-    if not inner.startswith("struct<"):
-        return pa.list_(arrow_type(inner))
-    fields = [field.split(":") for field in inner.removeprefix("struct<").split(",")]
-    return pa.list_(pa.struct([pa.field(name, arrow_type(its)) for name, its in fields]))
-
-
-def arrow_schema(columns: Sequence[tuple[str, str]]) -> pyarrow.Schema:
-    """These columns, all nullable."""
-    import pyarrow as pa
-
-    return pa.schema([pa.field(name, arrow_type(sql_type)) for name, sql_type in columns])
-
-
 def table_of(view: View, options: SourceOptions, rows: Iterable[Mapping[str, Any]]) -> Iterator[pyarrow.RecordBatch]:
     """Rows as batches of at most so many as the options allow; what a row lacks is null."""
     import pyarrow as pa
+
+    from kcli.spark.arrow import arrow_schema
 
     schema = arrow_schema(wanted_columns(view, options))
     found = list(rows)

@@ -1,0 +1,306 @@
+"""The views without a JVM, on our broker and on Apache's: their rows are what kcli's commands and other clients say."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from kcli.admin.offsets.commit import commit_offsets
+from kcli.client.config import ClientConfig
+from kcli.client.connect import connect
+from kcli.errors import ConfigError
+from kcli.spark.arrow import arrow_schema
+from kcli.spark.facts import Lookup
+from kcli.spark.options import SourceOptions, parse_options
+from kcli.spark.plan import TaskRange, plan_batch
+from kcli.spark.read import read_task
+from kcli.spark.views import VIEWS
+from kcli.structs import OffsetAndMetadata, TopicPartition
+from tests.cli.fake import run_kcli
+from tests.real_kafka import Kafka
+
+Row = dict[str, Any]
+PATIENCE_S = 20
+
+
+def options_for(kafka: Kafka, view: str, **more: str) -> SourceOptions:
+    return parse_options({"kafka.bootstrap.servers": kafka.bootstrap_servers, "view": view, **more})
+
+
+def rows_of(options: SourceOptions, ranges: Iterable[TaskRange] | None = None) -> list[Row]:
+    """All rows of a view, as its tasks would make them; its schema is held to what it promises."""
+    view = VIEWS[options.view]
+    tasks: list[Any] = [None]
+    if view.ranged:
+        with Lookup(options) as lookup:
+            tasks = [tuple(it) for it in (plan_batch(options, lookup).ranges if ranges is None else ranges)]
+    batches = [batch for task in tasks for batch in read_task(options, task)]
+    columns = [it for it in view.columns if options.columns is None or it[0] in options.columns]
+    for batch in batches:
+        assert batch.schema == arrow_schema(columns)
+        assert 0 < batch.num_rows <= options.batch_rows
+        batch.validate(full=True)
+    return [row for batch in batches for row in batch.to_pylist()]
+
+
+def view(kafka: Kafka, name: str, **more: str) -> list[Row]:
+    return rows_of(options_for(kafka, name, **more))
+
+
+def kcli_items(kafka: Kafka, *words: str) -> list[Row]:
+    result = run_kcli(*words, "-b", kafka.bootstrap_servers, "--output", "json")
+    assert result.status == 0, result.err
+    items: list[Row] = json.loads(result.out)["items"]
+    return items
+
+
+def produce(kafka: Kafka, topic: str, partition: int, count: int, codec: str = "none", size: int = 20) -> None:
+    """One batch for each ten records: the rest waits for the flush before."""
+    producer = kafka.ordered_producer(compression_type=codec, linger_ms=1000)
+    for number in range(count):
+        producer.produce(topic, b"v" * size, f"k{number}", partition, timestamp=1000 + number)
+        if number % 10 == 9:
+            producer.flush()
+    producer.flush()
+
+
+def consumer(kafka: Kafka, group: str, **settings: Any) -> Any:
+    from confluent_kafka import Consumer
+
+    named = {name.replace("_", "."): value for name, value in settings.items()}
+    common = {"auto.offset.reset": "earliest", "enable.auto.commit": False}
+    return Consumer({"bootstrap.servers": kafka.bootstrap_servers, "group.id": group, **common, **named})
+
+
+def commit(kafka: Kafka, group: str, topic: str, offsets: dict[int, int], metadata: str = "") -> None:
+    """A commit of nobody's: the group has no members."""
+    with connect(ClientConfig.from_properties({"bootstrap.servers": kafka.bootstrap_servers})) as client:
+        places = {TopicPartition(topic, number): OffsetAndMetadata(it, -1, metadata) for number, it in offsets.items()}
+        assert not any(commit_offsets(client, group, places, client.clock.now_ms() + PATIENCE_S * 1000).values())
+
+
+def until(done: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not done():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+# --- batches
+
+
+def test_batches_are_what_their_records_come_to(any_kafka: Kafka) -> None:
+    topic = any_kafka.new_topic(2)
+    produce(any_kafka, topic, 0, 35)
+    produce(any_kafka, topic, 1, 20, "gzip", 500)
+    found = view(any_kafka, "batches", subscribe=topic)
+    assert [(r["partition"], r["base_offset"], r["last_offset"], r["count"]) for r in found] == [
+        *[(0, 0, 9, 10), (0, 10, 19, 10), (0, 20, 29, 10), (0, 30, 34, 5)],
+        *[(1, 0, 9, 10), (1, 10, 19, 10)],
+    ]
+    assert {(r["topic"], r["partition"], r["compression"]) for r in found} == {(topic, 0, "none"), (topic, 1, "gzip")}
+    assert [r["first_timestamp"].timestamp() for r in found[:2]] == [1.0, 1.01]
+    assert [r["max_timestamp"].timestamp() for r in found[:2]] == [1.009, 1.019]
+    assert all(r["bytes"] < 1000 for r in found), "20 records of 500 bytes compressed are far less"
+    assert {(r["producer_id"], r["base_sequence"], r["is_aborted"], r["is_control"]) for r in found} == {
+        (None, None, None, False)
+    }
+    assert {(r["timestamp_type"], r["magic"], r["leader_epoch"]) for r in found} == {(0, 2, 0)}
+
+
+def test_ranges_that_meet_within_a_batch_tell_it_once(any_kafka: Kafka) -> None:
+    topic = any_kafka.new_topic()
+    produce(any_kafka, topic, 0, 50)
+    options = options_for(any_kafka, "batches", subscribe=topic)
+    pieces = [TaskRange(topic, 0, start, start + 7) for start in range(0, 49, 7)] + [TaskRange(topic, 0, 49, 50)]
+    assert rows_of(options, pieces) == rows_of(options)
+    assert [r["last_offset"] for r in rows_of(options, [TaskRange(topic, 0, 5, 25)])] == [9, 19]
+
+
+def test_named_columns_only_and_small_arrow_batches(any_kafka: Kafka) -> None:
+    topic = any_kafka.new_topic()
+    produce(any_kafka, topic, 0, 50)
+    options = options_for(any_kafka, "batches", subscribe=topic, columns="partition,count")._replace(batch_rows=2)
+    assert rows_of(options) == [{"partition": 0, "count": 10}] * 5
+
+
+@pytest.mark.real_kafka
+def test_transactions_show_in_batches(real_kafka: Kafka) -> None:
+    from confluent_kafka import Producer
+
+    topic = real_kafka.new_topic()
+    producer = Producer({"bootstrap.servers": real_kafka.bootstrap_servers, "transactional.id": real_kafka.new_name()})
+    producer.init_transactions()
+    for aborts in (True, False):
+        producer.begin_transaction()
+        producer.produce(topic, b"value")
+        producer.flush()
+        (producer.abort_transaction if aborts else producer.commit_transaction)()
+    names = ("base_offset", "is_transactional", "is_control", "is_aborted")
+    told = view(real_kafka, "batches", subscribe=topic, **{"kafka.isolation.level": "read_committed"})
+    assert [tuple(r[name] for name in names) for r in told] == [
+        (0, True, False, True),
+        (1, True, True, False),
+        (2, True, False, False),
+        (3, True, True, False),
+    ]
+    assert len({r["producer_id"] for r in told}) == 1
+    assert [r["base_sequence"] for r in told] == [0, None, told[2]["base_sequence"], None]
+    assert {r["is_aborted"] for r in view(real_kafka, "batches", subscribe=topic)} == {None}
+
+
+# --- offsets
+
+
+def test_offsets_are_where_logs_begin_and_end_and_who_has_them(any_kafka: Kafka) -> None:
+    topic = any_kafka.new_topic(2)
+    produce(any_kafka, topic, 1, 30)
+    found = view(any_kafka, "offsets", subscribe=topic)
+    [described] = kcli_items(any_kafka, "topic", "describe", topic)
+    assert [(r["topic"], r["partition"], r["earliest"], r["latest"], r["last_stable_offset"]) for r in found] == [
+        (topic, 0, 0, 0, 0),
+        (topic, 1, 0, 30, 30),
+    ]
+    assert [(r["leader"], r["replicas"], r["isr"]) for r in found] == [
+        (p["leader"], p["replicas"], p["isr"]) for p in described["partitions"]
+    ]
+    assert [(r["leader_epoch"], r["error"]) for r in found] == [(0, None)] * 2
+
+
+def test_without_a_selection_all_topics_but_internal_ones_have_offsets(any_kafka: Kafka) -> None:
+    topic = any_kafka.new_topic()
+    topics = {r["topic"] for r in view(any_kafka, "offsets")}
+    assert topic in topics
+    assert not any(name.startswith("__") for name in topics)
+
+
+# --- groups, members, lag
+
+
+def test_an_empty_group_s_lag_is_what_kcli_and_confluent_say(any_kafka: Kafka) -> None:
+    from confluent_kafka import ConsumerGroupTopicPartitions
+    from confluent_kafka.admin import AdminClient
+
+    topic, group = any_kafka.new_topic(3), any_kafka.new_name("g")
+    for partition in (0, 2):
+        produce(any_kafka, topic, partition, 20)
+    commit(any_kafka, group, topic, {0: 5, 2: 20}, "note")
+    found = view(any_kafka, "lag", groups=group)
+    assert [(r["partition"], r["committed"], r["start"], r["end"], r["lag"], r["metadata"]) for r in found] == [
+        (0, 5, 0, 20, 15, "note"),
+        (2, 20, 0, 20, 0, "note"),
+    ]
+    shown = kcli_items(any_kafka, "group", "describe", group)[0]["partitions"]
+    for row, item in zip(found, shown, strict=True):
+        assert {key: item[key] for key in ("topic", "partition", "committed", "end", "lag", "metadata")}.items() <= (
+            row.items()
+        )
+    admin = AdminClient({"bootstrap.servers": any_kafka.bootstrap_servers})
+    answer = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result(20)
+    theirs = {(p.topic, p.partition): p.offset for p in answer.topic_partitions if p.offset >= 0}
+    assert theirs == {(r["topic"], r["partition"]): r["committed"] for r in found}
+    [state] = view(any_kafka, "groups", groups=group)
+    assert (state["state"], state["members"], state["type"], state["error"]) == ("Empty", 0, "classic", None)
+    assert view(any_kafka, "members", groups=group) == []
+
+
+def test_a_live_member_is_in_all_three(any_kafka: Kafka) -> None:
+    topic, group = any_kafka.new_topic(2), any_kafka.new_name("g")
+    produce(any_kafka, topic, 0, 10)
+    member = consumer(any_kafka, group, client_id="billing")
+    member.subscribe([topic])
+    try:
+        until(lambda: member.poll(0.1) is None and len(member.assignment()) == 2)
+        [row] = view(any_kafka, "members", groups=group)
+        [state] = view(any_kafka, "groups", groups=group)
+        lag = view(any_kafka, "lag", groups=group)
+        [item] = kcli_items(any_kafka, "group", "describe", group, "--members")
+        [listed] = [it for it in view(any_kafka, "groups") if it["group"] == group]
+    finally:
+        member.close()
+    both = [{"topic": topic, "partition": 0}, {"topic": topic, "partition": 1}]
+    assert (row["group"], row["client_id"], row["subscribed"], row["assignment"]) == (group, "billing", [topic], both)
+    [shown] = item["members"]
+    assert {name: row[name] for name in ("member", "instance_id", "host", "rack", "member_type", "epoch")} == {
+        name: shown[name] for name in ("member", "instance_id", "host", "rack", "member_type", "epoch")
+    }
+    assert (state["state"], state["members"], state["protocol_type"], state["assignor"]) == (
+        *("Stable", 1, "consumer"),
+        item["assignor"],
+    )
+    assert state["coordinator"] == item["coordinator"]["node"]
+    assert listed == state
+    assert [(r["partition"], r["committed"], r["end"], r["lag"], r["client_id"], r["member"]) for r in lag] == [
+        (0, None, 10, None, "billing", row["member"]),
+        (1, None, 0, None, "billing", row["member"]),
+    ]
+
+
+def test_a_group_that_is_not_there_is_a_row_with_its_error(any_kafka: Kafka) -> None:
+    for name in ("groups", "members", "lag"):
+        [row] = view(any_kafka, name, groups="nobody-knows-it")
+        assert row.pop("group") == "nobody-knows-it"
+        assert "nobody-knows-it" in row.pop("error")
+        assert set(row.values()) == {None}
+
+
+# --- commits
+
+
+def test_commits_are_the_history_with_times_and_tombstones(any_kafka: Kafka) -> None:
+    from confluent_kafka.admin import AdminClient
+
+    topic, group = any_kafka.new_topic(2), any_kafka.new_name("g")
+    before = time.time()
+    commit(any_kafka, group, topic, {0: 5, 1: 6}, "first")
+    commit(any_kafka, group, topic, {0: 7})
+    after = time.time()
+    found = view(any_kafka, "commits", groups=group)
+    assert [(r["topic"], r["partition"], r["offset"], r["metadata"]) for r in found] == [
+        *[(topic, 0, 5, "first"), (topic, 1, 6, "first"), (topic, 0, 7, "")]
+    ]
+    assert all(before - 2 <= r["commit_timestamp"].timestamp() <= after + 2 for r in found)
+    assert {(r["group"], r["is_tombstone"], r["expire_timestamp"]) for r in found} == {(group, False, None)}
+    offsets = [r["log_offset"] for r in found]
+    assert offsets == sorted(set(offsets)), "one group's commits are in one partition, in order"
+    admin = AdminClient({"bootstrap.servers": any_kafka.bootstrap_servers})
+    admin.delete_consumer_groups([group])[group].result(20)
+    later = view(any_kafka, "commits", groups=group)
+    assert later[:3] == found
+    assert {(r["topic"], r["partition"], r["offset"], r["is_tombstone"], r["metadata"]) for r in later[3:]} == {
+        (topic, 0, None, True, None),
+        (topic, 1, None, True, None),
+    }
+
+
+def test_commits_of_all_groups_hold_nothing_but_commits(any_kafka: Kafka) -> None:
+    topic, group = any_kafka.new_topic(), any_kafka.new_name("g")
+    member = consumer(any_kafka, group)
+    member.subscribe([topic])
+    until(lambda: member.poll(0.1) is None and len(member.assignment()) == 1)  # its group is in the log, too
+    member.close()
+    commit(any_kafka, group, topic, {0: 3})
+    found = view(any_kafka, "commits")
+    assert [(r["topic"], r["offset"]) for r in found if r["group"] == group] == [(topic, 3)]
+    assert all(r["topic"] and r["partition"] is not None for r in found)
+
+
+# --- what all views share
+
+
+def test_every_view_says_its_columns_in_types_that_arrow_has() -> None:
+    for name, it in VIEWS.items():
+        assert name == it.name
+        assert isinstance(arrow_schema(it.columns), pa.Schema)
+        assert len(dict(it.columns)) == len(it.columns)
+
+
+def test_a_column_that_a_view_has_not_is_an_error_before_anything_is_asked() -> None:
+    options = parse_options({"kafka.bootstrap.servers": "127.0.0.1:1", "view": "lag", "columns": "group,lagg"})
+    with pytest.raises(ConfigError, match="did you mean lag"):
+        rows_of(options)
