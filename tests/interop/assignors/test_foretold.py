@@ -1,0 +1,156 @@
+"""What `kcli assignor diff` foretells is what happens then, in live groups of Apache's Java client and of others.
+
+The numbers of partitions divide evenly: which of several members has one more than the others is decided by hash codes
+of member ids in Kafka's sticky assignors, and nobody can foretell these.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from typing import Any, NamedTuple
+
+import pytest
+
+from kcli.admin.topics import create_partitions
+from kcli.client.config import ClientConfig
+from kcli.client.connect import connect
+from kcli.structs import TopicPartition
+from tests.cli.fake import run_kcli
+from tests.interop.groups.members import MAKERS, MemberProcess
+from tests.real_kafka import Kafka
+
+Start = Callable[..., MemberProcess]
+Shares = dict[str, set[TopicPartition]]
+
+QUICK = {"commit": "none", "metadata_max_age_ms": "500"}
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    """`start("java", kafka, group, topics, client_id=...)`; what runs at the end of the test is killed."""
+    with contextlib.ExitStack() as members:
+        yield lambda maker, *where, **how: members.enter_context(MAKERS[maker](*where, **QUICK, **how))
+
+
+def foretold(kafka: Kafka, group: str, *words: str) -> dict[str, Any]:
+    """The one item of `kcli assignor diff`."""
+    done = run_kcli("assignor", "diff", group, *words, "-b", kafka.bootstrap_servers, "--output", "json")
+    assert (done.status, done.err) == (0, ""), done.err
+    (item,) = json.loads(done.out)["items"]
+    found: dict[str, Any] = item
+    return found
+
+
+def partitions(told: dict[str, list[int]] | None) -> set[TopicPartition]:
+    return {TopicPartition(topic, number) for topic, numbers in (told or {}).items() for number in numbers}
+
+
+def shares(item: dict[str, Any]) -> Shares:
+    """By client id, which new members have for a name, what each will have."""
+    return {it["client_id"] or it["member"]: partitions(it["assignment"]) for it in item["members"]}
+
+
+def grow(kafka: Kafka, topic: str, count: int) -> None:
+    with closing(connect(ClientConfig.from_properties({"bootstrap.servers": kafka.bootstrap_servers}))) as client:
+        assert create_partitions(client, {topic: count}, client.clock.now_ms() + 10_000).errors == {}
+
+
+def wait_for(members: dict[str, MemberProcess], wanted: Shares) -> None:
+    """All members at once say that they have this, and nothing else."""
+    assert wanted.keys() == members.keys()
+
+    def reached() -> bool:
+        return {name: member.assigned() for name, member in members.items()} == wanted
+
+    next(iter(members.values())).wait(reached, f"{wanted} of {members}", timeout_s=20)
+
+
+def taken_since(member: MemberProcess, before: int) -> set[TopicPartition]:
+    """What it was told to give up after so many events."""
+    return {TopicPartition(*tp) for event in member.told("revoked")[before:] for tp in event["partitions"]}
+
+
+class Newcomer(NamedTuple):
+    """Who comes to a group of two that read two topics: which of these it reads, and its instance id."""
+
+    topics: slice
+    instance_id: str | None = None
+
+    def words(self, topics: list[str]) -> str:
+        return f"b={','.join(topics[self.topics])}" + (f":{self.instance_id}" if self.instance_id else "")
+
+
+BOTH, FIRST, SECOND = slice(0, 2), slice(0, 1), slice(1, 2)
+STORIES = {
+    "range": Newcomer(FIRST, "static-b"),  # the only static member stands before the others
+    "roundrobin": Newcomer(SECOND),
+    "sticky": Newcomer(BOTH),
+    "cooperative-sticky": Newcomer(BOTH),
+}
+
+
+def a_life(kafka: Kafka, start: Start, maker: str, assignor: str) -> None:
+    """There are a and c; b comes, and stands between them; a topic grows; a goes. All that is foretold."""
+    topics, group = [kafka.new_topic(6), kafka.new_topic(3)], kafka.new_name("group")
+    newcomer = STORIES[assignor]
+    members = {name: start(maker, kafka, group, topics, client_id=name, assignor=assignor) for name in "ac"}
+    members["a"].wait(lambda: all(map(MemberProcess.assigned, members.values())), "both to have something")
+
+    item = foretold(kafka, group, "--add", newcomer.words(topics))
+    told = {name: len(member.told("revoked")) for name, member in members.items()}
+    before = {name: member.assigned() for name, member in members.items()}
+    static = {} if newcomer.instance_id is None else {"instance_id": newcomer.instance_id}
+    others = start(maker, kafka, group, topics[newcomer.topics], client_id="b", assignor=assignor, **static)
+    wait_for({**members, "b": others}, shares(item))
+    given_up = {name: taken_since(member, told[name]) for name, member in members.items()}
+    if assignor == "cooperative-sticky":
+        assert item["rebalances"] == 2
+        assert given_up["a"] | given_up["c"] == partitions(item["withheld"])
+        assert len(given_up["a"] | given_up["c"]) == item["stopped"]["cooperative"] == item["moved"]
+    else:
+        assert item["rebalances"] == 1
+        assert given_up == before
+        assert sum(map(len, given_up.values())) == item["stopped"]["eager"]
+    members["b"] = others
+    assert foretold(kafka, group)["moves"] == [], "at rest nothing more would move"
+
+    item = foretold(kafka, group, "--partitions", f"{topics[0]}=9")
+    grow(kafka, topics[0], 9)
+    wait_for(members, shares(item))
+
+    item = foretold(kafka, group, "--remove", "a")
+    members["a"].leave()
+    del members["a"]
+    wait_for(members, {name: share for name, share in shares(item).items() if name != "a"})
+    assert item["given_up"] == 0
+
+
+@pytest.mark.parametrize("assignor", STORIES)
+def test_members_of_the_java_client_do_what_was_foretold(real_kafka: Kafka, start: Start, assignor: str) -> None:
+    a_life(real_kafka, start, "java", assignor)
+
+
+@pytest.mark.parametrize("assignor", ["range", "cooperative-sticky"])
+def test_our_members_on_our_broker_do_what_was_foretold(our_kafka: Kafka, start: Start, assignor: str) -> None:
+    a_life(our_kafka, start, "kcli", assignor)
+
+
+@pytest.mark.parametrize("assignor", ["uniform", "range"])
+def test_the_broker_does_what_was_foretold(real_kafka: Kafka, start: Start, assignor: str) -> None:
+    """KIP-848: ids are random, and so instance ids put b between the others."""
+    topic, group = real_kafka.new_topic(6), real_kafka.new_name("group")
+
+    def enter(name: str) -> MemberProcess:
+        how = {"protocol": "consumer", "assignor": assignor, "instance_id": name, "client_id": name}
+        return start("kcli", real_kafka, group, topic, **how)
+
+    members = {name: enter(name) for name in "ac"}
+    members["a"].wait(lambda: all(len(it.assigned()) == 3 for it in members.values()), "both to have their half")
+    item = foretold(real_kafka, group, "--add", "b=:b")
+    assert item["assignor"] == {"uniform": "uniform", "range": "server-range"}[assignor]
+    members["b"] = enter("b")
+    wait_for(members, shares(item))
+    assert foretold(real_kafka, group)["moves"] == []
