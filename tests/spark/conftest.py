@@ -11,7 +11,9 @@ import pytest
 from kcli.errors import ConfigError
 from kcli.spark.session import close_session, open_session
 from tests.needs import lacking
+from tests.real_kafka import Kafka
 from tests.spark.connector import ConnectorUnavailable, connector_jars
+from tests.spark.known_topic import KnownTopic, make_known_topic
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,9 +39,24 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         close_session(session)
 
 
+@pytest.fixture(scope="session")
+def connector() -> list[Path]:
+    """The jars of the JVM's own connector; a machine that cannot have them skips the test."""
+    try:
+        return connector_jars()
+    except ConnectorUnavailable as missing:
+        lacking(str(missing))
+
+
 def _class_path() -> dict[str, str]:
     try:
         jars: list[Path] = connector_jars()
     except ConnectorUnavailable:
         return {}
     return {"spark.driver.extraClassPath": ":".join(map(str, jars))}
+
+
+@pytest.fixture(scope="session")
+def known_topic(real_kafka: Kafka) -> KnownTopic:
+    """A topic of which everything is known: see `tests.spark.known_topic`. Nobody writes to it."""
+    return make_known_topic(real_kafka)

@@ -1,0 +1,281 @@
+"""A topic on a real Kafka of which everything is known, for the pipelines' numbers to be checked against.
+
+Partition 0 has holes that compaction left, then hot keys. Partition 1 has null keys and values, JSON whose fields
+drift, what is no JSON, duplicates; times go back and forth. Partition 2 lost its head to DeleteRecords, and has
+committed and aborted transactions with their markers. A group has lag in all of them.
+
+Nothing here is made up while it is read: offsets are counted as records are written, and a foreign client has read the
+topic before a test sees it.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+
+from tests.real_kafka import Kafka
+
+BASE_MS = 1_767_225_600_000  # 2026-01-01T00:00:00Z
+MINUTE_MS = 60_000
+PARTITIONS = 3
+DELETED_BEFORE = 40
+"""Where partition 2 begins."""
+KEPT, COMPACTED, DELETED, ABORTED = "kept", "compacted", "deleted", "aborted"
+
+_COMPACTION = {
+    "cleanup.policy": "compact",
+    "segment.ms": "1000",
+    "min.cleanable.dirty.ratio": "0",
+    "max.compaction.lag.ms": "1000",
+    "delete.retention.ms": "0",
+}
+# Compacted again, as its holes need to be explained, but nothing more is: lags are longer than records are old.
+_AT_REST = {"cleanup.policy": "compact", "min.compaction.lag.ms": str(50 * 365 * 86_400_000)}
+_KEYLESS = {"cleanup.policy": "delete", "retention.ms": "-1"}
+_DROPPED = ("segment.ms", "min.cleanable.dirty.ratio", "max.compaction.lag.ms", "delete.retention.ms")
+
+
+class Known(NamedTuple):
+    """A record that was written. `fate`: what became of it; `batch`: its record batch's number within the partition.
+
+    Batches are not compressed, and all records of a number were in one batch, in which nothing else is.
+    """
+
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    batch: int
+    fate: str = KEPT
+    transactional: bool = False
+
+
+class KnownTopic(NamedTuple):
+    """`written` in the order of offsets in each partition; `markers` are the offsets of control records, commits and
+    aborts of transactions; `ends` the log end offsets; `group` has committed `committed`."""
+
+    kafka: Kafka
+    name: str
+    written: list[Known]
+    markers: dict[int, list[int]]
+    ends: dict[int, int]
+    group: str
+    committed: dict[int, int]
+
+    def seen(self, partition: int | None = None, *, committed: bool = False) -> list[Known]:
+        """What a consumer reads; `committed`: under read_committed. Aborted records are there for the others."""
+        fates = {KEPT} if committed else {KEPT, ABORTED}
+        return [it for it in self.written if it.fate in fates and partition in (None, it.partition)]
+
+    def options(self, **more: str) -> dict[str, str]:
+        """What format "kcli" reads the whole topic with."""
+        return {"kafka.bootstrap.servers": self.kafka.bootstrap_servers, "subscribe": self.name, **more}
+
+
+class _Writer:
+    """Counts offsets and batches while it writes. A batch is what is written between two flushes."""
+
+    def __init__(self, kafka: Kafka, topic: str) -> None:
+        self.topic = topic
+        self.written: list[list[Known]] = [[] for _ in range(PARTITIONS)]
+        self.markers: dict[int, list[int]] = {partition: [] for partition in range(PARTITIONS)}
+        self.ends = dict.fromkeys(range(PARTITIONS), 0)
+        self._batches = dict.fromkeys(range(PARTITIONS), 0)
+        self._plain = kafka.ordered_producer(linger_ms=10_000)
+        settings = {"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": kafka.new_name("known")}
+        self._transactional = Producer({**settings, "linger.ms": 10_000})
+        self._transactional.init_transactions(30)
+
+    def batch(self, partition: int, rows: Iterable[Sequence[Any]], *, fate: str = KEPT, producer: Any = None) -> None:
+        """A batch of (timestamp, key, value)."""
+        for timestamp_ms, key, value in rows:
+            (producer or self._plain).produce(self.topic, value, key, partition, timestamp=timestamp_ms)
+            known = Known(partition, self.ends[partition], timestamp_ms, key, value, self._batches[partition], fate)
+            self.written[partition].append(known._replace(transactional=producer is not None))
+            self.ends[partition] += 1
+        assert (producer or self._plain).flush(60) == 0
+        self._batches[partition] += 1
+
+    def transaction(self, partition: int, rows: Iterable[Sequence[Any]], *, aborts: bool = False) -> None:
+        producer = self._transactional
+        producer.begin_transaction()
+        self.batch(partition, rows, fate=ABORTED if aborts else KEPT, producer=producer)
+        (producer.abort_transaction if aborts else producer.commit_transaction)(30)
+        self.markers[partition].append(self.ends[partition])
+        self.ends[partition] += 1
+        self._batches[partition] += 1
+
+
+def make_known_topic(kafka: Kafka) -> KnownTopic:
+    """Make it: some seconds, most of them for the cleaner of logs."""
+    topic = kafka.create_topic(kafka.new_name("known"), PARTITIONS, **_COMPACTION)
+    writer = _Writer(kafka, topic)
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+    _compacted(kafka, writer)
+    _configure(admin, topic, _KEYLESS, _DROPPED)
+    _wait_for_keyless(kafka, topic, writer)
+    _hot(writer)
+    _drifting(writer)
+    _duplicated(writer)
+    _transactions(writer)
+    _delete_head(admin, writer)
+    _configure(admin, topic, _AT_REST, ("retention.ms",))
+    written = [record for partition in writer.written for record in partition]
+    group, committed = kafka.new_name("known-group"), {0: 100, 1: writer.ends[1], 2: 60}
+    known = KnownTopic(kafka, topic, written, writer.markers, dict(writer.ends), group, committed)
+    _commit(kafka, group, topic, committed)
+    assert read(kafka, topic) == [it[:5] for it in known.seen()], "the topic is not what it should be"
+    assert read(kafka, topic, committed=True) == [it[:5] for it in known.seen(committed=True)]
+    return known
+
+
+def _compacted(kafka: Kafka, writer: _Writer) -> None:
+    """Eight rounds of five keys again and a new one, a minute and so a segment apart; the cleaner does not know the
+    last one, which is in the active segment, and of those before it leaves each key's newest record."""
+    rounds = 8
+    for number in range(rounds):
+        at = BASE_MS + number * MINUTE_MS
+        rows = [(at + key, b"again-%d" % key, b"round %d" % number) for key in range(5)]
+        writer.batch(0, [*rows, (at + 5, b"once-%d" % number, b"alone")])
+    for place, it in enumerate(writer.written[0]):
+        if it.key is not None and it.key.startswith(b"again") and it.batch < rounds - 2:
+            writer.written[0][place] = it._replace(fate=COMPACTED)
+    left = [it[:5] for it in writer.written[0] if it.fate == KEPT]
+    _until(lambda: read(kafka, writer.topic) == left, "the topic to be compacted")
+
+
+def _hot(writer: _Writer) -> None:
+    """Half of 400 keys are the same one, a quarter another: ten batches, three minutes apart."""
+    for number in range(10):
+        at = BASE_MS + (20 + 3 * number) * MINUTE_MS
+        keys = [b"hot" if n % 2 else b"warm" if n % 4 else b"cold-%d" % (number * 40 + n) for n in range(40)]
+        writer.batch(0, [(at + n * 1000, key, b"v" * (n + 1)) for n, key in enumerate(keys)])
+
+
+def _drifting(writer: _Writer) -> None:
+    """JSON in which `amount` becomes text, `currency` comes and `note` goes; times of odd batches run backwards."""
+    for number in range(6):
+        at = BASE_MS + 10 * number * MINUTE_MS
+        rows = [
+            (at + (-n if number % 2 else n) * 1000, b"customer-%d" % (n % 7), _document(number, n)) for n in range(25)
+        ]
+        writer.batch(1, rows)
+    at = BASE_MS + 61 * MINUTE_MS
+    odd = [None, b"", b"\xff\xfe\x00", b"not json", b"[1, 2]", b"17", b"null", b'{"id": 1', b"{}"]
+    writer.batch(1, [(at + n, None if n % 2 else b"odd-%d" % n, value) for n, value in enumerate(odd)])
+
+
+def _document(number: int, n: int) -> bytes:
+    document: dict[str, Any] = {"id": number * 25 + n, "amount": n / 4 if number < 3 else f"{n}.00"}
+    if number >= 2:
+        document["currency"] = "EUR" if n % 5 else None
+    if number < 4:
+        document["note"] = {"by": "test", "tags": ["a"] * (n % 3)}
+    if n == 24:
+        document["paid"] = True
+    return json.dumps(document).encode()
+
+
+def _duplicated(writer: _Writer) -> None:
+    """In partition 1: 12 records, all of them again two minutes later, five of them once more after three hours, with
+    other values under the same keys between; and three of them in partition 2 as well."""
+    at = BASE_MS + 70 * MINUTE_MS
+    rows = [(at + n, b"twice-%d" % n, b"order %d" % n) for n in range(12)]
+    writer.batch(1, rows)
+    writer.batch(1, [(ms + 2 * MINUTE_MS, key, value) for ms, key, value in rows])
+    writer.batch(1, [(ms + 3 * MINUTE_MS, key, b"changed") for ms, key, _ in rows[:3]])
+    writer.batch(1, [(ms + 180 * MINUTE_MS, key, value) for ms, key, value in rows[:5]])
+    writer.batch(2, [(ms + MINUTE_MS, key, value) for ms, key, value in rows[:3]])
+
+
+def _transactions(writer: _Writer) -> None:
+    """Committed, aborted, committed, aborted, of 20 records each; then plain ones. Offsets 3 to 86 are theirs."""
+    for number in range(4):
+        at = BASE_MS + (80 + number) * MINUTE_MS
+        rows = [(at + n, b"tx-%d" % n, b"transaction %d" % number) for n in range(20)]
+        writer.transaction(2, rows, aborts=number % 2 == 1)
+    at = BASE_MS + 90 * MINUTE_MS
+    writer.batch(2, [(at + n * 100, b"tail-%d" % n, None if n % 10 == 0 else b"tail") for n in range(30)])
+
+
+def _delete_head(admin: AdminClient, writer: _Writer) -> None:
+    places = [TopicPartition(writer.topic, 2, DELETED_BEFORE)]
+    for deleted in admin.delete_records(places).values():
+        assert deleted.result(30).low_watermark == DELETED_BEFORE
+    writer.written[2] = [it._replace(fate=DELETED) if it.offset < DELETED_BEFORE else it for it in writer.written[2]]
+
+
+def _configure(admin: AdminClient, topic: str, settings: dict[str, str], dropped: Iterable[str]) -> None:
+    entries = [ConfigEntry(k, v, incremental_operation=AlterConfigOpType.SET) for k, v in settings.items()]
+    entries += [ConfigEntry(k, "", incremental_operation=AlterConfigOpType.DELETE) for k in dropped]
+    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
+    admin.incremental_alter_configs([resource])[resource].result(30)
+
+
+def _wait_for_keyless(kafka: Kafka, topic: str, writer: _Writer) -> None:
+    """A broker hears of a changed setting a moment later: one record without a key until it is taken."""
+    taken: list[bool] = []
+
+    def tried() -> bool:
+        producer = kafka.ordered_producer()
+        producer.produce(topic, b"the first", None, 1, timestamp=BASE_MS, on_delivery=lambda e, _: taken.append(not e))
+        producer.flush(30)
+        return taken[-1]
+
+    _until(tried, "records without keys to be taken")
+    writer.written[1].append(Known(1, 0, BASE_MS, None, b"the first", 0))
+    writer.ends[1] = writer._batches[1] = 1
+
+
+def _commit(kafka: Kafka, group: str, topic: str, committed: dict[int, int]) -> None:
+    settings = {"bootstrap.servers": kafka.bootstrap_servers, "group.id": group, "enable.auto.commit": False}
+    consumer = Consumer(settings)
+    places = [TopicPartition(topic, partition, offset) for partition, offset in committed.items()]
+    _until(lambda: _committed(consumer, places), "the group's coordinator")
+    consumer.close()
+
+
+def _committed(consumer: Any, places: list[TopicPartition]) -> bool:
+    try:
+        return all(place.error is None for place in consumer.commit(offsets=places, asynchronous=False))
+    except KafkaException:
+        return False
+
+
+def read(kafka: Kafka, topic: str, *, committed: bool = False) -> list[tuple[int, int, int, Any, Any]]:
+    """What librdkafka sees: (partition, offset, timestamp, key, value), ordered."""
+    settings = {
+        "bootstrap.servers": kafka.bootstrap_servers,
+        "group.id": "nobody",
+        "enable.auto.commit": False,
+        "enable.partition.eof": True,
+        "isolation.level": "read_committed" if committed else "read_uncommitted",
+        "auto.offset.reset": "earliest",
+    }
+    consumer = Consumer(settings)
+    consumer.assign([TopicPartition(topic, partition, -2) for partition in range(PARTITIONS)])
+    found, at_end = [], 0
+    while at_end < PARTITIONS:
+        message = consumer.poll(30)
+        assert message is not None, f"nothing came from {topic}"
+        if message.error() is not None:
+            assert message.error().code() == KafkaError._PARTITION_EOF, message.error()
+            at_end += 1
+        else:
+            place = (message.partition(), message.offset(), message.timestamp()[1])
+            found.append((*place, message.key(), message.value()))
+    consumer.close()
+    return sorted(found, key=lambda row: row[:2])
+
+
+def _until(condition: Any, what: str, timeout_s: float = 60) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, f"waited {timeout_s} s for {what}"
+        time.sleep(0.1)
