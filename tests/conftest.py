@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.broker_process import BrokerProcess
-from tests.needs import lacking
+from tests.needs import TOLD, lacking
 from tests.real_kafka import Kafka, KafkaNode, KafkaUnavailable, OwnBroker, fetch_jars, locked
 
 # Whoever runs the tests in the background may have us ignore these; the programs that tests send them to must not.
@@ -45,6 +45,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def _shares_spark(nodeid: str) -> bool:
     return "tests/spark/test_jvm_" in nodeid and "test_jvm_clusters" not in nodeid
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """What tests say of themselves: how much of something they have tried."""
+    for report in terminalreporter.getreports("passed"):
+        for name, value in report.user_properties:
+            if name == TOLD:
+                terminalreporter.write_line(value)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -7,6 +7,9 @@ from typing import NoReturn
 
 import pytest
 
+# A property recorded under this name is printed at the end of a run, if its test has passed.
+TOLD = "told"
+
 
 def lacking(reason: str) -> NoReturn:
     """Skip the test that asked, or fail it where the machine promised to have everything."""

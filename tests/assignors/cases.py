@@ -6,7 +6,9 @@ from collections.abc import Iterator, Sequence
 from random import Random
 from typing import NamedTuple
 
-from kcli.assignors.model import Member, Topic
+from kcli.assignors.claims import settle
+from kcli.assignors.model import Member, Topic, subscribed
+from kcli.assignors.racks import nearness
 from kcli.structs import TopicPartition
 
 RACKS = ("a", "b", "c")
@@ -31,6 +33,20 @@ def _told(member: Member) -> str:
     owned = ",".join(map(str, member.owned))
     who = f"{member.id} rack={member.rack} instance={member.instance_id}"
     return f"{who}: {','.join(sorted(member.topics))} owns {owned}@{member.generation}"
+
+
+def troubles(case: Case) -> set[str]:
+    """What makes this group no easy one."""
+    topics = subscribed(case.topics, case.members)
+    claimants = [member for member in case.members if member.owned]
+    found = {
+        "racks": bool(nearness(topics, case.members).members),
+        "static members": any(member.instance_id for member in case.members),
+        "stale generations": len({member.generation for member in claimants}) > 1,
+        "double claims": bool(settle(case.topics, case.members).disputed),
+        "unequal subscriptions": len({member.topics for member in case.members}) > 1,
+    }
+    return {trouble for trouble, there in found.items() if there}
 
 
 def make_cases(count: int, seed: int) -> Iterator[Case]:

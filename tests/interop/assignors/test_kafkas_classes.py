@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,10 @@ from kcli.assignors.model import Member
 from kcli.assignors.strategies import STRATEGIES
 from kcli.protocol.consumer_protocol import by_topic, decode_subscription
 from kcli.structs import TopicPartition
-from tests.assignors.cases import make_cases
+from tests.assignors.cases import make_cases, troubles
 from tests.interop.assignors.compare import compare
 from tests.interop.assignors.oracle import Oracle, blob
+from tests.needs import TOLD
 
 CASES = 5_000
 
@@ -25,12 +27,20 @@ def oracle(kafka_jars: Path) -> Iterator[Oracle]:
         yield running
 
 
-def test_five_thousand_groups_are_assigned_as_kafka_does(oracle: Oracle) -> None:
+def test_five_thousand_groups_are_assigned_as_kafka_does(
+    oracle: Oracle, record_property: Callable[[str, object], None]
+) -> None:
     """All four assignors; with racks, static members, stale generations, double claims, unequal subscriptions."""
-    standing = compare(oracle, list(make_cases(CASES, seed=20261121)))
+    cases = list(make_cases(CASES, seed=20261121))
+    standing = compare(oracle, cases)
     assert not standing.wrong, "\n".join(standing.wrong[:3])
     assert standing.same >= CASES * 0.9
     assert standing.same + standing.by_hash + standing.at_fault == CASES
+    counts = Counter(trouble for case in cases for trouble in troubles(case))
+    assert len(counts) == 5
+    assert min(counts.values()) >= CASES * 0.05, counts
+    kinds = ", ".join(f"{count} with {trouble}" for trouble, count in sorted(counts.items()))
+    record_property(TOLD, f"{CASES} groups under {len(STRATEGIES)} assignors beside Kafka's classes: {kinds}")
 
 
 @pytest.mark.parametrize("name", STRATEGIES)

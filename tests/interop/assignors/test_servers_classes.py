@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 from uuid import UUID
@@ -21,17 +21,21 @@ from tests.assignors.server_cases import make_server_cases
 from tests.interop.assignors.compare import compare_servers
 from tests.interop.assignors.live_group import LiveGroup, targets, topic_ids
 from tests.interop.assignors.oracle import SERVERS_CLASSES, Oracle
+from tests.needs import TOLD
 from tests.real_kafka import Kafka
 
 CASES = 2_000
 STEPS = 14
 
 
-def test_two_thousand_groups_are_assigned_as_the_coordinators_classes_do(kafka_jars: Path) -> None:
+def test_two_thousand_groups_are_assigned_as_the_coordinators_classes_do(
+    kafka_jars: Path, record_property: Callable[[str, object], None]
+) -> None:
     """Equal and unequal subscriptions, static members, targets of before in all sorts of disorder, large groups."""
     with Oracle(kafka_jars, source=SERVERS_CLASSES) as oracle:
         wrong = compare_servers(oracle, list(make_server_cases(CASES, seed=20261121)))
     assert not wrong, "\n".join(wrong[:3])
+    record_property(TOLD, f"{CASES} groups under the server's assignors beside the group coordinator's classes")
 
 
 @pytest.fixture
