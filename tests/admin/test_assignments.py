@@ -1,0 +1,153 @@
+"""The facts about a live group from which its next assignment is foretold, in a cluster of three brokers with racks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kcli.admin.assignments import RATE_WINDOW_MS, LiveGroup, look_at_group
+from kcli.assignors.model import Member, Topic
+from kcli.errors import BrokerError, KcliError, Refused, TimeoutExpired
+from kcli.network.memory import MemoryPeer
+from kcli.protocol.consumer_protocol import Assignment, Subscription, encode_assignment, encode_subscription
+from kcli.protocol.consumer_protocol import TopicPartitions as Blob
+from kcli.protocol.messages import consumer_group_describe as consumer
+from kcli.protocol.messages import describe_groups as classic
+from kcli.protocol.messages.metadata import MetadataResponse
+from kcli.protocol.registry import ApiKey
+from kcli.protocol.wire import Message
+from tests.admin.group_cluster import CONSUMER, FakeGroup, GroupCluster, at, partitions
+from tests.client.fake_cluster import failure_of
+
+T0, T1, T2 = partitions(0, 1, 2)
+TOPIC_AUTHORIZATION_FAILED = 29
+
+
+def classic_member(name: str, topics: list[str], owned: list[int], **how: Any) -> classic.DescribedGroupMember:
+    subscription = Subscription(topics=topics, rack_id=how.pop("rack", None))
+    assigned = [Blob(topic="t", partitions=owned)] if owned else []
+    return classic.DescribedGroupMember(
+        member_id=name,
+        client_id=name[0],
+        member_metadata=how.pop("metadata", encode_subscription(subscription)),
+        member_assignment=encode_assignment(Assignment(assigned_partitions=assigned)),
+        **how,
+    )
+
+
+class Cluster(GroupCluster):
+    """One group `g` as told; partition N of t is on broker N+1, which is in rack r1, r2 or none."""
+
+    def __init__(self, *states: str, kind: str = "classic", **group: Any) -> None:
+        super().__init__({"g": FakeGroup(1, kind=kind, committed=at(40, (0, 1)))})
+        self.states, self.kind = [*states] or ["Stable"], kind
+        self.group = group
+        self.answers[ApiKey.DESCRIBE_GROUPS] = self._as_classic
+        self.answers[ApiKey.CONSUMER_GROUP_DESCRIBE] = self._as_consumer
+
+    def _metadata(self, peer: MemoryPeer, request: Any, version: int) -> MetadataResponse:
+        told = super()._metadata(peer, request, version)
+        for broker in told.brokers:
+            broker.rack = {1: "r1", 2: "r2"}.get(broker.node_id)
+        return told
+
+    def _state(self) -> str:
+        return self.states.pop(0) if len(self.states) > 1 else self.states[0]
+
+    def _as_classic(self, _peer: MemoryPeer, _request: Any, _version: int) -> Message:
+        told = {"protocol_type": "consumer", "protocol_data": "sticky", "group_state": self._state(), **self.group}
+        return classic.DescribeGroupsResponse(groups=[classic.DescribedGroup(group_id="g", **told)])
+
+    def _as_consumer(self, peer: MemoryPeer, request: Any, version: int) -> Message:
+        if self.kind != CONSUMER:
+            return self._describe_consumer(peer, request, version)
+        told = {"group_state": self._state(), "assignor_name": "range", **self.group}
+        return consumer.ConsumerGroupDescribeResponse(groups=[consumer.DescribedGroup(group_id="g", **told)])
+
+    def look(self, timeout_ms: float = 10_000, **more: Any) -> LiveGroup:
+        client = self.client()
+        return look_at_group(client, "g", client.clock.now_ms() + timeout_ms, **more)
+
+
+def test_members_will_claim_what_they_have_and_all_of_one_generation() -> None:
+    """Blobs of DescribeGroups: topics, rack and assignment; racks of replicas come from Metadata."""
+    a = classic_member("a-1", ["t", "ghost"], [0, 1], rack="r1")
+    b = classic_member("b-1", ["t"], [2], group_instance_id="static")
+    found = Cluster(members=[a, b]).look()
+    assert (found.assignor, found.missing) == ("sticky", ["ghost"])
+    assert found.members == [
+        Member("a-1", frozenset({"t", "ghost"}), (T0, T1), 1, "r1"),
+        Member("b-1", frozenset({"t"}), (T2,), 1, None, "static"),
+    ]
+    assert found.topics == {"t": Topic(3, (frozenset({"r1"}), frozenset({"r2"}), frozenset()))}
+
+
+def test_lag_is_of_what_is_committed_and_the_rate_of_the_last_minute() -> None:
+    """Logs are 10 to 100; this cluster says that the first record of the last minute is at 10, everywhere."""
+    cluster = Cluster(members=[classic_member("a-1", ["t"], [0, 1, 2])])
+    found = cluster.look()
+    assert found.lags == {T0: 60, T1: 60}
+    assert found.unknown_lags == {T2}
+    assert found.rates == dict.fromkeys((T0, T1, T2), 90 / 60)
+    asked = {
+        p.timestamp for it in cluster.requests(ApiKey.LIST_OFFSETS) for t in it.request.topics for p in t.partitions
+    }
+    assert asked == {-1, -2, cluster.clock.wall_ms() - RATE_WINDOW_MS}
+
+
+def test_what_the_broker_aims_at_counts_where_it_assigns() -> None:
+    """KIP-848: the target is what the next assignment begins with. A regular expression stands for topics."""
+
+    def share(*numbers: int) -> consumer.Assignment:
+        return consumer.Assignment(topic_partitions=[consumer.TopicPartitions(topic_name="t", partitions=[*numbers])])
+
+    one = consumer.Member(
+        member_id="m", assignment=share(0), target_assignment=share(0, 2), subscribed_topic_regex="t|x"
+    )
+    cluster = Cluster("Reconciling", kind=CONSUMER, members=[one])
+    cluster.topics["tt"] = {0: (1, 5)}
+    found = cluster.look()
+    assert found.assignor == "server-range", "the broker's range is another one than that of members"
+    assert found.members == [Member("m", frozenset({"t"}), (T0, T2), 1)]
+
+
+def test_a_group_that_rebalances_is_waited_for() -> None:
+    """DescribeGroups tells no subscriptions meanwhile."""
+    member = classic_member("a-1", ["t"], [0])
+    cluster = Cluster("PreparingRebalance", "CompletingRebalance", "Stable", members=[member])
+    assert cluster.look().group.state == "Stable"
+    late = failure_of(lambda: Cluster("PreparingRebalance", members=[member]).look(timeout_ms=500))
+    assert isinstance(late, TimeoutExpired)
+    assert "group g is rebalancing all the time (PreparingRebalance)" in str(late)
+
+
+@pytest.mark.parametrize(
+    ("group", "kind", "words"),
+    [
+        ({"protocol_type": "connect"}, Refused, "g is a group of type connect: its partitions are not shared out"),
+        (
+            {"members": [classic_member("a-1", [], [], metadata=b"\0")]},
+            Refused,
+            "what member a-1 wants cannot be read: 1 bytes are too short",
+        ),
+        ({"members": [classic_member("a-1", ["secret"], [])]}, BrokerError, "TOPIC_AUTHORIZATION_FAILED"),
+        ({"group_state": "Dead"}, BrokerError, "GROUP_ID_NOT_FOUND"),
+    ],
+)
+def test_what_cannot_be_foretold_is_refused(group: dict[str, Any], kind: type[KcliError], words: str) -> None:
+    cluster = Cluster(**group)
+    cluster.topic_errors["secret"] = TOPIC_AUTHORIZATION_FAILED
+    refused = failure_of(cluster.look)
+    assert isinstance(refused, kind)
+    assert words in str(refused)
+
+
+def test_a_pattern_that_python_cannot_read_is_told() -> None:
+    cluster = Cluster(kind=CONSUMER, members=[consumer.Member(member_id="m", subscribed_topic_regex=r"\pL+(?P<")])
+    assert "which kcli cannot read" in str(failure_of(cluster.look))
+
+
+def test_a_group_without_members_has_no_topics_but_those_asked_for() -> None:
+    found = Cluster("Empty").look(more_topics=["t", "ghost"])
+    assert (found.members, found.missing, [*found.topics]) == ([], [], ["t"])
