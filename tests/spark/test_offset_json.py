@@ -1,0 +1,94 @@
+"""The connector's offset JSON, and the one order of it (trap T3 of Spark's streams: offsets are compared as text)."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kcli.errors import ConfigError
+from kcli.spark.offset_json import offsets_dict, read_offsets, read_partitions, read_times, write_offsets
+from kcli.structs import TopicPartition
+
+NAMES = st.text("abcXYZ019._-", min_size=1, max_size=12)
+OFFSETS = st.dictionaries(
+    st.builds(TopicPartition, NAMES, st.integers(0, 2**31 - 1)), st.integers(-2, 2**63 - 1), max_size=12
+)
+
+
+def test_the_form_is_the_connectors() -> None:
+    # As in a checkpoint of spark-sql-kafka-0-10: offsets/0 holds {"topic":{"0":5,"1":5}}.
+    offsets = {TopicPartition("b", 0): -2, TopicPartition("a", 1): -1, TopicPartition("a", 0): 23}
+    assert write_offsets(offsets) == '{"a":{"0":23,"1":-1},"b":{"0":-2}}'
+    assert write_offsets({}) == "{}"
+
+
+def test_t3_partitions_are_in_the_order_of_their_numbers_however_they_came() -> None:
+    text = '{"t":{"10":1,"2":1,"0":1},"s":{"0":7}}'
+    assert write_offsets(read_offsets(text)) == '{"s":{"0":7},"t":{"0":1,"2":1,"10":1}}'
+
+
+@given(OFFSETS, st.randoms())
+def test_t3_same_offsets_are_the_same_text(offsets: dict[TopicPartition, int], random: object) -> None:
+    mixed = list(offsets.items())
+    random.shuffle(mixed)  # type: ignore[attr-defined]
+    assert write_offsets(dict(mixed)) == write_offsets(offsets)
+    assert json.dumps(offsets_dict(dict(mixed))) == json.dumps(offsets_dict(offsets))
+
+
+@given(OFFSETS)
+def test_what_is_written_is_read_back_from_text_and_from_the_dict_of_pyspark(
+    offsets: dict[TopicPartition, int],
+) -> None:
+    assert read_offsets(write_offsets(offsets)) == offsets
+    assert read_offsets(json.loads(json.dumps(offsets_dict(offsets)))) == offsets
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("latest", "'latest' is no JSON"),
+        ("[1]", "[1] is no object"),
+        ('{"t":[0,1]}', "[0, 1] is no object"),
+        ('{"t":{"a":1}}', '"a" is no partition number'),
+        ('{"t":{"-1":1}}', '"-1" is no partition number'),
+        ('{"t":{"2147483648":1}}', '"2147483648" is no partition number'),
+        ('{"t":{"0":"5"}}', '"5" for t-0 is not possible'),
+        ('{"t":{"0":1.5}}', "1.5 for t-0 is not possible"),
+        ('{"t":{"0":true}}', "true for t-0 is not possible"),
+        ('{"t":{"0":-3}}', "-3 for t-0 is not possible"),
+        ('{"t":{"0":9223372036854775808}}', "9223372036854775808 for t-0 is not possible"),
+        ('{"t":{"0":1,"0":2}}', '"0" is there twice'),
+        ('{"t":{"0":1},"t":{"1":2}}', '"t" is there twice'),
+        ("[" * 100_000, "is no JSON"),
+    ],
+)
+def test_another_shape_is_told_in_one_sentence_with_an_example(text: str, why: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read_offsets(text, "startingOffsets")
+    assert caught.value.message.startswith('startingOffsets must look like {"orders":{"0":23,"1":-1}')
+    assert why in caught.value.message
+
+
+@given(st.text(max_size=30))
+def test_any_other_text_is_a_config_error(text: str) -> None:
+    try:
+        read_offsets(text)
+    except ConfigError:
+        return
+    assert isinstance(json.loads(text), dict)
+
+
+def test_times_are_not_negative_and_partitions_are_lists() -> None:
+    assert read_times('{"t":{"0":1700000000000}}', "x") == {TopicPartition("t", 0): 1_700_000_000_000}
+    with pytest.raises(ConfigError, match="-1 for t-0 is not possible"):
+        read_times('{"t":{"0":-1}}', "startingOffsetsByTimestamp")
+    assert read_partitions('{"t":[1,0],"s":[2]}', "assign") == {
+        TopicPartition("t", 0),
+        TopicPartition("t", 1),
+        TopicPartition("s", 2),
+    }
+    with pytest.raises(ConfigError, match="topic t has no list"):
+        read_partitions('{"t":{"0":1}}', "assign")

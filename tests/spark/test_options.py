@@ -1,0 +1,287 @@
+"""Options of the source: those of spark-sql-kafka-0-10 by its own rules (Spark's integration guide; its
+KafkaSourceProvider), and ours."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import pytest
+
+from kcli.errors import ConfigError
+from kcli.spark.client_options import client_config, ignored_properties
+from kcli.spark.option_table import CONNECTORS, OURS
+from kcli.spark.options import Assign, Pattern, Subscribe, parse_options
+from kcli.spark.start_end import EARLIEST, LATEST, Ago, Moment, Moments, Offsets, OfGroup
+from kcli.structs import TopicPartition
+from tests.spark.fake_lookup import BASE, options
+
+SERVERS = {"kafka.bootstrap.servers": "a:9092"}
+
+GOOD = {
+    "startingOffsets": "earliest",
+    "endingOffsets": "latest",
+    "startingOffsetsByTimestampStrategy": "latest",
+    "failOnDataLoss": "false",
+    "kafkaConsumer.pollTimeoutMs": "1000",
+    "fetchOffset.numRetries": "5",
+    "fetchOffset.retryIntervalMs": "10",
+    "maxOffsetsPerTrigger": "100",
+    "minOffsetsPerTrigger": "10",
+    "maxTriggerDelay": "15m",
+    "minPartitions": "8",
+    "maxRecordsPerPartition": "1000",
+    "groupIdPrefix": "mine",
+    "includeHeaders": "true",
+    "view": "batches",
+    "columns": "offset, value",
+    "groups": "g1,g2",
+    "startingGroupStrategy": "earliest",
+    "commitGroup": "g",
+    "commitOnIdleSeconds": "60",
+    "arrow.batchRows": "100",
+    "arrow.batchBytes": "1000000",
+    "offsetPollIntervalMs": "100",
+    "pushdown": "true",
+    "rowLimitPerPartition": "10",
+    "startingTimestamp": "1700000000000",
+    "startingOffsetsByTimestamp": '{"orders":{"0":1}}',
+    "endingTimestamp": "1700000000000",
+    "endingOffsetsByTimestamp": '{"orders":{"0":1}}',
+}
+WAYS = {"assign": '{"orders":[0,1]}', "subscribe": "orders", "subscribePattern": "ord.*", "path": "orders"}
+
+
+def test_every_option_is_known_under_its_name_in_any_case() -> None:
+    assert GOOD.keys() | WAYS.keys() == CONNECTORS.keys() | OURS.keys()
+    for name, value in GOOD.items():
+        for spelled in (name, name.lower(), name.upper()):
+            assert parse_options({**BASE, spelled: value})
+    for name, value in WAYS.items():
+        assert parse_options({**SERVERS, name.upper(): value}).selection is not None
+
+
+def test_values_arrive_where_they_belong() -> None:
+    parsed = parse_options({**BASE, **{k: v for k, v in GOOD.items() if "Timestamp" not in k}})
+    assert parsed.kafka == {"bootstrap.servers": "a:9092"}
+    assert parsed.selection == Subscribe(("orders",))
+    assert (parsed.view, parsed.columns, parsed.groups) == ("batches", ("offset", "value"), ("g1", "g2"))
+    assert (parsed.fail_on_data_loss, parsed.include_headers, parsed.pushdown) == (False, True, True)
+    assert (parsed.min_partitions, parsed.max_records_per_partition) == (8, 1000)
+    assert (parsed.max_offsets_per_trigger, parsed.min_offsets_per_trigger) == (100, 10)
+    assert (parsed.max_trigger_delay_ms, parsed.poll_timeout_ms) == (900_000, 1000)
+    assert (parsed.fetch_offset_attempts, parsed.fetch_offset_retry_interval_ms) == (5, 10)
+    assert (parsed.batch_rows, parsed.batch_bytes, parsed.row_limit_per_partition) == (100, 1_000_000, 10)
+    assert (parsed.commit_group, parsed.commit_on_idle_s, parsed.offset_poll_interval_ms) == ("g", 60, 100)
+    assert pickle.loads(pickle.dumps(parsed)) == parsed
+
+
+def test_defaults_are_the_connectors() -> None:
+    batch, stream = options(), options(stream=True)
+    assert (batch.starting.at, batch.ending.at) == (EARLIEST, LATEST)
+    assert stream.starting.at == LATEST
+    assert batch.starting.no_match == "error"
+    assert batch.fail_on_data_loss
+    assert (batch.max_trigger_delay_ms, batch.poll_timeout_ms) == (15 * 60_000, 120_000)
+    assert (batch.fetch_offset_attempts, batch.fetch_offset_retry_interval_ms) == (3, 1000)
+    assert not batch.include_headers
+    assert (batch.min_partitions, batch.max_records_per_partition, batch.max_offsets_per_trigger) == (None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("startingOffset", "there is no option startingOffset: did you mean startingOffsets?"),
+        ("failOnDataloos", "did you mean failOnDataLoss?"),
+        ("maxOffsetPerTrigger", "did you mean maxOffsetsPerTrigger?"),
+        ("topic", "to read a topic say subscribe"),
+        ("bootstrap.servers", "say kafka.bootstrap.servers"),
+        ("group.id", "startingOffsets=group:NAME"),
+        ("qqqq", "options for Kafka's client begin with kafka."),
+    ],
+)
+def test_an_unknown_option_is_an_error_with_the_nearest_name(name: str, why: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_options({**BASE, name: "1"})
+    assert why in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"kafka.auto.offset.reset": "latest"}, "say startingOffsets"),
+        ({"kafka.key.deserializer": "X"}, "keys are bytes"),
+        ({"kafka.value.deserializer": "X"}, "values are bytes"),
+        ({"kafka.enable.auto.commit": "true"}, "Spark keeps the offsets"),
+        ({"kafka.interceptor.classes": "X"}, "cannot be set"),
+        ({"Kafka.Auto.Offset.Reset": "latest"}, "say startingOffsets"),
+        ({"minPartitions": "0"}, "minPartitions=0 is below 1"),
+        ({"minPartitions": "many"}, "minPartitions=many is not a whole number"),
+        ({"minPartitions": "2147483648"}, "is above 2147483647"),
+        ({"maxRecordsPerPartition": "0"}, "is below 1"),
+        ({"maxOffsetsPerTrigger": "-5"}, "is below 1"),
+        ({"minOffsetsPerTrigger": "200", "maxOffsetsPerTrigger": "100"}, "200 is above maxOffsetsPerTrigger=100"),
+        ({"maxTriggerDelay": "soon"}, "not a length of time like 15m"),
+        ({"failOnDataLoss": "yes"}, "neither true nor false"),
+        ({"includeHeaders": "1"}, "neither true nor false"),
+        ({"startingOffsets": "latest"}, "startingOffsets of a batch cannot be latest"),
+        ({"startingOffsets": '{"orders":{"0":-1}}'}, "cannot be -1 (latest), as for orders-0"),
+        ({"startingOffsets": "newest"}, "earliest, latest, JSON, group:NAME or a time back like -1h"),
+        ({"startingOffsets": "group:"}, "lacks the group's name"),
+        ({"startingOffsets": "-1"}, "a time back like -1h"),
+        ({"endingOffsets": "earliest"}, "endingOffsets cannot be earliest"),
+        ({"endingOffsets": '{"orders":{"0":-2}}'}, "cannot be -2 (earliest), as for orders-0"),
+        ({"endingOffsets": "group:g"}, "only startingOffsets can"),
+        ({"startingTimestamp": "yesterday"}, "startingTimestamp=yesterday is not a whole number"),
+        ({"startingTimestamp": "2", "endingTimestamp": "1"}, "startingTimestamp 2 is after endingTimestamp 1"),
+        ({"startingOffsets": "-1h", "endingOffsets": "-2h"}, "would end before it starts"),
+        ({"startingOffsets": '{"orders":{"0":5}}', "endingOffsets": '{"orders":{"0":4}}'}, "would start at 5 and end"),
+        (
+            {"startingOffsets": '{"orders":{"0":5}}', "endingOffsets": '{"orders":{"1":9}}'},
+            "must name the same partitions; only one of them has orders-0, orders-1",
+        ),
+        (
+            {
+                "startingOffsetsByTimestamp": '{"orders":{"0":5}}',
+                "endingOffsetsByTimestamp": '{"orders":{"0":4}}',
+            },
+            "would start at 5",
+        ),
+        ({"startingOffsetsByTimestampStrategy": "earliest"}, "is not one of error, latest"),
+        ({"startingGroupStrategy": "none"}, "is not one of error, earliest, latest"),
+        ({"view": "record"}, "is not one of records, batches"),
+        ({"columns": " , "}, "columns is empty"),
+        ({"columns": "key,value,key"}, "columns names key twice"),
+        ({"subscribe": " , "}, "subscribe names no topic"),
+        ({"subscribePattern": "o.*"}, "only one of assign, subscribe, subscribePattern"),
+        ({"path": "orders"}, "not subscribe and load(...)"),
+        ({"arrow.batchRows": "0"}, "arrow.batchRows=0 is below 1"),
+        ({"arrow.batchBytes": "4294967296"}, "is above 1073741824"),
+        ({"commitGroup": " "}, "commitGroup lacks the group's name"),
+        ({"SUBSCRIBE": "payments"}, "is given twice"),
+    ],
+)
+def test_a_value_that_cannot_be_is_one_sentence(given: dict[str, str], why: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_options({**BASE, **given})
+    assert why in caught.value.message
+    assert "\n" not in caught.value.message
+
+
+@pytest.mark.parametrize("name", ["endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp"])
+def test_a_stream_has_no_end(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"{name} is not for a stream"):
+        parse_options({**BASE, name: GOOD[name]}, stream=True)
+
+
+def test_a_stream_may_start_at_the_end_and_whose_schema_is_asked_for_may_be_either() -> None:
+    assert options(stream=True, startingOffsets='{"orders":{"0":-1}}').starting.at == Offsets(
+        {TopicPartition("orders", 0): -1}
+    )
+    for given in ({"startingOffsets": "latest"}, {"endingOffsets": "latest"}):
+        assert parse_options({**BASE, **given}, stream=None)
+
+
+def test_one_way_to_say_what_to_read_is_required() -> None:
+    with pytest.raises(ConfigError, match="one of assign, subscribe, subscribePattern is required"):
+        parse_options(SERVERS)
+    with pytest.raises(ConfigError, match=r"kafka\.bootstrap\.servers is required"):
+        parse_options({"subscribe": "orders"})
+    with pytest.raises(ConfigError, match="assign names no partition"):
+        parse_options({**SERVERS, "assign": "{}"})
+
+
+def test_what_to_read() -> None:
+    assert parse_options({**SERVERS, "subscribe": " a, b ,,a"}).selection == Subscribe(("a", "b"))
+    assert parse_options({**SERVERS, "path": "a,b"}).selection == Subscribe(("a", "b"))
+    assert parse_options({**SERVERS, "paths": '["a","b"]'}).selection == Subscribe(("a", "b"))
+    assert parse_options({**SERVERS, "subscribePattern": " a.* "}).selection == Pattern("a.*")
+    assert parse_options({**SERVERS, "assign": '{"a":[1]}'}).selection == Assign(frozenset([TopicPartition("a", 1)]))
+    assert parse_options({**SERVERS, "view": "groups"}).selection is None
+    assert parse_options({**SERVERS, "view": "commits"}).selection == Subscribe(("__consumer_offsets",))
+
+
+def test_startingtimestamp_goes_before_by_timestamp_before_offsets() -> None:
+    by_offsets = {**BASE, "startingOffsets": '{"orders":{"0":5}}', "endingOffsets": '{"orders":{"0":9}}'}
+    by_times = {
+        **by_offsets,
+        "startingOffsetsByTimestamp": '{"orders":{"0":6}}',
+        "endingOffsetsByTimestamp": '{"orders":{"0":8}}',
+    }
+    by_moment = {**by_times, "startingTimestamp": "7", "endingTimestamp": "7"}
+    tp = TopicPartition("orders", 0)
+    assert parse_options(by_offsets)[4:6] == ((Offsets({tp: 5}), "error", "error"), (Offsets({tp: 9}),))
+    assert (parse_options(by_times).starting.at, parse_options(by_times).ending.at) == (
+        Moments({tp: 6}),
+        Moments({tp: 8}),
+    )
+    assert (parse_options(by_moment).starting.at, parse_options(by_moment).ending.at) == (Moment(7), Moment(7))
+
+
+def test_groups_and_times_back() -> None:
+    assert options(startingOffsets="group: billing").starting.at == OfGroup("billing")
+    assert options(startingOffsets="-1h30m").starting.at == Ago(5_400_000)
+    assert options(startingTimestamp="-90s", endingTimestamp="-1.5s").ending.at == Ago(1_500)
+    # That nothing has come since is a mistake only for who names a moment, or says that it is.
+    assert options(startingOffsets="-1w").starting.no_match == "latest"
+    assert options(startingOffsets="-1w", startingOffsetsByTimestampStrategy="error").starting.no_match == "error"
+
+
+@pytest.mark.parametrize(
+    ("text", "ms"), [("100", 100), ("100ms", 100), ("30s", 30_000), ("2min", 120_000), ("1h", 3_600_000), ("5000us", 5)]
+)
+def test_lengths_of_time_are_sparks(text: str, ms: int) -> None:
+    assert options(stream=True, maxTriggerDelay=text).max_trigger_delay_ms == ms
+
+
+def test_options_without_effect_are_told() -> None:
+    assert options(maxOffsetsPerTrigger=5, kafka_group_id="g").notes == (
+        "maxOffsetsPerTrigger is ignored in a batch",
+        "kafka.group.id is ignored: reading needs no group here; commitGroup shows a group how far it is",
+    )
+    assert options(stream=True, maxOffsetsPerTrigger=5).notes == ()
+    assert "pushdown is ignored in a stream" in options(stream=True, pushdown="true").notes
+    with pytest.raises(ConfigError, match="view=lag cannot be streamed"):
+        options(stream=True, view="lag")
+
+
+def test_the_client_is_configured_where_it_is_needed(tmp_path: Path) -> None:
+    secret, file = tmp_path / "password", tmp_path / "client.properties"
+    secret.write_text("hidden\n")
+    file.write_text(
+        "bootstrap.servers=f:1\nauto.offset.reset=latest\ngroup.id=g\nsession.timeout.ms=1\nclient.id=of-file\n"
+        "isolation.level=read_committed\nkey.deserializer=X\nenable.auto.commit=true\nallow.auto.create.topics=true\n"
+    )
+    parsed = parse_options(
+        {
+            "subscribe": "orders",
+            "kafka.config.file": str(file),
+            "kafka.client.rack": "env:RACK",
+            "kafka.ssl.key.password": f"file:{secret}",
+            "kafka.client.id": "of-option",
+            "kafka.qeue.size": "1",
+        }
+    )
+    assert "hidden" not in repr(parsed)
+    config = client_config(parsed, environ={"RACK": "eu-1"})
+    assert (config.bootstrap_servers, config.client_rack, config.client_id) == ("f:1", "eu-1", "of-option")
+    assert config.reads_committed
+    assert (config.group_id, config.enable_auto_commit, config.allow_auto_create_topics) == (None, False, False)
+    assert config.given["ssl.key.password"] == "hidden"
+    assert ignored_properties(config) == ["kafka.qeue.size is ignored: no client of Kafka knows it"]
+    with pytest.raises(ConfigError, match="environment variable RACK, which is not set here"):
+        client_config(parsed, environ={})
+
+
+def test_a_file_that_is_not_there_or_names_no_broker(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"kafka\.config\.file: cannot read /nowhere: No such file"):
+        client_config(parse_options({"subscribe": "t", "kafka.config.file": "/nowhere"}))
+    (tmp_path / "empty").write_text("")
+    with pytest.raises(ConfigError, match=r"neither kafka\.bootstrap\.servers nor the file"):
+        client_config(parse_options({"subscribe": "t", "kafka.config.file": str(tmp_path / "empty")}))
+
+
+def test_secrets_are_not_shown() -> None:
+    parsed = options(kafka_sasl_jaas_config="password=hidden", kafka_ssl_keystore_password="hidden")
+    assert "hidden" not in repr(parsed)
+    assert "subscribe" in repr(parsed).lower()
