@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kcli.spark.columns import BATCH_FACTS
 from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:
@@ -180,6 +181,15 @@ def _headers_array(_: Batcher, records: RecordColumns) -> Any:
     return headers_array(records)
 
 
+def _batch_fact(name: str) -> Callable[[Batcher, RecordColumns], Any]:
+    def make(_: Batcher, records: RecordColumns) -> Any:
+        from kcli.spark.arrow_batch_facts import batch_fact_array
+
+        return batch_fact_array(name, records)
+
+    return make
+
+
 _MAKERS: dict[str, Callable[[Batcher, RecordColumns], Any]] = {
     "key": lambda _, records: binary_array(records.buffer, records.key_starts, records.key_lengths),
     "value": lambda _, records: binary_array(records.buffer, records.value_starts, records.value_lengths),
@@ -192,4 +202,5 @@ _MAKERS: dict[str, Callable[[Batcher, RecordColumns], Any]] = {
     "key_size": lambda _, records: _size_array(records.key_lengths),
     "value_size": lambda _, records: _size_array(records.value_lengths),
     "headers_size": lambda _, records: _size_array(records.header_ends - records.header_starts),
+    **{name: _batch_fact(name) for name, _ in BATCH_FACTS},
 }

@@ -7,8 +7,9 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import pyarrow as pa
 import pytest
+
+pa = pytest.importorskip("pyarrow")
 
 from kcli.admin.offsets.commit import commit_offsets
 from kcli.client.config import ClientConfig

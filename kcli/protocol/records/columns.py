@@ -14,6 +14,8 @@ from kcli.protocol.records.varints import Ints
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from kcli.protocol.records.header_columns import Batches
+
 NO_TIMESTAMP, CREATE_TIME, APPEND_TIME = -1, 0, 1
 _TIMESTAMP_TYPES = {NO_TIMESTAMP: "none", CREATE_TIME: "create", APPEND_TIME: "append"}
 _ROWS_AT_ONCE = 4096
@@ -35,6 +37,7 @@ class RecordColumns:
     All columns are int64 arrays of the same length. Keys and values are spans (start, length) of `buffer`; a length
     of -1 is null. `header_starts` to `header_ends` are the undecoded headers behind their count. `timestamp_types`
     (int8) says who set the timestamp: `CREATE_TIME` the producer, `APPEND_TIME` the broker, `NO_TIMESTAMP` nobody.
+    `within`: the batches that they are of, from one index to another; see `batch_facts`. None: not known.
     """
 
     __slots__ = (
@@ -49,6 +52,7 @@ class RecordColumns:
         "timestamps_ms",
         "value_lengths",
         "value_starts",
+        "within",
     )
 
     def __init__(
@@ -65,6 +69,7 @@ class RecordColumns:
         header_counts: Ints,
         header_ends: Ints,
         timestamp_types: NDArray[np.int8],
+        within: tuple[Batches, int, int] | None = None,
     ) -> None:
         self.buffer = buffer
         self.offsets = offsets
@@ -77,20 +82,19 @@ class RecordColumns:
         self.header_counts = header_counts
         self.header_ends = header_ends
         self.timestamp_types = timestamp_types
+        self.within = within
 
     @classmethod
     def empty(cls) -> RecordColumns:
         """No records over an empty buffer."""
-        arrays: dict[str, Any] = {name: np.empty(0, np.int64) for name in cls.__slots__ if name != "buffer"}
+        arrays: dict[str, Any] = {name: np.empty(0, np.int64) for name in _ARRAYS}
         arrays["timestamp_types"] = np.empty(0, np.int8)
         return cls(b"", **arrays)
 
     @classmethod
     def join(cls, parts: list[RecordColumns]) -> RecordColumns:
         """The records of several columns over the same buffer, one behind the other."""
-        arrays: dict[str, Any] = {
-            name: np.concatenate([getattr(part, name) for part in parts]) for name in cls.__slots__ if name != "buffer"
-        }
+        arrays: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in _ARRAYS}
         return cls(parts[0].buffer, **arrays)
 
     def __len__(self) -> int:
@@ -108,8 +112,8 @@ class RecordColumns:
 
     def take(self, selection: slice | NDArray[Any] | list[int]) -> RecordColumns:
         """The records that a slice, a boolean mask or an array of indices selects, over the same buffer."""
-        arrays: dict[str, Any] = {name: getattr(self, name)[selection] for name in self.__slots__ if name != "buffer"}
-        return RecordColumns(self.buffer, **arrays)
+        arrays: dict[str, Any] = {name: getattr(self, name)[selection] for name in _ARRAYS}
+        return RecordColumns(self.buffer, within=self.within, **arrays)
 
     def keys(self) -> list[bytes | None]:
         """Every key, copied out of the buffer."""
@@ -140,6 +144,9 @@ class RecordColumns:
             rows = zip(part.offsets.tolist(), part.timestamps_ms.tolist(), part.keys(), part.values(), strict=True)
             for index, (offset, timestamp_ms, key, value) in enumerate(rows):
                 yield Record(offset, timestamp_ms, key, value, part.headers(index))
+
+
+_ARRAYS = tuple(name for name in RecordColumns.__slots__ if name not in ("buffer", "within"))
 
 
 def _copy_spans(buffer: Buffer, starts: Ints, lengths: Ints) -> list[bytes | None]:

@@ -91,6 +91,7 @@ class Run:
         """What to hand out."""
         position, epoch = self.position(batches)
         columns = RecordColumns.empty() if self.columns is None else self.columns
+        columns.within = batches, self.lo, self.limit
         truncated = self.truncated and self.limit == self.hi
         if self.problem is None:
             return DecodedSection(columns, position, epoch, None, truncated, rest)
