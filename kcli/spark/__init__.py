@@ -13,10 +13,15 @@ __all__ = ["KcliDataSource", "commit_to_group", "register"]
 
 
 def register(spark: SparkSession) -> None:
-    """Make `spark.read.format("kcli")` and `spark.readStream.format("kcli")` known; again does no harm."""
+    """Make `spark.read.format("kcli")` and `spark.readStream.format("kcli")` known; again does no harm.
+
+    The option `commitGroup` of streams works from then on, but not over Spark Connect: there, `commit_to_group` does.
+    """
+    from kcli.spark.commit_option import follow_option
     from kcli.spark.source import KcliDataSource
 
     spark.dataSource.register(KcliDataSource)
+    follow_option(spark)
 
 
 def __getattr__(name: str) -> Any:

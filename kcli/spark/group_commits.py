@@ -7,12 +7,12 @@ from outside the group, as an administrator does; so a group with members is ref
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Mapping
+from contextlib import closing
 from typing import TYPE_CHECKING, NamedTuple
 
 from kcli.error_codes import ErrorCode
-from kcli.errors import BrokerError
+from kcli.errors import BrokerError, KcliError
 from kcli.structs import OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
@@ -86,12 +86,7 @@ class GroupCommits:
         note = note_of(position) if position.query_id else ""
         wanted = {tp: OffsetAndMetadata(offset, metadata=note) for tp, offset in offsets.items() if offset >= 0}
         outcomes = commit_many(client, {self.group: wanted}, deadline_ms) if wanted else {}
-        failed = {tp: str(error) for (_, tp), error in outcomes.items() if error is not None}
-        return [
-            f"{next(tp for tp, why in failed.items() if why == text)}{f' and {count - 1} more' if count > 1 else ''}: "
-            f"{text}"
-            for text, count in Counter(failed.values()).items()
-        ]
+        return _sentences({tp: error for (_, tp), error in outcomes.items() if error is not None})
 
     def close(self) -> None:
         """Hang up; the next question connects again."""
@@ -114,6 +109,20 @@ class GroupCommits:
         found = committed_offsets(client, [self.group], deadline_ms).values.get(self.group, {})
         known = {tp: it.offset for tp, it in found.items() if isinstance(it, OffsetAndMetadata)}
         return {tp: offset for tp, offset in offsets.items() if known.get(tp) != offset}
+
+
+def refuse_if_in_use(options: SourceOptions, group: str) -> None:
+    """The same look for who does not commit itself."""
+    with closing(GroupCommits(options, group)) as commits:
+        commits.refuse_if_in_use()
+
+
+def _sentences(errors: Mapping[TopicPartition, KcliError]) -> list[str]:
+    """One for each kind, by its first partition: thousands may fail alike."""
+    alike: dict[object, list[TopicPartition]] = {}
+    for tp, error in errors.items():
+        alike.setdefault(error.code if isinstance(error, BrokerError) else type(error), []).append(tp)
+    return [f"{errors[tps[0]]}{f', and {len(tps) - 1} more like it' if len(tps) > 1 else ''}" for tps in alike.values()]
 
 
 def objection_to(group: Group) -> str | None:

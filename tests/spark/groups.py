@@ -1,0 +1,100 @@
+"""For tests of committing to groups: records, streams to look at, what is committed, and what the CLI says of it."""
+
+from __future__ import annotations
+
+import io
+import json
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka import Consumer
+
+from kcli.admin.groups.committed import committed_offsets
+from kcli.cli.app import run
+from kcli.cli.environment import Environment
+from kcli.client.config import ConsumerConfig
+from kcli.client.connect import connect
+from kcli.structs import OffsetAndMetadata
+from tests.real_kafka import Kafka
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def fill(kafka: Kafka, topic: str, counts: list[int]) -> None:
+    """So many records more in each partition."""
+    producer = kafka.ordered_producer()
+    for partition, count in enumerate(counts):
+        for number in range(count):
+            producer.produce(topic, value=str(number).encode(), partition=partition)
+    assert producer.flush(30) == 0
+
+
+def topic_with(kafka: Kafka, *counts: int) -> str:
+    """A new topic with so many records in its partitions."""
+    topic = kafka.new_topic(len(counts))
+    fill(kafka, topic, list(counts))
+    return topic
+
+
+def source_options(kafka: Kafka, topic: str, **more: str) -> dict[str, str]:
+    """What both formats, ours and the connector's, read this topic with, from its start."""
+    return {
+        "kafka.bootstrap.servers": kafka.bootstrap_servers,
+        "subscribe": topic,
+        "startingOffsets": "earliest",
+    } | more
+
+
+def stream(
+    spark: SparkSession, options: dict[str, str], checkpoint: Path, *, format: str = "kcli", every: str | None = None
+) -> Any:
+    """A query that only moves on; it ends with what is there, or looks every so often."""
+    writer = spark.readStream.format(format).options(**options).load().writeStream.format("noop")
+    writer = writer.option("checkpointLocation", str(checkpoint))
+    return (writer.trigger(processingTime=every) if every else writer.trigger(availableNow=True)).start()
+
+
+def committed(kafka: Kafka, group: str) -> dict[int, tuple[int, str]]:
+    """Offset and note by partition of a group that reads one topic."""
+    with closing(connect(ConsumerConfig.from_properties({"bootstrap.servers": kafka.bootstrap_servers}))) as client:
+        found = committed_offsets(client, [group], client.clock.now_ms() + 30_000).values[group]
+    return {tp.partition: (it.offset, it.metadata) for tp, it in found.items() if isinstance(it, OffsetAndMetadata)}
+
+
+def wait_for_commit(kafka: Kafka, group: str, offsets: list[int], timeout_s: float = 20) -> None:
+    """Until the group's offsets are these."""
+    deadline = time.monotonic() + timeout_s
+    while (found := [offset for _, (offset, _) in sorted(committed(kafka, group).items())]) != offsets:
+        assert time.monotonic() < deadline, f"group {group} has {found}, not {offsets}"
+        time.sleep(0.05)
+
+
+def described(kafka: Kafka, group: str) -> list[dict[str, Any]]:
+    """The partitions in what `kcli group describe -o json` prints."""
+    out, err = io.StringIO(), io.StringIO()
+    env = Environment(io.StringIO(), out, err, {})
+    command = ["group", "describe", group, "--bootstrap-server", kafka.bootstrap_servers, "-o", "json"]
+    assert run(command, env) == 0, err.getvalue()
+    [item] = json.loads(out.getvalue())["items"]
+    found: list[dict[str, Any]] = item["partitions"]
+    return found
+
+
+@contextmanager
+def member(kafka: Kafka, group: str, topic: str, client_id: str) -> Iterator[None]:
+    """A live member of the group, by the reference client."""
+    settings = {"bootstrap.servers": kafka.bootstrap_servers, "group.id": group, "client.id": client_id}
+    consumer = Consumer(settings)
+    consumer.subscribe([topic])
+    try:
+        deadline = time.monotonic() + 30
+        while not consumer.assignment():
+            assert time.monotonic() < deadline, f"no assignment for {client_id}"
+            consumer.poll(0.1)
+        yield
+    finally:
+        consumer.close()

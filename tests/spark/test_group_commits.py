@@ -1,0 +1,219 @@
+"""What Spark's position looks like in a group, who may not be written over, and how a checkpoint is read."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from kcli.admin.offsets.inspection import GroupInUse
+from kcli.errors import KcliError, TimeoutExpired
+from kcli.spark.checkpoints import CheckpointError, last_position, local_path, position_of, positions_of_progress
+from kcli.spark.committing import Committing
+from kcli.spark.group_commits import GroupCommits, Position, note_of, read_note
+from kcli.spark.options import SourceOptions
+from kcli.structs import TopicPartition
+from tests.real_kafka import Kafka
+from tests.spark.groups import committed, member
+
+# As Spark 4.3.0 with its own connector wrote them.
+METADATA = '{"id":"92c1a1be-445d-4e97-ab0f-2ac10ca7681e"}'
+OFFSETS = 'v1\n{"batchWatermarkMs":0,"batchTimestampMs":1795252126750,"conf":{}}\n{"orders":{"0":5,"1":7}}'
+QUERY = "92c1a1be-445d-4e97-ab0f-2ac10ca7681e"
+
+
+def commits_to(kafka: Kafka, group: str) -> GroupCommits:
+    return GroupCommits(SourceOptions({"bootstrap.servers": kafka.bootstrap_servers}), group)
+
+
+def test_a_group_with_members_is_refused_and_they_are_named(any_kafka: Kafka) -> None:
+    topic, group = any_kafka.new_topic(), any_kafka.new_name("spark")
+    with closing(commits_to(any_kafka, group)) as commits:
+        commits.refuse_if_in_use()  # a group that is not there
+        with (
+            member(any_kafka, group, topic, "billing-7"),
+            pytest.raises(GroupInUse, match=rf"group {group} is Stable with 1 member \(billing-7 on .*\): stop them"),
+        ):
+            commits.refuse_if_in_use()
+        commits.refuse_if_in_use()  # empty now
+
+
+def test_a_position_is_stored_with_its_query(any_kafka: Kafka) -> None:
+    topic, group = any_kafka.new_topic(2), any_kafka.new_name("spark")
+    at = Position({TopicPartition(topic, 0): 4, TopicPartition(topic, 1): 0}, QUERY, 3)
+    with closing(commits_to(any_kafka, group)) as commits:
+        assert commits.commit(at) == []
+        assert committed(any_kafka, group) == {0: (4, note_of(at)), 1: (0, note_of(at))}
+        assert commits.commit(at._replace(query_id="", batch=-1)) == []  # by whom the query is not known
+        assert committed(any_kafka, group)[0] == (4, note_of(at))
+
+
+def test_a_topic_that_is_gone_is_one_sentence_and_no_obstacle(any_kafka: Kafka) -> None:
+    topic, group = any_kafka.new_topic(), any_kafka.new_name("spark")
+    gone = {TopicPartition(any_kafka.new_name("gone"), number): 1 for number in range(3)}
+    with closing(commits_to(any_kafka, group)) as commits:
+        [failure] = commits.commit(Position({TopicPartition(topic, 0): 2, **gone}, QUERY, 0))
+    assert next(iter(gone)).topic in failure
+    assert failure.endswith(", and 2 more like it")
+    assert committed(any_kafka, group)[0][0] == 2
+
+
+def test_notes_are_told_from_what_others_commit() -> None:
+    assert read_note(note_of(Position({}, QUERY, 12))) == (QUERY, 12)
+    assert read_note("") is None
+    assert read_note('{"spark":') is None
+    assert read_note('{"spark":"x"}') is None
+
+
+# ---- checkpoints ----
+
+
+def test_the_last_batch_that_is_done_counts(tmp_path: Path) -> None:
+    assert last_position(tmp_path) is None
+    (tmp_path / "metadata").write_text(METADATA)
+    for folder, names in (("offsets", ["9", "10", "11"]), ("commits", ["9", "10", ".10.crc", ".11.tmp"])):
+        (tmp_path / folder).mkdir()
+        for name in names:
+            (tmp_path / folder / name).write_text(OFFSETS if name == "10" else "")
+    assert last_position(tmp_path) == Position(
+        {TopicPartition("orders", 0): 5, TopicPartition("orders", 1): 7}, QUERY, 10
+    )
+
+
+def test_sources_are_told_apart_by_their_place() -> None:
+    two = OFFSETS + '\n-\n{"payments":{"0":2}}'
+    assert position_of(METADATA, 0, two, source=1) is None
+    assert position_of(METADATA, 0, two, source=2) == Position({TopicPartition("payments", 0): 2}, QUERY, 0)
+
+
+@pytest.mark.parametrize(
+    ("metadata", "offsets"),
+    [
+        (METADATA, "v2\n{}\n{}"),
+        (METADATA, "v1\n{}"),
+        (METADATA, ""),
+        ("{}", OFFSETS),
+        ("", OFFSETS),
+        (METADATA, 'v1\n{}\n{"logOffset":3}'),
+    ],
+)
+def test_a_checkpoint_of_another_kind_is_no_guesswork(metadata: str, offsets: str) -> None:
+    with pytest.raises(KcliError, match="checkpoint"):
+        position_of(metadata, 0, offsets)
+
+
+def test_a_checkpoint_with_a_hole_says_which(tmp_path: Path) -> None:
+    (tmp_path / "commits").mkdir()
+    (tmp_path / "commits" / "0").write_text("v1")
+    with pytest.raises(CheckpointError, match=r"lacks .*metadata"):
+        last_position(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("location", "path"),
+    [("/a/b", Path("/a/b")), ("file:/a/b%20c", Path("/a/b c")), ("file:///a", Path("/a")), ("s3a://bucket/a", None)],
+)
+def test_only_local_folders_are_read_here(location: str, path: Path | None) -> None:
+    assert local_path(location) == path
+
+
+def test_a_progress_event_tells_the_position_of_kafka_sources_only() -> None:
+    ours = {"endOffset": '{"orders":{"0":5}}'}  # a Python source's offset is text in the event, the connector's is not
+    theirs = {"endOffset": {"orders": {"1": 6}}}
+    others = [{"endOffset": None}, {"endOffset": {"logOffset": 3}}, {"endOffset": "12"}, {}]
+    event = {"id": QUERY, "batchId": 4, "sources": [ours, *others, theirs]}
+    assert positions_of_progress(event) == {
+        0: Position({TopicPartition("orders", 0): 5}, QUERY, 4),
+        5: Position({TopicPartition("orders", 1): 6}, QUERY, 4),
+    }
+
+
+# ---- the thread that commits ----
+
+
+class Scripted:
+    """Commits that fail as told, and remember what they were asked for."""
+
+    group = "g"
+
+    def __init__(self, *outcomes: list[str] | KcliError) -> None:
+        self.outcomes = list(outcomes)
+        self.batches: list[int] = []
+        self.asked = threading.Condition()
+        self.closed = False
+
+    def commit(self, position: Position) -> list[str]:
+        with self.asked:
+            self.batches.append(position.batch)
+            self.asked.notify_all()
+        outcome = self.outcomes.pop(0) if self.outcomes else []
+        if isinstance(outcome, KcliError):
+            raise outcome
+        return outcome
+
+    def wait_for(self, count: int) -> None:
+        with self.asked:
+            assert self.asked.wait_for(lambda: len(self.batches) >= count, 10), self.batches
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def at(batch: int, query: str = QUERY) -> Position:
+    return Position({}, query, batch)
+
+
+def test_what_is_given_last_is_committed_before_the_end() -> None:
+    commits = Scripted()
+    work = Committing(commits, pytest.fail)  # type: ignore[arg-type]
+    work.put(at(7))
+    work.put(at(6))  # late news of an earlier batch
+    assert work.finish(10)
+    assert commits.batches[-1] == 7
+    assert 6 not in commits.batches
+    assert commits.closed
+
+
+def test_a_checkpoint_made_anew_starts_from_its_own_batch_zero() -> None:
+    commits = Scripted()
+    work = Committing(commits, pytest.fail)  # type: ignore[arg-type]
+    work.put(at(7))
+    work.put(at(0, query="another"))
+    assert work.finish(10)
+    assert commits.batches[-1] == 0
+
+
+def test_an_idle_query_is_committed_again_before_the_group_is_forgotten() -> None:
+    commits = Scripted()
+    work = Committing(commits, pytest.fail, idle_s=0.01)  # type: ignore[arg-type]
+    work.put(at(3))
+    commits.wait_for(4)
+    assert work.finish(10)
+    assert set(commits.batches) == {3}
+
+
+def test_without_an_idle_time_nothing_is_repeated() -> None:
+    commits = Scripted()
+    work = Committing(commits, pytest.fail, idle_s=0)  # type: ignore[arg-type]
+    work.put(at(3))
+    commits.wait_for(1)
+    assert work.finish(10)
+    assert commits.batches == [3]
+
+
+def test_a_trouble_is_told_once_however_long_it_lasts_and_tried_again() -> None:
+    trouble = TimeoutExpired("nobody answers")
+    commits, said = Scripted(trouble, trouble, ["t-0: refused"], [], trouble), list[str]()
+    work = Committing(commits, said.append, idle_s=0, retry_s=0.01)  # type: ignore[arg-type]
+    work.put(at(1))
+    commits.wait_for(4)  # it went well in the end
+    work.put(at(2))
+    commits.wait_for(5)
+    assert work.finish(10)
+    assert [text.rpartition(", which goes on: ")[2] for text in said] == [
+        "nobody answers",
+        "t-0: refused",
+        "nobody answers",
+    ]
