@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kcli.errors import ConfigError
@@ -30,6 +30,7 @@ def test_t3_partitions_are_in_the_order_of_their_numbers_however_they_came() -> 
     assert write_offsets(read_offsets(text)) == '{"s":{"0":7},"t":{"0":1,"2":1,"10":1}}'
 
 
+@settings(deadline=None, max_examples=40)
 @given(OFFSETS, st.randoms())
 def test_t3_same_offsets_are_the_same_text(offsets: dict[TopicPartition, int], random: object) -> None:
     mixed = list(offsets.items())
@@ -38,6 +39,7 @@ def test_t3_same_offsets_are_the_same_text(offsets: dict[TopicPartition, int], r
     assert json.dumps(offsets_dict(dict(mixed))) == json.dumps(offsets_dict(offsets))
 
 
+@settings(deadline=None, max_examples=40)
 @given(OFFSETS)
 def test_what_is_written_is_read_back_from_text_and_from_the_dict_of_pyspark(
     offsets: dict[TopicPartition, int],
@@ -72,6 +74,7 @@ def test_another_shape_is_told_in_one_sentence_with_an_example(text: str, why: s
     assert why in caught.value.message
 
 
+@settings(deadline=None, max_examples=40)
 @given(st.text(max_size=30))
 def test_any_other_text_is_a_config_error(text: str) -> None:
     try:
