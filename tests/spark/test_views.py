@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-pa = pytest.importorskip("pyarrow")
+pytest.importorskip("pyarrow")
 
 from kcli.admin.offsets.commit import commit_offsets
 from kcli.client.config import ClientConfig
@@ -295,6 +295,8 @@ def test_commits_of_all_groups_hold_nothing_but_commits(any_kafka: Kafka) -> Non
 
 
 def test_every_view_says_its_columns_in_types_that_arrow_has() -> None:
+    import pyarrow as pa
+
     for name, it in VIEWS.items():
         assert name == it.name
         assert isinstance(arrow_schema(it.columns), pa.Schema)
