@@ -44,8 +44,9 @@ class Decision(NamedTuple):
 def planned_start(
     tp: TopicPartition, wanted: int, log_start: int, log_end: int, *, fail: bool, until: int | None = None
 ) -> Decision:
-    """Where a range that is planned from `wanted`, up to `until` if that is known, starts in this log."""
-    if wanted < log_start:
+    """Where a range that is planned from `wanted`, up to `until` if that is known, starts in this log. An empty range
+    loses nothing, wherever it lies before the log's end."""
+    if wanted < log_start and (until is None or wanted < until):
         lost = (log_start if until is None else max(wanted, min(log_start, until))) - wanted
         told = f"{tp}: offsets from {wanted} on are gone, the log starts at {log_start}; {_records(lost)}"
         return _decide(tp, wanted, log_start, lost, told, log_start, fail)

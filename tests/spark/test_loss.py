@@ -54,6 +54,10 @@ def test_a_start_in_the_log_or_at_its_end_is_no_loss(wanted: int, fail: bool) ->
     assert loss.planned_start(TP, wanted, 15, 100, fail=fail) == Decision(wanted)
 
 
+def test_an_empty_range_before_the_log_loses_nothing() -> None:
+    assert loss.planned_start(TP, 10, 15, 100, fail=True, until=10) == Decision(10)
+
+
 def test_a_topic_of_another_id_is_read_anew() -> None:
     with pytest.raises(DataLoss, match="recreated while it was read up to 60") as caught:
         loss.recreated(TP, 60, 0, fail=True)
