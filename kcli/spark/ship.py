@@ -10,9 +10,16 @@
 
 from __future__ import annotations
 
+import atexit
+import io
 import os
+import shutil
 import sysconfig
+import tempfile
+import zipfile
 from collections.abc import MutableMapping
+from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +29,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 WAYS = ("auto", "installed", "zip", "inline")
+_LEFT_OUT = {"cli", "broker", "producer", "__pycache__"}
+"""Parts of kcli that nothing in kcli.spark imports."""
+_SAME_DATE = (2020, 1, 1, 0, 0, 0)
 
 
 def choose_way(master: str, remote: str | None, ship: str) -> str:
@@ -41,29 +51,61 @@ def choose_way(master: str, remote: str | None, ship: str) -> str:
 
 def shipping_conf(master: str, ship: str, environ: MutableMapping[str, str]) -> dict[str, str]:
     """The Spark settings that ship kcli; `environ`, the future JVM's, gets a PYTHONPATH where that is a part of it."""
-    way = choose_way(master, None, ship)
-    if way == "installed" and master.startswith("local"):
-        _prepend(environ, _own_folder())
-        return {}
-    if way == "zip":
-        raise ConfigError("--ship zip is not made yet")
+    if choose_way(master, None, ship) == "zip":
+        path = _zip_file()
+        prepend_path(environ, path)
+        return {"spark.submit.pyFiles": path}
+    if master.startswith("local"):
+        prepend_path(environ, _own_folder())
     return {}
 
 
-def _own_folder() -> str:
-    """Where the running kcli lies, if the interpreter does not look there of itself; else nothing."""
-    import kcli
-
-    folder = str(Path(kcli.__file__).resolve().parent.parent)
-    return "" if folder in (sysconfig.get_path("purelib"), sysconfig.get_path("platlib")) else folder
-
-
-def _prepend(environ: MutableMapping[str, str], path: str) -> None:
+def prepend_path(environ: MutableMapping[str, str], path: str) -> None:
+    """Have the processes to come look there first for modules; an empty path changes nothing."""
     paths = [part for part in environ.get("PYTHONPATH", "").split(os.pathsep) if part]
     if path and path not in paths:
         environ["PYTHONPATH"] = os.pathsep.join([path, *paths])
 
 
 def register_inline(session: SparkSession) -> None:
-    """Register a source that carries kcli with it."""
-    raise ConfigError("--ship inline is not made yet")
+    """Register a source that carries kcli with it, for servers that have nothing of it."""
+    from kcli.spark.carried import carrying
+
+    payload = zipped_kcli()
+    session.dataSource.register(carrying(payload, sha256(payload).hexdigest()[:16]))
+
+
+@cache
+def zipped_kcli() -> bytes:
+    """All that kcli.spark imports of kcli, as a zip. The same code makes the same bytes."""
+    root = _package()
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in sorted(root.rglob("*.py")):
+            parts = path.relative_to(root).parts
+            if parts[0] not in _LEFT_OUT:
+                entry = zipfile.ZipInfo("/".join(("kcli", *parts)), _SAME_DATE)
+                entry.compress_type = zipfile.ZIP_DEFLATED
+                archive.writestr(entry, path.read_bytes())
+    return packed.getvalue()
+
+
+def _zip_file() -> str:
+    """The zip in a folder that is gone with this process: executors fetch it from here while it lives."""
+    folder = tempfile.mkdtemp(prefix="kcli-ship-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    path = Path(folder, "kcli.zip")
+    path.write_bytes(zipped_kcli())
+    return str(path)
+
+
+def _package() -> Path:
+    import kcli
+
+    return Path(kcli.__file__).resolve().parent
+
+
+def _own_folder() -> str:
+    """Where the running kcli lies, if the interpreter does not look there of itself; else nothing."""
+    folder = str(_package().parent)
+    return "" if folder in (sysconfig.get_path("purelib"), sysconfig.get_path("platlib")) else folder

@@ -1,0 +1,144 @@
+"""Spark clusters of the pip package alone, as processes: a standalone one of two workers, and a Connect server.
+
+Their Python has what Spark needs and nothing of kcli, wherever that is installed or checked out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.real_kafka import free_ports
+
+JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+WITHOUT_KCLI = """
+import os, sys
+from importlib.machinery import PathFinder
+
+
+class OnlyShipped:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name != "kcli":
+            return None
+        shipped = [p for p in sys.path if os.path.basename(p).startswith("kcli")]
+        found = PathFinder.find_spec(name, shipped)
+        if found is None:
+            raise ModuleNotFoundError("No module named 'kcli' (of this test)")
+        return found
+
+
+sys.meta_path.insert(0, OnlyShipped)
+"""
+
+
+def spark_home() -> Path:
+    import pyspark
+
+    return Path(pyspark.__file__).parent
+
+
+def bare_environment(folder: Path) -> dict[str, str]:
+    """What Spark's processes get: our interpreter, but one that finds kcli only where Spark has put it."""
+    (folder / "site").mkdir(exist_ok=True)
+    (folder / "site" / "sitecustomize.py").write_text(WITHOUT_KCLI)
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK", "PYTHON", "PYSPARK"))}
+    own = {"PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(folder / "site"), "SPARK_HOME": str(spark_home())}
+    own |= {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_DAEMON_MEMORY": "256m", "SPARK_DAEMON_JAVA_OPTS": JVM}
+    return {**kept, **own, "SPARK_WORKER_DIR": str(folder / "work"), "SPARK_LOCAL_DIRS": str(folder / "scratch")}
+
+
+@contextlib.contextmanager
+def standalone(folder: Path) -> Iterator[str]:
+    """A master and two workers of a core each; yields the master's URL."""
+    port, web = free_ports(2)
+    deploy = "org.apache.spark.deploy"
+    master = [f"{deploy}.master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", str(web)]
+    url = f"spark://127.0.0.1:{port}"
+    with contextlib.ExitStack() as running:
+        running.enter_context(_process(folder, "master", ["bin/spark-class", *master], port))
+        for number in range(2):
+            (web,) = free_ports(1)
+            worker = [
+                f"{deploy}.worker.Worker",
+                "--host",
+                "127.0.0.1",
+                "-c",
+                "1",
+                "-m",
+                "768m",
+                "--webui-port",
+                str(web),
+            ]
+            running.enter_context(_process(folder, f"worker{number}", ["bin/spark-class", *worker, url], web))
+        yield url
+
+
+@contextlib.contextmanager
+def connect_server(folder: Path) -> Iterator[str]:
+    """A Spark Connect server over local[2]; yields its URL."""
+    (port,) = free_ports(1)
+    confs = {
+        "spark.connect.grpc.binding.port": str(port),
+        "spark.ui.enabled": "false",
+        "spark.driver.memory": "768m",
+        "spark.driver.extraJavaOptions": JVM,
+        "spark.sql.shuffle.partitions": "2",
+    }
+    command = [
+        "bin/spark-submit",
+        "--master",
+        "local[2]",
+        "--class",
+        "org.apache.spark.sql.connect.service.SparkConnectServer",
+    ]
+    for name, value in confs.items():
+        command += ["--conf", f"{name}={value}"]
+    with _process(folder, "connect", [*command, "spark-internal"], port):
+        yield f"sc://127.0.0.1:{port}"
+
+
+@contextlib.contextmanager
+def _process(folder: Path, name: str, command: Sequence[str], port: int) -> Iterator[None]:
+    """One of Spark's own, in a process group of its own; entered when it listens, and gone with all it has started."""
+    log = folder / f"{name}.log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [str(spark_home() / command[0]), *command[1:]],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            cwd=folder,
+            env=bare_environment(folder),
+            start_new_session=True,
+        )
+    try:
+        _wait_for(port, process, log)
+        yield
+    finally:
+        process.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(10)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def _wait_for(port: int, process: subprocess.Popen[bytes], log: Path, timeout_s: float = 120) -> None:
+    until = time.monotonic() + timeout_s
+    while time.monotonic() < until:
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+            return
+        if process.poll() is not None:
+            break
+        time.sleep(0.1)
+    pytest.fail(f"{log.name} did not come up; the end of its log:\n" + log.read_text(errors="replace")[-3000:])

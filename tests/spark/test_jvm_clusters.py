@@ -1,0 +1,38 @@
+"""The source unchanged on clusters whose machines have nothing of kcli: standalone (T4: pyFiles alone would fail the
+stream's planner), and Spark Connect with a source that carries kcli itself."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import pytest
+
+from tests.real_kafka import OwnBroker
+from tests.spark.clusters import bare_environment, connect_server, standalone
+
+pytestmark = pytest.mark.spark_cluster
+JOB = Path(__file__).with_name("cluster_job.py")
+
+
+@pytest.mark.parametrize("cluster", [standalone, connect_server])
+def test_batch_and_stream_run_where_nothing_of_kcli_is(
+    cluster: Callable[[Path], AbstractContextManager[str]], our_kafka: OwnBroker, tmp_path: Path
+) -> None:
+    topic = our_kafka.new_topic(partitions=2)
+    producer = our_kafka.ordered_producer()
+    for number in range(300):
+        producer.produce(topic, key=b"k%d" % number, value=b"v" * 10, partition=0)
+    producer.flush()
+    with cluster(tmp_path) as where:
+        command = [sys.executable, str(JOB), where, our_kafka.bootstrap_servers, topic, str(tmp_path / "out")]
+        environment = {**bare_environment(tmp_path), "PYTHONPATH": "", "HOME": os.environ.get("HOME", "/")}
+        environment.pop("SPARK_HOME")
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path, timeout=600)
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert json.loads(done.stdout.splitlines()[-1]) == {"batch": 300, "stream": 300, "read_back": [300, 300]}
