@@ -80,9 +80,10 @@ def given_situation(
     more_topics: Iterable[str] = (),
 ) -> Situation:
     """Members and topics of the command line; only topics of which it does not say enough are asked for."""
-    if any(not member.topics for member in members) and not given:
+    named = frozenset(given).union(*(member.topics for member in members))
+    if not named:
         raise ConfigError("say what the members read: --member NAME=TOPIC,TOPIC, or --topic TOPIC=PARTITIONS")
-    members = [it if it.topics else it._replace(topics=frozenset(given)) for it in members]
+    members = [it if it.topics else it._replace(topics=named) for it in members]
     wanted: set[str] = set().union(*(member.topics for member in members))
     for member in members:
         for topic, _ in member.owned:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kcli.assignors.changes import NEWCOMER
-from kcli.assignors.comparison import Comparison, skew
+from kcli.assignors.comparison import Comparison, compare, foretell, skew
 from kcli.assignors.foresee import SERVER_ASSIGNORS
 from kcli.cli.assignor.grammar import shown_partitions
 from kcli.cli.groups.summary import counted
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 # Where a member stands among the others decides what it gets from these.
 _BY_ORDER = ("range", "roundrobin", "server-range")
+_WITHOUT_MEMORY = ("range", "roundrobin")
 _FEW = 20  # partitions that a sentence may list
 
 
@@ -29,6 +30,7 @@ def sentences(outlook: Outlook, *, with_before: bool, compared: bool) -> Iterato
     yield from _notes(outlook)
     if outlook.found.live is not None:
         yield from _of_live_group(outlook.found.live)
+        yield from _of_another_leader(outlook.found)
 
 
 def _of_forecast(found: Situation, comparison: Comparison, *, with_before: bool) -> Iterator[str]:
@@ -104,3 +106,14 @@ def _of_live_group(live: LiveGroup) -> Iterator[str]:
         behind = sum(len({*(it.target or ())} ^ {*it.owned}) for it in live.group.members)
         more = f"; {counted(behind, 'partition')} still to be given or taken" if behind else ""
         yield f"{live.group.group} has its partitions from the broker; today is its target assignment{more}"
+
+
+def _of_another_leader(found: Situation) -> Iterator[str]:
+    """Where an assignor heeds nothing but members and topics, today's assignment can be checked."""
+    if found.assignor in _WITHOUT_MEMORY:
+        usual = foretell(found.assignor, found.topics, found.members)
+        if compare(found.before, usual).moves:
+            yield (
+                f"today is not what Kafka's {found.assignor} makes of it: the leader is of another maker (librdkafka's "
+                "goes by ids alone), or topics have changed since"
+            )
