@@ -1,0 +1,141 @@
+"""What a topic's records are like: nulls, tombstones, sizes, order in time; of JSON values the fields and their drift.
+
+Each task counts while it reads, in the order of offsets, and what the tasks tell is joined here: nothing is shuffled.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kcli.errors import ConfigError
+from kcli.spark.pipelines.result import Result
+from kcli.spark.pipelines.source import load
+from kcli.spark.pipelines.tasks import by_value
+from kcli.spark.pipelines.throughput import plain_time
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from kcli.spark.pipelines.profile_parts import Part
+    from kcli.spark.pipelines.source import KafkaSource
+
+COLUMNS = ["topic", "partition", "offset", "timestamp", "key_size", "value_size"]
+TOPIC_COLUMNS = [
+    *("topic", "records", "null_keys", "tombstones", "key_avg", "key_max"),
+    *("value_avg", "value_p50", "value_p99", "value_max", "out_of_order", "most_back_ms"),
+]
+FIELD_COLUMNS = ["topic", "field", "types", "share", "nulls", "drift", "first_seen", "last_seen"]
+NUMBERS = {"integer", "number"}
+
+
+class Profile(NamedTuple):
+    """`topics`: a row each; `fields`: one for each field of JSON objects; `sizes`: by topic and "key" or "value", how
+    many records have which size; `partial`: topics with more fields than are told."""
+
+    topics: Result
+    fields: Result
+    sizes: Mapping[tuple[str, str], Mapping[int, int]]
+    partial: list[str]
+
+
+def columns(*, fields: bool) -> list[str]:
+    """What is read: values themselves only to look into them."""
+    return [*COLUMNS, "value"] if fields else COLUMNS
+
+
+def sample_every(share: float) -> int:
+    """Of so many values one is looked into. ConfigError for a share that is none."""
+    if not 0 < share <= 1:
+        raise ConfigError(f"--sample is the share of values to look into, above 0 and at most 1, not {share:g}")
+    return max(1, round(1 / share))
+
+
+def run(spark: SparkSession, source: KafkaSource, *, fields: bool = False, sample: float = 1.0) -> Profile:
+    """Read all of it once. `fields`: look into values as JSON, into a `sample` of them, evenly spread by offset."""
+    from kcli.spark.pipelines import profile_parts
+
+    every = sample_every(sample) if fields else None
+    frame = load(spark, source, "records", columns(fields=fields))
+    with by_value(profile_parts):
+        rows = frame.mapInArrow(_task(every), "part string").collect()
+    return as_profile(json.loads(row.part) for row in rows)
+
+
+def _task(every: int | None) -> Any:
+    from kcli.spark.pipelines.profile_parts import profile_batches
+
+    def profiled(batches: Iterator[Any]) -> Iterator[Any]:
+        import json
+
+        import pyarrow
+
+        parts = [json.dumps(part) for part in profile_batches(batches, every)]
+        yield pyarrow.RecordBatch.from_arrays([pyarrow.array(parts, pyarrow.string())], names=["part"])
+
+    return profiled
+
+
+def as_profile(parts: Iterable[Part]) -> Profile:
+    """What all tasks have found, by topic. Pure."""
+    from kcli.spark.pipelines.profile_parts import join_parts, sum_parts
+
+    by_topic: dict[str, list[Part]] = {}
+    for part in join_parts(parts):
+        by_topic.setdefault(part["topic"], []).append(part)
+    whole = [sum_parts(topic, parts) for topic, parts in sorted(by_topic.items())]
+    fields = [row for part in whole for row in _field_rows(part)]
+    sizes = {(it["topic"], of): _histogram(it[of]) for it in whole for of in ("key", "value")}
+    partial = [part["topic"] for part in whole if part["more_fields"]]
+    return Profile(Result(TOPIC_COLUMNS, [_row(it) for it in whole]), Result(FIELD_COLUMNS, fields), sizes, partial)
+
+
+def _row(part: Part) -> dict[str, Any]:
+    row = {name: part[name] for name in ("topic", "records", "null_keys", "null_values", "tombstones", "empty_values")}
+    for of in ("key", "value"):
+        found, sizes = part[of], _histogram(part[of])
+        row[f"{of}_bytes"] = found["total"]
+        row[f"{of}_min"], row[f"{of}_max"] = found["min"], found["max"]
+        row[f"{of}_avg"] = round(found["total"] / found["count"], 1) if found["count"] else None
+        for percent in (50, 90, 99):
+            row[f"{of}_p{percent}"] = percentile(sizes, percent)
+    row |= {name: part[name] for name in ("out_of_order", "most_back_ms", "timeless")}
+    for name in ("oldest", "newest"):
+        row[name] = None if part[f"{name}_ms"] is None else plain_time(part[f"{name}_ms"])
+    if part["looked_at"]:
+        row |= {"looked_at": part["looked_at"], "json_types": part["types"]}
+    return row
+
+
+def _histogram(sizes: Part) -> dict[int, int]:
+    return dict(sorted((int(size), count) for size, count in sizes["sizes"].items()))
+
+
+def percentile(sizes: Mapping[int, int], percent: float) -> int | None:
+    """The smallest size that at least so many percent do not exceed. Pure."""
+    left = math.ceil(sum(sizes.values()) * percent / 100)
+    for size, count in sizes.items():
+        left -= count
+        if left <= 0:
+            return size
+    return None
+
+
+def _field_rows(part: Part) -> list[dict[str, Any]]:
+    objects = part["types"].get("object", 0)
+    rows = []
+    for path, field in sorted(part["fields"].items()):
+        types = dict(sorted(field["types"].items(), key=lambda it: (-it[1], it[0])))
+        row = {"topic": part["topic"], "field": path, "types": types, "share": round(field["records"] / objects, 4)}
+        row |= {"nulls": types.get("null", 0), "drift": drifts(types), "records": field["records"]}
+        for name in ("first", "last"):
+            row[f"{name}_seen"] = None if field[f"{name}_ms"] is None else plain_time(field[f"{name}_ms"])
+        rows.append(row)
+    return rows
+
+
+def drifts(types: Iterable[str]) -> bool:
+    """Whether a field has values of types that are not each other's: whole and other numbers are, null is anyone's."""
+    return len({"number" if name in NUMBERS else name for name in types if name != "null"}) > 1

@@ -1,0 +1,250 @@
+"""What one task finds out about the records it sees, and how such findings of a partition come together.
+
+Runs where Spark runs Python, perhaps without kcli: pickled by value, so nothing of kcli is imported here. A part is a
+dict of JSON's types. Pure but for Arrow's columns, which come in.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+MOST_FIELDS = 1000
+DEEPEST = 16
+EXACT_SIZES = 256
+"""Smaller sizes are counted as they are; of others the highest eight bits, so they are less than 1 % too small."""
+_PLAIN_NAME = re.compile(r"[\w-]+")
+_TYPES = {bool: "boolean", int: "integer", float: "number", str: "string", dict: "object", list: "array"}
+
+Part = dict[str, Any]
+
+
+def profile_batches(batches: Iterable[Any], every: int | None) -> Iterator[Part]:
+    """Parts, one for each partition, of the record batches of a task, whose records come in the order of offsets.
+
+    With `every` the values of records whose offset divides by it are looked into as JSON.
+    """
+    parts: dict[tuple[str, int], Part] = {}
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        columns = {name: batch.column(place) for place, name in enumerate(batch.schema.names)}
+        topics, numbers = columns["topic"].to_pylist(), _ints(columns["partition"])
+        edges = [0, *(i for i in range(1, len(topics)) if (topics[i], numbers[i]) != (topics[i - 1], numbers[i - 1]))]
+        for start, end in zip(edges, [*edges[1:], len(topics)], strict=True):
+            place = (topics[start], int(numbers[start]))
+            mine = {name: column.slice(start, end - start) for name, column in columns.items()}
+            part = parts.setdefault(place, new_part(*place, int(_ints(mine["offset"])[0])))
+            _add(part, mine, every)
+    yield from parts.values()
+
+
+def new_part(topic: str, partition: int, first_offset: int) -> Part:
+    """Nothing seen yet."""
+    sizes: Part = {it: {"count": 0, "total": 0, "min": None, "max": None, "sizes": {}} for it in ("key", "value")}
+    return {
+        "topic": topic,
+        "partition": partition,
+        "first_offset": first_offset,
+        "records": 0,
+        "null_keys": 0,
+        "null_values": 0,
+        "tombstones": 0,
+        "empty_values": 0,
+        "timeless": 0,
+        **sizes,
+        "first_ms": None,
+        "last_ms": None,
+        "oldest_ms": None,
+        "newest_ms": None,
+        "out_of_order": 0,
+        "most_back_ms": 0,
+        "looked_at": 0,
+        "types": {},
+        "fields": {},
+        "more_fields": False,
+    }
+
+
+def _add(part: Part, columns: Mapping[str, Any], every: int | None) -> None:
+    keys, values = _ints(columns["key_size"]), _ints(columns["value_size"])
+    part["records"] += len(keys)
+    part["null_keys"] += int((keys < 0).sum())
+    part["null_values"] += int((values < 0).sum())
+    part["tombstones"] += int(((values < 0) & (keys >= 0)).sum())
+    part["empty_values"] += int((values == 0).sum())
+    _add_sizes(part["key"], keys[keys >= 0])
+    _add_sizes(part["value"], values[values >= 0])
+    times = _ints(columns["timestamp"].cast("int64")) // 1000
+    part["timeless"] += int((times < 0).sum())
+    _add_times(part, times[times >= 0])
+    if every is not None:
+        chosen = np.nonzero((_ints(columns["offset"]) % every == 0) & (values >= 0))[0]
+        for row in chosen.tolist():
+            _look_into(part, columns["value"][row].as_py(), int(times[row]))
+
+
+def _ints(column: Any) -> Any:
+    """As numpy's int64; null is -1."""
+    return column.cast("int64").fill_null(-1).to_numpy(zero_copy_only=False)
+
+
+def _add_sizes(sizes: Part, found: Any) -> None:
+    if not len(found):
+        return
+    low, high = int(found.min()), int(found.max())
+    sizes["min"] = low if sizes["min"] is None else min(low, sizes["min"])
+    sizes["max"] = high if sizes["max"] is None else max(high, sizes["max"])
+    sizes["count"] += len(found)
+    sizes["total"] += int(found.sum())
+    lost_bits = np.maximum(np.floor(np.log2(np.maximum(found, 1))).astype(np.int64) - 7, 0)
+    for size, count in zip(*np.unique((found >> lost_bits) << lost_bits, return_counts=True), strict=True):
+        sizes["sizes"][str(size)] = sizes["sizes"].get(str(size), 0) + int(count)
+
+
+def _add_times(part: Part, times: Any) -> None:
+    if len(times):
+        before = np.concatenate((times[:1], times[:-1]))
+        newest = np.maximum.accumulate(times)
+        _join_times(
+            part,
+            {
+                "first_ms": int(times[0]),
+                "last_ms": int(times[-1]),
+                "oldest_ms": int(times.min()),
+                "newest_ms": int(newest[-1]),
+                "out_of_order": int((times < before).sum()),
+                "most_back_ms": int((newest - times).max()),
+            },
+        )
+
+
+def _join_times(part: Part, later: Part) -> None:
+    """Into `part` the times of records that follow its own. Exact, as each is told by its edges and extremes."""
+    if later["first_ms"] is None:
+        return
+    part["out_of_order"] += later["out_of_order"]
+    part["most_back_ms"] = max(part["most_back_ms"], later["most_back_ms"])
+    if part["first_ms"] is None:
+        part |= {name: later[name] for name in ("first_ms", "last_ms", "oldest_ms", "newest_ms")}
+        return
+    part["out_of_order"] += int(later["first_ms"] < part["last_ms"])
+    part["most_back_ms"] = max(part["most_back_ms"], part["newest_ms"] - later["oldest_ms"])
+    part["last_ms"] = later["last_ms"]
+    part["oldest_ms"] = min(part["oldest_ms"], later["oldest_ms"])
+    part["newest_ms"] = max(part["newest_ms"], later["newest_ms"])
+
+
+def _look_into(part: Part, value: bytes, at_ms: int) -> None:
+    part["looked_at"] += 1
+    try:
+        document = json.loads(value.decode(), parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        part["types"]["not JSON"] = part["types"].get("not JSON", 0) + 1
+        return
+    kind = type_of(document)
+    part["types"][kind] = part["types"].get(kind, 0) + 1
+    if kind == "object":
+        found: dict[str, set[str]] = {}
+        _walk(document, "", found, DEEPEST)
+        for path, types in found.items():
+            _add_field(part, path, types, at_ms)
+
+
+def _refuse(word: str) -> None:
+    raise ValueError(f"{word} is not JSON")
+
+
+def type_of(value: Any) -> str:
+    """The JSON type of a decoded value; whole numbers are `integer`."""
+    return "null" if value is None else _TYPES[type(value)]
+
+
+def _walk(value: Any, path: str, found: dict[str, set[str]], deeper: int) -> None:
+    """The types at all paths below: `a.b` a field in a field, `a[]` what is in an array."""
+    if isinstance(value, dict):
+        inner = [(_step(path, name), part) for name, part in value.items()]
+    else:
+        inner = [(f"{path}[]", part) for part in value]
+    for name, part in inner:
+        found.setdefault(name, set()).add(type_of(part))
+        if isinstance(part, dict | list) and deeper:
+            _walk(part, name, found, deeper - 1)
+
+
+def _step(path: str, name: str) -> str:
+    name = name if _PLAIN_NAME.fullmatch(name) else json.dumps(name, ensure_ascii=False)
+    return f"{path}.{name}" if path else name
+
+
+def _add_field(part: Part, path: str, types: set[str], at_ms: int) -> None:
+    fields = part["fields"]
+    if path not in fields and len(fields) >= MOST_FIELDS:
+        part["more_fields"] = True
+        return
+    field = fields.setdefault(path, {"records": 0, "types": {}, "first_ms": None, "last_ms": None})
+    field["records"] += 1
+    for name in types:
+        field["types"][name] = field["types"].get(name, 0) + 1
+    if at_ms >= 0:
+        field["first_ms"] = at_ms if field["first_ms"] is None else min(at_ms, field["first_ms"])
+        field["last_ms"] = at_ms if field["last_ms"] is None else max(at_ms, field["last_ms"])
+
+
+def join_parts(parts: Iterable[Part]) -> list[Part]:
+    """One part for each partition, whatever ranges its tasks had."""
+    joined: dict[tuple[str, int], Part] = {}
+    for part in sorted(parts, key=lambda it: (it["topic"], it["partition"], it["first_offset"])):
+        whole = joined.setdefault(
+            (part["topic"], part["partition"]), new_part(part["topic"], part["partition"], part["first_offset"])
+        )
+        _join_counts(whole, part)
+        _join_times(whole, part)
+    return list(joined.values())
+
+
+def sum_parts(topic: str, parts: Iterable[Part]) -> Part:
+    """The partitions of a topic together; between partitions there is no order."""
+    whole = new_part(topic, -1, 0)
+    for part in parts:
+        _join_counts(whole, part)
+        whole["out_of_order"] += part["out_of_order"]
+        whole["most_back_ms"] = max(whole["most_back_ms"], part["most_back_ms"])
+        for name, choose in (("oldest_ms", min), ("newest_ms", max)):
+            known = [ms for ms in (whole[name], part[name]) if ms is not None]
+            whole[name] = choose(known) if known else None
+    return whole
+
+
+def _join_counts(whole: Part, part: Part) -> None:
+    for name in ("records", "null_keys", "null_values", "tombstones", "empty_values", "timeless", "looked_at"):
+        whole[name] += part[name]
+    for name in ("key", "value"):
+        _join_sizes(whole[name], part[name])
+    _add_counts(whole["types"], part["types"])
+    whole["more_fields"] |= part["more_fields"]
+    for path, field in part["fields"].items():
+        mine = whole["fields"].setdefault(path, {"records": 0, "types": {}, "first_ms": None, "last_ms": None})
+        mine["records"] += field["records"]
+        _add_counts(mine["types"], field["types"])
+        for name, choose in (("first_ms", min), ("last_ms", max)):
+            known = [ms for ms in (mine[name], field[name]) if ms is not None]
+            mine[name] = choose(known) if known else None
+
+
+def _join_sizes(whole: Part, part: Part) -> None:
+    for name, choose in (("min", min), ("max", max)):
+        known = [size for size in (whole[name], part[name]) if size is not None]
+        whole[name] = choose(known) if known else None
+    whole["count"] += part["count"]
+    whole["total"] += part["total"]
+    _add_counts(whole["sizes"], part["sizes"])
+
+
+def _add_counts(whole: dict[str, int], more: Mapping[str, int]) -> None:
+    for name, count in more.items():
+        whole[name] = whole.get(name, 0) + count

@@ -1,0 +1,146 @@
+"""Hot keys, and how evenly keys, records and bytes lie in partitions. Values are never read: their sizes are enough."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kcli.spark.pipelines.result import Result, text_of
+from kcli.spark.pipelines.source import load
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from kcli.spark.pipelines.source import KafkaSource
+
+COLUMNS = ["topic", "partition", "key", "key_size", "value_size"]
+KEY_COLUMNS = ["topic", "key", "records", "bytes", "share", "partitions"]
+PARTITION_COLUMNS = ["topic", "partition", "records", "bytes", "share", "keys", "hottest_key", "hottest_share"]
+TOPIC_COLUMNS = ["topic", "partitions", "records", "bytes", "gini", "max_over_mean", "keys", "keyless", "spread_keys"]
+METRICS = ("records", "bytes")
+
+
+class Skew(NamedTuple):
+    """`keys`: the hottest, over all topics; `partitions`: all, those with nothing too; `topics`: a summary of each.
+
+    `share` is a part of the metric in the topic; `hottest_share` in the partition. `gini` is that of the topic's
+    partitions by the metric: 0 all equal, towards 1 all in one. `keyless` are records without a key, which is no key
+    here; `spread_keys` are keys that were found in more than one partition.
+    """
+
+    keys: Result
+    partitions: Result
+    topics: Result
+
+
+def run(
+    spark: SparkSession, source: KafkaSource, top: int = 20, metric: str = "records", *, as_hex: bool = False
+) -> Skew:
+    """Count. One shuffle by (topic, partition, key); Spark keeps what comes of it while the answers are made."""
+    from pyspark.sql import functions as f
+
+    frame = load(spark, source, "records", COLUMNS)
+    size = f.coalesce("key_size", f.lit(0)).cast("long") + f.coalesce("value_size", f.lit(0))
+    groups = frame.groupBy("topic", "partition", "key").agg(f.count("*").alias("records"), f.sum(size).alias("bytes"))
+    groups = groups.persist()
+    try:
+        parts = _partitions(groups, metric)
+        keys = groups.where("key is not null").groupBy("topic", "key")
+        of_keys = keys.agg(
+            f.sum("records").alias("records"), f.sum("bytes").alias("bytes"), f.count("*").alias("partitions")
+        )
+        hottest = of_keys.orderBy(f.desc(metric), "topic", "key").limit(top).toArrow().to_pylist()
+        spread = f.count_if(f.col("partitions") > 1).alias("spread_keys")
+        counted = of_keys.groupBy("topic").agg(f.count("*").alias("keys"), spread).toArrow().to_pylist()
+    finally:
+        groups.unpersist()
+    everywhere = sorted({*_all_partitions(spark, source), *parts})
+    text = hex_of if as_hex else text_of
+    topics = topic_rows(parts, everywhere, {row["topic"]: row for row in counted}, metric)
+    totals = {row["topic"]: row[metric] for row in topics}
+    for row in hottest:
+        row |= {"key": text(row["key"]), "share": share(row[metric], totals[row["topic"]])}
+    return Skew(
+        Result(KEY_COLUMNS, [{name: row[name] for name in KEY_COLUMNS} for row in hottest]),
+        Result(PARTITION_COLUMNS, partition_rows(parts, everywhere, totals, metric, text)),
+        Result(TOPIC_COLUMNS, topics),
+    )
+
+
+def _partitions(groups: DataFrame, metric: str) -> dict[tuple[str, int], dict[str, Any]]:
+    from pyspark.sql import functions as f
+
+    keyed = f.col("key").isNotNull()
+    hottest = f.max(f.when(keyed, f.struct(f.col(metric).alias("amount"), "key"))).alias("hottest")
+    rows = groups.groupBy("topic", "partition").agg(
+        f.sum("records").alias("records"),
+        f.sum("bytes").alias("bytes"),
+        f.count("key").alias("keys"),
+        f.coalesce(f.sum(f.when(~keyed, f.col("records"))), f.lit(0)).alias("keyless"),
+        hottest,
+    )
+    return {(row["topic"], row["partition"]): row for row in rows.toArrow().to_pylist()}
+
+
+def _all_partitions(spark: SparkSession, source: KafkaSource) -> list[tuple[str, int]]:
+    """What was selected, with or without records."""
+    rows = load(spark, source._replace(where=None), "offsets", ["topic", "partition"]).collect()
+    return [(row.topic, row.partition) for row in rows]
+
+
+def partition_rows(
+    parts: Mapping[tuple[str, int], dict[str, Any]],
+    everywhere: Sequence[tuple[str, int]],
+    totals: Mapping[str, int],
+    metric: str,
+    text: Any,
+) -> list[dict[str, Any]]:
+    """A row for each partition. Pure."""
+    rows = []
+    for topic, partition in everywhere:
+        part = parts.get((topic, partition), {"records": 0, "bytes": 0, "keys": 0, "hottest": None})
+        hottest = part["hottest"]
+        row = {"topic": topic, "partition": partition, "records": part["records"], "bytes": part["bytes"]}
+        row |= {"share": share(part[metric], totals[topic]), "keys": part["keys"]}
+        row["hottest_key"] = None if hottest is None else text(hottest["key"])
+        row["hottest_share"] = None if hottest is None else share(hottest["amount"], part[metric])
+        rows.append(row)
+    return rows
+
+
+def topic_rows(
+    parts: Mapping[tuple[str, int], dict[str, Any]],
+    everywhere: Sequence[tuple[str, int]],
+    counted: Mapping[str, dict[str, Any]],
+    metric: str,
+) -> list[dict[str, Any]]:
+    """A row for each topic. Pure."""
+    rows = []
+    for topic in dict.fromkeys(topic for topic, _ in everywhere):
+        mine = [parts.get(place, {}) for place in everywhere if place[0] == topic]
+        amounts = [part.get(metric, 0) for part in mine]
+        row: dict[str, Any] = {"topic": topic, "partitions": len(mine)}
+        row |= {name: sum(part.get(name, 0) for part in mine) for name in ("records", "bytes", "keyless")}
+        row["gini"] = gini(amounts)
+        row["max_over_mean"] = round(max(amounts) * len(amounts) / sum(amounts), 3) if sum(amounts) else None
+        known = counted.get(topic, {})
+        row |= {name: known.get(name, 0) for name in ("keys", "spread_keys")}
+        rows.append({name: row[name] for name in TOPIC_COLUMNS})
+    return rows
+
+
+def gini(amounts: Sequence[float]) -> float | None:
+    """The Gini coefficient: the mean difference between any two, over twice the mean. None of nothing. Pure."""
+    ordered, count, total = sorted(amounts), len(amounts), sum(amounts)
+    if not total:
+        return None
+    weighted = sum(place * amount for place, amount in enumerate(ordered, 1))
+    return round(2 * weighted / (count * total) - (count + 1) / count, 4)
+
+
+def share(part: float, whole: float) -> float | None:
+    return round(part / whole, 4) if whole else None
+
+
+def hex_of(key: bytes) -> str:
+    return "0x" + key.hex()
