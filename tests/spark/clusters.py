@@ -53,7 +53,7 @@ def bare_environment(folder: Path) -> dict[str, str]:
     (folder / "site" / "sitecustomize.py").write_text(WITHOUT_KCLI)
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK", "PYTHON", "PYSPARK"))}
     own = {"PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(folder / "site"), "SPARK_HOME": str(spark_home())}
-    own |= {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_DAEMON_MEMORY": "256m", "SPARK_DAEMON_JAVA_OPTS": JVM}
+    own |= {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_DAEMON_MEMORY": "768m", "SPARK_DAEMON_JAVA_OPTS": JVM}
     return {**kept, **own, "SPARK_WORKER_DIR": str(folder / "work"), "SPARK_LOCAL_DIRS": str(folder / "scratch")}
 
 
@@ -90,7 +90,6 @@ def connect_server(folder: Path) -> Iterator[str]:
     confs = {
         "spark.connect.grpc.binding.port": str(port),
         "spark.ui.enabled": "false",
-        "spark.driver.memory": "768m",
         "spark.driver.extraJavaOptions": JVM,
         "spark.sql.shuffle.partitions": "2",
     }

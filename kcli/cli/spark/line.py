@@ -1,22 +1,29 @@
-"""The one line on a terminal that tells how far Spark is. Where nobody looks at standard error it says nothing."""
+"""The one line on a terminal that tells how far Spark is, and what kcli's source has to report out of Spark's noise."""
 
 from __future__ import annotations
 
+import os
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kcli.cli.environment import Environment
     from kcli.spark.progress import Meter, Reading
 
 _EVERY_S = 0.25
+_REPORT = b"kcli: "
+"""How lines begin that our source writes to the standard error of Spark's Python (`kcli.spark.read.tell`)."""
 
 
 class ProgressLine:
-    """While entered, drawn by a thread of its own: the main one waits in Spark's calls."""
+    """While entered, drawn by a thread of its own: the main one waits in Spark's calls. `noise` is the file that holds
+    what Spark writes; None if the person sees that anyway."""
 
-    def __init__(self, env: Environment) -> None:
+    def __init__(self, env: Environment, noise: IO[bytes] | None = None) -> None:
         self._env = env
+        self._noise = noise
+        self._read = 0
+        self._told: set[bytes] = set()
         self._shown = env.stderr_is_terminal and env.environ.get("TERM") != "dumb"
         self._bar: Any = None
         self._meter: Meter | None = None
@@ -30,7 +37,7 @@ class ProgressLine:
             self._bar.add_task("", total=None, count="")
             self._bar.start()
             self._bar.console.show_cursor()  # whoever kills us cannot bring back one that is hidden
-            self._thread.start()
+        self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -50,16 +57,41 @@ class ProgressLine:
 
     def stop(self) -> None:
         """Take the line away."""
-        if self._bar is not None and not self._ended.is_set():
+        if not self._ended.is_set():
             self._ended.set()
             self._thread.join(2)
-            self._bar.stop()
+            if self._bar is not None:
+                self._bar.stop()
+                self._bar = None
+
+    def tell_reports(self) -> None:
+        """Say what the source has reported since the last time: each once, however many tasks say it."""
+        if self._noise is None:
+            return
+        size = os.fstat(self._noise.fileno()).st_size
+        text = os.pread(self._noise.fileno(), size - self._read, self._read)
+        whole = text[: text.rfind(b"\n") + 1]
+        self._read += len(whole)
+        for line in whole.splitlines():
+            if line.startswith(_REPORT) and line not in self._told:
+                self._told.add(line)
+                self._say(line.decode(errors="replace"))
+
+    def _say(self, line: str) -> None:
+        if self._bar is None:
+            self._env.say(line)
+        else:
+            from kcli.cli.records.escapes import visible
+
+            self._bar.console.print(visible(line))
 
     def _draw(self) -> None:
         while not self._ended.wait(_EVERY_S):
-            if self._meter is not None:
-                self._update(self._meter.read())
-            self._bar.refresh()
+            self.tell_reports()
+            if self._bar is not None:
+                if self._meter is not None:
+                    self._update(self._meter.read())
+                self._bar.refresh()
 
     def _update(self, now: Reading) -> None:
         task = self._bar.task_ids[0]

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kcli.cli import exit_status
-
 if TYPE_CHECKING:
     from kcli.cli.render.report import Report
     from kcli.cli.spark.options import Job
     from kcli.spark.pipelines.result import Result
 
 
-def show_result(job: Job, kind: str, result: Result) -> int:
-    """Print or save the result; an exit status. OSError for a file that cannot be written."""
+def show_result(job: Job, kind: str, result: Result) -> None:
+    """Print or save the result. OSError for a file that cannot be written."""
     from kcli.cli.render.report import Report
     from kcli.cli.render.show import show
 
@@ -24,7 +22,6 @@ def show_result(job: Job, kind: str, result: Result) -> int:
         form, path = job.output_file
         _save(report, result, form, path)
         job.env.say(f"{len(result.rows):,} rows in {path}")
-    return exit_status.DONE
 
 
 def _save(report: Report, result: Result, form: str, path: str) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from kcli.cli import exit_status
 from kcli.cli.environment import Environment
 
 if TYPE_CHECKING:
@@ -31,8 +32,10 @@ def carry_out(
     *,
     view: str = "records",
     columns: Sequence[str] | None = None,
+    judge: Callable[[Result], int] = lambda _: exit_status.DONE,
 ) -> int:
-    """Run `work` in a session and show its result as a report of this kind ("spark.skew"); an exit status.
+    """Run `work` in a session and show its result as a report of this kind ("spark.skew"); the exit status is that of
+    `judge`.
 
     `view` and `columns` are what `work` will load from `source`, for the dry run and the look before the start.
     """
@@ -42,7 +45,9 @@ def carry_out(
     if job.dry_run:
         return show_survey(job, survey(source, view, columns))
     with spark_session(job.env, job.common, job.cluster, look=lambda: survey(source, view, columns)) as spark:
-        return show_result(job, kind, work(spark))
+        result = work(spark)
+        show_result(job, kind, result)
+        return judge(result)
 
 
 @contextmanager
@@ -56,29 +61,48 @@ def spark_session(
     """
     import os
 
-    from kcli.cli.spark.line import ProgressLine
     from kcli.spark.failures import explain
     from kcli.spark.java import check_java
-    from kcli.spark.session import check_pyspark, close_session, open_session
+    from kcli.spark.session import check_pyspark
 
     check_pyspark()
     if cluster.remote is None:
         check_java(os.environ)
         look()
-    _silence(common)
-    spark: Any = None
-    with _stopped_by_signals(), ProgressLine(env) as line:
+    with opened(env, common, cluster) as start:
         try:
-            spark = open_session(**cluster._asdict(), say=line.say, noise=_noise(common))
-            _take_signals()
-            line.follow(spark)
-            yield spark
+            yield start()
         except Exception as error:
             raise explain(error) from error
+
+
+@contextmanager
+def opened(env: Environment, common: Common, cluster: Cluster) -> Iterator[Callable[[], SparkSession]]:
+    """Yields what starts Spark, its errors as they are. Whatever it has started is gone behind the `with`."""
+    import tempfile
+
+    from kcli.cli.spark.line import ProgressLine
+    from kcli.spark.session import close_session, open_session
+
+    _silence(common)
+    spark: Any = None
+    noise = sys.stderr.buffer if common.verbose else tempfile.TemporaryFile()  # noqa: SIM115
+    with _stopped_by_signals(), ProgressLine(env, None if common.verbose else noise) as line:
+
+        def start() -> SparkSession:
+            nonlocal spark
+            spark = open_session(**cluster._asdict(), say=line.say, noise=noise)
+            _take_signals()
+            line.follow(spark)
+            return spark
+
+        try:
+            yield start
         finally:
             line.stop()
             if spark is not None:
                 close_session(spark)
+            line.tell_reports()
 
 
 def _silence(common: Common) -> None:
@@ -89,11 +113,6 @@ def _silence(common: Common) -> None:
 
         warnings.simplefilter("ignore")
         logging.disable(logging.WARNING)
-
-
-def _noise(common: Common) -> Any:
-    """With -v Spark's own words go where ours go."""
-    return sys.stderr.buffer if common.verbose else None
 
 
 _SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))

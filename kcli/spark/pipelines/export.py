@@ -16,7 +16,7 @@ from kcli.spark.pipelines.source import KafkaSource, load
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-MODES = {"error": "errorifexists", "append": "append", "overwrite": "overwrite", "ignore": "ignore"}
+MODES = ("error", "append", "overwrite", "ignore")
 Offsets = Mapping[str, Mapping[str, int]]
 
 
@@ -71,7 +71,7 @@ def export_batch(spark: SparkSession, source: KafkaSource, export: Export) -> Ex
     frame = _prepared(spark, frame, source, export)
     counted = Observation()
     frame = frame.observe(counted, f.count(f.lit(1)).alias("records"))
-    writer = frame.write.format(export.shape.format).mode(MODES[export.mode]).options(**_writing(export))
+    writer = frame.write.format(export.shape.format).mode(export.mode).options(**_writing(export))
     if export.shape.partition_by:
         writer = writer.partitionBy(*export.shape.partition_by)
     writer.save(export.to)

@@ -1,0 +1,98 @@
+"""The charts of a page: lines over time, bars, histograms; plotly's figures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from html import escape
+from typing import Any
+
+MOST_SERIES = 20
+Points = list[tuple[str, float]]
+
+
+def series_of(rows: Iterable[Mapping[str, Any]], by: Sequence[str], x: str, y: str) -> dict[str, Points]:
+    """The points (x, y) of each combination of the columns `by`, in the order of the rows; rows without an x or a y
+    have none."""
+    found: dict[str, Points] = {}
+    for row in rows:
+        if row.get(x) is not None and row.get(y) is not None:
+            name = " ".join("none" if row.get(it) is None else str(row[it]) for it in by) or "all"
+            found.setdefault(name, []).append((row[x], row[y]))
+    return found
+
+
+def largest(series: Mapping[str, Points], most: int = MOST_SERIES) -> dict[str, Points]:
+    """Those with the largest sums: more lines than these nobody can tell apart."""
+    chosen = sorted(series, key=lambda name: -sum(y for _, y in series[name]))[:most]
+    return {name: series[name] for name in chosen}
+
+
+def grounded(points: Points, step_ms: float) -> Points:
+    """With a zero at each end of a hole: where nothing was, a line must not run over it from one to the next."""
+    step = timedelta(milliseconds=step_ms)
+    found: Points = []
+    for x, y in points:
+        if found and _time(x) - _time(found[-1][0]) > step * 1.5:
+            found += [(_text(_time(found[-1][0]) + step), 0), (_text(_time(x) - step), 0)]
+        found.append((x, y))
+    return found
+
+
+def _time(text: str) -> datetime:
+    return datetime.fromisoformat(text.replace("Z", "+00:00"))
+
+
+def _text(time: datetime) -> str:
+    return time.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
+
+
+def lines(series: Mapping[str, Points], unit: str) -> Any:
+    """A line for each series, over time."""
+    import plotly.graph_objects as go
+
+    figure = go.Figure()
+    for name, points in series.items():
+        x, y = [x for x, _ in points], [y for _, y in points]
+        mode = "lines" if len(points) > 1 else "markers"
+        figure.add_trace(go.Scatter(x=x, y=y, mode=mode, name=escape(name)))
+    return _dressed(figure, unit, legend=len(series) > 1)
+
+
+def bars(names: Sequence[str], values: Sequence[float | None], unit: str) -> Any:
+    """A bar for each name, in this order."""
+    import plotly.graph_objects as go
+
+    labels = [escape(name if len(name) <= 40 else name[:39] + "…") for name in names]
+    places = list(range(len(names)))  # by number, as two long names may have the same beginning
+    hover = [escape(name[:200]) for name in names]
+    figure = go.Figure(go.Bar(x=places, y=list(values), hovertext=hover))
+    figure.update_xaxes(tickmode="array", tickvals=places, ticktext=labels)
+    return _dressed(figure, unit)
+
+
+def histogram(counts: Mapping[int, int], unit: str, *, most: int = 60) -> Any:
+    """How many have which size: bars of sizes that lie together, where these are many."""
+    names, values = binned(counts, most)
+    return bars(names, values, unit)
+
+
+def binned(counts: Mapping[int, int], most: int) -> tuple[list[str], list[int]]:
+    """At most so many bins, each of a width that is a power of 2. Pure."""
+    low, high, width = min(counts, default=0), max(counts, default=0), 1
+    while high // width - low // width + 1 > most:
+        width *= 2
+    first = low // width
+    bins = [0] * (high // width - first + 1)
+    for size, count in counts.items():
+        bins[size // width - first] += count
+    starts = [(first + place) * width for place in range(len(bins))]
+    return [str(start) if width == 1 else f"{start}–{start + width - 1}" for start in starts], bins
+
+
+def _dressed(figure: Any, unit: str, *, legend: bool = False) -> Any:
+    figure.update_layout(
+        template="plotly_white", height=380, margin={"l": 60, "r": 20, "t": 20, "b": 60}, showlegend=legend
+    )
+    figure.update_yaxes(title_text=unit, rangemode="tozero")
+    return figure

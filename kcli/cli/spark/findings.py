@@ -1,0 +1,87 @@
+"""Carry out a pipeline that finds something: its rows on standard output, words beside them, a page, a threshold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+import typer
+
+from kcli.cli import exit_status
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from kcli.cli.spark.options import Job
+    from kcli.cli.spark.page import Section
+    from kcli.spark.pipelines.result import Result
+    from kcli.spark.pipelines.source import KafkaSource
+
+FailIf = Annotated[
+    str | None,
+    typer.Option("--fail-if", metavar="COLUMN>N", help="Exit with 6 if it is so in a row; also >= < <= = !=, and N%."),
+]
+Page = Annotated[
+    str | None,
+    typer.Option("--report", metavar="FILE.html", help="Also write a page with charts, which needs no network."),
+]
+
+
+class Findings(NamedTuple):
+    """What there is to show: `result` as rows; `words` for people, on standard error; `sections` make the page."""
+
+    result: Result
+    words: Sequence[str] = ()
+    sections: Callable[[], Sequence[Section]] | None = None
+
+
+def find(
+    job: Job,
+    kind: str,
+    source: KafkaSource,
+    work: Callable[[SparkSession], Findings],
+    *,
+    view: str = "records",
+    columns: Sequence[str] | None = None,
+    shown: Sequence[str] = (),
+    fail_if: str | None = None,
+    page: str | None = None,
+) -> int:
+    """As `carry_out`; an exit status. `shown` are the columns that `fail_if` may speak of; `page` is a path.
+
+    ConfigError before anything starts: a condition or a page that cannot be.
+    """
+    from kcli.cli.spark.page import check_page
+    from kcli.cli.spark.running import carry_out
+    from kcli.cli.spark.threshold import parse_threshold
+
+    threshold = None if fail_if is None else parse_threshold(fail_if, shown)
+    if page is not None:
+        check_page(page)
+    findings: list[Findings] = []
+
+    def worked(spark: SparkSession) -> Result:
+        findings.append(work(spark))
+        return findings[0].result
+
+    def judge(result: Result) -> int:
+        for words in findings[0].words:
+            job.env.say(words)
+        if page is not None:
+            _write(job, kind, source, findings[0], page)
+        broken = [] if threshold is None else threshold.broken_by(result.rows)
+        if not broken:
+            return exit_status.DONE
+        more = f" (and {len(broken) - 1} more)" if len(broken) > 1 else ""
+        job.env.say(f"{fail_if} holds: {broken[0]}{more}")
+        return exit_status.THRESHOLD
+
+    return carry_out(job, kind, source, worked, view=view, columns=columns, judge=judge)
+
+
+def _write(job: Job, kind: str, source: KafkaSource, found: Findings, page: str) -> None:
+    from kcli.cli.spark.page import write_page
+
+    sections = found.sections() if found.sections is not None else ()
+    write_page(page, f"kcli {kind.replace('.', ' ')}", ", ".join(source.topics), job.env.clock.wall_ms(), sections)
+    job.env.say(f"the page is {page}")

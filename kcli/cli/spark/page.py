@@ -1,0 +1,108 @@
+"""A page of charts and tables as one HTML file: the chart library is in it, and it may load nothing.
+
+Source: plotly's documentation of `plotly.io.to_html`; "Content Security Policy Level 3" for what a page may do.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from html import escape
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kcli.errors import ConfigError
+
+if TYPE_CHECKING:
+    from kcli.spark.pipelines.result import Result
+
+INSTALL = "pip install 'kcli[report]'"
+MOST_ROWS = 1000
+_POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
+_STYLE = """
+body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 70rem; padding: 0 1rem; color: #222; }
+h1 { font-size: 1.5rem; margin-bottom: 0; } h2 { font-size: 1.15rem; margin-top: 2.5rem; }
+.of { color: #666; margin-top: 0; } .wide { overflow-x: auto; }
+table { border-collapse: collapse; font-size: 0.85rem; }
+th, td { padding: 0.2rem 0.7rem; border-bottom: 1px solid #ddd; }
+th { text-align: left; white-space: nowrap; } td { white-space: pre-wrap; } td.number { text-align: right; }
+"""
+
+
+class Section(NamedTuple):
+    """A part of the page: a heading, perhaps a sentence, a chart (plotly's Figure), a table."""
+
+    title: str
+    words: str = ""
+    figure: Any = None
+    table: Result | None = None
+
+
+def check_page(path: str) -> None:
+    """ConfigError if there will be no page: plotly is missing, or there is no such folder."""
+    folder = os.path.dirname(path) or "."
+    if not os.path.isdir(folder):
+        raise ConfigError(f"--report: there is no folder {folder}")
+    if os.path.isdir(path):
+        raise ConfigError(f"--report: {path} is a folder; name a file")
+    try:
+        import plotly  # noqa: F401
+    except ImportError as error:
+        raise ConfigError(f"--report needs plotly ({error}): {INSTALL}") from error
+
+
+def write_page(path: str, title: str, of: str, now_ms: float, sections: Sequence[Section]) -> None:
+    """Write the page. OSError."""
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(as_html(title, of, now_ms, sections))
+
+
+def as_html(title: str, of: str, now_ms: float, sections: Sequence[Section]) -> str:
+    """The page as text. Whatever comes out of topics is text in it, never markup."""
+    from kcli.spark.pipelines.throughput import plain_time
+
+    parts = [
+        f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>{escape(f"{title}: {of}")}</title>',
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}"><style>{_STYLE}</style></head><body>',
+        f'<h1>{escape(title)}</h1><p class="of">{escape(of)} · {plain_time(round(now_ms))}</p>',
+    ]
+    has_library = False
+    for section in sections:
+        parts.append(f"<h2>{escape(section.title)}</h2>")
+        if section.words:
+            parts.append(f"<p>{escape(section.words)}</p>")
+        if section.figure is not None:
+            parts.append(_chart(section.figure, with_library=not has_library))
+            has_library = True
+        if section.table is not None:
+            parts.append(_table(section.table))
+    return "\n".join([*parts, "</body></html>\n"])
+
+
+def _chart(figure: Any, *, with_library: bool) -> str:
+    from plotly.io import to_html
+
+    config = {"displaylogo": False, "responsive": True}
+    return str(to_html(figure, config=config, full_html=False, include_plotlyjs=with_library, include_mathjax=False))
+
+
+def _table(result: Result) -> str:
+    from kcli.cli.render.report import cell
+
+    rows = []
+    for row in result.rows[:MOST_ROWS]:
+        cells = [row.get(name) for name in result.columns]
+        rows.append("<tr>" + "".join(f"<td{_class(it)}>{escape(_shown(it, cell))}</td>" for it in cells) + "</tr>")
+    head = "".join(f"<th>{escape(name.replace('_', ' '))}</th>" for name in result.columns)
+    more = len(result.rows) - MOST_ROWS
+    left = f"<p>{more:,} rows more.</p>" if more > 0 else ""
+    return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>{left}'
+
+
+def _class(value: Any) -> str:
+    return ' class="number"' if isinstance(value, int | float) and not isinstance(value, bool) else ""
+
+
+def _shown(value: Any, cell: Any) -> str:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    return str(cell(value))

@@ -1,0 +1,51 @@
+"""`--fail-if COLUMN>N` of what a pipeline has found: whether it is so in any row. Pure."""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from kcli.errors import ConfigError
+
+_COMPARE: dict[str, Callable[[float, float], bool]] = {
+    ">=": operator.ge,
+    "<=": operator.le,
+    "!=": operator.ne,
+    "==": operator.eq,
+    ">": operator.gt,
+    "<": operator.lt,
+    "=": operator.eq,
+}
+_FORM = re.compile(r"\s*(\w+)\s*(>=|<=|!=|==|>|<|=)\s*(-?\d+(?:\.\d+)?)(%?)\s*")
+
+
+class Threshold(NamedTuple):
+    """A column compared with a number. A row in which the column has none does not break it."""
+
+    column: str
+    sign: str
+    limit: float
+
+    def broken_by(self, rows: Sequence[Mapping[str, Any]]) -> list[str]:
+        """Those rows, in words: what identifies them, and the value."""
+        return [self._words(row) for row in rows if self._holds(row.get(self.column))]
+
+    def _holds(self, value: Any) -> bool:
+        return isinstance(value, int | float) and _COMPARE[self.sign](value, self.limit)
+
+    def _words(self, row: Mapping[str, Any]) -> str:
+        names = [f"{name}={value}" for name, value in row.items() if isinstance(value, str)]
+        return f"{self.column} is {row[self.column]} where {' '.join(names[:3])}"
+
+
+def parse_threshold(text: str, columns: Sequence[str]) -> Threshold:
+    """`share>0.2`, `share > 20%`, `drift=1`: yes and no are 1 and 0. ConfigError."""
+    form = _FORM.fullmatch(text)
+    if form is None:
+        raise ConfigError(f"--fail-if is a column, a comparison and a number, like '{columns[-1]}>10', not '{text}'")
+    column, sign, number, percent = form.groups()
+    if column not in columns:
+        raise ConfigError(f"--fail-if: there is no column {column}; there are {', '.join(columns)}")
+    return Threshold(column, sign, float(number) / (100 if percent else 1))
