@@ -17,9 +17,10 @@ def assign(topics: Topics, members: Sequence[Member]) -> Assignment:
     assignment: Assignment = {member.id: [] for member in members}
     topics = subscribed(topics, members)
     for topic, places in subscribers(topics, members).items():
-        each, extras = divmod(topics[topic].partitions, len(places))
+        count = topics[topic].partitions
+        each, extras = divmod(count, len(places))
         end = 0
-        for turn, place in enumerate(places):
+        for turn, place in enumerate(places[:count]):
             start, end = end, end + each + (turn < extras)
             assignment[members[place].id] += [TopicPartition(topic, p) for p in range(start, end)]
     return {member: sorted(partitions) for member, partitions in assignment.items()}
