@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 
 from kcli.assignors.claims import Claims
+from kcli.assignors.java_hashing import grown_table, hash_of_text, walk
 from kcli.assignors.model import Assignment, Member, Topics, java_order
 from kcli.assignors.racks import Nearness, nearness
 from kcli.structs import TopicPartition
@@ -48,20 +49,24 @@ class _Shares:
         self.at_low = _Row(near)
 
     def keep(self, claims: Claims) -> None:
-        """Let members have what they hold, as far as their share and their rack allow."""
+        """Let members have what they hold, as far as their share and their rack allow.
+
+        Of those that hold more than `low` the first ones in Kafka's hash table of members keep one more.
+        """
         high = self.low + (self.extras > 0)
-        for member in self.members:
+        for member in walk(self.members, grown_table(len(self.members)), hash_of_text):
             held = [each for each in claims.held[member] if self.near.allows(member, each)]
             held.sort(key=lambda each: (each.partition, java_order(each.topic)))
-            if len(held) < self.low:
-                self.below.append(member)
-            elif len(held) >= high and self.extras:
+            if len(held) >= high and self.extras:
                 self.extras -= 1
-                held = held[:high]
+                self.assignment[member] = held[:high]
             else:
+                self.assignment[member] = held[: self.low]
+        for member in self.members:
+            if len(self.assignment[member]) < self.low:
+                self.below.append(member)
+            elif len(self.assignment[member]) == self.low:
                 self.at_low.append(member)
-                held = held[: self.low]
-            self.assignment[member] = held
 
     def deal_near(self, free: list[TopicPartition]) -> list[TopicPartition]:
         """Deal to members of the partitions' racks; returns what has found nobody."""
