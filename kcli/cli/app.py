@@ -63,6 +63,10 @@ COMMANDS: dict[tuple[str, ...], Entry] = {
     ("cluster", "describe"): Entry("cluster_describe", "Id, controller and brokers."),
     ("cluster", "api-versions"): Entry("cluster_api_versions", "What each broker speaks, and what kcli makes of it."),
     ("spark", "export"): Entry("spark_export", "Write topics as files: Parquet, JSON, CSV and others."),
+    ("spark", "doctor"): Entry("spark_doctor", "Is everything there that Spark needs?"),
+    ("spark", "throughput"): Entry("spark_throughput", "Records and bytes over time, at the speed of headers."),
+    ("spark", "skew"): Entry("spark_skew", "Hot keys, and how evenly partitions are filled."),
+    ("spark", "profile"): Entry("spark_profile", "Nulls, tombstones, sizes, order in time; fields of JSON, drift."),
     ("broker", "run"): Entry("broker_run", "Run a broker in this terminal. Not for production."),
 }
 SHORT_FOR = {"consume": "topic"}  # `kcli consume orders` is `kcli consume topic orders`

@@ -57,9 +57,13 @@ def run(
     the times of the records. Standard error tells how many partitions move, how many stop meanwhile under the eager
     and under the cooperative protocol, and how even it is: the most that a member has by what one has on average.
 
-    A new member gets what its place among the ids of the others gives it: --members puts it last, and --add has a NAME
-    that sorts as its id would, in Kafka the client id followed by 22 letters. In a group whose broker assigns, range is
-    the broker's, and today's assignment the target one. A group that rebalances is waited for.
+    A new member gets what its place among the others gives it: static ones come first, by instance id, then the rest by
+    member id, which in classic groups is the client id, a hyphen and a random UUID. --members puts it last, the NAME of
+    --add where you say. Where hash codes of random ids decide which of two equals gets one more, as with sticky and
+    uniform now and then, it may be the other one. A leader of another maker, librdkafka's for one, has its own rules.
+
+    In a group whose broker assigns, range is the broker's, and today's assignment is the target one. A group that
+    rebalances is waited for.
 
     Without GROUP, --member, --topic and --owned describe one, as in `kcli assignor show`; without --owned its members
     have what --strategy (or else --to) gives them.
