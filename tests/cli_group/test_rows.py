@@ -27,6 +27,7 @@ from kcli.cli.groups.rows import (
 from kcli.cli.groups.summary import FEW, summary
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, ConfigError, DisconnectedError, KcliError, TimeoutExpired
+from kcli.structs import OffsetAndMetadata
 from tests.cli_group.cases import NODE, Numbers, group, member, survey, tp
 
 GONE = BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, topic="old")
@@ -122,6 +123,14 @@ def test_totals_are_told_for_each_group_and_topic() -> None:
         "  orders: lag 15 in 3 partitions, up to 3m07s; not known of 1",
         "TIME-LAG ~ in 1 row: the producer's clock wrote the time",
     ]
+
+
+def test_a_spark_query_that_commits_for_a_group_is_named_with_its_newest_batch() -> None:
+    seen = survey({"orders-0": (1, 0, 3), "orders-1": (1, 0, 3), "orders-2": (1, 0, 3), "orders-3": (1, 0, 3)})
+    notes = ['{"spark":"9c-1","batch":9}', '{"spark":"9c-1","batch":10}', '{"spark":broken', "somebody's own"]
+    committed = [OffsetAndMetadata(1, metadata=note) for note in notes]
+    partitions = [p._replace(committed=it) for p, it in zip(seen.partitions, committed, strict=True)]
+    assert list(summary([seen._replace(partitions=partitions)]))[1:] == ["  committed by Spark query 9c-1, batch 10"]
 
 
 def test_of_many_groups_only_the_grand_total_is_told() -> None:

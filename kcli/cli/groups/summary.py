@@ -31,10 +31,25 @@ def _of_group(survey: GroupSurvey) -> Iterator[str]:
     group = survey.group
     what = ", ".join(word for word in (group.type, group.state, counted(len(group.members), "member")) if word)
     yield f"{group.group} ({what}): {shown_totals(total_lag(survey.partitions))}"
+    yield from _of_spark(survey.partitions)
     topics = total_lag_by_topic(survey.partitions)
     if len(topics) > 1:
         for topic, totals in topics.items():
             yield f"  {topic}: {shown_totals(totals)}"
+
+
+def _of_spark(partitions: Sequence[PartitionLag]) -> Iterator[str]:
+    """Who commits for a group without members, where that is a streaming query: the newest batch of each."""
+    notes = [p.committed.metadata for p in partitions if p.committed is not None and p.committed.metadata]
+    if not notes:
+        return
+    from kcli.spark.group_commits import read_note
+
+    newest: dict[str, int] = {}
+    for query, batch in filter(None, map(read_note, notes)):
+        newest[query] = max(batch, newest.get(query, batch))
+    for query, batch in sorted(newest.items()):
+        yield f"  committed by Spark query {query}, batch {batch}"
 
 
 def shown_totals(totals: LagTotals) -> str:
