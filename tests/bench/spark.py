@@ -1,0 +1,256 @@
+"""Read a topic in Spark by format kcli and by Spark's own connector, in turn, in one session on one real broker.
+
+    python -m tests.bench.spark [--runs 5] [--records 5000000] [--codec none lz4] [--tasks count,...]
+
+Records have keys of 16 B and values of 100 B and lie in 2 partitions. Every task is run once by each format before
+anything counts; then the formats take turns, and the medians are printed with the ratio connector : kcli (over 1: kcli
+is faster). Each pass is a new load(): planning counts. The row counts of both must be right, or the bench fails.
+Further: how much faster view=batches adds up the records than counting them, and the time of an export's --dry-run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tabulate import tabulate
+
+from kcli.spark.session import close_session, open_session
+from tests.real_kafka import KafkaNode, fetch_jars
+from tests.spark.connector import connector_jars, releases
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+ROOT = Path(__file__).parent.parent.parent
+PARTITIONS = 2
+BROKER_JVM = ("-Xms512m", "-Xmx1g")
+KCLI, CONNECTOR = "kcli", "kafka"
+THREE = "partition,offset,timestamp"
+CONF = {
+    "spark.driver.memory": "3g",
+    "spark.driver.extraJavaOptions": "",  # the JVM as it is by itself, with its better compiler
+    "spark.sql.shuffle.partitions": "4",
+}
+
+
+class Topic(NamedTuple):
+    """What is read, and by which session."""
+
+    spark: SparkSession
+    bootstrap_servers: str
+    name: str
+    records: int
+    scratch: Path
+
+    def load(self, format: str, **more: str) -> DataFrame:
+        options = {"kafka.bootstrap.servers": self.bootstrap_servers, "subscribe": self.name, **more}
+        return self.spark.read.format(format).options(**options).load()
+
+
+# ---- the tasks: each returns how many records it has seen, None if Spark does not tell ----
+
+
+def count(topic: Topic, format: str) -> int | None:
+    return topic.load(format).count()
+
+
+def three_columns(topic: Topic, format: str) -> int | None:
+    """All of three columns is looked at. Spark prunes for neither; kcli has an option."""
+    from pyspark.sql import functions as f
+
+    frame = topic.load(format, columns=THREE) if format == KCLI else topic.load(format).select(*THREE.split(","))
+    return _only(frame.agg(f.count("offset"), f.max("timestamp"), f.sum("partition")))
+
+
+def noop(topic: Topic, format: str) -> int | None:
+    topic.load(format).write.format("noop").mode("overwrite").save()
+    return None
+
+
+def parquet(topic: Topic, format: str) -> int | None:
+    folder = topic.scratch / "parquet"
+    shutil.rmtree(folder, ignore_errors=True)
+    topic.load(format).write.parquet(str(folder))
+    return None
+
+
+TASKS: dict[str, tuple[str, Callable[[Topic, str], int | None], float | None]] = {
+    "count": ("count()", count, 1.0),
+    "three": ("three columns", three_columns, 1.0),
+    "noop": ("noop sink", noop, None),
+    "parquet": ("Parquet, snappy", parquet, 0.8),
+}
+
+
+def by_batches(topic: Topic) -> int:
+    """The number of records from batch headers alone."""
+    from pyspark.sql import functions as f
+
+    return int(_only(topic.load(KCLI, view="batches", columns="count").agg(f.sum("count"))) or 0)
+
+
+def by_offset(topic: Topic) -> int:
+    """count() with the one column that costs least."""
+    return topic.load(KCLI, columns="offset").count()
+
+
+def _only(frame: DataFrame) -> Any:
+    return frame.collect()[0][0]
+
+
+# ---- measuring ----
+
+
+def timed(work: Callable[[], Any]) -> tuple[float, Any]:
+    start = time.perf_counter()
+    found = work()
+    return time.perf_counter() - start, found
+
+
+def run_pass(topic: Topic, task: str, format: str) -> float:
+    """Seconds of one pass, whose result is checked outside of them."""
+    seconds, found = timed(lambda: TASKS[task][1](topic, format))
+    if task == "parquet":
+        found = topic.spark.read.parquet(str(topic.scratch / "parquet")).count()
+        shutil.rmtree(topic.scratch / "parquet")
+    if found is not None and found != topic.records:
+        raise SystemExit(f"{task} by {format} saw {found} records of {topic.records}")
+    return seconds
+
+
+def compare(topic: Topic, task: str, runs: int) -> list[str]:
+    """A row of the table."""
+    label, _, wanted = TASKS[task]
+    seconds: dict[str, list[float]] = {KCLI: [], CONNECTOR: []}
+    for number in range(runs + 1):
+        for format in (KCLI, CONNECTOR) if number % 2 else (CONNECTOR, KCLI):
+            took = run_pass(topic, task, format)
+            if number:  # the first one is the warm-up
+                seconds[format].append(took)
+    medians = {format: statistics.median(all_of) for format, all_of in seconds.items()}
+    ratio = medians[CONNECTOR] / medians[KCLI]
+    reached = "" if wanted is None else f"{wanted}x {'reached' if ratio >= wanted else 'NOT REACHED'}"
+    return [label, *(_shown(seconds[format]) for format in (KCLI, CONNECTOR)), f"{ratio:.2f}x", reached]
+
+
+def shortcuts(topic: Topic, runs: int) -> list[list[str]]:
+    """What only kcli has, beside counting records by kcli."""
+    ways: dict[str, Callable[[], int]] = {
+        "count()": lambda: count(topic, KCLI) or 0,
+        "count(), columns=offset": lambda: by_offset(topic),
+        "sum(count), view=batches": lambda: by_batches(topic),
+    }
+    seconds: dict[str, list[float]] = {name: [] for name in ways}
+    for number in range(runs + 1):
+        for name, way in ways.items():
+            took, found = timed(way)
+            if found != topic.records:
+                raise SystemExit(f"{name} saw {found} records of {topic.records}")
+            if number:
+                seconds[name].append(took)
+    counting = statistics.median(seconds["count()"])
+    return [[name, _shown(all_of), f"{counting / statistics.median(all_of):.1f}x"] for name, all_of in seconds.items()]
+
+
+def dry_run(topic: Topic, runs: int) -> str:
+    """Seconds of `kcli spark export --dry-run`, as people run it."""
+    command = [sys.executable, "-m", "kcli", "spark", "export", topic.name, "--to", str(topic.scratch / "out")]
+    command += ["--bootstrap-server", topic.bootstrap_servers, "--dry-run"]
+
+    def once() -> None:
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, cwd=ROOT)
+        if done.returncode != 0:
+            raise SystemExit(f"{' '.join(command)} ended with {done.returncode}:\n{done.stderr[-2000:]}")
+
+    once()
+    return _shown([timed(once)[0] for _ in range(runs)])
+
+
+def _shown(seconds: list[float]) -> str:
+    return f"{statistics.median(seconds):.2f} ({min(seconds):.2f}-{max(seconds):.2f})"
+
+
+# ---- the load ----
+
+
+def produce(bootstrap_servers: str, topic: str, codec: str, records: int) -> None:
+    """Record i to partition i % 2, batches of 16 KiB as Java's producer makes them; values compress by about a half."""
+    from confluent_kafka import Producer
+
+    settings = {"batch.size": 16384, "linger.ms": 20, "queue.buffering.max.messages": 200_000}
+    producer = Producer({"bootstrap.servers": bootstrap_servers, "compression.type": codec, **settings})
+    text = "".join(random.Random(20261121).choices("0123456789abcdef", k=100_000)).encode()
+    for i in range(records):
+        start = i * 7919 % 99_900
+        while True:
+            try:
+                producer.produce(topic, text[start : start + 100], key=b"key-%012d" % i, partition=i % PARTITIONS)
+                break
+            except BufferError:
+                producer.poll(0.1)
+        if i % 1000 == 0:
+            producer.poll(0)
+    if unsent := producer.flush(300):
+        raise SystemExit(f"{unsent} records were not written to {topic}")
+
+
+def options_from(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.spark", description=__doc__.splitlines()[0])
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--records", type=int, default=5_000_000)
+    parser.add_argument("--codec", nargs="+", default=["none", "lz4"])
+    parser.add_argument("--tasks", type=lambda names: names.split(","), default=list(TASKS), help="a,b of these tasks")
+    parser.add_argument("--scratch", type=Path, help="a folder for the broker and the outputs (2 GB)")
+    options = parser.parse_args(arguments)
+    if unknown := set(options.tasks) - set(TASKS):
+        parser.error(f"unknown task {', '.join(unknown)}: there are {', '.join(TASKS)}")
+    return options
+
+
+def run_codec(spark: SparkSession, kafka: KafkaNode, codec: str, options: argparse.Namespace, scratch: Path) -> None:
+    """Print the tables of one codec."""
+    name = kafka.create_topic(f"bench-{codec}", PARTITIONS)
+    produce(kafka.bootstrap_servers, name, codec, options.records)
+    topic = Topic(spark, kafka.bootstrap_servers, name, options.records, scratch)
+    print(f"\n{options.records} records, codec {codec}: seconds, median (min-max) of {options.runs}", flush=True)
+    rows = [compare(topic, task, options.runs) for task in options.tasks]
+    print(tabulate(rows, headers=["", "kcli", "connector", "ratio", "to reach"]), flush=True)
+    print(f"\n{tabulate(shortcuts(topic, options.runs), headers=['kcli alone', 'seconds', 'faster'])}", flush=True)
+    print(f"\nkcli spark export --dry-run: {dry_run(topic, options.runs)} s", flush=True)
+
+
+def main(arguments: list[str]) -> int:
+    options = options_from(arguments)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # so that broker and outputs are cleaned away
+    jars = connector_jars()
+    scratch = Path(tempfile.mkdtemp(prefix="kcli-bench-", dir=options.scratch))
+    kafka = KafkaNode(scratch / "kafka", fetch_jars(), jvm=BROKER_JVM)
+    spark = None
+    try:
+        kafka.start()
+        class_path = {"spark.driver.extraClassPath": ":".join(map(str, jars))}
+        spark = open_session(master="local[2]", conf={**CONF, **class_path, "spark.local.dir": str(scratch)})
+        print(f"Spark {spark.version}, local[2], beside {releases(jars)}; Kafka {kafka.version}")
+        for codec in options.codec:
+            run_codec(spark, kafka, codec, options, scratch)
+    finally:
+        if spark is not None:
+            close_session(spark)
+        kafka.kill()
+        shutil.rmtree(scratch, ignore_errors=True)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
