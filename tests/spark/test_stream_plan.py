@@ -197,6 +197,29 @@ def test_a_small_backlog_does_not_starve() -> None:
     assert limit_pro_rata(begins, ends, 100) == orders(99, 1, 5)
 
 
+# Seen of spark-sql-kafka-0-10 4.2.0 under AvailableNow: maxOffsetsPerTrigger, start, ends of the batches.
+SEEN = [
+    (300, (0, 0), [(210, 90), (420, 180), (630, 270), (700, 300)]),
+    (301, (0, 0), [(210, 90), (420, 180), (630, 270), (700, 300)]),
+    (999, (0, 0), [(699, 299), (700, 300)]),
+    (3, (690, 295), [(692, 296), (694, 297), (696, 298), (698, 299), (700, 300)]),
+    (1, (690, 295), [(691, 296)]),
+]
+
+
+@pytest.mark.parametrize(("most", "start", "ends"), SEEN)
+def test_batches_end_where_those_of_the_connector_do(
+    most: int, start: tuple[int, int], ends: list[tuple[int, int]]
+) -> None:
+    query = Query(FakeLookup((0, 700), (0, 300)))
+    query.offset_log = [orders(*start)]
+    query.planner.prepare_available_now()
+    for end in ends:
+        assert query.trigger(most=most)
+        assert query.offset_log[-1] == orders(*end)
+    assert query.trigger(most=most) == (ends[-1] != (700, 300))
+
+
 BACKLOGS = st.lists(st.tuples(st.integers(0, 2**60), st.integers(0, 2**60)), min_size=1, max_size=8)
 
 
