@@ -37,7 +37,7 @@ class BatchHeaderReader:
         end: int,
         client: ConsumerNetworkClient | None = None,
     ) -> None:
-        self._reader = PartitionReader(config, tp, start, end, client, decode=_decode)
+        self._reader = PartitionReader(config, tp, start, end, client, decode=decode_batches)
 
     def __iter__(self) -> Iterator[BatchColumns]:
         for rows in self._reader:
@@ -58,7 +58,8 @@ class BatchHeaderReader:
         self.close()
 
 
-def _decode(sections: Sequence[RecordSection]) -> list[DecodedSection]:
+def decode_batches(sections: Sequence[RecordSection]) -> list[DecodedSection]:
+    """For a `RangeReader` or `PartitionReader`: what it hands out are `HeaderRows` then."""
     from kcli.protocol.records.batch_columns import decode_headers
 
     return decode_headers(sections)

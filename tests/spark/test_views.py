@@ -17,6 +17,7 @@ from kcli.client.connect import connect
 from kcli.errors import ConfigError
 from kcli.spark.arrow import arrow_schema
 from kcli.spark.facts import Lookup
+from kcli.spark.loss import DataLoss
 from kcli.spark.options import SourceOptions, parse_options
 from kcli.spark.plan import TaskRange, plan_batch
 from kcli.spark.read import read_task
@@ -128,6 +129,31 @@ def test_named_columns_only_and_small_arrow_batches(any_kafka: Kafka) -> None:
     produce(any_kafka, topic, 0, 50)
     options = options_for(any_kafka, "batches", subscribe=topic, columns="partition,count")._replace(batch_rows=2)
     assert rows_of(options) == [{"partition": 0, "count": 10}] * 5
+
+
+def test_a_limit_of_rows_is_one_for_each_range(any_kafka: Kafka) -> None:
+    topic = any_kafka.new_topic()
+    produce(any_kafka, topic, 0, 50)
+    options = options_for(any_kafka, "batches", subscribe=topic, columns="last_offset", rowLimitPerPartition="3")
+    for rows in (2, 3, 100):
+        assert rows_of(options._replace(batch_rows=rows)) == [{"last_offset": n} for n in (9, 19, 29)]
+
+
+def test_what_is_gone_is_an_error_or_told_as_for_records(any_kafka: Kafka, capfd: pytest.CaptureFixture[str]) -> None:
+    from confluent_kafka import TopicPartition as Place
+    from confluent_kafka.admin import AdminClient
+
+    topic = any_kafka.new_topic()
+    produce(any_kafka, topic, 0, 50)
+    admin = AdminClient({"bootstrap.servers": any_kafka.bootstrap_servers})
+    for answer in admin.delete_records([Place(topic, 0, 20)]).values():
+        answer.result(20)
+    planned = [TaskRange(topic, 0, 5, 50)]
+    with pytest.raises(DataLoss, match="failOnDataLoss"):
+        rows_of(options_for(any_kafka, "batches", subscribe=topic), planned)
+    lenient = options_for(any_kafka, "batches", subscribe=topic, failOnDataLoss="false")
+    assert [r["last_offset"] for r in rows_of(lenient, planned)] == [29, 39, 49]
+    assert "offsets 5 to 19 were deleted" in capfd.readouterr().err
 
 
 @pytest.mark.real_kafka

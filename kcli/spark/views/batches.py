@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from kcli.spark.views import BATCHES
-from kcli.spark.views.rows import MOST_MS, wanted_columns
+from kcli.spark.views.rows import MOST_MS, limited, wanted_columns
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,24 +26,24 @@ def read(options: SourceOptions, task: TaskRange | None) -> Iterator[pyarrow.Rec
 
     What a header does not tell is null.
     """
+    if task is not None:
+        yield from limited(_read(options, task), options.row_limit_per_partition)
+
+
+def _read(options: SourceOptions, task: TaskRange) -> Iterator[pyarrow.RecordBatch]:
     import pyarrow as pa
 
-    from kcli.consumer.batch_headers import BatchHeaderReader
+    from kcli.consumer.batch_headers import decode_batches
     from kcli.spark.arrow import arrow_schema
-    from kcli.spark.connections import borrowed
-    from kcli.spark.read import task_config
-    from kcli.structs import TopicPartition
+    from kcli.spark.read import read_columns
 
-    if task is None:
-        return
-    config = task_config(options)
     schema = arrow_schema(wanted_columns(BATCHES, options))
-    tp, rows = TopicPartition(task.topic, task.partition), options.batch_rows
-    with borrowed(config, tp) as client, BatchHeaderReader(config, tp, task.start, task.end, client) as reader:
-        for batches in reader:
-            mine = _ending_within(batches, task.start, task.end)
+    names, rows = [field.name for field in schema], options.batch_rows
+    with closing(read_columns(options, task, decode_batches)) as chunks:
+        for chunk in chunks:
+            mine = _ending_within(chunk.batches, task.start, task.end)
             for first in range(0, len(mine.froms), rows):
-                arrays = batch_arrays(mine.pick(slice(first, first + rows)), tp, [field.name for field in schema])
+                arrays = batch_arrays(mine.pick(slice(first, first + rows)), task.tp, names)
                 yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 

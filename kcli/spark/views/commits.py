@@ -8,10 +8,11 @@ under read_committed when it was committed. Other records of that topic (members
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from kcli.spark.views import COMMITS
-from kcli.spark.views.rows import MOST_MS, table_of
+from kcli.spark.views.rows import MOST_MS, limited, table_of
 
 if TYPE_CHECKING:
     import pyarrow
@@ -29,19 +30,17 @@ def read(options: SourceOptions, task: TaskRange | None) -> Iterator[pyarrow.Rec
 
     A tombstone (an offset that expired or was deleted) is a row whose `offset` is null.
     """
-    from kcli.consumer.partition_reader import PartitionReader
-    from kcli.spark.connections import borrowed
-    from kcli.spark.read import task_config
-    from kcli.structs import TopicPartition
+    if task is not None:
+        yield from limited(_read(options, task), options.row_limit_per_partition)
 
-    if task is None:
-        return
-    tp = TopicPartition(task.topic, task.partition)
+
+def _read(options: SourceOptions, task: TaskRange) -> Iterator[pyarrow.RecordBatch]:
+    from kcli.spark.read import read_columns
+
     keys = _Keys(options.groups)
-    config = task_config(options)
-    with borrowed(config, tp) as client, PartitionReader(config, tp, task.start, task.end, client) as reader:
-        for columns in reader:
-            yield from table_of(COMMITS, options, _rows(tp.partition, columns, keys))
+    with closing(read_columns(options, task)) as chunks:
+        for columns in chunks:
+            yield from table_of(COMMITS, options, _rows(task.partition, columns, keys))
 
 
 class _Keys:

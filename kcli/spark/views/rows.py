@@ -40,6 +40,19 @@ def table_of(view: View, options: SourceOptions, rows: Iterable[Mapping[str, Any
         )
 
 
+def limited(batches: Iterator[pyarrow.RecordBatch], rows: int | None) -> Iterator[pyarrow.RecordBatch]:
+    """The first `rows` rows of all batches together; None: all."""
+    left = rows
+    for batch in batches:
+        if left is None:
+            yield batch
+        elif left > 0:
+            yield batch.slice(0, left)
+            left -= batch.num_rows
+        if left is not None and left <= 0:
+            return
+
+
 @contextmanager
 def client_of(options: SourceOptions) -> Iterator[tuple[ConsumerNetworkClient, float]]:
     """A connection, and until when (of its steady clock) questions may take: the patience of a poll."""
