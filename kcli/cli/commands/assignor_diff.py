@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from kcli.cli import exit_status
-from kcli.cli.commands.assignor_show import Compare, Members, Owned, Topics
+from kcli.cli.assignor.options import Compare, Members, Owned, Topics
 from kcli.cli.environment import Environment
 from kcli.cli.options import Common
 

@@ -7,40 +7,10 @@ from typing import Annotated
 import typer
 
 from kcli.cli import exit_status
+from kcli.cli.assignor.options import Compare, Members, Owned, Topics
 from kcli.cli.environment import Environment
 from kcli.cli.options import Common
 from kcli.errors import ConfigError
-
-Members = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--member",
-        "-m",
-        metavar="NAME[=TOPIC,TOPIC[@RACK][:INSTANCE]]",
-        help="A member and what it reads (nothing said: all there is); repeatable.",
-    ),
-]
-Topics = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--topic",
-        "-t",
-        metavar="TOPIC[=N[@RACKS]]",
-        help="A topic with N partitions; without N, or not named at all: as the cluster has it; repeatable.",
-    ),
-]
-Owned = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--owned",
-        metavar="NAME=TOPIC:P,P[;TOPIC:P][@GENERATION]",
-        help="What a member says it owns, in which generation [1]; repeatable.",
-    ),
-]
-Compare = Annotated[
-    list[str] | None,
-    typer.Option("--compare", metavar="NAME,NAME", help="A row for each of these assignors instead of each member."),
-]
 
 
 def run(
