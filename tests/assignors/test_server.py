@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kcli.assignors.foresee import SERVER_ASSIGNORS, assign_by
-from kcli.assignors.java_hashing import hash_of_id, hash_of_text, order_of_id, walk
+from kcli.assignors.java_hashing import copied_table, grown_table, hash_of_id, hash_of_text, order_of_id, walk
 from kcli.assignors.model import Assignment, Member, Topic
 from kcli.assignors.strategies import STRATEGIES
 from kcli.errors import ConfigError
@@ -89,6 +89,7 @@ def test_hash_codes_and_orders_are_javas() -> None:
     assert order_of_id(UUID(int=high << 64)) < order_of_id(UUID(int=low))
     words = "a b Zebra orders payments returns-2026 users.v1 x_y"
     walked = walk(words.split(), 16, hash_of_text)
+    assert (grown_table(12), grown_table(13), copied_table(11), copied_table(12)) == (16, 32, 16, 32)
     assert " ".join(walked) == "a b x_y Zebra payments orders returns-2026 users.v1"
 
 
