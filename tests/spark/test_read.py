@@ -1,0 +1,185 @@
+"""What a task reads and what it makes of losses, on both brokers and without a JVM: the tasks' rows of the
+failOnDataLoss table in `kcli.spark.loss`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from confluent_kafka import TopicPartition as ForeignPartition
+from confluent_kafka.admin import AdminClient
+
+pa = pytest.importorskip("pyarrow")
+
+from kcli.errors import TimeoutExpired  # noqa: E402
+from kcli.spark import connections  # noqa: E402
+from kcli.spark.facts import Lookup  # noqa: E402
+from kcli.spark.loss import DataLoss  # noqa: E402
+from kcli.spark.options import SourceOptions, parse_options  # noqa: E402
+from kcli.spark.read import read_task  # noqa: E402
+from kcli.structs import TopicPartition  # noqa: E402
+from tests.interop import shapes  # noqa: E402
+from tests.real_kafka import Kafka, OwnBroker  # noqa: E402
+
+
+def options(kafka: Kafka, topic: str, **more: object) -> SourceOptions:
+    given = {"kafka.bootstrap.servers": kafka.bootstrap_servers, "subscribe": topic}
+    return parse_options(given | {name.replace("_", "."): str(value).lower() for name, value in more.items()})
+
+
+def read(options: SourceOptions, *task: Any) -> list[dict[str, Any]]:
+    return [row for batch in read_task(options, task) for row in batch.to_pylist()]
+
+
+def values(options: SourceOptions, *task: Any) -> list[bytes]:
+    return [row["value"] for row in read(options, *task)]
+
+
+def filled(kafka: Kafka, count: int = 20, **settings: Any) -> str:
+    topic = kafka.new_topic(1, **settings)
+    shapes.produce(kafka, topic, [b"%d" % number for number in range(count)])
+    return topic
+
+
+def delete_before(kafka: Kafka, topic: str, offset: int) -> None:
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+    for deleted in admin.delete_records([ForeignPartition(topic, 0, offset)]).values():
+        assert deleted.result(30).low_watermark == offset
+
+
+def test_a_range_is_read_and_nothing_besides(any_kafka: Kafka) -> None:
+    topic = filled(any_kafka)
+    assert values(options(any_kafka, topic), topic, 0, 5, 12) == [b"%d" % number for number in range(5, 12)]
+
+
+def test_a_task_without_a_range_yields_nothing(any_kafka: Kafka) -> None:
+    """PySpark makes one task with None of an empty list of partitions."""
+    assert list(read_task(options(any_kafka, "any"), None)) == []
+
+
+def test_the_limit_of_rows_ends_a_task(any_kafka: Kafka) -> None:
+    topic = filled(any_kafka)
+    limited = options(any_kafka, topic, rowLimitPerPartition=3)
+    assert values(limited, topic, 0, 5, 20) == [b"5", b"6", b"7"]
+
+
+@pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
+def test_a_range_ends_by_its_position_though_its_last_offsets_are_markers(real_kafka: Kafka, isolation: str) -> None:
+    """Others hang there: risingwave#25121, seatunnel#11486, karapace#1355."""
+    topic, visible = shapes.ending_in_markers(real_kafka)
+    read_so = options(real_kafka, topic, kafka_isolation_level=isolation)
+    assert values(read_so, topic, 0, 0, 6) == visible
+    assert values(read_so, topic, 0, 5, 6) == []
+
+
+def test_a_jump_over_aborted_records_is_no_loss(real_kafka: Kafka) -> None:
+    """Pinot raised false alarms there: apache/pinot#19161."""
+    topic, visible = shapes.aborted_at_the_end(real_kafka)
+    committed = options(real_kafka, topic, kafka_isolation_level="read_committed")
+    with Lookup(committed) as lookup:  # markers are written a little after the producer is told
+        shapes.wait_until(
+            lambda: lookup.ends([TopicPartition(topic, 0)])[TopicPartition(topic, 0)].end == 16, "markers"
+        )
+    assert values(committed, topic, 0, 0, 16) == visible
+
+
+def test_deleted_records_end_the_task(any_kafka: Kafka) -> None:
+    topic = filled(any_kafka)
+    delete_before(any_kafka, topic, 8)
+    with pytest.raises(DataLoss, match="offsets 3 to 7 were deleted before they were read; 5 offsets are lost") as told:
+        read(options(any_kafka, topic), topic, 0, 3, 20)
+    assert told.value.evidence["wanted"] == 3
+    assert told.value.evidence["available"] == 8
+    assert "failOnDataLoss=false" in told.value.message
+
+
+def test_deleted_records_are_passed_over_if_that_may_be(any_kafka: Kafka, capfd: pytest.CaptureFixture[str]) -> None:
+    topic = filled(any_kafka)
+    delete_before(any_kafka, topic, 8)
+    lenient = options(any_kafka, topic, failOnDataLoss=False)
+    assert values(lenient, topic, 0, 3, 11) == [b"8", b"9", b"10"]
+    assert "offsets 3 to 7 were deleted before they were read" in capfd.readouterr().err
+
+
+def test_reading_on_never_leaves_the_range(any_kafka: Kafka) -> None:
+    """Whoever goes on at the log's start though the range ends before it reads twice (SPARK-25214)."""
+    topic = filled(any_kafka)
+    delete_before(any_kafka, topic, 15)
+    assert values(options(any_kafka, topic, failOnDataLoss=False), topic, 0, 3, 10) == []
+
+
+@pytest.mark.parametrize("lenient", [True, False])
+def test_records_deleted_while_the_task_reads(any_kafka: Kafka, lenient: bool) -> None:
+    """The first response is there when the rest is deleted: the next fetch is out of range."""
+    topic = any_kafka.new_topic(1)
+    shapes.produce(any_kafka, topic, [b"%06d" % number + bytes(60_000) for number in range(60)])
+    slowly = options(any_kafka, topic, failOnDataLoss=not lenient, kafka_max_partition_fetch_bytes=100_000)
+    batches = read_task(slowly, (topic, 0, 0, 60))
+    found = [next(batches)]
+    delete_before(any_kafka, topic, 50)
+    if not lenient:
+        with pytest.raises(DataLoss, match="to 49 were deleted before they were read"):
+            list(batches)
+        return
+    found += batches
+    numbers = [int(row["value"][:6]) for batch in found for row in batch.to_pylist()]
+    assert numbers == sorted(set(numbers))
+    assert numbers[0] == 0
+    assert numbers[-10:] == list(range(50, 60))
+    assert len(numbers) < 60
+
+
+def test_a_range_beyond_the_logs_end_is_a_log_that_was_truncated(any_kafka: Kafka) -> None:
+    topic = filled(any_kafka)
+    with pytest.raises(DataLoss, match=r"the log ends at 20; was it truncated, or recreated\?"):
+        read(options(any_kafka, topic), topic, 0, 15, 30)
+    lenient = options(any_kafka, topic, failOnDataLoss=False)
+    assert values(lenient, topic, 0, 15, 30) == [b"%d" % number for number in range(15, 20)]
+
+
+def test_a_topic_that_is_gone(any_kafka: Kafka) -> None:
+    lenient = options(any_kafka, "never-was", failOnDataLoss=False, kafkaConsumer_pollTimeoutMs=2_000)
+    assert values(lenient, "never-was", 0, 0, 5) == []
+    with pytest.raises(DataLoss, match="never-was-0 is gone"):
+        read(lenient._replace(fail_on_data_loss=True), "never-was", 0, 0, 5)
+
+
+@pytest.mark.parametrize("lenient", [True, False])
+def test_nothing_comes_for_the_poll_timeout(broker_process: Callable[..., OwnBroker], lenient: bool) -> None:
+    """An error whatever failOnDataLoss says, with the position and the leader."""
+    broker = broker_process()
+    topic = filled(broker)
+    patient = options(broker, topic, failOnDataLoss=not lenient, kafkaConsumer_pollTimeoutMs=700)
+    assert len(values(patient, topic, 0, 0, 20)) == 20  # the connection is kept for the next task
+    broker.kill()
+    with pytest.raises(TimeoutExpired, match="0"):
+        read(patient, topic, 0, 0, 20)
+
+
+def test_a_connection_serves_the_next_task_too(any_kafka: Kafka, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers are reused: a module's state survives between tasks. A topic made anew meanwhile is no loss then."""
+    import kcli.client.connect
+
+    made = []
+    connect = kcli.client.connect.connect
+    monkeypatch.setattr(kcli.client.connect, "connect", lambda *it, **more: made.append(1) or connect(*it, **more))
+    connections.close_idle()
+    topic = filled(any_kafka)
+    assert len(values(options(any_kafka, topic), topic, 0, 0, 20)) == 20
+    admin = AdminClient({"bootstrap.servers": any_kafka.bootstrap_servers})
+    admin.delete_topics([topic])[topic].result(30)
+    any_kafka.create_topic(topic, 1)
+    shapes.produce(any_kafka, topic, [b"new"])
+    assert values(options(any_kafka, topic), topic, 0, 0, 1) == [b"new"]
+    assert len(made) == 1
+
+
+def test_a_task_that_is_left_early_leaves_no_connection_behind(any_kafka: Kafka) -> None:
+    """`take(20)` closes the iterator of a task: what is on its way to it must not meet the next task."""
+    connections.close_idle()
+    topic = filled(any_kafka)
+    batches = read_task(options(any_kafka, topic, arrow_batchRows=5), (topic, 0, 0, 20))
+    assert next(batches).num_rows == 5
+    batches.close()  # type: ignore[attr-defined]
+    assert not connections._idle
