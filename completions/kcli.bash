@@ -3,7 +3,7 @@ _kcli() {
     local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} command="" words="" i
     for ((i = 1; i < COMP_CWORD && i < 3; i++)); do
         case "$command ${COMP_WORDS[i]}" in
-            " topic" | " consume" | " group" | " offsets" | " assignor" | " compat" | " cluster" | " broker" | " spark" | " demo" | " topic list" | " topic describe" | " topic create" | " topic delete" | " consume topic" | " produce" | " group list" | " group describe" | " group lag" | " group watch" | " group explain" | " group wait" | " group delete" | " group remove-members" | " offsets show" | " offsets export" | " offsets reset" | " offsets apply" | " offsets copy" | " offsets delete" | " offsets undo" | " assignor show" | " assignor diff" | " compat consumer-groups" | " cluster describe" | " cluster api-versions" | " spark export" | " broker run") command+=" ${COMP_WORDS[i]}" ;;
+            " topic" | " consume" | " group" | " offsets" | " assignor" | " compat" | " cluster" | " broker" | " spark" | " demo" | " topic list" | " topic describe" | " topic create" | " topic delete" | " consume topic" | " produce" | " group list" | " group describe" | " group lag" | " group watch" | " group explain" | " group wait" | " group delete" | " group remove-members" | " offsets show" | " offsets export" | " offsets reset" | " offsets apply" | " offsets copy" | " offsets delete" | " offsets undo" | " assignor show" | " assignor diff" | " compat consumer-groups" | " cluster describe" | " cluster api-versions" | " spark export" | " spark doctor" | " spark throughput" | " spark skew" | " spark profile" | " broker run") command+=" ${COMP_WORDS[i]}" ;;
             *) break ;;
         esac
     done
@@ -258,6 +258,74 @@ _kcli() {
         " spark export:--property" | " spark export:-X") return ;;
         " spark export:--command-config") COMPREPLY=($(compgen -f -- "$cur")); return ;;
         " spark export:--timeout") return ;;
+        " spark doctor:--master") return ;;
+        " spark doctor:--remote") return ;;
+        " spark doctor:--conf") return ;;
+        " spark doctor:--ship") COMPREPLY=($(compgen -W "auto installed zip inline" -- "$cur")); return ;;
+        " spark doctor:--bootstrap-server" | " spark doctor:-b") return ;;
+        " spark doctor:--property" | " spark doctor:-X") return ;;
+        " spark doctor:--command-config") COMPREPLY=($(compgen -f -- "$cur")); return ;;
+        " spark doctor:--timeout") return ;;
+        " spark doctor:--output") COMPREPLY=($(compgen -W "table json jsonl csv tsv" -- "$cur")); return ;;
+        " spark throughput:--window") return ;;
+        " spark throughput:--slide") return ;;
+        " spark throughput:--by") return ;;
+        " spark throughput:--fail-if") return ;;
+        " spark throughput:--report") return ;;
+        " spark throughput:--from") return ;;
+        " spark throughput:--until") return ;;
+        " spark throughput:--topic-partition") return ;;
+        " spark throughput:--where") return ;;
+        " spark throughput:--max-offsets-per-trigger") return ;;
+        " spark throughput:--option" | " spark throughput:-O") return ;;
+        " spark throughput:--output" | " spark throughput:-o") return ;;
+        " spark throughput:--master") return ;;
+        " spark throughput:--remote") return ;;
+        " spark throughput:--conf") return ;;
+        " spark throughput:--ship") COMPREPLY=($(compgen -W "auto installed zip inline" -- "$cur")); return ;;
+        " spark throughput:--bootstrap-server" | " spark throughput:-b") return ;;
+        " spark throughput:--property" | " spark throughput:-X") return ;;
+        " spark throughput:--command-config") COMPREPLY=($(compgen -f -- "$cur")); return ;;
+        " spark throughput:--timeout") return ;;
+        " spark skew:--by") COMPREPLY=($(compgen -W "key partition topic" -- "$cur")); return ;;
+        " spark skew:--top") return ;;
+        " spark skew:--metric") COMPREPLY=($(compgen -W "records bytes" -- "$cur")); return ;;
+        " spark skew:--key-as") COMPREPLY=($(compgen -W "string hex" -- "$cur")); return ;;
+        " spark skew:--fail-if") return ;;
+        " spark skew:--report") return ;;
+        " spark skew:--from") return ;;
+        " spark skew:--until") return ;;
+        " spark skew:--topic-partition") return ;;
+        " spark skew:--where") return ;;
+        " spark skew:--max-offsets-per-trigger") return ;;
+        " spark skew:--option" | " spark skew:-O") return ;;
+        " spark skew:--output" | " spark skew:-o") return ;;
+        " spark skew:--master") return ;;
+        " spark skew:--remote") return ;;
+        " spark skew:--conf") return ;;
+        " spark skew:--ship") COMPREPLY=($(compgen -W "auto installed zip inline" -- "$cur")); return ;;
+        " spark skew:--bootstrap-server" | " spark skew:-b") return ;;
+        " spark skew:--property" | " spark skew:-X") return ;;
+        " spark skew:--command-config") COMPREPLY=($(compgen -f -- "$cur")); return ;;
+        " spark skew:--timeout") return ;;
+        " spark profile:--sample") return ;;
+        " spark profile:--fail-if") return ;;
+        " spark profile:--report") return ;;
+        " spark profile:--from") return ;;
+        " spark profile:--until") return ;;
+        " spark profile:--topic-partition") return ;;
+        " spark profile:--where") return ;;
+        " spark profile:--max-offsets-per-trigger") return ;;
+        " spark profile:--option" | " spark profile:-O") return ;;
+        " spark profile:--output" | " spark profile:-o") return ;;
+        " spark profile:--master") return ;;
+        " spark profile:--remote") return ;;
+        " spark profile:--conf") return ;;
+        " spark profile:--ship") COMPREPLY=($(compgen -W "auto installed zip inline" -- "$cur")); return ;;
+        " spark profile:--bootstrap-server" | " spark profile:-b") return ;;
+        " spark profile:--property" | " spark profile:-X") return ;;
+        " spark profile:--command-config") COMPREPLY=($(compgen -f -- "$cur")); return ;;
+        " spark profile:--timeout") return ;;
         " broker run:--data-dir" | " broker run:-d") COMPREPLY=($(compgen -f -- "$cur")); return ;;
         " broker run:--host") return ;;
         " broker run:--port") return ;;
@@ -274,7 +342,7 @@ _kcli() {
         " compat") words="consumer-groups" ;;
         " cluster") words="describe api-versions" ;;
         " broker") words="run" ;;
-        " spark") words="export" ;;
+        " spark") words="export doctor throughput skew profile" ;;
         " demo") words="--keep --help -h" ;;
         " topic list") words="--long -l --internal --bootstrap-server -b --property -X --command-config --timeout --output --verbose -v --help -h" ;;
         " topic describe") words="--offsets --configs --all-configs --bootstrap-server -b --property -X --command-config --timeout --output --verbose -v --help -h" ;;
@@ -303,6 +371,10 @@ _kcli() {
         " cluster describe") words="--bootstrap-server -b --property -X --command-config --timeout --output --verbose -v --help -h" ;;
         " cluster api-versions") words="--node --bootstrap-server -b --property -X --command-config --timeout --output --verbose -v --help -h" ;;
         " spark export") words="--to --format --once --follow --every --checkpoint --columns --value --partition-by --compression --mode --files --commit-group --from --until --topic-partition --where --max-offsets-per-trigger --option -O --dry-run --output -o --master --remote --conf --ship --bootstrap-server -b --property -X --command-config --timeout --verbose -v --help -h" ;;
+        " spark doctor") words="--master --remote --conf --ship --bootstrap-server -b --property -X --command-config --timeout --output --verbose -v --help -h" ;;
+        " spark throughput") words="--window --slide --by --summary --exact --fail-if --report --from --until --topic-partition --where --max-offsets-per-trigger --option -O --dry-run --output -o --master --remote --conf --ship --bootstrap-server -b --property -X --command-config --timeout --verbose -v --help -h" ;;
+        " spark skew") words="--by --top --metric --key-as --fail-if --report --from --until --topic-partition --where --max-offsets-per-trigger --option -O --dry-run --output -o --master --remote --conf --ship --bootstrap-server -b --property -X --command-config --timeout --verbose -v --help -h" ;;
+        " spark profile") words="--json --sample --fail-if --report --from --until --topic-partition --where --max-offsets-per-trigger --option -O --dry-run --output -o --master --remote --conf --ship --bootstrap-server -b --property -X --command-config --timeout --verbose -v --help -h" ;;
         " broker run") words="--data-dir -d --ephemeral --host --port --topic -t --config -c --help -h" ;;
     esac
     [[ $cur == -* || $words != -* ]] && COMPREPLY=($(compgen -W "$words" -- "$cur"))
