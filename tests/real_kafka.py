@@ -5,9 +5,8 @@ Coordinates, settings and class names were tried on 3.9.2, 4.0.2, 4.1.2, 4.2.1 a
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
-import fcntl
+import functools
 import itertools
 import os
 import random
@@ -19,10 +18,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from tests.jvm_archive import archive_flags, locked
 from tests.needs import lacking
 
 VERSION = os.environ.get("KCLI_KAFKA_VERSION", "4.3.1")
@@ -159,14 +159,6 @@ def _download(version: str, folder: Path) -> None:
         jars.rename(folder)  # whole or not at all
 
 
-@contextlib.contextmanager
-def locked(path: Path, how: int = fcntl.LOCK_EX) -> Iterator[None]:
-    """Hold a lock file among processes; the kernel frees it when its holder dies."""
-    with path.open("w") as handle:
-        fcntl.flock(handle, how)
-        yield
-
-
 # ---- a broker to talk to ----
 
 
@@ -192,7 +184,8 @@ class Kafka:
 
     def java(self, tool: str, *jvm: str) -> list[str]:
         """The command line that starts a Java tool: a short name (`ConsoleProducer`) or a full class name."""
-        return ["java", *TOOL_JVM, *_logging(self.version, "warn"), *jvm, "-cp", f"{self.jars}/*", self._class(tool)]
+        flags = (*TOOL_JVM, *_archived_tool(self.jars, self.version), *_logging(self.version, "warn"), *jvm)
+        return ["java", *flags, "-cp", f"{self.jars}/*", self._class(tool)]
 
     def _class(self, tool: str) -> str:
         if "." in tool:
@@ -387,8 +380,36 @@ class KafkaNode(OwnBroker):
 
     def launch(self) -> None:
         """Start without waiting; the data folder is formatted."""
-        command = ["java", *self._jvm, *_logging(self.version, "info")]
+        flags = self._jvm
+        if flags == SMALL_JVM:
+            flags += _archived_broker(self.jars, self.version)
+        command = ["java", *flags, *_logging(self.version, "info")]
         self._launch([*command, "-cp", f"{self.jars}/*", "kafka.Kafka", str(self._config)])
+
+
+@functools.cache
+def _archived_tool(jars: Path, version: str) -> tuple[str, ...]:
+    """JVM options that make Kafka's tools start sooner; trained by one of them on a broker that is not there."""
+
+    def train(flags: tuple[str, ...]) -> None:
+        command = ["java", *TOOL_JVM, *flags, *_logging(version, "warn"), "-cp", f"{jars}/*"]
+        command += [TOOLS["ConsumerGroupCommand"], "--bootstrap-server", "127.0.0.1:1", "--list", "--timeout", "500"]
+        subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=120)
+
+    return archive_flags(jars.with_name(f"{jars.name}-tool.jsa"), train)
+
+
+@functools.cache
+def _archived_broker(jars: Path, version: str) -> tuple[str, ...]:
+    """JVM options that make a small broker start sooner."""
+
+    def train(flags: tuple[str, ...]) -> None:
+        with tempfile.TemporaryDirectory() as scratch:
+            node = KafkaNode(Path(scratch), jars, version, jvm=(*SMALL_JVM, *flags))
+            node.start()
+            node.stop()
+
+    return archive_flags(jars.with_name(f"{jars.name}-broker.jsa"), train)
 
 
 def _listeners(ports: dict[str, int]) -> str:
