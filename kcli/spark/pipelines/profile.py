@@ -27,6 +27,11 @@ TOPIC_COLUMNS = [
     *("topic", "records", "null_keys", "tombstones", "key_avg", "key_max"),
     *("value_avg", "value_p50", "value_p99", "value_max", "out_of_order", "most_back_ms"),
 ]
+MORE_COLUMNS = [
+    *("null_values", "empty_values", "key_bytes", "key_min", "key_p50", "key_p90", "key_p99"),
+    *("value_bytes", "value_min", "value_p90", "timeless", "oldest", "newest"),
+]
+"""Fields of a topic's row beside its columns; and looked_at and json_types where values were looked into."""
 FIELD_COLUMNS = ["topic", "field", "types", "share", "nulls", "drift", "first_seen", "last_seen"]
 NUMBERS = {"integer", "number"}
 

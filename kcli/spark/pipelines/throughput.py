@@ -136,9 +136,13 @@ def _as_result(rows: Sequence[dict[str, Any]], wish: Wish) -> Throughput:
         for name in ("records", "bytes"):
             item[f"{name}_per_s"] = None if row[name] is None else round(row[name] / seconds, 3)
         found.append(item)
+    return Throughput(Result(window_columns(wish), found), astride, uncounted)
+
+
+def window_columns(wish: Wish) -> list[str]:
+    """What a row tells of a window."""
     counts = ["records", "bytes"] if wish.exact else ["records", "bytes", "batches"]
-    columns = ["window", *wish.by, *counts, "records_per_s", "bytes_per_s"]
-    return Throughput(Result(columns, found), astride, uncounted)
+    return ["window", *wish.by, *counts, "records_per_s", "bytes_per_s"]
 
 
 def plain_time(ms: int) -> str:
@@ -154,11 +158,18 @@ def summarize(windows: Result, wish: Wish) -> Result:
     for row in windows.rows:
         if row["window"] is not None:
             groups.setdefault(tuple(row[name] for name in wish.by), []).append(row)
+    return Result(
+        summary_columns(wish),
+        [_summary(dict(zip(wish.by, key, strict=True)), rows, wish) for key, rows in groups.items()],
+    )
+
+
+def summary_columns(wish: Wish) -> list[str]:
+    """What a row tells of a group."""
     columns = [*wish.by, "windows", "records", "bytes"]
     for name in ("records", "bytes"):
         columns += [f"mean_{name}_per_s", f"median_{name}_per_s", f"peak_{name}_per_s"]
-    columns += ["peak_at", "first_window", "last_window"]
-    return Result(columns, [_summary(dict(zip(wish.by, key, strict=True)), rows, wish) for key, rows in groups.items()])
+    return [*columns, "peak_at", "first_window", "last_window"]
 
 
 def _summary(item: dict[str, Any], rows: list[dict[str, Any]], wish: Wish) -> dict[str, Any]:
