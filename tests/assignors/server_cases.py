@@ -8,6 +8,7 @@ from uuid import UUID
 
 from kcli.assignors.claims import settle
 from kcli.assignors.model import Member, Topic
+from kcli.structs import TopicPartition
 from tests.assignors.cases import Case, make_case
 
 
@@ -20,13 +21,15 @@ def make_server_cases(count: int, seed: int) -> Iterator[Case]:
 def make_server_case(random: Random) -> Case:
     """A group as the coordinator may have it: no partition twice in the target, names and ids as they really are.
 
-    A few are much larger than the others, so that hash tables have to grow.
+    A few are much larger than the others, or want many more topics, so that hash tables have to grow.
     """
     topics, members = make_case(random)
     if random.random() < 0.1:
         factor = random.randint(2, 20)
         topics = {name: Topic(topic.partitions * factor, ()) for name, topic in topics.items()}
         members = [each for n in range(random.randint(2, 4)) for each in _copies(members, n)]
+    if random.random() < 0.1:
+        topics, members = _more_topics(topics, members, random.randint(2, 7))
     held = settle(topics, members).held
     names = {member.id: str(UUID(int=random.getrandbits(128))) for member in members}
     if random.random() < 0.3:
@@ -37,6 +40,20 @@ def make_server_case(random: Random) -> Case:
     return Case(
         {name: Topic(topic.partitions, id=UUID(int=random.getrandbits(128))) for name, topic in topics.items()},
         [member._replace(id=names[member.id], owned=tuple(held[member.id]), generation=-1) for member in members],
+    )
+
+
+def _more_topics(topics: dict[str, Topic], members: list[Member], times: int) -> tuple[dict[str, Topic], list[Member]]:
+    """Each topic several times, and what belongs to it too."""
+    return (
+        {f"{name}.{n}": topic for name, topic in topics.items() for n in range(times)},
+        [
+            member._replace(
+                topics=frozenset(f"{name}.{n}" for name in member.topics for n in range(times)),
+                owned=tuple(TopicPartition(f"{name}.{n}", p) for name, p in member.owned for n in range(times)),
+            )
+            for member in members
+        ],
     )
 
 
