@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from kcli.admin.groups.bounds import learn_topics, log_bounds
+from kcli.admin.groups.lag import PartitionLag
 from kcli.admin.groups.model import CLASSIC, CONSUMER, Group, GroupMember
 from kcli.admin.groups.patience import half_of
 from kcli.admin.groups.survey import GroupSurvey, survey_groups
@@ -67,7 +68,7 @@ def look_at_group(
     members = [_member(member, matching) for member in group.members]
     wanted: set[str] = set().union(*(member.topics for member in members))
     topics = _topics(client, {*wanted, *group.topics, *more_topics}, deadline_ms)
-    lags = {row.tp: float(row.lag) for row in survey.partitions if row.lag is not None}
+    lags = {row.tp: float(lag) for row in survey.partitions if (lag := _lag(row)) is not None}
     rates = _rates(client, topics, deadline_ms)
     names = NAMES_ON_SERVER if group.type == CONSUMER else {}
     assignor = names.get(group.assignor, group.assignor)
@@ -110,6 +111,11 @@ def _matching_patterns(
         except re.error as error:
             raise Refused(f"a member wants the topics /{pattern}/, which kcli cannot read: {error}") from None
     return found
+
+
+def _lag(row: PartitionLag) -> int | None:
+    """What is left to read; nothing in a log that is empty, whatever is committed."""
+    return 0 if row.lag is None and row.end is not None and row.start == row.end else row.lag
 
 
 def _member(member: GroupMember, matching: dict[str, frozenset[str]]) -> Member:

@@ -83,7 +83,7 @@ def _notes(outlook: Outlook) -> Iterator[str]:
     by_order = [name for name in assignors if name in _BY_ORDER]
     if by_order and any(member.id.startswith(NEWCOMER) for member in outlook.members):
         names = ", ".join(by_order)
-        yield f"{names} goes by the order of ids; new members stand last here, --add NAME says where"
+        yield f"by the order of ids: {names}; new members stand last here, --add NAME says where"
     others = [name for name in assignors if name != found.assignor]
     if found.assignor and others:
         if (found.assignor in SERVER_ASSIGNORS) != (others[0] in SERVER_ASSIGNORS):
