@@ -55,7 +55,7 @@ def lines(series: Mapping[str, Points], unit: str) -> Any:
     for name, points in series.items():
         x, y = [x for x, _ in points], [y for _, y in points]
         mode = "lines" if len(points) > 1 else "markers"
-        figure.add_trace(go.Scatter(x=x, y=y, mode=mode, name=escape(name)))
+        figure.add_trace(go.Scatter(x=x, y=y, mode=mode, name=escape(name, quote=False)))
     return _dressed(figure, unit, legend=len(series) > 1)
 
 
@@ -63,9 +63,9 @@ def bars(names: Sequence[str], values: Sequence[float | None], unit: str) -> Any
     """A bar for each name, in this order."""
     import plotly.graph_objects as go
 
-    labels = [escape(name if len(name) <= 40 else name[:39] + "…") for name in names]
+    labels = [escape(name if len(name) <= 40 else name[:39] + "…", quote=False) for name in names]
     places = list(range(len(names)))  # by number, as two long names may have the same beginning
-    hover = [escape(name[:200]) for name in names]
+    hover = [escape(name[:200], quote=False) for name in names]
     figure = go.Figure(go.Bar(x=places, y=list(values), hovertext=hover))
     figure.update_xaxes(tickmode="array", tickvals=places, ticktext=labels)
     return _dressed(figure, unit)

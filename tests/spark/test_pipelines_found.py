@@ -1,0 +1,266 @@
+"""What throughput, skew and profile do beside Spark: sums of what was found, pages, thresholds; and what is refused."""
+
+from __future__ import annotations
+
+import random
+import statistics
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from kcli.cli.spark.charts import bars, binned, grounded, largest, lines, series_of
+from kcli.cli.spark.page import Section, as_html, check_page
+from kcli.cli.spark.threshold import parse_threshold
+from kcli.errors import ConfigError
+from kcli.spark.pipelines.profile import as_profile, drifts, percentile, sample_every
+from kcli.spark.pipelines.profile_parts import MOST_FIELDS, profile_batches
+from kcli.spark.pipelines.result import Result
+from kcli.spark.pipelines.skew import gini
+from kcli.spark.pipelines.throughput import Wish, median, parse_by, summarize
+from tests.cli.fake import run_kcli
+from tests.real_kafka import Kafka
+from tests.spark.browser import rendered
+
+EVIL = "</script><script>document.title='broken'</script><img src=http://example.invalid/x>"
+
+
+# --- throughput
+
+
+def test_the_median_counts_windows_with_nothing_in_them() -> None:
+    for values, zeros in (([5.0, 1, 3], 0), ([5.0, 1, 3], 1), ([5.0, 1, 3], 2), ([5.0, 1, 3], 3), ([2.0], 9), ([], 0)):
+        expected = statistics.median([*values, *[0.0] * zeros]) if values or zeros else 0
+        assert median(values, zeros=zeros) == expected
+
+
+def window(minute: int, records: int) -> dict[str, Any]:
+    return {
+        "window": f"2026-01-01T00:{minute:02}:00.000Z", "topic": "t", "records": records, "bytes": 10 * records,
+        "records_per_s": records / 60, "bytes_per_s": records / 6,
+    }
+
+
+def test_a_summary_is_over_all_windows_from_the_first_to_the_last() -> None:
+    rows = [window(0, 600), window(1, 60), window(4, 120)]
+    [row] = summarize(Result(["window"], [*rows, {**window(0, 7), "window": None}]), Wish()).rows
+    assert row["windows"] == 5
+    assert (row["records"], row["bytes"]) == (780, 7800)
+    assert (row["mean_records_per_s"], row["median_records_per_s"], row["peak_records_per_s"]) == (2.6, 1.0, 10.0)
+    assert (row["peak_at"], row["last_window"]) == (rows[0]["window"], rows[2]["window"])
+
+
+def test_groupings() -> None:
+    assert parse_by("partition,topic") == ("topic", "partition")
+    assert parse_by("topic, producer") == ("topic", "producer_id")
+    assert parse_by("total") == ()
+    for wrong in ("", "broker", "topic,total"):
+        with pytest.raises(ConfigError, match="--by is total, or some of topic, partition, producer"):
+            parse_by(wrong)
+
+
+# --- skew
+
+
+def test_gini_is_half_the_mean_difference_over_the_mean() -> None:
+    assert gini([7, 7, 7]) == 0
+    assert gini([0, 0, 0, 9]) == 0.75
+    assert gini([0, 0]) is None
+    chance = random.Random(1)
+    for _ in range(20):
+        amounts = [chance.randrange(100) for _ in range(chance.randrange(1, 30))] + [1]
+        apart = sum(abs(a - b) for a in amounts for b in amounts)
+        assert gini(amounts) == pytest.approx(apart / (2 * len(amounts) * sum(amounts)), abs=1e-4)
+
+
+# --- profile
+
+
+def records(rows: list[tuple[int, int, Any]], partition: int = 0) -> pa.RecordBatch:
+    """(offset, time in ms, value); the key is as long as the offset is even."""
+    return pa.RecordBatch.from_pydict(
+        {
+            "topic": pa.array(["t"] * len(rows), pa.string()),
+            "partition": pa.array([partition] * len(rows), pa.int32()),
+            "offset": pa.array([it[0] for it in rows], pa.int64()),
+            "timestamp": pa.array([it[1] * 1000 for it in rows], pa.timestamp("us", "UTC")),
+            "key_size": pa.array([None if it[0] % 2 else it[0] for it in rows], pa.int32()),
+            "value_size": pa.array([None if it[2] is None else len(it[2]) for it in rows], pa.int32()),
+            "value": pa.array([it[2] for it in rows], pa.binary()),
+        }
+    )
+
+
+def pieces(rows: list[Any], chance: random.Random) -> Iterator[list[Any]]:
+    while rows:
+        count = chance.randrange(1, 8)
+        yield rows[:count]
+        rows = rows[count:]
+
+
+def test_it_does_not_matter_how_tasks_and_batches_cut_a_partition() -> None:
+    chance = random.Random(2)
+    rows = [
+        (n * 3 + n % 3, chance.randrange(-1, 50), chance.choice([None, b"", b'{"a": 1}', b'{"a": "x"}', b"no"]))
+        for n in range(100)
+    ]
+    whole = as_profile(profile_batches([records(rows)], 1))
+    for _ in range(10):
+        tasks = [[records(it) for it in pieces(task, chance)] for task in pieces(rows, chance)]
+        chance.shuffle(tasks)
+        assert as_profile(part for task in tasks for part in profile_batches(task, 1)) == whole
+    times = [at for _, at, _ in rows if at >= 0]
+    [row] = whole.topics.rows
+    assert row["out_of_order"] == sum(times[n] < times[n - 1] for n in range(1, len(times)))
+    assert row["most_back_ms"] == max(max(times[: n + 1]) - at for n, at in enumerate(times))
+    assert row["timeless"] == 100 - len(times)
+
+
+def test_partitions_in_one_batch_are_kept_apart() -> None:
+    both = pa.Table.from_batches([records([(0, 5, b"a")]), records([(0, 3, b"bc")], 1)]).combine_chunks().to_batches()
+    [row] = as_profile(profile_batches(both, None)).topics.rows
+    assert (row["records"], row["out_of_order"], row["value_bytes"]) == (2, 0, 3)
+
+
+def test_sizes_above_255_are_less_than_one_percent_too_small() -> None:
+    sizes = [*range(250, 300), 1000, 4095, 4096, 100_001]
+    found = as_profile(profile_batches([records([(n, 0, b"x" * size) for n, size in enumerate(sizes)])], None))
+    told = [size for size, count in found.sizes["t", "value"].items() for _ in range(count)]
+    assert all(size * 0.99 < it <= size for size, it in zip(sizes, told, strict=True))
+    assert told[:6] == sizes[:6]
+    assert found.topics.rows[0]["value_max"] == 100_001
+
+
+def test_what_is_json_and_what_drifts() -> None:
+    values = [
+        *(b'{"a.b": 1, "c": [{"d": null}, {"d": 2}]}', b'{"a.b": 1.5, "c": []}', b"[1]", b"NaN", b'{"a": NaN}'),
+        *(b"\xff", b"{" * 5000, b'"text"', b"null", b"true", '{"ä": true}'.encode("utf-16")),
+    ]
+    found = as_profile(profile_batches([records([(n, n, value) for n, value in enumerate(values)])], 1))
+    [row] = found.topics.rows
+    assert row["json_types"] == {"object": 2, "array": 1, "string": 1, "null": 1, "boolean": 1, "not JSON": 5}
+    assert {it["field"]: (it["types"], it["share"]) for it in found.fields.rows} == {
+        '"a.b"': ({"integer": 1, "number": 1}, 1.0),
+        "c": ({"array": 2}, 1.0),
+        "c[]": ({"object": 1}, 0.5),
+        "c[].d": ({"integer": 1, "null": 1}, 0.5),
+    }
+    assert not drifts(["integer", "number", "null"])
+    assert drifts(["integer", "string"])
+
+
+def test_keys_that_are_data_do_not_fill_the_memory() -> None:
+    values = [b'{"id-%d": 1}' % n for n in range(MOST_FIELDS + 5)]
+    found = as_profile(profile_batches([records([(n, n, value) for n, value in enumerate(values)])], 1))
+    assert len(found.fields.rows) == MOST_FIELDS
+    assert found.partial == ["t"]
+
+
+def test_percentiles_and_samples() -> None:
+    assert [percentile({1: 1, 2: 2, 9: 1}, n) for n in (25, 26, 75, 76, 100)] == [1, 2, 2, 9, 9]
+    assert percentile({}, 50) is None
+    assert (sample_every(1), sample_every(0.1)) == (1, 10)
+    with pytest.raises(ConfigError, match="above 0 and at most 1"):
+        sample_every(0)
+
+
+# --- thresholds
+
+
+def test_a_threshold_names_the_rows_that_break_it() -> None:
+    rows = [{"topic": "t", "share": 0.5}, {"topic": "u", "share": 0.1}, {"topic": "v", "share": None}]
+    assert parse_threshold("share > 20%", ["topic", "share"]).broken_by(rows) == ["share is 0.5 where topic=t"]
+    assert parse_threshold("share<=0.5", ["share"]).broken_by(rows[1:]) == ["share is 0.1 where topic=u"]
+    assert parse_threshold("drift=1", ["drift"]).broken_by([{"drift": True}, {"drift": False}]) == [
+        "drift is True where "
+    ]
+    for wrong, words in (("share", "a comparison"), ("shore>1", "no column shore"), ("share>x", "a number")):
+        with pytest.raises(ConfigError, match=words):
+            parse_threshold(wrong, ["share"])
+
+
+# --- pages
+
+
+def test_lines_go_down_to_zero_where_nothing_was() -> None:
+    rows = [window(0, 6), window(1, 6), window(5, 6)]
+    points = grounded(series_of(rows, ["topic"], "window", "records")["t"], 60_000)
+    assert [(x[14:16], y) for x, y in points] == [("00", 6), ("01", 6), ("02", 0), ("04", 0), ("05", 6)]
+    assert list(largest({"a": [("x", 1)], "b": [("x", 3)], "c": [("x", 2)]}, 2)) == ["b", "c"]
+    assert list(series_of([{"w": "x", "p": None, "n": 1}], ["p"], "w", "n")) == ["none"]
+
+
+def test_sizes_in_bins() -> None:
+    assert binned({3: 1, 5: 2}, 60) == (["3", "4", "5"], [1, 0, 2])
+    names, counts = binned({0: 1, 63: 1, 64: 5, 1000: 2}, 20)
+    assert names[0] == "0–63"
+    assert names[-1] == "960–1023"
+    assert (counts[0], counts[1], counts[-1], sum(counts)) == (2, 5, 2, 9)
+    assert binned({}, 10) == (["0"], [0])
+
+
+def test_a_page_shows_names_as_text_and_loads_nothing(tmp_path: Path) -> None:
+    series = {EVIL: [("2026-01-01T00:00:00.000Z", 1.0), ("2026-01-01T00:01:00.000Z", 2.0)]}
+    sections = [
+        Section(EVIL, EVIL, bars([EVIL, "second"], [1, 2], "records"), Result(["key"], [{"key": EVIL}, {"key": 1}])),
+        Section("Lines", "", lines({**series, "b": series[EVIL]}, "records/s")),
+    ]
+    page = tmp_path / "page.html"
+    page.write_text(as_html(EVIL, "of", 0, sections), encoding="utf-8")
+    found = rendered(page)
+    assert found.title == f"{EVIL}: of"
+    assert (found.charts, found.bars, found.lines) == (2, 2, 2)
+    assert found.failures == []
+    assert EVIL in found.chart_texts
+    assert "second" in found.chart_texts
+
+
+# --- as it is typed, without a JVM
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("throughput", "t", "--window", "soon"), "--window is a length of time"),
+        (("throughput", "t", "--window", "1m", "--slide", "7s"), "--slide 7s must divide --window 1m"),
+        (("throughput", "t", "--by", "broker"), "--by is total, or some of"),
+        (("throughput", "t", "--fail-if", "peak_records_per_s>1"), "no column peak_records_per_s"),
+        (("throughput",), "say which topic to read"),
+        (("skew", "t", "--by", "value"), "--by must be one of key, partition, topic, not value"),
+        (("skew", "t", "--metric", "hits"), "--metric must be one of records, bytes, not hits"),
+        (("skew", "t", "--key-as", "json"), "--key-as must be one of string, hex, not json"),
+        (("skew", "t", "--report", "/nowhere/at/all.html"), "there is no folder /nowhere/at"),
+        (("profile", "t", "--sample", "0.1"), "--sample is for --json"),
+        (("profile", "t", "--json", "--sample", "2"), "above 0 and at most 1"),
+        (("profile", "t", "--fail-if", "nulls"), "--fail-if is a column, a comparison and a number"),
+    ],
+)
+def test_what_makes_no_sense_is_one_line(words: tuple[str, ...], told: str) -> None:
+    result = run_kcli("spark", *words, "-b", "127.0.0.1:1")
+    assert result.status == 2
+    assert told in result.err
+    assert result.err.count("\n") <= 2
+    assert not result.out
+
+
+def test_without_plotly_there_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setitem(sys.modules, "plotly", None)
+    with pytest.raises(ConfigError, match=r"--report needs plotly .*pip install 'kcli\[report\]'"):
+        check_page(str(tmp_path / "page.html"))
+
+
+def test_dry_runs(our_kafka: Kafka) -> None:
+    topic = our_kafka.new_topic(2)
+    for name, view, columns in (
+        ("throughput", "batches", "topic,count,bytes"),
+        ("skew", "records", "topic,partition,key,key_size,value_size"),
+        ("profile", "records", "topic,partition,offset,timestamp,key_size,value_size"),
+    ):
+        result = run_kcli("spark", name, topic, "-b", our_kafka.bootstrap_servers, "--dry-run")
+        assert result.status == 0, result.err
+        assert f"view={view}" in result.err
+        assert f"columns={columns}" in result.err
+    assert run_kcli("spark", "skew", "no-such-topic", "-b", our_kafka.bootstrap_servers, "--dry-run").status == 3
