@@ -47,6 +47,7 @@ _TYPES: dict[str, Any] = {
     "array<struct<topic:string,partition:int>>": pa.list_(_struct(topic=pa.string(), partition=pa.int32())),
     "array<struct<key:string,value:binary>>": pa.list_(_struct(key=pa.string(), value=pa.binary())),
 }
+_BYTES = {"key", "value", "headers"}
 # Beyond this a timestamp in microseconds leaves 64 bits. No calendar knows such years, but a producer may send them.
 _MOST_MS = (1 << 63) // 1000 - 1
 
@@ -59,8 +60,8 @@ def arrow_schema(columns: Sequence[tuple[str, str]]) -> Any:
 class Batcher:
     """Turns the decoded records of one partition into record batches of the chosen columns.
 
-    A batch has at most `batch_rows` rows, and at most `batch_bytes` of keys, values and headers unless one row alone
-    has more. Only what `columns` names is built.
+    A batch has at most `batch_rows` rows, and at most `batch_bytes` of records as they were fetched, unless one alone
+    has more; numbers alone are not counted in bytes. Only what `columns` names is built.
     """
 
     def __init__(
@@ -80,17 +81,18 @@ class Batcher:
 
     def batches(self, records: RecordColumns) -> Iterator[Any]:
         """The records as `pyarrow.RecordBatch`es, in order."""
-        for start, end in cut(self._sizes(records), self._rows, self._bytes):
+        for start, end in cut(len(records), self._reached(records), self._rows, self._bytes):
             yield self._batch(records.take(slice(start, end)))
 
-    def _sizes(self, records: RecordColumns) -> Ints:
-        sizes = np.zeros(len(records), np.int64)
-        for name, lengths in (("key", records.key_lengths), ("value", records.value_lengths)):
-            if name in self._names:
-                sizes += lengths.clip(min=0)
-        if "headers" in self._names:
-            sizes += records.header_ends - records.header_starts
-        return sizes
+    def _reached(self, records: RecordColumns) -> Ints | None:
+        """Up to where the buffer is used by each record and those before it: a bound of their bytes that costs nothing.
+
+        None if bytes do not matter.
+        """
+        if not len(records) or not _BYTES & set(self._names):
+            return None
+        reached: Ints = records.header_ends - records.key_starts[0]
+        return reached
 
     def _batch(self, records: RecordColumns) -> Any:
         arrays = [_MAKERS[name](self, records) for name in self._names]
@@ -110,18 +112,22 @@ class Batcher:
         return self._tp
 
 
-def cut(sizes: Ints, most_rows: int, most_bytes: int) -> Iterator[tuple[int, int]]:
-    """Where batches of at most `most_rows` rows and `most_bytes` begin and end: evenly, where rows alone decide."""
-    rows = len(sizes)
-    reached = np.cumsum(sizes)
+def cut(rows: int, reached: Ints | None, most_rows: int, most_bytes: int) -> Iterator[tuple[int, int]]:
+    """Where batches of at most `most_rows` rows and `most_bytes` begin and end: evenly, where rows alone decide.
+
+    `reached` are the bytes of each row and all before it; None: they do not count.
+    """
     pieces = -(-rows // most_rows)
     even = -(-rows // pieces) if pieces else 0
     start = before = 0
     while start < rows:
-        fitting = int(reached.searchsorted(before + most_bytes, side="right"))
-        end = max(start + 1, min(start + even, fitting))
+        end = min(start + even, rows)
+        if reached is not None:
+            fitting = int(reached.searchsorted(before + most_bytes, side="right"))
+            end = max(start + 1, min(end, fitting))
+            before = int(reached[end - 1])
         yield start, end
-        start, before = end, int(reached[end - 1])
+        start = end
 
 
 def binary_array(buffer: Any, starts: Ints, lengths: Ints) -> Any:
