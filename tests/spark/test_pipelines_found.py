@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import random
 import statistics
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,15 +13,18 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark import cloudpickle
 
 from kcli.cli.spark.charts import bars, binned, grounded, largest, lines, series_of
 from kcli.cli.spark.page import Section, as_html, check_page
 from kcli.cli.spark.threshold import parse_threshold
 from kcli.errors import ConfigError
-from kcli.spark.pipelines.profile import as_profile, drifts, percentile, sample_every
+from kcli.spark.pipelines import profile_parts
+from kcli.spark.pipelines.profile import _task, as_profile, drifts, percentile, sample_every
 from kcli.spark.pipelines.profile_parts import MOST_FIELDS, profile_batches
 from kcli.spark.pipelines.result import Result
 from kcli.spark.pipelines.skew import gini
+from kcli.spark.pipelines.tasks import by_value
 from kcli.spark.pipelines.throughput import Wish, median, parse_by, summarize
 from tests.cli.fake import run_kcli
 from tests.real_kafka import Kafka
@@ -39,8 +44,12 @@ def test_the_median_counts_windows_with_nothing_in_them() -> None:
 
 def window(minute: int, records: int) -> dict[str, Any]:
     return {
-        "window": f"2026-01-01T00:{minute:02}:00.000Z", "topic": "t", "records": records, "bytes": 10 * records,
-        "records_per_s": records / 60, "bytes_per_s": records / 6,
+        "window": f"2026-01-01T00:{minute:02}:00.000Z",
+        "topic": "t",
+        "records": records,
+        "bytes": 10 * records,
+        "records_per_s": records / 60,
+        "bytes_per_s": records / 6,
     }
 
 
@@ -157,6 +166,29 @@ def test_keys_that_are_data_do_not_fill_the_memory() -> None:
     found = as_profile(profile_batches([records([(n, n, value) for n, value in enumerate(values)])], 1))
     assert len(found.fields.rows) == MOST_FIELDS
     assert found.partial == ["t"]
+
+
+def test_a_task_needs_nothing_of_kcli_where_it_runs(tmp_path: Path) -> None:
+    with by_value(profile_parts):
+        (tmp_path / "task").write_bytes(cloudpickle.dumps(_task(1)))
+    with pa.OSFile(str(tmp_path / "batch"), "wb") as file, pa.ipc.new_file(file, records([]).schema) as writer:
+        writer.write_batch(records([(4, 5, b'{"a": 1}')]))
+    there = """
+import pickle, sys
+import pyarrow as pa
+sys.modules["kcli"] = None
+from pyspark import cloudpickle
+[found] = pickle.load(open("task", "rb"))(iter([pa.ipc.open_file("batch").get_batch(0)]))
+print(found.column(0)[0].as_py())
+"""
+    ran = subprocess.run([sys.executable, "-c", there], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert ran.returncode == 0, ran.stderr
+    assert as_profile([json.loads(ran.stdout)]) == as_profile(profile_batches([records([(4, 5, b'{"a": 1}')])], 1))
+
+
+def test_a_topic_without_records_has_a_row_of_zeros() -> None:
+    [row] = as_profile([], ["t"]).topics.rows
+    assert (row["topic"], row["records"], row["value_max"], row["value_p50"], row["oldest"]) == ("t", 0, *[None] * 3)
 
 
 def test_percentiles_and_samples() -> None:

@@ -66,7 +66,7 @@ def run(spark: SparkSession, source: KafkaSource, *, fields: bool = False, sampl
     frame = load(spark, source, "records", columns(fields=fields))
     with by_value(profile_parts):
         rows = frame.mapInArrow(_task(every), "part string").collect()
-    return as_profile(json.loads(row.part) for row in rows)
+    return as_profile((json.loads(row.part) for row in rows), source.topics)
 
 
 def _task(every: int | None) -> Any:
@@ -83,11 +83,11 @@ def _task(every: int | None) -> Any:
     return profiled
 
 
-def as_profile(parts: Iterable[Part]) -> Profile:
-    """What all tasks have found, by topic. Pure."""
+def as_profile(parts: Iterable[Part], topics: Iterable[str] = ()) -> Profile:
+    """What all tasks have found, by topic; of `topics` those in which nothing was as well. Pure."""
     from kcli.spark.pipelines.profile_parts import join_parts, sum_parts
 
-    by_topic: dict[str, list[Part]] = {}
+    by_topic: dict[str, list[Part]] = {topic: [] for topic in topics}
     for part in join_parts(parts):
         by_topic.setdefault(part["topic"], []).append(part)
     whole = [sum_parts(topic, parts) for topic, parts in sorted(by_topic.items())]
