@@ -16,6 +16,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from kcli.spark.facts import Lookup
+from kcli.spark.group_commits import refuse_if_in_use
 from kcli.spark.offset_json import offsets_dict, read_offsets
 from kcli.spark.options import SourceOptions
 from kcli.spark.read import read_task, tell
@@ -38,6 +39,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
     def planner(self) -> StreamPlanner:
         """Made with the first question, in the process that asks it."""
         if self._planner is None:
+            if self.options.commit_group is not None:
+                refuse_if_in_use(self.options, self.options.commit_group)
             tell(self.options.notes)
             self._lookup = Lookup(self.options)
             self._planner = StreamPlanner(self.options, self._lookup)
