@@ -26,8 +26,8 @@ __all__ = [
     "parse_options",
 ]
 
-VIEW_NAMES = ("records", "batches", "offsets", "groups", "members", "lag", "commits")
-RANGED_VIEWS = ("records", "batches", "commits")
+VIEW_NAMES = ("records", "batches", "gaps", "offsets", "groups", "members", "lag", "commits")
+RANGED_VIEWS = ("records", "batches", "gaps", "commits")
 """Views that are read by ranges of offsets, and so can be streamed; the others tell how things are."""
 
 _DEFAULT_TOPICS: dict[str, Selection] = {"commits": Subscribe(("__consumer_offsets",))}
@@ -181,7 +181,7 @@ def _selection(given: Mapping[str, str], view: str) -> Selection | None:
         text = given["subscribepattern"].strip()
         compile_pattern(text)
         return Pattern(text)
-    if view in ("records", "batches"):
+    if view in ("records", "batches", "gaps"):
         raise ConfigError(f"say what to read: one of {', '.join(_WAYS)} is required")
     return _DEFAULT_TOPICS.get(view)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from kcli.spark.task_loss import judge_end, judge_lost
 if TYPE_CHECKING:
     from kcli.client.config import ConsumerConfig
     from kcli.client.consumer_network_client import ConsumerNetworkClient
+    from kcli.consumer.coverage import PartitionCoverage
     from kcli.consumer.delivery import Decode
     from kcli.consumer.partition_reader import PartitionReader
     from kcli.spark.options import SourceOptions
@@ -48,8 +49,14 @@ def read_records(options: SourceOptions, task: TaskRange) -> Iterator[Any]:
                 return
 
 
-def read_columns(options: SourceOptions, task: TaskRange, decode: Decode | None = None) -> Generator[Any, None, None]:
-    """What lies in the range, in columns as `decode` makes them (None: RecordColumns).
+def read_columns(
+    options: SourceOptions,
+    task: TaskRange,
+    decode: Decode | None = None,
+    covering: Callable[[PartitionCoverage], object] = lambda _: None,
+) -> Generator[Any, None, None]:
+    """What lies in the range, in columns as `decode` makes them (None: RecordColumns). `covering` is told how far it is
+    before each of them, and at the end.
 
     DataLoss if some of it is gone and failOnDataLoss is true, else a report; TimeoutExpired when nothing came for
     `kafkaConsumer.pollTimeoutMs`; and whatever else stopped it before its end.
@@ -62,11 +69,15 @@ def read_columns(options: SourceOptions, task: TaskRange, decode: Decode | None 
         borrowed(config, task.tp) as client,
         closing(PartitionReader(config, task.tp, task.start, task.end, client, decode=decode)) as reader,
     ):
-        yield from _watched(options, task, reader, client)
+        yield from _watched(options, task, reader, client, covering)
 
 
 def _watched(
-    options: SourceOptions, task: TaskRange, reader: PartitionReader, client: ConsumerNetworkClient
+    options: SourceOptions,
+    task: TaskRange,
+    reader: PartitionReader,
+    client: ConsumerNetworkClient,
+    covering: Callable[[PartitionCoverage], object],
 ) -> Iterator[Any]:
     """What the reader brings, while nothing is lost that may not be."""
     fail, told = options.fail_on_data_loss, 0
@@ -79,6 +90,7 @@ def _watched(
         covered = reader.coverage()
         tell(judge_lost(task, covered.lost[told:], fail=fail))
         told = len(covered.lost)
+        covering(covered)
         if columns is None:
             break
         yield columns

@@ -36,6 +36,12 @@ def _batches(options: SourceOptions, task: TaskRange | None) -> Iterator[pyarrow
     return read(options, task)
 
 
+def _gaps(options: SourceOptions, task: TaskRange | None) -> Iterator[pyarrow.RecordBatch]:
+    from kcli.spark.views.gaps import read
+
+    return read(options, task)
+
+
 def _offsets(options: SourceOptions, task: TaskRange | None) -> Iterator[pyarrow.RecordBatch]:
     from kcli.spark.views.offsets import read
 
@@ -91,6 +97,19 @@ BATCHES = View(
     ),
     True,
     _batches,
+)
+
+GAPS = View(
+    "gaps",
+    (
+        *_PLACE,
+        ("first_offset", "bigint"),
+        ("last_offset", "bigint"),
+        ("offsets", "bigint"),
+        ("kind", "string"),
+    ),
+    True,
+    _gaps,
 )
 
 OFFSETS = View(
@@ -194,4 +213,4 @@ COMMITS = View(
     ("__consumer_offsets",),
 )
 
-VIEWS = {view.name: view for view in (BATCHES, OFFSETS, GROUPS, MEMBERS, LAG, COMMITS)}
+VIEWS = {view.name: view for view in (BATCHES, GAPS, OFFSETS, GROUPS, MEMBERS, LAG, COMMITS)}

@@ -1,0 +1,138 @@
+"""Offsets without a record, by why they have none. Tasks find and explain them (view `gaps`); here they are counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kcli.spark.pipelines.result import Result
+from kcli.spark.pipelines.source import load
+from kcli.spark.views.gaps import KINDS
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from kcli.spark.pipelines.source import KafkaSource
+
+GAP_COLUMNS = ["topic", "partition", "first_offset", "last_offset", "offsets", "kind"]
+PARTITION_COLUMNS = ["topic", "partition", "gaps", "offsets", *KINDS, "largest"]
+RETENTION = "retention"
+_SPLITTING = {"minpartitions", "maxrecordsperpartition"}
+
+
+class Found(NamedTuple):
+    """`gaps` are all, or the largest, in the order of offsets; `partitions` a row for each, those without gaps too:
+    how many `gaps` there are, how many `offsets` they have, how many of those for which reason, and the most in one."""
+
+    gaps: Result
+    partitions: Result
+
+
+def prepared(source: KafkaSource) -> KafkaSource:
+    """As gaps are looked for: what committed readers see, and what is deleted is a finding and no error; unless the
+    source says otherwise."""
+    more = {"failOnDataLoss": "false", **source.more}
+    given = {name.lower() for name in (*source.more, *(f"kafka.{key}" for key in source.kafka))}
+    if "kafka.isolation.level" not in given:
+        more["kafka.isolation.level"] = "read_committed"
+    return source._replace(more=more)
+
+
+def run(
+    spark: SparkSession, source: KafkaSource, *, least: int = 1, listed: bool = True, top: int | None = None
+) -> Found:
+    """Look for gaps of at least so many offsets. `listed`: tell each; with `top`, only so many, the largest.
+
+    What was deleted before the log's start is a gap as well, if the source starts at earliest or at lower offsets.
+    """
+    from pyspark.sql import functions as f
+
+    source = prepared(source)
+    starts = _log_starts(spark, source)
+    heads = deleted_heads(source, starts)
+    frame = load(spark, source, "gaps", GAP_COLUMNS)
+    if _SPLITTING & {name.lower() for name in source.more}:
+        frame = _rejoined(frame)
+    if heads:
+        of_heads = spark.createDataFrame([tuple(head[name] for name in GAP_COLUMNS) for head in heads], frame.schema)
+        frame = frame.unionByName(of_heads if source.where is None else of_heads.where(source.where))
+    frame = frame.where(f.col("offsets") >= least)
+    frame = frame.persist() if listed else frame
+    try:
+        sums = frame.groupBy("topic", "partition", "kind").agg(
+            f.count("*").alias("gaps"), f.sum("offsets").alias("offsets"), f.max("offsets").alias("largest")
+        )
+        counted = sums.toArrow().to_pylist()
+        gaps = _gap_rows(frame, top) if listed else []
+    finally:
+        if listed:
+            frame.unpersist()
+    everywhere = sorted({*starts, *((row["topic"], row["partition"]) for row in counted)})
+    return Found(Result(GAP_COLUMNS, gaps), Result(PARTITION_COLUMNS, partition_rows(counted, everywhere)))
+
+
+def _log_starts(spark: SparkSession, source: KafkaSource) -> dict[tuple[str, int], int | None]:
+    """Of all partitions that are read."""
+    frame = load(spark, source._replace(where=None), "offsets", ["topic", "partition", "earliest"])
+    return {(row.topic, row.partition): row.earliest for row in frame.collect()}
+
+
+def deleted_heads(source: KafkaSource, starts: Mapping[tuple[str, int], int | None]) -> list[dict[str, Any]]:
+    """What lies before the logs' starts and behind where the source would begin, as gaps. Starts by time or by a group
+    lie in the log, or the source tells. Pure."""
+    from kcli.spark.offset_json import read_offsets
+
+    text = source.start.get("startingOffsets", "")
+    if text.lower() != "earliest" and not text.startswith("{"):
+        return []
+    asked = read_offsets(text) if text.startswith("{") else {}
+    named = {(tp.topic, tp.partition): max(offset, 0) for tp, offset in asked.items()}
+    heads = []
+    for (topic, partition), start in sorted(starts.items()):
+        first = named.get((topic, partition), 0)
+        if start is not None and first < start:
+            gap = {"first_offset": first, "last_offset": start - 1, "offsets": start - first, "kind": RETENTION}
+            heads.append({"topic": topic, "partition": partition, **gap})
+    return heads
+
+
+def _rejoined(frame: DataFrame) -> DataFrame:
+    """One row for gaps that a border between two ranges has cut."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as f
+
+    in_order = Window.partitionBy("topic", "partition").orderBy("first_offset")
+    goes_on = (f.lag("last_offset").over(in_order) + 1 == f.col("first_offset")) & (
+        f.lag("kind").over(in_order) == f.col("kind")
+    )
+    numbered = frame.withColumn("begins", f.when(goes_on, 0).otherwise(1))
+    numbered = numbered.withColumn("number", f.sum("begins").over(in_order))
+    whole = numbered.groupBy("topic", "partition", "number", "kind").agg(
+        f.min("first_offset").alias("first_offset"),
+        f.max("last_offset").alias("last_offset"),
+        f.sum("offsets").alias("offsets"),
+    )
+    return whole.select(*GAP_COLUMNS)
+
+
+def _gap_rows(frame: DataFrame, top: int | None) -> list[dict[str, Any]]:
+    from pyspark.sql import functions as f
+
+    order = ["topic", "partition", "first_offset"]
+    chosen = frame if top is None else frame.orderBy(f.desc("offsets"), *order).limit(top)
+    rows: list[dict[str, Any]] = chosen.orderBy(*order).toArrow().to_pylist()
+    return rows
+
+
+def partition_rows(counted: Iterable[Mapping[str, Any]], everywhere: Iterable[tuple[str, int]]) -> list[dict[str, Any]]:
+    """A row for each partition. Pure."""
+    rows: dict[tuple[str, int], dict[str, Any]] = {}
+    for topic, partition in everywhere:
+        rows[topic, partition] = {"topic": topic, "partition": partition, **dict.fromkeys(PARTITION_COLUMNS[2:], 0)}
+    for it in counted:
+        row = rows[it["topic"], it["partition"]]
+        row["gaps"] += it["gaps"]
+        row["offsets"] += it["offsets"]
+        row[it["kind"]] += it["offsets"]
+        row["largest"] = max(row["largest"], it["largest"])
+    return list(rows.values())

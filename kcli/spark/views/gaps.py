@@ -1,0 +1,99 @@
+"""The view `gaps`: a row for each run of offsets without a record to show, found and explained in the task."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+from kcli.errors import KcliError
+from kcli.spark.views import GAPS
+from kcli.spark.views.rows import client_of, limited, wanted_columns
+
+if TYPE_CHECKING:
+    import pyarrow
+
+    from kcli.consumer.coverage import PartitionCoverage
+    from kcli.consumer.offset_gaps import Gaps
+    from kcli.spark.options import SourceOptions
+    from kcli.spark.plan import TaskRange
+
+KINDS = ("compaction", "control", "aborted", "retention", "unexplained")
+"""What `kind` may be. What was deleted from the log's head is retention's doing; a whole batch is missing by compaction
+only in a topic whose cleanup.policy says so, and unexplained elsewhere."""
+
+
+def read(options: SourceOptions, task: TaskRange | None) -> Iterator[pyarrow.RecordBatch]:
+    """The gaps in the range. Aborted records are gaps under read_committed, and records otherwise."""
+    if task is not None:
+        yield from limited(_read(options, task), options.row_limit_per_partition)
+
+
+def _read(options: SourceOptions, task: TaskRange) -> Iterator[pyarrow.RecordBatch]:
+    from kcli.consumer.offset_gaps import GapFinder, decode_for_gaps
+    from kcli.spark.read import read_columns
+
+    finder, maker = GapFinder(task.start, task.end), _Maker(options, task)
+    seen: list[PartitionCoverage] = []
+    with closing(read_columns(options, task, decode_for_gaps, seen.append)) as chunks:
+        for rows in chunks:
+            yield from maker.batches(finder.add(rows, seen[-1].lost))
+            del seen[:-1]
+    covered = seen[-1]
+    yield from maker.batches(finder.finish(covered.position, covered.lost))
+
+
+class _Maker:
+    """Gaps as Arrow record batches. The topic's policy is asked for once it matters."""
+
+    def __init__(self, options: SourceOptions, task: TaskRange) -> None:
+        from kcli.spark.arrow import arrow_schema
+
+        self._options, self._task = options, task
+        self._schema = arrow_schema(wanted_columns(GAPS, options))
+        self._is_compacted: bool | None = None
+
+    def batches(self, gaps: Gaps) -> Iterator[pyarrow.RecordBatch]:
+        import pyarrow as pa
+
+        for first in range(0, len(gaps.firsts), self._options.batch_rows):
+            part = type(gaps)(*(it[first : first + self._options.batch_rows] for it in gaps))
+            arrays = [self._array(name, part) for name in self._schema.names]
+            yield pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+    def _array(self, name: str, gaps: Gaps) -> Any:
+        import pyarrow as pa
+
+        count = len(gaps.firsts)
+        if name == "topic":
+            return pa.repeat(pa.scalar(self._task.topic, pa.string()), count)
+        if name == "partition":
+            return pa.repeat(pa.scalar(self._task.partition, pa.int32()), count)
+        if name == "kind":
+            return pa.array(self._names(gaps), pa.string()).take(pa.array(gaps.kinds))
+        values = {"first_offset": gaps.firsts, "last_offset": gaps.lasts, "offsets": gaps.lasts - gaps.firsts + 1}
+        return pa.array(values[name], pa.int64())
+
+    def _names(self, gaps: Gaps) -> list[str]:
+        """The kinds' names in the order of their numbers."""
+        from kcli.consumer.offset_gaps import BETWEEN
+
+        if self._is_compacted is None and (gaps.kinds == BETWEEN).any():
+            self._is_compacted = is_compacted(self._options, self._task.topic)
+        return ["control", "aborted", "compaction", "retention", "compaction" if self._is_compacted else "unexplained"]
+
+
+def is_compacted(options: SourceOptions, topic: str) -> bool:
+    """Whether the topic's cleanup.policy has compaction in it. If that may not be known, no, and that is told."""
+    from kcli.admin.configs import TOPIC, describe_configs
+    from kcli.spark.read import tell
+
+    try:
+        with client_of(options) as (client, deadline_ms):
+            told = describe_configs(client, TOPIC, [topic], deadline_ms, keys=["cleanup.policy"])
+            if topic in told.errors:
+                raise told.errors[topic]
+    except KcliError as error:
+        tell([f"{topic}: cleanup.policy is not known, so whole batches that are missing are unexplained: {error}"])
+        return False
+    return any("compact" in (setting.value or "") for setting in told.values.get(topic, ()))
