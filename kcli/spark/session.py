@@ -12,6 +12,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from kcli.errors import ConfigError, KcliError
@@ -92,8 +93,14 @@ def check_pyspark() -> str:
 def _choose_interpreter(*, local: bool) -> None:
     """Workers run `python3` of the PATH unless told; that is another one than ours in a venv that is not activated."""
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    if local:
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if local and os.environ.setdefault("PYSPARK_PYTHON", sys.executable) == sys.executable:
+        import pyspark
+
+        from kcli.spark.home import lean_home
+
+        home = lean_home(Path(pyspark.__file__).parent, os.environ)
+        if home is not None:
+            os.environ["SPARK_HOME"] = str(home)
 
 
 def _defaults(*, local: bool) -> dict[str, str]:

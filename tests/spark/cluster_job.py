@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 
 def main(where: str, bootstrap: str, topic: str, out: str) -> None:
-    from kcli.spark.pipelines.export import Export, await_export, export_batch, start_export
+    from kcli.spark.pipelines.export import Export, export_batch, export_stream
     from kcli.spark.pipelines.shape import Shape
     from kcli.spark.pipelines.source import KafkaSource
     from kcli.spark.session import close_session, open_session
@@ -23,7 +23,7 @@ def main(where: str, bootstrap: str, topic: str, out: str) -> None:
     spark = open_session(**place, conf={} if "remote" in place else conf, app_name="kcli-tests")  # type: ignore[arg-type]
     source = KafkaSource(kafka={"bootstrap.servers": bootstrap}, topics={topic: None})
     batch = export_batch(spark, source, Export(f"{out}/batch", Shape()))
-    stream = await_export(start_export(spark, source, Export(f"{out}/stream", Shape()), every_s=None), look_s=0.2)
+    stream = export_stream(spark, source, Export(f"{out}/stream", Shape()), every_s=None, look_s=0.2)
     read_back = [
         spark.read.parquet(f"{out}/{name}").select("offset").distinct().count() for name in ("batch", "stream")
     ]

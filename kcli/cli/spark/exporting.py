@@ -126,15 +126,19 @@ def _batch(job: Job, spark: SparkSession, source: KafkaSource, wanted: Export) -
 
 
 def _stream(job: Job, spark: SparkSession, source: KafkaSource, wanted: Export, every_s: float | None) -> Exported:
-    from kcli.spark.pipelines.export import await_export, start_export
+    from kcli.spark.pipelines.export import export_stream
 
-    written: list[Exported] = []
-    query: Any = start_export(spark, source, wanted, every_s=every_s)
+    last: Exported | None = None
+
+    def seen(now: Exported) -> None:
+        nonlocal last
+        last = now
+
     try:
-        return await_export(query, seen=lambda now: written.__setitem__(slice(None), [now]))
+        return export_stream(spark, source, wanted, every_s=every_s, seen=seen)
     except KeyboardInterrupt:
-        if written:
-            job.env.say(f"{written[0].records:,} records written to {wanted.to}; the next run goes on there")
+        if last is not None:
+            job.env.say(f"{last.records:,} records written to {wanted.to}; the next run goes on there")
         raise
 
 

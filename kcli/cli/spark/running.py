@@ -84,10 +84,10 @@ def opened(env: Environment, common: Common, cluster: Cluster) -> Iterator[Calla
     from kcli.cli.spark.line import ProgressLine
     from kcli.spark.session import close_session, open_session
 
-    _silence(common)
     spark: Any = None
     noise = sys.stderr.buffer if common.verbose else tempfile.TemporaryFile()  # noqa: SIM115
-    with _stopped_by_signals(), ProgressLine(env, None if common.verbose else noise) as line:
+    shown = ProgressLine(env, None if common.verbose else noise)
+    with _silenced(common), _stopped_by_signals(), shown as line:
 
         def start() -> SparkSession:
             nonlocal spark
@@ -105,14 +105,21 @@ def opened(env: Environment, common: Common, cluster: Cluster) -> Iterator[Calla
             line.tell_reports()
 
 
-def _silence(common: Common) -> None:
-    """PySpark's warnings are for programmers."""
-    if not common.verbose:
-        import logging
-        import warnings
+@contextmanager
+def _silenced(common: Common) -> Iterator[None]:
+    """PySpark's warnings, and the traces that it logs, are for programmers; -v shows them."""
+    import logging
+    import warnings
 
-        warnings.simplefilter("ignore")
-        logging.disable(logging.WARNING)
+    before = logging.root.manager.disable
+    with warnings.catch_warnings():
+        if not common.verbose:
+            warnings.simplefilter("ignore")
+            logging.disable(logging.CRITICAL)
+        try:
+            yield
+        finally:
+            logging.disable(before)
 
 
 _SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))

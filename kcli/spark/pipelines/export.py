@@ -6,6 +6,7 @@ keep in `_spark_metadata`; a query goes on where its checkpoint says.
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,6 +16,7 @@ from kcli.spark.pipelines.source import KafkaSource, load
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
 
 MODES = ("error", "append", "overwrite", "ignore")
 Offsets = Mapping[str, Mapping[str, int]]
@@ -68,7 +70,7 @@ def export_batch(spark: SparkSession, source: KafkaSource, export: Export) -> Ex
     if source.where is not None:
         reading = reading._replace(more={**reading.more, "pushdown": "true"})
     frame = load(spark, reading, columns=columns_to_read(export.shape, source.where))
-    frame = _prepared(spark, frame, source, export)
+    frame = _prepared(frame, source, export)
     counted = Observation()
     frame = frame.observe(counted, f.count(f.lit(1)).alias("records"))
     writer = frame.write.format(export.shape.format).mode(export.mode).options(**_writing(export))
@@ -78,14 +80,33 @@ def export_batch(spark: SparkSession, source: KafkaSource, export: Export) -> Ex
     return Exported(int(counted.get["records"]), 1)
 
 
-def start_export(spark: SparkSession, source: KafkaSource, export: Export, *, every_s: float | None) -> Any:
-    """Start the stream: every so many seconds a batch, or with None all there is now, in batches, and then the end."""
+def export_stream(
+    spark: SparkSession,
+    source: KafkaSource,
+    export: Export,
+    *,
+    every_s: float | None,
+    seen: Callable[[Exported], None] = lambda _: None,
+    look_s: float = 1.0,
+) -> Exported:
+    """Write as a stream: every so many seconds a batch, without end, or with None all there is now, in batches.
+
+    `seen` is told every `look_s` seconds how far it is. GroupInUse: `commit_group` has live members.
+    """
+    with contextlib.ExitStack() as committing:
+        if export.commit_group is not None:
+            from kcli.spark.commit import commit_to_group
+
+            told = source.options(stream=True)
+            committer = commit_to_group(spark, export.commit_group, told, checkpoint=export.checkpoint_location)
+            committing.enter_context(committer)
+        return await_export(_start(spark, source, export, every_s), look_s=look_s, seen=seen)
+
+
+def _start(spark: SparkSession, source: KafkaSource, export: Export, every_s: float | None) -> StreamingQuery:
     reading = source_of(source, export)
     options = reading.options("records", columns_to_read(export.shape, source.where), stream=True)
-    if export.commit_group is not None:
-        options["commitGroup"] = export.commit_group
-    frame = spark.readStream.format("kcli").options(**options).load()
-    frame = _prepared(spark, frame, source, export)
+    frame = _prepared(spark.readStream.format("kcli").options(**options).load(), source, export)
     writer = frame.writeStream.format(export.shape.format).outputMode("append").options(**_writing(export))
     writer = writer.option("checkpointLocation", export.checkpoint_location).queryName("kcli export")
     if export.shape.partition_by:
@@ -97,7 +118,7 @@ def start_export(spark: SparkSession, source: KafkaSource, export: Export, *, ev
     return writer.start(export.to)
 
 
-def await_export(query: Any, *, look_s: float = 1.0, seen: Callable[[Exported], None] = lambda _: None) -> Exported:
+def await_export(query: StreamingQuery, *, look_s: float, seen: Callable[[Exported], None]) -> Exported:
     """Wait for the end of the stream, counting what its batches have written; a failure of it is raised."""
     batches: dict[int, int] = {}
     ends: Offsets | None = None
@@ -120,7 +141,7 @@ def _ends(progress: Any) -> Offsets | None:
     return found if isinstance(found, dict) else None
 
 
-def _prepared(spark: SparkSession, frame: DataFrame, source: KafkaSource, export: Export) -> DataFrame:
+def _prepared(frame: DataFrame, source: KafkaSource, export: Export) -> DataFrame:
     frame = shaped(frame, export.shape)
     if source.where is not None:
         frame = frame.where(source.where)

@@ -98,7 +98,7 @@ def _decoded(frame: DataFrame, shape: Shape) -> DataFrame:
 
     if shape.schema is None:
         raise ConfigError("--value json needs the DDL of the values")
-    schema = f"{_fields(shape.schema)}, {_UNREAD} STRING"
+    schema = f"STRUCT<{_fields(shape.schema)}, {_UNREAD}: STRING>"
     decoded = f.from_json(f.col("value").cast("string"), schema, {"columnNameOfCorruptRecord": _UNREAD})
     frame = frame.withColumn(_UNREAD, decoded)
     frame = frame.withColumn(ERROR_COLUMN, f.col(f"{_UNREAD}.{_UNREAD}"))
@@ -107,7 +107,7 @@ def _decoded(frame: DataFrame, shape: Shape) -> DataFrame:
 
 
 def _fields(schema: str) -> str:
-    """`a BIGINT, b STRING` from that, or from `STRUCT<a: BIGINT, b: STRING>`."""
+    """What stands between the brackets of `STRUCT<a: BIGINT, b: STRING>`, which need not be there."""
     inner = re.fullmatch(r"(?is)\s*struct\s*<(.*)>\s*", schema)
     return inner[1] if inner else schema
 

@@ -1,0 +1,68 @@
+"""A topic with every shape of record, and reading exported files back."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from pyarrow import dataset
+
+from tests.real_kafka import Kafka
+
+START_MS = 1_700_000_000_000  # 2023-11-14T22:13:20Z
+HOUR_MS = 3_600_000
+RECORDS: list[dict[str, Any]] = [
+    {"key": b"plain", "value": b"text"},
+    {"key": None, "value": b"\xff\x00\xfe no UTF-8"},
+    {"key": b"\x80", "value": None},
+    {"key": b"", "value": b""},
+    {"key": b"h", "value": b"v", "headers": [("a", b"1"), ("a", b"2"), ("none", None), ("empty", b"")]},
+    {"key": b"later", "value": b'{"id": 7, "name": "seven"}'},
+]
+
+
+def fill(kafka: Kafka, records: list[dict[str, Any]], partitions: int = 2) -> str:
+    """A topic with these records, in turns over its partitions, an hour apart."""
+    return fill_again(kafka, kafka.new_topic(partitions=partitions), records, partitions)
+
+
+def fill_again(kafka: Kafka, topic: str, records: list[dict[str, Any]], partitions: int = 2) -> str:
+    producer = kafka.ordered_producer()
+    for number, record in enumerate(records):
+        at = START_MS + number * HOUR_MS
+        producer.produce(topic, partition=number % partitions, timestamp=at, **record)
+    producer.flush()
+    return topic
+
+
+def expected(topic: str, records: list[dict[str, Any]], partitions: int = 2) -> list[dict[str, Any]]:
+    """The rows that an export of `fill` has, by partition and offset."""
+    rows = []
+    for number, record in enumerate(records):
+        headers = record.get("headers")
+        moment = datetime.fromtimestamp((START_MS + number * HOUR_MS) / 1000, timezone.utc)
+        rows.append(
+            {
+                "key": record["key"],
+                "value": record["value"],
+                "topic": topic,
+                "partition": number % partitions,
+                "offset": number // partitions,
+                "timestamp": moment,
+                "timestampType": 0,
+                "headers": headers and [{"key": name, "value": value} for name, value in headers],
+            }
+        )
+    return sorted(rows, key=lambda row: (row["partition"], row["offset"]))
+
+
+def read_back(folder: Path, form: str = "parquet") -> list[dict[str, Any]]:
+    """All rows of exported files, by another reader than Spark's; directories by columns are read as text."""
+    table = dataset.dataset(folder, format=form, partitioning="hive").to_table()
+    rows: list[dict[str, Any]] = table.to_pylist()
+    for row in rows:
+        for name, value in row.items():
+            if isinstance(value, datetime):
+                row[name] = value.replace(tzinfo=timezone.utc)
+    return sorted(rows, key=lambda row: (row["partition"], row["offset"]))

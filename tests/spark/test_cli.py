@@ -1,0 +1,131 @@
+"""`kcli spark` before there is a Spark: options, the dry run, what is missing. No JVM, and no PySpark imported."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from kcli.cli.spark.span import end_options, start_options
+from kcli.errors import ConfigError
+from kcli.spark.java import check_java, major_version
+from tests.cli.fake import run_kcli
+from tests.real_kafka import Kafka
+from tests.test_startup import heavy, imported_by
+
+NOW_MS = 1_700_000_000_000
+
+
+def test_a_dry_run_tells_ranges_tasks_and_options_within_a_second_and_imports_no_pyspark(our_kafka: Kafka) -> None:
+    topic = our_kafka.new_topic(partitions=2)
+    words = ["spark", "export", topic, "--to", "x", "--dry-run", "-b", our_kafka.bootstrap_servers]
+    words += ["-X", "ssl.key.password=y"]
+    assert not heavy(imported_by(*words)) & {"pyspark", "pyarrow", "rich", "concurrent", "multiprocessing"}
+    started = time.process_time()
+    done = run_kcli(*words)
+    assert time.process_time() - started < 1
+    assert done.status == 0
+    assert done.text.splitlines()[0].split() == ["TOPIC", "PARTITION", "START", "END", "RECORDS-AT-MOST", "TASKS"]
+    assert [line.split() for line in done.text.splitlines()[1:]] == [[topic, str(p), *"0000"] for p in (0, 1)]
+    assert "0 tasks, at most 0 records; nothing was read" in done.err
+    assert "ssl.key.password=[hidden]" in done.err
+    assert "startingOffsets=earliest" in done.err
+
+
+@pytest.mark.parametrize("how", ["--once", "--follow"])
+def test_a_dry_run_of_a_stream_plans_what_a_first_run_would_read(our_kafka: Kafka, how: str) -> None:
+    topic = our_kafka.new_topic()
+    producer = our_kafka.ordered_producer()
+    producer.produce(topic, b"one")
+    producer.flush()
+    words = ["spark", "export", topic, "--to", "x", how, "--dry-run", "-b", our_kafka.bootstrap_servers]
+    done = run_kcli(*words, "-o", "json")
+    assert done.status == 0, done.err
+    (item,) = json.loads(done.text)["items"]
+    assert (item["start"], item["end"], item["tasks"]) == (0, 1, 1)
+
+
+def test_an_unknown_topic_is_told_before_spark_is_started(our_kafka: Kafka) -> None:
+    done = run_kcli("spark", "export", "no-such-topic", "--to", "x", "-b", our_kafka.bootstrap_servers)
+    assert (done.status, done.err.count("\n")) == (3, 1)
+    assert "no-such-topic" in done.err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["orders"], "--to DIR"),
+        (["--to", "x"], "say which topic to read"),
+        (["orders", "--to", "x", "--once", "--follow"], "say one of them"),
+        (["orders", "--to", "x", "--checkpoint", "y"], "--checkpoint is for --once and --follow"),
+        (["orders", "--to", "x", "--commit-group", "g"], "--commit-group is for --once and --follow"),
+        (["orders", "--to", "x", "--every", "5s"], "--every is for --follow"),
+        (["orders", "--to", "x", "--follow", "--every", "soon"], "--every is a length of time"),
+        (["orders", "--to", "x", "--once", "--mode", "append"], "--mode is for plain batches"),
+        (["orders", "--to", "x", "--once", "--until", "-1h"], "--until is for plain batches"),
+        (["orders", "--to", "x", "--mode", "mad"], "--mode must be one of"),
+        (["orders", "--to", "x", "--columns", "kye"], "did you mean key?"),
+        (["orders", "--to", "x", "--partition-by", "day"], "day"),
+        (["orders", "--to", "x", "--value", "avro"], "--value is raw, string, json"),
+        (["orders", "--to", "x", "--value", "json", "--once"], "need the DDL"),
+        (["orders", "--to", "x", "--value", "json:a INT", "--format", "csv"], "no nested columns"),
+        (["orders", "--to", "x", "--from", "yesterday"], "--from is earliest"),
+        (["orders", "--to", "x", "--until", "earliest"], "leaves nothing to read"),
+        (["orders", "--to", "x", "-o", "yaml"], "--output must be one of"),
+        (["orders", "--to", "x", "-o", "parquet"], "needs a file"),
+        (["orders", "--to", "x", "--ship", "boat"], "--ship must be one of"),
+        (["orders", "--to", "x", "--ship", "zip", "--remote", "sc://x"], "--ship zip is for classic clusters"),
+        (["orders", "--to", "x", "-O", "minPartition=3"], "minPartitions"),
+        (["orders", "pays:0", "--to", "x"], "name the partitions of orders too"),
+    ],
+)
+def test_wrong_usage_is_one_line_and_status_2(words: list[str], said: str) -> None:
+    done = run_kcli("spark", "export", *words, "-b", "127.0.0.1:1")
+    assert said in done.err
+    assert (done.status, done.err.count("\n"), done.text) == (2, 1, "")
+
+
+def test_starts_and_ends_are_options_of_the_source() -> None:
+    hour_ago = str(NOW_MS - 3_600_000)
+    by_time = {"startingTimestamp": hour_ago, "startingOffsetsByTimestampStrategy": "latest"}
+    assert start_options(None, NOW_MS) == {"startingOffsets": "earliest"}
+    assert start_options("-1h", NOW_MS) == start_options("@-1h", NOW_MS) == by_time
+    assert start_options("group:billing", NOW_MS) == {"startingOffsets": "group:billing"}
+    assert start_options('{"t":{"0":5}}', NOW_MS) == {"startingOffsets": '{"t":{"0":5}}'}
+    assert end_options(None, NOW_MS) == {}
+    assert end_options("2023-11-14", NOW_MS) == {"endingTimestamp": "1699920000000"}
+
+
+@pytest.mark.parametrize(("text", "major"), [("17.0.15", 17), ("1.8.0_392", 8), ("21", 21), ("11.0.2+9", 11), ("?", 0)])
+def test_java_names_its_versions_in_two_ways(text: str, major: int) -> None:
+    assert major_version(text) == major
+
+
+def test_an_old_or_missing_java_is_told_with_the_cure(tmp_path: Path) -> None:
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    with pytest.raises(ConfigError, match=r"there is no `java` on the PATH: install a JRE of version 17"):
+        check_java({"PATH": str(tmp_path)})
+    java.write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\" 2019-01-15' >&2\n")
+    java.chmod(0o755)
+    with pytest.raises(ConfigError, match=r"Spark needs Java 17 or newer, and .*bin/java is Java 11.0.2"):
+        check_java({"JAVA_HOME": str(tmp_path)})
+    (tmp_path / "release").write_text('JAVA_VERSION="21.0.1"\n')
+    assert check_java({"JAVA_HOME": str(tmp_path)}).major == 21
+    with pytest.raises(ConfigError, match=r"JAVA_HOME names .*, which cannot be run"):
+        check_java({"JAVA_HOME": str(tmp_path / "nowhere")})
+
+
+@pytest.mark.parametrize("package", ["pyspark", "pyarrow"])
+def test_a_package_that_is_missing_is_told_with_the_cure(package: str) -> None:
+    program = f"import sys; sys.modules[{package!r}] = None; from kcli.__main__ import main; sys.exit(main())"
+    command = [sys.executable, "-c", program, "spark", "export", "orders", "--to", "x", "-b", "127.0.0.1:1"]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "KCLI_DEBUG": ""})
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert f"kcli spark needs {package}" in done.stderr
+    assert "pip install 'kcli[spark]'" in done.stderr

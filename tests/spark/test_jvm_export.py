@@ -1,0 +1,144 @@
+"""`kcli spark export` in the session of the tests: the whole command but for the start of a JVM."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kcli.spark import session
+from tests.cli.fake import Result, run_kcli
+from tests.real_kafka import Kafka
+from tests.spark.export_topics import RECORDS, expected, fill, fill_again, read_back
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Kcli = Callable[..., Result]
+
+
+@pytest.fixture
+def kcli(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Kcli:
+    """`kcli spark ...` without a start of Spark."""
+    monkeypatch.setattr(session, "open_session", lambda **_: spark)
+    monkeypatch.setattr(session, "close_session", lambda _: None)
+    return run_kcli
+
+
+def test_parquet_read_back_equals_the_topic(kcli: Kcli, any_kafka: Kafka, tmp_path: Path) -> None:
+    topic = fill(any_kafka, RECORDS)
+    address, out = any_kafka.bootstrap_servers, tmp_path / "out"
+    done = kcli("spark", "export", topic, "--to", str(out), "-b", address, "-o", "json")
+    assert (done.status, done.err) == (0, "")
+    (item,) = json.loads(done.text)["items"]
+    assert (item["records"], item["format"]) == (len(RECORDS), "parquet")
+    assert read_back(out) == expected(topic, RECORDS)
+
+    again = kcli("spark", "export", topic, "--to", str(out), "-b", address)
+    assert again.status == 4
+    assert again.err == f"kcli: {out} is there already: choose another --to, or --mode append or overwrite\n"
+    assert kcli("spark", "export", topic, "--to", str(out), "-b", address, "--mode", "append").status == 0
+    assert len(read_back(out)) == 2 * len(RECORDS)
+
+
+def test_once_goes_on_where_it_ended_and_a_group_shows_it(kcli: Kcli, our_kafka: Kafka, tmp_path: Path) -> None:
+    topic, group = fill(our_kafka, RECORDS), our_kafka.new_name("export")
+    words = ["spark", "export", topic, "--to", str(tmp_path), "-b", our_kafka.bootstrap_servers, "-o", "json"]
+    words += ["--once", "--commit-group", group, "--max-offsets-per-trigger", "4"]
+    done = kcli(*words)
+    assert (done.status, done.err) == (0, "")
+    (first,) = json.loads(done.text)["items"]
+    assert first["records"] == len(RECORDS)
+    assert first["ends"] == {topic: {"0": 3, "1": 3}}
+    fill_again(our_kafka, topic, RECORDS[:2])
+    (second,) = json.loads(kcli(*words).text)["items"]
+    assert second["records"] == 2
+    places = [(row["partition"], row["offset"]) for row in read_back(tmp_path)]
+    assert places == [(partition, offset) for partition in (0, 1) for offset in range(4)]
+    shown = kcli("group", "lag", group, "-b", our_kafka.bootstrap_servers, "--output", "json")
+    assert json.loads(shown.text)["items"][0]["lag"] == 0
+
+    idle = kcli(*words)
+    assert json.loads(idle.text)["items"][0]["records"] == 0
+
+
+def test_json_values_become_columns_and_others_keep_their_text(kcli: Kcli, our_kafka: Kafka, tmp_path: Path) -> None:
+    values = [b'{"id": 1, "name": "one", "tags": ["a"]}', b"no json", b'{"id": "x"}', None, b'{"id": 2, "more": true}']
+    topic = fill(our_kafka, [{"key": b"k", "value": value} for value in values], partitions=1)
+    words = ["spark", "export", topic, "-b", our_kafka.bootstrap_servers, "--columns", "value,partition,offset"]
+    told = kcli(*words, "--to", str(tmp_path / "told"), "--value", "json:id BIGINT, name STRING")
+    assert told.status == 0, told.err
+    rows = read_back(tmp_path / "told")
+    assert [row["value"] for row in rows] == [
+        {"id": 1, "name": "one"},
+        None,
+        None,
+        None,
+        {"id": 2, "name": None},
+    ]
+    assert [row["value_error"] for row in rows] == [None, "no json", '{"id": "x"}', None, None]
+
+    found = kcli(*words, "--to", str(tmp_path / "found"), "--value", "json")
+    assert found.status == 0, found.err
+    assert "the values look like json:STRUCT<" in found.err
+    assert read_back(tmp_path / "found")[0]["value"] == {"id": "1", "more": None, "name": "one", "tags": ["a"]}
+
+
+def test_directories_by_time_and_rows_by_condition(kcli: Kcli, our_kafka: Kafka, tmp_path: Path) -> None:
+    topic = fill(our_kafka, RECORDS, partitions=2)
+    words = ["spark", "export", topic, "-b", our_kafka.bootstrap_servers, "--to", str(tmp_path / "out")]
+    words += ["--partition-by", "dt,hour", "--where", "partition = 0 and value is not null", "--columns"]
+    done = kcli(*words, "key,offset,partition", "--compression", "zstd", "--files", "1")
+    assert done.status == 0, done.err
+    files = sorted(
+        str(path.relative_to(tmp_path / "out").parent) for path in (tmp_path / "out").rglob("*.zstd.parquet")
+    )
+    assert files == ["dt=2023-11-14/hour=22", "dt=2023-11-15/hour=02"]
+    assert [(row["key"], row["offset"]) for row in read_back(tmp_path / "out")] == [(b"plain", 0), (b"h", 2)]
+
+
+def test_text_formats_have_text(kcli: Kcli, our_kafka: Kafka, tmp_path: Path) -> None:
+    topic = fill(our_kafka, RECORDS[4:5], partitions=1)
+    words = ["spark", "export", topic, "-b", our_kafka.bootstrap_servers, "--format"]
+    assert kcli(*words, "json", "--to", str(tmp_path / "json")).status == 0
+    (line,) = [
+        json.loads(text) for file in (tmp_path / "json").glob("*.json") for text in file.read_text().splitlines()
+    ]
+    assert (line["key"], line["value"], line["timestamp"]) == ("h", "v", "2023-11-14T22:13:20.000Z")
+    done = kcli(*words, "csv", "--to", str(tmp_path / "csv"), "--columns", "key,value,headers", "--value", "raw")
+    assert done.status == 0, done.err
+    (text,) = [file.read_text() for file in (tmp_path / "csv").glob("*.csv")]
+    assert text.splitlines()[0] == "key,value,headers"
+    assert text.splitlines()[1].startswith('aA==,dg==,"[{')
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        (["--where", "nonsense = 1"], 2, "nonsense"),
+        (["--where", "partition ="], 2, "Syntax error"),
+        (["--format", "delta"], 2, "spark.jars.packages"),
+        (["--format", "csv", "--compression", "nonsense"], 2, "nonsense"),
+    ],
+)
+def test_what_spark_refuses_is_one_line(
+    kcli: Kcli, our_kafka: Kafka, tmp_path: Path, words: list[str], status: int, said: str
+) -> None:
+    topic = fill(our_kafka, RECORDS[:1], partitions=1)
+    done = kcli("spark", "export", topic, "-b", our_kafka.bootstrap_servers, "--to", str(tmp_path / "x"), *words)
+    assert said in done.err
+    assert (done.status, done.err.count("\n"), done.text) == (status, 1, "")
+
+
+def test_a_failure_in_a_task_is_ours_again(kcli: Kcli, our_kafka: Kafka, tmp_path: Path) -> None:
+    topic = fill(our_kafka, RECORDS, partitions=1)
+    start = json.dumps({topic: {"0": 99}})
+    done = kcli(
+        "spark", "export", topic, "-b", our_kafka.bootstrap_servers, "--to", str(tmp_path / "x"), "--from", start
+    )
+    assert done.status in (1, 2)
+    assert done.err.startswith("kcli: ")
+    assert done.err.count("\n") == 1

@@ -1,0 +1,117 @@
+"""How kcli is packed for machines that have nothing of it, and what Spark's failures come to."""
+
+from __future__ import annotations
+
+import io
+import pickle
+import subprocess
+import sys
+import zipfile
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from kcli.errors import BrokerError, ConfigError, KcliError, Refused, TimeoutExpired
+from kcli.spark.carried import carrying
+from kcli.spark.failures import explain
+from kcli.spark.home import lean_home
+from kcli.spark.loss import DataLoss
+from kcli.spark.session import SparkFailed
+from kcli.spark.ship import prepend_path, shipping_conf, zipped_kcli
+
+USE_THE_SOURCE = """
+import sys, pickle
+source = pickle.load(open(sys.argv[1], "rb"))
+made = source({"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "t", "columns": "offset"})
+print(made.schema())
+from pyspark.sql.types import LongType, StructType
+import kcli
+reader = made.reader(schema=StructType().add("offset", LongType()))
+from pyspark import cloudpickle
+open(sys.argv[2], "wb").write(cloudpickle.dumps(reader))
+print(kcli.__file__)
+"""
+USE_THE_READER = """
+import sys, pickle
+reader = pickle.load(open(sys.argv[1], "rb"))
+import kcli
+print(type(reader).__module__, kcli.__file__)
+"""
+
+
+def test_the_zip_has_what_the_source_imports_and_is_the_same_each_time() -> None:
+    names = zipfile.ZipFile(io.BytesIO(zipped_kcli())).namelist()
+    assert {"kcli/__init__.py", "kcli/spark/source.py", "kcli/protocol/codec.py"} <= set(names)
+    assert not [name for name in names if name.startswith(("kcli/cli/", "kcli/broker/"))]
+    again = zipped_kcli.__wrapped__()
+    assert again == zipped_kcli()
+
+
+def test_a_classic_cluster_gets_the_zip_and_the_planner_finds_it_too() -> None:
+    environ = {"PYTHONPATH": "/mine"}
+    path = shipping_conf("spark://host:7077", "auto", environ)["spark.submit.pyFiles"]
+    assert environ["PYTHONPATH"] == f"{path}:/mine"
+    assert shipping_conf("spark://host:7077", "installed", environ) == {}
+    prepend_path(environ, path)
+    assert environ["PYTHONPATH"] == f"{path}:/mine"
+
+
+def test_a_carried_source_works_where_kcli_is_not_and_so_does_its_reader(tmp_path: Path) -> None:
+    from pyspark import cloudpickle
+
+    payload = zipped_kcli()
+    files = [tmp_path / name for name in ("source", "reader")]
+    files[0].write_bytes(cloudpickle.dumps(carrying(payload, sha256(payload).hexdigest()[:16])))
+    for program, words in ((USE_THE_SOURCE, files), (USE_THE_READER, files[1:])):
+        command = [sys.executable, "-c", program, *map(str, words)]
+        bare = {"PATH": "/usr/bin:/bin", "TMPDIR": str(tmp_path)}
+        done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=bare)
+        assert done.returncode == 0, done.stderr
+        assert str(tmp_path / "kcli-") in done.stdout.splitlines()[-1]
+    assert done.stdout.startswith("kcli.spark.source ")
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "said"),
+    [
+        (
+            "An error.\nTraceback (most recent call last):\n  File ...\nkcli.errors.ConfigError: no such thing\n",
+            ConfigError,
+            "no such thing",
+        ),
+        (
+            "Traceback:\nkcli.errors.BrokerError: TOPIC_AUTHORIZATION_FAILED: not you (topic=t)\n",
+            BrokerError,
+            "TOPIC_AUTHORIZATION_FAILED: not you (topic=t)",
+        ),
+        ("Traceback\nkcli.errors.TimeoutExpired: nothing came\n\tat org.apache", TimeoutExpired, "nothing came"),
+        ("Traceback\nkcli.spark.loss.DataLoss: 5 records are gone\n", DataLoss, "5 records are gone"),
+        (
+            "[PATH_ALREADY_EXISTS] Path file:/x already exists. Set mode. SQLSTATE: 42K04",
+            Refused,
+            "Path file:/x already exists. Set mode; choose another --to, or --mode append or overwrite",
+        ),
+        ("Job aborted.\nCaused by: java.lang.OutOfMemoryError: Java heap space", SparkFailed, "spark.driver.memory"),
+        ("Traceback (most recent call last):\nValueError: odd\n", SparkFailed, "ValueError: odd"),
+    ],
+)
+def test_a_failure_of_spark_is_its_telling_line_and_the_cure(text: str, kind: type[KcliError], said: str) -> None:
+    found = explain(RuntimeError(text))
+    assert type(found) is kind
+    assert said in str(found)
+    assert "\n" not in str(found)
+    assert pickle.loads(pickle.dumps(found)).message == found.message
+
+
+def test_a_lean_home_has_all_of_pysparks_but_the_zip_of_sources(tmp_path: Path) -> None:
+    pyspark = tmp_path / "pyspark"
+    for name in ("bin", "jars", "python"):
+        (pyspark / name).mkdir(parents=True)
+    environ = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+    home = lean_home(pyspark, environ)
+    assert home is not None
+    assert sorted(path.name for path in home.iterdir()) == ["bin", "jars"]
+    assert lean_home(pyspark, environ) == home
+    assert lean_home(pyspark, {**environ, "SPARK_HOME": "/mine"}) is None
+    assert lean_home(pyspark, {"XDG_CACHE_HOME": "/proc/nowhere"}) is None
