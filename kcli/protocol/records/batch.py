@@ -14,9 +14,11 @@ PREFIX_BYTES = 12
 MAGIC_AT = 16
 _SIZE_AND_MAGIC = struct.Struct(">8xi4xB")
 SMALLEST_MESSAGE_BYTES = 26
+_SMALLEST_OLD_SIZE = SMALLEST_MESSAGE_BYTES - PREFIX_BYTES
 
 HEADER = struct.Struct(">qiibIhiqqqhii")
 HEADER_BYTES = 61
+_SMALLEST_SIZE = HEADER_BYTES - PREFIX_BYTES
 CRC_AT, CRC_FROM = 17, 21
 ATTRIBUTES_AT = 21
 SMALLEST_RECORD_BYTES = 7
@@ -46,21 +48,25 @@ def walk_batches(data: Buffer, start: int, end: int, most: int | None = None) ->
 
     It stops after `most` of them.
     """
-    starts, ends = array("q"), array("q")
-    at = start
-    size_and_magic = _SIZE_AND_MAGIC.unpack_from
+    starts: list[int] = []
+    found, size_and_magic = starts.append, _SIZE_AND_MAGIC.unpack_from
+    at, last = start, end - MAGIC_AT
+    problem, interrupted = None, False
     left = -1 if most is None else most
-    while end - at > MAGIC_AT:
-        if not left:
-            return Walk(starts, ends, at)
+    while at < last and left:
         left -= 1
         size, magic = size_and_magic(data, at)
+        if size < (_SMALLEST_OLD_SIZE if magic < 2 else _SMALLEST_SIZE):
+            problem = f"it claims a size of {size} bytes"
+            break
         behind = at + PREFIX_BYTES + size
-        if behind - at < (SMALLEST_MESSAGE_BYTES if magic < 2 else HEADER_BYTES):
-            return Walk(starts, ends, at, False, f"it claims a size of {size} bytes")
         if behind > end:
             break
-        starts.append(at)
-        ends.append(behind)
+        found(at)
         at = behind
-    return Walk(starts, ends, at, at < end)
+    else:
+        interrupted = at < last
+    ends = array("q", starts[1:])
+    if starts:
+        ends.append(at)
+    return Walk(array("q", starts), ends, at, problem is None and not interrupted and at < end, problem)
