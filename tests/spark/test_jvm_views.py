@@ -40,7 +40,7 @@ def scene(spark: SparkSession, our_kafka: Kafka) -> Scene:
 
 
 def test_batches_are_added_up_in_sql_like_records(scene: Scene) -> None:
-    frame = scene.load("batches", subscribe=scene.topic, minPartitions="6")
+    frame = scene.load("batches", subscribe=scene.topic, minPartitions="3")
     assert [(f.name, f.dataType.simpleString()) for f in frame.schema] == list(VIEWS["batches"].columns)
     sums = frame.groupBy("partition", "compression").agg({"count": "sum", "bytes": "sum", "*": "count"})
     assert sorted((r[0], r[1], r["sum(count)"], r["count(1)"]) for r in sums.collect()) == [
