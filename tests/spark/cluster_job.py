@@ -23,7 +23,8 @@ def main(where: str, bootstrap: str, topic: str, out: str) -> None:
     spark = open_session(**place, conf={} if "remote" in place else conf, app_name="kcli-tests")  # type: ignore[arg-type]
     source = KafkaSource(kafka={"bootstrap.servers": bootstrap}, topics={topic: None})
     batch = export_batch(spark, source, Export(f"{out}/batch", Shape()))
-    stream = export_stream(spark, source, Export(f"{out}/stream", Shape()), every_s=None, look_s=0.2)
+    shown = Export(f"{out}/stream", Shape(), commit_group=f"{topic}-shown")
+    stream = export_stream(spark, source, shown, every_s=None, look_s=0.2)
     read_back = [
         spark.read.parquet(f"{out}/{name}").select("offset").distinct().count() for name in ("batch", "stream")
     ]

@@ -74,10 +74,10 @@ def wait_for_commit(kafka: Kafka, group: str, offsets: list[int], timeout_s: flo
 
 
 def described(kafka: Kafka, group: str) -> list[dict[str, Any]]:
-    """The partitions in what `kcli group describe -o json` prints."""
+    """The partitions in what `kcli group describe --output json` prints."""
     out, err = io.StringIO(), io.StringIO()
     env = Environment(io.StringIO(), out, err, {})
-    command = ["group", "describe", group, "--bootstrap-server", kafka.bootstrap_servers, "-o", "json"]
+    command = ["group", "describe", group, "--bootstrap-server", kafka.bootstrap_servers, "--output", "json"]
     assert run(command, env) == 0, err.getvalue()
     [item] = json.loads(out.getvalue())["items"]
     found: list[dict[str, Any]] = item["partitions"]

@@ -15,6 +15,7 @@ import pytest
 
 from tests.real_kafka import OwnBroker
 from tests.spark.clusters import bare_environment, connect_server, standalone
+from tests.spark.groups import committed
 
 pytestmark = pytest.mark.spark_cluster
 JOB = Path(__file__).with_name("cluster_job.py")
@@ -36,3 +37,4 @@ def test_batch_and_stream_run_where_nothing_of_kcli_is(
         done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path, timeout=600)
     assert done.returncode == 0, done.stderr[-4000:]
     assert json.loads(done.stdout.splitlines()[-1]) == {"batch": 300, "stream": 300, "read_back": [300, 300]}
+    assert {number: at for number, (at, _) in committed(our_kafka, f"{topic}-shown").items()} == {0: 300, 1: 0}
