@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 
 class Reading(NamedTuple):
-    """How far a job is: `tasks` of `all_tasks` in the stages that run now; `records` written by streams, and how many
-    a second; None for what is not known."""
+    """How far a job is: `tasks` of `all_tasks` in the stages that run now, and `records` that these have read; of
+    streams the `records` written, and how many a second. None is what is not known."""
 
     tasks: int | None = None
     all_tasks: int | None = None
@@ -45,9 +45,10 @@ class Meter:
         context = getattr(self._spark, "_sc", None)
         if context is None:  # Spark Connect tells its clients nothing of tasks
             return Reading()
-        tracker = context.statusTracker()
-        stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
-        known = [stage for stage in stages if stage is not None]
+        stages = context._jsc.sc().statusStore().activeStages()
+        known = [stages.apply(number) for number in range(stages.size())]
         if not known:
             return Reading()
-        return Reading(sum(s.numCompletedTasks for s in known), sum(s.numTasks for s in known))
+        read = sum(int(stage.inputRecords()) for stage in known)
+        done, every = sum(int(stage.numCompleteTasks()) for stage in known), sum(int(s.numTasks()) for s in known)
+        return Reading(done, every, read or None)

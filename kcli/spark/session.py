@@ -114,6 +114,7 @@ def _defaults(*, local: bool) -> dict[str, str]:
     if local:
         settings["spark.driver.host"] = settings["spark.driver.bindAddress"] = "127.0.0.1"
         settings["spark.driver.extraJavaOptions"] = QUICK_JVM
+        settings["spark.executor.heartbeatInterval"] = "1s"  # how often running tasks tell what they have read
     return settings
 
 
@@ -176,11 +177,12 @@ def _stop(spark: Any) -> None:
 
 
 def _end_jvm(gateway: Any, patience_s: float) -> None:
-    """A gateway's JVM lives by its standard input: at the end of that it exits, and removes its scratch files."""
+    """A gateway's JVM lives by its standard input: at the end of that it exits, and removes its scratch files.
+
+    The gateway itself is not asked for anything: after a Ctrl-C in one of its calls `shutdown` waits forever (seen).
+    """
     from pyspark import SparkContext
 
-    with contextlib.suppress(Exception):
-        gateway.shutdown()
     process = getattr(gateway, "proc", None)
     if process is not None:
         with contextlib.suppress(OSError):

@@ -43,7 +43,10 @@ def test_ctrl_c_ends_a_following_export_with_130_and_no_jvm_is_left(our_kafka: K
         assert process.poll() is None, process.communicate()[1]
         time.sleep(1.5)  # it looks each second at what is written
         os.killpg(process.pid, signal.SIGINT)
-        said, complained = process.communicate(timeout=60)
+        try:
+            said, complained = process.communicate(timeout=60)
+        finally:
+            process.kill()
     assert process.returncode == 130
     assert (said, complained) == ("", f"{len(RECORDS)} records written to {out}; the next run goes on there\n")
     until = time.monotonic() + 15

@@ -30,6 +30,8 @@ class ProgressLine:
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._draw, daemon=True)
         self._seen: Reading | None = None
+        self._expected = 0
+        self._started_ms = 0.0
 
     def __enter__(self) -> ProgressLine:
         if self._shown:
@@ -48,8 +50,9 @@ class ProgressLine:
         if self._bar is not None:
             self._bar.update(self._bar.task_ids[0], description=words)
 
-    def follow(self, spark: Any) -> None:
-        """From now on tell how far this session's jobs are."""
+    def follow(self, spark: Any, expected: int = 0) -> None:
+        """From now on tell how far this session's jobs are; `expected`: the records that they will read, 0: unknown."""
+        self._expected = expected
         from kcli.spark.progress import Meter
 
         self.say("planning")
@@ -95,9 +98,16 @@ class ProgressLine:
 
     def _update(self, now: Reading) -> None:
         task = self._bar.task_ids[0]
-        if now.records is not None:
-            count = f"{now.records:,} records, {now.records_per_s or 0:,.0f}/s"
+        if now.records_per_s is not None:
+            count = f"{now.records or 0:,} records, {now.records_per_s:,.0f}/s"
             self._bar.update(task, description="following", total=None, count=count)
+        elif now.records and self._expected:
+            if self._seen is None or not self._seen.records:
+                self._bar.reset(task, start=True)
+                self._started_ms = self._env.clock.now_ms()
+            rate = now.records / max(self._env.clock.now_ms() - self._started_ms, 1.0) * 1000
+            count = f"{now.records:,} records, {rate:,.0f}/s, {now.tasks:,} of {now.all_tasks:,} tasks"
+            self._bar.update(task, description="reading", completed=now.records, total=self._expected, count=count)
         elif now.all_tasks:
             before = self._seen
             if before is None or before.all_tasks != now.all_tasks:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from kcli.cli.options import Common
     from kcli.cli.spark.options import Cluster, Job
+    from kcli.cli.spark.survey import Survey
     from kcli.spark.pipelines.result import Result
     from kcli.spark.pipelines.source import KafkaSource
 
@@ -33,18 +34,21 @@ def carry_out(
     view: str = "records",
     columns: Sequence[str] | None = None,
     judge: Callable[[Result], int] = lambda _: exit_status.DONE,
+    look: Callable[[], Survey] | None = None,
 ) -> int:
     """Run `work` in a session and show its result as a report of this kind ("spark.skew"); the exit status is that of
     `judge`.
 
-    `view` and `columns` are what `work` will load from `source`, for the dry run and the look before the start.
+    `view` and `columns` are what `work` will load from `source`, for the dry run and the look before the start; `look`
+    does that for a command that loads more.
     """
     from kcli.cli.spark.results import show_result
     from kcli.cli.spark.survey import show_survey, survey
 
+    look = look or (lambda: survey(source, view, columns))
     if job.dry_run:
-        return show_survey(job, survey(source, view, columns))
-    with spark_session(job.env, job.common, job.cluster, look=lambda: survey(source, view, columns)) as spark:
+        return show_survey(job, look())
+    with spark_session(job.env, job.common, job.cluster, look=look) as spark:
         result = work(spark)
         show_result(job, kind, result)
         return judge(result)
@@ -52,7 +56,7 @@ def carry_out(
 
 @contextmanager
 def spark_session(
-    env: Environment, common: Common, cluster: Cluster, *, look: Callable[[], object] = lambda: None
+    env: Environment, common: Common, cluster: Cluster, *, look: Callable[[], Survey | None] = lambda: None
 ) -> Iterator[SparkSession]:
     """A session for a `with`: whatever ends it, the JVM ends too. Errors of Spark come out as ours.
 
@@ -66,10 +70,11 @@ def spark_session(
     from kcli.spark.session import check_pyspark
 
     check_pyspark()
+    found = None
     if cluster.remote is None:
         check_java(os.environ)
-        look()
-    with opened(env, common, cluster) as start:
+        found = look()
+    with opened(env, common, cluster, 0 if found is None else found.records) as start:
         try:
             yield start()
         except Exception as error:
@@ -77,8 +82,13 @@ def spark_session(
 
 
 @contextmanager
-def opened(env: Environment, common: Common, cluster: Cluster) -> Iterator[Callable[[], SparkSession]]:
-    """Yields what starts Spark, its errors as they are. Whatever it has started is gone behind the `with`."""
+def opened(
+    env: Environment, common: Common, cluster: Cluster, expected: int = 0
+) -> Iterator[Callable[[], SparkSession]]:
+    """Yields what starts Spark, its errors as they are. Whatever it has started is gone behind the `with`.
+
+    `expected` are the records that will be read, for the progress line; 0 if nobody knows.
+    """
     import tempfile
 
     from kcli.cli.spark.line import ProgressLine
@@ -93,7 +103,7 @@ def opened(env: Environment, common: Common, cluster: Cluster) -> Iterator[Calla
             nonlocal spark
             spark = open_session(**cluster._asdict(), say=line.say, noise=noise)
             _take_signals()
-            line.follow(spark)
+            line.follow(spark, expected)
             return spark
 
         try:

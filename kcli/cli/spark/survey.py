@@ -21,6 +21,11 @@ class Survey(NamedTuple):
     plan: Plan | None
     options: Mapping[str, str]
 
+    @property
+    def records(self) -> int:
+        """The most that there can be."""
+        return 0 if self.plan is None else sum(task.size for task in self.plan.ranges)
+
 
 def survey(
     source: KafkaSource, view: str = "records", columns: Sequence[str] | None = None, *, stream: bool = False
@@ -82,7 +87,7 @@ def _words(found: Survey, more: Mapping[str, str]) -> list[str]:
     if found.plan is None:
         lines.append("1 task; this view has no ranges")
     else:
-        tasks, records = len(found.plan.ranges), sum(task.size for task in found.plan.ranges)
+        tasks, records = len(found.plan.ranges), found.records
         lines.append(f"{tasks:,} task{'s' * (tasks != 1)}, at most {records:,} records; nothing was read")
         lines += found.plan.reports
     lines += [f"  {key}={hidden(key, value)}" for key, value in {**found.options, **more}.items()]
