@@ -127,7 +127,7 @@ def common_options(
     if environ.get("KCLI_TIMEOUT"):
         properties[_TIMEOUT] = _seconds_as_ms("KCLI_TIMEOUT", environ["KCLI_TIMEOUT"])
     properties.update(key_values("KCLI_PROPERTY", environ.get("KCLI_PROPERTY", "").splitlines()))
-    properties.update(_read_file(command_config or environ.get("KCLI_COMMAND_CONFIG")))
+    properties.update(read_properties(command_config or environ.get("KCLI_COMMAND_CONFIG")))
     properties.update(key_values("-X", property or []))
     if bootstrap_server is not None:
         properties["bootstrap.servers"] = bootstrap_server
@@ -159,7 +159,8 @@ def key_values(where: str, texts: Iterable[str]) -> dict[str, str]:
     return pairs
 
 
-def _read_file(path: str | None) -> dict[str, str]:
+def read_properties(path: str | None) -> dict[str, str]:
+    """The properties in a file; none for no path. ConfigError for a file that cannot be read."""
     if not path:
         return {}
     from kcli.client.config import load_properties

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from kcli.cli.spark.options import Job
     from kcli.cli.spark.page import Section
+    from kcli.cli.spark.survey import Survey
     from kcli.spark.pipelines.result import Result
     from kcli.spark.pipelines.source import KafkaSource
 
@@ -28,11 +29,13 @@ Page = Annotated[
 
 
 class Findings(NamedTuple):
-    """What there is to show: `result` as rows; `words` for people, on standard error; `sections` make the page."""
+    """What there is to show: `result` as rows; `words` for people, on standard error; `sections` make the page;
+    `judged` are the rows that a condition is about, None: those of the result."""
 
     result: Result
     words: Sequence[str] = ()
     sections: Callable[[], Sequence[Section]] | None = None
+    judged: Result | None = None
 
 
 def find(
@@ -46,6 +49,7 @@ def find(
     shown: Sequence[str] = (),
     fail_if: str | None = None,
     page: str | None = None,
+    look: Callable[[], Survey] | None = None,
 ) -> int:
     """As `carry_out`; an exit status. `shown` are the columns that `fail_if` may speak of; `page` is a path.
 
@@ -69,14 +73,14 @@ def find(
             job.env.say(words)
         if page is not None:
             _write(job, kind, source, findings[0], page)
-        broken = [] if threshold is None else threshold.broken_by(result.rows)
+        broken = [] if threshold is None else threshold.broken_by((findings[0].judged or result).rows)
         if not broken:
             return exit_status.DONE
         more = f" (and {len(broken) - 1} more)" if len(broken) > 1 else ""
         job.env.say(f"{fail_if} holds: {broken[0]}{more}")
         return exit_status.THRESHOLD
 
-    return carry_out(job, kind, source, worked, view=view, columns=columns, judge=judge)
+    return carry_out(job, kind, source, worked, view=view, columns=columns, judge=judge, look=look)
 
 
 def _write(job: Job, kind: str, source: KafkaSource, found: Findings, page: str) -> None:

@@ -36,7 +36,7 @@ class Threshold(NamedTuple):
         return isinstance(value, int | float) and _COMPARE[self.sign](value, self.limit)
 
     def _words(self, row: Mapping[str, Any]) -> str:
-        names = [f"{name}={value}" for name, value in row.items() if isinstance(value, str)]
+        names = [f"{name}={value}" for name, value in row.items() if isinstance(value, str) or name == "partition"]
         return f"{self.column} is {row[self.column]} where {' '.join(names[:3])}"
 
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 #: What records can be compared by, and the source's columns for that.
 WAYS = ("key", "value", "headers", "timestamp", "partition")
 SUMMARY_COLUMNS = ["first", "second", "same", "different", "only_first", "only_second", "lacking", "extra"]
+_SIDES = ("first", "second")
+_PLACES = ("first_at", "second_at")
 _SIZE = "value_size"
 _DIGEST = "_digest"
 _LONGEST_WHOLE = 32
@@ -47,14 +49,15 @@ def parse_by(text: str) -> tuple[str, ...]:
 
 
 def difference_columns(by: Sequence[str]) -> list[str]:
-    """What a row tells of a kind of record; of values and headers it tells sizes."""
+    """What a row tells of a kind of record, with the place of one of them in each topic; of values and headers it tells
+    sizes."""
     shown = {"value": _SIZE, "headers": "headers_size"}
-    return [*(shown.get(name, name) for name in by), "first", "second", "difference"]
+    return [*(shown.get(name, name) for name in by), "first", "second", "difference", *_PLACES]
 
 
 def columns(by: Sequence[str]) -> list[str]:
     """What is read."""
-    return [*by, *(["headers_size"] if "headers" in by else [])]
+    return list(dict.fromkeys([*by, *(["headers_size"] if "headers" in by else []), "partition", "offset"]))
 
 
 def run(
@@ -64,9 +67,10 @@ def run(
     from pyspark.sql import functions as f
 
     sides = [_side(spark, source, by, place) for place, source in enumerate((first, second))]
-    same = [name for name in sides[0].columns if name not in ("first", "second")]
+    same = [name for name in sides[0].columns if name not in (*_SIDES, *_PLACES)]
     kinds = sides[0].unionByName(sides[1]).groupBy(*same)
-    both = kinds.agg(f.sum("first").alias("first"), f.sum("second").alias("second"))
+    amounts = [f.sum(name).alias(name) for name in _SIDES]
+    both = kinds.agg(*amounts, *(f.min(name).alias(name) for name in _PLACES))
     both = both.withColumn("difference", f.col("second") - f.col("first")).persist()
     try:
         [summary] = both.agg(*_sums()).toArrow().to_pylist()
@@ -85,8 +89,13 @@ def _side(spark: SparkSession, source: KafkaSource, by: Sequence[str], place: in
     if "value" in by:
         digest = f.when(f.length("value") > _LONGEST_WHOLE, f.unhex(f.sha2("value", 256))).otherwise(f.col("value"))
         frame = frame.withColumn(_SIZE, f.length("value")).withColumn(_DIGEST, digest).drop("value")
-    counts = [f.lit(int(name == place)).cast("long").alias(("first", "second")[name]) for name in (0, 1)]
-    return frame.select(*frame.columns, *counts)
+    at, nowhere = f.struct("partition", "offset"), f.lit(None).cast("struct<partition:int,offset:bigint>")
+    own = _SIDES[place]
+    return frame.select(
+        *(name for name in frame.columns if name in by or name in (_SIZE, _DIGEST, "headers_size")),
+        *(f.lit(int(name == own)).cast("long").alias(name) for name in _SIDES),
+        *((at if name == own else nowhere).alias(f"{name}_at") for name in _SIDES),
+    )
 
 
 def _sums() -> list[Column]:
@@ -115,4 +124,7 @@ def _shown(row: dict[str, Any]) -> dict[str, Any]:
         row["timestamp"] = plain(row["timestamp"])
     if isinstance(row.get("key"), bytes):
         row["key"] = text_of(row["key"])
+    for name in _PLACES:
+        place = row[name]
+        row[name] = None if place is None else f"{place['partition']}:{place['offset']}"
     return row

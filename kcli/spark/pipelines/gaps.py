@@ -80,17 +80,17 @@ def _log_starts(spark: SparkSession, source: KafkaSource) -> dict[tuple[str, int
 def deleted_heads(source: KafkaSource, starts: Mapping[tuple[str, int], int | None]) -> list[dict[str, Any]]:
     """What lies before the logs' starts and behind where the source would begin, as gaps. Starts by time or by a group
     lie in the log, or the source tells. Pure."""
-    from kcli.spark.offset_json import read_offsets
+    from kcli.spark.offset_json import EARLIEST, read_offsets
 
     text = source.start.get("startingOffsets", "")
     if text.lower() != "earliest" and not text.startswith("{"):
         return []
     asked = read_offsets(text) if text.startswith("{") else {}
-    named = {(tp.topic, tp.partition): max(offset, 0) for tp, offset in asked.items()}
+    named = {(tp.topic, tp.partition): 0 if offset == EARLIEST else offset for tp, offset in asked.items()}
     heads = []
     for (topic, partition), start in sorted(starts.items()):
         first = named.get((topic, partition), 0)
-        if start is not None and first < start:
+        if start is not None and 0 <= first < start:
             gap = {"first_offset": first, "last_offset": start - 1, "offsets": start - first, "kind": RETENTION}
             heads.append({"topic": topic, "partition": partition, **gap})
     return heads

@@ -1,0 +1,170 @@
+"""What gaps, duplicates and compare do beside Spark: the view `gaps`, where topics come from, what is refused."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kcli.consumer.offset_gaps import BETWEEN, Gaps
+from kcli.errors import ConfigError
+from kcli.spark.options import parse_options
+from kcli.spark.pipelines.compare import parse_by as parse_compared
+from kcli.spark.pipelines.duplicates import parse_by
+from kcli.spark.pipelines.gaps import deleted_heads, prepared
+from kcli.spark.pipelines.source import KafkaSource
+from kcli.spark.plan import TaskRange
+from kcli.spark.read import read_task
+from kcli.spark.views.gaps import _Maker, is_compacted
+from tests.cli.fake import run_kcli
+from tests.real_kafka import Kafka
+from tests.spark.test_views import options_for, produce, view
+
+NOBODY = "127.0.0.1:1"
+
+
+# --- the view
+
+
+def test_a_topic_without_gaps_has_no_rows(any_kafka: Kafka) -> None:
+    topic = any_kafka.new_topic()
+    produce(any_kafka, topic, 0, 35)
+    assert view(any_kafka, "gaps", subscribe=topic) == []
+
+
+def test_what_is_deleted_is_retention_when_a_task_comes_too_late(
+    any_kafka: Kafka, capsys: pytest.CaptureFixture[str]
+) -> None:
+    topic = any_kafka.new_topic()
+    produce(any_kafka, topic, 0, 35)
+    delete_before(any_kafka, topic, 23)
+    options = options_for(any_kafka, "gaps", subscribe=topic, failOnDataLoss="false")
+    [batch] = read_task(options, TaskRange(topic, 0, 4, 30))
+    assert batch.to_pylist() == [
+        {"topic": topic, "partition": 0, "first_offset": 4, "last_offset": 22, "offsets": 19, "kind": "retention"}
+    ]
+    assert "19 offsets are lost" in capsys.readouterr().err
+
+
+def delete_before(kafka: Kafka, topic: str, offset: int) -> None:
+    from confluent_kafka import TopicPartition
+    from confluent_kafka.admin import AdminClient
+
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+    [deleted] = admin.delete_records([TopicPartition(topic, 0, offset)]).values()
+    assert deleted.result(30).low_watermark == offset
+
+
+def test_whole_batches_may_be_missing_in_compacted_topics_only(
+    any_kafka: Kafka, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for policy, kind in (("compact", "compaction"), ("compact,delete", "compaction"), ("delete", "unexplained")):
+        topic = any_kafka.create_topic(any_kafka.new_name(policy.replace(",", "-")), 1, **{"cleanup.policy": policy})
+        options = options_for(any_kafka, "gaps", subscribe=topic, columns="offsets,kind")
+        gap = Gaps(np.array([5]), np.array([9]), np.array([BETWEEN]))
+        [batch] = _Maker(options, TaskRange(topic, 0, 0, 100)).batches(gap)
+        assert batch.to_pylist() == [{"offsets": 5, "kind": kind}]
+    assert not capsys.readouterr().err
+    options = options_for(any_kafka, "gaps", subscribe="not-there")
+    assert not is_compacted(options, "not-there")
+    assert "not-there: cleanup.policy is not known" in capsys.readouterr().err
+
+
+# --- gaps
+
+
+def test_what_was_deleted_before_the_start_counts_from_where_one_wants_to_begin() -> None:
+    def heads(text: str) -> list[tuple[int, int, int]]:
+        source = KafkaSource({}, {"t": None}, start={"startingOffsets": text})
+        starts = {("t", 0): 0, ("t", 1): 40, ("t", 2): 7, ("t", 3): None}
+        return [(it["partition"], it["first_offset"], it["last_offset"]) for it in deleted_heads(source, starts)]
+
+    assert heads("earliest") == [(1, 0, 39), (2, 0, 6)]
+    assert heads('{"t": {"0": 0, "1": 30, "2": 90, "3": -2}}') == [(1, 30, 39)]
+    assert heads('{"t": {"0": -2, "1": -2, "2": -1, "3": 0}}') == [(1, 0, 39)]
+    assert heads("group:g") == []
+
+
+def test_gaps_are_those_of_committed_readers_unless_told_otherwise() -> None:
+    def level(kafka: dict[str, str], **more: str) -> Any:
+        options = prepared(KafkaSource({"bootstrap.servers": NOBODY, **kafka}, {"t": None}, more=more)).options("gaps")
+        return parse_options(options).kafka["isolation.level"]
+
+    assert level({}) == "read_committed"
+    assert level({"isolation.level": "read_uncommitted"}) == "read_uncommitted"
+    assert level({}, **{"Kafka.Isolation.Level": "read_uncommitted"}) == "read_uncommitted"
+
+
+# --- what can be compared
+
+
+def test_ways_to_be_equal() -> None:
+    assert (parse_by("value, key"), parse_by("sequence")) == ("key,value", "sequence")
+    assert parse_compared("value,key,") == ("key", "value")
+    for parse in (parse_by, parse_compared):
+        for wrong in ("", "offset", "key,offset"):
+            with pytest.raises(ConfigError, match="--by"):
+                parse(wrong)
+    with pytest.raises(ConfigError, match="not 'value'"):
+        parse_by("value")
+
+
+# --- as they are typed
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("gaps",), "say which topic to read"),
+        (("gaps", "t", "--by", "kind"), "--by must be partition or gap, not kind"),
+        (("gaps", "t", "--top", "3"), "--top is for --by gap"),
+        (("gaps", "t", "--fail-if", "missing"), "there is no column missing"),
+        (("duplicates", "t", "--by", "value"), "--by must be key, or key,value, or sequence, not 'value'"),
+        (("duplicates", "t", "--within", "soon"), "--within is a length of time like 30s or 10m, not 'soon'"),
+        (("duplicates", "t", "--fail-if", "share>1"), "there is no column share"),
+        (("compare", "t"), "a topic is always equal to itself: name another, or --bootstrap2"),
+        (("compare", "t:0", "u", "--topic-partition", "v:1"), "not --topic-partition"),
+        (("compare", "t", "u", "--by", "offset"), "--by is some of key, value, headers, timestamp, partition"),
+        (("compare", "t", "--command-config2", "/no/such/file"), "cannot read the properties file /no/such/file"),
+        (("compare", "t:0", "u", "--fail-if", "different>some"), "a comparison and a number"),
+    ],
+)
+def test_what_makes_no_sense_is_one_line(words: tuple[str, ...], told: str) -> None:
+    result = run_kcli("spark", *words, "-b", NOBODY)
+    assert (result.status, result.out) == (2, b"")
+    assert told in result.err
+    assert result.err.count("\n") == 1
+
+
+def test_dry_runs(our_kafka: Kafka) -> None:
+    topics = [our_kafka.new_topic(2), our_kafka.new_topic()]
+    for topic in topics:
+        produce(our_kafka, topic, 0, 20)
+    common = ("-b", our_kafka.bootstrap_servers, "--dry-run", "-o", "json")
+    for name in ("gaps", "duplicates"):
+        result = run_kcli("spark", name, topics[0], *common)
+        assert (result.status, [it["end"] for it in json.loads(result.out)["items"]]) == (0, [20, 0])
+    assert run_kcli("spark", "gaps", "not-there", *common).status == 3
+    offsets = json.dumps({topics[0]: {"0": 5, "1": 0}, topics[1]: {"0": 7}})
+    result = run_kcli("spark", "compare", *topics, "--from", offsets, *common)
+    assert result.status == 0, result.err
+    rows = json.loads(result.out)["items"]
+    assert sorted((it["topic"], it["start"], it["end"]) for it in rows) == sorted(
+        [(topics[0], 5, 20), (topics[0], 0, 0), (topics[1], 7, 20)]
+    )
+
+
+def test_a_dry_run_of_one_topic_on_two_clusters(our_kafka: Kafka, tmp_path: Any) -> None:
+    topic = our_kafka.new_topic()
+    produce(our_kafka, topic, 0, 20)
+    there = our_kafka.bootstrap_servers.replace("127.0.0.1", "localhost")
+    (tmp_path / "second").write_text(f"bootstrap.servers={there}\n")
+    words = ("spark", "compare", f"{topic}:0", "-b", our_kafka.bootstrap_servers, "--dry-run")
+    for option in (("--bootstrap2", there), ("--command-config2", str(tmp_path / "second"))):
+        result = run_kcli(*words, *option)
+        assert result.status == 0, result.err
+        assert f"{topic} on {there}" in result.text
+        assert f"second kafka.bootstrap.servers={there}" in result.err
+        assert "2 tasks, at most 40 records" in result.err
