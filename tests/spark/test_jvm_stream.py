@@ -1,0 +1,246 @@
+"""Streams through Spark, trap by trap (T1, T3, T5 of the study), with tasks that fail and topics that change meanwhile.
+
+A failure is injected where a task works on a row: `raise_error` in the query's own projection, which a restarted query
+does not have any more. The parquet sink keeps each batch exactly once.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka import TopicPartition as ForeignPartition
+from confluent_kafka.admin import AdminClient, NewPartitions
+
+from kcli.broker.embedded import EmbeddedBroker
+from tests.real_kafka import Kafka
+from tests.spark.groups import fill, source_options
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PATIENCE_S = 120
+
+
+class Query:
+    """A query that is started over and over with the same checkpoint, into the same folder of files."""
+
+    def __init__(self, spark: SparkSession, kafka: Kafka, folder: Path, topic: str, **options: Any) -> None:
+        given = {name.replace("_", "."): str(value) for name, value in options.items()}
+        self.spark = spark
+        self.options = source_options(kafka, topic) | given
+        self.folder = folder
+
+    def start(self, *, fail_if: str = "false", once: bool = True) -> Any:
+        """Run until what is there is read (`once`), or go on. A task fails at the first row as `fail_if` has it."""
+        frame = self.spark.readStream.format("kcli").options(**self.options).load()
+        rows = frame.selectExpr("topic", "partition", f"if({fail_if}, raise_error('injected'), offset) as offset")
+        writer = rows.writeStream.format("parquet").option("checkpointLocation", str(self.checkpoint))
+        writer = writer.trigger(availableNow=True) if once else writer.trigger(processingTime="0 seconds")
+        return writer.start(str(self.folder / "rows"))
+
+    def run(self, **how: Any) -> list[int]:
+        """To the end; how many rows each batch had."""
+        query = self.start(**how)
+        assert query.awaitTermination(PATIENCE_S)
+        return [it["numInputRows"] for it in query.recentProgress]
+
+    def fails(self, told: str, **how: Any) -> None:
+        """To a failure that tells this."""
+        query = self.start(**how)
+        with pytest.raises(Exception, match=told):
+            query.awaitTermination(PATIENCE_S)
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.folder / "checkpoint"
+
+    def ends(self) -> list[dict[str, dict[str, int]]]:
+        """The offset log: where each batch ends, for the source."""
+        files = sorted((self.checkpoint / "offsets").glob("[0-9]*"), key=lambda file: int(file.name))
+        return [json.loads(file.read_text().splitlines()[-1]) for file in files]
+
+    def committed(self) -> list[int]:
+        return sorted(int(file.name) for file in (self.checkpoint / "commits").glob("[0-9]*"))
+
+    def wait_for(self, condition: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + PATIENCE_S
+        while not condition():
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+    def rows(self) -> Counter[tuple[str, int, int]]:
+        """(topic, partition, offset) in the sink, and how often it is there."""
+        return Counter(map(tuple, self.spark.read.parquet(str(self.folder / "rows")).collect()))
+
+
+def each_once(topic: str, *ranges: range) -> Counter[tuple[str, int, int]]:
+    return Counter((topic, partition, offset) for partition, its in enumerate(ranges) for offset in its)
+
+
+def admin(kafka: Kafka) -> AdminClient:
+    return AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+
+
+def delete_before(kafka: Kafka, topic: str, partition: int, offset: int) -> None:
+    deleting = admin(kafka)
+    for deleted in deleting.delete_records([ForeignPartition(topic, partition, offset)]).values():
+        deleted.result(30)
+
+
+# --- exactly once, whatever fails
+
+
+def test_batches_are_limited_and_a_failure_in_one_of_them_is_made_good(
+    spark: SparkSession, any_kafka: Kafka, tmp_path: Path
+) -> None:
+    """AvailableNow in several batches; a task of the third fails after tasks beside it have written their files."""
+    topic = any_kafka.new_topic(2)
+    fill(any_kafka, topic, [70, 30])
+    query = Query(spark, any_kafka, tmp_path, topic, maxOffsetsPerTrigger=40)
+    query.fails("injected", fail_if="partition = 0 and offset = 45")
+    assert query.committed() == [0, 1]
+    fill(any_kafka, topic, [5, 5])
+    assert sum(query.run()) == 70 + 30 + 10 - 40
+    assert query.rows() == each_once(topic, range(75), range(35))
+    ends = [end[topic] for end in query.ends()]
+    assert ends[:3] == [{"0": 0, "1": 0}, {"0": 28, "1": 12}, {"0": 56, "1": 24}]  # pro rata; the first is empty
+    assert ends[-1] == {"0": 75, "1": 35}
+    assert query.run() in ([], [0])  # nothing is left
+
+
+def test_the_start_of_a_new_query_is_pinned_before_anything_is_read(
+    spark: SparkSession, our_kafka: Kafka, tmp_path: Path
+) -> None:
+    """T1: Spark stores no start, only ends of batches; so the first batch is empty and its end is the start.
+
+    What arrives after that is read, though the first run failed before it had read anything of it.
+    """
+    topic = our_kafka.new_topic(2)
+    fill(our_kafka, topic, [10, 10])
+    query = Query(spark, our_kafka, tmp_path, topic, startingOffsets="latest")
+    running = query.start(once=False, fail_if="true")
+    query.wait_for(lambda: query.committed() == [0])
+    fill(our_kafka, topic, [20, 20])
+    with pytest.raises(Exception, match="injected"):
+        running.awaitTermination(PATIENCE_S)
+    fill(our_kafka, topic, [5, 5])
+    query.run()
+    assert query.ends()[0] == {topic: {"0": 10, "1": 10}}
+    assert query.rows() == each_once(topic, range(10, 35), range(10, 35))
+
+
+def test_a_first_batch_that_is_done_again_begins_where_it_was_planned(
+    spark: SparkSession, our_kafka: Kafka, tmp_path: Path
+) -> None:
+    """T1 again: batch 0 was planned and not committed. Spark asks for the start anew, and `latest` has moved."""
+    topic = our_kafka.new_topic(1)
+    fill(our_kafka, topic, [10])
+    query = Query(spark, our_kafka, tmp_path, topic, startingOffsets="latest")
+    query.run()
+    for file in ("0", ".0.crc"):
+        (query.checkpoint / "commits" / file).unlink()
+    fill(our_kafka, topic, [7])
+    query.run()
+    assert query.rows() == each_once(topic, range(10, 17))
+
+
+# --- idle
+
+
+def test_an_idle_query_makes_no_batches_and_hardly_asks(spark: SparkSession, tmp_path: Path) -> None:
+    """T3: offsets are compared as text. T5: Spark asks 90 times a second, brokers twice (offsetPollIntervalMs)."""
+    with EmbeddedBroker(num_partitions=12) as broker:
+        broker.create_topic("idle", 12)
+        query = Query(spark, broker, tmp_path, "idle")  # type: ignore[arg-type]
+        running = query.start(once=False)
+        try:
+            query.wait_for(lambda: query.committed() == [0])
+            asked = count_of(broker, "ListOffsets")
+            time.sleep(2)
+            assert count_of(broker, "ListOffsets") - asked <= 2 * 6  # starts and ends, every 500 ms and once more
+            assert query.committed() == [0]
+            assert len(query.ends()) == 1
+        finally:
+            running.stop()
+        assert list(query.ends()[0]["idle"]) == [str(number) for number in range(12)]  # 2 before 10
+
+
+def count_of(broker: EmbeddedBroker, api: str) -> int:
+    return sum(request.api == api for request in broker.requests)
+
+
+# --- topics that change
+
+
+def test_new_partitions_are_read_from_their_start(spark: SparkSession, our_kafka: Kafka, tmp_path: Path) -> None:
+    topic = our_kafka.new_topic(1)
+    fill(our_kafka, topic, [10])
+    query = Query(spark, our_kafka, tmp_path, topic, startingOffsets="latest")
+    query.run()
+    adding = admin(our_kafka)
+    adding.create_partitions([NewPartitions(topic, 2)])[topic].result(30)
+    fill(our_kafka, topic, [1, 6])
+    query.run()
+    assert query.rows() == each_once(topic, range(10, 11), range(6))
+
+
+@pytest.mark.parametrize("lenient", [False, True])
+def test_a_topic_that_vanishes(spark: SparkSession, our_kafka: Kafka, tmp_path: Path, lenient: bool) -> None:
+    stays, goes = our_kafka.new_topic(1), our_kafka.new_topic(1)
+    fill(our_kafka, stays, [3])
+    fill(our_kafka, goes, [3])
+    query = Query(
+        spark, our_kafka, tmp_path, f"{stays},{goes}", failOnDataLoss=str(not lenient).lower(), fetchOffset_numRetries=1
+    )
+    query.run()
+    deleting = admin(our_kafka)
+    deleting.delete_topics([goes])[goes].result(30)
+    fill(our_kafka, stays, [2])
+    if lenient:
+        query.run()
+        assert query.rows() == each_once(stays, range(5)) + each_once(goes, range(3))
+    else:
+        query.fails(f"DataLoss: {goes}-0 is gone")
+
+
+@pytest.mark.parametrize("lenient", [False, True])
+def test_records_of_a_failed_batch_that_are_gone_when_it_is_done_again(
+    spark: SparkSession, our_kafka: Kafka, tmp_path: Path, lenient: bool
+) -> None:
+    """The range stays what it was: what is left of it is read once, and nothing beyond it twice."""
+    topic = our_kafka.new_topic(1)
+    fill(our_kafka, topic, [20])
+    query = Query(spark, our_kafka, tmp_path, topic, maxOffsetsPerTrigger=10, failOnDataLoss=str(not lenient).lower())
+    query.fails("injected", fail_if="offset = 15")
+    delete_before(our_kafka, topic, 0, 14)
+    if lenient:
+        query.run()
+        assert query.rows() == each_once(topic, range(10)) + Counter((topic, 0, n) for n in range(14, 20))
+    else:
+        query.fails("offsets from 10 on are gone, the log starts at 14; 4 offsets are lost")
+
+
+def test_limits_of_the_other_direction(spark: SparkSession, our_kafka: Kafka, tmp_path: Path) -> None:
+    """minOffsetsPerTrigger waits for that much; under AvailableNow it would wait for ever, and is not heeded."""
+    topic = our_kafka.new_topic(1)
+    fill(our_kafka, topic, [5])
+    query = Query(spark, our_kafka, tmp_path, topic, minOffsetsPerTrigger=100, offsetPollIntervalMs=50)
+    running = query.start(once=False)
+    try:
+        query.wait_for(lambda: query.committed() == [0, 1])  # the first trigger fires at once
+        fill(our_kafka, topic, [50])
+        time.sleep(0.7)
+        assert query.committed() == [0, 1]
+        fill(our_kafka, topic, [50])
+        query.wait_for(lambda: query.committed() == [0, 1, 2])
+    finally:
+        running.stop()
+    fill(our_kafka, topic, [1])
+    query.run()
+    assert query.rows() == each_once(topic, range(106))
