@@ -3,7 +3,7 @@ _kcli() {
     local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} command="" words="" i
     for ((i = 1; i < COMP_CWORD && i < 3; i++)); do
         case "$command ${COMP_WORDS[i]}" in
-            " topic" | " consume" | " group" | " offsets" | " assignor" | " compat" | " cluster" | " broker" | " spark" | " demo" | " topic list" | " topic describe" | " topic create" | " topic delete" | " consume topic" | " produce" | " group list" | " group describe" | " group lag" | " group watch" | " group explain" | " group wait" | " group delete" | " group remove-members" | " offsets show" | " offsets export" | " offsets reset" | " offsets apply" | " offsets copy" | " offsets delete" | " offsets undo" | " assignor show" | " assignor diff" | " compat consumer-groups" | " cluster describe" | " cluster api-versions" | " spark export" | " spark doctor" | " spark throughput" | " spark skew" | " spark profile" | " broker run") command+=" ${COMP_WORDS[i]}" ;;
+            " topic" | " consume" | " group" | " offsets" | " assignor" | " compat" | " cluster" | " broker" | " spark" | " demo" | " topic list" | " topic describe" | " topic create" | " topic delete" | " consume topic" | " produce" | " group list" | " group describe" | " group lag" | " group watch" | " group explain" | " group wait" | " group delete" | " group remove-members" | " offsets show" | " offsets export" | " offsets reset" | " offsets apply" | " offsets copy" | " offsets delete" | " offsets undo" | " assignor show" | " assignor diff" | " compat consumer-groups" | " cluster describe" | " cluster api-versions" | " spark export" | " spark doctor" | " spark throughput" | " spark skew" | " spark profile" | " spark gaps" | " spark duplicates" | " spark compare" | " broker run") command+=" ${COMP_WORDS[i]}" ;;
             *) break ;;
         esac
     done
@@ -326,6 +326,64 @@ _kcli() {
         " spark profile:--property" | " spark profile:-X") return ;;
         " spark profile:--command-config") COMPREPLY=($(compgen -f -- "$cur")); return ;;
         " spark profile:--timeout") return ;;
+        " spark gaps:--by") COMPREPLY=($(compgen -W "partition gap" -- "$cur")); return ;;
+        " spark gaps:--min") return ;;
+        " spark gaps:--top") return ;;
+        " spark gaps:--fail-if") return ;;
+        " spark gaps:--from") return ;;
+        " spark gaps:--until") return ;;
+        " spark gaps:--topic-partition") return ;;
+        " spark gaps:--where") return ;;
+        " spark gaps:--max-offsets-per-trigger") return ;;
+        " spark gaps:--option" | " spark gaps:-O") return ;;
+        " spark gaps:--output" | " spark gaps:-o") return ;;
+        " spark gaps:--master") return ;;
+        " spark gaps:--remote") return ;;
+        " spark gaps:--conf") return ;;
+        " spark gaps:--ship") COMPREPLY=($(compgen -W "auto installed zip inline" -- "$cur")); return ;;
+        " spark gaps:--bootstrap-server" | " spark gaps:-b") return ;;
+        " spark gaps:--property" | " spark gaps:-X") return ;;
+        " spark gaps:--command-config") COMPREPLY=($(compgen -f -- "$cur")); return ;;
+        " spark gaps:--timeout") return ;;
+        " spark duplicates:--by") return ;;
+        " spark duplicates:--within") return ;;
+        " spark duplicates:--top") return ;;
+        " spark duplicates:--fail-if") return ;;
+        " spark duplicates:--from") return ;;
+        " spark duplicates:--until") return ;;
+        " spark duplicates:--topic-partition") return ;;
+        " spark duplicates:--where") return ;;
+        " spark duplicates:--max-offsets-per-trigger") return ;;
+        " spark duplicates:--option" | " spark duplicates:-O") return ;;
+        " spark duplicates:--output" | " spark duplicates:-o") return ;;
+        " spark duplicates:--master") return ;;
+        " spark duplicates:--remote") return ;;
+        " spark duplicates:--conf") return ;;
+        " spark duplicates:--ship") COMPREPLY=($(compgen -W "auto installed zip inline" -- "$cur")); return ;;
+        " spark duplicates:--bootstrap-server" | " spark duplicates:-b") return ;;
+        " spark duplicates:--property" | " spark duplicates:-X") return ;;
+        " spark duplicates:--command-config") COMPREPLY=($(compgen -f -- "$cur")); return ;;
+        " spark duplicates:--timeout") return ;;
+        " spark compare:--bootstrap2") return ;;
+        " spark compare:--command-config2") COMPREPLY=($(compgen -f -- "$cur")); return ;;
+        " spark compare:--by") return ;;
+        " spark compare:--top") return ;;
+        " spark compare:--fail-if") return ;;
+        " spark compare:--from") return ;;
+        " spark compare:--until") return ;;
+        " spark compare:--topic-partition") return ;;
+        " spark compare:--where") return ;;
+        " spark compare:--max-offsets-per-trigger") return ;;
+        " spark compare:--option" | " spark compare:-O") return ;;
+        " spark compare:--output" | " spark compare:-o") return ;;
+        " spark compare:--master") return ;;
+        " spark compare:--remote") return ;;
+        " spark compare:--conf") return ;;
+        " spark compare:--ship") COMPREPLY=($(compgen -W "auto installed zip inline" -- "$cur")); return ;;
+        " spark compare:--bootstrap-server" | " spark compare:-b") return ;;
+        " spark compare:--property" | " spark compare:-X") return ;;
+        " spark compare:--command-config") COMPREPLY=($(compgen -f -- "$cur")); return ;;
+        " spark compare:--timeout") return ;;
         " broker run:--data-dir" | " broker run:-d") COMPREPLY=($(compgen -f -- "$cur")); return ;;
         " broker run:--host") return ;;
         " broker run:--port") return ;;
@@ -342,7 +400,7 @@ _kcli() {
         " compat") words="consumer-groups" ;;
         " cluster") words="describe api-versions" ;;
         " broker") words="run" ;;
-        " spark") words="export doctor throughput skew profile" ;;
+        " spark") words="export doctor throughput skew profile gaps duplicates compare" ;;
         " demo") words="--keep --help -h" ;;
         " topic list") words="--long -l --internal --bootstrap-server -b --property -X --command-config --timeout --output --verbose -v --help -h" ;;
         " topic describe") words="--offsets --configs --all-configs --bootstrap-server -b --property -X --command-config --timeout --output --verbose -v --help -h" ;;
@@ -375,6 +433,9 @@ _kcli() {
         " spark throughput") words="--window --slide --by --summary --exact --fail-if --report --from --until --topic-partition --where --max-offsets-per-trigger --option -O --dry-run --output -o --master --remote --conf --ship --bootstrap-server -b --property -X --command-config --timeout --verbose -v --help -h" ;;
         " spark skew") words="--by --top --metric --key-as --fail-if --report --from --until --topic-partition --where --max-offsets-per-trigger --option -O --dry-run --output -o --master --remote --conf --ship --bootstrap-server -b --property -X --command-config --timeout --verbose -v --help -h" ;;
         " spark profile") words="--json --sample --fail-if --report --from --until --topic-partition --where --max-offsets-per-trigger --option -O --dry-run --output -o --master --remote --conf --ship --bootstrap-server -b --property -X --command-config --timeout --verbose -v --help -h" ;;
+        " spark gaps") words="--by --min --top --fail-if --from --until --topic-partition --where --max-offsets-per-trigger --option -O --dry-run --output -o --master --remote --conf --ship --bootstrap-server -b --property -X --command-config --timeout --verbose -v --help -h" ;;
+        " spark duplicates") words="--by --within --top --summary --fail-if --from --until --topic-partition --where --max-offsets-per-trigger --option -O --dry-run --output -o --master --remote --conf --ship --bootstrap-server -b --property -X --command-config --timeout --verbose -v --help -h" ;;
+        " spark compare") words="--bootstrap2 --command-config2 --by --top --summary --fail-if --from --until --topic-partition --where --max-offsets-per-trigger --option -O --dry-run --output -o --master --remote --conf --ship --bootstrap-server -b --property -X --command-config --timeout --verbose -v --help -h" ;;
         " broker run") words="--data-dir -d --ephemeral --host --port --topic -t --config -c --help -h" ;;
     esac
     [[ $cur == -* || $words != -* ]] && COMPREPLY=($(compgen -W "$words" -- "$cur"))
