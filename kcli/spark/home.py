@@ -1,4 +1,4 @@
-"""A SPARK_HOME for local sessions in which workers find PySpark's modules compiled.
+"""A SPARK_HOME in which workers find PySpark's modules compiled.
 
 Spark puts `python/lib/pyspark.zip` of its home first on the path of every Python that it starts, and that zip holds
 sources only: each planner and each task's process compiles them anew, 1.5 s of CPU every time (measured on 4.3.0: 2.1 s

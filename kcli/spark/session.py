@@ -56,7 +56,7 @@ def open_session(
 
     check_java(os.environ)
     local = master.startswith("local")
-    _choose_interpreter(local=local)
+    _choose_interpreter(master)
     from kcli.spark.ship import shipping_conf
 
     settings = {**_defaults(local=local), **shipping_conf(master, ship, os.environ), **conf}
@@ -90,10 +90,13 @@ def check_pyspark() -> str:
     return str(version)
 
 
-def _choose_interpreter(*, local: bool) -> None:
+def _choose_interpreter(master: str) -> None:
     """Workers run `python3` of the PATH unless told; that is another one than ours in a venv that is not activated."""
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    if local and os.environ.setdefault("PYSPARK_PYTHON", sys.executable) == sys.executable:
+    if master.startswith("local"):
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    is_ours = os.environ.get("PYSPARK_PYTHON") == os.environ["PYSPARK_DRIVER_PYTHON"] == sys.executable
+    if is_ours and master.startswith(("local", "spark://")):  # YARN uploads the zip that a lean home lacks
         import pyspark
 
         from kcli.spark.home import lean_home

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from kcli.spark.home import lean_home
 from tests.real_kafka import free_ports
 
 JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
@@ -42,9 +43,11 @@ sys.meta_path.insert(0, OnlyShipped)
 
 
 def spark_home() -> Path:
+    """pip's, so that its Python processes are there within the 10 s that Spark waits, on a busy machine too."""
     import pyspark
 
-    return Path(pyspark.__file__).parent
+    home = Path(pyspark.__file__).parent
+    return lean_home(home, {name: value for name, value in os.environ.items() if name != "SPARK_HOME"}) or home
 
 
 def bare_environment(folder: Path) -> dict[str, str]:

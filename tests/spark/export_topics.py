@@ -23,8 +23,8 @@ RECORDS: list[dict[str, Any]] = [
 
 
 def fill(kafka: Kafka, records: list[dict[str, Any]], partitions: int = 2) -> str:
-    """A topic with these records, in turns over its partitions, an hour apart."""
-    return fill_again(kafka, kafka.new_topic(partitions=partitions), records, partitions)
+    """A topic with these records, in turns over its partitions, an hour apart; too old to be retained by default."""
+    return fill_again(kafka, kafka.new_topic(partitions=partitions, retention_ms=-1), records, partitions)
 
 
 def fill_again(kafka: Kafka, topic: str, records: list[dict[str, Any]], partitions: int = 2) -> str:

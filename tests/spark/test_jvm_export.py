@@ -33,9 +33,9 @@ def test_parquet_read_back_equals_the_topic(kcli: Kcli, any_kafka: Kafka, tmp_pa
     address, out = any_kafka.bootstrap_servers, tmp_path / "out"
     done = kcli("spark", "export", topic, "--to", str(out), "-b", address, "-o", "json")
     assert (done.status, done.err) == (0, "")
+    assert read_back(out) == expected(topic, RECORDS)
     (item,) = json.loads(done.text)["items"]
     assert (item["records"], item["format"]) == (len(RECORDS), "parquet")
-    assert read_back(out) == expected(topic, RECORDS)
 
     again = kcli("spark", "export", topic, "--to", str(out), "-b", address)
     assert again.status == 4
