@@ -3,13 +3,29 @@
 from __future__ import annotations
 
 import random
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import NamedTuple
 
 import numpy as np
+import pytest
 
-from kcli.consumer.offset_gaps import ABORTED, BETWEEN, COMPACTION, CONTROL, LOST, GapFinder, GapRows, Gaps
+from kcli.consumer.offset_gaps import (
+    ABORTED,
+    BETWEEN,
+    COMPACTION,
+    CONTROL,
+    LOST,
+    GapFinder,
+    GapRows,
+    Gaps,
+    decode_for_gaps,
+)
+from kcli.errors import CorruptRecords
+from kcli.protocol.records import decode
 from kcli.protocol.records.batch_columns import BatchColumns
+from kcli.protocol.records.builder import NewRecord, build_batch
+from kcli.protocol.records.run import DecodedSection, RecordSection
+from tests.protocol_records.vectors import VECTORS
 
 
 class Batch(NamedTuple):
@@ -111,3 +127,67 @@ def test_nothing_is_said_of_what_could_not_be_read() -> None:
     finder = GapFinder(0, 100)
     parts = [finder.add(rows_of([Batch(5, 9, list(range(5, 10)))], 0)), finder.finish(10)]
     assert told(parts) == [(0, 4, BETWEEN)]
+
+
+# --- bytes of logs, as Kafka has written them
+
+
+def found_in(data: bytes, start: int, end: int) -> tuple[list[tuple[int, int, int]], DecodedSection]:
+    finder = GapFinder(start, end)
+    parts: list[Gaps] = []
+    rest: RecordSection | None = RecordSection("t", 0, data, start, None)
+    while rest is not None:
+        [decoded] = decode_for_gaps([rest])
+        assert isinstance(decoded.columns, GapRows)
+        parts.append(finder.add(decoded.columns))
+        rest = decoded.rest
+    return told([*parts, finder.finish(decoded.next_offset)]), decoded
+
+
+def moved(name: str, base: int) -> bytes:
+    return base.to_bytes(8, "big") + VECTORS[name][8:]
+
+
+def test_what_the_cleaner_leaves() -> None:
+    [records] = decode.decode_sections([RecordSection("t", 0, VECTORS["v2-none-holes-to-300"], 42, None)])
+    offsets = records.columns.offsets.tolist()
+    behind = [42 - 1, *offsets, 301]
+    expected = [(a + 1, b - 1, COMPACTION) for a, b in pairwise(behind) if b > a + 1]
+    assert len(offsets) == 3
+    assert expected
+    found, _ = found_in(VECTORS["v2-none-holes-to-300"], 42, 301)
+    assert found == expected
+    assert found_in(VECTORS["v2-empty-retained"], 98, 105)[0] == [(98, 99, BETWEEN), (100, 104, COMPACTION)]
+    assert found_in(VECTORS["control-commit"], 200, 201)[0] == [(200, 200, CONTROL)]
+
+
+def test_full_batches_are_not_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decode, "decode_sections", lambda *_: pytest.fail("there was no need to"))
+    data = VECTORS["v2-gzip-3rec-base42"] + moved("v2-lz4-3rec-base42", 47)
+    assert found_in(data, 42, 50)[0] == [(45, 46, BETWEEN)]
+
+
+@pytest.mark.parametrize("name", ["v0-gzip", "v0-lz4", "v0-snappy", "v1-gzip", "v1-lz4", "v1-snappy"])
+def test_old_compressed_sets_are_looked_into(name: str) -> None:
+    found, decoded = found_in(VECTORS[f"{name}-2rec-base42"], 40, 44)
+    assert (found, decoded.next_offset) == ([(40, 41, COMPACTION)], 44)
+
+
+def test_what_is_too_much_to_unpack_at_once_comes_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    full = b"".join(build_batch([NewRecord(None, b"", 0)] * 4, base_offset=base) for base in (400, 404, 408))
+    data = VECTORS["v2-none-holes-to-300"] + full + moved("v2-none-holes-to-300", 500)
+    expected = found_in(data, 42, 759)[0]
+    assert [gap for gap in expected if gap[2] == BETWEEN] == [(301, 399, BETWEEN), (412, 499, BETWEEN)]
+    monkeypatch.setattr(decode, "MOST_RECORDS_PER_CALL", 5)
+    [first] = decode_for_gaps([RecordSection("t", 0, data, 42, None)])
+    assert first.rest is not None
+    assert found_in(data, 42, 759)[0] == expected
+
+
+def test_damage_is_found_as_by_a_reader_of_records() -> None:
+    bad = bytearray(VECTORS["v2-none-holes-to-300"])
+    bad[-1] ^= 0xFF
+    good = build_batch([NewRecord(None, b"", 0)] * 2, base_offset=40)
+    found, decoded = found_in(good + bytes(bad), 40, 301)
+    assert isinstance(decoded.error, CorruptRecords)
+    assert (found, decoded.next_offset) == ([], 42)

@@ -37,7 +37,8 @@ class Threshold(NamedTuple):
 
     def _words(self, row: Mapping[str, Any]) -> str:
         names = [f"{name}={value}" for name, value in row.items() if isinstance(value, str) or name == "partition"]
-        return f"{self.column} is {row[self.column]} where {' '.join(names[:3])}"
+        where = f" where {' '.join(names[:3])}" if names else ""
+        return f"{self.column} is {row[self.column]}{where}"
 
 
 def parse_threshold(text: str, columns: Sequence[str]) -> Threshold:
