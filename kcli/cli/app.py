@@ -70,6 +70,9 @@ COMMANDS: dict[tuple[str, ...], Entry] = {
     ("spark", "gaps"): Entry("spark_gaps", "Offsets without a record, and why."),
     ("spark", "duplicates"): Entry("spark_duplicates", "Records that are there more than once."),
     ("spark", "compare"): Entry("spark_compare", "Whether two topics have the same records."),
+    ("spark", "lag-history"): Entry("spark_lag_history", "How far behind groups were, from before anybody watched."),
+    ("spark", "group-offsets"): Entry("spark_group_offsets", "What all groups have committed, to keep and to compare."),
+    ("spark", "sql"): Entry("spark_sql", "SQL over topics, batches, groups and their lag."),
     ("broker", "run"): Entry("broker_run", "Run a broker in this terminal. Not for production."),
 }
 SHORT_FOR = {"consume": "topic"}  # `kcli consume orders` is `kcli consume topic orders`

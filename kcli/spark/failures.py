@@ -31,6 +31,13 @@ _MENDED: dict[str, tuple[type[KcliError], str]] = {
     "PARSE_SYNTAX_ERROR": (ConfigError, ""),
     "PARSE_EMPTY_STATEMENT": (ConfigError, ""),
     "UNRESOLVED_ROUTINE": (ConfigError, ""),
+    "TABLE_OR_VIEW_NOT_FOUND": (ConfigError, ""),
+    "TABLE_OR_VIEW_ALREADY_EXISTS": (ConfigError, ""),
+    "TEMP_TABLE_OR_VIEW_ALREADY_EXISTS": (ConfigError, ""),
+    "WRONG_NUM_ARGS": (ConfigError, ""),
+    "MISSING_AGGREGATION": (ConfigError, ""),
+    "MISSING_GROUP_BY": (ConfigError, ""),
+    "AMBIGUOUS_REFERENCE": (ConfigError, ""),
     "DATATYPE_MISMATCH": (ConfigError, ""),
     "UNSUPPORTED_DATA_TYPE_FOR_DATASOURCE": (
         ConfigError,

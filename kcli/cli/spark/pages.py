@@ -8,6 +8,7 @@ from kcli.cli.spark.charts import bars, grounded, histogram, largest, lines, ser
 from kcli.cli.spark.page import Section
 
 if TYPE_CHECKING:
+    from kcli.spark.pipelines import lag_history
     from kcli.spark.pipelines.profile import Profile
     from kcli.spark.pipelines.result import Result
     from kcli.spark.pipelines.skew import Skew
@@ -56,3 +57,17 @@ def profile_sections(found: Profile) -> list[Section]:
         chart = bars([row["field"] for row in rows], [row["share"] for row in rows], "share of objects")
         sections.append(Section(f"Fields of {topic}", "How many of the objects have which field.", chart))
     return [*sections, Section("Fields", table=found.fields)]
+
+
+def lag_history_sections(lags: Result, wish: lag_history.Wish) -> list[Section]:
+    """Lag over time, those with most of it; how the last point of each is."""
+    from kcli.spark.pipelines.lag_grid import SERIES
+    from kcli.spark.pipelines.result import Result
+
+    series = series_of(lags.rows, SERIES[wish.by], "time", "lag")
+    shown = largest(series)
+    last = {tuple(row[name] for name in SERIES[wish.by]): row for row in lags.rows}
+    return [
+        Section("Lag", _of_all(shown, series), lines(shown, "records") if shown else None),
+        Section("At the end", table=Result(lags.columns, list(last.values()))),
+    ]

@@ -1,0 +1,100 @@
+"""What `kcli spark sql` does beside Spark: its statements, where their tables come from, what they answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from kcli.cli import exit_status
+from kcli.errors import ConfigError
+
+if TYPE_CHECKING:
+    from kcli.cli.environment import Environment
+    from kcli.cli.spark.options import Job
+    from kcli.cli.spark.survey import Survey
+    from kcli.spark.pipelines.source import KafkaSource
+    from kcli.spark.pipelines.sql_text import Relation, Statement
+
+
+def read_statements(env: Environment, text: str | None, file: str | None) -> list[Statement]:
+    """Those of the argument or of the file. ConfigError for both, for none, for a file that cannot be read."""
+    from kcli.cli.offsets.files import load_text
+    from kcli.spark.pipelines.sql_text import split_statements
+
+    if (text is None) == (file is None):
+        raise ConfigError("say what to carry out: either a STATEMENT, or --file FILE")
+    found = split_statements(load_text(file, env.stdin_bytes) if file is not None else text or "")
+    if not found:
+        raise ConfigError("there is no statement")
+    return found
+
+
+def answer(job: Job, statements: Sequence[Statement], most: int | None) -> int:
+    """Carry them out and show their results; an exit status."""
+    from kcli.cli.spark import running
+    from kcli.cli.spark.results import show_result
+    from kcli.spark.pipelines import sql
+
+    general = job.source(None, needs_topics=False)
+    if general.where is not None:
+        raise ConfigError("--where is not for SQL: say it in the statement")
+    relations = sql.relations_of(statements)
+    sources = {relation: source_of(job, general, relation) for relation in relations}
+    if job.dry_run:
+        return _dry_run(job, statements, sources)
+    last = None
+    with running.spark_session(job.env, job.common, job.cluster, look=lambda: _first(statements, sources)) as spark:
+        for found in sql.run(spark, statements, sources.__getitem__, most=most):
+            last = found
+            if job.output_file is None:
+                show_result(job, "spark.sql", found.result)
+                if found.more:
+                    job.env.say(f"the first {most:,} rows; there are more: --show N")
+        if last is not None and job.output_file is not None:
+            show_result(job, "spark.sql", last.result)
+            if last.more:
+                job.env.say(f"these are the first {most:,} rows; there are more: --show N")
+    return exit_status.DONE
+
+
+def source_of(job: Job, general: KafkaSource, relation: Relation) -> KafkaSource:
+    """Where the rows of a table come from: what the statement says goes before the options. ConfigError."""
+    from kcli.cli.spark.span import end_options, start_options
+    from kcli.cli.topic_spec import parse_topics
+
+    if not relation.topics:
+        return general._replace(topics={}, start={}, until={})
+    now_ms = job.env.clock.wall_ms()
+    start = general.start if relation.start is None else start_options(relation.start, now_ms)
+    until = general.until if relation.until is None else end_options(relation.until, now_ms)
+    source = general._replace(topics=parse_topics(relation.topics), start=start, until=until)
+    source.options(relation.view)
+    return source
+
+
+def _look(statements: Sequence[Statement], sources: dict[Relation, KafkaSource]) -> list[tuple[Relation, Survey]]:
+    """Whether the topics are there, and what there is to read; and those options that only a look can refuse."""
+    from kcli.cli.spark.survey import survey
+    from kcli.spark.pipelines.sql import columns_of, relations_of
+
+    return [
+        (relation, survey(sources[relation], relation.view, columns_of(statement, relation.view)))
+        for statement in statements
+        for relation in relations_of([statement])
+    ]
+
+
+def _first(statements: Sequence[Statement], sources: dict[Relation, KafkaSource]) -> Survey | None:
+    """The same, as the progress line has use for it: how much there is, if all is one table."""
+    found = [survey for _, survey in _look(statements, sources)]
+    return found[0] if len(found) == 1 else None
+
+
+def _dry_run(job: Job, statements: Sequence[Statement], sources: dict[Relation, KafkaSource]) -> int:
+    from kcli.cli.spark.survey import show_survey
+
+    for relation, found in _look(statements, sources):
+        if job.output in (None, "table"):
+            job.env.say(f"{relation.view} of {', '.join(relation.topics)}:" if relation.topics else f"{relation.view}:")
+        show_survey(job, found)
+    return exit_status.DONE
