@@ -1,0 +1,147 @@
+"""A topic and a log of commits of which everything is known: groups that read it for hours of a day long gone.
+
+The commits are written into __consumer_offsets as a broker writes them, at times of the test's choosing: a broker takes
+records for that topic from nobody but a client called as Kafka's own tool for administrators.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from tests.real_kafka import Kafka
+
+BASE_MS = 1_767_225_600_000  # 2026-01-01T00:00:00Z
+MINUTE_MS = 60_000
+
+
+class Written(NamedTuple):
+    """A record batch: the offset behind it, and the time of its newest record."""
+
+    end: int
+    newest_ms: int
+
+
+class Commit(NamedTuple):
+    """`offset` None: what was committed is deleted."""
+
+    group: str
+    topic: str
+    partition: int
+    at_ms: int
+    offset: int | None
+
+
+class CommitHistory(NamedTuple):
+    """`batches` by partition, those of partition 2 before `deleted_before` are gone; `commits` in the order written."""
+
+    kafka: Kafka
+    topic: str
+    batches: dict[int, list[Written]]
+    deleted_before: int
+    commits: list[Commit]
+    groups: tuple[str, str]
+    gone: str
+
+    def committed(self, group: str, topic: str, partition: int, at_ms: int) -> int | None:
+        """What the group had committed then."""
+        found = None
+        for it in self.commits:
+            if it[:3] == (group, topic, partition) and it.at_ms <= at_ms:
+                found = it.offset
+        return found
+
+    def end(self, partition: int, at_ms: int) -> int | None:
+        """Where the log ended then, as far as anybody can know now."""
+        left = [it for it in self.batches[partition] if partition != 2 or it.end > self.deleted_before]
+        first = left[0].end - 10
+        end = first if partition != 2 else 0
+        for batch in left:
+            if batch.newest_ms > at_ms:
+                break
+            end = batch.end
+        proofs = [
+            it.offset
+            for it in self.commits
+            if (it.topic, it.partition) == (self.topic, partition) and it.at_ms <= at_ms and it.offset is not None
+        ]
+        end = max([end, *(offset for offset in proofs if offset <= left[-1].end)])
+        return end if end >= first else None
+
+
+def make_commit_history(kafka: Kafka) -> CommitHistory:
+    """Batches of ten records in three partitions, and two groups' commits. In partition 1 producers' clocks differ; the
+    oldest batches of partition 2 are deleted."""
+    topic = kafka.new_topic(3)
+    batches: dict[int, list[Written]] = {0: [], 1: [], 2: []}
+    producer = kafka.ordered_producer(linger_ms=10_000)
+    for number in range(24):
+        for partition in range(3):
+            at = BASE_MS + number * 5 * MINUTE_MS + partition * 17_000
+            if partition == 1 and number in (5, 6, 11):
+                at += 22 * MINUTE_MS if number == 11 else -13 * MINUTE_MS
+            for n in range(10):
+                producer.produce(topic, b"%d" % n, partition=partition, timestamp=at + n * 1000)
+            assert producer.flush(30) == 0
+            batches[partition].append(Written(10 * number + 10, at + 9000))
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+    [deleted] = admin.delete_records([TopicPartition(topic, 2, 60)]).values()
+    assert deleted.result(30).low_watermark == 60
+    steady, odd, gone = kafka.new_name("steady"), kafka.new_name("odd"), kafka.new_name("gone")
+    commits = _commits(topic, steady, odd, gone)
+    _write(kafka, commits)
+    return CommitHistory(kafka, topic, batches, 60, commits, (steady, odd), gone)
+
+
+def _commits(topic: str, steady: str, odd: str, gone: str) -> list[Commit]:
+    """One group a few minutes behind, the other with everything that can happen."""
+
+    def at(minutes: float) -> int:
+        return BASE_MS + int(minutes * MINUTE_MS)
+
+    commits = [
+        Commit(steady, topic, partition, at(5 * number + 4 - partition), 10 * number + 3 * partition)
+        for number in range(1, 24)
+        for partition in range(3)
+    ]
+    return [
+        *commits,
+        Commit(odd, topic, 0, at(-600), 5),  # long before anything that is looked at
+        Commit(odd, topic, 0, at(31), 60),  # knows of records that are not there yet by their times
+        Commit(odd, topic, 0, at(31.5), 70),
+        Commit(odd, topic, 0, at(50), 20),  # set back
+        Commit(odd, topic, 0, at(70), None),  # deleted
+        Commit(odd, topic, 0, at(90), 9_999),  # of a log that was longer
+        Commit(odd, topic, 2, at(3), 20),  # of records that are deleted now
+        Commit(odd, topic, 2, at(20), 60),
+        Commit(odd, gone, 0, at(10), 1),
+        Commit(odd, topic, 1, at(300), 1),  # later than anything that is looked at
+    ]
+
+
+def _write(kafka: Kafka, commits: list[Commit]) -> None:
+    """Source: "Group coordinator" messages OffsetCommitKey v1 and OffsetCommitValue v3 in Kafka's repository."""
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "client.id": "__admin_client"})
+    failures: list[object] = []
+    for it in commits:
+        key = struct.pack(">h", 1) + _text(it.group) + _text(it.topic) + struct.pack(">i", it.partition)
+        value = None
+        if it.offset is not None:
+            value = struct.pack(">hqi", 3, it.offset, -1) + _text("") + struct.pack(">q", it.at_ms)
+        producer.produce(
+            "__consumer_offsets",
+            value,
+            key,
+            partition=len(it.group) % 2,
+            timestamp=it.at_ms,
+            on_delivery=lambda error, _: failures.append(error) if error else None,
+        )
+    assert producer.flush(30) == 0
+    assert not failures
+
+
+def _text(text: str) -> bytes:
+    return struct.pack(">h", len(text.encode())) + text.encode()

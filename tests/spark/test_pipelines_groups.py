@@ -1,0 +1,314 @@
+"""The history of lag, snapshots and SQL beside Spark: grids of time, differences, statements taken apart; refusals."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from kcli.admin.offsets.plan_files import Positions
+from kcli.errors import ConfigError
+from kcli.spark.pipelines.group_offsets import Snapshot, difference
+from kcli.spark.pipelines.lag_grid import Commits, Log, ends_at, lag_rows
+from kcli.spark.pipelines.lag_history import make_grid
+from kcli.spark.pipelines.lag_parts import Grid, reduce_batches, reduce_commits
+from kcli.spark.pipelines.sql import columns_of, relations_of
+from kcli.spark.pipelines.sql_text import Relation, find_relations, split_statements
+from kcli.structs import OffsetAndMetadata, TopicPartition
+from tests.cli.fake import run_kcli
+from tests.real_kafka import Kafka
+
+# --- lag-history
+
+
+def test_a_grid_has_whole_multiples_from_since_to_until() -> None:
+    grid = make_grid(1_001, 4_000, 1_000)
+    assert grid == Grid(2_000, 1_000, 3)
+    assert [grid.step(ms) for ms in (-5, 2_000, 2_001, 3_000, 4_000, 4_001, 99_999)] == [0, 0, 1, 1, 2, 3, 3]
+    for wrong in ((1_001, 1_900, 1_000), (0, 200_000_000, 1)):
+        with pytest.raises(ConfigError):
+            make_grid(*wrong)
+
+
+GRID = Grid(100_000, 10_000, 12)
+TIMES = [GRID.first_ms + GRID.every_ms * point for point in range(GRID.points)]
+
+
+def test_commits_and_batches_reduced_in_tasks_lose_nothing_at_any_point() -> None:
+    """Whatever the tasks and batches are, against loops over everything."""
+    chance = random.Random(5)
+    for _ in range(30):
+        commits, clock = [], 60_000
+        for log_offset in range(40):
+            clock += chance.randrange(-2_000, 9_000)
+            offset = chance.choice([None, *range(60)])
+            commits.append((chance.choice("ab"), chance.randrange(2), clock, offset, log_offset))
+        batches: dict[int, list[tuple[int, int]]] = {}
+        for partition in range(2):
+            at, batches[partition] = 70_000, []
+            for base in range(0, 50, 5):
+                at += chance.randrange(-4_000, 20_000)
+                batches[partition].append((base, at))
+        found = lag_rows(GRID, _reduced_commits(commits, chance), _reduced_ends(commits, batches, chance), "partition")
+        expected = []
+        for group in "ab":
+            for partition in range(2):
+                expected += list(_plain(group, partition, commits, batches[partition]))
+        assert [(row["group"], row["partition"], row["time"], row["lag"]) for row in found] == expected
+
+
+def _plain(group: str, partition: int, commits: list[Any], batches: list[Any]) -> Any:
+    proof = 0
+    for now in TIMES:
+        held: dict[str, int | None] = {}
+        clocks = {"a": 0, "b": 0}
+        for name, number, at, offset, _ in commits:
+            if number == partition:
+                clocks[name] = max(clocks[name], at)
+                if clocks[name] <= now:
+                    held[name] = offset
+        proof = max([proof, *(offset for offset in held.values() if offset is not None and offset <= 50)])
+        end = max(proof, next((base for base, at in batches if at > now), 50))
+        offset = held.get(group)
+        if offset is not None:
+            yield group, partition, now, max(0, end - offset)
+
+
+def _pieces(rows: list[Any], chance: random.Random) -> list[list[Any]]:
+    cuts = sorted(chance.choices(range(len(rows) + 1), k=3))
+    return [rows[a:b] for a, b in zip([0, *cuts], [*cuts, len(rows)], strict=True)]
+
+
+def _reduced_commits(rows: list[Any], chance: random.Random) -> dict[tuple[str, str, int], Commits]:
+    found = []
+    for task in _pieces(rows, chance):
+        for part in reduce_commits((_commit_batch(it) for it in _pieces(task, chance)), GRID):
+            found += list(zip(*part.values(), strict=True))
+    series: dict[tuple[str, str, int], Commits] = {}
+    for group, topic, partition, step, offset, at, _ in sorted(found, key=lambda it: it[-1]):
+        series.setdefault((group, topic, partition), Commits([], [], [])).add(step, offset, at)
+    return series
+
+
+def _commit_batch(rows: list[Any]) -> pa.RecordBatch:
+    time = pa.timestamp("us", "UTC")
+    return pa.RecordBatch.from_pydict(
+        {
+            "group": pa.array([it[0] for it in rows], pa.string()),
+            "topic": pa.array(["t"] * len(rows), pa.string()),
+            "partition": pa.array([it[1] for it in rows], pa.int32()),
+            "offset": pa.array([it[3] for it in rows], pa.int64()),
+            "commit_timestamp": pa.array([None if it[3] is None else it[2] * 1000 for it in rows], time),
+            "log_timestamp": pa.array([it[2] * 1000 for it in rows], time),
+            "log_offset": pa.array([it[4] for it in rows], pa.int64()),
+        }
+    )
+
+
+def _reduced_ends(commits: list[Any], batches: dict[int, list[Any]], chance: random.Random) -> Any:
+    found = []
+    for partition, rows in batches.items():
+        for task in _pieces(rows, chance):
+            parts = (_header_batch(partition, it) for it in _pieces(task, chance))
+            for part in reduce_batches(parts, GRID):
+                found += [((topic, number), *it) for topic, number, *it in zip(*part.values(), strict=True)]
+    logs = {("t", partition): Log(0, 50) for partition in batches}
+    return ends_at(GRID, logs, sorted(found, key=lambda it: it[2]), _reduced_commits(commits, chance))
+
+
+def _header_batch(partition: int, rows: list[Any]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict(
+        {
+            "topic": pa.array(["t"] * len(rows), pa.string()),
+            "partition": pa.array([partition] * len(rows), pa.int32()),
+            "base_offset": pa.array([it[0] for it in rows], pa.int64()),
+            "last_offset": pa.array([it[0] + 4 for it in rows], pa.int64()),
+            "max_timestamp": pa.array([it[1] * 1000 for it in rows], pa.timestamp("us", "UTC")),
+        }
+    )
+
+
+def test_an_end_is_not_known_while_only_deleted_batches_were_there() -> None:
+    place = ("t", 0)
+    batches = [(place, 6, 130, 120)]  # the first that is left holds the records from 120 on
+    held = {("g", "t", 0): Commits([1, 4], [50, 120], [0, 0])}
+    ends = ends_at(GRID, {place: Log(120, 130)}, batches, held)
+    assert ends[place].tolist() == [-1] * 4 + [120] * 2 + [130] * 6  # the second commit proves that 120 was there
+    [*_, last] = lag_rows(GRID, held, ends, "group")
+    assert (last["lag"], last["partitions"], last["unknown"]) == (10, 1, 0)
+    first = lag_rows(GRID, held, ends, "group")[0]
+    assert (first["time"], first["lag"], first["partitions"], first["unknown"]) == (TIMES[1], None, 1, 1)
+    # Whereas a log that was looked at from the grid's beginning on ended there until the first batch came.
+    assert ends_at(GRID, {place: Log(7, 130)}, batches, {})[place].tolist() == [120] * 6 + [130] * 6
+    assert ends_at(GRID, {place: Log(7, 130)}, [], {})[place].tolist() == [130] * 12
+
+
+# --- group-offsets
+
+
+def row(group: str, partition: int, committed: int, lag: int | None = 0) -> dict[str, Any]:
+    return {"group": group, "topic": "t", "partition": partition, "committed": committed, "lag": lag}
+
+
+def test_a_difference_tells_what_became_of_each_position() -> None:
+    def at(group: str, topic: str, partition: int, offset: int) -> Any:
+        return (group, TopicPartition(topic, partition)), OffsetAndMetadata(offset)
+
+    old = Positions(
+        dict([at("a", "t", 0, 5), at("a", "t", 1, 9), at("a", "t", 2, 4), at("b", "u", 0, 1)]), made_ms=1_000
+    )
+    now = Snapshot([row("a", 0, 25, 7), row("a", 1, 8), row("a", 3, 2), row("c", 0, 1)], [])
+    found = {(it["group"], it["topic"], it["partition"]): it for it in difference(old, now, 6_000, {}, None).rows}
+    assert {place: (it["change"], it["moved"], it["per_s"], it["lag"]) for place, it in found.items()} == {
+        ("a", "t", 0): ("forward", 20, 4.0, 7),
+        ("a", "t", 1): ("back", -1, -0.2, 0),
+        ("a", "t", 2): ("gone", None, None, None),
+        ("a", "t", 3): ("new", None, None, 0),
+        ("b", "u", 0): ("gone", None, None, None),
+        ("c", "t", 0): ("new", None, None, 0),
+    }
+    within = difference(old, Snapshot([row("a", 0, 5)], []), 6_000, {"t": [0]}, ("a",)).rows
+    assert [(it["change"], it["moved"], it["per_s"]) for it in within] == [("same", 0, 0.0)]
+
+
+# --- sql
+
+
+def test_statements_are_between_semicolons_that_are_signs() -> None:
+    text = "SELECT ';' /* ; /* ; */ ; */, `;`, \"a\\\";\" -- ;\n; ;\n-- nothing\n;SELECT r'\\';SELECT 1"
+    assert [it.text.strip().splitlines()[0] for it in split_statements(text)] == [
+        'SELECT \';\' /* ; /* ; */ ; */, `;`, "a\\";" -- ;',
+        "SELECT r'\\'",
+        "SELECT 1",
+    ]
+
+
+def test_tables_are_found_where_names_are() -> None:
+    [statement] = split_statements(
+        """SELECT lag(x) OVER (ORDER BY offset), 'topic(''a'')', s.topic('no')
+        FROM topic ( 'a', 'b:0,1', from => '-1h', until=>'latest' ) t, `topic`('no'), lag -- topic('no')
+        JOIN batches('it\\'s') USING (topic) JOIN other.groups"""
+    )
+    names = iter("xyz")
+    told: list[Relation] = []
+
+    def name(relation: Relation) -> str:
+        told.append(relation)
+        return next(names)
+
+    text = find_relations(statement, name).text
+    assert told == [
+        Relation("records", ("a", "b:0,1"), "-1h", "latest"),
+        Relation("lag"),
+        Relation("batches", ("it's",)),
+    ]
+    assert "FROM `x` t, `topic`('no'), lag -- topic('no')" in text
+    assert "JOIN `z` USING (topic) JOIN other.groups" in text
+    assert "SELECT lag(x) OVER (ORDER BY offset), 'topic(''a'')', s.topic('no')" in text
+
+
+def test_malformed_calls_are_refused() -> None:
+    for text, words in (
+        ("SELECT * FROM topic('a'", "not closed"),
+        ("SELECT * FROM topic()", "lacks a topic"),
+        ("SELECT * FROM topic('a',)", "no argument like ''"),
+        ("SELECT * FROM topic(a)", "no argument like 'a'"),
+        ("SELECT * FROM batches('a', since => '-1h')", "no argument like"),
+    ):
+        with pytest.raises(ConfigError, match=words):
+            relations_of(split_statements(text))
+
+
+USUAL = ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType"]
+
+
+def test_only_columns_that_can_be_needed_are_read() -> None:
+    for text, columns in (
+        ("SELECT count(*) FROM topic('a')", ["partition"]),
+        (
+            "SELECT KEY, value_size FROM topic('a', from => '-1h') WHERE `timestampType` = 1",
+            ["key", "timestampType", "value_size"],
+        ),
+        ("SELECT 'value' FROM topic('a') ORDER BY offset DESC -- key", ["offset"]),
+        ("SELECT headers, t.* FROM topic('a') t", [*USUAL, "headers"]),
+        ("SELECT a FROM topic('a') AS t(a, b, c, d, e, f, g)", USUAL),
+        ("SELECT a FROM topic('a') t (a, b, c, d, e, f, g)", USUAL),
+        ("SELECT offset FROM topic('a') WHERE (partition = 1)", ["partition", "offset"]),
+        ("FROM topic('a')", USUAL),
+        ("SELECT x FROM (FROM topic('a'))", USUAL),
+        ("FROM topic('a') |> SELECT key", USUAL),
+        ("SELECT key FROM topic('a') NATURAL JOIN topic('b')", USUAL),
+        ("TABLE topic('a')", USUAL),
+        ("DESCRIBE topic('a')", USUAL),
+    ):
+        [statement] = split_statements(text)
+        assert columns_of(statement, "records") == columns, text
+
+
+# --- as they are typed
+
+
+def test_mistakes_are_one_line_before_anything_starts(tmp_path: Path) -> None:
+    plan = tmp_path / "old.csv"
+    plan.write_text("t,0,5\n")
+    for words, told in (
+        (("lag-history", "--every", "soon"), "--every is a length of time"),
+        (("lag-history", "--by", "broker"), "--by must be one of group, topic, partition"),
+        (("lag-history", "--since", "-1h", "--until", "-2h"), "--since -1h is after --until -2h"),
+        (("lag-history", "--since", "2020-01-01", "--every", "1s"), "choose a longer --every"),
+        (("lag-history", "--groups", " , "), "--groups names no group"),
+        (("lag-history", "--fail-if", "lagg>1"), "no column lagg"),
+        (("group-offsets", "--all"), "--all is for --diff"),
+        (("group-offsets", "--to", str(tmp_path / "no" / "file")), "--to: there is no folder"),
+        (("group-offsets", "--diff", str(tmp_path / "none.json")), "cannot read"),
+        (("group-offsets", "--diff", str(plan)), "does not say whose offsets these are"),
+        (("sql",), "either a STATEMENT, or --file FILE"),
+        (("sql", " ; -- nothing"), "there is no statement"),
+        (("sql", "SELECT 1", "--where", "x"), "say it in the statement"),
+        (("sql", "SELECT * FROM topic('')"), "is not TOPIC or TOPIC:0,1,2"),
+        (("sql", "SELECT * FROM topic('a', from => 'soon')"), "--from is earliest"),
+    ):
+        result = run_kcli("spark", *words)
+        assert (result.status, result.out) == (2, b""), (words, result.err)
+        assert told in result.err
+        assert len(result.err.strip().splitlines()) == 1
+
+
+def test_what_is_not_there_is_said_before_spark_starts(our_kafka: Kafka) -> None:
+    for words, told in (
+        (("sql", "SELECT * FROM topic('not-there')"), "not-there"),
+        (("group-offsets", "--groups", "not-there"), "not-there"),
+    ):
+        result = run_kcli("spark", *words, "-b", our_kafka.bootstrap_servers)
+        assert result.status == 3, result.err
+        assert told in result.err
+
+
+def test_dry_runs_start_no_spark(our_kafka: Kafka) -> None:
+    topic = our_kafka.new_topic(2)
+    script = f"""
+import sys
+from kcli.cli.app import run
+from kcli.cli.environment import Environment
+for words in (
+    ["sql", "SELECT count(*) FROM topic('{topic}:1'), batches('{topic}') JOIN lag"],
+    ["group-offsets"],
+    ["lag-history", "--since", "-1h"],
+):
+    status = run(["spark", *words, "--dry-run", "-b", "{our_kafka.bootstrap_servers}"], Environment.of_process())
+    print(words[0], status, "pyspark" in sys.modules, file=sys.stderr)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    lines = done.stderr.splitlines()
+    assert [line for line in lines if line.endswith("False")] == [
+        "sql 0 False",
+        "group-offsets 0 False",
+        *[line for line in lines if line.startswith("lag-history")],
+    ]
+    assert "  columns=partition" in lines
+    assert done.stdout.count(topic) == 3
