@@ -3,7 +3,7 @@ _kcli() {
     local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} command="" words="" i
     for ((i = 1; i < COMP_CWORD && i < 3; i++)); do
         case "$command ${COMP_WORDS[i]}" in
-            " topic" | " consume" | " group" | " offsets" | " assignor" | " compat" | " cluster" | " broker" | " spark" | " demo" | " topic list" | " topic describe" | " topic create" | " topic delete" | " consume topic" | " produce" | " group list" | " group describe" | " group lag" | " group watch" | " group explain" | " group wait" | " group delete" | " group remove-members" | " offsets show" | " offsets export" | " offsets reset" | " offsets apply" | " offsets copy" | " offsets delete" | " offsets undo" | " assignor show" | " assignor diff" | " compat consumer-groups" | " cluster describe" | " cluster api-versions" | " spark export" | " spark doctor" | " spark throughput" | " spark skew" | " spark profile" | " spark gaps" | " spark duplicates" | " spark compare" | " broker run") command+=" ${COMP_WORDS[i]}" ;;
+            " topic" | " consume" | " group" | " offsets" | " assignor" | " compat" | " cluster" | " broker" | " spark" | " demo" | " topic list" | " topic describe" | " topic create" | " topic delete" | " consume topic" | " produce" | " group list" | " group describe" | " group lag" | " group watch" | " group explain" | " group wait" | " group delete" | " group remove-members" | " offsets show" | " offsets export" | " offsets reset" | " offsets apply" | " offsets copy" | " offsets delete" | " offsets undo" | " assignor show" | " assignor diff" | " compat consumer-groups" | " cluster describe" | " cluster api-versions" | " spark export" | " spark doctor" | " spark throughput" | " spark skew" | " spark profile" | " spark gaps" | " spark duplicates" | " spark compare" | " spark lag-history" | " spark group-offsets" | " spark sql" | " broker run") command+=" ${COMP_WORDS[i]}" ;;
             *) break ;;
         esac
     done
@@ -384,6 +384,62 @@ _kcli() {
         " spark compare:--property" | " spark compare:-X") return ;;
         " spark compare:--command-config") COMPREPLY=($(compgen -f -- "$cur")); return ;;
         " spark compare:--timeout") return ;;
+        " spark lag-history:--groups") return ;;
+        " spark lag-history:--since") return ;;
+        " spark lag-history:--until") return ;;
+        " spark lag-history:--every") return ;;
+        " spark lag-history:--by") COMPREPLY=($(compgen -W "group topic partition" -- "$cur")); return ;;
+        " spark lag-history:--fail-if") return ;;
+        " spark lag-history:--report") return ;;
+        " spark lag-history:--topic-partition") return ;;
+        " spark lag-history:--where") return ;;
+        " spark lag-history:--max-offsets-per-trigger") return ;;
+        " spark lag-history:--option" | " spark lag-history:-O") return ;;
+        " spark lag-history:--output" | " spark lag-history:-o") return ;;
+        " spark lag-history:--master") return ;;
+        " spark lag-history:--remote") return ;;
+        " spark lag-history:--conf") return ;;
+        " spark lag-history:--ship") COMPREPLY=($(compgen -W "auto installed zip inline" -- "$cur")); return ;;
+        " spark lag-history:--bootstrap-server" | " spark lag-history:-b") return ;;
+        " spark lag-history:--property" | " spark lag-history:-X") return ;;
+        " spark lag-history:--command-config") COMPREPLY=($(compgen -f -- "$cur")); return ;;
+        " spark lag-history:--timeout") return ;;
+        " spark group-offsets:--groups") return ;;
+        " spark group-offsets:--to") COMPREPLY=($(compgen -f -- "$cur")); return ;;
+        " spark group-offsets:--diff") return ;;
+        " spark group-offsets:--fail-if") return ;;
+        " spark group-offsets:--from") return ;;
+        " spark group-offsets:--until") return ;;
+        " spark group-offsets:--topic-partition") return ;;
+        " spark group-offsets:--where") return ;;
+        " spark group-offsets:--max-offsets-per-trigger") return ;;
+        " spark group-offsets:--option" | " spark group-offsets:-O") return ;;
+        " spark group-offsets:--output" | " spark group-offsets:-o") return ;;
+        " spark group-offsets:--master") return ;;
+        " spark group-offsets:--remote") return ;;
+        " spark group-offsets:--conf") return ;;
+        " spark group-offsets:--ship") COMPREPLY=($(compgen -W "auto installed zip inline" -- "$cur")); return ;;
+        " spark group-offsets:--bootstrap-server" | " spark group-offsets:-b") return ;;
+        " spark group-offsets:--property" | " spark group-offsets:-X") return ;;
+        " spark group-offsets:--command-config") COMPREPLY=($(compgen -f -- "$cur")); return ;;
+        " spark group-offsets:--timeout") return ;;
+        " spark sql:--file" | " spark sql:-f") COMPREPLY=($(compgen -f -- "$cur")); return ;;
+        " spark sql:--show") return ;;
+        " spark sql:--from") return ;;
+        " spark sql:--until") return ;;
+        " spark sql:--topic-partition") return ;;
+        " spark sql:--where") return ;;
+        " spark sql:--max-offsets-per-trigger") return ;;
+        " spark sql:--option" | " spark sql:-O") return ;;
+        " spark sql:--output" | " spark sql:-o") return ;;
+        " spark sql:--master") return ;;
+        " spark sql:--remote") return ;;
+        " spark sql:--conf") return ;;
+        " spark sql:--ship") COMPREPLY=($(compgen -W "auto installed zip inline" -- "$cur")); return ;;
+        " spark sql:--bootstrap-server" | " spark sql:-b") return ;;
+        " spark sql:--property" | " spark sql:-X") return ;;
+        " spark sql:--command-config") COMPREPLY=($(compgen -f -- "$cur")); return ;;
+        " spark sql:--timeout") return ;;
         " broker run:--data-dir" | " broker run:-d") COMPREPLY=($(compgen -f -- "$cur")); return ;;
         " broker run:--host") return ;;
         " broker run:--port") return ;;
@@ -400,7 +456,7 @@ _kcli() {
         " compat") words="consumer-groups" ;;
         " cluster") words="describe api-versions" ;;
         " broker") words="run" ;;
-        " spark") words="export doctor throughput skew profile gaps duplicates compare" ;;
+        " spark") words="export doctor throughput skew profile gaps duplicates compare lag-history group-offsets sql" ;;
         " demo") words="--keep --help -h" ;;
         " topic list") words="--long -l --internal --bootstrap-server -b --property -X --command-config --timeout --output --verbose -v --help -h" ;;
         " topic describe") words="--offsets --configs --all-configs --bootstrap-server -b --property -X --command-config --timeout --output --verbose -v --help -h" ;;
@@ -436,6 +492,9 @@ _kcli() {
         " spark gaps") words="--by --min --top --fail-if --from --until --topic-partition --where --max-offsets-per-trigger --option -O --dry-run --output -o --master --remote --conf --ship --bootstrap-server -b --property -X --command-config --timeout --verbose -v --help -h" ;;
         " spark duplicates") words="--by --within --top --summary --fail-if --from --until --topic-partition --where --max-offsets-per-trigger --option -O --dry-run --output -o --master --remote --conf --ship --bootstrap-server -b --property -X --command-config --timeout --verbose -v --help -h" ;;
         " spark compare") words="--bootstrap2 --command-config2 --by --top --summary --fail-if --from --until --topic-partition --where --max-offsets-per-trigger --option -O --dry-run --output -o --master --remote --conf --ship --bootstrap-server -b --property -X --command-config --timeout --verbose -v --help -h" ;;
+        " spark lag-history") words="--groups --since --until --every --by --fail-if --report --topic-partition --where --max-offsets-per-trigger --option -O --dry-run --output -o --master --remote --conf --ship --bootstrap-server -b --property -X --command-config --timeout --verbose -v --help -h" ;;
+        " spark group-offsets") words="--groups --to --diff --all --fail-if --from --until --topic-partition --where --max-offsets-per-trigger --option -O --dry-run --output -o --master --remote --conf --ship --bootstrap-server -b --property -X --command-config --timeout --verbose -v --help -h" ;;
+        " spark sql") words="--file -f --show --from --until --topic-partition --where --max-offsets-per-trigger --option -O --dry-run --output -o --master --remote --conf --ship --bootstrap-server -b --property -X --command-config --timeout --verbose -v --help -h" ;;
         " broker run") words="--data-dir -d --ephemeral --host --port --topic -t --config -c --help -h" ;;
     esac
     [[ $cur == -* || $words != -* ]] && COMPREPLY=($(compgen -W "$words" -- "$cur"))
