@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-from kcli.errors import KcliError, TimeoutExpired
+from kcli.errors import KcliError
 from kcli.spark.columns import record_columns
 from kcli.spark.splitting import TaskRange
 from kcli.spark.task_loss import judge_end, judge_lost
@@ -94,7 +94,7 @@ def _watched(
         if columns is None:
             break
         yield columns
-    if covered.error is None and isinstance(stopped, TimeoutExpired):  # before there was anything to account for
+    if covered.error is None and (covered.start < 0 or covered.open):  # what stopped it is not in the account
         covered = covered._replace(error=stopped)
     if covered.error is not None or covered.position < task.end:
         leader = client.metadata.leader(task.tp).node

@@ -12,7 +12,8 @@ from confluent_kafka.admin import AdminClient
 
 pa = pytest.importorskip("pyarrow")
 
-from kcli.errors import TimeoutExpired  # noqa: E402
+from kcli.error_codes import ErrorCode  # noqa: E402
+from kcli.errors import BrokerError, TimeoutExpired  # noqa: E402
 from kcli.spark import connections  # noqa: E402
 from kcli.spark.facts import Lookup  # noqa: E402
 from kcli.spark.loss import DataLoss  # noqa: E402
@@ -155,6 +156,22 @@ def test_nothing_comes_for_the_poll_timeout(broker_process: Callable[..., OwnBro
     broker.kill()
     with pytest.raises(TimeoutExpired, match="0"):
         read(patient, topic, 0, 0, 20)
+
+
+@pytest.mark.parametrize("method", ["resolve", "poll"])
+def test_what_is_no_loss_is_an_error_though_losses_may_be(
+    our_kafka: Kafka, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    """An error that the account of the range knows nothing of must not pass for records that are gone."""
+    from kcli.consumer.range_reader import RangeReader
+
+    def refuse(*_: object) -> None:
+        raise BrokerError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, api="Metadata")
+
+    topic = filled(our_kafka)
+    monkeypatch.setattr(RangeReader, method, refuse)
+    with pytest.raises(BrokerError, match="Metadata"):
+        read(options(our_kafka, topic, failOnDataLoss=False), topic, 0, 0, 20)
 
 
 def test_a_connection_serves_the_next_task_too(any_kafka: Kafka, monkeypatch: pytest.MonkeyPatch) -> None:
