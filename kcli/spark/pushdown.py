@@ -104,7 +104,8 @@ def prune(bounds: Bounds, ranges: Iterable[TaskRange], lookup: Lookup) -> list[T
     if bounds.since_ms is None or bounds.since_ms <= 0 or not ranges:
         return ranges
     found = lookup.at_times({it.tp: bounds.since_ms for it in ranges})
-    late = [it._replace(start=max(it.start, found[it.tp])) for it in ranges if found.get(it.tp, -1) >= 0]
+    # One that is gone meanwhile is not among the answers: its task tells of the loss.
+    late = [it._replace(start=max(it.start, found.get(it.tp, 0))) for it in ranges if found.get(it.tp) != -1]
     return [it for it in late if it.start < it.end]
 
 

@@ -98,6 +98,10 @@ class PushdownReader(BatchReader):
 
     def pushFilters(self, filters: Iterable[Any]) -> Iterable[Any]:
         """Take what helps to read less, and hand every filter back: Spark still applies them all."""
+        from kcli.spark.views import VIEWS
+
         filters = list(filters)
-        self.bounds = pushdown.bounds_of(filters, has_records=self.options.view == "records")
+        view = VIEWS.get(self.options.view)
+        if view is None or view.topics is None:  # else `topic` and `partition` are not those that are read
+            self.bounds = pushdown.bounds_of(filters, has_records=view is None)
         return filters

@@ -10,7 +10,9 @@ import pytest
 
 filters = pytest.importorskip("pyspark.sql.datasource")
 
+from kcli.spark.options import parse_options  # noqa: E402
 from kcli.spark.pushdown import NO_BOUNDS, bounds_of, prune  # noqa: E402
+from kcli.spark.source import PushdownReader  # noqa: E402
 from kcli.spark.splitting import TaskRange  # noqa: E402
 from kcli.structs import TopicPartition  # noqa: E402
 
@@ -28,7 +30,7 @@ class Times:
 
     def at_times(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         self.asked.update(times)
-        return {tp: self.found[tp] for tp in times}
+        return {tp: self.found[tp] for tp in times if tp in self.found}
 
 
 def pruned(*given: Any, times: Any = None) -> list[tuple[Any, ...]]:
@@ -98,3 +100,18 @@ def test_rows_that_are_no_records_have_other_offsets_and_times() -> None:
     """In the view `batches` a column of that name would be another thing."""
     given = [filters.EqualTo(("offset",), 5), filters.EqualTo(("partition",), 1)]
     assert bounds_of(given, has_records=False) == NO_BOUNDS._replace(partitions=frozenset([1]))
+
+
+def test_the_topics_of_commits_are_not_the_topic_that_is_read() -> None:
+    """A row of the view `commits` tells of a partition; it lies in one of __consumer_offsets."""
+    given = {"kafka.bootstrap.servers": "k:9092", "view": "commits", "pushdown": "true"}
+    reader = PushdownReader(parse_options(given, stream=False))
+    wanted = [filters.EqualTo(("topic",), "orders"), filters.EqualTo(("partition",), 1)]
+    assert list(reader.pushFilters(wanted)) == wanted
+    assert reader.bounds == NO_BOUNDS
+
+
+def test_a_partition_that_is_gone_meanwhile_keeps_its_task() -> None:
+    """Nobody would hear of the loss otherwise."""
+    late = filters.GreaterThan(("timestamp",), NOON)
+    assert pruned(late, filters.EqualTo(("topic",), "b"), times=Times({})) == [("b", 0, 0, 10)]
