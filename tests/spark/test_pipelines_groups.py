@@ -312,3 +312,15 @@ for words in (
     ]
     assert "  columns=partition" in lines
     assert done.stdout.count(topic) == 3
+
+
+def test_sums_leave_out_what_is_not_known_and_count_it() -> None:
+    held = {("g", "t", 0): Commits([0], [3], [1]), ("g", "u", 0): Commits([1], [1], [2])}
+    ends = ends_at(GRID, {("t", 0): Log(0, 9)}, [], held)
+    rows = lag_rows(GRID, held, ends, "group")
+    assert [(it["lag"], it["max_lag"], it["partitions"], it["unknown"]) for it in rows[:2]] == [
+        (6, 6, 1, 0),
+        (6, 6, 2, 1),
+    ]
+    assert [it["group"] for it in lag_rows(GRID, held, ends, "topic")][:1] == ["g"]
+    assert {it["topic"]: it["lag"] for it in lag_rows(GRID, held, ends, "topic")} == {"t": 6, "u": None}

@@ -33,10 +33,10 @@ def run(
 ) -> int:
     """The lag of groups over time, out of the log of their commits.
 
-    At each time, what a group had committed last is set against where the log ended: behind the last batch before the
-    first one with a newer record. That is exact where the brokers stamp records (LogAppendTime), else as good as the
-    producers' clocks; in a compacted topic, what is removed counts with the batch behind it. Sums are over PARTITIONS,
-    without those of UNKNOWN lag: of deleted topics, and of times from which no batch is left.
+    At each multiple of --every, what a group had committed last is set against where the log ended: behind the last
+    batch before the first one with a newer record. That is exact where the brokers stamp records (LogAppendTime), else
+    as good as the producers' clocks; in a compacted topic, what is removed counts with the batch behind it. Sums are
+    over PARTITIONS, without those of UNKNOWN lag: of deleted topics, and of times from which no batch is left.
 
     Nothing is known of the time before the first commit that is left of a group and partition: old commits are
     removed once there is a later one. Then there is no row, or the partition is not among those that are counted.
@@ -86,10 +86,11 @@ def _findings(found: History, wish: Wish) -> Findings:
     from kcli.cli.spark.pages import lag_history_sections
     from kcli.spark.pipelines.throughput import plain_time
 
-    words = [f"of group {name} no commit is left" for name in found.silent]
+    last = plain_time(wish.grid.last_ms)
+    words = [f"of group {name} no commit before {last} is left" for name in found.silent]
     words += [f"topic {name} is gone, or does not answer: its lag is not known" for name in found.gone]
     if found.first_ms is None:
-        words.append("no commit is left")
+        words.append(f"no commit before {last} is left")
     elif found.first_ms > wish.grid.first_ms:
         words.append(f"the oldest commit that is left is of {plain_time(found.first_ms)}: before it nothing is known")
     return Findings(found.lags, words, lambda: lag_history_sections(found.lags, wish))

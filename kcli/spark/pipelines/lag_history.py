@@ -23,9 +23,7 @@ if TYPE_CHECKING:
 
     from kcli.spark.pipelines.source import KafkaSource
 
-COMMIT_COLUMNS = [
-    *("group", "topic", "partition", "offset", "commit_timestamp", "log_timestamp", "log_offset"),
-]
+COMMIT_COLUMNS = ["group", "topic", "partition", "offset", "commit_timestamp", "log_timestamp", "log_offset"]
 BATCH_COLUMNS = ["topic", "partition", "base_offset", "last_offset", "max_timestamp"]
 MOST_POINTS = 100_000
 
@@ -39,8 +37,9 @@ class Wish(NamedTuple):
 
 
 class History(NamedTuple):
-    """`lags`: by series and time. `silent`: groups that were asked for and have no commit; `gone`: topics that are not
-    there any more, whose lag is not known; `first_ms`: when the first commit was of which anything is known."""
+    """`lags`: by series and time. `silent`: groups that were asked for and have no commit till then; `gone`: topics
+    that are not there any more, whose lag is not known; `first_ms`: when the first commit was of which anything is
+    known."""
 
     lags: Result
     silent: list[str]
@@ -100,7 +99,7 @@ def _run(spark: SparkSession, source: KafkaSource, wish: Wish) -> History:
     commits = _commits(spark, source, wish)
     silent = sorted(set(wish.groups or ()) - {group for group, _, _ in commits})
     if wish.groups and len(silent) == len(set(wish.groups)):
-        raise NotFound(f"of {', '.join(silent)} no commit is left")
+        raise NotFound(f"of {', '.join(silent)} no commit before {plain_time(wish.grid.last_ms)} is left")
     held = {(topic, partition) for _, topic, partition in commits}
     logs = {place: log for place, log in _logs(spark, source).items() if place in held} if held else {}
     ends = ends_at(wish.grid, logs, _batch_ends(spark, source, wish.grid, logs), commits)

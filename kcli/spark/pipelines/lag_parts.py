@@ -17,6 +17,11 @@ class Grid(NamedTuple):
     every_ms: int
     points: int
 
+    @property
+    def last_ms(self) -> int:
+        """The last point."""
+        return self.first_ms + (self.points - 1) * self.every_ms
+
     def step(self, ms: int) -> int:
         """The first point at or after this time; 0 for what is before all, `points` for what is after all."""
         return min(max(-((self.first_ms - ms) // self.every_ms), 0), self.points)
