@@ -33,15 +33,15 @@ def local_path(location: str) -> Path | None:
 
 def last_position(checkpoint: Path, source: int = 0) -> Position | None:
     """The position of a query with its checkpoint in a local folder; None before its first batch is done."""
-    done = _batches(checkpoint / "commits")
-    if not done:
+    done = newest_batch(checkpoint / "commits")
+    if done < 0:
         return None
     try:
         metadata = (checkpoint / "metadata").read_text()
-        offsets = (checkpoint / "offsets" / str(done[-1])).read_text()
+        offsets = (checkpoint / "offsets" / str(done)).read_text()
     except OSError as error:
         raise CheckpointError(f"checkpoint {checkpoint} lacks {error.filename}") from error
-    return position_of(metadata, done[-1], offsets, source)
+    return position_of(metadata, done, offsets, source)
 
 
 def position_of(metadata: str, batch: int, offsets: str, source: int = 0) -> Position | None:
@@ -58,11 +58,15 @@ def position_of(metadata: str, batch: int, offsets: str, source: int = 0) -> Pos
     return Position(read_offsets(sources[source], f"offsets/{batch} of the checkpoint"), str(query_id), batch)
 
 
-def _batches(folder: Path) -> list[int]:
-    """The numbers of the files there; Spark keeps checksums and unfinished files beside them, with other names."""
+def newest_batch(folder: Path) -> int:
+    """The highest number that a log of Spark's has reached, of a checkpoint or of a file sink; -1 if it has none.
+
+    Spark keeps checksums and unfinished files beside them, with other names; `9.compact` is one of a sink.
+    """
     if not folder.is_dir():
-        return []
-    return sorted(int(entry.name) for entry in folder.iterdir() if entry.name.isdigit())
+        return -1
+    numbers = (entry.name.removesuffix(".compact") for entry in folder.iterdir())
+    return max((int(number) for number in numbers if number.isdigit()), default=-1)
 
 
 def positions_of_progress(progress: Mapping[str, object]) -> dict[int, Position]:

@@ -50,6 +50,46 @@ def test_a_dry_run_of_a_stream_plans_what_a_first_run_would_read(our_kafka: Kafk
     assert (item["start"], item["end"], item["tasks"]) == (0, 1, 1)
 
 
+def test_a_stream_that_goes_on_is_planned_from_its_checkpoint(our_kafka: Kafka, tmp_path: Path) -> None:
+    """--from is for the first start: that group may be forgotten by now."""
+    topic = our_kafka.new_topic()
+    producer = our_kafka.ordered_producer()
+    for _ in range(3):
+        producer.produce(topic, b"one")
+    producer.flush()
+    checkpoint = tmp_path / "_checkpoint"
+    for name, text in {
+        "metadata": '{"id":"a"}',
+        "commits/1": "v1\n{}",
+        "offsets/1": "v1\n{}\n" + json.dumps({topic: {"0": 2}}),
+    }.items():
+        (checkpoint / name).parent.mkdir(parents=True, exist_ok=True)
+        (checkpoint / name).write_text(text)
+    words = ["spark", "export", topic, "--to", str(tmp_path), "--once", "--dry-run", "--from", "group:forgotten"]
+    done = run_kcli(*words, "-b", our_kafka.bootstrap_servers, "-o", "json")
+    assert done.status == 0, done.err
+    (item,) = json.loads(done.text)["items"]
+    assert (item["start"], item["end"]) == (2, 3)
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (["--once", "--checkpoint", "other"], "was written with another checkpoint than"),
+        (["--mode", "append"], "is of --once or --follow"),
+    ],
+)
+def test_what_spark_would_lose_without_a_word_is_refused(tmp_path: Path, more: list[str], said: str) -> None:
+    """Spark's file sink passes over batches that its log has already; readers of its files look at that log alone."""
+    for name in ("_spark_metadata/9.compact", "_spark_metadata/10", "_checkpoint/offsets/10", "other/offsets/9"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("v1")
+    more = [str(tmp_path / word) if word == "other" else word for word in more]
+    done = run_kcli("spark", "export", "orders", "--to", str(tmp_path), *more, "-b", "127.0.0.1:1")
+    assert said in done.err
+    assert (done.status, done.err.count("\n"), done.text) == (4, 1, "")
+
+
 def test_an_unknown_topic_is_told_before_spark_is_started(our_kafka: Kafka) -> None:
     done = run_kcli("spark", "export", "no-such-topic", "--to", "x", "-b", our_kafka.bootstrap_servers)
     assert (done.status, done.err.count("\n")) == (3, 1)

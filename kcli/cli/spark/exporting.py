@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
     from kcli.cli.spark.survey import Survey
     from kcli.spark.pipelines.export import Export, Exported
     from kcli.spark.pipelines.source import KafkaSource
+    from kcli.spark.plan import OffsetMap
 
 EVERY_S = 5.0
 """Spark's own default is no pause at all, and asks brokers all the time."""
@@ -104,14 +104,39 @@ def _look(source: KafkaSource, wanted: Export, wishes: Wishes) -> Survey:
     from kcli.spark.pipelines.shape import columns_to_read
 
     columns = columns_to_read(wanted.shape, source.where)
-    return survey(source_of(source, wanted), "records", columns, stream=wishes.is_stream)
+    resumed = _resumed(wanted) if wishes.is_stream else None
+    return survey(source_of(source, wanted), "records", columns, stream=wishes.is_stream, resumed=resumed)
+
+
+def _resumed(wanted: Export) -> OffsetMap | None:
+    """Where the checkpoint says that the stream goes on, if it can be read here: --from is for the first start."""
+    from kcli.spark.checkpoints import last_position, local_path
+
+    folder = local_path(wanted.checkpoint_location)
+    position = None if folder is None else last_position(folder)
+    return None if position is None else position.offsets
 
 
 def _refuse_to_mix(job: Job, wanted: Export, wishes: Wishes) -> None:
-    """What Spark would refuse as well, seconds later."""
-    is_here = job.cluster.remote is None and job.cluster.master.startswith("local") and "://" not in wanted.to
-    if is_here and not wishes.is_stream and wanted.mode == "error" and os.path.exists(wanted.to):
+    """What Spark would refuse as well, seconds later; and what would lose records without a word: a file sink passes
+    over batches whose numbers it has had from another checkpoint, and its readers pass over files it has not written.
+    """
+    from kcli.spark.checkpoints import local_path, newest_batch
+
+    to = local_path(wanted.to)
+    if to is None or job.cluster.remote is not None or not job.cluster.master.startswith("local"):
+        return
+    written = newest_batch(to / "_spark_metadata")
+    if not wishes.is_stream and wanted.mode == "error" and to.exists():
         raise Refused(f"{wanted.to} is there already: choose another --to, or --mode append or overwrite")
+    if not wishes.is_stream and wanted.mode == "append" and written >= 0:
+        raise Refused(f"{wanted.to} is of --once or --follow, whose readers would not see what is added: another --to")
+    checkpoint = local_path(wanted.checkpoint_location)
+    if wishes.is_stream and checkpoint is not None and written > newest_batch(checkpoint / "offsets"):
+        raise Refused(
+            f"{wanted.to} was written with another checkpoint than {wanted.checkpoint_location}, so that Spark would "
+            "leave records out: choose that --checkpoint, or another --to"
+        )
 
 
 def _batch(job: Job, spark: SparkSession, source: KafkaSource, wanted: Export) -> Exported:

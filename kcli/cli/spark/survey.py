@@ -10,9 +10,7 @@ if TYPE_CHECKING:
     from kcli.spark.facts import Lookup
     from kcli.spark.options import SourceOptions
     from kcli.spark.pipelines.source import KafkaSource
-    from kcli.spark.plan import Plan
-
-SECRET_SIGNS = ("password", "secret", "jaas", "token", "credential")
+    from kcli.spark.plan import OffsetMap, Plan
 
 
 class Survey(NamedTuple):
@@ -28,9 +26,17 @@ class Survey(NamedTuple):
 
 
 def survey(
-    source: KafkaSource, view: str = "records", columns: Sequence[str] | None = None, *, stream: bool = False
+    source: KafkaSource,
+    view: str = "records",
+    columns: Sequence[str] | None = None,
+    *,
+    stream: bool = False,
+    resumed: OffsetMap | None = None,
 ) -> Survey:
-    """Look at the topics as a batch does, or a new stream. ConfigError; BrokerError for a topic that is not there."""
+    """Look at the topics as a batch does, or a stream: a new one, or one that goes on at the offsets `resumed`.
+
+    ConfigError; NotFound for a topic that is not there.
+    """
     from kcli.spark.facts import Lookup
     from kcli.spark.options import parse_options
     from kcli.spark.plan import plan_batch
@@ -42,15 +48,15 @@ def survey(
     if known is not None and not known.ranged:
         return Survey(None, given)
     with Lookup(options) as lookup:
-        return Survey(_plan_stream(options, lookup) if stream else plan_batch(options, lookup), given)
+        return Survey(_plan_stream(options, lookup, resumed) if stream else plan_batch(options, lookup), given)
 
 
-def _plan_stream(options: SourceOptions, lookup: Lookup) -> Plan:
-    """From where a new query starts to the ends of now. The first batch is empty on purpose, so ask twice."""
+def _plan_stream(options: SourceOptions, lookup: Lookup, resumed: OffsetMap | None) -> Plan:
+    """From where a query starts to the ends of now. The first batch of a new one is empty on purpose, so ask twice."""
     from kcli.spark.stream_plan import StreamPlanner
 
     planner = StreamPlanner(options, lookup)
-    start = planner.initial()
+    start = planner.initial() if resumed is None else resumed
     planner.latest(start, None, lookup.now_ms())
     return planner.plan(start, planner.latest(start, None, lookup.now_ms()).end)
 
@@ -96,4 +102,6 @@ def _words(found: Survey, more: Mapping[str, str]) -> list[str]:
 
 def hidden(key: str, value: str) -> str:
     """An option's value, unless it may be a secret."""
-    return "[hidden]" if any(sign in key.lower() for sign in SECRET_SIGNS) else value
+    from kcli.spark.client_options import is_secret
+
+    return "[hidden]" if is_secret(key) else value
