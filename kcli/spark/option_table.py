@@ -32,7 +32,7 @@ CONNECTORS = {
 }
 
 OURS = {
-    "view": "What a row is: records, batches, offsets, groups, members, lag, commits; default records.",
+    "view": "What a row is: records, batches, gaps, offsets, groups, members, lag, commits; default records.",
     "columns": "Only these columns, between commas, in this order.",
     "groups": "The groups that views of groups tell of, between commas; default all.",
     "startingGroupStrategy": "With group:NAME, if nothing is committed: error (default), earliest or latest.",

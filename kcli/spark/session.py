@@ -168,10 +168,9 @@ def _connect(
 
 
 def _register(session: SparkSession) -> None:
-    with contextlib.suppress(ImportError):  # until the source is there
-        from kcli.spark import register  # type: ignore[attr-defined,unused-ignore]
+    from kcli.spark import register
 
-        register(session)
+    register(session)
 
 
 def _stop(spark: Any) -> None:
