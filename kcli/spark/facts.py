@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from kcli.client.config import ConsumerConfig
     from kcli.client.consumer_network_client import ConsumerNetworkClient
     from kcli.spark.options import SourceOptions
-    from kcli.structs import Node
 
 T = TypeVar("T")
 
@@ -119,10 +118,6 @@ class Lookup:
     def topic_ids(self, topics: Iterable[str]) -> dict[str, UUID | None]:
         """Ids of topics as last heard; None from a broker older than 2.8, and for a topic that is not known."""
         return {topic: self.client.metadata.topic_id(topic) for topic in topics}
-
-    def leaders(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Node | None]:
-        """Who leads, as last heard; None: nobody that is known."""
-        return {tp: self.client.metadata.leader(tp).node for tp in partitions}
 
     def close(self) -> None:
         """Give up the connection. The next question makes another one."""

@@ -81,16 +81,6 @@ def gone(tp: TopicPartition, wanted: int | None, *, fail: bool) -> Decision:
     return _decide(tp, wanted, None, None, told, None, fail)
 
 
-def out_of_range(tp: TopicPartition, wanted: int, log_start: int, log_end: int, end: int, *, fail: bool) -> Decision:
-    """In a task: the broker says OFFSET_OUT_OF_RANGE for `wanted`, in a range up to `end`."""
-    if log_start > wanted:
-        return jumped(tp, wanted, log_start, log_start, end, fail=fail)
-    if wanted > log_end:
-        told = f"{tp}: the log was truncated to {log_end} while it was read at {wanted}; {_records(end - wanted)}"
-        return _decide(tp, wanted, log_end, end - wanted, told, end, fail)
-    return Decision(wanted)  # in range again: ask once more
-
-
 def jumped(tp: TopicPartition, wanted: int, found: int, log_start: int, end: int, *, fail: bool) -> Decision:
     """In a task: `found` is the first offset there is at or after `wanted`, in a range up to `end`.
 
@@ -103,11 +93,6 @@ def jumped(tp: TopicPartition, wanted: int, found: int, log_start: int, end: int
     lost = lost_until - wanted
     told = f"{tp}: offsets {wanted} to {lost_until - 1} were deleted before they were read; {_records(lost)}"
     return _decide(tp, wanted, log_start, lost, told, go_on, fail)
-
-
-def ended(position: int, end: int) -> bool:
-    """Whether a range is done. The position decides, not the last record: control records at the end are no records."""
-    return position >= end
 
 
 def nothing_came(tp: TopicPartition, position: int, end: int, waited_ms: int, leader: Node | None) -> TimeoutExpired:

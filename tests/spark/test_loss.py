@@ -82,32 +82,11 @@ def test_topic_or_partition_gone() -> None:
     assert "after offset 60" in (decision.report or "")
 
 
-def test_out_of_range_in_a_task_goes_on_at_the_logs_start() -> None:
-    with pytest.raises(DataLoss) as caught:
-        loss.out_of_range(TP, 10, 15, 100, 50, fail=True)
-    assert evidence(caught) == (10, 15, 5)
-    decision = loss.out_of_range(TP, 10, 15, 100, 50, fail=False)
-    assert decision.offset == 15
-    assert decision.report == "orders-3: offsets 10 to 14 were deleted before they were read; 5 offsets are lost"
-
-
 def test_a_task_never_leaves_its_range() -> None:
     # The log now starts behind the range: the next task has those records, reading them here would double them.
-    decision = loss.out_of_range(TP, 10, 80, 100, 50, fail=False)
+    decision = loss.jumped(TP, 10, 80, 80, 50, fail=False)
     assert decision.offset == 50
     assert "40 offsets are lost" in (decision.report or "")
-
-
-def test_a_truncated_log_ends_the_task_and_does_not_rewind_it() -> None:
-    # Rewinding to the log's start gave duplicates: SPARK-25214, sail#2267.
-    with pytest.raises(DataLoss, match="truncated to 30 while it was read at 40") as caught:
-        loss.out_of_range(TP, 40, 0, 30, 50, fail=True)
-    assert evidence(caught) == (40, 30, 10)
-    assert loss.out_of_range(TP, 40, 0, 30, 50, fail=False).offset == 50
-
-
-def test_what_is_in_range_again_is_asked_again() -> None:
-    assert loss.out_of_range(TP, 40, 0, 60, 50, fail=True) == Decision(40)
 
 
 @pytest.mark.parametrize("fail", [True, False])
@@ -125,13 +104,6 @@ def test_a_jump_over_deleted_records_is_loss_as_far_as_they_were_deleted() -> No
     assert loss.jumped(TP, 10, 25, 18, 50, fail=False).offset == 25
 
 
-def test_the_end_is_a_position_not_a_record() -> None:
-    # Waiting for a record at end - 1 hangs when that is a control record: RisingWave#25121, SeaTunnel#11486.
-    assert not loss.ended(49, 50)
-    assert loss.ended(50, 50)
-    assert loss.ended(57, 50)
-
-
 def test_nothing_came_is_an_error_whatever_failondataloss_says() -> None:
     error = loss.nothing_came(TP, 40, 50, 120_000, Node(2, "kafka-2", 9092))
     assert isinstance(error, TimeoutExpired)
@@ -147,14 +119,10 @@ OFFSET = st.integers(0, 60)
 
 @settings(deadline=None, max_examples=60)
 @given(OFFSET, OFFSET, OFFSET, OFFSET)
-def test_in_a_task_nothing_is_read_twice_nor_beyond_the_range(wanted: int, size: int, start: int, length: int) -> None:
-    end = wanted + size
-    for decision in (
-        loss.out_of_range(TP, wanted, start, start + length, end, fail=False),
-        loss.jumped(TP, wanted, max(wanted, start), start, end, fail=False),
-    ):
-        assert decision.offset is not None
-        assert wanted <= decision.offset <= end
+def test_in_a_task_nothing_is_read_twice_nor_beyond_the_range(wanted: int, size: int, start: int, found: int) -> None:
+    decision = loss.jumped(TP, wanted, max(wanted, found), start, wanted + size, fail=False)
+    assert decision.offset is not None
+    assert wanted <= decision.offset <= wanted + size
 
 
 @settings(deadline=None, max_examples=60)
@@ -163,7 +131,7 @@ def test_what_is_passed_over_when_told_not_to_fail_fails_else(wanted: int, size:
     def both(fail: bool) -> list[Decision]:
         return [
             loss.planned_start(TP, wanted, start, start + length, fail=fail),
-            loss.out_of_range(TP, wanted, start, start + length, wanted + size, fail=fail),
+            loss.jumped(TP, wanted, max(wanted, start), start, wanted + size, fail=fail),
         ]
 
     if all(decision.report is None for decision in both(False)):
