@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kcli.spark.columns import BATCH_FACTS
+from kcli.spark.columns import BATCH_FACTS, MOST_MS
 from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:
@@ -48,8 +48,6 @@ _TYPES: dict[str, Any] = {
     "array<struct<key:string,value:binary>>": pa.list_(_struct(key=pa.string(), value=pa.binary())),
 }
 _BYTES = {"key", "value", "headers"}
-# Beyond this a timestamp in microseconds leaves 64 bits. No calendar knows such years, but a producer may send them.
-_MOST_MS = (1 << 63) // 1000 - 1
 
 
 def arrow_schema(columns: Sequence[tuple[str, str]]) -> Any:
@@ -166,7 +164,7 @@ def number_array(values: NDArray[Any], arrow_type: Any, nulls: NDArray[np.bool_]
 
 def timestamp_array(values_ms: Ints) -> Any:
     """Milliseconds as Spark's timestamps. No timestamp, -1, is one millisecond before 1970, as the connector has it."""
-    return number_array(values_ms.clip(-_MOST_MS, _MOST_MS) * 1000, _TYPES["timestamp"])
+    return number_array(values_ms.clip(-MOST_MS, MOST_MS) * 1000, _TYPES["timestamp"])
 
 
 def _size_array(lengths: Ints) -> Any:

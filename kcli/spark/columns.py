@@ -8,6 +8,8 @@ from typing import TypeAlias
 
 from kcli.errors import ConfigError
 
+#: Beyond this a time in microseconds leaves 64 bits. No calendar knows such years, but a producer may send them.
+MOST_MS = (1 << 63) // 1000 - 1
 #: (name, SQL type), in order.
 Columns: TypeAlias = "list[tuple[str, str]]"
 

@@ -9,7 +9,8 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from kcli.errors import ConfigError
 from kcli.spark import pushdown
-from kcli.spark.columns import Columns, ddl, project, record_columns
+from kcli.spark.client_options import ignored_properties
+from kcli.spark.columns import Columns, ddl, record_columns
 from kcli.spark.facts import Lookup
 from kcli.spark.options import SourceOptions, parse_options
 from kcli.spark.plan import plan_batch, split_ranges
@@ -43,12 +44,12 @@ class KcliDataSource(DataSource):  # type: ignore[misc,unused-ignore]
 def columns_of(options: SourceOptions) -> Columns:
     """The columns that these options lead to."""
     from kcli.spark.views import VIEWS
+    from kcli.spark.views.rows import wanted_columns
 
     view = VIEWS.get(options.view)
     if view is None:
         return record_columns(include_headers=options.include_headers, names=options.columns)
-    columns = list(view.columns)
-    return columns if options.columns is None else project(columns, options.columns)
+    return wanted_columns(view, options)
 
 
 def with_schema(options: SourceOptions, schema: Any) -> SourceOptions:
@@ -81,6 +82,7 @@ class BatchReader(DataSourceReader):  # type: ignore[misc,unused-ignore]
         if view is not None and not view.ranged:
             return [InputPartition(None)]
         with Lookup(options) as lookup:
+            tell(ignored_properties(lookup.config))
             plan = plan_batch(options._replace(min_partitions=None, max_records_per_partition=None), lookup)
             ranges = pushdown.prune(self.bounds, plan.ranges, lookup)
         tell(plan.reports)

@@ -15,6 +15,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
+from kcli.spark.client_options import ignored_properties
 from kcli.spark.facts import Lookup
 from kcli.spark.group_commits import refuse_if_in_use
 from kcli.spark.offset_json import offsets_dict, read_offsets
@@ -43,6 +44,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
                 refuse_if_in_use(self.options, self.options.commit_group)
             tell(self.options.notes)
             self._lookup = Lookup(self.options)
+            tell(ignored_properties(self._lookup.config))
             self._planner = StreamPlanner(self.options, self._lookup)
         return self._planner
 

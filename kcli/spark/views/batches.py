@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
+from kcli.spark.columns import MOST_MS
 from kcli.spark.views import BATCHES
-from kcli.spark.views.rows import MOST_MS, limited, wanted_columns
+from kcli.spark.views.rows import limited, wanted_columns
 
 if TYPE_CHECKING:
     import numpy as np

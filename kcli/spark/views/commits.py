@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
+from kcli.spark.columns import MOST_MS
 from kcli.spark.views import COMMITS
-from kcli.spark.views.rows import MOST_MS, limited, table_of
+from kcli.spark.views.rows import limited, table_of
 
 if TYPE_CHECKING:
     import pyarrow

@@ -16,9 +16,6 @@ if TYPE_CHECKING:
     from kcli.spark.options import SourceOptions
     from kcli.spark.views import View
 
-#: Beyond this a time in microseconds leaves 64 bits.
-MOST_MS = (1 << 63) // 1000 - 1
-
 
 def wanted_columns(view: View, options: SourceOptions) -> list[tuple[str, str]]:
     """The view's columns, or those that the options name. ConfigError for a name that it does not have."""
