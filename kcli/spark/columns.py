@@ -36,6 +36,7 @@ BATCH_FACTS: Columns = [
     ("compression", "string"),
     ("is_transactional", "boolean"),
 ]
+ALL: Columns = [*CONNECTOR, HEADERS, *SIZES, *BATCH_FACTS]
 
 
 def record_columns(*, include_headers: bool = False, names: Iterable[str] | None = None) -> Columns:
@@ -43,7 +44,7 @@ def record_columns(*, include_headers: bool = False, names: Iterable[str] | None
     usual = [*CONNECTOR, HEADERS] if include_headers else list(CONNECTOR)
     if names is None:
         return usual
-    return project([*CONNECTOR, HEADERS, *SIZES, *BATCH_FACTS], names)
+    return project(ALL, names)
 
 
 def project(available: Columns, names: Iterable[str]) -> Columns:

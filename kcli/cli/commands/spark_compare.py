@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -56,6 +55,7 @@ def run(
     """
     from kcli.cli.spark.comparing import look_at, sources_of
     from kcli.cli.spark.findings import find
+    from kcli.cli.spark.threshold import or_any
     from kcli.spark.pipelines import compare
 
     ways = compare.parse_by(by)
@@ -66,7 +66,7 @@ def run(
         one,
         lambda spark: _findings(compare.run(spark, one, two, ways, top), summary=summary),
         shown=compare.SUMMARY_COLUMNS,
-        fail_if=f"{fail_if}>0" if fail_if is not None and re.fullmatch(r"\w+", fail_if) else fail_if,
+        fail_if=or_any(fail_if),
         look=lambda: look_at(one, two, compare.columns(ways)),
     )
 

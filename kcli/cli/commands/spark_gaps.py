@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -46,6 +45,7 @@ def run(
     are, and takes their other columns too: --fail-if unexplained, --fail-if 'largest>1000'.
     """
     from kcli.cli.spark.findings import find
+    from kcli.cli.spark.threshold import or_any
     from kcli.spark.pipelines import gaps
 
     if by not in ("partition", "gap"):
@@ -61,7 +61,7 @@ def run(
         view="gaps",
         columns=gaps.GAP_COLUMNS,
         shown=gaps.PARTITION_COLUMNS[2:],
-        fail_if=f"{fail_if}>0" if fail_if is not None and re.fullmatch(r"\w+", fail_if) else fail_if,
+        fail_if=or_any(fail_if),
     )
 
 

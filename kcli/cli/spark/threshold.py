@@ -41,6 +41,11 @@ class Threshold(NamedTuple):
         return f"{self.column} is {row[self.column]}{where}"
 
 
+def or_any(text: str | None) -> str | None:
+    """A condition in which a column alone means more than none of it."""
+    return f"{text}>0" if text is not None and re.fullmatch(r"\w+", text) else text
+
+
 def parse_threshold(text: str, columns: Sequence[str]) -> Threshold:
     """`share>0.2`, `share > 20%`, `drift=1`: yes and no are 1 and 0. ConfigError."""
     form = _FORM.fullmatch(text)

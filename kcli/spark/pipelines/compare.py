@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcli.errors import ConfigError
+from kcli.spark.pipelines.digest import digest
 from kcli.spark.pipelines.result import Result, plain, text_of
 from kcli.spark.pipelines.source import load
 
@@ -25,7 +26,6 @@ _SIDES = ("first", "second")
 _PLACES = ("first_at", "second_at")
 _SIZE = "value_size"
 _DIGEST = "_digest"
-_LONGEST_WHOLE = 32
 
 
 class Comparison(NamedTuple):
@@ -87,8 +87,7 @@ def _side(spark: SparkSession, source: KafkaSource, by: Sequence[str], place: in
 
     frame = load(spark, source, "records", columns(by))
     if "value" in by:
-        digest = f.when(f.length("value") > _LONGEST_WHOLE, f.unhex(f.sha2("value", 256))).otherwise(f.col("value"))
-        frame = frame.withColumn(_SIZE, f.length("value")).withColumn(_DIGEST, digest).drop("value")
+        frame = frame.withColumn(_SIZE, f.length("value")).withColumn(_DIGEST, digest("value")).drop("value")
     at, nowhere = f.struct("partition", "offset"), f.lit(None).cast("struct<partition:int,offset:bigint>")
     own = _SIDES[place]
     return frame.select(

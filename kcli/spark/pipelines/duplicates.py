@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcli.errors import ConfigError
+from kcli.spark.pipelines.digest import digest
 from kcli.spark.pipelines.result import Result, plain, text_of
 from kcli.spark.pipelines.source import load
 
@@ -18,7 +19,6 @@ _SEQUENCE = ("partition", "producer_id", "producer_epoch", "sequence")
 #: What `by` may be, and what records have in common then, beside the topic.
 WAYS: Mapping[str, tuple[str, ...]] = {"key": ("key",), "key,value": ("key", "value"), "sequence": _SEQUENCE}
 _DIGEST = "value_digest"
-_LONGEST_WHOLE = 32
 TOPIC_COLUMNS = ["topic", "records", "left_out", "distinct", "repeated", "repeats", "share"]
 
 
@@ -106,11 +106,10 @@ def _digested(frame: DataFrame) -> DataFrame:
     """Values as what tells them apart, together with their size: short ones whole."""
     from pyspark.sql import functions as f
 
-    digest = f.when(f.length("value") > _LONGEST_WHOLE, f.unhex(f.sha2("value", 256))).otherwise(f.col("value"))
     return frame.select(
         *("topic", "key", "partition", "offset", "timestamp"),
         f.length("value").alias("value_size"),
-        digest.alias(_DIGEST),
+        digest("value").alias(_DIGEST),
     )
 
 

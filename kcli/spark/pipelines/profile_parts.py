@@ -15,8 +15,6 @@ import numpy as np
 
 MOST_FIELDS = 1000
 DEEPEST = 16
-EXACT_SIZES = 256
-"""Smaller sizes are counted as they are; of others the highest eight bits, so they are less than 1 % too small."""
 _PLAIN_NAME = re.compile(r"[\w-]+")
 _TYPES = {bool: "boolean", int: "integer", float: "number", str: "string", dict: "object", list: "array"}
 
@@ -101,6 +99,7 @@ def _add_sizes(sizes: Part, found: Any) -> None:
     sizes["max"] = high if sizes["max"] is None else max(high, sizes["max"])
     sizes["count"] += len(found)
     sizes["total"] += int(found.sum())
+    # Sizes below 256 are counted as they are; of others the highest eight bits, so they are less than 1 % too small.
     lost_bits = np.maximum(np.floor(np.log2(np.maximum(found, 1))).astype(np.int64) - 7, 0)
     for size, count in zip(*np.unique((found >> lost_bits) << lost_bits, return_counts=True), strict=True):
         sizes["sizes"][str(size)] = sizes["sizes"].get(str(size), 0) + int(count)

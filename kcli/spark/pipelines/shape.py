@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kcli.errors import ConfigError
-from kcli.spark.columns import BATCH_FACTS, CONNECTOR, HEADERS, SIZES, project
+from kcli.spark.columns import ALL, CONNECTOR, HEADERS, project
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from kcli.spark.pipelines.source import KafkaSource
 
 ALL_COLUMNS = (*(name for name, _ in CONNECTOR), HEADERS[0])
-KNOWN = [*CONNECTOR, HEADERS, *SIZES, *BATCH_FACTS]
 #: Partition columns made from the record's timestamp, in UTC, and the pattern of Spark's date_format.
 OF_TIME = {"dt": "yyyy-MM-dd", "hour": "HH"}
 #: Formats that have neither bytes nor nested columns.
@@ -46,9 +45,9 @@ class Shape(NamedTuple):
 def parse_shape(form: str, columns: str | None, value: str | None, partition_by: Sequence[str]) -> Shape:
     """What the options say. ConfigError: no such column; JSON values where none can be written."""
     names = ALL_COLUMNS if columns is None else tuple(name.strip() for name in columns.split(",") if name.strip())
-    project(KNOWN, names)
+    project(ALL, names)
     by = tuple(name.strip() for text in partition_by for name in text.split(",") if name.strip())
-    project([*KNOWN, *((name, "string") for name in OF_TIME)], by or ("dt",))
+    project([*ALL, *((name, "string") for name in OF_TIME)], by or ("dt",))
     if set(by) >= set(names):
         raise ConfigError("--partition-by takes all columns: nothing is left to write into the files")
     kind, colon, schema = (value or ("string" if form in TEXTUAL else "raw")).partition(":")
@@ -69,7 +68,7 @@ def columns_to_read(shape: Shape, where: str | None) -> list[str]:
         wanted.append("timestamp")
     if where is not None:
         words = {word.lower() for word in re.findall(r"\w+", where)}
-        wanted += [name for name, _ in KNOWN if name.lower() in words]
+        wanted += [name for name, _ in ALL if name.lower() in words]
     return list(dict.fromkeys(wanted))
 
 

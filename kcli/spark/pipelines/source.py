@@ -36,6 +36,10 @@ class KafkaSource(NamedTuple):
     max_offsets_per_trigger: int | None = None
     more: Mapping[str, str] = _NO_OPTIONS
 
+    def __repr__(self) -> str:
+        """Without properties, which may be secret."""
+        return f"<KafkaSource {self.kafka.get('bootstrap.servers')} {', '.join(self.topics)}>"
+
     def options(
         self, view: str = "records", columns: Iterable[str] | None = None, *, stream: bool = False
     ) -> dict[str, str]:
@@ -86,9 +90,10 @@ def load(
 
 
 def _mentioned(where: str, view: str) -> list[str]:
-    from kcli.spark.columns import BATCH_FACTS, CONNECTOR, HEADERS, SIZES
+    """Columns of the view whose names are in a condition, were it only in a literal."""
+    from kcli.spark.columns import ALL
     from kcli.spark.views import VIEWS
 
-    known = VIEWS[view].columns if view in VIEWS else [*CONNECTOR, HEADERS, *SIZES, *BATCH_FACTS]
+    known = VIEWS[view].columns if view in VIEWS else ALL
     words = {word.lower() for word in re.findall(r"\w+", where)}
     return [name for name, _ in known if name.lower() in words]

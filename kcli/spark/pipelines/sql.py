@@ -77,11 +77,11 @@ def _with_tables(
 def columns_of(statement: Statement, view: str) -> list[str] | None:
     """What is read of a view for this statement, None: all. Of what is large only what is needed, one column at least,
     as counting needs rows."""
-    from kcli.spark.columns import BATCH_FACTS, CONNECTOR, HEADERS, SIZES
+    from kcli.spark.columns import ALL, CONNECTOR
     from kcli.spark.views import VIEWS
 
     if view not in CALLS.values():
         return None
     usual = VIEWS[view].columns if view in VIEWS else CONNECTOR
-    known = usual if view in VIEWS else [*CONNECTOR, HEADERS, *SIZES, *BATCH_FACTS]
+    known = usual if view in VIEWS else ALL
     return columns_read(statement, [name for name, _ in known], [name for name, _ in usual]) or ["partition"]
