@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
+import os
 from pathlib import Path
 
+from tests.preloaded import KcliProcess
 from tests.real_kafka import SETTINGS, OwnBroker, free_ports
-
-ROOT = Path(__file__).parent.parent
 
 # The settings of the real Kafka that other tests rely on.
 SAME = ("num.partitions", "offsets.topic.num.partitions", "group.initial.rebalance.delay.ms")
@@ -33,8 +32,9 @@ class BrokerProcess(OwnBroker):
 
     def start(self, timeout_s: float = 30) -> None:
         """Start and wait until the broker answers."""
-        command = [sys.executable, "-m", "kcli", "broker", "run", "--port", str(self.port)]
+        command = ["broker", "run", "--port", str(self.port)]
         command += ["--data-dir", str(self.data), *self._options]
         command += [word for name, value in self._settings.items() for word in ("--config", f"{name}={value}")]
-        self._launch(command, cwd=ROOT)
+        with self.log_file.open("ab") as log, open(os.devnull) as nothing:
+            self._process = KcliProcess(command, stdin=nothing.fileno(), stdout=log.fileno(), stderr=log.fileno())
         self.wait_until_it_answers(timeout_s, every_s=0.02)

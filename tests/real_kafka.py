@@ -24,6 +24,7 @@ from typing import Any
 
 from tests.jvm_archive import archive_flags, locked
 from tests.needs import lacking
+from tests.preloaded import KcliProcess
 
 VERSION = os.environ.get("KCLI_KAFKA_VERSION", "4.3.1")
 CLUSTER_ID = "21Mn6F1BRPmTbRv5B9l0PA"
@@ -80,6 +81,7 @@ TOOLS_BEFORE_4 = {
     "DumpLogSegments": "kafka.tools.DumpLogSegments",
     "BrokerApiVersionsCommand": "kafka.admin.BrokerApiVersionsCommand",
 }
+ENDS_WITH_ITS_JVM = ("VerifiableProducer",)  # prints its sum in a hook of the JVM's end
 
 
 class KafkaUnavailable(Exception):
@@ -184,8 +186,11 @@ class Kafka:
 
     def java(self, tool: str, *jvm: str) -> list[str]:
         """The command line that starts a Java tool: a short name (`ConsoleProducer`) or a full class name."""
-        flags = (*TOOL_JVM, *_archived_tool(self.jars, self.version), *_logging(self.version, "warn"), *jvm)
-        return ["java", *flags, "-cp", f"{self.jars}/*", self._class(tool)]
+        return [*self._jvm_of_tools(*jvm), "-cp", f"{self.jars}/*", self._class(tool)]
+
+    def _jvm_of_tools(self, *more: str) -> tuple[str, ...]:
+        archive = _archived_tool(self.jars, self.version)
+        return ("java", *TOOL_JVM, *archive, *_logging(self.version, "warn"), *more)
 
     def _class(self, tool: str) -> str:
         if "." in tool:
@@ -196,10 +201,18 @@ class Kafka:
     def tool(
         self, tool: str, *args: str, stdin: str | None = None, check: bool = True, timeout_s: float = 120
     ) -> subprocess.CompletedProcess[str]:
-        """Run one of Kafka's own tools to its end; `check` turns a failure into an error with its words."""
-        done = subprocess.run(
-            [*self.java(tool), *args], input=stdin or "", capture_output=True, text=True, timeout=timeout_s
-        )
+        """Run one of Kafka's own tools to its end; `check` turns a failure into an error with its words.
+
+        It runs in a JVM that stays (see `java_tools`); `java` is for a process of its own.
+        """
+        from tests.java_tools import java_tools
+
+        if tool in ENDS_WITH_ITS_JVM:
+            done = subprocess.run(
+                [*self.java(tool), *args], input=stdin or "", capture_output=True, text=True, timeout=timeout_s
+            )
+        else:
+            done = java_tools(self.jars, self._jvm_of_tools()).run(self._class(tool), args, stdin or "", timeout_s)
         if check and done.returncode != 0:
             raise AssertionError(f"{tool} {' '.join(args)} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
         return done
@@ -267,7 +280,7 @@ class OwnBroker(Kafka):
         super().__init__(f"127.0.0.1:{port}", jars, version)
         self.port = port
         self.folder = folder
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: subprocess.Popen[bytes] | KcliProcess | None = None
         folder.mkdir(parents=True, exist_ok=True)
 
     @property

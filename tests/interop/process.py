@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import subprocess
 import sys
-import tempfile
+import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.preloaded import KcliProcess
+
 ROOT = Path(__file__).parent.parent.parent
 KCLI = (sys.executable, "-m", "kcli")
-LAUNCHER = (sys.executable, "-I", "-S", str(ROOT / "tests" / "launcher.py"))
 
 
 class Finished(NamedTuple):
@@ -33,23 +34,35 @@ class Finished(NamedTuple):
 
 def kcli(*arguments: str, stdin: bytes = b"", timeout_s: float = 90) -> Finished:
     """Run `kcli arguments...` to its end. One that does not end is killed, and the test fails."""
-    with tempfile.NamedTemporaryFile() as costs:
-        command = [*LAUNCHER, costs.name, *KCLI, *arguments]
-        process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            cwd=ROOT,
-            start_new_session=True,
-        )
-        try:
-            out, err = process.communicate(stdin, timeout_s)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            out, err = process.communicate()
-            raise AssertionError(f"kcli {' '.join(arguments)} hung: {err.decode()}") from None
-        return Finished(process.returncode, out, err.decode(), int(costs.read().split()[2]) * 1024 / 1e6)
+    pipes = [os.pipe() for _ in range(3)]
+    (read_in, write_in), (read_out, write_out), (read_err, write_err) = pipes
+    try:
+        process = KcliProcess(arguments, stdin=read_in, stdout=write_out, stderr=write_err)
+    finally:
+        for end in (read_in, write_out, write_err):
+            os.close(end)
+    hung = threading.Event()
+
+    def stop() -> None:
+        hung.set()
+        process.kill()
+
+    timer = threading.Timer(timeout_s, stop)
+    timer.start()
+    with ThreadPoolExecutor(2) as pool, open(read_out, "rb") as out_pipe, open(read_err, "rb") as err_pipe:
+        pool.submit(_feed, write_in, stdin)
+        err = pool.submit(err_pipe.read)
+        out = out_pipe.read()
+        told = err.result().decode()
+    ended = process.end()
+    timer.cancel()
+    assert not hung.is_set(), f"kcli {' '.join(arguments)} hung: {told}"
+    return Finished(ended.status, out, told, ended.peak_kb * 1024 / 1e6)
+
+
+def _feed(pipe: int, data: bytes) -> None:
+    with contextlib.suppress(BrokenPipeError), open(pipe, "wb") as stream:
+        stream.write(data)
 
 
 @contextlib.contextmanager

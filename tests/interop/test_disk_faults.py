@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from tests.broker_process import ROOT, BrokerProcess
-from tests.interop.process import kcli
+from tests.broker_process import BrokerProcess
+from tests.interop.process import ROOT, kcli
 
 Start = Callable[..., BrokerProcess]
 

@@ -1,0 +1,110 @@
+"""kcli as processes that need not start Python and import kcli each time, which takes longer than most runs do.
+
+One process for each worker of pytest has imported all that (`preloaded_server`) and forks a kcli whenever it is asked.
+What such a kcli lacks of a real one is the start of Python; tests/cli/test_process.py and test_broker_run.py have that.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import functools
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parent.parent
+
+
+class Ended(NamedTuple):
+    """How a process ended: its exit status, negative for a signal, and its peak of resident memory in KiB."""
+
+    status: int
+    peak_kb: int
+
+
+class KcliProcess:
+    """A running kcli, with the methods of a `subprocess.Popen`. It is killed when whoever started it dies."""
+
+    def __init__(self, arguments: Sequence[str], *, stdin: int, stdout: int, stderr: int, cwd: Path = ROOT) -> None:
+        """Run `kcli arguments...` on these open files, in a session of its own and with the environment of now."""
+        self._answers, theirs = socket.socketpair()
+        task = {"argv": list(arguments), "environ": dict(os.environ), "cwd": str(cwd)}
+        with theirs:
+            socket.send_fds(_server(os.getpid()), [json.dumps(task).encode()], [stdin, stdout, stderr, theirs.fileno()])
+        self._lines = self._answers.makefile("r")
+        self._ended: Ended | None = None
+        self.pid = int(self._read())
+
+    def _read(self) -> str:
+        line = self._lines.readline()
+        assert line, "the process that forks kcli is gone"
+        return line
+
+    def end(self, timeout_s: float | None = None) -> Ended:
+        """Wait for its end; TimeoutExpired when it takes too long."""
+        if self._ended is None:
+            if not select.select([self._answers], [], [], timeout_s)[0]:
+                raise subprocess.TimeoutExpired("kcli", timeout_s or 0)
+            status, peak_kb = map(int, self._read().split())
+            self._ended = Ended(status, peak_kb)
+            self._lines.close()
+            self._answers.close()
+        return self._ended
+
+    @property
+    def returncode(self) -> int | None:
+        """As it was last seen by `poll` or `wait`."""
+        return self._ended.status if self._ended else None
+
+    def poll(self) -> int | None:
+        """Its exit status; None while it runs."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.end(0)
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for its end: its exit status. TimeoutExpired after `timeout` seconds."""
+        return self.end(timeout).status
+
+    def send_signal(self, number: int) -> None:
+        """Nothing happens to one that has ended."""
+        if self.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+
+@functools.cache
+def _server(_owner: int) -> socket.socket:
+    """The socket to the process that forks: started once by each process, and it ends with that one."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
+    with theirs:
+        server = subprocess.Popen(
+            [sys.executable, "-m", "tests.preloaded_server", str(theirs.fileno())],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            cwd=ROOT,
+            pass_fds=[theirs.fileno()],
+            start_new_session=True,
+        )
+
+    def end() -> None:
+        ours.close()
+        server.wait(30)
+
+    atexit.register(end)
+    return ours

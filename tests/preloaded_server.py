@@ -1,0 +1,126 @@
+"""Imports kcli once and forks a process for each task that comes over a socket: `preloaded_server.py DESCRIPTOR`.
+
+A message is JSON, {"argv": [...], "environ": {...}, "cwd": path}, with four descriptors: the process's standard
+streams, and a socket for the answers. Answered are its process id and, when it has ended, its exit status (negative for
+a signal) and its peak of resident memory in KiB. It is killed when that socket is closed at the other end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import json
+import os
+import pkgutil
+import select
+import signal
+import socket
+import sys
+import traceback
+from typing import Any, NoReturn, TextIO
+
+LARGEST = 1 << 20
+HIGHEST_DESCRIPTOR = 64
+
+# Whatever one of its commands imports sooner or later. Only what many tests run: the rest imports what it lacks.
+PACKAGES = "cli.commands cli.records cli.render broker.handlers broker.log"
+MODULES = """
+cli.app cli.offset_spec cli.topic_spec client.connect client.routing consumer.consumer consumer.partition_reader
+consumer.group.consumer_membership consumer.group.coordinator assignors.strategies network.selector
+protocol.codec protocol.records.decode protocol.records.builder producer
+"""
+MESSAGES = """
+api_versions create_topics delete_topics describe_cluster describe_configs describe_topic_partitions fetch
+find_coordinator heartbeat init_producer_id join_group leave_group list_offsets metadata offset_commit offset_fetch
+offset_for_leader_epoch produce sync_group
+"""
+
+
+def preload() -> None:
+    wanted = [f"kcli.{name}" for name in MODULES.split()]
+    wanted += [f"kcli.protocol.messages.{name}" for name in MESSAGES.split()]
+    for package in PACKAGES.split():
+        found = importlib.import_module(f"kcli.{package}")
+        wanted += [f"kcli.{package}.{name}" for _, name, _ in pkgutil.iter_modules(found.__path__)]
+    for name in wanted:
+        with contextlib.suppress(ImportError):  # whoever needs it will say so
+            importlib.import_module(name)
+    gc.collect()
+    gc.freeze()
+
+
+def become_kcli(task: dict[str, Any], streams: list[int]) -> NoReturn:
+    """What `python -m kcli` does once its modules are there."""
+    from kcli.__main__ import main
+
+    for number, stream in enumerate(streams):
+        os.dup2(stream, number)
+    os.closerange(3, HIGHEST_DESCRIPTOR)
+    sys.stdin, sys.stdout = _opened(sys.stdin, 0, "r"), _opened(sys.stdout, 1, "w")
+    sys.stderr = _opened(sys.stderr, 2, "w", 1)
+    os.setsid()
+    os.chdir(task["cwd"])
+    os.environ.clear()
+    os.environ.update(task["environ"])
+    sys.argv = [sys.modules["kcli.__main__"].__file__ or "kcli", *task["argv"]]
+    status = 1
+    try:
+        status = main()
+    except BaseException:
+        traceback.print_exc()
+        sys.stderr.flush()
+    os._exit(status)
+
+
+def _opened(old: TextIO, number: int, mode: str, buffering: int = -1) -> TextIO:
+    """A standard stream as Python opens it: the old one has looked whether its descriptor is a terminal or can seek."""
+    return open(number, mode, buffering, old.encoding, old.errors, "\n", closefd=False)  # type: ignore[return-value]
+
+
+def look_after(task: dict[str, Any], streams: list[int], answers: socket.socket) -> None:
+    """Start it, tell who it is and how it ended, and kill it when nobody listens any more."""
+    pid = os.fork()
+    if not pid:
+        become_kcli(task, streams)
+    for stream in streams:
+        os.close(stream)
+    ended = os.pidfd_open(pid)
+    with contextlib.suppress(OSError):
+        answers.sendall(b"%d\n" % pid)
+    if ended not in select.select([ended, answers], [], [])[0]:
+        os.kill(pid, signal.SIGKILL)
+    _, status, usage = os.wait4(pid, 0)
+    with contextlib.suppress(OSError):
+        answers.sendall(b"%d %d\n" % (os.waitstatus_to_exitcode(status), usage.ru_maxrss))
+
+
+def main() -> None:
+    tasks = socket.socket(fileno=int(sys.argv[1]))
+    preload()
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    while True:
+        message, descriptors, _, _ = socket.recv_fds(tasks, LARGEST, 4)
+        if not message:
+            break
+        if os.fork():
+            for descriptor in descriptors:
+                os.close(descriptor)
+            _forget(os.WNOHANG)
+            continue
+        tasks.close()
+        *streams, answers = descriptors
+        look_after(json.loads(message), streams, socket.socket(fileno=answers))
+        os._exit(0)
+    _forget(0)
+
+
+def _forget(how: int) -> None:
+    """Wait for those who look after one and have ended, or with 0 for all."""
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, how)[0]:
+            pass
+
+
+if __name__ == "__main__":
+    main()
