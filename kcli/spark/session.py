@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 INSTALL = "pip install 'kcli[spark]'"
 OLDEST = (4, 2)
-# C1 alone and one collector thread: a JVM that lives for seconds is ready in two thirds of the time.
-QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _NOTHING: Mapping[str, str] = {}
 
 
@@ -116,7 +114,6 @@ def _defaults(*, local: bool) -> dict[str, str]:
     }
     if local:
         settings["spark.driver.host"] = settings["spark.driver.bindAddress"] = "127.0.0.1"
-        settings["spark.driver.extraJavaOptions"] = QUICK_JVM
         settings["spark.executor.heartbeatInterval"] = "1s"  # how often running tasks tell what they have read
     return settings
 

@@ -6,13 +6,14 @@ Their Python has what Spark needs and nothing of kcli, wherever that is installe
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ import pytest
 from kcli.spark.home import lean_home
 from tests.real_kafka import free_ports
 
-JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+QUICK_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"  # for jobs of a moment: the better compiler does not pay
 WITHOUT_KCLI = """
 import os, sys
 from importlib.machinery import PathFinder
@@ -56,7 +57,7 @@ def bare_environment(folder: Path) -> dict[str, str]:
     (folder / "site" / "sitecustomize.py").write_text(WITHOUT_KCLI)
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK", "PYTHON", "PYSPARK"))}
     own = {"PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(folder / "site"), "SPARK_HOME": str(spark_home())}
-    own |= {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_DAEMON_MEMORY": "768m", "SPARK_DAEMON_JAVA_OPTS": JVM}
+    own |= {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_DAEMON_MEMORY": "768m", "SPARK_DAEMON_JAVA_OPTS": QUICK_JVM}
     return {**kept, **own, "SPARK_WORKER_DIR": str(folder / "work"), "SPARK_LOCAL_DIRS": str(folder / "scratch")}
 
 
@@ -68,9 +69,9 @@ def standalone(folder: Path) -> Iterator[str]:
     master = [f"{deploy}.master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", str(web)]
     url = f"spark://127.0.0.1:{port}"
     with contextlib.ExitStack() as running:
-        running.enter_context(_process(folder, "master", ["bin/spark-class", *master], port))
-        for number in range(2):
-            (web,) = free_ports(1)
+        running.enter_context(_process(folder, "master", ["bin/spark-class", *master], port))()
+        waiting = []
+        for number, web in enumerate(free_ports(2)):
             worker = [
                 f"{deploy}.worker.Worker",
                 "--host",
@@ -82,7 +83,10 @@ def standalone(folder: Path) -> Iterator[str]:
                 "--webui-port",
                 str(web),
             ]
-            running.enter_context(_process(folder, f"worker{number}", ["bin/spark-class", *worker, url], web))
+            command = ["bin/spark-class", *worker, url]
+            waiting.append(running.enter_context(_process(folder, f"worker{number}", command, web)))
+        for wait in waiting:
+            wait()
         yield url
 
 
@@ -93,7 +97,7 @@ def connect_server(folder: Path) -> Iterator[str]:
     confs = {
         "spark.connect.grpc.binding.port": str(port),
         "spark.ui.enabled": "false",
-        "spark.driver.extraJavaOptions": JVM,
+        "spark.driver.extraJavaOptions": QUICK_JVM,
         "spark.sql.shuffle.partitions": "2",
     }
     command = [
@@ -105,13 +109,14 @@ def connect_server(folder: Path) -> Iterator[str]:
     ]
     for name, value in confs.items():
         command += ["--conf", f"{name}={value}"]
-    with _process(folder, "connect", [*command, "spark-internal"], port):
+    with _process(folder, "connect", [*command, "spark-internal"], port) as wait:
+        wait()
         yield f"sc://127.0.0.1:{port}"
 
 
 @contextlib.contextmanager
-def _process(folder: Path, name: str, command: Sequence[str], port: int) -> Iterator[None]:
-    """One of Spark's own, in a process group of its own; entered when it listens, and gone with all it has started."""
+def _process(folder: Path, name: str, command: Sequence[str], port: int) -> Iterator[Callable[[], None]]:
+    """One of Spark's own in a process group of its own, which goes with it; yields how to wait until it listens."""
     log = folder / f"{name}.log"
     with log.open("wb") as output:
         process = subprocess.Popen(
@@ -124,8 +129,7 @@ def _process(folder: Path, name: str, command: Sequence[str], port: int) -> Iter
             start_new_session=True,
         )
     try:
-        _wait_for(port, process, log)
-        yield
+        yield functools.partial(_wait_for, port, process, log)
     finally:
         process.terminate()
         with contextlib.suppress(subprocess.TimeoutExpired):

@@ -12,6 +12,7 @@ from kcli.errors import ConfigError
 from kcli.spark.session import close_session, open_session
 from tests.needs import lacking
 from tests.real_kafka import Kafka
+from tests.spark.clusters import QUICK_JVM
 from tests.spark.connector import ConnectorUnavailable, connector_jars
 from tests.spark.known_topic import KnownTopic, make_known_topic
 
@@ -25,6 +26,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     folder = tmp_path_factory.mktemp("spark")
     conf = {
         "spark.driver.memory": "1g",
+        "spark.driver.extraJavaOptions": QUICK_JVM,
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.local.dir": str(folder / "scratch"),

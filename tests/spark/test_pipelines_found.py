@@ -206,9 +206,7 @@ def test_a_threshold_names_the_rows_that_break_it() -> None:
     rows = [{"topic": "t", "share": 0.5}, {"topic": "u", "share": 0.1}, {"topic": "v", "share": None}]
     assert parse_threshold("share > 20%", ["topic", "share"]).broken_by(rows) == ["share is 0.5 where topic=t"]
     assert parse_threshold("share<=0.5", ["share"]).broken_by(rows[1:]) == ["share is 0.1 where topic=u"]
-    assert parse_threshold("drift=1", ["drift"]).broken_by([{"drift": True}, {"drift": False}]) == [
-        "drift is True"
-    ]
+    assert parse_threshold("drift=1", ["drift"]).broken_by([{"drift": True}, {"drift": False}]) == ["drift is True"]
     for wrong, words in (("share", "a comparison"), ("shore>1", "no column shore"), ("share>x", "a number")):
         with pytest.raises(ConfigError, match=words):
             parse_threshold(wrong, ["share"])
