@@ -33,6 +33,7 @@ BOTH = ["kcli", pytest.param("apache", marks=pytest.mark.real_kafka)]
 
 # Files that take long, and that workers cannot share: started first, they keep nobody waiting at the end.
 LONGEST = [
+    *("test_jvm_clusters", "test_foretold", "test_shared_data_dir", "test_broker_restart", "test_checks"),
     *("test_kill_loop", "test_java_groups", "test_java_topics", "test_disk_faults", "test_stories", "test_topic_tools"),
     *("test_fire", "test_java_console", "test_kafka_python_suite", "test_offset_stories"),
     *("test_operator_walk", "test_explain_logs", "test_classic_member", "test_next_generation", "test_consume_group"),
