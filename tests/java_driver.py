@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 import subprocess
+import zipfile
 from pathlib import Path
 
 from tests.needs import lacking
@@ -26,3 +27,17 @@ def compiled(source: Path, jars: Path) -> Path:
             assert done.returncode == 0, f"{source.name} does not compile:\n{done.stdout}{done.stderr}"
             scratch.rename(folder)  # whole or not at all
     return folder
+
+
+def packed(source: Path, jars: Path) -> Path:
+    """The same as a jar: archives of loaded classes know only classes out of jars."""
+    folder = compiled(source, jars)
+    jar = folder.with_name(f"{folder.name}.jar")
+    with locked(folder.with_name(f"java-{source.stem}.lock")):
+        if not jar.exists():
+            fresh = folder.with_name(f"{folder.name}.new-jar")
+            with zipfile.ZipFile(fresh, "w") as archive:
+                for file in sorted(folder.rglob("*.class")):
+                    archive.write(file, file.relative_to(folder))
+            fresh.rename(jar)
+    return jar

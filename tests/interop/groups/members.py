@@ -6,12 +6,14 @@ They join, read, tell and commit after each poll (kcat: by interval), and can be
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -19,7 +21,9 @@ from pathlib import Path
 from typing import Any
 
 from kcli.structs import TopicPartition
-from tests.java_driver import compiled
+from tests.broker_process import BrokerProcess
+from tests.java_driver import packed
+from tests.jvm_archive import archive_flags
 from tests.needs import lacking
 from tests.real_kafka import Kafka, _die_with_parent, _logging
 
@@ -198,10 +202,36 @@ def kcli_member(kafka: Kafka, group: str, topics: str | Collection[str], **how: 
 
 def java_member(kafka: Kafka, group: str, topics: str | Collection[str], **how: Any) -> MemberProcess:
     """Apache's Java client."""
-    classes = compiled(SCRIPTS / "JavaMember.java", kafka.jars)
-    command = ["java", *JVM, *_logging(kafka.version, "warn"), "-cp", f"{classes}:{kafka.jars}/*", "JavaMember"]
+    command = [*_jvm_of_members(kafka.jars, kafka.version, _archived_member(kafka.jars, kafka.version)), "JavaMember"]
     properties = _properties(kafka, group, how, JAVA_STRATEGIES)
     return MemberProcess("java", [*command, *_arguments(properties, topics, how)], _json_events)
+
+
+def _jvm_of_members(jars: Path, version: str, flags: tuple[str, ...]) -> list[str]:
+    path = f"{jars}/*:{packed(SCRIPTS / 'JavaMember.java', jars)}"
+    return ["java", *JVM, *flags, *_logging(version, "warn"), "-cp", path]
+
+
+@functools.cache
+def _archived_member(jars: Path, version: str) -> tuple[str, ...]:
+    """JVM options that make members start sooner; trained by one that reads a record of our broker's."""
+
+    def train(flags: tuple[str, ...]) -> None:
+        with tempfile.TemporaryDirectory() as scratch:
+            broker = BrokerProcess(Path(scratch), jars)
+            broker.start()
+            topic = broker.new_topic()
+            producer = broker.ordered_producer()
+            producer.produce(topic, b"record", partition=0)
+            assert producer.flush(30) == 0
+            command = [*_jvm_of_members(jars, version, flags), "JavaMember"]
+            words = _arguments(_properties(broker, "training", {}, JAVA_STRATEGIES), topic, {})
+            with MemberProcess("java", [*command, *words], _json_events) as member:
+                member.wait_records(1)
+                member.leave(60)
+            broker.kill()
+
+    return archive_flags(packed(SCRIPTS / "JavaMember.java", jars).with_suffix(".jsa"), train)
 
 
 def kcat_member(kafka: Kafka, group: str, topics: str | Collection[str], **how: Any) -> MemberProcess:
