@@ -100,8 +100,14 @@ def zeros(megabytes: int) -> Iterator[bytes]:
 
 
 def gzip_bomb(megabytes: int) -> bytes:
-    packer = zlib.compressobj(9, zlib.DEFLATED, 31)
-    return b"".join(packer.compress(block) for block in zeros(megabytes)) + packer.flush()
+    """One megabyte packed, so that it refers to nothing before it, and that many times."""
+    packer = zlib.compressobj(9, zlib.DEFLATED, -15)
+    one = packer.compress(b"\0" * MEGABYTE) + packer.flush(zlib.Z_FULL_FLUSH)
+    crc = 0
+    for block in zeros(megabytes):
+        crc = zlib.crc32(block, crc)
+    trailer = b"\3\0" + struct.pack("<II", crc, megabytes * MEGABYTE)
+    return b"\x1f\x8b\x08" + bytes(5) + b"\x02\xff" + one * megabytes + trailer
 
 
 def lz4_bomb(megabytes: int) -> bytes:
@@ -110,10 +116,10 @@ def lz4_bomb(megabytes: int) -> bytes:
 
 
 def zstd_bomb(megabytes: int) -> bytes:
-    packer = cramjam.zstd.Compressor()
-    for block in zeros(megabytes):
-        packer.compress(block)
-    return bytes(packer.finish())
+    """A frame of blocks that say "so many zeros", 128 KiB each (RFC 8878, 3.1.1.2: RLE blocks)."""
+    header, repeats, last, size = b"\x28\xb5\x2f\xfd\x00\x38", 1 << 1, 1, (128 << 10) << 3
+    block = (size | repeats).to_bytes(3, "little") + b"\0"
+    return header + block * (8 * megabytes - 1) + (size | repeats | last).to_bytes(3, "little") + b"\0"
 
 
 def snappy_that_promises(size: int) -> bytes:
@@ -137,6 +143,13 @@ BOMBS: dict[str, Callable[[], bytearray]] = {
     "snappy that promises 1 GB": lambda: bad_batch(snappy_that_promises(1 << 30), codec=2),
     "xerial that promises 2 GB": lambda: bad_batch(xerial_that_promises(0x7FFFFFFF), codec=2),
 }
+
+
+def test_bombs_are_what_they_say() -> None:
+    zeros = bytes(3 * MEGABYTE)
+    assert gzip.decompress(gzip_bomb(3)) == zeros
+    assert lz4.frame.decompress(lz4_bomb(3)) == zeros
+    assert bytes(cramjam.zstd.decompress(zstd_bomb(3))) == zeros
 
 
 @pytest.mark.parametrize("bomb", BOMBS.values(), ids=BOMBS.keys())
