@@ -189,7 +189,7 @@ class Kafka:
         return [*self._jvm_of_tools(*jvm), "-cp", f"{self.jars}/*", self._class(tool)]
 
     def _jvm_of_tools(self, *more: str) -> tuple[str, ...]:
-        archive = _archived_tool(self.jars, self.version)
+        archive = archived_tool(self.jars, self.version)
         return ("java", *TOOL_JVM, *archive, *_logging(self.version, "warn"), *more)
 
     def _class(self, tool: str) -> str:
@@ -401,7 +401,7 @@ class KafkaNode(OwnBroker):
 
 
 @functools.cache
-def _archived_tool(jars: Path, version: str) -> tuple[str, ...]:
+def archived_tool(jars: Path, version: str) -> tuple[str, ...]:
     """JVM options that make Kafka's tools start sooner; trained by one of them on a broker that is not there."""
 
     def train(flags: tuple[str, ...]) -> None:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from tests.cli.fake import run_kcli
 from tests.java_driver import compiled
-from tests.real_kafka import TOOL_JVM
+from tests.real_kafka import TOOL_JVM, VERSION, archived_tool
 
 SOURCE = Path(__file__).parent / "GroupTool.java"
 LOGGING = Path(__file__).parent / "group_tool.log4j2.properties"
@@ -40,8 +40,16 @@ class GroupTool:
     """Apache's tool, for many runs in one process."""
 
     def __init__(self, jars: Path) -> None:
-        path = f"{compiled(SOURCE, jars)}:{jars}/*"
-        command = ["java", *TOOL_JVM, f"-Dlog4j2.configurationFile={LOGGING}", "-cp", path, "GroupTool"]
+        path = f"{jars}/*:{compiled(SOURCE, jars)}"  # the archive of classes begins with the jars
+        command = [
+            "java",
+            *TOOL_JVM,
+            *archived_tool(jars, VERSION),
+            f"-Dlog4j2.configurationFile={LOGGING}",
+            "-cp",
+            path,
+            "GroupTool",
+        ]
         pipe = subprocess.PIPE
         self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True)
 
