@@ -18,6 +18,9 @@ ROOT = Path(__file__).parent.parent.parent
 INSTALLED = any(found.value == "kcli.broker.pytest_plugin" for found in entry_points(group="pytest11"))
 TELL = () if INSTALLED else ("-p", "kcli.broker.pytest_plugin")
 
+# Other plugins take most of the time, and are not what is tested.
+ALONE = [word for name in ("xdist", "xdist.looponfail", "hypothesispytest") for word in ("-p", f"no:{name}")]
+
 Passes = Callable[..., None]
 
 
@@ -28,7 +31,9 @@ def passes(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Passes
 
     def run(source: str, count: int = 1) -> None:
         pytester.makepyfile(source)
-        result = pytester.runpytest_subprocess("-W", "error::pytest.PytestUnhandledThreadExceptionWarning", *TELL)
+        result = pytester.runpytest_subprocess(
+            "-W", "error::pytest.PytestUnhandledThreadExceptionWarning", *TELL, *ALONE
+        )
         result.assert_outcomes(passed=count)
 
     return run
@@ -40,7 +45,9 @@ def test_the_entry_point_names_the_plugin() -> None:
 
 
 def test_the_example_of_the_readme_works(passes: Passes) -> None:
-    [example] = re.findall(r"```python\n(.*?kafka_broker.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    [example] = re.findall(
+        r"```python\n((?:(?!```).)*?kafka_broker.*?)```", (ROOT / "README.md").read_text(), re.DOTALL
+    )
     passes(example)
 
 
