@@ -15,7 +15,7 @@ from kcli.cli.demo.tour import tour
 from tests.interop.process import KCLI, ROOT
 from tests.real_kafka import answers
 
-LIMIT_S = 15
+LIMIT_S = 15  # with a core for it; tests have to share theirs
 
 
 def demo(tmp_path: Path, *options: str) -> tuple[str, float]:
@@ -33,6 +33,14 @@ def demo(tmp_path: Path, *options: str) -> tuple[str, float]:
     return done.stdout, time.monotonic() - began
 
 
+def slowness() -> float:
+    """By how much everything takes longer at the moment: 1 where a process has a core for itself."""
+    began, worked = time.monotonic(), time.thread_time()
+    while time.thread_time() - worked < 0.2:
+        pass
+    return (time.monotonic() - began) / 0.2
+
+
 def read(answer: str) -> int:
     """How many records `partition:offset key` are in it."""
     return len(re.findall(r"^\d:\d+ c\d{3}$", answer, re.MULTILINE))
@@ -45,7 +53,9 @@ def address_in(out: str) -> tuple[str, int]:
 
 
 def test_the_demo_shows_real_output_of_each_part_and_leaves_nothing(tmp_path: Path) -> None:
+    slow = slowness()
     out, took_s = demo(tmp_path)
+    slow = max(slow, slowness())
     assert "Group billing: has read everything." in out
     assert re.search(r"Group mailing: \d{3} records behind\.", out)
     shown = re.split(r"^\$ ", out, flags=re.MULTILINE)[2:]
@@ -68,7 +78,7 @@ def test_the_demo_shows_real_output_of_each_part_and_leaves_nothing(tmp_path: Pa
     assert not set(three.splitlines()[1:]) & set(two.splitlines()[1:]), "what was printed is not printed again"
     assert [line.split()[0] for line in lags.splitlines()[1:4]] == ["billing", "mailing", "newsletter"]
     assert lags.splitlines()[3].split()[5] == str(3001 - 5)
-    assert took_s < LIMIT_S
+    assert took_s < LIMIT_S * slow
     assert not answers(address_in(out)[1])
     assert list(tmp_path.iterdir()) == []
 

@@ -131,7 +131,8 @@ def test_a_group_shares_partitions_and_takes_over_from_who_leaves(
     any_kafka: Kafka, producer: KafkaProducer, consumer: Make
 ) -> None:
     topic, group = any_kafka.new_topic(partitions=4), any_kafka.new_name("group")
-    pair = [consumer(topic, group_id=group), consumer(topic, group_id=group)]
+    soon = {"metadata_max_age_ms": 1_000}  # a leader that has not heard of the topic assigns nothing of it until then
+    pair = [consumer(topic, group_id=group, **soon), consumer(topic, group_id=group, **soon)]
     values: list[bytes] = []
 
     def poll(*members: KafkaConsumer) -> None:
