@@ -33,12 +33,14 @@ BOTH = ["kcli", pytest.param("apache", marks=pytest.mark.real_kafka)]
 
 # Files that take long, and that workers cannot share: started first, they keep nobody waiting at the end.
 LONGEST = [
-    *("test_jvm_clusters", "test_foretold", "test_shared_data_dir", "test_broker_restart", "test_checks"),
-    *("test_kill_loop", "test_java_groups", "test_java_topics", "test_disk_faults", "test_stories", "test_topic_tools"),
-    *("test_fire", "test_java_console", "test_kafka_python_suite", "test_offset_stories"),
-    *("test_operator_walk", "test_explain_logs", "test_classic_member", "test_next_generation", "test_consume_group"),
-    "test_offset_kills",
-    *("test_explain", "test_explain_members", "test_looking", "test_drivers", "test_kafkas_classes"),
+    *("test_stories", "test_real_kafka_files", "test_kill_loop", "test_java_and_offsets", "test_shared_data_dir"),
+    *("test_checks", "test_same_words", "test_consume_group", "test_operator_walk", "test_java_groups"),
+    *("test_foretold", "test_classic_member", "test_hostile_frames", "test_confluent_records", "test_round_trip"),
+    *("test_runbooks", "test_produce", "test_bounded_reads", "test_disk_faults", "test_broker_restart", "test_fire"),
+    *("test_consume_command", "test_golden", "test_kafkas_classes", "test_explain_logs", "test_kafka_python_suite"),
+    *("test_hostile_batches", "test_next_generation", "test_groups_live", "test_offset_stories", "test_drivers"),
+    *("test_java_topics", "test_java_console", "test_storm", "test_offset_kills", "test_explain", "test_looking"),
+    *("test_explain_members", "test_topic_tools", "test_pytest_plugin", "test_demo"),
 ]
 
 
