@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -61,75 +61,107 @@ def adopt(node: KafkaNode, topic: str, keeper: Keeper) -> Keeper:
     return keeper
 
 
-def test_a_directory_of_real_kafka_is_served_byte_for_byte(own_kafka: Callable[..., KafkaNode], keeper: Keeper) -> None:
-    node = own_kafka()
-    node.create_topic("theirs", segment_bytes=1_048_576, index_interval_bytes=4096)
+class Theirs(NamedTuple):
+    """What a real Kafka wrote before it was stopped, in three topics, and what it said of it."""
+
+    node: KafkaNode
+    values: list[bytes]  # of `codecs`
+    asked: list[int]  # times, and
+    answers: list[int]  # the offsets it found for them
+    seen: list[tuple[int, bytes]]  # offsets and values that were left of `compacted`
+
+
+@pytest.fixture(scope="module")
+def theirs(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Theirs]:
+    folder = tmp_path_factory.mktemp("theirs")
+    node = KafkaNode(folder / "kafka", kafka_jars)
+    node.start()
+    try:
+        wrote = _write_codecs(node)
+        node.create_topic("small-batches", segment_bytes=1_048_576)
+        produce(node, "small-batches", [b"%d" % number * 50 for number in range(9000)], batch_num_messages=7)
+        seen = _write_compacted(node)
+        asked = _times(adopt(node, "codecs", Keeper(str(folder / "codecs-0"))))
+        found = Theirs(node, wrote, asked, offsets_for_times(node, "codecs", asked), seen)
+        node.stop()
+        yield found
+    finally:
+        node.kill()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _write_codecs(node: KafkaNode) -> list[bytes]:
+    node.create_topic("codecs", segment_bytes=1_048_576, index_interval_bytes=4096)
     noise = random.Random(1)
     wanted = [b"%d:" % number + noise.randbytes(700) for number in range(5000)]
     for number, codec in enumerate(CODECS):
         part = wanted[number * 1000 : number * 1000 + 1000]
-        produce(node, "theirs", part, compression_type=codec, batch_num_messages=30, enable_idempotence=number % 2 == 1)
-    folder = node.folder / "data" / "theirs-0"
-    stamps = [record.timestamp_ms for record in scan(adopt(node, "theirs", keeper).open(clean=False))]
-    asked = [min(stamps), max(stamps), *noise.sample(range(min(stamps), max(stamps)), 6)]
-    answers = offsets_for_times(node, "theirs", asked)
-    node.stop()
-    shutil.rmtree(keeper.directory)
-
-    log = adopt(node, "theirs", keeper).open(clean=True)
-    assert keeper.reports == []
-    assert len(log.segments) > 2
-    assert values(log) == wanted
-    for segment in log.segments:
-        read = log.read(segment.base_offset, 1 << 30, upto=log.log_end_offset, min_one_message=True)
-        assert read.records is not None
-        assert bytes(read.records) == (folder / f"{segment.base_offset:020d}.log").read_bytes()
-    assert [log.offset_for_timestamp(time_ms) for time_ms in asked] == [
-        (offset, stamps[offset], 0) for offset in answers
-    ]
-    assert len(log.producers.producers) == 2
-    assert keeper.reports == []
+        how = {"compression_type": codec, "batch_num_messages": 30, "enable_idempotence": number % 2 == 1}
+        produce(node, "codecs", part, **how)
+    return wanted
 
 
-def test_our_indexes_are_those_that_real_kafka_made(own_kafka: Callable[..., KafkaNode], keeper: Keeper) -> None:
-    node = own_kafka()
-    node.create_topic("theirs", segment_bytes=1_048_576)
-    produce(node, "theirs", [b"%d" % number * 50 for number in range(9000)], batch_num_messages=7)
-    node.stop()
-    theirs = {
-        path.name: path.read_bytes()
-        for path in (node.folder / "data" / "theirs-0").iterdir()
-        if path.suffix in INDEXES and path.stem.isdigit()
-    }
-    adopt(node, "theirs", keeper)
-    for name in theirs:
-        (keeper.path / name).unlink()
-    keeper.open(clean=True).close()
-    assert len(theirs) >= 4
-    assert {name: (keeper.path / name).read_bytes() for name in theirs} == theirs
+def _times(keeper: Keeper) -> list[int]:
+    """The first, the last, and some between."""
+    stamps = [record.timestamp_ms for record in scan(keeper.open(clean=False))]
+    return [min(stamps), max(stamps), *random.Random(1).sample(range(min(stamps), max(stamps)), 6)]
 
 
-def test_a_log_that_real_kafka_compacted_is_read_with_its_holes(
-    own_kafka: Callable[..., KafkaNode], keeper: Keeper
-) -> None:
-    node = own_kafka()
+def _write_compacted(node: KafkaNode) -> list[tuple[int, bytes]]:
     config = {"cleanup_policy": "compact", "segment_bytes": 1_048_576, "min_cleanable_dirty_ratio": 0.01}
-    node.create_topic("theirs", delete_retention_ms=0, **config)
-    folder = node.folder / "data" / "theirs-0"
+    node.create_topic("compacted", delete_retention_ms=0, **config)
+    folder = node.folder / "data" / "compacted-0"
     producer = node.ordered_producer(batch_num_messages=9)
     for number in range(4000):
-        producer.produce("theirs", b"%d" % number + b"v" * 1000, key=b"%d" % (number % 500), partition=0)
+        producer.produce("compacted", b"%d" % number + b"v" * 1000, key=b"%d" % (number % 500), partition=0)
     producer.flush(30)
     deadline = time.monotonic() + 60
     while sum(path.stat().st_size for path in folder.glob("*.log")) > 2_500_000:
         assert time.monotonic() < deadline, "it was not compacted"
         time.sleep(0.2)
-    seen = [(message.offset(), message.value()) for message in read(node, "theirs", 3999)]
-    node.stop()
-    log = adopt(node, "theirs", keeper).open(clean=True)
-    assert [(record.offset, record.value) for record in scan(log)] == seen
-    assert len(seen) < 3500
-    assert all(values(log, offset)[0] == value for offset, value in seen[::50])
+    return [(message.offset(), message.value()) for message in read(node, "compacted", 3999)]
+
+
+@pytest.mark.real_kafka
+def test_a_directory_of_real_kafka_is_served_byte_for_byte(theirs: Theirs, keeper: Keeper) -> None:
+    log = adopt(theirs.node, "codecs", keeper).open(clean=True)
+    assert keeper.reports == []
+    assert len(log.segments) > 2
+    assert values(log) == theirs.values
+    for segment in log.segments:
+        read = log.read(segment.base_offset, 1 << 30, upto=log.log_end_offset, min_one_message=True)
+        assert read.records is not None
+        file = theirs.node.data / "codecs-0" / f"{segment.base_offset:020d}.log"
+        assert bytes(read.records) == file.read_bytes()
+    stamps = [record.timestamp_ms for record in scan(log)]
+    assert [log.offset_for_timestamp(time_ms) for time_ms in theirs.asked] == [
+        (offset, stamps[offset], 0) for offset in theirs.answers
+    ]
+    assert len(log.producers.producers) == 2
+    assert keeper.reports == []
+
+
+@pytest.mark.real_kafka
+def test_our_indexes_are_those_that_real_kafka_made(theirs: Theirs, keeper: Keeper) -> None:
+    made = {
+        path.name: path.read_bytes()
+        for path in (theirs.node.data / "small-batches-0").iterdir()
+        if path.suffix in INDEXES and path.stem.isdigit()
+    }
+    adopt(theirs.node, "small-batches", keeper)
+    for name in made:
+        (keeper.path / name).unlink()
+    keeper.open(clean=True).close()
+    assert len(made) >= 4
+    assert {name: (keeper.path / name).read_bytes() for name in made} == made
+
+
+@pytest.mark.real_kafka
+def test_a_log_that_real_kafka_compacted_is_read_with_its_holes(theirs: Theirs, keeper: Keeper) -> None:
+    log = adopt(theirs.node, "compacted", keeper).open(clean=True)
+    assert [(record.offset, record.value) for record in scan(log)] == theirs.seen
+    assert len(theirs.seen) < 3500
+    assert all(values(log, offset)[0] == value for offset, value in theirs.seen[::50])
     assert [log.offset_for_timestamp(record.timestamp_ms) is not None for record in scan(log)].count(False) == 0
     assert keeper.reports == []
 
