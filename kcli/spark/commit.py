@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -82,6 +81,7 @@ class GroupCommitter(StreamingQueryListener):  # type: ignore[misc,unused-ignore
         self._run_id: str | None = None
         self._over = threading.Event()
         self._session: Any = None
+        self._checkpoint: str | None = None
         self._work = Committing(commits, say, idle_s)
 
     def __enter__(self) -> GroupCommitter:
@@ -99,8 +99,8 @@ class GroupCommitter(StreamingQueryListener):  # type: ignore[misc,unused-ignore
         if not is_session:
             self._run_id = str(target.runId)
             checkpoint = checkpoint or checkpoint_of(target)
-        if checkpoint is not None:
-            self._catch_up(checkpoint)
+        self._checkpoint = checkpoint
+        self._catch_up()
         self._session.streams.addListener(self)
         if not is_session:
             if (last := target.lastProgress) is not None:
@@ -129,17 +129,21 @@ class GroupCommitter(StreamingQueryListener):  # type: ignore[misc,unused-ignore
     def close(self, patience_s: float = PATIENCE_S) -> bool:
         """Commit what is left and stop following; whether all was over in time.
 
-        Waits for the last event of a query that has ended: without it the last batch's offsets are not known.
+        Waits for the last event of a query that has ended, and looks into its checkpoint if that can be read here:
+        on a busy machine events come late, and without the last one its batch's offsets are not known.
         """
-        until = time.monotonic() + patience_s
         heard = self._run_id is None or self._is_running() or self._over.wait(patience_s)
-        if not heard:
+        if not heard and (self._checkpoint is None or local_path(self._checkpoint) is None):
             self._say(f"Spark did not tell of the query's end within {patience_s:g} s: its last commit may be lacking")
+        self._catch_up()
         try:
             self._session.streams.removeListener(self)
         except Exception as error:  # a session that is gone has no listeners
             self._say(f"the listener could not be removed: {type(error).__name__}")
-        return self._work.finish(max(until - time.monotonic(), 1)) and heard
+        done = self._work.finish(patience_s)
+        if not done:
+            self._say(f"the last commit was not over within {patience_s:g} s")
+        return done and heard
 
     def _is_running(self) -> bool:
         try:
@@ -152,8 +156,10 @@ class GroupCommitter(StreamingQueryListener):  # type: ignore[misc,unused-ignore
         if position is not None:
             self._work.put(position)
 
-    def _catch_up(self, checkpoint: str) -> None:
-        if (position := position_in(checkpoint, self._source, self._say)) is not None:
+    def _catch_up(self) -> None:
+        if self._checkpoint is None:
+            return
+        if (position := position_in(self._checkpoint, self._source, self._say)) is not None:
             self._work.put(position)
 
 
