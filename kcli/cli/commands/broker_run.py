@@ -54,7 +54,8 @@ def run(
     properties = key_values("-c", config or [])
     with ExitStack() as cleanup:
         signals = cleanup.enter_context(StopSignals())
-        _choose_directory(env, properties, data_dir, ephemeral, cleanup)
+        with signals.held():  # a directory that is made is also known to `cleanup`
+            _choose_directory(env, properties, data_dir, ephemeral, cleanup)
         _choose_listener(properties, host, port)
         _raise_file_limit()
         return _serve(env, _settings(env, properties), wanted, signals)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from time import monotonic
 from typing import Any
 
@@ -37,6 +38,15 @@ class StopSignals:
     def __exit__(self, *_exc: object) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """What comes meanwhile is heard afterwards: for what must be done whole."""
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, self._before)
+        try:
+            yield
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def _on_signal(self, _number: int, _frame: Any) -> None:
         now_s = monotonic()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import time
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,9 @@ from tests.broker.group.lab import Connection, ask
 from tests.broker.group.offsets_labs import OffsetsSocketLab, commit, delete, fetch_group, rows_of
 from tests.broker.group.requests import enter, leave, settle_alone, settle_two, subscribed_to, sync
 from tests.real_kafka import Kafka
+
+LONGEST_LOAD_S = 30
+STILL_LOADING = {14, 15, 16}  # COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR
 
 TOPIC, GONE = "history-orders", "history-gone"
 TRANSACTIONAL = ("committed", "aborted", "open", "mixed")
@@ -75,9 +79,14 @@ def _transaction(kafka: Kafka, group: str) -> Any:
 
 
 def told_offsets(client: Connection, *, stable: bool = False) -> dict[str, Any]:
-    """The offsets of all groups, as OffsetFetch tells them."""
+    """The offsets of all groups, as OffsetFetch tells them once a broker that has just started knows them."""
     request = OffsetFetchRequest(groups=[fetch_group(group, None) for group in GROUPS], require_stable=stable)
+    deadline = time.monotonic() + LONGEST_LOAD_S
     answer = ask(client, request, 9)
+    while any(g.error_code in STILL_LOADING for g in answer.groups):
+        assert time.monotonic() < deadline, answer
+        time.sleep(0.05)
+        answer = ask(client, request, 9)
     return {
         g.group_id: [[t, [list(row) for row in sorted(rows)]] for t, rows in rows_of(g.topics)] for g in answer.groups
     }
