@@ -30,9 +30,11 @@ sys.dont_write_bytecode = False
 NEEDS_KAFKA = {"real_kafka", "own_kafka"}
 BOTH = ["kcli", pytest.param("apache", marks=pytest.mark.real_kafka)]
 
-
+# Files of tests/spark that start Spark themselves.
+JVMS_OF_THEIR_OWN = ["test_jvm_clusters", "test_jvm_process"]
 # Files that take long, and that workers cannot share: started first, they keep nobody waiting at the end.
 LONGEST = [
+    *JVMS_OF_THEIR_OWN,
     *("test_stories", "test_real_kafka_files", "test_kill_loop", "test_java_and_offsets", "test_shared_data_dir"),
     *("test_checks", "test_same_words", "test_consume_group", "test_operator_walk", "test_java_groups"),
     *("test_foretold", "test_classic_member", "test_hostile_frames", "test_confluent_records", "test_round_trip"),
@@ -53,7 +55,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _shares_spark(nodeid: str) -> bool:
-    return "tests/spark/test_jvm_" in nodeid and "test_jvm_clusters" not in nodeid
+    return "tests/spark/test_jvm_" in nodeid and not any(name in nodeid for name in JVMS_OF_THEIR_OWN)
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

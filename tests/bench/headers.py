@@ -81,9 +81,10 @@ def measure(node: KafkaNode, codec: str, batches: int, rounds: int) -> None:
 def fill(node: KafkaNode, tp: TopicPartition, codec: str, batches: int) -> int:
     """The same batch again and again; its size."""
     random.seed(1)
+    now_ms = int(time.time() * 1000)  # old records a broker might take away
     words = [os.urandom(10) for _ in range(64)]
     rows = [
-        NewRecord(b"key-%012d" % (7919 * number), b"".join(random.choices(words, k=10)), 1_700_000_000_000 + number)
+        NewRecord(b"key-%012d" % (7919 * number), b"".join(random.choices(words, k=10)), now_ms + number)
         for number in range(PER_BATCH)
     ]
     data = build_batch(rows, compression=codec)
