@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from datetime import datetime, timedelta, timezone
 
-from kcli.cli.groups.durations import UNITS_MS, duration_ms
+from kcli.durations import UNITS_MS, duration_ms
 from kcli.errors import ConfigError
 
 TIME_SHAPES = (
@@ -60,6 +60,21 @@ def length_ms(text: str) -> int:
         raise ConfigError(f"'{text[:_LONGEST]}' is not a length of time like {DURATION_SHAPES}{_length_hint(text)}")
     numbers = [float((number or "0").replace(",", ".")) for number in iso.groups()]
     return int(sum(number * UNITS_MS[unit] for number, unit in zip(numbers, "wdhms", strict=True)))
+
+
+def option_ms(option: str, text: str, *, at_least: int = 1) -> int:
+    """The length of time that an option was given, in whole ms; ConfigError names the option."""
+    ms = duration_ms(text) if len(text) <= _LONGEST else None
+    if ms is None or ms < at_least or ms != int(ms):
+        bound = f", at least {at_least}ms" if at_least else ""
+        raise ConfigError(f"{option} is a length of time like 30s or 1m30s{bound}, not '{text[:_LONGEST]}'")
+    return int(ms)
+
+
+def check_interval(seconds: float) -> None:
+    """ConfigError for an --interval between two looks that makes no sense."""
+    if not 0 < seconds < 1e6:
+        raise ConfigError(f"--interval must be a number of seconds above 0, not {seconds:g}")
 
 
 def _length_hint(text: str) -> str:

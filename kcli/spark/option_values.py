@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from kcli.durations import UNITS_MS
 from kcli.errors import ConfigError
 
 INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
 
-_UNITS_MS = {"us": 0.001, "ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
-_WEEK_MS = 7 * 86_400_000
+_UNITS_MS = {**UNITS_MS, "us": 0.001, "min": UNITS_MS["m"]}
 
 
 def whole(name: str, text: str, *, at_least: int = 1, at_most: int = LONG_MAX) -> int:
@@ -66,8 +66,3 @@ CHOICE = {
     "startingOffsetsByTimestampStrategy": choice("error", "latest"),
     "startingGroupStrategy": choice("error", "earliest", "latest"),
 }
-
-
-def step_ms(number: str, unit: str) -> float:
-    """One step of a length of time like `1h30m`, in ms."""
-    return float(number) * (_WEEK_MS if unit == "w" else _UNITS_MS[unit])

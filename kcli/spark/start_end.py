@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from kcli.durations import duration_ms
 from kcli.errors import ConfigError
 from kcli.spark import offset_json
-from kcli.spark.option_values import CHOICE, step_ms, whole
+from kcli.spark.option_values import CHOICE, whole
 from kcli.structs import TopicPartition
 
 
@@ -161,9 +161,8 @@ def _offsets(name: str, text: str) -> Spec:
 
 def _ago(text: str) -> Ago | None:
     """`-1h30m`: a unit is needed, since a bare -1 is an offset."""
-    if not re.fullmatch(r"-(?:[0-9]+(?:\.[0-9]+)?(?:ms|[smhdw]))+", text):
-        return None
-    return Ago(round(sum(step_ms(number, unit) for number, unit in re.findall(r"([0-9.]+)(ms|[smhdw])", text))))
+    ms = duration_ms(text[1:]) if text.startswith("-") else None
+    return None if ms is None else Ago(round(ms))
 
 
 def _choice(options: Mapping[str, str], name: str, default: str) -> str:

@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from kcli.cli.groups.conditions import Amount, Verdict, parse_condition
-from kcli.cli.groups.durations import duration_ms, shown_duration
+from kcli.durations import duration_ms, shown_duration
 from kcli.errors import ConfigError
 
 FACTS = {"lag": Amount(500), "age": Amount(600_000), "members": Amount(2), "uncommitted": Amount(0), "state": "Stable"}

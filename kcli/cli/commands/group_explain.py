@@ -65,7 +65,7 @@ def run(
 
 def _check(interval: float, fail_on: str | None) -> None:
     from kcli.admin.explain.findings import SEVERITIES
-    from kcli.cli.groups.durations import check_interval
+    from kcli.cli.times import check_interval
 
     check_interval(interval)
     if fail_on is not None and fail_on not in SEVERITIES:

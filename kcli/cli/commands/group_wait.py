@@ -39,9 +39,9 @@ def run(
     it as not reached. A group that is not there yet is waited for, but one to become empty must be there (3), or have
     been when the wait began.
     """
-    from kcli.cli.groups.durations import check_interval
     from kcli.cli.groups.selection import check_names
     from kcli.cli.groups.waiting import Waiting, parse_until
+    from kcli.cli.times import check_interval
 
     check_names([group])
     condition = parse_until(until)

@@ -36,8 +36,8 @@ def run(
     the lag so far as a line of bars, until q is pressed; else a line for each topic and look (jsonl, csv, tsv too).
     """
     from kcli.cli.commands.stop_signals import StopSignals
-    from kcli.cli.groups.durations import check_interval
     from kcli.cli.groups.selection import check_names
+    from kcli.cli.times import check_interval
     from kcli.cli.watch.keys import Keys
     from kcli.cli.watch.loop import watch
 

@@ -10,7 +10,7 @@ from kcli.cli.environment import Environment
 from kcli.cli.options import Common
 from kcli.cli.spark.findings import FailIf
 from kcli.cli.spark.options import Job, Topics
-from kcli.errors import ConfigError
+from kcli.cli.times import option_ms
 
 if TYPE_CHECKING:
     from kcli.cli.spark.findings import Findings
@@ -47,7 +47,7 @@ def run(
     from kcli.spark.pipelines import duplicates
     from kcli.spark.pipelines.duplicates import TOPIC_COLUMNS, Wish, group_columns, parse_by
 
-    wish = Wish(parse_by(by), _milliseconds(within))
+    wish = Wish(parse_by(by), None if within is None else option_ms("--within", within, at_least=0))
     source = job.source(topic)
     return find(
         job,
@@ -58,17 +58,6 @@ def run(
         shown=TOPIC_COLUMNS if summary else group_columns(wish.by),
         fail_if=fail_if,
     )
-
-
-def _milliseconds(within: str | None) -> int | None:
-    from kcli.cli.groups.durations import duration_ms
-
-    if within is None:
-        return None
-    ms = duration_ms(within)
-    if ms is None:
-        raise ConfigError(f"--within is a length of time like 30s or 10m, not '{within}'")
-    return int(ms)
 
 
 def _findings(found: Duplicates, *, summary: bool) -> Findings:

@@ -62,23 +62,20 @@ def run(
 
 
 def _wish(env: Environment, groups: str | None, since: str, until: str, every: str, by: str) -> Wish:
-    from kcli.cli.groups.durations import duration_ms
     from kcli.cli.spark.group_names import parse_groups
-    from kcli.cli.times import time_ms
+    from kcli.cli.times import option_ms, time_ms
     from kcli.errors import ConfigError
     from kcli.spark.pipelines.lag_grid import SERIES
     from kcli.spark.pipelines.lag_history import Wish, make_grid
 
     if by not in SERIES:
         raise ConfigError(f"--by must be one of {', '.join(SERIES)}, not {by}")
-    every_ms = duration_ms(every)
-    if every_ms is None or every_ms < 1 or every_ms != int(every_ms):
-        raise ConfigError(f"--every is a length of time like 30s or 5m, at least 1ms, not '{every}'")
+    every_ms = option_ms("--every", every)
     now_ms = env.clock.wall_ms()
     times = [time_ms(text.removeprefix("@"), now_ms) for text in (since, until)]
     if times[0] > times[1]:
         raise ConfigError(f"--since {since} is after --until {until}")
-    return Wish(make_grid(times[0], min(times[1], now_ms), int(every_ms)), parse_groups(groups), by)
+    return Wish(make_grid(times[0], min(times[1], now_ms), every_ms), parse_groups(groups), by)
 
 
 def _findings(found: History, wish: Wish) -> Findings:

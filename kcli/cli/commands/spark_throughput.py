@@ -63,18 +63,14 @@ def run(
 
 
 def _wish(window: str, slide: str | None, by: str, exact: bool) -> Wish:
-    from kcli.cli.groups.durations import duration_ms
+    from kcli.cli.times import option_ms
     from kcli.spark.pipelines.throughput import Wish, parse_by
 
-    lengths = []
-    for name, text in (("--window", window), ("--slide", slide or window)):
-        ms = duration_ms(text)
-        if ms is None or ms < 1 or ms != int(ms):
-            raise ConfigError(f"{name} is a length of time like 30s or 1m, at least 1ms, not '{text}'")
-        lengths.append(int(ms))
-    if lengths[0] % lengths[1]:
+    window_ms = option_ms("--window", window)
+    slide_ms = window_ms if slide is None else option_ms("--slide", slide)
+    if window_ms % slide_ms:
         raise ConfigError(f"--slide {slide} must divide --window {window}")
-    return Wish(lengths[0], lengths[1], parse_by(by), exact)
+    return Wish(window_ms, slide_ms, parse_by(by), exact)
 
 
 def _findings(found: Throughput, wish: Wish, *, summary: bool) -> Findings:

@@ -16,7 +16,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-from kcli.cli.groups.durations import duration_ms
+from kcli.durations import duration_ms
 from kcli.errors import ConfigError
 
 

@@ -55,7 +55,7 @@ def shown_facts(facts: Facts, condition: Condition) -> str:
 
 
 def _shown(name: str, fact: Amount | str | None) -> str:
-    from kcli.cli.groups.durations import shown_duration
+    from kcli.durations import shown_duration
 
     if not isinstance(fact, Amount):
         return fact or "not known"

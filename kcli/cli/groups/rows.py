@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from kcli.cli.groups.durations import shown_duration
 from kcli.cli.groups.items import failed_row, shown_node, shown_partitions
 from kcli.cli.render.report import error_field
+from kcli.durations import shown_duration
 from kcli.errors import ConfigError
 
 if TYPE_CHECKING:

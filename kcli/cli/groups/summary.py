@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kcli.admin.groups.lag import LagTotals, PartitionLag, total_lag, total_lag_by_topic
 from kcli.admin.groups.time_lag import CREATE_TIME, DELETED, FUTURE, HOLE, NO_TIMESTAMP, NOTHING_THERE, PARTLY_DONE
-from kcli.cli.groups.durations import shown_duration
+from kcli.durations import shown_duration
 
 if TYPE_CHECKING:
     from kcli.admin.groups.survey import GroupSurvey

@@ -77,14 +77,12 @@ def check_wishes(wishes: Wishes) -> Export:
 
 def export(job: Job, source: KafkaSource, wishes: Wishes) -> int:
     """Carry the command out; an exit status."""
-    from kcli.cli.groups.durations import duration_ms
     from kcli.cli.spark.running import spark_session
     from kcli.cli.spark.survey import show_survey
+    from kcli.cli.times import option_ms
 
     wanted = check_wishes(wishes)
-    every_ms = duration_ms(wishes.every) if wishes.every is not None else EVERY_S * 1000
-    if every_ms is None:
-        raise ConfigError(f"--every is a length of time like 5s or 1m, not {wishes.every}")
+    every_ms = EVERY_S * 1000 if wishes.every is None else option_ms("--every", wishes.every, at_least=0)
     if job.dry_run:
         return show_survey(job, _look(source, wanted, wishes), _told(wanted, wishes))
     _refuse_to_mix(job, wanted, wishes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kcli.cli.groups.durations import shown_duration
+from kcli.durations import shown_duration
 
 if TYPE_CHECKING:
     from kcli.cli.render.report import Item

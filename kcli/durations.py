@@ -4,23 +4,15 @@ from __future__ import annotations
 
 import re
 
-from kcli.errors import ConfigError
-
 UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000}
-_STEP = r"\d+(?:\.\d+)?(?:ms|[smhdw])"
+_STEP = r"[0-9]+(?:\.[0-9]+)?(?:ms|[smhdw])"
 
 
 def duration_ms(text: str) -> float | None:
     """`90s`, `1h30m`, `1.5d` in milliseconds; None when it is not a length of time."""
     if not re.fullmatch(f"(?:{_STEP})+", text):
         return None
-    return sum(float(number) * UNITS_MS[unit] for number, unit in re.findall(r"([\d.]+)(ms|[smhdw])", text))
-
-
-def check_interval(seconds: float) -> None:
-    """ConfigError for an --interval between two looks that makes no sense."""
-    if not 0 < seconds < 1e6:
-        raise ConfigError(f"--interval must be a number of seconds above 0, not {seconds:g}")
+    return sum(float(number) * UNITS_MS[unit] for number, unit in re.findall(r"([0-9.]+)(ms|[smhdw])", text))
 
 
 def shown_duration(ms: float) -> str:
