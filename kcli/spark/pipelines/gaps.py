@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcli.spark.pipelines.result import Result
-from kcli.spark.pipelines.source import load
+from kcli.spark.pipelines.source import load, log_starts
 from kcli.spark.views.gaps import KINDS
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def run(
     from pyspark.sql import functions as f
 
     source = prepared(source)
-    starts = _log_starts(spark, source)
+    starts = log_starts(spark, source)
     heads = deleted_heads(source, starts)
     frame = load(spark, source, "gaps", GAP_COLUMNS)
     if _SPLITTING & {name.lower() for name in source.more}:
@@ -69,12 +69,6 @@ def run(
             frame.unpersist()
     everywhere = sorted({*starts, *((row["topic"], row["partition"]) for row in counted)})
     return Found(Result(GAP_COLUMNS, gaps), Result(PARTITION_COLUMNS, partition_rows(counted, everywhere)))
-
-
-def _log_starts(spark: SparkSession, source: KafkaSource) -> dict[tuple[str, int], int | None]:
-    """Of all partitions that are read."""
-    frame = load(spark, source._replace(where=None), "offsets", ["topic", "partition", "earliest"])
-    return {(row.topic, row.partition): row.earliest for row in frame.collect()}
 
 
 def deleted_heads(source: KafkaSource, starts: Mapping[tuple[str, int], int | None]) -> list[dict[str, Any]]:

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcli.errors import KcliError, Refused
 from kcli.spark.pipelines.result import Result
-from kcli.spark.pipelines.source import load
+from kcli.spark.pipelines.source import is_meant, load
 from kcli.structs import OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from kcli.admin.offsets.plan_files import Positions
-    from kcli.spark.pipelines.source import KafkaSource
+    from kcli.spark.pipelines.source import KafkaSource, Topics
 
 LAG_COLUMNS = ["group", "topic", "partition", "committed", "end", "lag", "committed_epoch", "metadata", "error"]
 COLUMNS = ["group", "topic", "partition", "committed", "end", "lag"]
@@ -22,7 +22,6 @@ GROUP_COLUMNS = ["group", "type", "state", "members", "partitions", "lag", "unkn
 DIFF_COLUMNS = ["group", "topic", "partition", "change", "old", "new", "moved", "per_s", "lag"]
 SAME, FORWARD, BACK, NEW, GONE = "same", "forward", "back", "new", "gone"
 
-Scope = Mapping[str, Sequence[int] | None]
 Entry = tuple[str, TopicPartition]
 
 
@@ -53,7 +52,7 @@ def run(spark: SparkSession, source: KafkaSource, groups: Sequence[str] | None =
         if error is not None:
             raise KcliError(f"not all offsets can be read: {error}")
     rows = [row.asDict() for row in lags if row["committed"] is not None and row["group"] not in shares]
-    rows = [row for row in rows if in_scope(row["topic"], row["partition"], source.topics)]
+    rows = [row for row in rows if is_meant(row["topic"], row["partition"], source.topics)]
     rows.sort(key=lambda row: (row["group"], row["topic"], row["partition"]))
     return Snapshot(rows, _by_group(rows, {row["group"]: row.asDict() for row in told}))
 
@@ -65,14 +64,6 @@ def _meant(frame: DataFrame, where: str | None) -> DataFrame:
     if where is None:
         return frame
     return frame.where(f.coalesce(f.expr(where), f.lit(False)) | (f.col("topic").isNull() & f.col("error").isNotNull()))
-
-
-def in_scope(topic: str, partition: int, scope: Scope) -> bool:
-    """Whether it is meant; an empty scope is everything."""
-    if not scope:
-        return True
-    numbers: Sequence[int] | None = scope.get(topic, ())
-    return numbers is None or partition in numbers
 
 
 def _by_group(rows: Sequence[dict[str, Any]], groups: Mapping[str, dict[str, Any]]) -> list[dict[str, Any]]:
@@ -108,8 +99,8 @@ def shown(snapshot: Snapshot) -> Result:
     return Result(COLUMNS, snapshot.rows)
 
 
-def difference(old: Positions, now: Snapshot, now_ms: int, scope: Scope, groups: Sequence[str] | None) -> Result:
-    """What became of each position of the old snapshot, and those that are new, within scope. Pure.
+def difference(old: Positions, now: Snapshot, now_ms: int, topics: Topics, groups: Sequence[str] | None) -> Result:
+    """What became of each position of the old snapshot, and those that are new, of these topics and groups. Pure.
 
     `moved` is how many offsets, below 0 when it went back; `per_s` that over the time between the two, where the old
     one says when it was made.
@@ -117,7 +108,7 @@ def difference(old: Positions, now: Snapshot, now_ms: int, scope: Scope, groups:
     before: dict[Entry, int] = {
         (group, tp): at.offset
         for (group, tp), at in old.offsets.items()
-        if group is not None and (groups is None or group in groups) and in_scope(*tp, scope)
+        if group is not None and (groups is None or group in groups) and is_meant(*tp, topics)
     }
     rows = now.committed
     seconds = (now_ms - old.made_ms) / 1000 if 0 < old.made_ms < now_ms else None

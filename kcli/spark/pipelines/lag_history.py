@@ -15,7 +15,7 @@ from kcli.errors import ConfigError, NotFound
 from kcli.spark.pipelines.lag_grid import SERIES, Commits, Log, Place, ends_at, lag_rows
 from kcli.spark.pipelines.lag_parts import COMMIT_FIELDS, END_FIELDS, Grid
 from kcli.spark.pipelines.result import Result, collect
-from kcli.spark.pipelines.source import load
+from kcli.spark.pipelines.source import is_meant, load
 from kcli.spark.pipelines.throughput import plain_time
 
 if TYPE_CHECKING:
@@ -118,15 +118,9 @@ def _commits(spark: SparkSession, source: KafkaSource, wish: Wish) -> dict[tuple
     found: dict[tuple[str, str, int], Commits] = {}
     columns = (table.column(name).to_pylist() for name in table.column_names)
     for group, topic, partition, step, committed, at_ms, _ in zip(*columns, strict=True):
-        if is_meant(source.topics, topic, partition):
+        if is_meant(topic, partition, source.topics):
             found.setdefault((group, topic, partition), Commits([], [], [])).add(step, committed, at_ms)
     return found
-
-
-def is_meant(topics: Mapping[str, Sequence[int] | None], topic: str, partition: int) -> bool:
-    """Whether a partition is among these; none are all."""
-    numbers: Sequence[int] | None = topics.get(topic, ())
-    return not topics or numbers is None or partition in numbers
 
 
 def _logs(spark: SparkSession, source: KafkaSource) -> dict[Place, Log]:

@@ -62,13 +62,14 @@ def parse_shape(form: str, columns: str | None, value: str | None, partition_by:
 
 def columns_to_read(shape: Shape, where: str | None) -> list[str]:
     """The source's columns that the shape is made of, and those that a condition speaks of."""
+    from kcli.spark.pipelines.source import mentioned
+
     wanted = list(shape.columns)
     wanted += [name for name in shape.partition_by if name not in OF_TIME]
     if set(shape.partition_by) & OF_TIME.keys():
         wanted.append("timestamp")
     if where is not None:
-        words = {word.lower() for word in re.findall(r"\w+", where)}
-        wanted += [name for name, _ in ALL if name.lower() in words]
+        wanted += mentioned(where, ALL)
     return list(dict.fromkeys(wanted))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcli.spark.pipelines.result import Result, text_of
-from kcli.spark.pipelines.source import load
+from kcli.spark.pipelines.source import load, log_starts
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -54,7 +54,7 @@ def run(
         counted = of_keys.groupBy("topic").agg(f.count("*").alias("keys"), spread).toArrow().to_pylist()
     finally:
         groups.unpersist()
-    everywhere = sorted({*_all_partitions(spark, source), *parts})
+    everywhere = sorted({*log_starts(spark, source), *parts})
     text = hex_of if as_hex else text_of
     topics = topic_rows(parts, everywhere, {row["topic"]: row for row in counted}, metric)
     totals = {row["topic"]: row[metric] for row in topics}
@@ -80,12 +80,6 @@ def _partitions(groups: DataFrame, metric: str) -> dict[tuple[str, int], dict[st
         hottest,
     )
     return {(row["topic"], row["partition"]): row for row in rows.toArrow().to_pylist()}
-
-
-def _all_partitions(spark: SparkSession, source: KafkaSource) -> list[tuple[str, int]]:
-    """What was selected, with or without records."""
-    rows = load(spark, source._replace(where=None), "offsets", ["topic", "partition"]).collect()
-    return [(row.topic, row.partition) for row in rows]
 
 
 def partition_rows(

@@ -19,17 +19,19 @@ NOT_FOR_SPARK = {
 }
 _NO_OPTIONS: Mapping[str, str] = {}
 
+#: The partitions of each topic, None: all of them. Where nothing is named, everything is meant.
+Topics = Mapping[str, Sequence[int] | None]
+
 
 class KafkaSource(NamedTuple):
     """What to read.
 
-    `kafka` are client properties; `topics` the partitions of each topic, None meaning all; `start` and `until` are
-    source options as `kcli.cli.spark.span` makes them; `where` a SQL expression over the view's columns; `more` are
-    further source options, which win.
+    `kafka` are client properties; `start` and `until` are source options as `kcli.cli.spark.span` makes them; `where`
+    is a SQL expression over the view's columns; `more` are further source options, which win.
     """
 
     kafka: Mapping[str, str]
-    topics: Mapping[str, Sequence[int] | None]
+    topics: Topics
     start: Mapping[str, str] = {"startingOffsets": "earliest"}
     until: Mapping[str, str] = _NO_OPTIONS
     where: str | None = None
@@ -58,7 +60,7 @@ class KafkaSource(NamedTuple):
         return {**found, **self.more}
 
 
-def selection(topics: Mapping[str, Sequence[int] | None]) -> dict[str, str]:
+def selection(topics: Topics) -> dict[str, str]:
     """`subscribe` for whole topics, `assign` for partitions, nothing for no topics."""
     if not topics:
         return {}
@@ -73,6 +75,12 @@ def selection(topics: Mapping[str, Sequence[int] | None]) -> dict[str, str]:
     return {"assign": json.dumps({topic: list(numbers) for topic, numbers in partitions.items()})}
 
 
+def is_meant(topic: str, partition: int, topics: Topics) -> bool:
+    """Whether a partition is among these."""
+    numbers: Sequence[int] | None = topics.get(topic, ())
+    return not topics or numbers is None or partition in numbers
+
+
 def load(
     spark: SparkSession, source: KafkaSource, view: str = "records", columns: Sequence[str] | None = None
 ) -> DataFrame:
@@ -80,20 +88,26 @@ def load(
 
     `columns` are what the frame has; the source reads no others but those that `where` speaks of.
     """
+    from kcli.spark.columns import ALL
+    from kcli.spark.views import VIEWS
+
     wanted = columns
     if columns is not None and source.where is not None:
-        wanted = [*columns, *(name for name in _mentioned(source.where, view) if name not in columns)]
+        known = VIEWS[view].columns if view in VIEWS else ALL
+        wanted = [*columns, *(name for name in mentioned(source.where, known) if name not in columns)]
     frame = spark.read.format("kcli").options(**source.options(view, wanted)).load()
     if source.where is not None:
         frame = frame.where(source.where)
     return frame if wanted == columns else frame.select(*(columns or ()))
 
 
-def _mentioned(where: str, view: str) -> list[str]:
-    """Columns of the view whose names are in a condition, were it only in a literal."""
-    from kcli.spark.columns import ALL
-    from kcli.spark.views import VIEWS
-
-    known = VIEWS[view].columns if view in VIEWS else ALL
+def mentioned(where: str, known: Iterable[tuple[str, str]]) -> list[str]:
+    """Those of the columns known whose names are in a condition, were it only in a literal."""
     words = {word.lower() for word in re.findall(r"\w+", where)}
     return [name for name, _ in known if name.lower() in words]
+
+
+def log_starts(spark: SparkSession, source: KafkaSource) -> dict[tuple[str, int], int | None]:
+    """All partitions that are selected, with or without records, and the first offset of each."""
+    frame = load(spark, source._replace(where=None), "offsets", ["topic", "partition", "earliest"])
+    return {(row.topic, row.partition): row.earliest for row in frame.collect()}
