@@ -42,6 +42,7 @@ class OptionCommitter(StreamingQueryListener):  # type: ignore[misc,unused-ignor
     def __init__(self, spark: SparkSession) -> None:
         self._session = spark
         self._runs: dict[str, dict[int, Committing]] = {}
+        self._ending: list[Committing] = []
 
     def onQueryStarted(self, event: Any) -> None:
         """Spark waits for this: what talks to brokers is done by other threads."""
@@ -63,14 +64,13 @@ class OptionCommitter(StreamingQueryListener):  # type: ignore[misc,unused-ignor
 
     def onQueryTerminated(self, event: Any) -> None:
         """The last batch may still be on its way to the broker: `finish` waits for that."""
-        for work in self._runs.get(str(event.runId), {}).values():
-            work.finish(0)
+        self._ending += self._runs.pop(str(event.runId), {}).values()
+        self._ending = [work for work in self._ending if not work.finish(0)]
 
     def finish(self, patience_s: float = PATIENCE_S) -> None:
         """At the end of the process: what is known is committed."""
-        for works in self._runs.values():
-            for work in works.values():
-                work.finish(patience_s)
+        for work in [*self._ending, *(work for works in self._runs.values() for work in works.values())]:
+            work.finish(patience_s)
 
 
 def options_of_sources(query: Any) -> dict[int, SourceOptions]:

@@ -43,12 +43,6 @@ def borrowed(config: ConsumerConfig, tp: TopicPartition) -> Iterator[ConsumerNet
         _idle[key] = client
 
 
-def close_idle() -> None:
-    """Close what is kept."""
-    while _idle:
-        _idle.popitem()[1].close()
-
-
 def _refresh(client: ConsumerNetworkClient, tp: TopicPartition, timeout_ms: float) -> None:
     """The topic may have been deleted and made anew since: what is known of it is no evidence."""
     metadata = client.metadata

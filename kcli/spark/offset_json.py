@@ -22,13 +22,8 @@ _TIMES = '{"orders":{"0":1700000000000,"1":1700000000000}}'
 _PARTITIONS = '{"orders":[0,1],"payments":[0]}'
 
 
-def write_offsets(offsets: Mapping[TopicPartition, int]) -> str:
-    """The canonical text of these offsets: no blanks, by topic, then by partition number."""
-    return json.dumps(offsets_dict(offsets), separators=(",", ":"), ensure_ascii=False)
-
-
 def offsets_dict(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
-    """The same as the dict that PySpark's `latestOffset` returns, in canonical order."""
+    """What PySpark's `latestOffset` returns and writes as JSON, in canonical order: by topic, then by number."""
     told: dict[str, dict[str, int]] = {}
     for tp in sorted(offsets):
         told.setdefault(tp.topic, {})[str(tp.partition)] = offsets[tp]

@@ -174,6 +174,11 @@ def test_what_is_no_loss_is_an_error_though_losses_may_be(
         read(options(our_kafka, topic, failOnDataLoss=False), topic, 0, 0, 20)
 
 
+def close_idle() -> None:
+    while connections._idle:
+        connections._idle.popitem()[1].close()
+
+
 def test_a_connection_serves_the_next_task_too(any_kafka: Kafka, monkeypatch: pytest.MonkeyPatch) -> None:
     """Workers are reused: a module's state survives between tasks. A topic made anew meanwhile is no loss then."""
     import kcli.client.connect
@@ -181,7 +186,7 @@ def test_a_connection_serves_the_next_task_too(any_kafka: Kafka, monkeypatch: py
     made = []
     connect = kcli.client.connect.connect
     monkeypatch.setattr(kcli.client.connect, "connect", lambda *it, **more: made.append(1) or connect(*it, **more))
-    connections.close_idle()
+    close_idle()
     topic = filled(any_kafka)
     assert len(values(options(any_kafka, topic), topic, 0, 0, 20)) == 20
     admin = AdminClient({"bootstrap.servers": any_kafka.bootstrap_servers})
@@ -194,7 +199,7 @@ def test_a_connection_serves_the_next_task_too(any_kafka: Kafka, monkeypatch: py
 
 def test_a_task_that_is_left_early_leaves_no_connection_behind(any_kafka: Kafka) -> None:
     """`take(20)` closes the iterator of a task: what is on its way to it must not meet the next task."""
-    connections.close_idle()
+    close_idle()
     topic = filled(any_kafka)
     batches = read_task(options(any_kafka, topic, arrow_batchRows=5), (topic, 0, 0, 20))
     assert next(batches).num_rows == 5

@@ -75,11 +75,6 @@ def plan_as_csv(plan: Plan) -> str:
     return _csv([PLAN_COLUMNS, *(_plan_line(plan, row) for row in plan.rows)])
 
 
-def plan_as_apache_csv(plan: Plan) -> str:
-    """Where the groups will be, for `kafka-consumer-groups --reset-offsets --from-file`."""
-    return positions_as_apache_csv(positions_after(plan))
-
-
 def positions_after(plan: Plan) -> Positions:
     """Where the rows that are written, or are as wanted already, leave their groups."""
     after: dict[tuple[str | None, TopicPartition], OffsetAndMetadata] = {

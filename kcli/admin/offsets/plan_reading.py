@@ -40,14 +40,6 @@ def read_plan_file(text: str, source: str) -> Plan | Positions:
     return _read_json(text, source) if text.lstrip()[0] in "{[" else _read_csv(text, source)
 
 
-def read_offsets(text: str, source: str) -> FromOffsets:
-    """The offsets that a file tells, of a plan those that it leads to. A plan that is refused leads nowhere."""
-    found = read_plan_file(text, source)
-    if isinstance(found, Positions):
-        return found.target(source)
-    return offsets_of(found, source)
-
-
 def offsets_of(plan: Plan, source: str) -> FromOffsets:
     """Where the plan leads. ConfigError if that cannot be said by offsets: rows that are refused, or delete."""
     offsets: dict[tuple[str | None, TopicPartition], OffsetAndMetadata] = {}

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from kcli.admin.offsets.plan import WHOLE_TOPIC, FirstRecord, Plan, Row, make_plan
 from kcli.admin.offsets.plan_files import (
     Positions,
-    plan_as_apache_csv,
     plan_as_csv,
     plan_as_json,
+    positions_after,
     positions_as_apache_csv,
     positions_as_csv,
     positions_as_json,
 )
-from kcli.admin.offsets.plan_reading import read_offsets, read_plan_file
+from kcli.admin.offsets.plan_reading import offsets_of, read_plan_file
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, ConfigError
 from kcli.structs import OffsetAndMetadata, TopicPartition
@@ -101,23 +101,25 @@ def test_apaches_csv_is_read_and_written(stored: dict[tuple[str, TopicPartition]
 
 def test_apaches_layouts_to_the_byte() -> None:
     """As its own --export prints them: the group only where there are several."""
-    assert plan_as_apache_csv(PLAN) == '"audit, old",orders,1,2\nbilling,orders,0,4\nbilling,orders,1,0\n'
+    assert (
+        positions_as_apache_csv(positions_after(PLAN))
+        == '"audit, old",orders,1,2\nbilling,orders,0,4\nbilling,orders,1,0\n'
+    )
     one = PLAN._replace(rows=tuple(row for row in PLAN.rows if row.group == "billing"))
-    assert plan_as_apache_csv(one) == "orders,0,4\norders,1,0\n"
+    assert positions_as_apache_csv(positions_after(one)) == "orders,0,4\norders,1,0\n"
 
 
 def test_offsets_of_a_plan_are_where_it_leads() -> None:
     moves = PLAN._replace(rows=tuple(row for row in PLAN.rows if row.action in ("move", "keep", "skip")))
-    found = read_offsets(plan_as_json(moves), "plan.json")
+    found = offsets_of(moves, "plan.json")
     assert (found.source, found.exact) == ("plan.json", True)
     assert found.offsets == {
         ("billing", T0): (4, -1, NASTY),
         ("billing", T1): (0, 0, ""),
         ("audit, old", T1): (2, 1, "x"),
     }
-    assert not read_offsets("orders,0,17\n", "f.csv").exact
     with pytest.raises(ConfigError, match=r"^plan\.json is a plan that deletes billing a-0"):
-        read_offsets(plan_as_json(PLAN), "plan.json")
+        offsets_of(PLAN, "plan.json")
 
 
 def test_a_spreadsheet_does_no_harm() -> None:
@@ -127,7 +129,7 @@ def test_a_spreadsheet_does_no_harm() -> None:
     found = read_plan_file(text, "f")
     assert isinstance(found, Positions)
     assert found.offsets == {("billing", T1): OffsetAndMetadata(7)}
-    assert read_offsets("orders, 1, 7\r\n\r\n", "f").offsets == {(None, T1): OffsetAndMetadata(7)}
+    assert read_plan_file("orders, 1, 7\r\n\r\n", "f") == Positions({(None, T1): OffsetAndMetadata(7)}, exact=False)
 
 
 HEAD = "group,topic,partition,offset\n"
