@@ -73,6 +73,27 @@ def test_a_large_frame_arrives_whole(world: SocketWorld) -> None:
     assert world.receives == [("1", body)]
 
 
+def test_a_large_frame_arrives_whole_through_a_small_buffer(world: SocketWorld) -> None:
+    world.selector.connect("1", world.address, receive_buffer_bytes=4096)
+    peer = world.accept()
+    world.poll_until(lambda: world.connected)
+    body = bytes(range(256)) * 4096
+    sender = threading.Thread(target=lambda: peer.deliver(body, b"next"))
+    sender.start()
+    world.poll_until(lambda: len(world.receives) == 2, polls=20_000)
+    sender.join()
+    assert [frame for _, frame in world.receives] == [body, b"next"]
+
+
+def test_the_end_of_a_connection_in_the_middle_of_a_large_frame_says_how_far_it_got(world: SocketWorld) -> None:
+    peer = world.connect("1")
+    peer.deliver_bytes(struct.pack(">i", 1 << 20) + bytes(1000))
+    world.poll(timeout_ms=5000)
+    peer.hang_up()
+    world.poll(timeout_ms=5000)
+    assert world.disconnected["1"].endswith(" in the middle of a frame, 1000 of 1048576 bytes read")
+
+
 def test_wakeup_from_another_thread_ends_a_long_poll(world: SocketWorld) -> None:
     world.connect("1")
     waker = threading.Timer(0.05, world.selector.wakeup)
