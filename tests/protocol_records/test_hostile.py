@@ -129,12 +129,14 @@ def test_impossible_sizes_are_told(size):
     assert "size" in problem(bytes(bad))
 
 
+@pytest.mark.usefixtures("libraries")
 def test_every_truncation_of_every_vector_is_survived():
     for data in VECTORS.values():
         if len(data) < 150:
             check_hostile([RecordSection("t", cut, data[:cut], 0) for cut in range(len(data))], check_crcs=True)
 
 
+@pytest.mark.usefixtures("libraries")
 def test_every_single_byte_may_be_wrong():
     warnings.simplefilter("error")
     for name in ("v2-none-3rec-base42-ple7", "v2-lz4-3rec-base42", "v1-gzip-2rec-base42", "v0-lz4-2rec-base42"):
@@ -148,6 +150,7 @@ def test_every_single_byte_may_be_wrong():
             check_hostile(changed, check_crcs=True)
 
 
+@pytest.mark.usefixtures("libraries")
 def test_random_damage_is_survived():
     good = seeds(random.Random(5))
     with warnings.catch_warnings():
@@ -169,6 +172,7 @@ BOMBS = {
 }
 
 
+@pytest.mark.usefixtures("libraries")
 @pytest.mark.parametrize("name", BOMBS)
 def test_bombs_do_not_explode(name):
     data = framed(BOMBS[name](), 1, codec=CODEC_IDS[name.split()[0]])
@@ -177,6 +181,7 @@ def test_bombs_do_not_explode(name):
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 150 * 1024
 
 
+@pytest.mark.usefixtures("libraries")
 def test_many_bombs_together_stay_within_the_bound():
     bomb = bytes(cramjam.zstd.compress(bytes(40 << 20)))
     parts = [framed(bomb, 1, codec=4)] * 50

@@ -67,6 +67,7 @@ def decode(data, fetch_offset=0, **options):
     return section
 
 
+@pytest.mark.usefixtures("libraries")
 @pytest.mark.parametrize("name", [name for name in VECTORS if "3rec" in name or name == "v2-lz4-txn"])
 def test_three_records_come_back_with_null_key_null_value_and_headers(name):
     section = decode(VECTORS[name])
@@ -74,6 +75,7 @@ def test_three_records_come_back_with_null_key_null_value_and_headers(name):
     assert (section.next_offset, section.last_epoch, section.error, section.truncated) == (45, 7, None, False)
 
 
+@pytest.mark.usefixtures("libraries")
 @pytest.mark.parametrize("name", [name for name in VECTORS if "2rec" in name])
 def test_old_messages_come_back_wrapped_or_not(name):
     section = decode(VECTORS[name])
@@ -99,6 +101,7 @@ def test_create_time_and_no_time_are_told_apart():
     assert decode(VECTORS["v0-gzip-2rec-base42"]).columns.timestamp_type(0) == "none"
 
 
+@pytest.mark.usefixtures("libraries")
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
 def test_payloads_of_several_compressed_blocks(codec):
     assert decode(VECTORS[f"v2-{codec}-70000-a"]).columns.values() == [b"a" * 70000]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from kcli.protocol.records import batch
-from kcli.protocol.records.checksum import crc32c
+from kcli.protocol.records.checksum import checksums, crc32c
 from kcli.protocol.records.header_columns import Batches
 from kcli.protocol.records.run import Run
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 _LAST_BASE_OFFSET = (1 << 63) - 1 - (1 << 32)
 _BEYOND_INT32 = 1 << 31
+_CRC_FROM_MAGIC = batch.CRC_FROM - batch.MAGIC_AT
 # No broker takes so large a batch by default; one that claims to be is more likely to be after our memory.
 MOST_RECORDS = 1 << 20
 
@@ -54,15 +56,29 @@ def fail_first(wrong: NDArray[np.bool_], problem: str, runs: Iterable[Run]) -> N
 
 def check_crcs(batches: Batches, runs: Iterable[Run]) -> None:
     """Fail the first batch of each run whose checksum is wrong (CRC-32C, or CRC-32 in old formats)."""
-    starts, ends = batches.starts.tolist(), batches.ends.tolist()
-    crcs, magic = batches.crcs.tolist(), batches.magic.tolist()
+    runs = tuple(runs)
+    expected, found = batches.crcs.tolist(), _checksums(batches, runs)
     for run in runs:
-        view = memoryview(run.buffer)
-        for index in range(run.lo, run.limit):
-            if magic[index] == 2:
-                found = crc32c(view[starts[index] + batch.CRC_FROM : ends[index]])
-            else:
-                found = zlib.crc32(view[starts[index] + batch.MAGIC_AT : ends[index]])
-            if found != crcs[index]:
-                run.fail(index, f"its CRC is {found:#010x} and should be {crcs[index]:#010x}")
-                break
+        if found[run.lo : run.limit] != expected[run.lo : run.limit]:
+            index = next(at for at in range(run.lo, run.limit) if found[at] != expected[at])
+            run.fail(index, f"its CRC is {found[index]:#010x} and should be {expected[index]:#010x}")
+
+
+def _checksums(batches: Batches, runs: Iterable[Run]) -> list[int]:
+    """What the batches' checksums should be: runs that lie in one buffer are looked at together."""
+    magic = batches.magic.tolist()
+    only_new = magic.count(2) == len(magic)
+    starts = (batches.starts + (batch.CRC_FROM if only_new else batch.MAGIC_AT)).tolist()
+    ends = batches.ends.tolist()
+    found = [0] * len(starts)
+    for _, group in groupby(runs, lambda run: id(run.buffer)):
+        members = list(group)
+        view, lo, hi = memoryview(members[0].buffer), members[0].lo, members[-1].hi
+        if only_new:
+            found[lo:hi] = checksums(view, starts[lo:hi], ends[lo:hi])
+            continue
+        for index in range(lo, hi):
+            start, end = starts[index], ends[index]
+            new = magic[index] == 2
+            found[index] = crc32c(view[start + _CRC_FROM_MAGIC : end]) if new else zlib.crc32(view[start:end])
+    return found

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import zlib
+from functools import cache
+from importlib import import_module
+from typing import Any
 
 import numpy as np
 
@@ -89,6 +92,19 @@ def decompress(codec: int, payload: memoryview, output: Output, *, magic: int = 
         raise
 
 
+@cache
+def _library(name: str) -> Any:
+    """The module `name`, None: pyarrow has to do without it. Without that either, the module's own ImportError."""
+    try:
+        return import_module(name)
+    except ImportError as missing:
+        try:
+            import_module("pyarrow")
+        except ImportError:
+            raise missing from None
+        return None
+
+
 def _gunzip(payload: memoryview, output: Output) -> None:
     """All members, one behind the other; anything else behind the first is ignored, as Java's reader does."""
     at = _gunzip_member(payload, 0, output)
@@ -130,8 +146,12 @@ def _unsnappy(payload: memoryview, output: Output) -> None:
 
 
 def _unsnappy_block(block: memoryview, output: Output) -> None:
-    import cramjam
+    cramjam = _library("cramjam")
+    if cramjam is None:
+        from kcli.protocol.records.arrow_codecs import unsnappy_block
 
+        unsnappy_block(block, output, _SNAPPY_BEST_RATIO)
+        return
     try:
         length = int(cramjam.snappy.decompress_raw_len(block))
         if length > len(block) * _SNAPPY_BEST_RATIO:
@@ -143,13 +163,17 @@ def _unsnappy_block(block: memoryview, output: Output) -> None:
 
 def _unlz4(payload: memoryview, output: Output) -> None:
     """One frame. Its claimed content size is not believed: the library is asked for a bounded piece at a time."""
-    import lz4.frame
+    frame = _library("lz4.frame")
+    if frame is None:
+        from kcli.protocol.records.arrow_codecs import unlz4
 
-    context = lz4.frame.create_decompression_context()
+        unlz4(payload, output)
+        return
+    context = frame.create_decompression_context()
     at, step, whole = 0, 64 * 1024 + 4 * len(payload), False
     while not whole:
         try:
-            out, used, whole = lz4.frame.decompress_chunk(context, payload[at:], max_length=step)
+            out, used, whole = frame.decompress_chunk(context, payload[at:], max_length=step)
         except (RuntimeError, ValueError) as problem:
             raise CorruptRecords(f"the lz4 data is damaged: {problem}") from None
         output.write(out)
@@ -161,8 +185,12 @@ def _unlz4(payload: memoryview, output: Output) -> None:
 
 def _unzstd(payload: memoryview, output: Output) -> None:
     """All frames. The library says too little room in words only, so room is added before anything is believed."""
-    import cramjam
+    cramjam = _library("cramjam")
+    if cramjam is None:
+        from kcli.protocol.records.arrow_codecs import unzstd
 
+        unzstd(payload, output)
+        return
     wanted = 8 * len(payload) + 4096
     while True:
         everything = output.limit - output.used

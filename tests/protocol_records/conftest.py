@@ -1,0 +1,18 @@
+"""Both ways to unpack and to check: kcli's own libraries, and what Spark's executors have instead of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from kcli.protocol.records import checks, checksum_numpy, decompression
+
+
+@pytest.fixture(params=["own libraries", "pyarrow and numpy"])
+def libraries(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Read with these; what a test writes is made by kcli's own."""
+    if request.param != "own libraries":
+        monkeypatch.setattr(decompression, "_library", lambda name: None)
+        monkeypatch.setattr(checks, "crc32c", checksum_numpy.crc32c)
+        monkeypatch.setattr(checks, "checksums", checksum_numpy.crc32c_many)
+    name: str = request.param
+    return name
