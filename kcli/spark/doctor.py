@@ -8,12 +8,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kcli.errors import KcliError
+from kcli.errors import ConfigError, DisconnectedError, KcliError, TimeoutExpired
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 OK, WRONG, SKIPPED = "ok", "wrong", "skipped"
+UNREACHED = "see that Spark's machines reach the brokers, under the names that these give themselves too"
 _EXECUTOR = "python string, executable string, pyarrow string, numpy string"
 
 
@@ -29,12 +30,12 @@ class Finding(NamedTuple):
 def look_here(remote: str | None, environ: Mapping[str, str]) -> Iterator[Finding]:
     """What can be told without starting anything: Java, packages, the interpreter of the workers."""
     from kcli.spark.java import check_java
-    from kcli.spark.session import check_pyspark
+    from kcli.spark.session import INSTALL, check_pyspark
 
     if remote is None:
         yield _tried("java", lambda: "{0.version} ({0.path})".format(check_java(environ)))
     yield _tried("pyspark", check_pyspark)
-    yield _tried("pyarrow", lambda: _version("pyarrow"))
+    yield _tried("pyarrow", lambda: _version("pyarrow"), INSTALL)
     if remote is not None:
         yield _tried("pandas", lambda: _version("pandas"), "pip install 'pyspark[connect]'")
         yield _tried("grpc", lambda: _version("grpc"), "pip install 'pyspark[connect]'")
@@ -114,17 +115,30 @@ def _tried(check: str, look: Callable[[], str], cure: str | None = None) -> Find
 
 
 def _wrong(check: str, error: Exception, cure: str | None = None) -> Finding:
-    """Our errors tell the cure behind the last colon or semicolon of their sentence."""
+    """With the cure that the error's own sentence ends with, if it does; other sentences end with the reason."""
     if isinstance(error, ImportError):
         return Finding(check, WRONG, str(error), cure)
     from kcli.spark.failures import explain
 
-    sentence = str(explain(error))
-    if cure is None and "; " in sentence:
-        sentence, _, cure = sentence.rpartition("; ")
-    elif cure is None and ": " in sentence:
-        sentence, _, cure = sentence.rpartition(": ")
-    return Finding(check, WRONG, sentence, cure)
+    ours = explain(error)
+    if cure is None and isinstance(ours, (TimeoutExpired, DisconnectedError)):
+        cure = UNREACHED
+    if cure is not None:
+        return Finding(check, WRONG, str(ours), cure)
+    return Finding(check, WRONG, *_sentence_and_cure(ours))
+
+
+def _sentence_and_cure(error: KcliError) -> tuple[str, str | None]:
+    """Settings that are wrong are told as "what: cure", failures of Spark as "what: why; cure"."""
+    from kcli.spark.session import SparkFailed
+
+    signs = (": ", "; ") if isinstance(error, ConfigError) else ("; ",) if isinstance(error, SparkFailed) else ()
+    text = str(error)
+    sign = max(signs, key=text.rfind, default="")
+    if not sign or sign not in text:
+        return text, None
+    sentence, _, cure = text.rpartition(sign)
+    return sentence, cure
 
 
 def look_all(

@@ -1,0 +1,277 @@
+"""What `kcli spark doctor` says where something is missing. No JVM: sessions are fakes that fail as Spark does."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kcli.errors import ConfigError
+from kcli.spark import doctor
+from kcli.spark.doctor import OK, SKIPPED, UNREACHED, WRONG, Finding, look_all, look_here, look_there
+from kcli.spark.session import SparkFailed
+from tests.cli.fake import run_kcli
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+KAFKA = {"bootstrap.servers": "kafka:9092"}
+VERSIONS = SimpleNamespace(python="3.11.9", executable="/usr/bin/python3", pyarrow="26.0.1", numpy="2.4.6")
+TRACE = "An exception was thrown from the Python worker.\nTraceback (most recent call last):\n  File ...\n"
+LATER = ("session", "executor", "shipping", "brokers")
+
+
+def java_of(folder: Path) -> dict[str, str]:
+    """An environment whose Java is new enough, as far as anybody looks without starting it."""
+    (folder / "release").write_text('JAVA_VERSION="21.0.1"\n')
+    (folder / "bin").mkdir()
+    (folder / "bin" / "java").touch()
+    return {"JAVA_HOME": str(folder), "PATH": "/usr/bin:/bin"}
+
+
+def by_check(findings: list[Finding]) -> dict[str, Finding]:
+    assert len({found.check for found in findings}) == len(findings)
+    return {found.check: found for found in findings}
+
+
+def no_session() -> SparkSession:
+    raise AssertionError("Spark was started")
+
+
+class FakeSession:
+    """What a session answers: rows of its executor and a count of partitions, or what it raises instead."""
+
+    version = "4.3.0"
+
+    def __init__(self, executor: Any = VERSIONS, partitions: int | Exception = 3) -> None:
+        self.executor, self.partitions = executor, partitions
+        self.read = self
+        self.options_seen: dict[str, str] = {}
+
+    def _same(self, *_: Any, **options: str) -> Any:
+        self.options_seen |= options
+        return self
+
+    range = repartition = mapInArrow = format = options = option = load = select = _same
+
+    def first(self) -> Any:
+        return _answer(self.executor)
+
+    def count(self) -> Any:
+        return _answer(self.partitions)
+
+
+def _answer(what: Any) -> Any:
+    if isinstance(what, Exception):
+        raise what
+    return what
+
+
+def look_at(session: Any, way: str = "installed") -> dict[str, Finding]:
+    return by_check(list(look_there(lambda: session, KAFKA, way)))
+
+
+# --- here
+
+
+def test_what_is_there_is_told_with_its_version(tmp_path: Path) -> None:
+    found = by_check(list(look_here(None, java_of(tmp_path))))
+    assert list(found) == ["java", "pyspark", "pyarrow", "interpreter"]
+    assert {it.status for it in found.values()} == {OK}
+    assert found["java"].detail == f"21.0.1 ({tmp_path}/bin/java)"
+    assert found["interpreter"].detail.startswith(f"{sys.executable} (this one, Python {sys.version_info[0]}.")
+
+
+def test_without_java_the_cure_is_to_install_one(tmp_path: Path) -> None:
+    found = by_check(list(look_here(None, {"PATH": str(tmp_path)})))
+    assert found["java"] == Finding(
+        "java",
+        WRONG,
+        "Spark needs Java, and there is no `java` on the PATH",
+        "install a JRE of version 17 or newer, or let JAVA_HOME name one",
+    )
+    assert {found[name].status for name in ("pyspark", "pyarrow", "interpreter")} == {OK}
+
+
+def test_an_interpreter_that_is_not_there_is_named(tmp_path: Path) -> None:
+    found = by_check(list(look_here(None, {**java_of(tmp_path), "PYSPARK_PYTHON": "/opt/gone/python3"})))
+    assert found["interpreter"] == Finding(
+        "interpreter", WRONG, "there is no /opt/gone/python3", "unset PYSPARK_PYTHON, or let it name a Python"
+    )
+    assert found["java"].status == OK
+
+
+@pytest.mark.parametrize(
+    ("package", "check", "cure"),
+    [
+        ("pyarrow", "pyspark", "pip install 'kcli[spark]'"),
+        ("pyarrow", "pyarrow", "pip install 'kcli[spark]'"),
+        ("grpc", "grpc", "pip install 'pyspark[connect]'"),
+        ("pandas", "pandas", "pip install 'pyspark[connect]'"),
+    ],
+)
+def test_a_package_that_is_missing_is_named_with_its_cure(
+    monkeypatch: pytest.MonkeyPatch, package: str, check: str, cure: str
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    found = by_check(list(look_here("sc://host", {})))
+    assert "java" not in found
+    assert "interpreter" not in found
+    assert (found[check].status, found[check].cure) == (WRONG, cure)
+    assert package in found[check].detail
+
+
+@pytest.mark.parametrize("lacking", ["java", "interpreter"])
+def test_nothing_is_started_where_something_is_lacking(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, lacking: str
+) -> None:
+    environ = java_of(tmp_path) | ({"PYSPARK_PYTHON": "/gone"} if lacking == "interpreter" else {"JAVA_HOME": "/gone"})
+    monkeypatch.setattr(doctor.os, "environ", environ)
+    findings = look_all(no_session, KAFKA, None, "installed")
+    assert [found.check for found in findings if found.status == WRONG] == [lacking]
+    assert findings[-4:] == [Finding(check, SKIPPED, "first the above") for check in LATER]
+
+
+def test_where_all_is_there_spark_is_asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(doctor.os, "environ", java_of(tmp_path))
+    session: Any = FakeSession()
+    found = by_check(look_all(lambda: session, KAFKA, None, "zip"))
+    assert list(found) == ["java", "pyspark", "pyarrow", "interpreter", *LATER]
+    assert {it.status for it in found.values()} == {OK}
+
+
+# --- there
+
+
+def test_what_an_executor_has_and_reaches_is_told() -> None:
+    session = FakeSession()
+    found = look_at(session, "zip")
+    assert found["session"].detail.startswith("Spark 4.3.0, ready in ")
+    assert found["executor"].detail == "Python 3.11.9 (/usr/bin/python3), pyarrow 26.0.1, numpy 2.4.6"
+    assert found["shipping"] == Finding("shipping", OK, "zip")
+    assert found["brokers"] == Finding("brokers", OK, "kafka:9092 answered an executor: 3 partitions")
+    assert session.options_seen["kafka.bootstrap.servers"] == "kafka:9092"
+
+
+@pytest.mark.parametrize(
+    ("error", "detail", "cure"),
+    [
+        (SparkFailed("Spark did not start: Error: heap too small"), "Spark did not start: Error: heap too small", None),
+        (
+            SparkFailed("no Spark Connect server answered at sc://h:1: refused"),
+            "no Spark Connect server answered at sc://h:1: refused",
+            None,
+        ),
+        (ConfigError("--remote needs more of pyspark (x): pip install y"), "--remote needs more of pyspark (x)",
+         "pip install y"),
+        (RuntimeError("java.lang.OutOfMemoryError: Java heap space"), "java.lang.OutOfMemoryError: Java heap space",
+         "give it more memory, as in --conf spark.driver.memory=4g"),
+    ],
+)  # fmt: skip
+def test_a_session_that_does_not_start_is_told_and_the_rest_is_skipped(
+    error: Exception, detail: str, cure: str | None
+) -> None:
+    def broken() -> SparkSession:
+        raise error
+
+    findings = list(look_there(broken, KAFKA, "installed"))
+    assert findings[0] == Finding("session", WRONG, detail, cure)
+    assert findings[1:] == [Finding(check, SKIPPED, "there is no session") for check in LATER[1:]]
+
+
+def test_an_executor_without_pyarrow_is_told_with_the_cure() -> None:
+    lacking = RuntimeError(TRACE + "ModuleNotFoundError: No module named 'pyarrow'\n")
+    found = look_at(FakeSession(executor=lacking, partitions=lacking))
+    assert found["executor"].status == found["brokers"].status == WRONG
+    assert "No module named 'pyarrow'" in found["executor"].detail
+    assert found["executor"].cure == "pyarrow is not on Spark's machines: install it there, or ship an environment"
+    assert found["shipping"].status == OK
+
+
+def test_an_executor_that_answers_nothing_is_wrong() -> None:
+    assert look_at(FakeSession(executor=None))["executor"] == Finding(
+        "executor", WRONG, "the executor answered nothing"
+    )
+
+
+def test_kcli_that_does_not_get_there_is_what_is_wrong_with_the_shipping() -> None:
+    lacking = RuntimeError(TRACE + "ModuleNotFoundError: No module named 'kcli'\n")
+    found = look_at(FakeSession(partitions=lacking))
+    cure = "kcli is not on Spark's machines: let --ship bring it (auto, zip, inline)"
+    assert found["shipping"] == Finding("shipping", WRONG, "installed", cure)
+    assert (found["brokers"].status, found["executor"].status) == (WRONG, OK)
+
+
+@pytest.mark.parametrize(
+    ("raised", "detail", "cure"),
+    [
+        ("TimeoutExpired: nobody answered: kcli-1:9092: refused", "nobody answered: kcli-1:9092: refused", UNREACHED),
+        ("DisconnectedError: kcli-1:9092: cut off; again", "kcli-1:9092: cut off; again", UNREACHED),
+        ("BrokerError: TOPIC_AUTHORIZATION_FAILED: not you", "TOPIC_AUTHORIZATION_FAILED: not you", None),
+    ],
+)
+def test_brokers_that_an_executor_cannot_reach_are_told_by_the_reason(
+    raised: str, detail: str, cure: str | None
+) -> None:
+    found = look_at(FakeSession(partitions=RuntimeError(f"{TRACE}kcli.errors.{raised}\n")))
+    assert found["brokers"] == Finding("brokers", WRONG, detail, cure)
+    assert found["shipping"].status == OK
+
+
+# --- the command
+
+
+def items(text: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(text)["items"]
+    return found
+
+
+def test_what_is_wrong_is_a_row_with_its_cure_and_status_1(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    monkeypatch.setattr("kcli.spark.session.open_session", lambda **_: pytest.fail("Spark was started"))
+    done = run_kcli("spark", "doctor", "-b", "127.0.0.1:1")
+    assert (done.status, done.err) == (1, "")
+    (line,) = (line for line in done.text.splitlines() if line.startswith("java"))
+    assert "which cannot be run" in line
+    assert "install a JRE of version 17 or newer" in line
+    rows = items(run_kcli("spark", "doctor", "-b", "127.0.0.1:1", "--output", "json").text)
+    assert [(row["check"], row["status"]) for row in rows[-4:]] == [(check, SKIPPED) for check in LATER]
+
+
+def answering(session: Any) -> Callable[..., Any]:
+    def opened(*, master: str, remote: str | None, conf: Mapping[str, str], ship: str, **_: Any) -> Any:
+        assert (master, remote, conf, ship) == ("spark://host:7077", None, {}, "auto")
+        return session
+
+    return opened
+
+
+@pytest.mark.parametrize(("partitions", "status"), [(3, 0), (RuntimeError("No module named 'kcli'"), 1)])
+def test_the_status_goes_by_what_is_wrong(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, partitions: int | Exception, status: int
+) -> None:
+    closed: list[Any] = []
+    session = FakeSession(partitions=partitions)
+    for name, value in java_of(tmp_path).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    monkeypatch.setattr("kcli.spark.session.open_session", answering(session))
+    monkeypatch.setattr("kcli.spark.session.close_session", closed.append)
+    monkeypatch.setattr("kcli.cli.spark.line.ProgressLine.follow", lambda *_: None)
+    done = run_kcli("spark", "doctor", "--master", "spark://host:7077", "-b", "kafka:9092", "--output", "json")
+    assert done.status == status, done.err
+    assert closed == [session]
+    found = {row["check"]: row for row in items(done.text)}
+    assert (found["shipping"]["status"], found["shipping"]["detail"]) == ((OK, WRONG)[status], "zip")
+
+
+def test_wrong_usage_is_one_line_and_starts_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kcli.spark.session.open_session", lambda **_: pytest.fail("Spark was started"))
+    done = run_kcli("spark", "doctor", "--ship", "boat", "-b", "127.0.0.1:1")
+    assert (done.status, done.text, done.err.count("\n")) == (2, "", 1)
+    assert "--ship must be one of" in done.err
