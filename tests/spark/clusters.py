@@ -1,6 +1,7 @@
 """Spark clusters of the pip package alone, as processes: a standalone one of two workers, and a Connect server.
 
-Their Python has what Spark needs and nothing of kcli, wherever that is installed or checked out.
+Their Python has what Spark needs, and nothing of kcli or of what only kcli needs, wherever that is installed or
+checked out.
 """
 
 from __future__ import annotations
@@ -22,7 +23,12 @@ from kcli.spark.home import lean_home
 from tests.real_kafka import free_ports
 
 QUICK_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"  # for jobs of a moment: the better compiler does not pay
-WITHOUT_KCLI = """
+NOT_OF_SPARK = {
+    *("crc32c", "cramjam", "lz4", "tabulate", "typer", "annotated_doc", "click", "shellingham", "rich", "pygments"),
+    *("markdown_it", "mdurl", "plotly", "narwhals", "zstandard", "kafka", "confluent_kafka", "pytest", "hypothesis"),
+}
+"""What kcli's own requirements and its tests have brought; PySpark, pyarrow, numpy, pandas and grpc need none of it."""
+WITHOUT_KCLI = f"""
 import os, sys
 from importlib.machinery import PathFinder
 
@@ -30,6 +36,8 @@ from importlib.machinery import PathFinder
 class OnlyShipped:
     @staticmethod
     def find_spec(name, path=None, target=None):
+        if name in {sorted(NOT_OF_SPARK)}:
+            raise ModuleNotFoundError(f"No module named {{name!r}} (of this test)", name=name)
         if name != "kcli":
             return None
         shipped = [p for p in sys.path if os.path.basename(p).startswith("kcli")]
@@ -52,7 +60,8 @@ def spark_home() -> Path:
 
 
 def bare_environment(folder: Path) -> dict[str, str]:
-    """What Spark's processes get: our interpreter, but one that finds kcli only where Spark has put it."""
+    """What Spark's processes get: our interpreter, but one that finds kcli only where Spark has put it, and nothing
+    else that was installed for kcli."""
     (folder / "site").mkdir(exist_ok=True)
     (folder / "site" / "sitecustomize.py").write_text(WITHOUT_KCLI)
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK", "PYTHON", "PYSPARK"))}

@@ -1,5 +1,6 @@
 """The source unchanged on clusters whose machines have nothing of kcli: standalone (T4: pyFiles alone would fail the
-stream's planner), and Spark Connect with a source that carries kcli itself."""
+stream's planner), and Spark Connect with a source that carries kcli itself. What kcli requires is not there either:
+pyarrow and numpy unpack and check what Python alone cannot."""
 
 from __future__ import annotations
 
@@ -13,6 +14,10 @@ from pathlib import Path
 
 import pytest
 
+from kcli.client.config import ConsumerConfig
+from kcli.consumer.batch_headers import BatchHeaderReader
+from kcli.protocol.records.compression import CODEC_NAMES
+from kcli.structs import TopicPartition
 from tests.real_kafka import OwnBroker
 from tests.spark.clusters import bare_environment, connect_server, standalone
 from tests.spark.groups import committed
@@ -21,15 +26,24 @@ pytestmark = pytest.mark.spark_cluster
 JOB = Path(__file__).with_name("cluster_job.py")
 
 
+def codecs(kafka: OwnBroker, topic: str) -> set[str]:
+    """Those that the batches of partition 0 really have: a batch that would not get smaller is sent as it is."""
+    config = ConsumerConfig.from_properties({"bootstrap.servers": kafka.bootstrap_servers})
+    with BatchHeaderReader(config, TopicPartition(topic, 0), 0, 300) as reader:
+        return {CODEC_NAMES[codec] for batches in reader for codec in batches.codecs.tolist()}
+
+
 @pytest.mark.parametrize("cluster", [standalone, connect_server])
 def test_batch_and_stream_run_where_nothing_of_kcli_is(
     cluster: Callable[[Path], AbstractContextManager[str]], our_kafka: OwnBroker, tmp_path: Path
 ) -> None:
     topic = our_kafka.new_topic(partitions=2)
-    producer = our_kafka.ordered_producer()
-    for number in range(300):
-        producer.produce(topic, key=b"k%d" % number, value=b"v" * 10, partition=0)
-    producer.flush()
+    for first, codec in enumerate(CODEC_NAMES):
+        producer = our_kafka.ordered_producer(compression_type=codec, linger_ms=50)
+        for number in range(60 * first, 60 * first + 60):
+            producer.produce(topic, key=b"k%d" % number, value=b"v" * 10, partition=0)
+        producer.flush()
+    assert codecs(our_kafka, topic) == set(CODEC_NAMES)
     with cluster(tmp_path) as where:
         command = [sys.executable, str(JOB), where, our_kafka.bootstrap_servers, topic, str(tmp_path / "out")]
         environment = {**bare_environment(tmp_path), "PYTHONPATH": "", "HOME": os.environ.get("HOME", "/")}
