@@ -1,4 +1,5 @@
-"""A driver for tests of clusters: export a topic once as a batch and once as a stream, and print what was written.
+"""A driver for tests of clusters: export a topic as a batch and as a stream, let each pipeline look at it, and print
+what was written and found.
 
 Run by its path, from anywhere: kcli comes from this checkout, and the environment does not tell anybody where that is.
 """
@@ -7,7 +8,14 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from kcli.spark.pipelines.source import KafkaSource
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 QUICK_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
@@ -29,9 +37,42 @@ def main(where: str, bootstrap: str, topic: str, out: str) -> None:
     batch = export_batch(spark, source, Export(f"{out}/batch", Shape()))
     shown = Export(f"{out}/stream", Shape(), commit_group=f"{topic}-shown")
     stream = export_stream(spark, source, shown, every_s=None, look_s=0.2)
+    found = look(spark, source, f"{topic}-shown")
     close_session(spark)
     read_back = [len(set(read_table(f"{out}/{name}")["offset"].to_pylist())) for name in ("batch", "stream")]
-    print(json.dumps({"batch": batch.records, "stream": stream.records, "read_back": read_back}))
+    print(json.dumps({"batch": batch.records, "stream": stream.records, "read_back": read_back, "found": found}))
+
+
+def look(spark: SparkSession, source: KafkaSource, group: str) -> dict[str, Any]:
+    """A number of each pipeline."""
+    from kcli.spark.pipelines import (
+        compare,
+        duplicates,
+        gaps,
+        group_offsets,
+        lag_history,
+        profile,
+        skew,
+        sql,
+        throughput,
+    )
+    from kcli.spark.pipelines.sql_text import split_statements
+
+    [counted] = sql.run(spark, split_statements("select count(*) n from topic('it')"), lambda _: source)
+    found = {
+        "throughput": sum(row["records"] for row in throughput.run(spark, source, throughput.Wish()).windows.rows),
+        "skew": skew.run(spark, source).topics.rows[0]["keys"],
+        "profile": profile.run(spark, source, fields=True).topics.rows[0]["records"],
+        "gaps": len(gaps.run(spark, source).partitions.rows),
+        "duplicates": duplicates.run(spark, source, duplicates.Wish()).topics.rows[0]["repeats"],
+        "compare": compare.run(spark, source, source).summary.rows[0]["second"],
+        "group-offsets": group_offsets.run(spark, source, [group]).rows[0]["committed"],
+        "sql": counted.result.rows[0]["n"],
+    }
+    now_ms = int(time.time() * 1000)
+    grid = lag_history.make_grid(now_ms - 2_000, now_ms, 1_000)
+    lags = lag_history.run(spark, source, lag_history.Wish(grid, (group,))).lags
+    return {**found, "lag-history": lags.rows[-1]["partitions"]}
 
 
 if __name__ == "__main__":

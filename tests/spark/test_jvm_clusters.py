@@ -41,7 +41,7 @@ def test_batch_and_stream_run_where_nothing_of_kcli_is(
     for first, codec in enumerate(CODEC_NAMES):
         producer = our_kafka.ordered_producer(compression_type=codec, linger_ms=50)
         for number in range(60 * first, 60 * first + 60):
-            producer.produce(topic, key=b"k%d" % number, value=b"v" * 10, partition=0)
+            producer.produce(topic, key=b"k%d" % (number % 100), value=b"v" * 10, partition=0)
         producer.flush()
     assert codecs(our_kafka, topic) == set(CODEC_NAMES)
     with cluster(tmp_path) as where:
@@ -50,5 +50,14 @@ def test_batch_and_stream_run_where_nothing_of_kcli_is(
         environment.pop("SPARK_HOME")
         done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path, timeout=600)
     assert done.returncode == 0, done.stderr[-4000:]
-    assert json.loads(done.stdout.splitlines()[-1]) == {"batch": 300, "stream": 300, "read_back": [300, 300]}
+    told = json.loads(done.stdout.splitlines()[-1])
+    found = told.pop("found")
+    assert told == {"batch": 300, "stream": 300, "read_back": [300, 300]}
+    assert found == {
+        **dict.fromkeys(("throughput", "profile", "compare", "sql", "group-offsets"), 300),
+        "skew": 100,
+        "gaps": 2,
+        "duplicates": 200,
+        "lag-history": 2,
+    }
     assert {number: at for number, (at, _) in committed(our_kafka, f"{topic}-shown").items()} == {0: 300, 1: 0}
