@@ -19,6 +19,9 @@ _OURS: dict[str, type[KcliError]] = {
 _RAISED = re.compile(r"^(?:[\w.]*\.)?(\w+(?:Error|Exception|Expired|Found|Refused|Loss|Version|Records)): (.+)$", re.M)
 _CONDITION = re.compile(r"\[([A-Z_]+)(?:\.[A-Z_]+)?\] *")
 _SQL_STATE = re.compile(r" *SQLSTATE: \w+")
+# Py4J's text of an exception in the JVM: a first line that tells nothing, then Java's trace.
+_IN_THE_JVM = re.compile(r"\AAn error occurred while calling .+\n: [\w.$]+: *(.*)")
+_NO_WORKER = re.compile(r"^Error from python worker:\s*(.+)", re.M)
 
 # Spark's error conditions (its documentation has the list) that the person can mend: class of ours, and what to do.
 _MENDED: dict[str, tuple[type[KcliError], str]] = {
@@ -49,7 +52,9 @@ _MENDED: dict[str, tuple[type[KcliError], str]] = {
 _HINTS = {
     "failed to connect back": "the workers' Python cannot be started: set PYSPARK_PYTHON to one with pyarrow",
     "No module named 'kcli": "kcli is not on Spark's machines: let --ship bring it (auto, zip, inline)",
+    "No module named 'pyspark": "the Python of Spark's machines lacks pyspark: set PYSPARK_PYTHON to one that has it",
     "No module named 'pyarrow": "pyarrow is not on Spark's machines: install it there, or ship an environment",
+    "No module named 'numpy": "numpy is not on Spark's machines: install it there, or ship an environment",
     "PYTHON_VERSION_MISMATCH": "driver and workers run different Pythons: set PYSPARK_PYTHON for the workers",
     "OutOfMemoryError": "give it more memory, as in --conf spark.driver.memory=4g",
     "No space left on device": "there is no room for the result or for Spark's scratch files (spark.local.dir)",
@@ -87,8 +92,13 @@ def _ours(text: str) -> KcliError | None:
 
 
 def _last_line(text: str) -> str:
-    """The line that tells why: a Python exception's, else the first one, without Spark's codes."""
+    """The line that tells why: a Python exception's, else the first one that does, without Spark's codes."""
     raised = _RAISED.findall(text)
     telling = [f"{name}: {message}" for name, message in raised if name not in ("PythonException", "SparkException")]
-    line = telling[-1] if telling and "Traceback" in text else next(iter(text.strip().splitlines()), "")
+    if telling and "Traceback" in text:
+        line = telling[-1]
+    elif found := _NO_WORKER.search(text) or _IN_THE_JVM.match(text):
+        line = found[1]
+    else:
+        line = next(iter(text.strip().splitlines()), "")
     return _SQL_STATE.sub("", _CONDITION.sub("", line)).strip().rstrip(";.").strip()

@@ -94,6 +94,19 @@ def test_a_carried_source_works_where_kcli_is_not_and_so_does_its_reader(tmp_pat
         ),
         ("Job aborted.\nCaused by: java.lang.OutOfMemoryError: Java heap space", SparkFailed, "spark.driver.memory"),
         ("Traceback (most recent call last):\nValueError: odd\n", SparkFailed, "ValueError: odd"),
+        (
+            "An error occurred while calling o70.count.\n: org.apache.spark.SparkException: Job aborted: "
+            "Lost task 0.3 in stage 2.0: org.apache.spark.SparkException: \nError from python worker:\n"
+            "  /usr/bin/python3: No module named 'pyspark'\nPYTHONPATH was:\n  /x\n\tat java.base/java.lang.Thread.run",
+            SparkFailed,
+            "/usr/bin/python3: No module named 'pyspark'; the Python of Spark's machines lacks pyspark: set PYSPARK",
+        ),
+        (
+            "An error occurred while calling o81.count.\n: org.apache.spark.SparkException: Job 0 cancelled because "
+            "SparkContext was shut down\n\tat org.apache.spark.scheduler.DAGScheduler.f(DAGScheduler.scala:1)\n",
+            SparkFailed,
+            "Job 0 cancelled because SparkContext was shut down",
+        ),
     ],
 )
 def test_a_failure_of_spark_is_its_telling_line_and_the_cure(text: str, kind: type[KcliError], said: str) -> None:
