@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from kcli.spark.pipelines.source import KafkaSource
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-QUICK_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 
 
 def main(where: str, bootstrap: str, topic: str, out: str) -> None:
@@ -28,6 +27,7 @@ def main(where: str, bootstrap: str, topic: str, out: str) -> None:
     from kcli.spark.pipelines.shape import Shape
     from kcli.spark.pipelines.source import KafkaSource
     from kcli.spark.session import close_session, open_session
+    from tests.spark.clusters import QUICK_JVM
 
     place = {"remote": where} if where.startswith("sc://") else {"master": where}
     conf = {"spark.executor.memory": "512m", "spark.driver.memory": "512m", "spark.cores.max": "2"}

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.real_kafka import Kafka
+from tests.spark.clusters import QUICK_JVM
 from tests.spark.export_topics import RECORDS, fill, read_back
 
 
@@ -34,6 +35,7 @@ def test_ctrl_c_ends_a_following_export_with_130_and_no_jvm_is_left(our_kafka: K
     topic, out = fill(our_kafka, RECORDS), tmp_path / "out"
     command = [sys.executable, "-m", "kcli", "spark", "export", topic, "--to", str(out), "--follow", "--every", "200ms"]
     command += ["-b", our_kafka.bootstrap_servers, "--conf", "spark.driver.memory=512m"]
+    command += ["--conf", f"spark.driver.extraJavaOptions={QUICK_JVM}"]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     ) as process:
