@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from kcli.protocol.records.batch_facts import BatchFacts, batch_facts
 from kcli.protocol.records.compression import CODEC_NAMES
-from kcli.spark.arrow import number_array
+from kcli.spark.arrow_arrays import number_array
 
 if TYPE_CHECKING:
     from kcli.protocol.records.columns import RecordColumns

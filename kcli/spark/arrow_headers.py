@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from kcli.protocol.records.varints import read_varint, read_varint_column
-from kcli.spark.arrow import binary_array, bitmap
+from kcli.spark.arrow_arrays import binary_array, bitmap
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

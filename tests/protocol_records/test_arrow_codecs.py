@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from kcli.errors import CorruptRecords
 from kcli.protocol.records import arrow_codecs
 from kcli.protocol.records.compression import CODEC_IDS, LZ4, SNAPPY, compress
-from kcli.protocol.records.decompression import OutOfBudget, Output, decompress
+from kcli.protocol.records.decompression import decompress
+from kcli.protocol.records.output import OutOfBudget, Output
 from tests.protocol_records.vectors import VECTORS
 
 CODECS = ("snappy", "lz4", "zstd")

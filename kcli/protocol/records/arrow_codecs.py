@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kcli.errors import CorruptRecords
 
 if TYPE_CHECKING:
-    from kcli.protocol.records.decompression import Output
+    from kcli.protocol.records.output import Output
 
 _LONGEST_VARINT = 5
 # The lz4 frame format: the bits of the byte behind the magic number, and where the header ends without what they add.

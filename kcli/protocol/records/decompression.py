@@ -7,12 +7,10 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-import numpy as np
-
 from kcli.errors import CorruptRecords
-from kcli.protocol.records.batch import Buffer
 from kcli.protocol.records.compression import GZIP, LZ4, NONE, SNAPPY, XERIAL_HEADER_BYTES, XERIAL_MAGIC, ZSTD
 from kcli.protocol.records.lz4_header import with_right_checksum
+from kcli.protocol.records.output import OutOfBudget, Output
 
 # A snappy copy element of three bytes yields 64 at most.
 _SNAPPY_BEST_RATIO = 22
@@ -22,49 +20,6 @@ _GZIP_PIECE_BYTES = 16 * 1024
 _GZIP_MAGIC = b"\x1f\x8b"
 _GZIP_STEP_BYTES = 1 << 20
 _LZ4_STEP_BYTES = 8 << 20
-
-
-class OutOfBudget(Exception):
-    """The output would not fit into what is left of the bound."""
-
-
-class Output:
-    """Where decompressed data is gathered: one growing buffer of at most `limit` bytes.
-
-    `data` is valid up to `used`. It moves when it grows or is trimmed: views of it do not outlive that.
-    """
-
-    def __init__(self, limit: int, expected: int = 0) -> None:
-        self.limit = limit
-        self.used = 0
-        self.data = np.empty(min(limit, max(expected, 4096)), np.uint8)
-        self._view = memoryview(self.data)  # type: ignore[arg-type]
-
-    def room(self, wanted: int) -> memoryview:
-        """The unused part of the buffer, of at least `wanted` bytes; `OutOfBudget` if it cannot be."""
-        needed = self.used + wanted
-        if needed > self.limit:
-            raise OutOfBudget
-        if needed > len(self.data):
-            self._resize(min(self.limit, max(needed, 2 * len(self.data))))
-        return self._view[self.used :]
-
-    def trim(self) -> None:
-        """Give back what is not used: a batch that failed may have filled all of it."""
-        self._resize(self.used)
-
-    def _resize(self, size: int) -> None:
-        self._view.release()
-        self.data.resize(size, refcheck=False)
-        self._view = memoryview(self.data)  # type: ignore[arg-type]
-
-    def write(self, piece: Buffer) -> None:
-        """Append a copy."""
-        before, behind = self.used, self.used + len(piece)
-        if behind > len(self.data):
-            self.room(len(piece))
-        self._view[before:behind] = piece
-        self.used = behind
 
 
 def decompress(codec: int, payload: memoryview, output: Output, *, magic: int = 2) -> None:

@@ -52,7 +52,8 @@ def read_payload(whole: memoryview) -> bytes:
     payload = whole[batch.HEADER_BYTES :]
     if not codec or not payload:
         return bytes(payload)
-    from kcli.protocol.records.decompression import OutOfBudget, Output, decompress
+    from kcli.protocol.records.decompression import decompress
+    from kcli.protocol.records.output import OutOfBudget, Output
 
     output = Output(MOST_BYTES, 4 * len(payload))
     try:
