@@ -10,7 +10,8 @@ from tests.real_kafka import SETTINGS, OwnBroker, free_ports
 
 # The settings of the real Kafka that other tests rely on.
 SAME = ("num.partitions", "offsets.topic.num.partitions", "group.initial.rebalance.delay.ms")
-SAME += ("group.min.session.timeout.ms", "log.cleaner.backoff.ms", "log.initial.task.delay.ms")
+SAME += ("group.min.session.timeout.ms", "log.cleaner.backoff.ms")
+SAME += ("log.initial.task.delay.ms", "log.retention.check.interval.ms")
 
 
 class BrokerProcess(OwnBroker):

@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,8 @@ for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHU
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
+# Till a broker that has just started has looked for records that are too old to keep, which many a test writes.
+FIRST_LOOK_S = 0.7
 NEEDS_KAFKA = {"real_kafka", "own_kafka"}
 BOTH = ["kcli", pytest.param("apache", marks=pytest.mark.real_kafka)]
 
@@ -106,6 +109,7 @@ def real_kafka(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> It
             if not address.exists():
                 node = KafkaNode(shared / "kafka", kafka_jars)
                 node.start()
+                time.sleep(FIRST_LOOK_S)
                 address.write_text(node.bootstrap_servers)
         try:
             yield Kafka(address.read_text(), kafka_jars)
@@ -141,6 +145,7 @@ def our_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnBroker]:
     """`kcli broker run`, one for each xdist worker: name topics with `new_topic`."""
     broker = BrokerProcess(tmp_path_factory.mktemp("our-broker"))
     broker.start()
+    time.sleep(FIRST_LOOK_S)
     yield broker
     broker.kill()
     shutil.rmtree(broker.folder, ignore_errors=True)

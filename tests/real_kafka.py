@@ -61,6 +61,8 @@ SETTINGS = {
     "log.cleaner.dedupe.buffer.size": "2097152",
     "log.cleaner.threads": "1",
     "log.initial.task.delay.ms": "500",
+    # Records of long ago are there to be read: after that first time nobody looks for what is too old.
+    "log.retention.check.interval.ms": "86400000",
     # A node that comes back after kill -9 waits out its old registration: 9 s by default.
     "broker.session.timeout.ms": "3000",
     "broker.heartbeat.interval.ms": "500",
