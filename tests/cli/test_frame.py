@@ -61,7 +61,7 @@ def test_words_name_a_command(line: str, words: str, path: tuple[str, ...] | Non
         ("tpic list", "did you mean 'kcli topic'?"),
         ("topic lst", "did you mean 'kcli topic list'?"),
         ("prodcue x", "did you mean 'kcli produce'?"),
-        ("zzz", "there are topic, consume, group, offsets, "),
+        ("zzz", "there are topic, consume, group, offsets, assignor, compat, cluster, broker, "),
     ],
 )
 def test_a_mistyped_command_gets_one_line_and_a_suggestion(line: str, suggestion: str) -> None:
