@@ -4,15 +4,16 @@
     ABORTED     records of a transaction that was aborted; only where committed is read, else they are records
     COMPACTION  a batch tells of more offsets than it has records: only the log cleaner makes such batches
     LOST        deleted while it was read, as the reader tells
-    BETWEEN     between two batches, or behind the last: the cleaner may have dropped whole batches, if the topic is
-                compacted; otherwise nothing known does that
+    BETWEEN     between two batches, or behind the last: the cleaner may have dropped whole batches, which is COMPACTION
+                if the topic is compacted; otherwise nothing known does that
 
 Records are unpacked only where a header says that some of its batch are missing, or an old header does not say.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
@@ -106,9 +107,13 @@ _NONE = Gaps(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int64)
 
 
 class GapFinder:
-    """`add` what was read, in the order of the log; then `finish`. Gaps lie in `start <= offset < end`."""
+    """`add` what was read, in the order of the log; then `finish`. Gaps lie in `start <= offset < end`.
 
-    def __init__(self, start: int, end: int) -> None:
+    `is_compacted`: whether the cleaner may have dropped whole batches; asked once, if some are missing.
+    """
+
+    def __init__(self, start: int, end: int, is_compacted: Callable[[], bool]) -> None:
+        self._is_compacted = cache(is_compacted)
         self._behind = start
         self._end = end
         self._held = _NONE
@@ -144,6 +149,9 @@ class GapFinder:
 
     def _with_held(self, parts: Sequence[tuple[Ints, Ints, int]]) -> Gaps:
         found = Gaps.joined([(it.clip(min=self._behind), lasts.clip(max=self._end - 1), k) for it, lasts, k in parts])
+        if (found.kinds == BETWEEN).any() and self._is_compacted():
+            kinds = np.where(found.kinds == BETWEEN, COMPACTION, found.kinds)
+            found = found._replace(kinds=kinds).merged()  # with the holes of the batches beside them
         return Gaps(*(np.concatenate(both) for both in zip(self._held, found, strict=True))).merged()
 
 

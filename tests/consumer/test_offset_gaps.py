@@ -74,17 +74,21 @@ def made_log(rng: random.Random) -> list[Batch]:
     return batches
 
 
-def plain(batches: list[Batch], start: int, end: int) -> list[tuple[int, int, int]]:
+def never() -> bool:
+    return False
+
+
+def plain(batches: list[Batch], start: int, end: int, between: int) -> list[tuple[int, int, int]]:
     kinds: dict[int, int] = {}
     behind = start
     for it in batches:
-        missing = BETWEEN if it.counted else COMPACTION  # an old set does not tell where it began
+        missing = between if it.counted else COMPACTION  # an old set does not tell where it began
         kinds |= dict.fromkeys(range(behind, it.base), missing)
         kind = CONTROL if it.control else ABORTED if it.aborted else COMPACTION
         shown = () if it.control or it.aborted else it.records
         kinds |= {offset: kind for offset in range(it.base, it.last + 1) if offset not in shown}
         behind = it.last + 1
-    kinds |= dict.fromkeys(range(behind, end), BETWEEN)
+    kinds |= dict.fromkeys(range(behind, end), between)
     listed = [(offset, kinds[offset]) for offset in sorted(kinds) if start <= offset < end]
     runs = groupby(enumerate(listed), key=lambda it: (it[1][1], it[1][0] - it[0]))
     return [(group[0][1][0], group[-1][1][0], kind) for (kind, _), group in ((k, list(g)) for k, g in runs)]
@@ -104,18 +108,21 @@ def test_made_up_logs_in_pieces_and_in_ranges() -> None:
         if any(not it.counted and it.base < start <= it.last for it in log):
             continue  # where such a set begins is not known
         seen = [it for it in log if it.last >= start and it.base < end]
-        finder, parts, place = GapFinder(start, end), [], 0
+        compacted, asked = rng.random() < 0.5, list[bool]()
+        finder, parts, place = GapFinder(start, end, lambda it=compacted, to=asked: to.append(it) or it), [], 0
         while place < len(seen):
             some = rng.randrange(1, 5)
             behind = seen[place - 1].last + 1 if place else start
             parts.append(finder.add(rows_of(seen[place : place + some], behind)))
             place += some
         parts.append(finder.finish(end))
-        assert told(parts) == plain(seen, start, end), (seen, start, end)
+        expected = plain(seen, start, end, COMPACTION if compacted else BETWEEN)
+        assert told(parts) == expected, (seen, start, end, compacted)
+        assert len(asked) == any(kind == BETWEEN for *_, kind in plain(seen, start, end, BETWEEN))
 
 
 def test_what_was_deleted_while_it_was_read_is_lost_and_not_between() -> None:
-    finder = GapFinder(0, 100)
+    finder = GapFinder(0, 100, never)
     first = finder.add(rows_of([Batch(0, 9, list(range(10)))], 0))
     lost = [(10, 40)]
     second = finder.add(rows_of([Batch(45, 49, list(range(45, 50)))], 10), lost)
@@ -124,7 +131,7 @@ def test_what_was_deleted_while_it_was_read_is_lost_and_not_between() -> None:
 
 
 def test_nothing_is_said_of_what_could_not_be_read() -> None:
-    finder = GapFinder(0, 100)
+    finder = GapFinder(0, 100, never)
     parts = [finder.add(rows_of([Batch(5, 9, list(range(5, 10)))], 0)), finder.finish(10)]
     assert told(parts) == [(0, 4, BETWEEN)]
 
@@ -133,7 +140,7 @@ def test_nothing_is_said_of_what_could_not_be_read() -> None:
 
 
 def found_in(data: bytes, start: int, end: int) -> tuple[list[tuple[int, int, int]], DecodedSection]:
-    finder = GapFinder(start, end)
+    finder = GapFinder(start, end, never)
     parts: list[Gaps] = []
     rest: RecordSection | None = RecordSection("t", 0, data, start, None)
     while rest is not None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kcli.consumer.offset_gaps import BETWEEN, Gaps
+from kcli.consumer.offset_gaps import ABORTED, BETWEEN, COMPACTION, CONTROL, LOST, Gaps
 from kcli.errors import ConfigError
 from kcli.spark.options import parse_options
 from kcli.spark.pipelines.compare import parse_by as parse_compared
@@ -60,16 +60,24 @@ def delete_before(kafka: Kafka, topic: str, offset: int) -> None:
 def test_whole_batches_may_be_missing_in_compacted_topics_only(
     any_kafka: Kafka, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for policy, kind in (("compact", "compaction"), ("compact,delete", "compaction"), ("delete", "unexplained")):
+    for policy, compacted in (("compact", True), ("compact,delete", True), ("delete", False)):
         topic = any_kafka.create_topic(any_kafka.new_name(policy.replace(",", "-")), 1, **{"cleanup.policy": policy})
-        options = options_for(any_kafka, "gaps", subscribe=topic, columns="offsets,kind")
-        gap = Gaps(np.array([5]), np.array([9]), np.array([BETWEEN]))
-        [batch] = _Maker(options, TaskRange(topic, 0, 0, 100)).batches(gap)
-        assert batch.to_pylist() == [{"offsets": 5, "kind": kind}]
+        assert is_compacted(options_for(any_kafka, "gaps", subscribe=topic), topic) == compacted
     assert not capsys.readouterr().err
     options = options_for(any_kafka, "gaps", subscribe="not-there")
     assert not is_compacted(options, "not-there")
     assert "not-there: cleanup.policy is not known" in capsys.readouterr().err
+
+
+def test_gaps_are_rows_of_the_columns_that_are_wanted() -> None:
+    options = parse_options(
+        {"kafka.bootstrap.servers": NOBODY, "subscribe": "t", "view": "gaps", "columns": "offsets,kind"}
+    )
+    kinds = [CONTROL, ABORTED, COMPACTION, LOST, BETWEEN]
+    gaps = Gaps(np.arange(0, 50, 10), np.arange(0, 55, 11), np.array(kinds))
+    [batch] = _Maker(options, TaskRange("t", 0, 0, 100)).batches(gaps)
+    names = ["control", "aborted", "compaction", "retention", "unexplained"]
+    assert batch.to_pylist() == [{"offsets": n + 1, "kind": name} for n, name in enumerate(names)]
 
 
 # --- gaps

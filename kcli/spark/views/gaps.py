@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 KINDS = ("compaction", "control", "aborted", "retention", "unexplained")
 """What `kind` may be. What was deleted from the log's head is retention's doing; a whole batch is missing by compaction
 only in a topic whose cleanup.policy says so, and unexplained elsewhere."""
+_NAMES = ("control", "aborted", "compaction", "retention", "unexplained")
+"""The names of `kcli.consumer.offset_gaps`' kinds, in their order."""
 
 
 def read(options: SourceOptions, task: TaskRange | None) -> Iterator[pyarrow.RecordBatch]:
@@ -33,7 +35,8 @@ def _read(options: SourceOptions, task: TaskRange) -> Iterator[pyarrow.RecordBat
     from kcli.consumer.offset_gaps import GapFinder, decode_for_gaps
     from kcli.spark.read import read_columns
 
-    finder, maker = GapFinder(task.start, task.end), _Maker(options, task)
+    finder = GapFinder(task.start, task.end, lambda: is_compacted(options, task.topic))
+    maker = _Maker(options, task)
     seen: list[PartitionCoverage] = []
     with closing(read_columns(options, task, decode_for_gaps, seen.append)) as chunks:
         for rows in chunks:
@@ -44,14 +47,13 @@ def _read(options: SourceOptions, task: TaskRange) -> Iterator[pyarrow.RecordBat
 
 
 class _Maker:
-    """Gaps as Arrow record batches. The topic's policy is asked for once it matters."""
+    """Gaps as Arrow record batches."""
 
     def __init__(self, options: SourceOptions, task: TaskRange) -> None:
         from kcli.spark.arrow import arrow_schema
 
         self._options, self._task = options, task
         self._schema = arrow_schema(wanted_columns(GAPS, options))
-        self._is_compacted: bool | None = None
 
     def batches(self, gaps: Gaps) -> Iterator[pyarrow.RecordBatch]:
         import pyarrow as pa
@@ -70,17 +72,9 @@ class _Maker:
         if name == "partition":
             return pa.repeat(pa.scalar(self._task.partition, pa.int32()), count)
         if name == "kind":
-            return pa.array(self._names(gaps), pa.string()).take(pa.array(gaps.kinds))
+            return pa.array(_NAMES, pa.string()).take(pa.array(gaps.kinds))
         values = {"first_offset": gaps.firsts, "last_offset": gaps.lasts, "offsets": gaps.lasts - gaps.firsts + 1}
         return pa.array(values[name], pa.int64())
-
-    def _names(self, gaps: Gaps) -> list[str]:
-        """The kinds' names in the order of their numbers."""
-        from kcli.consumer.offset_gaps import BETWEEN
-
-        if self._is_compacted is None and (gaps.kinds == BETWEEN).any():
-            self._is_compacted = is_compacted(self._options, self._task.topic)
-        return ["control", "aborted", "compaction", "retention", "compaction" if self._is_compacted else "unexplained"]
 
 
 def is_compacted(options: SourceOptions, topic: str) -> bool:
