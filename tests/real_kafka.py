@@ -236,17 +236,21 @@ class Kafka:
         """A fresh topic under a name that nobody else has; returns the name."""
         return self.create_topic(self.new_name(prefix), partitions, **configs)
 
-    def ordered_producer(self, **settings: Any) -> Any:
+    def ordered_producer(self, topic: str | None = None, **settings: Any) -> Any:
         """A confluent-kafka producer that keeps the order of a partition's records.
 
         Its default, five requests in flight without idempotence, does not: the first batch for a new topic may be
-        refused until the broker has made the log, while the next one is taken.
+        refused until the broker has made the log, while the next one is taken. It knows `topic` before it writes:
+        records that wait for a topic's partitions to be known may leave in more batches than one.
         """
         from confluent_kafka import Producer
 
         named = {name.replace("_", "."): value for name, value in settings.items()}
         limits = {"acks": "all", "max.in.flight.requests.per.connection": 1}
-        return Producer({"bootstrap.servers": self.bootstrap_servers, **limits, **named})
+        producer = Producer({"bootstrap.servers": self.bootstrap_servers, **limits, **named})
+        if topic is not None:
+            producer.list_topics(topic, 30)
+        return producer
 
     def new_name(self, prefix: str = "t") -> str:
         """A name for a topic, group or transaction that nobody else has on this broker."""

@@ -29,7 +29,7 @@ SEGMENT_BYTES = 1 << 20  # the least that Kafka takes
 def fill(broker: BrokerProcess, topic: str, count: int = COUNT, size: int = 100) -> list[bytes]:
     """Write `count` records in batches of 20, all acknowledged; their values."""
     values = [b"%06d " % n + b"x" * size for n in range(count)]
-    producer = broker.ordered_producer(batch_num_messages=20, linger_ms=10_000)  # no batch is cut short by time
+    producer = broker.ordered_producer(topic, batch_num_messages=20, linger_ms=10_000)  # no batch is cut short by time
     refused: list[str] = []
     for value in values:
         producer.produce(topic, value, partition=0, on_delivery=lambda e, _: refused.append(str(e)) if e else None)

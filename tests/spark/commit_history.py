@@ -77,7 +77,7 @@ def make_commit_history(kafka: Kafka) -> CommitHistory:
     oldest batches of partition 2 are deleted."""
     topic = kafka.new_topic(3)
     batches: dict[int, list[Written]] = {0: [], 1: [], 2: []}
-    producer = kafka.ordered_producer(linger_ms=10_000)
+    producer = kafka.ordered_producer(topic, linger_ms=10_000)
     for number in range(24):
         for partition in range(3):
             at = BASE_MS + number * 5 * MINUTE_MS + partition * 17_000

@@ -89,11 +89,10 @@ class _Writer:
         self.markers: dict[int, list[int]] = {partition: [] for partition in range(PARTITIONS)}
         self.ends = dict.fromkeys(range(PARTITIONS), 0)
         self._batches = dict.fromkeys(range(PARTITIONS), 0)
-        self._plain = kafka.ordered_producer(linger_ms=10_000)
-        self._plain.list_topics(topic)  # records that wait for a topic's partitions may leave in more batches than one
+        self._plain = kafka.ordered_producer(topic, linger_ms=10_000)
         settings = {"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": kafka.new_name("known")}
         self._transactional = Producer({**settings, "linger.ms": 10_000})
-        self._transactional.list_topics(topic)
+        self._transactional.list_topics(topic, 30)
         self._transactional.init_transactions(30)
 
     def batch(self, partition: int, rows: Iterable[Sequence[Any]], *, fate: str = KEPT, producer: Any = None) -> None:

@@ -63,7 +63,7 @@ def kcli_items(kafka: Kafka, *words: str) -> list[Row]:
 
 def produce(kafka: Kafka, topic: str, partition: int, count: int, codec: str = "none", size: int = 20) -> None:
     """One batch for each ten records: the rest waits for the flush before."""
-    producer = kafka.ordered_producer(compression_type=codec, linger_ms=1000)
+    producer = kafka.ordered_producer(topic, compression_type=codec, linger_ms=1000)
     for number in range(count):
         producer.produce(topic, b"v" * size, f"k{number}", partition, timestamp=1000 + number)
         if number % 10 == 9:
