@@ -82,12 +82,37 @@ def test_a_stream_that_goes_on_is_planned_from_its_checkpoint(our_kafka: Kafka, 
 def test_what_spark_would_lose_without_a_word_is_refused(tmp_path: Path, more: list[str], said: str) -> None:
     """Spark's file sink passes over batches that its log has already; readers of its files look at that log alone."""
     for name in ("_spark_metadata/9.compact", "_spark_metadata/10", "_checkpoint/offsets/10", "other/offsets/9"):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text("v1")
+        put(tmp_path / name)
     more = [str(tmp_path / word) if word == "other" else word for word in more]
     done = run_kcli("spark", "export", "orders", "--to", str(tmp_path), *more, "-b", "127.0.0.1:1")
     assert said in done.err
     assert (done.status, done.err.count("\n"), done.text) == (4, 1, "")
+
+
+@pytest.mark.parametrize("name", ["part-0.parquet", "dt=2026-01-01/part-0.parquet"])
+def test_a_stream_does_not_hide_files_of_plain_batches(our_kafka: Kafka, tmp_path: Path, name: str) -> None:
+    """Once Spark's list of a stream's files is there, readers look at nothing else."""
+
+    def outcome(*more: str) -> tuple[int, str]:
+        words = ("spark", "export", "no-such-topic", "--to", str(tmp_path), "--once", *more)
+        done = run_kcli(*words, "-b", our_kafka.bootstrap_servers)
+        return done.status, done.err
+
+    for name_of_no_data in ("_temporary/0", ".hidden"):
+        put(tmp_path / name_of_no_data)
+    assert outcome()[0] == 3, "nothing stands in the way but the topic"
+    put(tmp_path / name)
+    status, words = outcome()
+    assert (status, words.count("\n")) == (4, 1)
+    assert "has files already" in words
+    assert outcome("--format", "delta")[0] == 3, "tables have lists of their own"
+    put(tmp_path / "_checkpoint/offsets/0")
+    assert outcome()[0] == 3, "files of a batch that was not finished"
+
+
+def put(path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("v1")
 
 
 def test_an_unknown_topic_is_told_before_spark_is_started(our_kafka: Kafka) -> None:

@@ -9,6 +9,8 @@ from kcli.cli import exit_status
 from kcli.errors import ConfigError, Refused
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pyspark.sql import SparkSession
 
     from kcli.cli.spark.options import Job
@@ -120,6 +122,7 @@ def _refuse_to_mix(job: Job, wanted: Export, wishes: Wishes) -> None:
     over batches whose numbers it has had from another checkpoint, and its readers pass over files it has not written.
     """
     from kcli.spark.checkpoints import local_path, newest_batch
+    from kcli.spark.pipelines.shape import FILES
 
     to = local_path(wanted.to)
     if to is None or job.cluster.remote is not None or not job.cluster.master.startswith("local"):
@@ -130,11 +133,23 @@ def _refuse_to_mix(job: Job, wanted: Export, wishes: Wishes) -> None:
     if not wishes.is_stream and wanted.mode == "append" and written >= 0:
         raise Refused(f"{wanted.to} is of --once or --follow, whose readers would not see what is added: another --to")
     checkpoint = local_path(wanted.checkpoint_location)
-    if wishes.is_stream and checkpoint is not None and written > newest_batch(checkpoint / "offsets"):
+    if not wishes.is_stream or checkpoint is None:
+        return
+    planned = newest_batch(checkpoint / "offsets")
+    if written > planned:
         raise Refused(
             f"{wanted.to} was written with another checkpoint than {wanted.checkpoint_location}, so that Spark would "
             "leave records out: choose that --checkpoint, or another --to"
         )
+    if planned < 0 and wanted.shape.format.lower() in FILES and to.is_dir() and any(map(_is_data, to.iterdir())):
+        raise Refused(
+            f"{wanted.to} has files already, which Spark's readers would not see beside a stream's: another --to"
+        )
+
+
+def _is_data(path: Path) -> bool:
+    """Readers of files pass over the others."""
+    return not path.name.startswith(("_", "."))
 
 
 def _batch(job: Job, spark: SparkSession, source: KafkaSource, wanted: Export) -> Exported:

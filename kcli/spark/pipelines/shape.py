@@ -21,6 +21,8 @@ OF_TIME = {"dt": "yyyy-MM-dd", "hour": "HH"}
 FLAT = {"csv", "text"}
 #: Formats in which bytes are not what people want.
 TEXTUAL = FLAT | {"json", "xml"}
+#: Formats of Spark's file sink, which lists what it has written.
+FILES = {"avro", "csv", "json", "orc", "parquet", "text", "xml"}
 ERROR_COLUMN = "value_error"
 _UNREAD = "_unread"
 
