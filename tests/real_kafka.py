@@ -226,11 +226,16 @@ class Kafka:
         admin = AdminClient({"bootstrap.servers": self.bootstrap_servers})
         settings = {key.replace("_", "."): str(value) for key, value in configs.items()}
         admin.create_topics([NewTopic(name, partitions, 1, config=settings)])[name].result(30)
-        deadline = time.monotonic() + 30
-        while not (_has_leaders(admin, name, partitions) and _is_served(admin, name, partitions)):
-            assert time.monotonic() < deadline, f"topic {name} got no leaders"
-            time.sleep(0.02)
+        _until_served(admin, name, partitions)
         return name
+
+    def add_partitions(self, name: str, partitions: int) -> None:
+        """Let a topic have so many, and wait until they are served."""
+        from confluent_kafka.admin import AdminClient, NewPartitions
+
+        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers})
+        admin.create_partitions([NewPartitions(name, partitions)])[name].result(30)
+        _until_served(admin, name, partitions)
 
     def new_topic(self, partitions: int = 1, prefix: str = "t", **configs: Any) -> str:
         """A fresh topic under a name that nobody else has; returns the name."""
@@ -241,12 +246,13 @@ class Kafka:
 
         Its default, five requests in flight without idempotence, does not: the first batch for a new topic may be
         refused until the broker has made the log, while the next one is taken. It knows `topic` before it writes:
-        records that wait for a topic's partitions to be known may leave in more batches than one.
+        records that wait for a topic's partitions to be known may leave in more batches than one. A record that is not
+        taken is an error in `flush` or `poll`, unless `produce` was told whom to tell.
         """
         from confluent_kafka import Producer
 
         named = {name.replace("_", "."): value for name, value in settings.items()}
-        limits = {"acks": "all", "max.in.flight.requests.per.connection": 1}
+        limits = {"acks": "all", "max.in.flight.requests.per.connection": 1, "on_delivery": _raise_if_lost}
         producer = Producer({"bootstrap.servers": self.bootstrap_servers, **limits, **named})
         if topic is not None:
             producer.list_topics(topic, 30)
@@ -255,6 +261,18 @@ class Kafka:
     def new_name(self, prefix: str = "t") -> str:
         """A name for a topic, group or transaction that nobody else has on this broker."""
         return f"{prefix}-{os.getpid()}-{next(self._names):04}"  # sorts in the order of making
+
+
+def _raise_if_lost(error: Any, message: Any) -> None:
+    """A record that was not taken fails the test that wrote it, in `flush` or `poll`."""
+    assert error is None, f"a record for {message.topic()}-{message.partition()} was not taken: {error}"
+
+
+def _until_served(admin: Any, name: str, partitions: int) -> None:
+    deadline = time.monotonic() + 30
+    while not (_has_leaders(admin, name, partitions) and _is_served(admin, name, partitions)):
+        assert time.monotonic() < deadline, f"topic {name} got no leaders"
+        time.sleep(0.02)
 
 
 def _has_leaders(admin: Any, name: str, partitions: int) -> bool:

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewPartitions
 
 from tests.real_kafka import Kafka
 from tests.spark.groups import fill, source_options, topic_with
@@ -26,7 +25,7 @@ def test_a_checkpoint_is_carried_on_by_the_other_one(
     run(spark, real_kafka, topic, tmp_path, formats[0])
 
     fill(real_kafka, topic, [40, 25])
-    add_partitions(real_kafka, topic, 3)
+    real_kafka.add_partitions(topic, 3)
     fill(real_kafka, topic, [0, 0, 15])
     run(spark, real_kafka, topic, tmp_path, formats[1])
     assert rows_in(spark, tmp_path) == rows_of(spark, real_kafka, topic)
@@ -68,8 +67,3 @@ def rows_of(spark: SparkSession, kafka: Kafka, topic: str) -> list[tuple[object,
     """By the connector, which is nobody's opinion but Spark's own."""
     frame = spark.read.format("kafka").options(**source_options(kafka, topic)).load().select(*KEPT)
     return sorted((row[0], row[1], bytearray(row[2]), *row[3:]) for row in frame.collect())
-
-
-def add_partitions(kafka: Kafka, topic: str, count: int) -> None:
-    admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
-    admin.create_partitions([NewPartitions(topic, count)])[topic].result(30)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from confluent_kafka import TopicPartition as ForeignPartition
-from confluent_kafka.admin import AdminClient, NewPartitions
+from confluent_kafka.admin import AdminClient
 
 from kcli.broker.embedded import EmbeddedBroker
 from tests.real_kafka import Kafka
@@ -183,8 +183,7 @@ def test_new_partitions_are_read_from_their_start(spark: SparkSession, our_kafka
     fill(our_kafka, topic, [10])
     query = Query(spark, our_kafka, tmp_path, topic, startingOffsets="latest")
     query.run()
-    adding = admin(our_kafka)
-    adding.create_partitions([NewPartitions(topic, 2)])[topic].result(30)
+    our_kafka.add_partitions(topic, 2)
     fill(our_kafka, topic, [1, 6])
     query.run()
     assert query.rows() == each_once(topic, range(10, 11), range(6))
