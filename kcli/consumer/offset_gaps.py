@@ -123,7 +123,7 @@ class GapFinder:
         batches = rows.batches
         if not len(batches.froms):
             return _NONE
-        parts = [*self._before(batches.froms, batches.last_offsets, lost), *_marked(batches)]
+        parts = [*self._lost(lost), self._between(batches.froms, batches.last_offsets), *_marked(batches)]
         holey = batches.pick(_with_holes(batches))
         if len(holey.froms):
             parts.append((*_holes(holey.froms, holey.last_offsets, rows.record_offsets), COMPACTION))
@@ -138,17 +138,22 @@ class GapFinder:
     def finish(self, position: int, lost: Sequence[tuple[int, int]] = ()) -> Gaps:
         """The rest. `position`: how far was read; nothing is said of what lies behind it."""
         stop = min(max(position, self._behind), self._end)
-        return self._with_held(self._before(np.array([stop]), np.empty(0, np.int64), lost))
+        return self._with_held([*self._lost(lost), self._between(np.array([stop]), np.empty(0, np.int64))])
 
-    def _before(self, froms: Ints, last_offsets: Ints, lost: Sequence[tuple[int, int]]) -> list[tuple[Ints, Ints, int]]:
-        """What lies before each batch and behind the one before it; what was lost of that lies before the first."""
-        news = [(first, after) for first, after in lost if after > self._behind]
-        behind = max([self._behind, *(after for _, after in news)])
-        firsts = np.concatenate(([behind], last_offsets[: len(froms) - 1] + 1))
-        return [(firsts, froms - 1, BETWEEN), *((np.array([it]), np.array([after - 1]), LOST) for it, after in news)]
+    def _lost(self, lost: Sequence[tuple[int, int]]) -> list[tuple[Ints, Ints, int]]:
+        """What was lost since: from then on the log begins behind it, maybe within a batch."""
+        news = [(max(first, self._behind), after) for first, after in lost if after > self._behind]
+        self._behind = max([self._behind, *(after for _, after in news)])
+        return [(np.array([first]), np.array([after - 1]), LOST) for first, after in news]
+
+    def _between(self, froms: Ints, last_offsets: Ints) -> tuple[Ints, Ints, int]:
+        """What lies before each batch and behind the one before it."""
+        return np.concatenate(([self._behind], last_offsets[: len(froms) - 1] + 1)), froms - 1, BETWEEN
 
     def _with_held(self, parts: Sequence[tuple[Ints, Ints, int]]) -> Gaps:
-        found = Gaps.joined([(it.clip(min=self._behind), lasts.clip(max=self._end - 1), k) for it, lasts, k in parts])
+        last = self._end - 1
+        cut = [(it if k == LOST else it.clip(min=self._behind), lasts.clip(max=last), k) for it, lasts, k in parts]
+        found = Gaps.joined(cut)
         if (found.kinds == BETWEEN).any() and self._is_compacted():
             kinds = np.where(found.kinds == BETWEEN, COMPACTION, found.kinds)
             found = found._replace(kinds=kinds).merged()  # with the holes of the batches beside them

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from itertools import groupby, pairwise
 from typing import NamedTuple
 
@@ -78,7 +79,9 @@ def never() -> bool:
     return False
 
 
-def plain(batches: list[Batch], start: int, end: int, between: int) -> list[tuple[int, int, int]]:
+def plain(
+    batches: list[Batch], start: int, end: int, between: int, lost: Sequence[tuple[int, int]] = ()
+) -> list[tuple[int, int, int]]:
     kinds: dict[int, int] = {}
     behind = start
     for it in batches:
@@ -89,6 +92,7 @@ def plain(batches: list[Batch], start: int, end: int, between: int) -> list[tupl
         kinds |= {offset: kind for offset in range(it.base, it.last + 1) if offset not in shown}
         behind = it.last + 1
     kinds |= dict.fromkeys(range(behind, end), between)
+    kinds |= {offset: LOST for first, after in lost for offset in range(first, after)}
     listed = [(offset, kinds[offset]) for offset in sorted(kinds) if start <= offset < end]
     runs = groupby(enumerate(listed), key=lambda it: (it[1][1], it[1][0] - it[0]))
     return [(group[0][1][0], group[-1][1][0], kind) for (kind, _), group in ((k, list(g)) for k, g in runs)]
@@ -98,27 +102,48 @@ def told(parts: list[Gaps]) -> list[tuple[int, int, int]]:
     return [row for part in parts for row in zip(*(it.tolist() for it in part), strict=True)]
 
 
+class Read(NamedTuple):
+    """A log as a reader brings it: pieces, each with what was lost so far."""
+
+    pieces: list[tuple[list[Batch], int, list[tuple[int, int]]]]
+    lost: list[tuple[int, int]]
+
+
+def made_read(rng: random.Random, log: list[Batch], start: int, end: int) -> Read | None:
+    """None: it would begin within a set of which nobody knows where it begins."""
+    pieces, lost, position = list[tuple[list[Batch], int, list[tuple[int, int]]]](), list[tuple[int, int]](), start
+    while position < end:
+        if rng.random() < 0.15:  # the log's start moves on, into a batch or beyond some
+            lost.append((position, rng.randrange(position, end) + 1))
+            position = lost[-1][1]
+        some = [it for it in log if it.last >= position and it.base < end][: rng.randrange(1, 5)]
+        if not some:
+            break
+        if not some[0].counted and some[0].base < position:
+            return None
+        pieces.append((some, position, list(lost)))
+        position = some[-1].last + 1
+    return Read(pieces, lost)
+
+
 def test_made_up_logs_in_pieces_and_in_ranges() -> None:
     rng = random.Random(7)
-    for _ in range(1000):
+    for _ in range(1500):
         log = made_log(rng)
         end_of_log = log[-1].last + 1 + rng.choice((0, 0, 3))
         start = rng.randrange(log[0].base + 1) if rng.random() < 0.5 else rng.randrange(end_of_log)
         end = rng.randrange(start, end_of_log) + 1
-        if any(not it.counted and it.base < start <= it.last for it in log):
-            continue  # where such a set begins is not known
-        seen = [it for it in log if it.last >= start and it.base < end]
+        read = made_read(rng, log, start, end)
+        if read is None:
+            continue
         compacted, asked = rng.random() < 0.5, list[bool]()
-        finder, parts, place = GapFinder(start, end, lambda it=compacted, to=asked: to.append(it) or it), [], 0
-        while place < len(seen):
-            some = rng.randrange(1, 5)
-            behind = seen[place - 1].last + 1 if place else start
-            parts.append(finder.add(rows_of(seen[place : place + some], behind)))
-            place += some
-        parts.append(finder.finish(end))
-        expected = plain(seen, start, end, COMPACTION if compacted else BETWEEN)
-        assert told(parts) == expected, (seen, start, end, compacted)
-        assert len(asked) == any(kind == BETWEEN for *_, kind in plain(seen, start, end, BETWEEN))
+        finder = GapFinder(start, end, lambda it=compacted, to=asked: to.append(it) or it)
+        parts = [finder.add(rows_of(some, behind), lost) for some, behind, lost in read.pieces]
+        parts.append(finder.finish(end, read.lost))
+        seen = [it for some, _, _ in read.pieces for it in some]
+        expected = plain(seen, start, end, COMPACTION if compacted else BETWEEN, read.lost)
+        assert told(parts) == expected, (read, start, end, compacted)
+        assert len(asked) == any(kind == BETWEEN for *_, kind in plain(seen, start, end, BETWEEN, read.lost))
 
 
 def test_what_was_deleted_while_it_was_read_is_lost_and_not_between() -> None:
@@ -128,6 +153,16 @@ def test_what_was_deleted_while_it_was_read_is_lost_and_not_between() -> None:
     second = finder.add(rows_of([Batch(45, 49, list(range(45, 50)))], 10), lost)
     rest = finder.finish(100, [*lost, (50, 90)])
     assert told([first, second, rest]) == [(10, 39, LOST), (40, 44, BETWEEN), (50, 89, LOST), (90, 99, BETWEEN)]
+
+
+def test_what_is_lost_of_a_batch_is_told_once() -> None:
+    finder = GapFinder(0, 20, never)
+    batches = [Batch(0, 9, list(range(10)), aborted=True), Batch(10, 19, [11, 19])]
+    parts = [finder.add(rows_of(batches[:1], 0), [(0, 5)]), finder.add(rows_of(batches[1:], 10), [(0, 5), (10, 14)])]
+    assert told([*parts, finder.finish(20)]) == [
+        *((0, 4, LOST), (5, 9, ABORTED)),
+        *((10, 13, LOST), (14, 18, COMPACTION)),
+    ]
 
 
 def test_nothing_is_said_of_what_could_not_be_read() -> None:
