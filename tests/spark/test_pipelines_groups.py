@@ -6,6 +6,7 @@ import random
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -17,6 +18,7 @@ from kcli.spark.pipelines.group_offsets import Snapshot, difference
 from kcli.spark.pipelines.lag_grid import Commits, Log, ends_at, lag_rows
 from kcli.spark.pipelines.lag_history import make_grid
 from kcli.spark.pipelines.lag_parts import Grid, reduce_batches, reduce_commits
+from kcli.spark.pipelines.result import collect
 from kcli.spark.pipelines.sql import columns_of, relations_of
 from kcli.spark.pipelines.sql_text import Relation, find_relations, split_statements
 from kcli.structs import OffsetAndMetadata, TopicPartition
@@ -248,6 +250,17 @@ def test_only_columns_that_can_be_needed_are_read() -> None:
     ):
         [statement] = split_statements(text)
         assert columns_of(statement, "records") == columns, text
+
+
+def test_columns_of_one_name_are_all_shown() -> None:
+    """As in `SELECT a.offset, b.offset FROM ...`."""
+    names = ["offset", "offset", "offset_2", "offset"]
+    table = pa.table([pa.array([column, 10 * column]) for column in range(4)], names)
+    frame: Any = SimpleNamespace(toArrow=lambda: table, columns=names)
+    found = collect(frame)
+    assert found.columns == ["offset", "offset_3", "offset_2", "offset_4"]
+    assert [list(row.values()) for row in found.rows] == [[0, 1, 2, 3], [0, 10, 20, 30]]
+    assert all(list(row) == found.columns for row in found.rows)
 
 
 # --- as they are typed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -17,9 +18,23 @@ class Result(NamedTuple):
 
 
 def collect(frame: DataFrame) -> Result:
-    """All rows of a small frame. Times are ISO strings in UTC, bytes are text where they are UTF-8, else hex."""
-    rows = frame.toArrow().to_pylist()
-    return Result(list(frame.columns), [{name: plain(value) for name, value in row.items()} for row in rows])
+    """All rows of a small frame. Times are ISO strings in UTC, bytes are text where they are UTF-8, else hex.
+
+    SQL lets columns have one name: the second `offset` is called `offset_2`.
+    """
+    table = frame.toArrow()
+    names = _each_once(table.column_names)
+    rows = zip(*(column.to_pylist() for column in table.columns), strict=True)
+    return Result(names, [dict(zip(names, map(plain, row), strict=True)) for row in rows])
+
+
+def _each_once(names: Sequence[str]) -> list[str]:
+    """The names, with a number behind those that were there before."""
+    found: list[str] = []
+    for name in names:
+        numbered = (f"{name}_{number}" for number in count(2))
+        found.append(name if name not in found else next(it for it in numbered if it not in (*names, *found)))
+    return found
 
 
 def plain(value: Any) -> Any:
