@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from kcli.cli.spark.exporting import Wishes, check_wishes
 from kcli.cli.spark.span import end_options, start_options
 from kcli.errors import ConfigError
 from kcli.spark.java import check_java, major_version
@@ -61,6 +62,7 @@ def test_a_stream_that_goes_on_is_planned_from_its_checkpoint(our_kafka: Kafka, 
     for name, text in {
         "metadata": '{"id":"a"}',
         "commits/1": "v1\n{}",
+        "../_spark_metadata/1": "v1",
         "offsets/1": "v1\n{}\n" + json.dumps({topic: {"0": 2}}),
     }.items():
         (checkpoint / name).parent.mkdir(parents=True, exist_ok=True)
@@ -72,19 +74,23 @@ def test_a_stream_that_goes_on_is_planned_from_its_checkpoint(our_kafka: Kafka, 
     assert (item["start"], item["end"]) == (2, 3)
 
 
+@pytest.mark.parametrize("dry", [[], ["--dry-run"]])
 @pytest.mark.parametrize(
     ("more", "said"),
     [
         (["--once", "--checkpoint", "other"], "was written with another checkpoint than"),
         (["--mode", "append"], "is of --once or --follow"),
+        ([], "is there already"),
     ],
 )
-def test_what_spark_would_lose_without_a_word_is_refused(tmp_path: Path, more: list[str], said: str) -> None:
+def test_what_spark_would_lose_without_a_word_is_refused(
+    tmp_path: Path, more: list[str], said: str, dry: list[str]
+) -> None:
     """Spark's file sink passes over batches that its log has already; readers of its files look at that log alone."""
     for name in ("_spark_metadata/9.compact", "_spark_metadata/10", "_checkpoint/offsets/10", "other/offsets/9"):
         put(tmp_path / name)
     more = [str(tmp_path / word) if word == "other" else word for word in more]
-    done = run_kcli("spark", "export", "orders", "--to", str(tmp_path), *more, "-b", "127.0.0.1:1")
+    done = run_kcli("spark", "export", "orders", "--to", str(tmp_path), *more, *dry, "-b", "127.0.0.1:1")
     assert said in done.err
     assert (done.status, done.err.count("\n"), done.text) == (4, 1, "")
 
@@ -108,6 +114,25 @@ def test_a_stream_does_not_hide_files_of_plain_batches(our_kafka: Kafka, tmp_pat
     assert outcome("--format", "delta")[0] == 3, "tables have lists of their own"
     put(tmp_path / "_checkpoint/offsets/0")
     assert outcome()[0] == 3, "files of a batch that was not finished"
+
+
+@pytest.mark.parametrize("there", [(), ("part-0.parquet",), ("_spark_metadata/8", "part-0.parquet")])
+def test_a_stream_does_not_go_on_in_a_folder_without_its_earlier_batches(
+    tmp_path: Path, there: tuple[str, ...]
+) -> None:
+    """A plain batch has overwritten them, or it is another folder: Spark's list of files would lack batches, and no
+    reader sees others; every tenth batch it looks at all that went before, and fails (BATCH_METADATA_NOT_FOUND)."""
+    for name in ("offsets/9", "offsets/10", "commits/9"):
+        put(tmp_path / "checkpoint" / name)
+    for name in there:
+        put(tmp_path / "to" / name)
+    words = ["spark", "export", "orders", "--to", str(tmp_path / "to"), "--checkpoint", str(tmp_path / "checkpoint")]
+    done = run_kcli(*words, "--once", "-b", "127.0.0.1:1")
+    assert "does not have the batches that" in done.err
+    assert (done.status, done.err.count("\n"), done.text) == (4, 1, "")
+    put(tmp_path / "to" / "_spark_metadata/9.compact")
+    assert run_kcli(*words, "--once", "-b", "127.0.0.1:1").status != 4
+    assert run_kcli(*words, "--once", "-b", "127.0.0.1:1", "--format", "delta").status != 4
 
 
 def put(path: Path) -> None:
@@ -153,6 +178,12 @@ def test_wrong_usage_is_one_line_and_status_2(words: list[str], said: str) -> No
     done = run_kcli("spark", "export", *words, "-b", "127.0.0.1:1")
     assert said in done.err
     assert (done.status, done.err.count("\n"), done.text) == (2, 1, "")
+
+
+@pytest.mark.parametrize(("given", "meant"), [("JSON", ("json", "string")), ("Delta", ("Delta", "raw"))])
+def test_formats_of_files_are_known_in_capitals_too(given: str, meant: tuple[str, str]) -> None:
+    shape = check_wishes(Wishes("x", given)).shape
+    assert (shape.format, shape.value) == meant
 
 
 def test_starts_and_ends_are_options_of_the_source() -> None:

@@ -48,7 +48,7 @@ class Wishes(NamedTuple):
 def check_wishes(wishes: Wishes) -> Export:
     """The export that is meant. ConfigError for options that are malformed, or not for each other."""
     from kcli.spark.pipelines.export import MODES, Export
-    from kcli.spark.pipelines.shape import parse_shape
+    from kcli.spark.pipelines.shape import FILES, parse_shape
 
     if not wishes.to:
         raise ConfigError("say where to: --to DIR")
@@ -63,7 +63,8 @@ def check_wishes(wishes: Wishes) -> Export:
         raise ConfigError("--mode is for plain batches: --once and --follow add to what they have written")
     if wishes.mode is not None and wishes.mode not in MODES:
         raise ConfigError(f"--mode must be one of {', '.join(MODES)}, not {wishes.mode}")
-    shape = parse_shape(wishes.format, wishes.columns, wishes.value, wishes.partition_by)
+    form = wishes.format.lower() if wishes.format.lower() in FILES else wishes.format  # else it may be a class
+    shape = parse_shape(form, wishes.columns, wishes.value, wishes.partition_by)
     if shape.value == "json" and shape.schema is None and wishes.is_stream:
         raise ConfigError("--once and --follow need the DDL of JSON values, so that all runs write the same columns")
     return Export(
@@ -85,9 +86,9 @@ def export(job: Job, source: KafkaSource, wishes: Wishes) -> int:
 
     wanted = check_wishes(wishes)
     every_ms = EVERY_S * 1000 if wishes.every is None else option_ms("--every", wishes.every, at_least=0)
+    _refuse_to_mix(job, wanted, wishes)
     if job.dry_run:
         return show_survey(job, _look(source, wanted, wishes), _told(wanted, wishes))
-    _refuse_to_mix(job, wanted, wishes)
     started_ms = job.env.clock.now_ms()
     with spark_session(job.env, job.common, job.cluster, look=lambda: _look(source, wanted, wishes)) as spark:
         if wishes.is_stream:
@@ -118,8 +119,9 @@ def _resumed(wanted: Export) -> OffsetMap | None:
 
 
 def _refuse_to_mix(job: Job, wanted: Export, wishes: Wishes) -> None:
-    """What Spark would refuse as well, seconds later; and what would lose records without a word: a file sink passes
-    over batches whose numbers it has had from another checkpoint, and its readers pass over files it has not written.
+    """What Spark would refuse as well, seconds later or batches later; and what would lose records without a word: a
+    file sink passes over batches whose numbers it has had from another checkpoint, its readers pass over files it has
+    not written, and it fails for good at the first compaction of a list that lacks earlier batches.
     """
     from kcli.spark.checkpoints import local_path, newest_batch
     from kcli.spark.pipelines.shape import FILES
@@ -141,7 +143,14 @@ def _refuse_to_mix(job: Job, wanted: Export, wishes: Wishes) -> None:
             f"{wanted.to} was written with another checkpoint than {wanted.checkpoint_location}, so that Spark would "
             "leave records out: choose that --checkpoint, or another --to"
         )
-    if planned < 0 and wanted.shape.format.lower() in FILES and to.is_dir() and any(map(_is_data, to.iterdir())):
+    if wanted.shape.format not in FILES:
+        return
+    if newest_batch(checkpoint / "commits") > written:
+        raise Refused(
+            f"{wanted.to} does not have the batches that {wanted.checkpoint_location} has written: choose the folder "
+            "they are in, or another --checkpoint and an empty --to"
+        )
+    if planned < 0 and to.is_dir() and any(map(_is_data, to.iterdir())):
         raise Refused(
             f"{wanted.to} has files already, which Spark's readers would not see beside a stream's: another --to"
         )
