@@ -25,6 +25,11 @@ TEXTUAL = FLAT | {"json", "xml"}
 FILES = {"avro", "csv", "json", "orc", "parquet", "text", "xml"}
 ERROR_COLUMN = "value_error"
 _UNREAD = "_unread"
+#: What stands in a schema of variants: names, quoted or followed by a colon, and types that are not DDL's.
+_NAME_OR_TYPE = re.compile(
+    r"`(?:[^`]|``)*`|\w+:|\b(?:(?P<object>OBJECT)(?=<)|(?P<decimal>DECIMAL\(\d+,\s*\d+\))|(?P<other>VARIANT|VOID)\b)"
+)
+_DDL = {"object": "STRUCT", "decimal": "DOUBLE", "other": "STRING"}
 
 
 class Shape(NamedTuple):
@@ -146,6 +151,4 @@ def ddl_of_variant(schema: str) -> str:
     """A schema as `schema_of_variant_agg` tells it, as DDL: of numbers seen so far the widest kind, else text."""
     if not schema.startswith("OBJECT<"):
         raise ConfigError("the values are no JSON objects: say their columns with --value json:DDL, or --value string")
-    ddl = re.sub(r"\bOBJECT<", "STRUCT<", schema)
-    ddl = re.sub(r"\bDECIMAL\(\d+,\s*\d+\)", "DOUBLE", ddl)
-    return re.sub(r"\b(VARIANT|VOID)\b", "STRING", ddl)
+    return _NAME_OR_TYPE.sub(lambda found: _DDL.get(found.lastgroup or "", found[0]), schema)
