@@ -101,9 +101,11 @@ def parse_options(options: Mapping[str, str], *, stream: bool | None = False) ->
         groups=names("groups", given["groups"]) if "groups" in given else None,
         commit_group=_commit_group(given),
         stream=bool(stream),
-        notes=tuple(_notes(given, bool(stream))),
+        notes=tuple(_notes(given, view, bool(stream))),
     )
     parsed = parsed._replace(**_numbers(given), **_flags(given))
+    if stream:
+        parsed = parsed._replace(**{field: SourceOptions._field_defaults[field] for field in _ONLY_BATCH.values()})
     if (parsed.min_offsets_per_trigger or 0) > (parsed.max_offsets_per_trigger or float("inf")):
         raise ConfigError(
             f"minOffsetsPerTrigger={parsed.min_offsets_per_trigger} is above "
@@ -215,13 +217,36 @@ def _commit_group(given: Mapping[str, str]) -> str | None:
 
 
 _ONLY_STREAM = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "commitGroup")
-_ONLY_BATCH = ("pushdown", "rowLimitPerPartition")
+_ONLY_BATCH = {"pushdown": "pushdown", "rowLimitPerPartition": "row_limit_per_partition"}
+_ONLY_RECORDS = ("includeHeaders", "arrow.batchBytes")
+_ONLY_RANGED = (
+    *("startingTimestamp", "startingOffsetsByTimestamp", "startingOffsets"),
+    *("startingOffsetsByTimestampStrategy", "startingGroupStrategy"),
+    *("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets"),
+    *("failOnDataLoss", "minPartitions", "maxRecordsPerPartition", *_ONLY_BATCH),
+)
+_ONLY_TOPICS = (*_WAYS, "path", "paths", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs")
 
 
-def _notes(given: Mapping[str, str], stream: bool) -> list[str]:
+def passed_over(view: str) -> list[str]:
+    """The options that this view makes nothing of, as written."""
+    names = [] if view == "records" else list(_ONLY_RECORDS)
+    if view not in RANGED_VIEWS:
+        names += _ONLY_RANGED
+    if view in ("groups", "members", "lag"):
+        names += _ONLY_TOPICS
+    elif view != "commits":
+        names.append("groups")
+    return names
+
+
+def _notes(given: Mapping[str, str], view: str, stream: bool) -> list[str]:
     kind = "stream" if stream else "batch"
     idle = _ONLY_BATCH if stream else _ONLY_STREAM
     notes = [f"{name} is ignored in a {kind}" for name in idle if name.lower() in given]
+    for name in passed_over(view):
+        if name.lower() in given:
+            notes.append(f"{'load(...)' if name in ('path', 'paths') else name} is ignored by view {view}")
     if "groupidprefix" in given:
         notes.append("groupIdPrefix is ignored: reading needs no group here")
     if "kafka.group.id" in given:

@@ -11,7 +11,7 @@ import pytest
 from kcli.errors import ConfigError
 from kcli.spark.client_options import client_config, ignored_properties
 from kcli.spark.option_table import CONNECTORS, OURS
-from kcli.spark.options import Assign, Pattern, Subscribe, parse_options
+from kcli.spark.options import _ONLY_BATCH, VIEW_NAMES, Assign, Pattern, Subscribe, parse_options, passed_over
 from kcli.spark.start_end import EARLIEST, LATEST, Ago, Moment, Moments, Offsets, OfGroup
 from kcli.structs import TopicPartition
 from tests.spark.fake_lookup import BASE, options
@@ -243,6 +243,28 @@ def test_options_without_effect_are_told() -> None:
     assert "pushdown is ignored in a stream" in options(stream=True, pushdown="true").notes
     with pytest.raises(ConfigError, match="view=lag cannot be streamed"):
         options(stream=True, view="lag")
+
+
+@pytest.mark.parametrize("name", _ONLY_BATCH)
+def test_what_is_told_to_be_ignored_in_a_stream_is(name: str) -> None:
+    assert options(stream=True, **{name: GOOD[name]})._replace(notes=()) == options(stream=True)
+    assert options(**{name: GOOD[name]}) != options()
+
+
+def test_options_that_a_view_passes_over_are_told() -> None:
+    every = {**GOOD, **WAYS, "paths": '["orders"]'}
+    for view in VIEW_NAMES:
+        base = BASE if view in ("records", "batches", "gaps") else SERVERS
+        for name in passed_over(view):
+            shown = "load(...)" if name in ("path", "paths") else name
+            told = parse_options({**base, "view": view, name: every[name]}).notes
+            assert told == (f"{shown} is ignored by view {view}",)
+    assert parse_options({**BASE, "view": "lag"}).notes == ("subscribe is ignored by view lag",)
+    assert parse_options({**BASE, "groups": "g"}).notes == ("groups is ignored by view records",)
+    for view in ("groups", "members", "lag", "commits"):
+        assert parse_options({**SERVERS, "view": view, "groups": "g"}).notes == ()
+    assert parse_options({**BASE, "view": "offsets", "fetchOffset.numRetries": "5"}).notes == ()
+    assert parse_options({**BASE, "includeHeaders": "true", "startingOffsets": "-1h"}).notes == ()
 
 
 def test_the_client_is_configured_where_it_is_needed(tmp_path: Path) -> None:

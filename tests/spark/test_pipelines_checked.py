@@ -105,6 +105,14 @@ def test_gaps_are_those_of_committed_readers_unless_told_otherwise() -> None:
     assert level({}, **{"Kafka.Isolation.Level": "read_uncommitted"}) == "read_uncommitted"
 
 
+def test_a_look_at_the_logs_is_not_told_of_what_it_would_pass_over() -> None:
+    more = {"StartingOffsets": "earliest", "minPartitions": "3", "failOnDataLoss": "false"}
+    source = KafkaSource({"bootstrap.servers": NOBODY}, {"t": None}, more=more)
+    assert source.options("offsets") == {"kafka.bootstrap.servers": NOBODY, "view": "offsets", "subscribe": "t"}
+    assert parse_options(source.options("offsets")).notes == ()
+    assert source.options("gaps").items() >= more.items()
+
+
 # --- what can be compared
 
 

@@ -45,8 +45,11 @@ class KafkaSource(NamedTuple):
     def options(
         self, view: str = "records", columns: Iterable[str] | None = None, *, stream: bool = False
     ) -> dict[str, str]:
-        """What `spark.read.format("kcli").options(...)` takes; with `stream`, `readStream`. ConfigError: `topics` has
-        some whole and some by partitions; `until` in a stream."""
+        """What `spark.read.format("kcli").options(...)` takes; with `stream`, `readStream`. Views without ranges get
+        nothing that they pass over, as a span. ConfigError: `topics` has some whole and some by partitions; `until` in
+        a stream."""
+        from kcli.spark.options import RANGED_VIEWS, passed_over
+
         if stream and self.until:
             raise ConfigError("a stream has no end: --until is for plain batches")
         found = {f"kafka.{key}": value for key, value in self.kafka.items() if key not in NOT_FOR_SPARK}
@@ -57,7 +60,9 @@ class KafkaSource(NamedTuple):
             found["maxOffsetsPerTrigger"] = str(self.max_offsets_per_trigger)
         if self.where is not None and not stream:
             found["pushdown"] = "true"
-        return {**found, **self.more}
+        found |= self.more
+        idle = {name.lower() for name in passed_over(view)} if view not in RANGED_VIEWS else set()
+        return {name: value for name, value in found.items() if name.lower() not in idle}
 
 
 def selection(topics: Topics) -> dict[str, str]:
