@@ -14,7 +14,7 @@ pytest.importorskip("pyarrow")
 from kcli.admin.offsets.commit import commit_offsets
 from kcli.client.config import ClientConfig
 from kcli.client.connect import connect
-from kcli.errors import ConfigError
+from kcli.errors import ConfigError, NotFound
 from kcli.spark.arrow import arrow_schema
 from kcli.spark.facts import Lookup
 from kcli.spark.loss import DataLoss
@@ -204,6 +204,15 @@ def test_without_a_selection_all_topics_but_internal_ones_have_offsets(any_kafka
     topics = {r["topic"] for r in view(any_kafka, "offsets")}
     assert topic in topics
     assert not any(name.startswith("__") for name in topics)
+
+
+def test_offsets_of_what_was_named_and_is_not_there_are_an_error_as_its_records_are(any_kafka: Kafka) -> None:
+    topic, missing = any_kafka.new_topic(), any_kafka.new_name("missing")
+    with pytest.raises(NotFound, match=f"topic {missing} does not exist"):
+        view(any_kafka, "offsets", subscribe=f"{topic},{missing}")
+    with pytest.raises(NotFound, match=f"partition {topic}-7 does not exist"):
+        view(any_kafka, "offsets", assign=json.dumps({topic: [0, 7]}))
+    assert view(any_kafka, "offsets", subscribePattern=f"{missing}.*") == []
 
 
 # --- groups, members, lag

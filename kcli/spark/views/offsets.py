@@ -20,12 +20,15 @@ if TYPE_CHECKING:
 def read(options: SourceOptions) -> Iterator[pyarrow.RecordBatch]:
     """Without a selection: all topics that we may see, but internal ones.
 
-    `latest` is the high watermark. What a leader does not tell is null, and `error` says why.
+    `latest` is the high watermark. What a leader does not tell is null, and `error` says why. NotFound for topics or
+    partitions that were named and are not there.
     """
     from kcli.spark.facts import Lookup
+    from kcli.spark.selection import check_exists
 
     with Lookup(options) as lookup:
         partitions = lookup.partitions()
+        check_exists(options.selection, partitions)
         deadline_ms = lookup.client.clock.now_ms() + options.poll_timeout_ms
         yield from table_of(OFFSETS, options, _rows(lookup.client, partitions, deadline_ms))
 
