@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from kcli.spark.pipelines import duplicates
+from kcli.spark.pipelines import compare, duplicates, throughput
 from kcli.spark.pipelines.duplicates import Wish
-from kcli.spark.pipelines.source import KafkaSource
+from kcli.spark.pipelines.plain import plain_time
+from kcli.spark.pipelines.result import collect
+from kcli.spark.pipelines.source import KafkaSource, load
 from tests.cli.fake import Result, run_kcli
 from tests.real_kafka import Kafka
 from tests.spark.known_topic import ABORTED, COMPACTED, DELETED_BEFORE, MINUTE_MS, Known, KnownTopic
@@ -269,3 +271,24 @@ def test_the_same_but_for_aborted_records(here: Run, known_topic: KnownTopic, mi
     aborted = [it for it in known_topic.seen() if it.fate == ABORTED]
     assert failed.status == 6
     assert f"{len(aborted)} lacking, 0 extra" in failed.err
+
+
+# --- times that no calendar has
+
+
+def test_microseconds_sent_for_milliseconds_stop_no_report(spark: SparkSession, our_kafka: Kafka) -> None:
+    topic = our_kafka.create_topic(our_kafka.new_name("far"), 1, **{"message.timestamp.after.max.ms": str(2**63 - 1)})
+    producer = our_kafka.ordered_producer()
+    now_ms = 1_767_225_600_000
+    for at in (now_ms, now_ms * 1000, now_ms * 1000):
+        producer.produce(topic, b"value", b"key", timestamp=at)
+        assert producer.flush(60) == 0
+    there = {"bootstrap.servers": our_kafka.bootstrap_servers}
+    source, nothing = (KafkaSource(there, {it: None}) for it in (topic, our_kafka.new_topic()))
+    far = str(now_ms * 1000)
+    assert [row["timestamp"] for row in collect(load(spark, source, "records", ["timestamp"])).rows[1:]] == [far, far]
+    assert [row["last_seen"] for row in duplicates.run(spark, source, Wish()).groups.rows] == [far]
+    apart = compare.run(spark, source, nothing, ("timestamp",)).differences
+    assert [(row["timestamp"], row["difference"]) for row in apart.rows] == [(far, -2), (plain_time(now_ms), -1)]
+    windows = throughput.run(spark, source, throughput.Wish()).windows
+    assert [(row["window"], row["records"]) for row in windows.rows] == [(plain_time(now_ms), 1), (far, 2)]

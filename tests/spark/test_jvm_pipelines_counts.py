@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kcli.spark.pipelines import profile, skew, throughput
+from kcli.spark.pipelines.plain import plain_time
 from kcli.spark.pipelines.source import KafkaSource
 from kcli.spark.pipelines.throughput import Wish
 from tests.cli.fake import Result, run_kcli
@@ -50,7 +51,7 @@ def rows_of(result: Result) -> list[dict[str, Any]]:
 
 
 def iso(ms: int) -> str:
-    return throughput.plain_time(ms)
+    return plain_time(ms)
 
 
 def source_of(known: KnownTopic, **more: str) -> KafkaSource:

@@ -14,9 +14,9 @@ from confluent_kafka import Consumer, TopicPartition
 
 from kcli.spark.failures import explain
 from kcli.spark.pipelines import sql
+from kcli.spark.pipelines.plain import plain_time
 from kcli.spark.pipelines.source import KafkaSource
 from kcli.spark.pipelines.sql_text import split_statements
-from kcli.spark.pipelines.throughput import plain_time
 from tests.cli.fake import Result, run_kcli
 from tests.real_kafka import Kafka
 from tests.spark.browser import rendered

@@ -17,9 +17,11 @@ from pyspark import cloudpickle
 
 from kcli.cli.spark.charts import bars, binned, grounded, largest, lines, series_of
 from kcli.cli.spark.page import Section, as_html, check_page
+from kcli.cli.spark.pages import throughput_sections
 from kcli.cli.spark.threshold import parse_threshold
 from kcli.errors import ConfigError
 from kcli.spark.pipelines import profile_parts
+from kcli.spark.pipelines.plain import ms_of
 from kcli.spark.pipelines.profile import _task, as_profile, drifts, percentile, sample_every
 from kcli.spark.pipelines.profile_parts import MOST_FIELDS, profile_batches
 from kcli.spark.pipelines.result import Result
@@ -60,6 +62,19 @@ def test_a_summary_is_over_all_windows_from_the_first_to_the_last() -> None:
     assert (row["records"], row["bytes"]) == (780, 7800)
     assert (row["mean_records_per_s"], row["median_records_per_s"], row["peak_records_per_s"]) == (2.6, 1.0, 10.0)
     assert (row["peak_at"], row["last_window"]) == (rows[0]["window"], rows[2]["window"])
+
+
+def test_a_window_that_no_calendar_has_is_counted_and_not_drawn() -> None:
+    """Producers that send microseconds for milliseconds."""
+    far = {**window(0, 6), "window": "1700000000000000"}
+    windows = Result(["window"], [window(0, 600), window(1, 60), far])
+    totals = summarize(windows, Wish())
+    [row] = totals.rows
+    assert (row["records"], row["last_window"]) == (666, far["window"])
+    assert row["windows"] == (1_700_000_000_000_000 - ms_of(window(0, 1)["window"])) // 60_000 + 1
+    [records, *_] = throughput_sections(windows, totals, Wish())
+    assert list(records.figure.data[0].x) == [it["window"] for it in windows.rows[:2]]
+    assert records.words == "1 window without a place on the calendar left out."
 
 
 def test_groupings() -> None:

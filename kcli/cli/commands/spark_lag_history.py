@@ -81,7 +81,7 @@ def _wish(env: Environment, groups: str | None, since: str, until: str, every: s
 def _findings(found: History, wish: Wish) -> Findings:
     from kcli.cli.spark.findings import Findings
     from kcli.cli.spark.pages import lag_history_sections
-    from kcli.spark.pipelines.throughput import plain_time
+    from kcli.spark.pipelines.plain import plain_time
 
     last = plain_time(wish.grid.last_ms)
     words = [f"of group {name} no commit before {last} is left" for name in found.silent]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
 from html import escape
 from typing import Any
+
+from kcli.spark.pipelines.plain import ms_of, plain_time
 
 MOST_SERIES = 20
 Points = list[tuple[str, float]]
@@ -28,23 +29,14 @@ def largest(series: Mapping[str, Points], most: int = MOST_SERIES) -> dict[str, 
     return {name: series[name] for name in chosen}
 
 
-def grounded(points: Points, step_ms: float) -> Points:
+def grounded(points: Points, step_ms: int) -> Points:
     """With a zero at each end of a hole: where nothing was, a line must not run over it from one to the next."""
-    step = timedelta(milliseconds=step_ms)
     found: Points = []
     for x, y in points:
-        if found and _time(x) - _time(found[-1][0]) > step * 1.5:
-            found += [(_text(_time(found[-1][0]) + step), 0), (_text(_time(x) - step), 0)]
+        if found and ms_of(x) - ms_of(found[-1][0]) > step_ms * 1.5:
+            found += [(plain_time(ms_of(found[-1][0]) + step_ms), 0), (plain_time(ms_of(x) - step_ms), 0)]
         found.append((x, y))
     return found
-
-
-def _time(text: str) -> datetime:
-    return datetime.fromisoformat(text.replace("Z", "+00:00"))
-
-
-def _text(time: datetime) -> str:
-    return time.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
 
 
 def lines(series: Mapping[str, Points], unit: str) -> Any:

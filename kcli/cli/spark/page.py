@@ -58,7 +58,7 @@ def write_page(path: str, title: str, of: str, now_ms: float, sections: Sequence
 
 def as_html(title: str, of: str, now_ms: float, sections: Sequence[Section]) -> str:
     """The page as text. Whatever comes out of topics is text in it, never markup."""
-    from kcli.spark.pipelines.throughput import plain_time
+    from kcli.spark.pipelines.plain import plain_time
 
     parts = [
         f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>{escape(f"{title}: {of}")}</title>',

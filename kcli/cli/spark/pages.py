@@ -17,11 +17,17 @@ if TYPE_CHECKING:
 
 def throughput_sections(windows: Result, totals: Result, wish: Wish) -> list[Section]:
     """Records and bytes over time, and the summary."""
+    from kcli.spark.pipelines.plain import on_calendar
+
     sections = []
+    drawn = [row for row in windows.rows if row["window"] is not None and on_calendar(row["window"])]
+    left = len(windows.rows) - len(drawn)
+    beyond = f"{left:,} window{'s' * (left != 1)} without a place on the calendar left out." if left else ""
     for name in ("records", "bytes"):
-        series = series_of(windows.rows, wish.by, "window", f"{name}_per_s")
+        series = series_of(drawn, wish.by, "window", f"{name}_per_s")
         shown = {of: grounded(points, wish.slide_ms) for of, points in largest(series).items()}
-        sections.append(Section(f"{name.capitalize()} a second", _of_all(shown, series), lines(shown, f"{name}/s")))
+        words = " ".join(filter(None, (_of_all(shown, series), beyond)))
+        sections.append(Section(f"{name.capitalize()} a second", words, lines(shown, f"{name}/s")))
     return [*sections, Section("Summary", table=totals)]
 
 

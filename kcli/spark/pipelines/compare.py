@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcli.errors import ConfigError
 from kcli.spark.pipelines.digest import digest
-from kcli.spark.pipelines.result import Result, plain, text_of
+from kcli.spark.pipelines.plain import rows_of
+from kcli.spark.pipelines.result import Result
 from kcli.spark.pipelines.source import load
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def run(
         [summary] = both.agg(*_sums()).toArrow().to_pylist()
         apart = both.where("difference <> 0").orderBy(f.desc(f.abs("difference")), *_sortable(same)).limit(top)
         names = difference_columns(by)
-        rows = [_shown(row) for row in apart.select(*names).toArrow().to_pylist()]
+        rows = [_shown(row) for row in rows_of(apart.select(*names).toArrow())]
     finally:
         both.unpersist()
     return Comparison(Result(names, rows), Result(SUMMARY_COLUMNS, [summary]))
@@ -119,10 +120,6 @@ def _sortable(names: Sequence[str]) -> list[str]:
 
 
 def _shown(row: dict[str, Any]) -> dict[str, Any]:
-    if "timestamp" in row:
-        row["timestamp"] = plain(row["timestamp"])
-    if isinstance(row.get("key"), bytes):
-        row["key"] = text_of(row["key"])
     for name in _PLACES:
         place = row[name]
         row[name] = None if place is None else f"{place['partition']}:{place['offset']}"

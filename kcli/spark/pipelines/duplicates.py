@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcli.errors import ConfigError
 from kcli.spark.pipelines.digest import digest
-from kcli.spark.pipelines.result import Result, plain, text_of
+from kcli.spark.pipelines.plain import rows_of
+from kcli.spark.pipelines.result import Result
 from kcli.spark.pipelines.source import load
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def run(spark: SparkSession, source: KafkaSource, wish: Wish, top: int = 20) -> 
         )
         topics = sums.orderBy("topic").toArrow().to_pylist()
         worst = groups.where(taken & (f.col("repeats") > 0)).orderBy(f.desc("repeats"), *same).limit(top)
-        rows = worst.toArrow().to_pylist()
+        rows = rows_of(worst.toArrow())
     finally:
         groups.unpersist()
     found = {row["topic"] for row in topics}
@@ -144,9 +145,7 @@ def _is_repeat(same: Sequence[str], wish: Wish) -> Column:
 
 def _shown(row: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
     first, last = row["first"], row["last"]
-    found = {**row, "first_seen": plain(first["timestamp"]), "last_seen": plain(last["timestamp"])}
+    found = {**row, "first_seen": first["timestamp"], "last_seen": last["timestamp"]}
     for name, place in (("first_at", first), ("last_at", last)):
         found[name] = f"{place['partition']}:{place['offset']}"
-    if isinstance(row.get("key"), bytes):
-        found["key"] = text_of(row["key"])
     return {name: found[name] for name in names}

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kcli.errors import ConfigError, NotFound
 from kcli.spark.pipelines.lag_grid import SERIES, Commits, Log, Place, ends_at, lag_rows
 from kcli.spark.pipelines.lag_parts import COMMIT_FIELDS, END_FIELDS, Grid
+from kcli.spark.pipelines.plain import plain_time
 from kcli.spark.pipelines.result import Result, collect
 from kcli.spark.pipelines.source import is_meant, load
-from kcli.spark.pipelines.throughput import plain_time
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

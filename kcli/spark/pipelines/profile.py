@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcli.errors import ConfigError
+from kcli.spark.pipelines.plain import plain_time
 from kcli.spark.pipelines.result import Result
 from kcli.spark.pipelines.source import load
 from kcli.spark.pipelines.tasks import by_value
-from kcli.spark.pipelines.throughput import plain_time
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -18,14 +18,15 @@ class Result(NamedTuple):
 
 
 def collect(frame: DataFrame) -> Result:
-    """All rows of a small frame. Times are ISO strings in UTC, bytes are text where they are UTF-8, else hex.
+    """All rows of a small frame, as plain values (`kcli.spark.pipelines.plain`).
 
     SQL lets columns have one name: the second `offset` is called `offset_2`.
     """
+    from kcli.spark.pipelines.plain import rows_of
+
     table = frame.toArrow()
     names = _each_once(table.column_names)
-    rows = zip(*(column.to_pylist() for column in table.columns), strict=True)
-    return Result(names, [dict(zip(names, map(plain, row), strict=True)) for row in rows])
+    return Result(names, rows_of(table.rename_columns(names)))
 
 
 def _each_once(names: Sequence[str]) -> list[str]:
@@ -35,35 +36,6 @@ def _each_once(names: Sequence[str]) -> list[str]:
         numbered = (f"{name}_{number}" for number in count(2))
         found.append(name if name not in found else next(it for it in numbered if it not in (*names, *found)))
     return found
-
-
-def plain(value: Any) -> Any:
-    """A value of Arrow's as one of JSON's."""
-    from datetime import date, datetime, timezone
-    from decimal import Decimal
-
-    if isinstance(value, datetime):
-        utc = value.astimezone(timezone.utc) if value.tzinfo else value
-        return utc.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
-    if isinstance(value, date):
-        return value.isoformat()
-    if isinstance(value, bytes):
-        return text_of(value)
-    if isinstance(value, Decimal):
-        return int(value) if value == value.to_integral_value() else float(value)
-    if isinstance(value, dict):
-        return {key: plain(part) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(part) for part in value]
-    return value
-
-
-def text_of(value: bytes) -> str:
-    """Bytes as a person reads them: UTF-8, and what is not that as 0x and hexadecimal digits."""
-    try:
-        return value.decode()
-    except UnicodeDecodeError:
-        return "0x" + value.hex()
 
 
 def write_parquet(columns: Sequence[str], rows: Sequence[dict[str, Any]], path: str) -> None:

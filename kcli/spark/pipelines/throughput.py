@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcli.errors import ConfigError
-from kcli.spark.pipelines.result import Result, plain
+from kcli.spark.pipelines.plain import ms_of, plain_time
+from kcli.spark.pipelines.result import Result
 from kcli.spark.pipelines.source import load
 
 if TYPE_CHECKING:
@@ -145,13 +146,6 @@ def window_columns(wish: Wish) -> list[str]:
     return ["window", *wish.by, *counts, "records_per_s", "bytes_per_s"]
 
 
-def plain_time(ms: int) -> str:
-    """Milliseconds since the epoch as results have times."""
-    from datetime import datetime, timezone
-
-    return str(plain(datetime.fromtimestamp(ms / 1000, timezone.utc)))
-
-
 def summarize(windows: Result, wish: Wish) -> Result:
     """Mean, median and peak of each group's windows, from its first to its last; those with nothing in them count."""
     groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
@@ -174,7 +168,7 @@ def summary_columns(wish: Wish) -> list[str]:
 
 def _summary(item: dict[str, Any], rows: list[dict[str, Any]], wish: Wish) -> dict[str, Any]:
     first, last = rows[0]["window"], rows[-1]["window"]
-    count = round((_ms(last) - _ms(first)) / wish.slide_ms) + 1
+    count = (ms_of(last) - ms_of(first)) // wish.slide_ms + 1
     item["windows"] = count
     for name in ("records", "bytes"):
         item[name] = sum(row[name] or 0 for row in rows) // wish.overlap
@@ -196,9 +190,3 @@ def median(values: Iterable[float], *, zeros: int = 0) -> float:
         return 0.0 if place < zeros else known[place - zeros]
 
     return (at((count - 1) // 2) + at(count // 2)) / 2 if count else 0.0
-
-
-def _ms(text: str) -> float:
-    from datetime import datetime
-
-    return datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp() * 1000
