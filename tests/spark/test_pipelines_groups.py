@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import random
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,17 +14,26 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from kcli.admin.groups import committed
 from kcli.admin.offsets.plan_files import Positions
-from kcli.errors import ConfigError
-from kcli.spark.pipelines.group_offsets import Snapshot, difference
+from kcli.error_codes import ErrorCode
+from kcli.errors import BrokerError, ConfigError, KcliError, Refused
+from kcli.protocol.messages.offset_fetch import (
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopics,
+)
+from kcli.spark.pipelines.group_offsets import LAG_COLUMNS, Snapshot, difference, snapshot_of
 from kcli.spark.pipelines.lag_grid import Commits, Log, ends_at, lag_rows
 from kcli.spark.pipelines.lag_history import make_grid
 from kcli.spark.pipelines.lag_parts import Grid, reduce_batches, reduce_commits
+from kcli.spark.pipelines.named import unseen
 from kcli.spark.pipelines.result import collect
 from kcli.spark.pipelines.sql import columns_of, relations_of
 from kcli.spark.pipelines.sql_text import Relation, find_relations, split_statements
 from kcli.structs import OffsetAndMetadata, TopicPartition
-from tests.cli.fake import run_kcli
+from tests.cli.fake import Result, run_kcli
 from tests.real_kafka import Kafka
 
 # --- lag-history
@@ -178,6 +189,121 @@ def test_a_difference_tells_what_became_of_each_position() -> None:
     assert [(it["change"], it["moved"], it["per_s"]) for it in within] == [("same", 0, 0.0)]
 
 
+def lag_row(group: str, topic: str, partition: int, **more: Any) -> dict[str, Any]:
+    """A row of the view, judged: `where` holds."""
+    return {
+        **dict.fromkeys(LAG_COLUMNS),
+        "group": group,
+        "topic": topic,
+        "partition": partition,
+        "is_meant": True,
+        **more,
+    }
+
+
+def group_row(group: str, kind: str = "consumer") -> dict[str, Any]:
+    return {"group": group, "type": kind, "state": "Stable", "members": 1, "error": None}
+
+
+def test_what_where_leaves_out_is_not_gone() -> None:
+    at = OffsetAndMetadata
+    old = Positions({("a", TopicPartition("t", number)): at(5) for number in range(3)}, made_ms=1_000)
+    rows = [lag_row("a", "t", 0, committed=9, lag=5), lag_row("a", "t", 1, committed=7, lag=0, is_meant=False)]
+    now = snapshot_of([group_row("a")], rows, {}, False)
+    assert (now.left_out, "is_meant" in now.rows[0]) == ({("a", TopicPartition("t", 1))}, False)
+    assert [(it["partition"], it["change"]) for it in difference(old, now, 6_000, {}, None).rows] == [
+        (0, "forward"),
+        (2, "gone"),
+    ]
+
+
+UNREAD = str(BrokerError(ErrorCode.UNSTABLE_OFFSET_COMMIT, api="OffsetFetch", topic="t", partition=1))
+
+
+@pytest.mark.parametrize(
+    "failed",
+    [
+        lag_row("a", "t", 1, error=UNREAD, is_meant=False),
+        {"group": "a", "topic": None, "error": "COORDINATOR_NOT_AVAILABLE: ..."},
+        {"group": None, "topic": None, "error": "the groups of node 2 are not known: ..."},
+    ],
+)
+def test_a_snapshot_is_whole_or_an_error(failed: dict[str, Any]) -> None:
+    rows = [lag_row("a", "t", 0, committed=9), failed]
+    with pytest.raises(KcliError, match="not all offsets can be read"):
+        snapshot_of([group_row("a")], rows, {"t": None}, False)
+
+
+def test_what_ails_the_log_of_a_partition_is_no_missing_offset() -> None:
+    """Of an owned partition without a commit, a deleted topic, a topic that was not named, a share group."""
+    no_leader = str(BrokerError(ErrorCode.LEADER_NOT_AVAILABLE, topic="t", partition=1))
+    rows = [
+        lag_row("a", "t", 0, committed=9, error=no_leader),
+        lag_row("a", "t", 1, error=no_leader),
+        lag_row("a", "other", 0, error=UNREAD),
+        {"group": "s", "topic": None, "error": "..."},
+    ]
+    found = snapshot_of([group_row("a"), group_row("s", "share")], rows, {"t": None}, False)
+    assert [(it["partition"], it["committed"], it["lag"]) for it in found.rows] == [(0, 9, None)]
+    with pytest.raises(Refused):
+        snapshot_of([group_row("s", "share")], rows, {}, True)
+
+
+def test_an_error_of_a_committed_offset_is_known_as_one() -> None:
+    """Whether the rows of the view say it as `snapshot_of` expects."""
+    failed = OffsetFetchResponsePartitions(partition_index=1, committed_offset=-1, error_code=88)
+    topics = [OffsetFetchResponseTopics(name="t", partitions=[failed])]
+    response = OffsetFetchResponse(groups=[OffsetFetchResponseGroup(group_id="a", topics=topics)])
+    [(name, found)] = committed._read(response)
+    assert isinstance(found, dict)
+    [error] = found.values()
+    assert name == "a"
+    assert str(error) == UNREAD
+
+
+def test_names_that_nobody_knows_are_left() -> None:
+    seen = {("a", 0), ("b", 1)}
+    assert unseen({}, seen) == {}
+    assert unseen({"a": None, "x": None}, seen) == {"x": None}
+    assert unseen({"a": [0], "b": [0, 1, 2], "x": [3]}, seen) == {"b": [0, 2], "x": [3]}
+
+
+def remote_snapshot(monkeypatch: pytest.MonkeyPatch, found: Snapshot, *words: str, address: str) -> Result:
+    """`kcli spark group-offsets --remote ...` where Spark would have found this."""
+    monkeypatch.setattr("kcli.cli.spark.running.spark_session", lambda *_, **__: nullcontext())
+    monkeypatch.setattr("kcli.spark.pipelines.group_offsets.run", lambda *_: found)
+    return run_kcli("spark", "group-offsets", "--remote", "sc://x", *words, "-b", address, "--timeout", "2")
+
+
+def test_a_remote_snapshot_says_of_which_cluster_it_is_if_that_can_be_known(
+    our_kafka: Kafka, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    found = Snapshot([lag_row("a", "t", 0, committed=9)], [])
+    near, far = tmp_path / "near.json", tmp_path / "far.json"
+    told = remote_snapshot(monkeypatch, found, "--to", str(near), address=our_kafka.bootstrap_servers)
+    assert (told.status, "which cluster" in told.err) == (0, False)
+    cluster = json.loads(near.read_text())["cluster_id"]
+    assert cluster
+    told = remote_snapshot(monkeypatch, found, "--to", str(far), "--diff", str(near), address="127.0.0.1:1")
+    assert told.status == 0
+    assert f"no broker has told from here which cluster this is: {far} does not say it either" in told.err
+    assert "whether the file of --diff is of this cluster is not known" in told.err
+    assert json.loads(far.read_text())["cluster_id"] is None
+    told = remote_snapshot(monkeypatch, found, "--diff", str(far), address=our_kafka.bootstrap_servers)
+    assert "is not known: that file does not say" in told.err
+    near.write_text(near.read_text().replace(cluster, "another"))
+    told = remote_snapshot(monkeypatch, found, "--diff", str(near), address=our_kafka.bootstrap_servers)
+    assert (told.status, "another" in told.err) == (4, True)
+
+
+def test_a_file_is_never_replaced_by_nothing(our_kafka: Kafka, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    saved = tmp_path / "backup.json"
+    saved.write_text("good")
+    told = remote_snapshot(monkeypatch, Snapshot([], []), "--to", str(saved), address=our_kafka.bootstrap_servers)
+    assert (told.status, told.out, saved.read_text()) == (3, b"", "good")
+    assert f"{saved} is not written" in told.err
+
+
 # --- sql
 
 
@@ -296,6 +422,7 @@ def test_what_is_not_there_is_said_before_spark_starts(our_kafka: Kafka) -> None
     for words, told in (
         (("sql", "SELECT * FROM topic('not-there')"), "not-there"),
         (("group-offsets", "--groups", "not-there"), "not-there"),
+        (("group-offsets", "not-there"), "not-there"),
     ):
         result = run_kcli("spark", *words, "-b", our_kafka.bootstrap_servers)
         assert result.status == 3, result.err

@@ -6,7 +6,7 @@ import os
 from contextlib import closing
 from typing import TYPE_CHECKING, NamedTuple
 
-from kcli.errors import ConfigError
+from kcli.errors import ConfigError, KcliError, NotFound
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from kcli.cli.spark.options import Job
     from kcli.cli.spark.survey import Survey
     from kcli.spark.pipelines.source import KafkaSource
+
+_GLANCE_MS = 5_000
+"""How long brokers have to answer where Spark is not in want of them here."""
 
 
 class Wishes(NamedTuple):
@@ -54,33 +57,56 @@ def read_old(path: str, env: Environment) -> Positions:
 
 
 def look(job: Job, source: KafkaSource, wishes: Wishes, cluster: list[str | None]) -> Survey:
-    """Before Spark starts: do brokers answer, are the named groups there, is it the old file's cluster? What cluster
-    it is goes into `cluster`."""
+    """Before Spark starts: do brokers answer, are the named groups and topics there, is it the old file's cluster? What
+    cluster it is goes into `cluster`."""
     from kcli.admin.groups.describe import describe_groups
     from kcli.admin.offsets.inspection import check_cluster
     from kcli.cli.spark.survey import survey
+    from kcli.cli.topic_spec import find_partitions
 
     deadline_ms = job.common.deadline_ms()
+    saved = set() if wishes.old is None else {tp.topic for _, tp in wishes.old.offsets}
+    wanted = {topic: numbers for topic, numbers in source.topics.items() if topic not in saved}
     with closing(job.common.connect()) as client:
         check_cluster(client, None if wishes.old is None else wishes.old.cluster_id, deadline_ms)
         cluster.append(client.metadata.cluster.cluster_id)
         if wishes.groups is not None:
             for error in describe_groups(client, dict.fromkeys(wishes.groups), deadline_ms).errors.values():
                 raise error
+        if wanted:
+            find_partitions(client, {topic: None if it is None else [*it] for topic, it in wanted.items()}, deadline_ms)
     groups = {} if wishes.groups is None else {"groups": ",".join(wishes.groups)}
     return survey(source._replace(topics={}, start={}, where=None, more={**source.more, **groups}), "lag")
 
 
+def cluster_from_here(job: Job, wishes: Wishes) -> str | None:
+    """With --remote brokers may be for the server alone to reach: None if none answers here. WrongCluster if it is not
+    the old file's."""
+    from kcli.admin.offsets.inspection import WrongCluster, check_cluster
+
+    deadline_ms = min(job.common.deadline_ms(), job.env.clock.now_ms() + _GLANCE_MS)
+    try:
+        with closing(job.common.connect()) as client:
+            check_cluster(client, None if wishes.old is None else wishes.old.cluster_id, deadline_ms)
+            return client.metadata.cluster.cluster_id
+    except WrongCluster:
+        raise
+    except (KcliError, OSError):
+        return None
+
+
 def findings(job: Job, spark: SparkSession, source: KafkaSource, wishes: Wishes, cluster_id: str | None) -> Findings:
-    """Read, compare, save."""
+    """Read, compare, save. NotFound if there is nothing to save."""
     from kcli.cli.spark.findings import Findings
     from kcli.spark.pipelines import group_offsets
     from kcli.spark.pipelines.result import Result
 
     now_ms = job.env.clock.wall_ms()
-    found = group_offsets.run(spark, source, wishes.groups)
-    words = []
+    found = group_offsets.run(spark, source, wishes.groups, wishes.old)
+    words = _unsure(wishes, cluster_id)
     if wishes.to is not None:
+        if not found.rows:
+            raise NotFound(f"nothing of this is committed, so {wishes.to} is not written")
         save(wishes.to, group_offsets.positions_of(found, cluster_id, now_ms))
         words.append(f"{len(found.rows):,} positions of {len(found.groups):,} groups in {wishes.to}")
     if wishes.old is not None:
@@ -93,6 +119,17 @@ def findings(job: Job, spark: SparkSession, source: KafkaSource, wishes: Wishes,
     if wishes.to is None:
         return Findings(rows, words)
     return Findings(Result(group_offsets.GROUP_COLUMNS, found.groups), words, judged=rows)
+
+
+def _unsure(wishes: Wishes, cluster_id: str | None) -> list[str]:
+    """What nobody has made sure of: offsets of one cluster mean nothing in another."""
+    words = []
+    if wishes.to is not None and cluster_id is None:
+        words.append(f"no broker has told from here which cluster this is: {wishes.to} does not say it either")
+    if wishes.old is not None and (cluster_id is None or wishes.old.cluster_id is None):
+        who = "that file does not say" if cluster_id is not None else "no broker has told from here which this is"
+        words.append(f"whether the file of --diff is of this cluster is not known: {who}")
+    return words
 
 
 def save(path: str, positions: Positions) -> None:
