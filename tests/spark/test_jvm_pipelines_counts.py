@@ -13,10 +13,12 @@ from itertools import groupby, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
 from kcli.spark.pipelines import profile, skew, throughput
 from kcli.spark.pipelines.plain import plain_time
+from kcli.spark.pipelines.profile_parts import is_chosen
 from kcli.spark.pipelines.source import KafkaSource
 from kcli.spark.pipelines.throughput import Wish
 from tests.cli.fake import Result, run_kcli
@@ -258,7 +260,11 @@ def test_a_sample_of_values_does_not_change_what_is_counted(spark: SparkSession,
     [row] = found.topics.rows
     seen = known_topic.seen()
     assert row["records"] == len(seen)
-    assert row["looked_at"] == sum(it.offset % 4 == 0 and it.value is not None for it in seen)
+    valued = [it for it in seen if it.value is not None]
+    assert row["looked_at"] == sum(
+        bool(is_chosen(known_topic.name, it.partition, np.array(it.offset), 0.25)) for it in valued
+    )
+    assert 0.15 < row["looked_at"] / len(valued) < 0.35
 
 
 # --- the page, in a browser

@@ -11,19 +11,20 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from pyspark import cloudpickle
 
 from kcli.cli.spark.charts import bars, binned, grounded, largest, lines, series_of
 from kcli.cli.spark.page import Section, as_html, check_page
-from kcli.cli.spark.pages import throughput_sections
+from kcli.cli.spark.pages import profile_sections, throughput_sections
 from kcli.cli.spark.threshold import parse_threshold
 from kcli.errors import ConfigError
 from kcli.spark.pipelines import profile_parts
 from kcli.spark.pipelines.plain import ms_of
-from kcli.spark.pipelines.profile import _task, as_profile, drifts, percentile, sample_every
-from kcli.spark.pipelines.profile_parts import MOST_FIELDS, profile_batches
+from kcli.spark.pipelines.profile import _task, as_profile, check_sample, drifts, percentile
+from kcli.spark.pipelines.profile_parts import MOST_FIELDS, is_chosen, profile_batches
 from kcli.spark.pipelines.result import Result
 from kcli.spark.pipelines.skew import gini
 from kcli.spark.pipelines.tasks import by_value
@@ -190,6 +191,7 @@ def test_a_task_needs_nothing_of_kcli_where_it_runs(tmp_path: Path) -> None:
         writer.write_batch(records([(4, 5, b'{"a": 1}')]))
     there = """
 import pickle, sys
+import numpy as np
 import pyarrow as pa
 sys.modules["kcli"] = None
 from pyspark import cloudpickle
@@ -206,12 +208,31 @@ def test_a_topic_without_records_has_a_row_of_zeros() -> None:
     assert (row["topic"], row["records"], row["value_max"], row["value_p50"], row["oldest"]) == ("t", 0, *[None] * 3)
 
 
+@pytest.mark.parametrize("share", [0.01, 0.25, 0.5, 0.7, 0.9, 1.0])
+@pytest.mark.parametrize("step", [1, 2, 4])
+def test_a_sample_is_the_share_that_was_asked_for_whatever_pattern_offsets_have(share: float, step: int) -> None:
+    """Of transactions of one record each, every second offset is a marker."""
+    for first in (0, 1):
+        offsets = np.arange(first, 20_000 * step, step)
+        assert is_chosen("t", 0, offsets, share).mean() == pytest.approx(share, abs=0.015)
+    ones = np.array([bool(is_chosen("t", partition, np.array([0]), share)) for partition in range(500)])
+    assert ones.mean() == pytest.approx(share, abs=0.08), "partitions with one record each"
+    assert is_chosen("t", 3, offsets[7:8], share) == is_chosen("t", 3, offsets, share)[7]
+
+
+def test_half_a_character_in_the_name_of_a_field_can_be_written(tmp_path: Path) -> None:
+    names = [b"\\ud800", b"\\ud83d\\ude00", b"a b"]
+    parts = profile_batches([records([(0, 0, b'{"' + b'": 1, "'.join(names) + b'": 1}')])], 1)
+    found = as_profile(json.loads(json.dumps(part)) for part in parts)
+    assert [row["field"] for row in found.fields.rows] == ['"\\ud800"', '"a b"', '"😀"']
+    (tmp_path / "x.html").write_text(as_html("t", "of", 0, profile_sections(found)), encoding="utf-8")
+
+
 def test_percentiles_and_samples() -> None:
     assert [percentile({1: 1, 2: 2, 9: 1}, n) for n in (25, 26, 75, 76, 100)] == [1, 2, 2, 9, 9]
     assert percentile({}, 50) is None
-    assert (sample_every(1), sample_every(0.1)) == (1, 10)
     with pytest.raises(ConfigError, match="above 0 and at most 1"):
-        sample_every(0)
+        check_sample(0)
 
 
 # --- thresholds

@@ -40,8 +40,8 @@ def run(
 
     --json has a row for each field: the types of its values and in how many records each was, the share of objects
     that have it, and whether it drifts: has types that are not each other's (null is anyone's, integers are numbers).
-    a.b is a field in a field, a[] what is in an array. --sample looks into some values only, evenly spread by offset;
-    everything else is always counted in full.
+    a.b is a field in a field, a[] what is in an array. --sample looks into some values only, chosen as if
+    by chance, but each time the same ones; everything else is always counted in full.
     """
     from kcli.cli.spark.findings import find
     from kcli.spark.pipelines import profile
@@ -49,7 +49,7 @@ def run(
     if sample is not None and not json:
         raise ConfigError("--sample is for --json: everything else is counted in full")
     share = 1.0 if sample is None else sample
-    profile.sample_every(share)
+    profile.check_sample(share)
     source = job.source(topic)
     return find(
         job,

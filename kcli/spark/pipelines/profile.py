@@ -51,25 +51,24 @@ def columns(*, fields: bool) -> list[str]:
     return [*COLUMNS, "value"] if fields else COLUMNS
 
 
-def sample_every(share: float) -> int:
-    """Of so many values one is looked into. ConfigError for a share that is none."""
+def check_sample(share: float) -> None:
+    """ConfigError for a share that is none."""
     if not 0 < share <= 1:
         raise ConfigError(f"--sample is the share of values to look into, above 0 and at most 1, not {share:g}")
-    return max(1, round(1 / share))
 
 
 def run(spark: SparkSession, source: KafkaSource, *, fields: bool = False, sample: float = 1.0) -> Profile:
-    """Read all of it once. `fields`: look into values as JSON, into a `sample` of them, evenly spread by offset."""
+    """Read all of it once. `fields`: look into values as JSON, into a `sample` of them."""
     from kcli.spark.pipelines import profile_parts
 
-    every = sample_every(sample) if fields else None
+    check_sample(sample)
     frame = load(spark, source, "records", columns(fields=fields))
     with by_value(profile_parts):
-        rows = frame.mapInArrow(_task(every), "part string").collect()
+        rows = frame.mapInArrow(_task(sample if fields else None), "part string").collect()
     return as_profile((json.loads(row.part) for row in rows), source.topics)
 
 
-def _task(every: int | None) -> Any:
+def _task(sample: float | None) -> Any:
     from kcli.spark.pipelines.profile_parts import profile_batches
 
     def profiled(batches: Iterator[Any]) -> Iterator[Any]:
@@ -77,7 +76,7 @@ def _task(every: int | None) -> Any:
 
         import pyarrow
 
-        parts = [json.dumps(part) for part in profile_batches(batches, every)]
+        parts = [json.dumps(part) for part in profile_batches(batches, sample)]
         yield pyarrow.RecordBatch.from_arrays([pyarrow.array(parts, pyarrow.string())], names=["part"])
 
     return profiled

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -21,10 +22,10 @@ _TYPES = {bool: "boolean", int: "integer", float: "number", str: "string", dict:
 Part = dict[str, Any]
 
 
-def profile_batches(batches: Iterable[Any], every: int | None) -> Iterator[Part]:
+def profile_batches(batches: Iterable[Any], sample: float | None) -> Iterator[Part]:
     """Parts, one for each partition, of the record batches of a task, whose records come in the order of offsets.
 
-    With `every` the values of records whose offset divides by it are looked into as JSON.
+    With `sample` about this share of the values are looked into as JSON: those that `is_chosen` names.
     """
     parts: dict[tuple[str, int], Part] = {}
     for batch in batches:
@@ -37,7 +38,7 @@ def profile_batches(batches: Iterable[Any], every: int | None) -> Iterator[Part]
             place = (topics[start], int(numbers[start]))
             mine = {name: column.slice(start, end - start) for name, column in columns.items()}
             part = parts.setdefault(place, new_part(*place, int(_ints(mine["offset"])[0])))
-            _add(part, mine, every)
+            _add(part, mine, sample)
     yield from parts.values()
 
 
@@ -68,7 +69,7 @@ def new_part(topic: str, partition: int, first_offset: int) -> Part:
     }
 
 
-def _add(part: Part, columns: Mapping[str, Any], every: int | None) -> None:
+def _add(part: Part, columns: Mapping[str, Any], sample: float | None) -> None:
     keys, values = _ints(columns["key_size"]), _ints(columns["value_size"])
     part["records"] += len(keys)
     part["null_keys"] += int((keys < 0).sum())
@@ -80,10 +81,22 @@ def _add(part: Part, columns: Mapping[str, Any], every: int | None) -> None:
     times = _ints(columns["timestamp"].cast("int64")) // 1000
     part["timeless"] += int((times < 0).sum())
     _add_times(part, times[times >= 0])
-    if every is not None:
-        chosen = np.nonzero((_ints(columns["offset"]) % every == 0) & (values >= 0))[0]
-        for row in chosen.tolist():
+    if sample is not None:
+        chosen = is_chosen(part["topic"], part["partition"], _ints(columns["offset"]), sample)
+        for row in np.nonzero(chosen & (values >= 0))[0].tolist():
             _look_into(part, columns["value"][row].as_py(), int(times[row]))
+
+
+def is_chosen(topic: str, partition: int, offsets: Any, sample: float) -> Any:
+    """Which offsets are in a sample of this share: always the same ones, whatever their pattern, as chance would have
+    it. (SplitMix64, from Steele, Lea and Flood's "Fast splittable pseudorandom number generators", 2014.)"""
+    seed = zlib.crc32(f"{topic}:{partition}".encode())
+    with np.errstate(over="ignore"):
+        mixed = (offsets.astype(np.uint64) + np.uint64(seed << 31)) * np.uint64(0x9E3779B97F4A7C15)
+        mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    mixed ^= mixed >> np.uint64(31)
+    return (mixed >> np.uint64(11)).astype(np.float64) / 2**53 < sample
 
 
 def _ints(column: Any) -> Any:
@@ -176,7 +189,9 @@ def _walk(value: Any, path: str, found: dict[str, set[str]], deeper: int) -> Non
 
 
 def _step(path: str, name: str) -> str:
-    name = name if _PLAIN_NAME.fullmatch(name) else json.dumps(name, ensure_ascii=False)
+    if not _PLAIN_NAME.fullmatch(name):
+        # Half of a character, which JSON can write as an escape, is no text that could be written.
+        name = json.dumps(name, ensure_ascii=False).encode("utf-8", "backslashreplace").decode()
     return f"{path}.{name}" if path else name
 
 
