@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
+from kcli.errors import NotFound
 from kcli.spark.failures import explain
-from kcli.spark.pipelines import sql
+from kcli.spark.pipelines import group_offsets, sql
 from kcli.spark.pipelines.plain import plain_time
 from kcli.spark.pipelines.source import KafkaSource
 from kcli.spark.pipelines.sql_text import split_statements
@@ -146,11 +147,29 @@ def test_a_snapshot_is_what_offsets_apply_takes(here: Run, known_topic: KnownTop
     assert "1 of 3 have not moved" in result.err
     assert here("group-offsets", *words, "--fail-if", "moved=0").status == 6
 
+    document = json.loads(saved.read_text())
+    document["items"].append({**document["items"][0], "partition": 7})
+    more = tmp_path / "more.json"
+    more.write_text(json.dumps(document))
+    result = here("group-offsets", *words[:2], "--diff", str(more), "--where", "partition <> 0", "-o", "json")
+    assert [(it["partition"], it["change"]) for it in rows_of(result)] == [(2, "back"), (7, "gone")]
+    result = here("group-offsets", *words[:2], "--diff", str(more), "--where", "lag >= 0", "-o", "json")
+    assert [(it["partition"], it["change"]) for it in rows_of(result)] == [(0, "forward"), (2, "back")]
+
     address = known_topic.kafka.bootstrap_servers
     for file, expected in ((saved, first), (later, {0: 400, 1: ends[1], 2: 45})):
         applied = run_kcli("offsets", "apply", str(file), "--execute", "-b", address, environ={"HOME": str(tmp_path)})
         assert applied.status == 0, applied.err
         assert {partition: offset for partition, (offset, _) in committed(kafka, group).items()} == expected
+
+
+def test_a_mistyped_topic_is_not_one_without_offsets(spark: SparkSession, known_topic: KnownTopic) -> None:
+    """Behind a server alone that can reach brokers nobody looks beforehand."""
+    kafka, name = {"bootstrap.servers": known_topic.kafka.bootstrap_servers}, known_topic.name
+    for topics, words in (({name: None, "no-such": None}, "topic no-such does"), ({name: [0, 99]}, f"{name}-99")):
+        with pytest.raises(Exception, match=words) as raised:
+            group_offsets.run(spark, KafkaSource(kafka, topics), [known_topic.group])
+        assert isinstance(explain(raised.value), NotFound)
 
 
 def test_lag_of_the_known_group(here: Run, known_topic: KnownTopic) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from kcli.errors import NotFound
 from kcli.spark.pipelines.source import load
 
 if TYPE_CHECKING:
@@ -13,22 +12,17 @@ if TYPE_CHECKING:
 
     from kcli.spark.pipelines.source import KafkaSource, Topics
 
-Place = tuple[str, int]
 
-
-def check_named(spark: SparkSession, source: KafkaSource, seen: Collection[Place]) -> None:
-    """NotFound for what `source.topics` names that is neither among these partitions nor in the cluster."""
+def check_named(spark: SparkSession, source: KafkaSource, seen: Collection[tuple[str, int]]) -> None:
+    """NotFound, as Spark tells it, for what `source.topics` names that is neither among these partitions nor in the
+    cluster."""
     left = unseen(source.topics, seen)
-    if not left:
-        return
-    asked = source._replace(topics=left, start={}, until={}, where=None)
-    there = load(spark, asked, "offsets", ["topic", "partition"]).collect()
-    missing = unseen(left, {(row["topic"], row["partition"]) for row in there})
-    if missing:
-        raise NotFound("; ".join(_words(topic, numbers) for topic, numbers in missing.items()))
+    if left:
+        asked = source._replace(topics=left, start={}, until={}, where=None)
+        load(spark, asked, "offsets", ["topic"]).collect()
 
 
-def unseen(topics: Topics, seen: Collection[Place]) -> Topics:
+def unseen(topics: Topics, seen: Collection[tuple[str, int]]) -> Topics:
     """Topics of which no partition is among these; of those that name partitions, the ones that are not. Pure."""
     known = {topic for topic, _ in seen}
     left: dict[str, list[int] | None] = {}
@@ -39,9 +33,3 @@ def unseen(topics: Topics, seen: Collection[Place]) -> Topics:
         elif absent := [number for number in numbers if (topic, number) not in seen]:
             left[topic] = absent
     return left
-
-
-def _words(topic: str, numbers: Collection[int] | None) -> str:
-    if numbers is None:
-        return f"there is no topic {topic}"
-    return f"topic {topic} has no partition {', '.join(map(str, numbers))}"
