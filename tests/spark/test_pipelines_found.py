@@ -16,6 +16,7 @@ import pyarrow as pa
 import pytest
 from pyspark import cloudpickle
 
+from kcli.cli.commands.spark_throughput import _findings
 from kcli.cli.spark.charts import bars, binned, grounded, largest, lines, series_of
 from kcli.cli.spark.page import Section, as_html, check_page
 from kcli.cli.spark.pages import profile_sections, throughput_sections
@@ -28,7 +29,7 @@ from kcli.spark.pipelines.profile_parts import MOST_FIELDS, is_chosen, profile_b
 from kcli.spark.pipelines.result import Result
 from kcli.spark.pipelines.skew import gini
 from kcli.spark.pipelines.tasks import by_value
-from kcli.spark.pipelines.throughput import Wish, median, parse_by, summarize
+from kcli.spark.pipelines.throughput import Wish, _as_result, median, parse_by, summarize
 from tests.cli.fake import run_kcli
 from tests.real_kafka import Kafka
 from tests.spark.browser import rendered
@@ -63,6 +64,20 @@ def test_a_summary_is_over_all_windows_from_the_first_to_the_last() -> None:
     assert (row["records"], row["bytes"]) == (780, 7800)
     assert (row["mean_records_per_s"], row["median_records_per_s"], row["peak_records_per_s"]) == (2.6, 1.0, 10.0)
     assert (row["peak_at"], row["last_window"]) == (rows[0]["window"], rows[2]["window"])
+
+
+def test_what_has_no_time_has_no_rate_and_is_counted_once() -> None:
+    counts = {"topic": "t", "records": 6000, "bytes": 600, "batches": 4, "astride": 0, "uncounted": 4}
+    timed = [{**counts, "window": start, "uncounted": 2, "astride": 1} for start in range(0, 60_000, 12_000)]
+    found = _as_result([{**counts, "window": None}, *timed], Wish(60_000, 12_000))
+    assert (found.uncounted, found.astride) == (4 + 2, 1)
+    [timeless, first, *_] = found.windows.rows
+    assert (timeless["window"], timeless["records"]) == (None, 6000)
+    assert (timeless["records_per_s"], timeless["bytes_per_s"]) == (None, None)
+    assert (first["records_per_s"], first["bytes_per_s"]) == (100, 10)
+    told = _findings(found, Wish(60_000, 12_000), summary=True).words
+    assert "6,000 records have no time and are in no window, nor in the summary" in told
+    assert parse_threshold("records_per_s>50", found.windows.columns).broken_by([timeless]) == []
 
 
 def test_a_window_that_no_calendar_has_is_counted_and_not_drawn() -> None:

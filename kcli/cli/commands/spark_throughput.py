@@ -83,6 +83,9 @@ def _findings(found: Throughput, wish: Wish, *, summary: bool) -> Findings:
         words.append(f"{found.astride:,} batches reach over more than one window; --exact counts their records apart")
     if found.uncounted:
         words.append(f"{found.uncounted:,} old batches do not tell how many records they have; --exact counts them")
+    timeless = sum(row["records"] or 0 for row in found.windows.rows if row["window"] is None)
+    if summary and timeless:
+        words.append(f"{timeless:,} records have no time and are in no window, nor in the summary")
     totals = summarize(found.windows, wish)
     result = totals if summary else found.windows
     return Findings(result, words, lambda: throughput_sections(found.windows, totals, wish))

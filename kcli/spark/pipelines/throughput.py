@@ -125,8 +125,7 @@ def _windows(wish: Wish) -> Column:
 
 def _as_result(rows: Sequence[dict[str, Any]], wish: Wish) -> Throughput:
     seconds = wish.window_ms / 1000
-    astride = sum(row["astride"] for row in rows) // wish.overlap
-    uncounted = sum(row["uncounted"] for row in rows) // wish.overlap
+    astride, uncounted = (_of_each_once(rows, name, wish) for name in ("astride", "uncounted"))
     found: list[dict[str, Any]] = []
     for row in sorted(rows, key=lambda it: tuple((it[name] is not None, it[name]) for name in ("window", *wish.by))):
         item: dict[str, Any] = {"window": None if row["window"] is None else plain_time(row["window"])}
@@ -135,9 +134,17 @@ def _as_result(rows: Sequence[dict[str, Any]], wish: Wish) -> Throughput:
         if not wish.exact:
             item["batches"] = row["batches"]
         for name in ("records", "bytes"):
-            item[f"{name}_per_s"] = None if row[name] is None else round(row[name] / seconds, 3)
+            has_rate = row[name] is not None and row["window"] is not None
+            item[f"{name}_per_s"] = round(row[name] / seconds, 3) if has_rate else None
         found.append(item)
     return Throughput(Result(window_columns(wish), found), astride, uncounted)
+
+
+def _of_each_once(rows: Sequence[Mapping[str, Any]], name: str, wish: Wish) -> int:
+    """The sum over what is in `overlap` windows, or, having no time, in the one row of no window."""
+    timed: int = sum(row[name] for row in rows if row["window"] is not None)
+    timeless: int = sum(row[name] for row in rows if row["window"] is None)
+    return timed // wish.overlap + timeless
 
 
 def window_columns(wish: Wish) -> list[str]:
