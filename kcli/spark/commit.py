@@ -127,7 +127,7 @@ class GroupCommitter(StreamingQueryListener):  # type: ignore[misc,unused-ignore
             self._over.set()
 
     def close(self, patience_s: float = PATIENCE_S) -> bool:
-        """Commit what is left and stop following; whether all was over in time.
+        """Commit what is left and stop following; whether the group shows where the query is.
 
         Waits for the last event of a query that has ended, and looks into its checkpoint if that can be read here:
         on a busy machine events come late, and without the last one its batch's offsets are not known.
@@ -140,10 +140,7 @@ class GroupCommitter(StreamingQueryListener):  # type: ignore[misc,unused-ignore
             self._session.streams.removeListener(self)
         except Exception as error:  # a session that is gone has no listeners
             self._say(f"the listener could not be removed: {type(error).__name__}")
-        done = self._work.finish(patience_s)
-        if not done:
-            self._say(f"the last commit was not over within {patience_s:g} s")
-        return done and heard
+        return self._work.finish(patience_s) and heard
 
     def _is_running(self) -> bool:
         try:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import atexit
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
@@ -36,12 +36,25 @@ def follow_option(spark: SparkSession) -> None:
     atexit.register(listener.finish)
 
 
+class Followed(NamedTuple):
+    """The commits for a source of a query, and where the query's checkpoint is, if that is known."""
+
+    work: Committing
+    source: int
+    checkpoint: str | None
+
+    def catch_up(self) -> None:
+        """Commit what the checkpoint calls done: the events of the last batches may be late, or never come."""
+        if self.checkpoint is not None and (position := position_in(self.checkpoint, self.source, _say)) is not None:
+            self.work.put(position)
+
+
 class OptionCommitter(StreamingQueryListener):  # type: ignore[misc,unused-ignore]
     """Commits for the sources of a session's queries that ask for it; by run and place of the source."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._session = spark
-        self._runs: dict[str, dict[int, Committing]] = {}
+        self._runs: dict[str, dict[int, Followed]] = {}
         self._ending: list[Committing] = []
 
     def onQueryStarted(self, event: Any) -> None:
@@ -49,27 +62,35 @@ class OptionCommitter(StreamingQueryListener):  # type: ignore[misc,unused-ignor
         query = self._session.streams.get(str(event.id))
         wanted = {} if query is None else options_of_sources(query)
         self._runs[str(event.runId)] = {
-            index: work for index, options in wanted.items() if (work := _begin(query, index, options)) is not None
+            index: begun for index, options in wanted.items() if (begun := _begin(query, index, options)) is not None
         }
 
     def onQueryProgress(self, event: Any) -> None:
         """A batch is done, and in Spark's commit log."""
-        if works := self._runs.get(str(event.progress.runId)):
+        if sources := self._runs.get(str(event.progress.runId)):
             for index, position in positions_of_progress(json.loads(event.progress.json)).items():
-                if index in works:
-                    works[index].put(position)
+                if index in sources:
+                    sources[index].work.put(position)
 
     def onQueryIdle(self, event: Any) -> None:
         """Nothing new."""
 
     def onQueryTerminated(self, event: Any) -> None:
         """The last batch may still be on its way to the broker: `finish` waits for that."""
-        self._ending += self._runs.pop(str(event.runId), {}).values()
+        ended = self._runs.get(str(event.runId), {})
+        for followed in ended.values():
+            followed.catch_up()
+        self._ending = [*self._ending, *(it.work for it in ended.values())]
+        self._runs.pop(str(event.runId), None)
         self._ending = [work for work in self._ending if not work.finish(0)]
 
     def finish(self, patience_s: float = PATIENCE_S) -> None:
-        """At the end of the process: what is known is committed."""
-        for work in [*self._ending, *(work for works in self._runs.values() for work in works.values())]:
+        """At the end of the process: what is known is committed. Of a query that has just ended, Spark may not have
+        told yet."""
+        running = [followed for sources in list(self._runs.values()) for followed in sources.values()]
+        for followed in running:
+            followed.catch_up()
+        for work in [*self._ending, *(followed.work for followed in running)]:
             work.finish(patience_s)
 
 
@@ -94,16 +115,16 @@ def _options_of(leaf: Any) -> SourceOptions | None:
     return options if options.commit_group is not None else None
 
 
-def _begin(query: Any, source: int, options: SourceOptions) -> Committing | None:
-    def say(text: str) -> None:
-        tell([text])
-
+def _begin(query: Any, source: int, options: SourceOptions) -> Followed | None:
     try:
-        work = Committing(GroupCommits(options, str(options.commit_group)), say, options.commit_on_idle_s)
+        work = Committing(GroupCommits(options, str(options.commit_group)), _say, options.commit_on_idle_s)
     except KcliError as error:  # the source says the same, and the query ends
-        say(str(error))
+        _say(str(error))
         return None
-    checkpoint = checkpoint_of(query)
-    if checkpoint is not None and (position := position_in(checkpoint, source, say)) is not None:
-        work.put(position)
-    return work
+    followed = Followed(work, source, checkpoint_of(query))
+    followed.catch_up()
+    return followed
+
+
+def _say(text: str) -> None:
+    tell([text])

@@ -32,6 +32,7 @@ class Committing:
         self._changed = threading.Condition()
         self._newest: Position | None = None
         self._is_new = False
+        self._is_stored = True
         self._finished = False
         self._told: str | None = None
         self._thread = threading.Thread(target=self._work, name="kcli-group-commits", daemon=True)
@@ -42,22 +43,27 @@ class Committing:
         with self._changed:
             if self._newest and self._newest.query_id == position.query_id and position.batch < self._newest.batch:
                 return
-            self._newest, self._is_new = position, True
+            self._newest, self._is_new, self._is_stored = position, True, False
             self._changed.notify()
 
     def finish(self, timeout_s: float) -> bool:
-        """No more positions: commit the last one. Whether that was over in time; the thread ends in any case."""
+        """No more positions: commit the last one, once more if that has just failed. Whether it is stored by now; the
+        thread ends in any case."""
         with self._changed:
             self._finished = True
             self._changed.notify()
         self._thread.join(timeout_s)
-        return not self._thread.is_alive()
+        if timeout_s and self._thread.is_alive():
+            self._say(f"the last commit for group {self._commits.group} was not over within {timeout_s:g} s")
+        return self._is_stored and not self._thread.is_alive()
 
     def _work(self) -> None:
         pause_s: float | None = None  # None: until something happens
         while (position := self._next(pause_s)) is not None:
-            stored = self._try(position)
-            pause_s = (self._idle_s or None) if stored else self._retry_s
+            self._is_stored = self._try(position)
+            pause_s = (self._idle_s or None) if self._is_stored else self._retry_s
+        if self._newest is not None and not self._is_stored:
+            self._is_stored = self._try(self._newest)
         self._commits.close()
 
     def _next(self, pause_s: float | None) -> Position | None:

@@ -5,17 +5,20 @@ from __future__ import annotations
 import threading
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from kcli.admin.offsets.inspection import GroupInUse
 from kcli.errors import KcliError, TimeoutExpired
+from kcli.spark import commit_option
 from kcli.spark.checkpoints import CheckpointError, last_position, local_path, position_of, positions_of_progress
 from kcli.spark.committing import Committing
 from kcli.spark.group_commits import GroupCommits, Position, note_of, read_note
 from kcli.spark.options import SourceOptions
 from kcli.structs import TopicPartition
 from tests.real_kafka import Kafka
+from tests.spark.fake_lookup import options
 from tests.spark.groups import committed, member
 
 # As Spark 4.3.0 with its own connector wrote them.
@@ -70,13 +73,19 @@ def test_notes_are_told_from_what_others_commit() -> None:
 # ---- checkpoints ----
 
 
+def checkpoint_at(folder: Path, done: int) -> None:
+    """A checkpoint whose last batch that is done is this one, and the next has begun."""
+    (folder / "metadata").write_text(METADATA)
+    batches = [str(number) for number in (done - 1, done, done + 1)]
+    for log, names in (("offsets", batches), ("commits", [*batches[:2], f".{done}.crc", f".{done + 1}.tmp"])):
+        (folder / log).mkdir()
+        for name in names:
+            (folder / log / name).write_text(OFFSETS if name == str(done) else "")
+
+
 def test_the_last_batch_that_is_done_counts(tmp_path: Path) -> None:
     assert last_position(tmp_path) is None
-    (tmp_path / "metadata").write_text(METADATA)
-    for folder, names in (("offsets", ["9", "10", "11"]), ("commits", ["9", "10", ".10.crc", ".11.tmp"])):
-        (tmp_path / folder).mkdir()
-        for name in names:
-            (tmp_path / folder / name).write_text(OFFSETS if name == "10" else "")
+    checkpoint_at(tmp_path, 10)
     assert last_position(tmp_path) == Position(
         {TopicPartition("orders", 0): 5, TopicPartition("orders", 1): 7}, QUERY, 10
     )
@@ -217,3 +226,55 @@ def test_a_trouble_is_told_once_however_long_it_lasts_and_tried_again() -> None:
         "t-0: refused",
         "nobody answers",
     ]
+
+
+@pytest.mark.parametrize("again", [TimeoutExpired("nobody answers"), ["t-0: refused"], []])
+def test_a_commit_that_has_just_failed_is_tried_once_more_at_the_end(again: list[str] | KcliError) -> None:
+    commits, said = Scripted(TimeoutExpired("nobody answers"), again), list[str]()
+    work = Committing(commits, said.append, idle_s=0, retry_s=3_600)  # type: ignore[arg-type]
+    work.put(at(1))
+    commits.wait_for(1)
+    assert work.finish(10) == (again == [])
+    assert commits.batches == [1, 1]
+    assert commits.closed
+    assert said
+
+
+def test_an_end_that_does_not_wait_for_the_last_commit_says_so() -> None:
+    class Slow(Scripted):
+        def commit(self, position: Position) -> list[str]:
+            assert let.wait(10)
+            return super().commit(position)
+
+    let, commits, said = threading.Event(), Slow(), list[str]()
+    work = Committing(commits, said.append)  # type: ignore[arg-type]
+    work.put(at(1))
+    assert not work.finish(0)
+    assert not work.finish(0.01)
+    let.set()
+    assert work.finish(10)
+    assert said == ["the last commit for group g was not over within 0.01 s"]
+    assert Committing(Scripted(), pytest.fail).finish(10)  # type: ignore[arg-type]
+
+
+# ---- the option, seen from the driver ----
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_the_last_batch_is_committed_though_spark_has_not_told_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: bool
+) -> None:
+    """A process may end as soon as its query has: the events of the last batch may come later than that."""
+    commits, run = Scripted(), SimpleNamespace(id="q", runId="r")
+    monkeypatch.setattr(commit_option, "options_of_sources", lambda _: {0: options(stream=True, commitGroup="g")})
+    monkeypatch.setattr(commit_option, "checkpoint_of", lambda _: str(tmp_path))
+    monkeypatch.setattr(commit_option, "GroupCommits", lambda *_: commits)
+    committer = commit_option.OptionCommitter(SimpleNamespace(streams=SimpleNamespace(get=lambda _: run)))  # type: ignore[arg-type]
+    committer.onQueryStarted(run)
+    checkpoint_at(tmp_path, 10)
+    if told:
+        committer.onQueryTerminated(run)
+        commits.wait_for(1)
+    committer.finish(10)
+    assert commits.batches == [10]
+    assert commits.closed
