@@ -10,8 +10,9 @@ import pytest
 
 from kcli.cli.render.json import indented
 from kcli.cli.render.report import Report
+from kcli.cli.render.separated import as_csv
 from kcli.cli.render.show import show
-from kcli.cli.render.table import MANY
+from kcli.cli.render.table import MANY, as_table
 from tests.cli.fake import FakeEnvironment
 
 ITEMS = [
@@ -123,6 +124,13 @@ def test_json_is_one_versioned_document() -> None:
 
 def test_jsonl_is_one_item_per_line() -> None:
     assert [json.loads(line) for line in shown("jsonl").splitlines()] == ITEMS
+
+
+def test_an_error_that_is_a_column_already_stands_there_once() -> None:
+    """`kcli spark sql "SELECT * FROM groups"`: the view has one."""
+    report = Report("spark.sql", ["error", "group"], [{"group": "a", "error": None}, {"group": "b", "error": "boom"}])
+    assert as_csv(report).splitlines() == ["error,group", ",a", "boom,b"]
+    assert as_table(FakeEnvironment(), report).split() == ["ERROR", "GROUP", "-", "a", "boom", "b"]
 
 
 def test_csv_quotes_and_always_has_an_error_column() -> None:

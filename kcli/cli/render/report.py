@@ -40,6 +40,11 @@ class Report:
         return list(zip(*[tuple(map(row.get, fields)) for row in self._rows], strict=True))
 
     @property
+    def columns_and_error(self) -> list[str]:
+        """The columns, `error` behind them if it is none of them."""
+        return self.columns if "error" in self.columns else [*self.columns, "error"]
+
+    @property
     def errors(self) -> list[Item]:
         """The `error` fields of the rows that failed."""
         return [error for error in self.values(["error"])[0] if error]

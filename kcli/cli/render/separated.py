@@ -1,6 +1,7 @@
 """Reports as csv (RFC 4180, but with plain newlines) and tsv (tabs and newlines inside a field escaped).
 
-Both begin with a header of field names, and always have an `error` column, last, so that it does not come and go.
+Both begin with a header of field names, and always have an `error` column, last, so that it does not come and go; but
+if it is one of the report's own columns, it stands where that does.
 A missing value is an empty field.
 """
 
@@ -35,7 +36,7 @@ def as_tsv(report: Report, *, terminal: bool = False) -> str:
 
 
 def _records(report: Report, finish: Finish | None) -> Iterator[tuple[str, ...]]:
-    fields = [*report.columns, "error"]
+    fields = report.columns_and_error
     yield tuple(fields)
     yield from zip(*(texts_of(column, "", finish) for column in report.values(fields)), strict=True)
 

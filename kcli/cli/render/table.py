@@ -23,7 +23,7 @@ _BESIDE_HEADING = 2  # tabulate leaves so much room in a column that is no wider
 
 def as_table(env: Environment, report: Report) -> str:
     """The report's rows as a table, with an ERROR column if any row failed."""
-    columns = [*report.columns, "error"] if report.failed else report.columns
+    columns = report.columns_and_error if report.failed else report.columns
     values = report.values(columns)
     numeric = [is_numeric(column) for column in values]
     headers = [header(column) for column in columns]
