@@ -12,7 +12,14 @@ def duration_ms(text: str) -> float | None:
     """`90s`, `1h30m`, `1.5d` in milliseconds; None when it is not a length of time."""
     if not re.fullmatch(f"(?:{_STEP})+", text):
         return None
-    return sum(float(number) * UNITS_MS[unit] for number, unit in re.findall(r"([0-9.]+)(ms|[smhdw])", text))
+    steps = re.findall(r"([0-9]+)(?:\.([0-9]+))?(ms|[smhdw])", text)
+    # Digits behind the point apart, as whole numbers: of 16.1 * 1000 a float makes a little more than 16100.
+    return sum(float(whole) * UNITS_MS[unit] + _part(digits, UNITS_MS[unit]) for whole, digits, unit in steps)
+
+
+def _part(digits: str, unit_ms: int) -> float:
+    digits = digits[:18] or "0"
+    return int(digits) * unit_ms / float(10 ** len(digits))
 
 
 def shown_duration(ms: float) -> str:

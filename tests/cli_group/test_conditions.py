@@ -7,6 +7,7 @@ import itertools
 import pytest
 
 from kcli.cli.groups.conditions import Amount, Verdict, parse_condition
+from kcli.cli.times import option_ms
 from kcli.durations import duration_ms, shown_duration
 from kcli.errors import ConfigError
 
@@ -123,6 +124,15 @@ def test_a_condition_tells_what_it_asks_for() -> None:
 )
 def test_lengths_of_time(text: str, ms: float) -> None:
     assert duration_ms(text) == ms
+
+
+def test_lengths_of_time_are_exact() -> None:
+    for unit, unit_ms in (("s", 1000), ("m", 60_000), ("h", 3_600_000)):
+        for tenths in range(1, 1000):
+            assert option_ms("--window", f"{tenths / 10:.1f}{unit}") == tenths * unit_ms // 10
+    assert duration_ms("1h16.1s") == 3_616_100
+    assert duration_ms("0.0005s") == 0.5
+    assert duration_ms("9" * 400 + "." + "9" * 5000 + "w") == float("inf")
 
 
 @pytest.mark.parametrize("text", ["", "10", "m", "10 m", "-5m", "5min", "1h30", "1e3s"])

@@ -307,6 +307,9 @@ def test_a_page_shows_names_as_text_and_loads_nothing(tmp_path: Path) -> None:
     [
         (("throughput", "t", "--window", "soon"), "--window is a length of time"),
         (("throughput", "t", "--window", "1m", "--slide", "7s"), "--slide 7s must divide --window 1m"),
+        (("throughput", "t", "--from", ""), "--from is earliest, latest, group:GROUP, a time"),
+        (("throughput", "t", "--from", " "), "--from is earliest, latest, group:GROUP, a time"),
+        (("throughput", "t", "--until", ""), "--until is latest, a time"),
         (("throughput", "t", "--by", "broker"), "--by is total, or some of"),
         (("throughput", "t", "--fail-if", "peak_records_per_s>1"), "no column peak_records_per_s"),
         (("throughput",), "say which topic to read"),

@@ -18,7 +18,7 @@ _NAMED = {"earliest": "earliest", "start": "earliest", "beginning": "earliest", 
 
 def start_options(text: str | None, now_ms: int) -> dict[str, str]:
     """The source's options for a start; None is the earliest record. A time with no record behind it is the end."""
-    text = (text or "earliest").strip()
+    text = "earliest" if text is None else text.strip()
     if text in _NAMED:
         return {"startingOffsets": _NAMED[text]}
     if text.startswith("group:") and text != "group:":
