@@ -101,9 +101,11 @@ def test_lag_of_groups_a_threshold_and_a_page(here: Run, history: CommitHistory,
     words = ("--groups", ",".join([*history.groups, "nobody"]), *SPAN, "--report", str(page), "--fail-if", "lag>9000")
     result = here("lag-history", *words)
     assert here("lag-history", "--groups", "nobody", *SPAN).status == 3
+    assert here("lag-history", "no-such", *SPAN).status == 3
     found = {(it["group"], it["time"]): [it["lag"] or 0, it["partitions"], it["unknown"]] for it in rows_of(result)}
     assert found == sums
     assert f"of group nobody no commit before {plain_time(TIMES[-1])} is left" in result.err
+    assert f'<p class="of">groups {", ".join(history.groups)}, nobody; {plain_time(TIMES[0])} to ' in page.read_text()
     dom = rendered(page)
     assert (dom.charts, dom.lines, dom.failures) == (1, 2, [])
     limited = here("lag-history", history.topic + ":0", *words[:-4], "--where", "lag > 30", "--fail-if", "max_lag>30")

@@ -13,6 +13,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from confluent_kafka import Consumer
+from confluent_kafka import TopicPartition as Place
 
 from kcli.admin.groups import committed
 from kcli.admin.offsets.plan_files import Positions
@@ -49,6 +51,7 @@ def test_a_grid_has_whole_multiples_from_since_to_until() -> None:
 
 
 GRID = Grid(100_000, 10_000, 12)
+NOW_MS = 1_000_000
 TIMES = [GRID.first_ms + GRID.every_ms * point for point in range(GRID.points)]
 
 
@@ -100,7 +103,7 @@ def _pieces(rows: list[Any], chance: random.Random) -> list[list[Any]]:
 def _reduced_commits(rows: list[Any], chance: random.Random) -> dict[tuple[str, str, int], Commits]:
     found = []
     for task in _pieces(rows, chance):
-        for part in reduce_commits((_commit_batch(it) for it in _pieces(task, chance)), GRID):
+        for part in reduce_commits((_commit_batch(it) for it in _pieces(task, chance)), GRID, NOW_MS):
             found += list(zip(*part.values(), strict=True))
     series: dict[tuple[str, str, int], Commits] = {}
     for group, topic, partition, step, offset, at, _ in sorted(found, key=lambda it: it[-1]):
@@ -128,8 +131,8 @@ def _reduced_ends(commits: list[Any], batches: dict[int, list[Any]], chance: ran
     for partition, rows in batches.items():
         for task in _pieces(rows, chance):
             parts = (_header_batch(partition, it) for it in _pieces(task, chance))
-            for part in reduce_batches(parts, GRID):
-                found += [((topic, number), *it) for topic, number, *it in zip(*part.values(), strict=True)]
+            for part in reduce_batches(parts, GRID, NOW_MS):
+                found += [((topic, number), *it) for topic, number, *it, _ in zip(*part.values(), strict=True)]
     logs = {("t", partition): Log(0, 50) for partition in batches}
     return ends_at(GRID, logs, sorted(found, key=lambda it: it[2]), _reduced_commits(commits, chance))
 
@@ -159,6 +162,20 @@ def test_an_end_is_not_known_while_only_deleted_batches_were_there() -> None:
     # Whereas a log that was looked at from the grid's beginning on ended there until the first batch came.
     assert ends_at(GRID, {place: Log(7, 130)}, batches, {})[place].tolist() == [120] * 6 + [130] * 6
     assert ends_at(GRID, {place: Log(7, 130)}, [], {})[place].tolist() == [130] * 12
+
+
+@pytest.mark.parametrize("odd_ms", [NOW_MS + 1, 1_700_000_000_000_000])
+def test_a_time_that_is_yet_to_come_does_not_hide_lag(odd_ms: int) -> None:
+    """Of a producer that sends microseconds, say: what follows in the log would seem to be as young."""
+    times = [90_000, 105_000, odd_ms, 125_000, 135_000, odd_ms]
+    parts = reduce_batches([_header_batch(0, [(5 * n, at) for n, at in enumerate(times)])], GRID, NOW_MS)
+    rows = [row for part in parts for row in zip(*part.values(), strict=True)]
+    assert [(step, end) for _, _, step, end, _, _ in rows] == [(0, 5), (1, 15), (3, 20), (4, 30)]
+    assert sum(row[-1] for row in rows) == 2
+    commits = [("a", 0, 95_000, 3, 0), ("a", 0, odd_ms, 7, 1), ("a", 0, 115_000, 9, 2)]
+    parts = reduce_commits([_commit_batch(commits)], GRID, NOW_MS)
+    rows = [(*row[3:6],) for part in parts for row in zip(*part.values(), strict=True)]
+    assert rows == [(0, 7, 95_000), (2, 9, 115_000)]
 
 
 # --- group-offsets
@@ -431,6 +448,9 @@ def test_what_is_not_there_is_said_before_spark_starts(our_kafka: Kafka) -> None
 
 def test_dry_runs_start_no_spark(our_kafka: Kafka) -> None:
     topic = our_kafka.new_topic(2)
+    consumer = Consumer({"bootstrap.servers": our_kafka.bootstrap_servers, "group.id": topic})
+    consumer.commit(offsets=[Place(topic, 0, 0)], asynchronous=False)
+    consumer.close()
     script = f"""
 import sys
 from kcli.cli.app import run
@@ -448,8 +468,9 @@ for words in (
     assert [line for line in lines if line.endswith("False")] == [
         "sql 0 False",
         "group-offsets 0 False",
-        *[line for line in lines if line.startswith("lag-history")],
+        "lag-history 0 False",
     ]
+    assert [line for line in lines if line.startswith("besides, and not counted here: the headers of batches from ")]
     assert "  columns=partition" in lines
     assert done.stdout.count(topic) == 3
 

@@ -12,8 +12,12 @@ from kcli.cli.spark.findings import FailIf, Page
 from kcli.cli.spark.options import Job, Topics
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from kcli.cli.spark.findings import Findings
+    from kcli.cli.spark.survey import Survey
     from kcli.spark.pipelines.lag_history import History, Wish
+    from kcli.spark.pipelines.source import KafkaSource
 
 
 def run(
@@ -35,8 +39,9 @@ def run(
 
     At each multiple of --every, what a group had committed last is set against where the log ended: behind the last
     batch before the first one with a newer record. That is exact where the brokers stamp records (LogAppendTime), else
-    as good as the producers' clocks; in a compacted topic, what is removed counts with the batch behind it. Sums are
-    over PARTITIONS, without those of UNKNOWN lag: of deleted topics, and of times from which no batch is left.
+    as good as the producers' clocks; in a compacted topic, what is removed counts with the batch behind it. A batch
+    whose time is yet to come counts with the one before it. Sums are over PARTITIONS, without those of UNKNOWN lag: of
+    deleted topics, and of times from which no batch is left.
 
     Nothing is known of the time before the first commit that is left of a group and partition: old commits are
     removed once there is a later one. Then there is no row, or the partition is not among those that are counted.
@@ -48,13 +53,13 @@ def run(
 
     wish = _wish(env, groups, from_, until, every, by)
     source = job.source(topic, needs_topics=False)
+    of = _heading(source, wish)
     return find(
         job,
         "spark.lag-history",
         lag_history.commits_source(source, wish.groups),
-        lambda spark: _findings(lag_history.run(spark, source, wish), wish),
-        view="commits",
-        columns=lag_history.COMMIT_COLUMNS,
+        lambda spark: _findings(lag_history.run(spark, source, wish), wish, of),
+        look=lambda: _look(source, wish),
         shown=lag_history.row_columns(by),
         fail_if=fail_if,
         page=report,
@@ -78,7 +83,36 @@ def _wish(env: Environment, groups: str | None, since: str, until: str, every: s
     return Wish(make_grid(times[0], min(times[1], now_ms), every_ms), parse_groups(groups), by)
 
 
-def _findings(found: History, wish: Wish) -> Findings:
+def _heading(source: KafkaSource, wish: Wish) -> str:
+    """What was asked for, in a line."""
+    from kcli.spark.pipelines.plain import plain_time
+
+    groups = "all groups" if wish.groups is None else f"groups {', '.join(wish.groups)}"
+    topics = f"; topics {', '.join(map(_topic, source.topics.items()))}" if source.topics else ""
+    where = f"; where {source.where}" if source.where is not None else ""
+    return f"{groups}{topics}{where}; {plain_time(wish.grid.first_ms)} to {plain_time(wish.grid.last_ms)}"
+
+
+def _topic(item: tuple[str, Sequence[int] | None]) -> str:
+    topic, numbers = item
+    return topic if numbers is None else f"{topic}:{','.join(map(str, numbers))}"
+
+
+def _look(source: KafkaSource, wish: Wish) -> Survey:
+    """The log of commits. Which other topics there are to read only the commits tell: a dry run says so."""
+    from kcli.cli.spark.survey import survey
+    from kcli.spark.pipelines.lag_history import COMMIT_COLUMNS, commits_source
+    from kcli.spark.pipelines.plain import plain_time
+
+    found = survey(commits_source(source, wish.groups), "commits", COMMIT_COLUMNS)
+    if found.plan is None:
+        return found
+    since = plain_time(wish.grid.first_ms)
+    more = f"besides, and not counted here: the headers of batches from {since} on, of all topics with such commits"
+    return found._replace(plan=found.plan._replace(reports=[*found.plan.reports, more]))
+
+
+def _findings(found: History, wish: Wish, of: str) -> Findings:
     from kcli.cli.spark.findings import Findings
     from kcli.cli.spark.pages import lag_history_sections
     from kcli.spark.pipelines.plain import plain_time
@@ -90,4 +124,6 @@ def _findings(found: History, wish: Wish) -> Findings:
         words.append(f"no commit before {last} is left")
     elif found.first_ms > wish.grid.first_ms:
         words.append(f"the oldest commit that is left is of {plain_time(found.first_ms)}: before it nothing is known")
-    return Findings(found.lags, words, lambda: lag_history_sections(found.lags, wish))
+    if found.ahead:
+        words.append(f"the times of {found.ahead:,} batches are yet to come: each counts with the batch before it")
+    return Findings(found.lags, words, lambda: lag_history_sections(found.lags, wish), of=of)

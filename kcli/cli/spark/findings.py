@@ -30,12 +30,14 @@ Page = Annotated[
 
 class Findings(NamedTuple):
     """What there is to show: `result` as rows; `words` for people, on standard error; `sections` make the page;
-    `judged` are the rows that a condition is about, None: those of the result."""
+    `judged` are the rows that a condition is about, None: those of the result; `of` is what the page is about, None:
+    the topics."""
 
     result: Result
     words: Sequence[str] = ()
     sections: Callable[[], Sequence[Section]] | None = None
     judged: Result | None = None
+    of: str | None = None
 
 
 def find(
@@ -87,5 +89,6 @@ def _write(job: Job, kind: str, source: KafkaSource, found: Findings, page: str)
     from kcli.cli.spark.page import write_page
 
     sections = found.sections() if found.sections is not None else ()
-    write_page(page, f"kcli {kind.replace('.', ' ')}", ", ".join(source.topics), job.env.clock.wall_ms(), sections)
+    of = ", ".join(source.topics) if found.of is None else found.of
+    write_page(page, f"kcli {kind.replace('.', ' ')}", of, job.env.clock.wall_ms(), sections)
     job.env.say(f"the page is {page}")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kcli.errors import ConfigError, NotFound
 from kcli.spark.pipelines.lag_grid import SERIES, Commits, Log, Place, ends_at, lag_rows
 from kcli.spark.pipelines.lag_parts import COMMIT_FIELDS, END_FIELDS, Grid
+from kcli.spark.pipelines.named import check_named
 from kcli.spark.pipelines.plain import plain_time
 from kcli.spark.pipelines.result import Result, collect
 from kcli.spark.pipelines.source import is_meant, load
@@ -39,12 +40,13 @@ class Wish(NamedTuple):
 class History(NamedTuple):
     """`lags`: by series and time. `silent`: groups that were asked for and have no commit till then; `gone`: topics
     that are not there any more, whose lag is not known; `first_ms`: when the first commit was of which anything is
-    known."""
+    known; `ahead`: of how many batches the time is yet to come, so that it is none."""
 
     lags: Result
     silent: list[str]
     gone: list[str]
     first_ms: int | None
+    ahead: int = 0
 
 
 def make_grid(since_ms: int, until_ms: int, every_ms: int) -> Grid:
@@ -87,7 +89,7 @@ def commits_source(source: KafkaSource, groups: Sequence[str] | None) -> KafkaSo
 
 def run(spark: SparkSession, source: KafkaSource, wish: Wish) -> History:
     """Count. `source`: the topics that are meant, none for all, and with `where` rows of the result. NotFound: nothing
-    is known of any of the groups."""
+    is known of any of the groups, or of a topic that is named."""
     from kcli.spark.pipelines import lag_parts
     from kcli.spark.pipelines.tasks import by_value
 
@@ -97,16 +99,18 @@ def run(spark: SparkSession, source: KafkaSource, wish: Wish) -> History:
 
 def _run(spark: SparkSession, source: KafkaSource, wish: Wish) -> History:
     commits = _commits(spark, source, wish)
+    held = {(topic, partition) for _, topic, partition in commits}
+    check_named(spark, source, held)
     silent = sorted(set(wish.groups or ()) - {group for group, _, _ in commits})
     if wish.groups and len(silent) == len(set(wish.groups)):
         raise NotFound(f"of {', '.join(silent)} no commit before {plain_time(wish.grid.last_ms)} is left")
-    held = {(topic, partition) for _, topic, partition in commits}
     logs = {place: log for place, log in _logs(spark, source).items() if place in held} if held else {}
-    ends = ends_at(wish.grid, logs, _batch_ends(spark, source, wish.grid, logs), commits)
+    batches, ahead = _batch_ends(spark, source, wish.grid, logs)
+    ends = ends_at(wish.grid, logs, batches, commits)
     rows = lag_rows(wish.grid, commits, ends, wish.by)
     gone = sorted({topic for topic, _ in held - logs.keys()})
     first = min((at for its in commits.values() for at in its.times_ms), default=None)
-    return History(_shown(spark, rows, source.where, wish), silent, gone, first)
+    return History(_shown(spark, rows, source.where, wish), silent, gone, first, ahead)
 
 
 def _commits(spark: SparkSession, source: KafkaSource, wish: Wish) -> dict[tuple[str, str, int], Commits]:
@@ -136,12 +140,13 @@ def _logs(spark: SparkSession, source: KafkaSource) -> dict[Place, Log]:
 
 def _batch_ends(
     spark: SparkSession, source: KafkaSource, grid: Grid, logs: Mapping[Place, Log]
-) -> Iterator[tuple[Place, int, int, int]]:
-    """(place, step, end, base), from batches that are as young as the grid: see `reduce_batches`."""
+) -> tuple[list[tuple[Place, int, int, int]], int]:
+    """(place, step, end, base), from batches that are as young as the grid, and how many of them have times that are
+    yet to come: see `reduce_batches`."""
     from kcli.spark.pipelines.lag_parts import reduce_batches
 
     if not logs:
-        return
+        return [], 0
     topics: dict[str, list[int]] = {}
     for topic, partition in sorted(logs):
         topics.setdefault(topic, []).append(partition)
@@ -150,19 +155,21 @@ def _batch_ends(
     frame = load(spark, young, "batches", BATCH_COLUMNS)
     table = _reduced(frame, END_FIELDS, reduce_batches, grid).toArrow().sort_by("end")
     columns = (table.column(name).to_pylist() for name in table.column_names)
-    for topic, partition, step, end, base in zip(*columns, strict=True):
-        yield (topic, partition), step, end, base
+    rows = list(zip(*columns, strict=True))
+    return [((topic, partition), *known) for topic, partition, *known, _ in rows], sum(row[-1] for row in rows)
 
 
 def _reduced(frame: DataFrame, fields: str, reduce: Callable[..., Any], grid: Grid) -> DataFrame:
     """What `reduce` makes of each task's rows."""
 
     def reduced(batches: Iterator[Any]) -> Iterator[Any]:
+        from time import time
+
         import pyarrow
 
         kinds = {"string": pyarrow.string(), "int": pyarrow.int32(), "bigint": pyarrow.int64()}
         schema = pyarrow.schema([(name, kinds[kind]) for name, kind in (it.split() for it in fields.split(", "))])
-        for columns in reduce(batches, grid):
+        for columns in reduce(batches, grid, int(time() * 1000)):
             yield pyarrow.RecordBatch.from_pydict(columns, schema)
 
     return frame.mapInArrow(reduced, fields)

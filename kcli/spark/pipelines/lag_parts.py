@@ -38,11 +38,11 @@ class _Commit(NamedTuple):
 COMMIT_FIELDS = "group string, topic string, partition int, step int, committed bigint, at bigint, log_offset bigint"
 
 
-def reduce_commits(batches: Iterable[Any], grid: Grid) -> Iterator[dict[str, list[Any]]]:
+def reduce_commits(batches: Iterable[Any], grid: Grid, now_ms: int) -> Iterator[dict[str, list[Any]]]:
     """Of a range of the log of commits: the last of each series (group, topic, partition) in each step.
 
-    A later commit counts from then on, also when its time is before that of an earlier one. What is after the grid is
-    left out. Yields columns as in `COMMIT_FIELDS`.
+    A later commit counts from then on, also when its time is before that of an earlier one; one of a time that is yet
+    to come has that of the one before it. What is after the grid is left out. Yields columns as in `COMMIT_FIELDS`.
     """
     series: dict[tuple[str, str, int], _Commit] = {}
     for batch in batches:
@@ -50,10 +50,12 @@ def reduce_commits(batches: Iterable[Any], grid: Grid) -> Iterator[dict[str, lis
         names = ("group", "topic", "partition", "offset", "commit_timestamp", "log_timestamp", "log_offset")
         columns = (_plain(batch.column(name)) for name in names)
         for group, topic, partition, offset, committed_us, logged_us, log_offset in zip(*columns, strict=True):
-            us = logged_us if committed_us is None else committed_us
-            key, at_ms = (group, topic, partition), 0 if us is None else us // 1000
+            key = (group, topic, partition)
             before = series.get(key)
-            clock_ms = at_ms if before is None else max(before.clock_ms, at_ms)
+            so_far_ms = 0 if before is None else before.clock_ms
+            known = (us // 1000 for us in (committed_us, logged_us) if us is not None and us <= now_ms * 1000)
+            at_ms = next(known, so_far_ms)
+            clock_ms = max(so_far_ms, at_ms)
             step = grid.step(clock_ms)
             if before is not None and before.step != step:
                 done.append((key, before))
@@ -76,19 +78,20 @@ def _commit_columns(found: list[tuple[tuple[str, str, int], _Commit]], grid: Gri
     return _columns(COMMIT_FIELDS, rows)
 
 
-END_FIELDS = "topic string, partition int, step int, end bigint, base bigint"
+END_FIELDS = "topic string, partition int, step int, end bigint, base bigint, ahead bigint"
 
 
-def reduce_batches(batches: Iterable[Any], grid: Grid) -> Iterator[dict[str, list[Any]]]:
-    """Of a range of one partition: where the log ended in each step in which that changed, and where the range begins.
+def reduce_batches(batches: Iterable[Any], grid: Grid, now_ms: int) -> Iterator[dict[str, list[Any]]]:
+    """Of a range of one partition: where the log ended in each step in which that changed, where the range begins, and
+    of how many batches the time is yet to come (all told in the first row).
 
-    A batch is there from the newest time on that it or any before it has: as Kafka finds offsets by time. Yields
-    columns as in `END_FIELDS`.
+    A batch is there from the newest time on that it or any before it has: as Kafka finds offsets by time. A time that
+    is yet to come is none: all that follows would seem to be as young. Yields columns as in `END_FIELDS`.
     """
     import numpy as np
 
     place: tuple[str, int] | None = None
-    clock_us, base = -1, -1
+    clock_us, base, ahead = -1, -1, 0
     ends: dict[int, int] = {}
     for batch in batches:
         if batch.num_rows == 0:
@@ -97,14 +100,17 @@ def reduce_batches(batches: Iterable[Any], grid: Grid) -> Iterator[dict[str, lis
             place = batch.column("topic")[0].as_py(), batch.column("partition")[0].as_py()
             base = batch.column("base_offset")[0].as_py()
         times = np.asarray(batch.column("max_timestamp").cast("int64").fill_null(-1))
-        clocks = np.maximum(np.maximum.accumulate(times), clock_us)
+        is_ahead = times > now_ms * 1000
+        ahead += int(is_ahead.sum())
+        clocks = np.maximum(np.maximum.accumulate(np.where(is_ahead, -1, times)), clock_us)
         clock_us = int(clocks[-1])
         steps = -((grid.first_ms * 1000 - clocks) // (grid.every_ms * 1000))
         steps = np.clip(steps, 0, grid.points)
         last = np.append(np.flatnonzero(np.diff(steps)), len(steps) - 1)
         behind = np.asarray(batch.column("last_offset"))[last] + 1
         ends.update(zip(steps[last].tolist(), behind.tolist(), strict=True))
-    rows = [] if place is None else [(*place, step, end, base) for step, end in ends.items()]
+    counts = [ahead, *[0] * len(ends)]
+    rows = [] if place is None else [(*place, *it, base, n) for it, n in zip(ends.items(), counts, strict=False)]
     yield _columns(END_FIELDS, rows)
 
 
