@@ -9,6 +9,7 @@ import typer
 
 from kcli.cli.environment import Environment
 from kcli.cli.options import OUTPUTS, Common, key_values
+from kcli.cli.spark.files import check_file
 from kcli.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -170,6 +171,7 @@ def _output(text: str | None, default: str | None) -> tuple[str | None, tuple[st
     if not colon and form in OUTPUTS:
         return form, None
     if colon and path and form in FILE_OUTPUTS:
+        check_file("--output", path)
         return None, (form, path)
     if form in FILE_OUTPUTS:
         raise ConfigError(f"--output {form} needs a file, as in {form}:result.{form}")

@@ -5,11 +5,11 @@ Source: plotly's documentation of `plotly.io.to_html`; "Content Security Policy 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from kcli.cli.spark.files import check_file, write_text
 from kcli.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -39,11 +39,7 @@ class Section(NamedTuple):
 
 def check_page(path: str) -> None:
     """ConfigError if there will be no page: plotly is missing, or there is no such folder."""
-    folder = os.path.dirname(path) or "."
-    if not os.path.isdir(folder):
-        raise ConfigError(f"--report: there is no folder {folder}")
-    if os.path.isdir(path):
-        raise ConfigError(f"--report: {path} is a folder; name a file")
+    check_file("--report", path)
     try:
         import plotly  # noqa: F401
     except ImportError as error:
@@ -52,8 +48,7 @@ def check_page(path: str) -> None:
 
 def write_page(path: str, title: str, of: str, now_ms: float, sections: Sequence[Section]) -> None:
     """Write the page. OSError."""
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(as_html(title, of, now_ms, sections))
+    write_text(path, as_html(title, of, now_ms, sections))
 
 
 def as_html(title: str, of: str, now_ms: float, sections: Sequence[Section]) -> str:

@@ -25,13 +25,14 @@ def show_result(job: Job, kind: str, result: Result) -> None:
 
 
 def _save(report: Report, result: Result, form: str, path: str) -> None:
+    from kcli.cli.spark.files import write_text, write_whole
+
     if form == "parquet":
         from kcli.spark.pipelines.result import write_parquet
 
-        write_parquet(result.columns, result.rows, path)
-        return
-    with open(path, "w", encoding="utf-8", newline="") as file:
-        file.write(_text(report, form))
+        write_whole(path, lambda to: write_parquet(result.columns, result.rows, to))
+    else:
+        write_text(path, _text(report, form))
 
 
 def _text(report: Report, form: str) -> str:

@@ -78,7 +78,14 @@ def spark_session(
         try:
             yield start()
         except Exception as error:
+            if _is_of_our_output(error):
+                raise
             raise explain(error) from error
+
+
+def _is_of_our_output(error: Exception) -> bool:
+    """The reader of our pipe went away, or a file could not be written: Spark has no part in it."""
+    return isinstance(error, BrokenPipeError) or (isinstance(error, OSError) and error.filename is not None)
 
 
 @contextmanager

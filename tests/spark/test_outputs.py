@@ -1,0 +1,136 @@
+"""What `kcli spark` leaves behind: files whole or not at all, and silence when nobody reads any more."""
+
+from __future__ import annotations
+
+import os
+import stat
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kcli.cli.spark import running
+from kcli.cli.spark.files import check_file, write_text, write_whole
+from kcli.cli.spark.page import write_page
+from kcli.cli.spark.results import show_result
+from kcli.errors import ConfigError
+from kcli.spark.pipelines.result import Result
+from tests.cli.fake import FakeEnvironment, run_kcli
+
+NOBODY = "127.0.0.1:1"
+
+
+def job(form: str, path: Path) -> Any:
+    return SimpleNamespace(env=FakeEnvironment(), output=None, output_file=(form, str(path)))
+
+
+@pytest.mark.parametrize("form", ["csv", "json", "jsonl", "parquet"])
+def test_yesterdays_file_stays_if_todays_cannot_be_made(tmp_path: Path, form: str) -> None:
+    path = tmp_path / "result"
+    path.write_text("yesterday's")
+    with pytest.raises(Exception):  # noqa: B017
+        show_result(job(form, path), "spark.sql", Result(["a"], [{"a": _Unwritable()}]))
+    assert path.read_text() == "yesterday's"
+    assert os.listdir(tmp_path) == ["result"]
+    show_result(job(form, path), "spark.sql", Result(["a"], [{"a": 1}]))
+    assert path.read_bytes() != b"yesterday's"
+    assert os.listdir(tmp_path) == ["result"]
+
+
+class _Unwritable:
+    def __str__(self) -> str:
+        raise ValueError("no words for it")
+
+
+def test_a_page_that_cannot_be_made_leaves_the_old_one(tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    path.write_text("yesterday's")
+    with pytest.raises(AttributeError):
+        write_page(str(path), "t", "of", 0, [None])  # type: ignore[list-item]
+    assert path.read_text() == "yesterday's"
+
+
+def test_links_modes_and_pipes_stay_what_they_are(tmp_path: Path) -> None:
+    path, link, pipe = tmp_path / "file", tmp_path / "link", tmp_path / "pipe"
+    path.write_text("old")
+    path.chmod(0o600)
+    link.symlink_to("file")
+    write_text(str(link), "new")
+    assert (link.is_symlink(), path.read_text(), stat.S_IMODE(path.stat().st_mode)) == (True, "new", 0o600)
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=write_text, args=(str(pipe), "half \ud800"))
+    writer.start()
+    assert pipe.read_text() == "half \\ud800"
+    writer.join()
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+
+
+def test_what_interrupts_the_writing_leaves_nothing_beside(tmp_path: Path) -> None:
+    def write(to: str) -> None:
+        Path(to).write_text("half")
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_whole(str(tmp_path / "file"), write)
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("words", [("-o", "csv:{}"), ("--report", "{}")])
+def test_where_no_file_can_be_is_told_before_anything_starts(tmp_path: Path, words: tuple[str, str]) -> None:
+    for path, said in ((tmp_path / "no" / "x.csv", "there is no folder"), (tmp_path, "is a folder; name a file")):
+        done = run_kcli("spark", "skew", "t", "-b", NOBODY, words[0], words[1].format(path))
+        assert (done.status, done.err.count("\n")) == (2, 1)
+        assert said in done.err
+
+
+def test_a_file_that_may_not_be_written_is_told_beforehand(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(os, "access", lambda *_: False)  # root may write everything
+    with pytest.raises(ConfigError, match=r"--output: .*/x\.csv cannot be written"):
+        check_file("--output", str(tmp_path / "x.csv"))
+
+
+# --- nobody reads
+
+
+def session_ends_with(error: Exception, monkeypatch: pytest.MonkeyPatch) -> BaseException:
+    @contextmanager
+    def opened(*_: object) -> Iterator[Any]:
+        yield lambda: None
+
+    monkeypatch.setattr(running, "opened", opened)
+    cluster: Any = SimpleNamespace(remote="sc://somewhere")
+    with pytest.raises(Exception) as raised, running.spark_session(FakeEnvironment(), None, cluster):  # type: ignore[arg-type]
+        raise error
+    return raised.value
+
+
+def test_errors_of_our_own_output_are_not_taken_for_sparks(monkeypatch: pytest.MonkeyPatch) -> None:
+    for error in (BrokenPipeError(32, "Broken pipe"), FileNotFoundError(2, "No such file", "x.csv")):
+        assert session_ends_with(error, monkeypatch) is error
+    refused = session_ends_with(ConnectionRefusedError(111, "Connection refused"), monkeypatch)
+    assert type(refused).__name__ == "SparkFailed"
+
+
+def test_a_reader_that_goes_away_ends_a_command_in_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    @contextmanager
+    def opened(*_: object) -> Iterator[Any]:
+        yield lambda: None
+
+    def broken(*_: object) -> None:
+        raise BrokenPipeError(32, "Broken pipe")
+
+    monkeypatch.setattr(running, "opened", opened)
+    monkeypatch.setattr("kcli.spark.pipelines.skew.run", lambda *_, **__: _skew())
+    monkeypatch.setattr("kcli.cli.spark.results.show_result", broken)
+    done = run_kcli("spark", "skew", "t", "-b", NOBODY, "--remote", "sc://somewhere")
+    assert (done.status, done.out, done.err) == (0, b"", "")
+
+
+def _skew() -> Any:
+    from kcli.spark.pipelines.skew import Skew
+
+    return Skew(Result([], []), Result([], []), Result([], []))
