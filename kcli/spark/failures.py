@@ -8,14 +8,19 @@ from __future__ import annotations
 
 import re
 
+from kcli import errors
 from kcli.error_codes import ErrorCode
-from kcli.errors import BrokerError, ConfigError, DisconnectedError, KcliError, NotFound, Refused, TimeoutExpired
+from kcli.errors import BrokerError, ConfigError, KcliError, Refused
 from kcli.spark.loss import DataLoss
 from kcli.spark.session import SparkFailed
 
 _OURS: dict[str, type[KcliError]] = {
-    error.__name__: error for error in (ConfigError, NotFound, Refused, TimeoutExpired, DisconnectedError, DataLoss)
+    **{name: kind for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, KcliError)},
+    "DataLoss": DataLoss,
+    **dict.fromkeys(("GroupInUse", "PlanOutdated", "PlanRefused", "WrongCluster"), Refused),
 }
+"""By name; of others only the reason is kept."""
+_OURS_RAISED = re.compile(r"^kcli\.(?:\w+\.)*([A-Z]\w*): (.+)$", re.M)
 _RAISED = re.compile(r"^(?:[\w.]*\.)?(\w+(?:Error|Exception|Expired|Found|Refused|Loss|Version|Records)): (.+)$", re.M)
 _CONDITION = re.compile(r"\[([A-Z_]+)(?:\.[A-Z_]+)?\] *")
 _SQL_STATE = re.compile(r" *SQLSTATE: \w+")
@@ -80,15 +85,15 @@ def explain(error: BaseException) -> KcliError:
 
 def _ours(text: str) -> KcliError | None:
     """The error of ours that is told in a traceback; the last one is the one that was raised."""
-    for name, message in reversed(_RAISED.findall(text)):
-        if name == "BrokerError":
-            code, _, words = message.partition(": ")
-            found = next((known for known in ErrorCode.all() if known.name == code), None)
-            if found is not None:
-                return BrokerError(found, words)
-        if name in _OURS:
-            return _OURS[name](message)
-    return None
+    raised = _OURS_RAISED.findall(text)
+    if not raised:
+        return None
+    name, message = raised[-1]
+    if name != "BrokerError":
+        return _OURS.get(name, SparkFailed)(message)
+    code, _, words = message.partition(": ")
+    known = next((it for it in ErrorCode.all() if it.name == code), None)
+    return SparkFailed(message) if known is None else BrokerError(known, words)
 
 
 def _last_line(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import io
 import pickle
 import subprocess
@@ -12,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from kcli import errors
+from kcli.cli.exit_status import status_of
 from kcli.errors import BrokerError, ConfigError, KcliError, Refused, TimeoutExpired
 from kcli.spark.carried import carrying
 from kcli.spark.failures import explain
@@ -88,6 +91,19 @@ def test_a_carried_source_works_where_kcli_is_not_and_so_does_its_reader(tmp_pat
         ("Traceback\nkcli.errors.TimeoutExpired: nothing came\n\tat org.apache", TimeoutExpired, "nothing came"),
         ("Traceback\nkcli.spark.loss.DataLoss: 5 records are gone\n", DataLoss, "5 records are gone"),
         (
+            "Traceback:\nkcli.admin.offsets.inspection.GroupInUse: group g is Stable: stop it\n",
+            Refused,
+            "group g is Stable: stop it",
+        ),
+        (
+            "Traceback:\nkcli.errors.NotFound: no topic\n\nDuring handling of the above exception, another exception "
+            "occurred:\n\nTraceback:\nkcli.consumer.errors.RecordTooLarge: 5 MB and more (topic=t)\n",
+            SparkFailed,
+            "5 MB and more (topic=t)",
+        ),
+        ("Traceback:\nkcli.errors.BrokerError: NOT_KNOWN_YET: new\n", SparkFailed, "NOT_KNOWN_YET: new"),
+        ("Traceback:\nsubprocess.TimeoutExpired: the command ran\n", SparkFailed, "TimeoutExpired: the command ran"),
+        (
             "[PATH_ALREADY_EXISTS] Path file:/x already exists. Set mode. SQLSTATE: 42K04",
             Refused,
             "Path file:/x already exists. Set mode; choose another --to, or --mode append or overwrite",
@@ -115,6 +131,29 @@ def test_a_failure_of_spark_is_its_telling_line_and_the_cure(text: str, kind: ty
     assert said in str(found)
     assert "\n" not in str(found)
     assert pickle.loads(pickle.dumps(found)).message == found.message
+
+
+def test_errors_of_ours_keep_their_exit_status() -> None:
+    """All that are defined where tasks and planners run, by what they are."""
+    root = Path(errors.__file__).parent
+    paths = [path for path in root.rglob("*.py") if path.relative_to(root).parts[0] not in ("cli", "broker")]
+    nodes = {
+        node.name: (ast.unparse(node.bases[0]), path.stem)
+        for path in paths
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ClassDef) and node.bases
+    }
+    seen = set()
+    for name in nodes:
+        kind = name
+        while kind in nodes and not hasattr(errors, kind):
+            kind = nodes[kind][0]
+        found = getattr(errors, kind, None)
+        if isinstance(found, type) and issubclass(found, KcliError) and found is not BrokerError:
+            told = explain(RuntimeError(f"Traceback:\nkcli.{nodes[name][1]}.{name}: the reason\n"))
+            assert (status_of(told), str(told)) == (status_of(found("")), "the reason"), name
+            seen.add(name)
+    assert {"ConfigError", "GroupInUse", "LogTruncated", "DataLoss", "CommitFailed"} <= seen
 
 
 def test_a_lean_home_has_all_of_pysparks_but_the_zip_of_sources(tmp_path: Path) -> None:
