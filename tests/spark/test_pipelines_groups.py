@@ -472,7 +472,25 @@ for words in (
     ]
     assert [line for line in lines if line.startswith("besides, and not counted here: the headers of batches from ")]
     assert "  columns=partition" in lines
-    assert done.stdout.count(topic) == 3
+    assert [line.split()[:3] for line in done.stdout.splitlines() if line.startswith(("topic(", "batches("))] == [
+        [f"topic('{topic}:1')", topic, "1"],
+        [f"batches('{topic}')", topic, "0"],
+        [f"batches('{topic}')", topic, "1"],
+    ]
+
+
+def test_a_dry_run_of_many_tables_is_one_document(our_kafka: Kafka) -> None:
+    topic = our_kafka.new_topic()
+    text = f"SELECT 1 FROM topic('{topic}', from => 'earliest') JOIN lag; SELECT count(*) FROM batches('{topic}')"
+    done = run_kcli("spark", "sql", text, "--dry-run", "-o", "json", "-b", our_kafka.bootstrap_servers)
+    assert done.status == 0, done.err
+    document = json.loads(done.text)
+    assert document["kind"] == "spark.dry-run"
+    assert [(it["table"], it["topic"], it["end"], it["tasks"]) for it in document["items"]] == [
+        (f"topic('{topic}', from => 'earliest')", topic, 0, 0),
+        ("lag", None, None, 1),
+        (f"batches('{topic}')", topic, 0, 0),
+    ]
 
 
 def test_sums_leave_out_what_is_not_known_and_count_it() -> None:

@@ -91,10 +91,30 @@ def _first(statements: Sequence[Statement], sources: dict[Relation, KafkaSource]
 
 
 def _dry_run(job: Job, statements: Sequence[Statement], sources: dict[Relation, KafkaSource]) -> int:
-    from kcli.cli.spark.survey import show_survey
+    """One report, however many tables there are; a table without ranges is one task."""
+    from kcli.cli.render.report import Item, Report
+    from kcli.cli.render.show import show
+    from kcli.cli.spark.survey import COLUMNS, range_items, words
 
-    for relation, found in _look(statements, sources):
-        if job.output in (None, "table"):
-            job.env.say(f"{relation.view} of {', '.join(relation.topics)}:" if relation.topics else f"{relation.view}:")
-        show_survey(job, found)
+    looks = _look(statements, sources)
+    items: list[Item] = []
+    for relation, found in looks:
+        ranges = [{"tasks": 1}] if found.plan is None else range_items(found)
+        items += [{"table": _call(relation), **dict.fromkeys(COLUMNS), **item} for item in ranges]
+    show(job.env, Report("spark.dry-run", ["table", *COLUMNS], items), job.output)
+    if job.output in (None, "table"):
+        for relation, found in looks:
+            job.env.say(f"{_call(relation)}:")
+            for line in words(found, {}):
+                job.env.say(line)
     return exit_status.DONE
+
+
+def _call(relation: Relation) -> str:
+    """A table as it is written in SQL."""
+    if not relation.topics:
+        return relation.view
+    name = "topic" if relation.view == "records" else relation.view
+    given = [(f"{word} => ", text) for word, text in (("from", relation.start), ("until", relation.until)) if text]
+    arguments = [f"{word}'{text}'" for word, text in [*(("", topic) for topic in relation.topics), *given]]
+    return f"{name}({', '.join(arguments)})"

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from kcli.cli.render.report import Item
     from kcli.cli.spark.options import Job
     from kcli.spark.facts import Lookup
     from kcli.spark.options import SourceOptions
@@ -61,12 +62,24 @@ def _plan_stream(options: SourceOptions, lookup: Lookup, resumed: OffsetMap | No
     return planner.plan(start, planner.latest(start, None, lookup.now_ms()).end)
 
 
+COLUMNS = ["topic", "partition", "start", "end", "records_at_most", "tasks"]
+
+
 def show_survey(job: Job, found: Survey, more: Mapping[str, str] | None = None) -> int:
     """Print ranges on standard output, tasks and options beside them. `more`: what else the command would do."""
     from kcli.cli import exit_status
-    from kcli.cli.render.report import Item, Report
+    from kcli.cli.render.report import Report
     from kcli.cli.render.show import show
 
+    show(job.env, Report("spark.dry-run", COLUMNS, range_items(found)), job.output)
+    if job.output in (None, "table"):
+        for line in words(found, more or {}):
+            job.env.say(line)
+    return exit_status.DONE
+
+
+def range_items(found: Survey) -> list[Item]:
+    """A row of `COLUMNS` for each partition; none for a view that has no ranges."""
     plan = found.plan
     items: list[Item] = []
     if plan is not None:
@@ -77,18 +90,11 @@ def show_survey(job: Job, found: Survey, more: Mapping[str, str] | None = None) 
             end = max(start, plan.ends[tp])
             place = {"topic": tp.topic, "partition": tp.partition, "start": start, "end": end}
             items.append({**place, "records_at_most": end - start, "tasks": tasks.get((tp.topic, tp.partition), 0)})
-    show(
-        job.env,
-        Report("spark.dry-run", ["topic", "partition", "start", "end", "records_at_most", "tasks"], items),
-        job.output,
-    )
-    if job.output in (None, "table"):
-        for line in _words(found, more or {}):
-            job.env.say(line)
-    return exit_status.DONE
+    return items
 
 
-def _words(found: Survey, more: Mapping[str, str]) -> list[str]:
+def words(found: Survey, more: Mapping[str, str]) -> list[str]:
+    """How much work it is, what is lost, the options: for people."""
     lines = []
     if found.plan is None:
         lines.append("1 task; this view has no ranges")
