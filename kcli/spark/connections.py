@@ -27,12 +27,11 @@ def borrowed(config: ConsumerConfig, tp: TopicPartition) -> Iterator[ConsumerNet
     from kcli.client.connect import connect
 
     key = os.getpid(), frozenset(config.given.items())
-    client = _idle.pop(key, None)
-    if client is not None:
-        _refresh(client, tp, config.default_api_timeout_ms)
-    else:
-        client = connect(config)
+    used = _idle.pop(key, None)
+    client = used or connect(config)
     try:
+        if used is not None:
+            _refresh(used, tp, config.default_api_timeout_ms)
         yield client
     except BaseException:  # a reader that is left early, too: an answer may be on its way that nobody wants
         client.close()

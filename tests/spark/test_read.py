@@ -205,3 +205,23 @@ def test_a_task_that_is_left_early_leaves_no_connection_behind(any_kafka: Kafka)
     assert next(batches).num_rows == 5
     batches.close()  # type: ignore[attr-defined]
     assert not connections._idle
+
+
+def test_a_used_connection_that_nobody_answers_any_more_is_closed(
+    any_kafka: Kafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    close_idle()
+    topic = filled(any_kafka)
+    assert len(values(options(any_kafka, topic), topic, 0, 0, 20)) == 20
+    [client] = connections._idle.values()
+    closed, close = [], client.close
+    monkeypatch.setattr(client, "close", lambda: closed.append(1) or close())
+
+    def silent(_: float) -> None:
+        raise TimeoutExpired("no broker answers")
+
+    monkeypatch.setattr(client, "ensure_fresh_metadata", silent)
+    with pytest.raises(TimeoutExpired, match="no broker answers"):
+        values(options(any_kafka, topic), topic, 0, 0, 20)
+    assert closed
+    assert not connections._idle
