@@ -7,6 +7,7 @@ stream as text, so there is one order only: by topic, then by number (as numbers
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -59,7 +60,9 @@ def _numbers(text: str | Mapping[str, Any], what: str, example: str, lowest: int
         for key, number in _object(partitions, what, example).items():
             tp = TopicPartition(topic, _partition(key, what, example))
             if not _is_whole(number) or not lowest <= number <= _LARGEST_OFFSET:
-                raise _bad(what, example, f"{json.dumps(number)} for {tp} is not possible")
+                raise _bad(what, example, f"{_shown(number)} for {tp} is not possible")
+            if tp in found:  # "0" and "00"
+                raise _bad(what, example, f"{tp} is there twice")
             found[tp] = number
     return found
 
@@ -80,19 +83,23 @@ def _parse(text: str, what: str, example: str) -> Any:
 
 def _object(value: Any, what: str, example: str) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
-        raise _bad(what, example, f"{json.dumps(value)[:60]} is no object")
+        raise _bad(what, example, f"{_shown(value)} is no object")
     return value
 
 
 def _partition(value: Any, what: str, example: str) -> int:
-    number = int(value) if isinstance(value, str) and value.isascii() and value.isdigit() else value
+    number = int(value) if isinstance(value, str) and re.fullmatch("[0-9]{1,10}", value) else value
     if not _is_whole(number) or not 0 <= number <= _LARGEST_PARTITION:
-        raise _bad(what, example, f"{json.dumps(value)} is no partition number")
+        raise _bad(what, example, f"{_shown(value)} is no partition number")
     return int(number)
 
 
 def _is_whole(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _shown(value: Any) -> str:
+    return json.dumps(value)[:60]
 
 
 def _bad(what: str, example: str, why: str) -> ConfigError:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from kcli.durations import duration_ms
 from kcli.errors import ConfigError
 from kcli.spark import offset_json
-from kcli.spark.option_values import CHOICE, whole
+from kcli.spark.option_values import CHOICE, LONG_MAX, whole
 from kcli.structs import TopicPartition
 
 
@@ -160,9 +160,9 @@ def _offsets(name: str, text: str) -> Spec:
 
 
 def _ago(text: str) -> Ago | None:
-    """`-1h30m`: a unit is needed, since a bare -1 is an offset."""
+    """`-1h30m`: a unit is needed, since a bare -1 is an offset. A length beyond all clocks is none."""
     ms = duration_ms(text[1:]) if text.startswith("-") else None
-    return None if ms is None else Ago(round(ms))
+    return None if ms is None or ms > LONG_MAX else Ago(round(ms))
 
 
 def _choice(options: Mapping[str, str], name: str, default: str) -> str:

@@ -67,6 +67,10 @@ def test_what_is_written_is_read_back_from_text_and_from_the_dict_of_pyspark(
         ('{"t":{"0":9223372036854775808}}', "9223372036854775808 for t-0 is not possible"),
         ('{"t":{"0":1,"0":2}}', '"0" is there twice'),
         ('{"t":{"0":1},"t":{"1":2}}', '"t" is there twice'),
+        ('{"t":{"00":5,"0":7}}', "t-0 is there twice"),
+        ('{"t":{"%s":5}}' % ("7" * 5000), f'"{"7" * 59} is no partition number'),
+        ('{"t":{"0":%s}}' % ("7" * 4000), f"{'7' * 60} for t-0 is not possible"),
+        ('{"t":{"0":%s}}' % ("7" * 5000), "is no JSON"),
         ("[" * 100_000, "is no JSON"),
     ],
 )
@@ -96,5 +100,7 @@ def test_times_are_not_negative_and_partitions_are_lists() -> None:
         TopicPartition("t", 1),
         TopicPartition("s", 2),
     }
+    with pytest.raises(ConfigError, match=r'but "7{59} is no partition number'):
+        read_partitions('{"t":["%s"]}' % ("7" * 5000), "assign")
     with pytest.raises(ConfigError, match="topic t has no list"):
         read_partitions('{"t":{"0":1}}', "assign")

@@ -129,6 +129,8 @@ def test_an_unknown_option_is_an_error_with_the_nearest_name(name: str, why: str
         ({"startingOffsets": "newest"}, "earliest, latest, JSON, group:NAME or a time back like -1h"),
         ({"startingOffsets": "group:"}, "lacks the group's name"),
         ({"startingOffsets": "-1"}, "a time back like -1h"),
+        ({"startingOffsets": f"-{'9' * 400}h"}, "a time back like -1h"),
+        ({"startingTimestamp": f"-{'9' * 400}h"}, "is not a whole number"),
         ({"endingOffsets": "earliest"}, "endingOffsets cannot be earliest"),
         ({"endingOffsets": '{"orders":{"0":-2}}'}, "cannot be -2 (earliest), as for orders-0"),
         ({"endingOffsets": "group:g"}, "only startingOffsets can"),
