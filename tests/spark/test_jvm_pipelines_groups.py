@@ -192,7 +192,8 @@ def test_topics_batches_and_lag_in_one_statement(here: Run, known_topic: KnownTo
     name = known_topic.name
     text = f"""
         -- topic('not this one')
-        SELECT r.partition, r.records, r.bytes, b.records AS counted, l.lag, 'topic(''no'')' AS words
+        SELECT r.partition, r.records, r.bytes, b.records AS counted, l.lag, 'topic(''no'')' AS words,
+            l.partition
         FROM (SELECT partition, count(*) AS records, sum(value_size) AS bytes FROM topic('{name}') GROUP BY 1) r
         JOIN (SELECT partition, sum(count) AS records FROM batches('{name}') WHERE NOT is_control GROUP BY 1) b
             USING (partition)
@@ -207,6 +208,7 @@ def test_topics_batches_and_lag_in_one_statement(here: Run, known_topic: KnownTo
     ]
     assert [it["counted"] - it["records"] for it in rows] == [0, 0, 15]
     assert rows[0]["words"] == "topic('no')"
+    assert [it["partition_2"] for it in rows] == [0, 1, 2]
 
 
 def test_a_script_from_a_file_and_few_rows(here: Run, known_topic: KnownTopic, tmp_path: Path) -> None:
