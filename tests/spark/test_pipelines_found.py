@@ -336,6 +336,18 @@ def test_without_plotly_there_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_p
         check_page(str(tmp_path / "page.html"))
 
 
+def test_an_option_of_the_source_wins_whatever_the_case_of_its_name(our_kafka: Kafka) -> None:
+    topic = our_kafka.new_topic()
+    offsets = f"startingoffsets={json.dumps({topic: {'0': 0}})}"
+    brokers = f"Kafka.Bootstrap.Servers={our_kafka.bootstrap_servers}"
+    words = (topic, "-b", "127.0.0.1:1", "--dry-run", "-O", offsets, "-O", brokers)
+    for name in (("skew",), ("gaps", "-O", "failondataloss=true")):
+        result = run_kcli("spark", *name, *words)
+        assert result.status == 0, result.err
+        assert "startingOffsets={" in result.err
+        assert "startingoffsets" not in result.err
+
+
 def test_dry_runs(our_kafka: Kafka) -> None:
     topic = our_kafka.new_topic(2)
     for name, view, columns in (

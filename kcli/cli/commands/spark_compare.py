@@ -9,6 +9,7 @@ import typer
 from kcli.cli.environment import Environment
 from kcli.cli.options import Common
 from kcli.cli.spark.options import Job
+from kcli.errors import ConfigError
 
 if TYPE_CHECKING:
     from kcli.cli.spark.findings import Findings
@@ -34,7 +35,9 @@ def run(
         str,
         typer.Option("--by", metavar="WHAT,...", help="key, value, headers, timestamp, partition: must be equal."),
     ] = "key,value",
-    top: Annotated[int, typer.Option("--top", metavar="N", min=1, help="So many differences, the largest.")] = 20,
+    top: Annotated[
+        int | None, typer.Option("--top", metavar="N", min=1, help="So many differences, the largest. [20]")
+    ] = None,
     summary: Annotated[bool, typer.Option("--summary", help="One row of totals instead of the differences.")] = False,
     fail_if: Annotated[
         str | None,
@@ -58,13 +61,15 @@ def run(
     from kcli.cli.spark.threshold import or_any
     from kcli.spark.pipelines import compare
 
+    if summary and top is not None:
+        raise ConfigError("--top is for differences, of which --summary tells none")
     ways = compare.parse_by(by)
     one, two = sources_of(job, first, second, bootstrap2, command_config2)
     return find(
         job,
         "spark.compare",
         one,
-        lambda spark: _findings(compare.run(spark, one, two, ways, top), summary=summary),
+        lambda spark: _findings(compare.run(spark, one, two, ways, top or compare.TOP), summary=summary),
         shown=compare.SUMMARY_COLUMNS,
         fail_if=or_any(fail_if),
         look=lambda: look_at(one, two, compare.columns(ways)),

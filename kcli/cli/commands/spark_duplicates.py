@@ -11,6 +11,7 @@ from kcli.cli.options import Common
 from kcli.cli.spark.findings import FailIf
 from kcli.cli.spark.options import Job, Topics
 from kcli.cli.times import option_ms
+from kcli.errors import ConfigError
 
 if TYPE_CHECKING:
     from kcli.cli.spark.findings import Findings
@@ -29,8 +30,8 @@ def run(
         str | None, typer.Option("--within", metavar="DURATION", help="Only repeats that come that soon, as in 10m.")
     ] = None,
     top: Annotated[
-        int, typer.Option("--top", metavar="N", min=1, help="So many groups, those with most repeats.")
-    ] = 20,
+        int | None, typer.Option("--top", metavar="N", min=1, help="So many groups, those with most repeats. [20]")
+    ] = None,
     summary: Annotated[bool, typer.Option("--summary", help="A row for each topic instead of the groups.")] = False,
     fail_if: FailIf = None,
 ) -> int:
@@ -45,15 +46,17 @@ def run(
     """
     from kcli.cli.spark.findings import find
     from kcli.spark.pipelines import duplicates
-    from kcli.spark.pipelines.duplicates import TOPIC_COLUMNS, Wish, group_columns, parse_by
+    from kcli.spark.pipelines.duplicates import TOP, TOPIC_COLUMNS, Wish, group_columns, parse_by
 
+    if summary and top is not None:
+        raise ConfigError("--top is for groups, of which --summary tells none")
     wish = Wish(parse_by(by), None if within is None else option_ms("--within", within, at_least=0))
     source = job.source(topic)
     return find(
         job,
         "spark.duplicates",
         source,
-        lambda spark: _findings(duplicates.run(spark, source, wish, top), summary=summary),
+        lambda spark: _findings(duplicates.run(spark, source, wish, top or TOP), summary=summary),
         columns=wish.columns,
         shown=TOPIC_COLUMNS if summary else group_columns(wish.by),
         fail_if=fail_if,

@@ -83,4 +83,4 @@ def run(
         files=files,
         commit_group=commit_group,
     )
-    return export(job, job.source(topic), wishes)
+    return export(job, job.source(topic, stream=wishes.is_stream), wishes)

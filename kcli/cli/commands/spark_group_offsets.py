@@ -53,6 +53,7 @@ def run(
 
     if every and diff is None:
         raise ConfigError("--all is for --diff")
+    job.refuse("is not for group-offsets, which are those of now", "--from", "--until")
     check_target(to)
     wishes = Wishes(parse_groups(groups), to, None if diff is None else read_old(diff, env), every)
     source = job.source(topic, needs_topics=False)

@@ -23,7 +23,9 @@ def run(
     job: Job,
     topic: Topics = None,
     by: Annotated[str, typer.Option("--by", metavar="key|partition|topic", help="What the rows are of.")] = "key",
-    top: Annotated[int, typer.Option("--top", metavar="N", min=1, help="So many of the hottest keys.")] = 20,
+    top: Annotated[
+        int | None, typer.Option("--top", metavar="N", min=1, help="So many of the hottest keys. [20]")
+    ] = None,
     metric: Annotated[
         str, typer.Option("--metric", metavar="records|bytes", help="What shares, order and Gini are about.")
     ] = "records",
@@ -49,12 +51,14 @@ def run(
     for name, value, known in (("--by", by, rows), ("--metric", metric, skew.METRICS), ("--key-as", key_as, KEY_AS)):
         if value not in known:
             raise ConfigError(f"{name} must be one of {', '.join(known)}, not {value}")
+    if top is not None and by != "key" and report is None:
+        raise ConfigError("--top is for --by key, and for the keys in a --report")
     source = job.source(topic)
     return find(
         job,
         "spark.skew",
         source,
-        lambda spark: _findings(skew.run(spark, source, top, metric, as_hex=key_as == "hex"), by, metric),
+        lambda spark: _findings(skew.run(spark, source, top or skew.TOP, metric, as_hex=key_as == "hex"), by, metric),
         columns=skew.COLUMNS,
         shown=rows[by],
         fail_if=fail_if,

@@ -21,7 +21,7 @@ def sources_of(
     ConfigError: a topic would be compared with itself; offsets of both that are given as JSON are cut to each one's.
     """
     from kcli.cli.options import read_properties
-    from kcli.cli.topic_spec import parse_topics
+    from kcli.cli.spark.topic_names import read_topics
 
     one = job.source([first])
     if len(one.topics) > 1:
@@ -31,7 +31,7 @@ def sources_of(
         kafka["bootstrap.servers"] = brokers
     if "bootstrap.servers" not in kafka:
         raise ConfigError(f"{config} has no bootstrap.servers: say --bootstrap2")
-    two = one._replace(kafka=kafka, topics=parse_topics([second or first]))
+    two = one._replace(kafka=kafka, topics=read_topics([second or first]))
     if two.topics == one.topics and kafka["bootstrap.servers"] == one.kafka["bootstrap.servers"]:
         raise ConfigError("a topic is always equal to itself: name another, or --bootstrap2")
     found = _of_its_own(one), _of_its_own(two)

@@ -75,24 +75,42 @@ class Job:
         self.cluster = cluster
         self.dry_run = dry_run
         self.output, self.output_file = _output(output, common.output)
+        if dry_run and self.output_file is not None:
+            raise ConfigError(f"a --dry-run has no result for a file: say -o {self.output_file[0]}, or none")
         self._span = span
         self._partitions = partitions
         self._where = where
         self._max_offsets_per_trigger = max_offsets_per_trigger
         self._more = more
 
-    def source(self, topics: Sequence[str] | None = None, *, needs_topics: bool = True) -> KafkaSource:
+    def refuse(self, why: str, *options: str) -> None:
+        """ConfigError for the first of these options that was given, which has no meaning for this command."""
+        given = {
+            "--from": self._span[0],
+            "--until": self._span[1],
+            "--topic-partition": self._partitions or None,
+            "--max-offsets-per-trigger": self._max_offsets_per_trigger,
+        }
+        for option in options:
+            if given[option] is not None:
+                raise ConfigError(f"{option} {why}")
+
+    def source(
+        self, topics: Sequence[str] | None = None, *, needs_topics: bool = True, stream: bool = False
+    ) -> KafkaSource:
         """Where the records come from: these topics (arguments like `TOPIC:P,P..`) and what the common options say.
 
-        ConfigError for none where one is needed, and for what is malformed.
+        ConfigError for none where one is needed, for what is malformed, and for what is about a `stream` alone.
         """
         from kcli.cli.spark.span import end_options, start_options
-        from kcli.cli.topic_spec import parse_topics
+        from kcli.cli.spark.topic_names import read_topics
         from kcli.spark.pipelines.source import KafkaSource
 
+        if not stream:
+            self.refuse("is for export --once and --follow, whose batches it limits", "--max-offsets-per-trigger")
         now_ms = self.env.clock.wall_ms()
         start, end = self._span
-        wanted = parse_topics([*(topics or ()), *self._partitions])
+        wanted = read_topics([*(topics or ()), *self._partitions])
         if needs_topics and not wanted:
             raise ConfigError("say which topic to read")
         source = KafkaSource(
@@ -158,10 +176,21 @@ def job_options(
         partitions=topic_partition or (),
         where=where,
         max_offsets_per_trigger=max_offsets_per_trigger,
-        more=key_values("--option", option or ()),
+        more=_by_their_names(key_values("--option", option or ())),
         dry_run=dry_run,
         output=output,
     )
+
+
+def _by_their_names(options: dict[str, str]) -> dict[str, str]:
+    """Spelt as kcli spells them: Spark does not keep the case of options, and of two spellings one would be lost."""
+    from kcli.spark.option_table import CANONICAL, KAFKA
+
+    found = {}
+    for name, value in options.items():
+        low = name.lower()
+        found[low if low.startswith(KAFKA) else CANONICAL.get(low, name)] = value
+    return found
 
 
 def _output(text: str | None, default: str | None) -> tuple[str | None, tuple[str, str] | None]:

@@ -35,6 +35,7 @@ def answer(job: Job, statements: Sequence[Statement], most: int | None) -> int:
     from kcli.cli.spark.results import show_result
     from kcli.spark.pipelines import sql
 
+    job.refuse("is not for SQL: say it in the statement, as in topic('orders:0,1')", "--topic-partition")
     general = job.source(None, needs_topics=False)
     if general.where is not None:
         raise ConfigError("--where is not for SQL: say it in the statement")
@@ -60,14 +61,14 @@ def answer(job: Job, statements: Sequence[Statement], most: int | None) -> int:
 def source_of(job: Job, general: KafkaSource, relation: Relation) -> KafkaSource:
     """Where the rows of a table come from: what the statement says goes before the options. ConfigError."""
     from kcli.cli.spark.span import end_options, start_options
-    from kcli.cli.topic_spec import parse_topics
+    from kcli.cli.spark.topic_names import read_topics
 
     if not relation.topics:
         return general._replace(topics={}, start={}, until={})
     now_ms = job.env.clock.wall_ms()
     start = general.start if relation.start is None else start_options(relation.start, now_ms)
     until = general.until if relation.until is None else end_options(relation.until, now_ms)
-    source = general._replace(topics=parse_topics(relation.topics), start=start, until=until)
+    source = general._replace(topics=read_topics(relation.topics), start=start, until=until)
     source.options(relation.view)
     return source
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 #: What records can be compared by, and the source's columns for that.
 WAYS = ("key", "value", "headers", "timestamp", "partition")
 SUMMARY_COLUMNS = ["first", "second", "same", "different", "only_first", "only_second", "lacking", "extra"]
+TOP = 20
 _SIDES = ("first", "second")
 _PLACES = ("first_at", "second_at")
 _SIZE = "value_size"
@@ -62,7 +63,7 @@ def columns(by: Sequence[str]) -> list[str]:
 
 
 def run(
-    spark: SparkSession, first: KafkaSource, second: KafkaSource, by: Sequence[str] = ("key", "value"), top: int = 20
+    spark: SparkSession, first: KafkaSource, second: KafkaSource, by: Sequence[str] = ("key", "value"), top: int = TOP
 ) -> Comparison:
     """Compare; both are read once."""
     from pyspark.sql import functions as f

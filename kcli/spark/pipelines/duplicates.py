@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _SEQUENCE = ("partition", "producer_id", "producer_epoch", "sequence")
 #: What `by` may be, and what records have in common then, beside the topic.
 WAYS: Mapping[str, tuple[str, ...]] = {"key": ("key",), "key,value": ("key", "value"), "sequence": _SEQUENCE}
+TOP = 20
 _DIGEST = "value_digest"
 TOPIC_COLUMNS = ["topic", "records", "left_out", "distinct", "repeated", "repeats", "share"]
 
@@ -63,7 +64,7 @@ def group_columns(by: str) -> list[str]:
     return ["topic", *same, "copies", "repeats", *places, "first_seen", "last_seen", "first_at", "last_at"]
 
 
-def run(spark: SparkSession, source: KafkaSource, wish: Wish, top: int = 20) -> Duplicates:
+def run(spark: SparkSession, source: KafkaSource, wish: Wish, top: int = TOP) -> Duplicates:
     """Count. Records are shuffled by what they have in common; of long values only their SHA-256 and size are."""
     from pyspark.sql import functions as f
 

@@ -18,6 +18,7 @@ COLUMNS = ["topic", "partition", "key", "key_size", "value_size"]
 KEY_COLUMNS = ["topic", "key", "records", "bytes", "share", "partitions"]
 PARTITION_COLUMNS = ["topic", "partition", "records", "bytes", "share", "keys", "hottest_key", "hottest_share"]
 TOPIC_COLUMNS = ["topic", "partitions", "records", "bytes", "gini", "max_over_mean", "keys", "keyless", "spread_keys"]
+TOP = 20
 METRICS = ("records", "bytes")
 
 
@@ -35,7 +36,7 @@ class Skew(NamedTuple):
 
 
 def run(
-    spark: SparkSession, source: KafkaSource, top: int = 20, metric: str = "records", *, as_hex: bool = False
+    spark: SparkSession, source: KafkaSource, top: int = TOP, metric: str = "records", *, as_hex: bool = False
 ) -> Skew:
     """Count. One shuffle by (topic, partition, key); Spark keeps what comes of it while the answers are made."""
     from pyspark.sql import functions as f
