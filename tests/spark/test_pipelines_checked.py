@@ -84,8 +84,9 @@ def test_gaps_are_rows_of_the_columns_that_are_wanted() -> None:
 
 
 def test_what_was_deleted_before_the_start_counts_from_where_one_wants_to_begin() -> None:
-    def heads(text: str) -> list[tuple[int, int, int]]:
-        source = KafkaSource({}, {"t": None}, start={"startingOffsets": text})
+    def heads(text: str, until: str = "latest", **more: str) -> list[tuple[int, int, int]]:
+        bounds = {"start": {"startingOffsets": text}, "until": {"endingOffsets": until}}
+        source = KafkaSource({}, {"t": None}, **bounds, more=more)
         starts = {("t", 0): 0, ("t", 1): 40, ("t", 2): 7, ("t", 3): None}
         return [(it["partition"], it["first_offset"], it["last_offset"]) for it in deleted_heads(source, starts)]
 
@@ -93,6 +94,12 @@ def test_what_was_deleted_before_the_start_counts_from_where_one_wants_to_begin(
     assert heads('{"t": {"0": 0, "1": 30, "2": 90, "3": -2}}') == [(1, 30, 39)]
     assert heads('{"t": {"0": -2, "1": -2, "2": -1, "3": 0}}') == [(1, 0, 39)]
     assert heads("group:g") == []
+    assert heads('{"t": {"0": 0, "1": 10, "2": 0}}', '{"t": {"0": 0, "1": 15, "2": -1}}') == [(1, 10, 14), (2, 0, 6)]
+    assert heads("earliest", '{"t": {"0": 5, "1": 90, "2": 5}}') == [(1, 0, 39), (2, 0, 4)]
+    # Options of a person's own win, in whatever case, and by their own precedence.
+    assert heads("earliest", startingoffsets='{"t": {"1": 38, "2": 7}}') == [(1, 38, 39)]
+    assert heads("earliest", STARTINGTIMESTAMP="1700000000000") == []
+    assert heads("earliest", endingOffsets='{"t": {"1": 3, "2": 0}}') == [(1, 0, 2)]
 
 
 def test_gaps_are_those_of_committed_readers_unless_told_otherwise() -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kcli.spark.pipelines.result import Result
 from kcli.spark.pipelines.source import load, log_starts
 from kcli.spark.views.gaps import KINDS
+from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -72,21 +73,27 @@ def run(
 
 
 def deleted_heads(source: KafkaSource, starts: Mapping[tuple[str, int], int | None]) -> list[dict[str, Any]]:
-    """What lies before the logs' starts and behind where the source would begin, as gaps. Starts by time or by a group
-    lie in the log, or the source tells. Pure."""
-    from kcli.spark.offset_json import EARLIEST, read_offsets
+    """What lies before the logs' starts, between where the source would begin and where it ends, as gaps. Bounds by
+    time or by a group lie in the log, or the source tells. Pure."""
+    from kcli.spark.offset_json import EARLIEST, LATEST
+    from kcli.spark.start_end import Everywhere, Offsets, read_end, read_start
 
-    text = source.start.get("startingOffsets", "")
-    if text.lower() != "earliest" and not text.startswith("{"):
+    given = {name.lower(): value for name, value in source.options("gaps").items()}
+    asked, until = read_start(given, stream=None).at, read_end(given, stream=None).at
+    if not isinstance(asked, (Everywhere, Offsets)):
         return []
-    asked = read_offsets(text) if text.startswith("{") else {}
-    named = {(tp.topic, tp.partition): 0 if offset == EARLIEST else offset for tp, offset in asked.items()}
+    everywhere = asked.offset if isinstance(asked, Everywhere) else EARLIEST
+    firsts = asked.offsets if isinstance(asked, Offsets) else {}
+    ends = until.offsets if isinstance(until, Offsets) else {}
     heads = []
-    for (topic, partition), start in sorted(starts.items()):
-        first = named.get((topic, partition), 0)
-        if start is not None and 0 <= first < start:
-            gap = {"first_offset": first, "last_offset": start - 1, "offsets": start - first, "kind": RETENTION}
-            heads.append({"topic": topic, "partition": partition, **gap})
+    for place, start in sorted(starts.items()):
+        tp = TopicPartition(*place)
+        first, end = firsts.get(tp, everywhere), ends.get(tp, LATEST)
+        first = 0 if first == EARLIEST else first
+        behind = 0 if start is None else start if end == LATEST else min(start, end)
+        if 0 <= first < behind:
+            gap = {"first_offset": first, "last_offset": behind - 1, "offsets": behind - first, "kind": RETENTION}
+            heads.append({"topic": tp.topic, "partition": tp.partition, **gap})
     return heads
 
 
