@@ -20,16 +20,27 @@ from kcli.cli.commands.spark_throughput import _findings
 from kcli.cli.spark.charts import bars, binned, grounded, largest, lines, series_of
 from kcli.cli.spark.page import Section, as_html, check_page
 from kcli.cli.spark.pages import profile_sections, throughput_sections
-from kcli.cli.spark.threshold import parse_threshold
+from kcli.cli.spark.rounding import rounded
+from kcli.cli.spark.threshold import TEXTS, parse_threshold
 from kcli.errors import ConfigError
-from kcli.spark.pipelines import profile_parts
+from kcli.spark.pipelines import duplicates, group_offsets, profile, profile_parts, skew
+from kcli.spark.pipelines.lag_grid import SERIES
+from kcli.spark.pipelines.lag_history import row_columns
 from kcli.spark.pipelines.plain import ms_of
 from kcli.spark.pipelines.profile import _task, as_profile, check_sample, drifts, percentile
 from kcli.spark.pipelines.profile_parts import MOST_FIELDS, is_chosen, profile_batches
 from kcli.spark.pipelines.result import Result
 from kcli.spark.pipelines.skew import gini
 from kcli.spark.pipelines.tasks import by_value
-from kcli.spark.pipelines.throughput import Wish, _as_result, median, parse_by, summarize
+from kcli.spark.pipelines.throughput import (
+    Wish,
+    _as_result,
+    median,
+    parse_by,
+    summarize,
+    summary_columns,
+    window_columns,
+)
 from tests.cli.fake import run_kcli
 from tests.real_kafka import Kafka
 from tests.spark.browser import rendered
@@ -109,6 +120,7 @@ def test_gini_is_half_the_mean_difference_over_the_mean() -> None:
     assert gini([7, 7, 7]) == 0
     assert gini([0, 0, 0, 9]) == 0.75
     assert gini([0, 0]) is None
+    assert gini([3] * 7) == 0, "no noise on which --fail-if 'gini>0' would act"
     chance = random.Random(1)
     for _ in range(20):
         amounts = [chance.randrange(100) for _ in range(chance.randrange(1, 30))] + [1]
@@ -258,9 +270,30 @@ def test_a_threshold_names_the_rows_that_break_it() -> None:
     assert parse_threshold("share > 20%", ["topic", "share"]).broken_by(rows) == ["share is 0.5 where topic=t"]
     assert parse_threshold("share<=0.5", ["share"]).broken_by(rows[1:]) == ["share is 0.1 where topic=u"]
     assert parse_threshold("drift=1", ["drift"]).broken_by([{"drift": True}, {"drift": False}]) == ["drift is True"]
+    rows = [{"topic": "t", "repeats": 1, "share": 1 / 100_000}]
+    assert parse_threshold("share>0", ["share"]).broken_by(rows) == ["share is 1e-05 where topic=t"]
+    assert rounded(Result(["share"], rows)).rows == [{"topic": "t", "repeats": 1, "share": 0.0}]
+    assert parse_threshold("share>33.3%", ["share"]).broken_by([{"share": 333 / 1000}]) == []
     for wrong, words in (("share", "a comparison"), ("shore>1", "no column shore"), ("share>x", "a number")):
         with pytest.raises(ConfigError, match=words):
             parse_threshold(wrong, ["share"])
+
+
+def test_a_threshold_on_text_could_never_hold() -> None:
+    with pytest.raises(ConfigError, match=r"topic is no number; there are share"):
+        parse_threshold("topic>1", ["topic", "share"])
+    numbers = {"drift", "share", "nulls", "gini", "max_over_mean", "producer_id", "partition", "value_size", "moved"}
+    shown = [
+        *(column for by in ((), ("topic",), ("producer_id",)) for column in window_columns(Wish(by=by))),
+        *summary_columns(Wish()),
+        *(*skew.KEY_COLUMNS, *skew.PARTITION_COLUMNS, *skew.TOPIC_COLUMNS),
+        *(*profile.TOPIC_COLUMNS, *profile.MORE_COLUMNS, *profile.FIELD_COLUMNS),
+        *(column for by in duplicates.WAYS for column in duplicates.group_columns(by)),
+        *(*group_offsets.COLUMNS, *group_offsets.DIFF_COLUMNS),
+        *(column for by in SERIES for column in row_columns(by)),
+    ]
+    assert numbers <= set(shown) - TEXTS
+    assert {"topic", "key", "window", "oldest", "types", "change", "time", "first_at", "peak_at"} <= TEXTS <= set(shown)
 
 
 # --- pages

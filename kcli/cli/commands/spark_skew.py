@@ -75,7 +75,7 @@ def _findings(found: Skew, by: str, metric: str) -> Findings:
 
     words = [
         f"{row['topic']}: {row['records']:,} records, {row['keys']:,} keys, {row['keyless']:,} records without one; "
-        f"Gini of {row['partitions']:,} partitions {row['gini']}"
+        f"Gini of {row['partitions']:,} partitions {round(row['gini'], 4)}"
         for row in found.topics.rows
         if row["gini"] is not None
     ]

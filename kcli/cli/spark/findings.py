@@ -58,6 +58,7 @@ def find(
     ConfigError before anything starts: a condition or a page that cannot be.
     """
     from kcli.cli.spark.page import check_page
+    from kcli.cli.spark.rounding import rounded
     from kcli.cli.spark.running import carry_out
     from kcli.cli.spark.threshold import parse_threshold
 
@@ -68,14 +69,14 @@ def find(
 
     def worked(spark: SparkSession) -> Result:
         findings.append(work(spark))
-        return findings[0].result
+        return rounded(findings[0].result)
 
-    def judge(result: Result) -> int:
+    def judge(_: Result) -> int:
         for words in findings[0].words:
             job.env.say(words)
         if page is not None:
             _write(job, kind, source, findings[0], page)
-        broken = [] if threshold is None else threshold.broken_by((findings[0].judged or result).rows)
+        broken = [] if threshold is None else threshold.broken_by((findings[0].judged or findings[0].result).rows)
         if not broken:
             return exit_status.DONE
         more = f" (and {len(broken) - 1} more)" if len(broken) > 1 else ""

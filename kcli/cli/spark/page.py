@@ -82,9 +82,10 @@ def _chart(figure: Any, *, with_library: bool) -> str:
 
 def _table(result: Result) -> str:
     from kcli.cli.render.report import cell
+    from kcli.cli.spark.rounding import rounded
 
     rows = []
-    for row in result.rows[:MOST_ROWS]:
+    for row in rounded(result._replace(rows=result.rows[:MOST_ROWS])).rows:
         cells = [row.get(name) for name in result.columns]
         rows.append("<tr>" + "".join(f"<td{_class(it)}>{escape(_shown(it, cell))}</td>" for it in cells) + "</tr>")
     head = "".join(f"<th>{escape(name.replace('_', ' '))}</th>" for name in result.columns)

@@ -18,6 +18,14 @@ _COMPARE: dict[str, Callable[[float, float], bool]] = {
     "<": operator.lt,
     "=": operator.eq,
 }
+#: Columns of pipelines that have no numbers, so that no condition on them could ever hold.
+TEXTS = frozenset(
+    (
+        *("topic", "key", "hottest_key", "group", "field", "types", "change", "time", "committed_at"),
+        *("window", "peak_at", "first_window", "last_window", "oldest", "newest"),
+        *("first_seen", "last_seen", "first_at", "last_at"),
+    )
+)
 _FORM = re.compile(r"\s*(\w+)\s*(>=|<=|!=|==|>|<|=)\s*(-?\d+(?:\.\d+)?)(%?)\s*")
 
 
@@ -38,7 +46,8 @@ class Threshold(NamedTuple):
     def _words(self, row: Mapping[str, Any]) -> str:
         names = [f"{name}={value}" for name, value in row.items() if isinstance(value, str) or name == "partition"]
         where = f" where {' '.join(names[:3])}" if names else ""
-        return f"{self.column} is {row[self.column]}{where}"
+        value = row[self.column]
+        return f"{self.column} is {f'{value:.9g}' if isinstance(value, float) else value}{where}"
 
 
 def or_any(text: str | None) -> str | None:
@@ -52,6 +61,8 @@ def parse_threshold(text: str, columns: Sequence[str]) -> Threshold:
     if form is None:
         raise ConfigError(f"--fail-if is a column, a comparison and a number, like '{columns[-1]}>10', not '{text}'")
     column, sign, number, percent = form.groups()
-    if column not in columns:
-        raise ConfigError(f"--fail-if: there is no column {column}; there are {', '.join(columns)}")
-    return Threshold(column, sign, float(number) / (100 if percent else 1))
+    numbers = [name for name in columns if name not in TEXTS]
+    if column not in numbers:
+        what = f"{column} is no number" if column in columns else f"there is no column {column}"
+        raise ConfigError(f"--fail-if: {what}; there are {', '.join(numbers)}")
+    return Threshold(column, sign, float(f"{number}e-2" if percent else number))

@@ -90,7 +90,7 @@ def run(spark: SparkSession, source: KafkaSource, wish: Wish, top: int = TOP) ->
     found = {row["topic"] for row in topics}
     topics += [{**dict.fromkeys(TOPIC_COLUMNS, 0), "topic": topic} for topic in source.topics if topic not in found]
     for row in topics:
-        row["share"] = round(row["repeats"] / row["records"], 4) if row["records"] else None
+        row["share"] = row["repeats"] / row["records"] if row["records"] else None
     names = group_columns(wish.by)
     return Duplicates(Result(names, [_shown(row, names) for row in rows]), Result(TOPIC_COLUMNS, topics))
 

@@ -102,7 +102,7 @@ def _row(part: Part) -> dict[str, Any]:
         found, sizes = part[of], _histogram(part[of])
         row[f"{of}_bytes"] = found["total"]
         row[f"{of}_min"], row[f"{of}_max"] = found["min"], found["max"]
-        row[f"{of}_avg"] = round(found["total"] / found["count"], 1) if found["count"] else None
+        row[f"{of}_avg"] = found["total"] / found["count"] if found["count"] else None
         for percent in (50, 90, 99):
             row[f"{of}_p{percent}"] = percentile(sizes, percent)
     row |= {name: part[name] for name in ("out_of_order", "most_back_ms", "timeless")}
@@ -132,7 +132,7 @@ def _field_rows(part: Part) -> list[dict[str, Any]]:
     rows = []
     for path, field in sorted(part["fields"].items()):
         types = dict(sorted(field["types"].items(), key=lambda it: (-it[1], it[0])))
-        row = {"topic": part["topic"], "field": path, "types": types, "share": round(field["records"] / objects, 4)}
+        row = {"topic": part["topic"], "field": path, "types": types, "share": field["records"] / objects}
         row |= {"nulls": types.get("null", 0), "drift": drifts(types), "records": field["records"]}
         for name in ("first", "last"):
             row[f"{name}_seen"] = None if field[f"{name}_ms"] is None else plain_time(field[f"{name}_ms"])

@@ -118,7 +118,7 @@ def topic_rows(
         row: dict[str, Any] = {"topic": topic, "partitions": len(mine)}
         row |= {name: sum(part.get(name, 0) for part in mine) for name in ("records", "bytes", "keyless")}
         row["gini"] = gini(amounts)
-        row["max_over_mean"] = round(max(amounts) * len(amounts) / sum(amounts), 3) if sum(amounts) else None
+        row["max_over_mean"] = max(amounts) * len(amounts) / sum(amounts) if sum(amounts) else None
         known = counted.get(topic, {})
         row |= {name: known.get(name, 0) for name in ("keys", "spread_keys")}
         rows.append({name: row[name] for name in TOPIC_COLUMNS})
@@ -131,11 +131,11 @@ def gini(amounts: Sequence[float]) -> float | None:
     if not total:
         return None
     weighted = sum(place * amount for place, amount in enumerate(ordered, 1))
-    return round(2 * weighted / (count * total) - (count + 1) / count, 4)
+    return (2 * weighted - (count + 1) * total) / (count * total)
 
 
 def share(part: float, whole: float) -> float | None:
-    return round(part / whole, 4) if whole else None
+    return part / whole if whole else None
 
 
 def hex_of(key: bytes) -> str:

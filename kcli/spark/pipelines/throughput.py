@@ -135,7 +135,7 @@ def _as_result(rows: Sequence[dict[str, Any]], wish: Wish) -> Throughput:
             item["batches"] = row["batches"]
         for name in ("records", "bytes"):
             has_rate = row[name] is not None and row["window"] is not None
-            item[f"{name}_per_s"] = round(row[name] / seconds, 3) if has_rate else None
+            item[f"{name}_per_s"] = row[name] / seconds if has_rate else None
         found.append(item)
     return Throughput(Result(window_columns(wish), found), astride, uncounted)
 
@@ -181,8 +181,8 @@ def _summary(item: dict[str, Any], rows: list[dict[str, Any]], wish: Wish) -> di
         item[name] = sum(row[name] or 0 for row in rows) // wish.overlap
     for name in ("records", "bytes"):
         rates = [row[f"{name}_per_s"] or 0 for row in rows]
-        item[f"mean_{name}_per_s"] = round(sum(rates) / count, 3)
-        item[f"median_{name}_per_s"] = round(median(rates, zeros=count - len(rates)), 3)
+        item[f"mean_{name}_per_s"] = sum(row[name] or 0 for row in rows) * 1000 / (count * wish.window_ms)
+        item[f"median_{name}_per_s"] = median(rates, zeros=count - len(rates))
         item[f"peak_{name}_per_s"] = max(rates)
     item["peak_at"] = max(rows, key=lambda row: row["records_per_s"] or 0)["window"]
     return {**item, "first_window": first, "last_window": last}
