@@ -178,6 +178,6 @@ def _changed(entry: Entry, old: int | None, row: dict[str, Any] | None, seconds:
         change = GONE if new is None else NEW
     else:
         change = FORWARD if moved > 0 else BACK if moved < 0 else SAME
-    per_s = None if moved is None or seconds is None else round(moved / seconds, 3)
+    per_s = None if moved is None or seconds is None else moved / seconds
     item = {"group": group, "topic": topic, "partition": partition, "change": change, "old": old, "new": new}
     return {**item, "moved": moved, "per_s": per_s, "lag": None if row is None else row["lag"]}
