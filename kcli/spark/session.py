@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 INSTALL = "pip install 'kcli[spark]'"
 OLDEST = (4, 2)
 _NOTHING: Mapping[str, str] = {}
+_OF_SQL = {"spark.sql.session.timeZone": "UTC", "spark.sql.python.filterPushdown.enabled": "true"}
 
 
 class SparkFailed(KcliError):
@@ -108,8 +109,7 @@ def _defaults(*, local: bool) -> dict[str, str]:
     settings = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.python.filterPushdown.enabled": "true",
+        **_OF_SQL,
         "spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 2)),
     }
     if local:
@@ -150,7 +150,7 @@ def _connect(
     say(f"connecting to {remote}")
     try:
         builder = SparkSession.builder.remote(remote).appName(app_name)
-        for key, value in {"spark.sql.session.timeZone": "UTC", **conf}.items():
+        for key, value in {**_OF_SQL, **conf}.items():
             builder = builder.config(key, value)
         session = builder.getOrCreate()
     except ImportError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime, timezone
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 filters = pytest.importorskip("pyspark.sql.datasource")
 
 from kcli.spark.options import parse_options  # noqa: E402
+from kcli.spark.pipelines.source import PUSHDOWN, KafkaSource, pushing  # noqa: E402
 from kcli.spark.pushdown import NO_BOUNDS, bounds_of, prune  # noqa: E402
 from kcli.spark.source import PushdownReader  # noqa: E402
 from kcli.spark.splitting import TaskRange  # noqa: E402
@@ -115,3 +117,12 @@ def test_a_partition_that_is_gone_meanwhile_keeps_its_task() -> None:
     """Nobody would hear of the loss otherwise."""
     late = filters.GreaterThan(("timestamp",), NOON)
     assert pruned(late, filters.EqualTo(("topic",), "b"), times=Times({})) == [("b", 0, 0, 10)]
+
+
+@pytest.mark.parametrize(("conf", "allowed"), [({PUSHDOWN: "true"}, True), ({PUSHDOWN: "false"}, False), ({}, False)])
+def test_filters_are_asked_for_where_the_session_has_them(conf: dict[str, str], allowed: bool) -> None:
+    """Elsewhere each read would fail: DATA_SOURCE_PUSHDOWN_DISABLED."""
+    spark: Any = SimpleNamespace(conf=conf)
+    source = KafkaSource({}, {"t": None}, where="partition = 0")
+    assert pushing(spark, source).options().get("pushdown") == ("true" if allowed else None)
+    assert "pushdown" not in source.options(), "it depends on the session"

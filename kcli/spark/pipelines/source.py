@@ -17,6 +17,7 @@ NOT_FOR_SPARK = {
     *("auto.offset.reset", "key.deserializer", "value.deserializer", "enable.auto.commit", "interceptor.classes"),
     *("group.id", "group.instance.id", "key.serializer", "value.serializer"),
 }
+PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 _NO_OPTIONS: Mapping[str, str] = {}
 
 #: The partitions of each topic, None: all of them. Where nothing is named, everything is meant.
@@ -58,8 +59,6 @@ class KafkaSource(NamedTuple):
             found["columns"] = ",".join(columns)
         if stream and self.max_offsets_per_trigger is not None:
             found["maxOffsetsPerTrigger"] = str(self.max_offsets_per_trigger)
-        if self.where is not None and not stream:
-            found["pushdown"] = "true"
         found |= self.more
         idle = {name.lower() for name in passed_over(view)} if view not in RANGED_VIEWS else set()
         return {name: value for name, value in found.items() if name.lower() not in idle}
@@ -97,6 +96,8 @@ def load(
     from kcli.spark.views import VIEWS
 
     wanted = columns
+    if source.where is not None:
+        source = pushing(spark, source)
     if columns is not None and source.where is not None:
         known = VIEWS[view].columns if view in VIEWS else ALL
         wanted = [*columns, *(name for name in mentioned(source.where, known) if name not in columns)]
@@ -104,6 +105,13 @@ def load(
     if source.where is not None:
         frame = frame.where(source.where)
     return frame if wanted == columns else frame.select(*(columns or ()))
+
+
+def pushing(spark: SparkSession, source: KafkaSource) -> KafkaSource:
+    """The source with Spark telling it conditions, as far as it understands them: not where the session forbids that,
+    as each read would fail (DATA_SOURCE_PUSHDOWN_DISABLED)."""
+    allowed = str(spark.conf.get(PUSHDOWN, "false")).lower() == "true"
+    return source._replace(more={"pushdown": "true", **source.more}) if allowed else source
 
 
 def mentioned(where: str, known: Iterable[tuple[str, str]]) -> list[str]:

@@ -6,15 +6,13 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kcli.spark.pipelines.result import Result, collect
-from kcli.spark.pipelines.source import load
+from kcli.spark.pipelines.source import load, pushing
 from kcli.spark.pipelines.sql_text import CALLS, Relation, Statement, columns_read, find_relations
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from kcli.spark.pipelines.source import KafkaSource
-
-_PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 
 
 class Answer(NamedTuple):
@@ -64,9 +62,7 @@ def _with_tables(
 
     def name(relation: Relation) -> str:
         own = f"kcli_{relation.view}_{len(made)}" if relation.topics else relation.view
-        source = source_of(relation)
-        if spark.conf.get(_PUSHDOWN, "false") == "true":
-            source = source._replace(more={"pushdown": "true", **source.more})
+        source = pushing(spark, source_of(relation))
         load(spark, source, relation.view, columns_of(statement, relation.view)).createOrReplaceTempView(own)
         made.append(own)
         return own
