@@ -52,7 +52,7 @@ def test_batch_and_stream_run_where_nothing_of_kcli_is(
     assert done.returncode == 0, done.stderr[-4000:]
     told = json.loads(done.stdout.splitlines()[-1])
     found = told.pop("found")
-    assert told == {"batch": 300, "stream": 300, "read_back": [300, 300]}
+    assert told == {"batch": 200, "stream": 200, "read_back": [200, 200]}
     assert found == {
         **dict.fromkeys(("throughput", "profile", "compare", "sql", "group-offsets"), 300),
         "skew": 100,

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import csv
+import functools
 import json
+from base64 import b64encode
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kcli.spark import session
+from kcli.spark.pipelines.source import PUSHDOWN
 from tests.cli.fake import Result, run_kcli
 from tests.real_kafka import Kafka
 from tests.spark.export_topics import RECORDS, expected, fill, fill_again, read_back
@@ -18,6 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Kcli = Callable[..., Result]
+NOT_UTF8 = "records with bytes that are no UTF-8: {}; U+FFFD is there, --value raw keeps them\n"
 
 
 @pytest.fixture
@@ -67,6 +72,8 @@ def test_once_goes_on_where_it_ended_and_a_group_shows_it(kcli: Kcli, our_kafka:
 
 def test_json_values_become_columns_and_others_keep_their_text(kcli: Kcli, our_kafka: Kafka, tmp_path: Path) -> None:
     values = [b'{"id": 1, "name": "one", "tags": ["a"]}', b"no json", b'{"id": "x"}', None, b'{"id": 2, "more": true}']
+    more = [b'{"id": 3} {"id": 4}', b'{"id": 5}, {"id": 6}', b'{"id": 7}]', b"", b'{"id": 8, "name": "\xff", "x": {}} ']
+    values += more
     topic = fill(our_kafka, [{"key": b"k", "value": value} for value in values], partitions=1)
     words = ["spark", "export", topic, "-b", our_kafka.bootstrap_servers, "--columns", "value,partition,offset"]
     told = kcli(*words, "--to", str(tmp_path / "told"), "--value", "json:id BIGINT, name STRING")
@@ -78,16 +85,32 @@ def test_json_values_become_columns_and_others_keep_their_text(kcli: Kcli, our_k
         None,
         None,
         {"id": 2, "name": None},
+        *[None] * 4,
+        {"id": 8, "name": "\ufffd"},
     ]
-    assert [row["value_error"] for row in rows] == [None, "no json", '{"id": "x"}', None, None]
+    errors = [None, "no json", '{"id": "x"}', None, None, *(text.decode() for text in more[:-1]), None]
+    assert [row["value_error"] for row in rows] == errors
 
     found = kcli(*words, "--to", str(tmp_path / "found"), "--value", "json")
     assert found.status == 0, found.err
     assert "the values look like json:STRUCT<" in found.err
-    assert read_back(tmp_path / "found")[0]["value"] == {"id": "1", "more": None, "name": "one", "tags": ["a"]}
+    (first, *_) = read_back(tmp_path / "found")
+    assert first["value"] == {
+        "id": "1",
+        "more": None,
+        "name": "one",
+        "tags": ["a"],
+        "x": None,
+    }
 
 
-def test_directories_by_time_and_rows_by_condition(kcli: Kcli, our_kafka: Kafka, tmp_path: Path) -> None:
+def test_directories_by_time_and_rows_by_condition(
+    kcli: Kcli, spark: SparkSession, our_kafka: Kafka, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """Whatever `--conf` makes of the session: days are UTC's, and conditions hold without being pushed down."""
+    for key, value in {"spark.sql.session.timeZone": "America/New_York", PUSHDOWN: "false"}.items():
+        request.addfinalizer(functools.partial(spark.conf.set, key, spark.conf.get(key)))
+        spark.conf.set(key, value)
     topic = fill(our_kafka, RECORDS, partitions=2)
     words = ["spark", "export", topic, "-b", our_kafka.bootstrap_servers, "--to", str(tmp_path / "out")]
     words += ["--partition-by", "dt,hour", "--where", "partition = 0 and value is not null", "--columns"]
@@ -113,6 +136,40 @@ def test_text_formats_have_text(kcli: Kcli, our_kafka: Kafka, tmp_path: Path) ->
     (text,) = [file.read_text() for file in (tmp_path / "csv").glob("*.csv")]
     assert text.splitlines()[0] == "key,value,headers"
     assert text.splitlines()[1].startswith('aA==,dg==,"[{')
+
+
+def test_csv_is_read_by_any_reader_of_csv(kcli: Kcli, our_kafka: Kafka, tmp_path: Path) -> None:
+    """RFC 4180: no blanks are trimmed, quotes are doubled, and a backslash is nothing special."""
+    keys = [b"  k\t", b'"', b'a\\"b\\', b"one\ntwo\r\n", b"x,y", b"", None, b"\xff\x00", b"long" * 20]
+    headers = [("h", b'"\\ \xfe')]
+    topic = fill(our_kafka, [{"key": key, "value": b"v", "headers": headers} for key in keys], partitions=1)
+    words = ["spark", "export", topic, "-b", our_kafka.bootstrap_servers, "--format", "csv", "--columns"]
+
+    def rows(name: str, *more: str) -> list[list[str]]:
+        done = kcli(*words, *more, "--to", str(tmp_path / name))
+        assert done.status == 0, done.err
+        (file,) = (tmp_path / name).glob("*.csv")
+        assert done.err == ("" if "raw" in more else NOT_UTF8.format(len(keys) if "key,headers" in more else 1))
+        with file.open(newline="") as lines:
+            return list(csv.reader(lines))
+
+    text = [(key or b"").decode(errors="replace") for key in keys]
+    read = rows("text", "key,headers")
+    assert [key for key, _ in read] == ["key", *text]
+    assert [json.loads(column) for _, column in read[1:]] == [[{"key": "h", "value": '"\\ \ufffd'}]] * len(keys)
+    assert rows("one", "key") == [["key"], *([key] for key in text)]
+    raw = rows("raw", "key,headers", "--value", "raw")
+    assert [key for key, _ in raw[1:]] == [b64encode(key or b"").decode() for key in keys]
+    assert json.loads(raw[1][1]) == [{"key": "h", "value": b64encode(headers[0][1]).decode()}]
+
+
+def test_a_stream_tells_what_it_has_written_not_what_it_has_read(kcli: Kcli, our_kafka: Kafka, tmp_path: Path) -> None:
+    topic = fill(our_kafka, RECORDS)
+    words = ["spark", "export", topic, "--to", str(tmp_path), "-b", our_kafka.bootstrap_servers, "-o", "json"]
+    done = kcli(*words, "--once", "--where", "partition = 0", "--format", "json")
+    assert (done.status, done.err) == (0, NOT_UTF8.format(1))
+    (item,) = json.loads(done.text)["items"]
+    assert (item["records"], item["not_utf8"], item["ends"]) == (3, 1, {topic: {"0": 3, "1": 3}})
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from kcli.spark.pipelines.shape import ddl_of_variant
     ("told", "ddl"),
     [
         ("OBJECT<a: VOID, b: ARRAY<VARIANT>>", "STRUCT<a: STRING, b: ARRAY<STRING>>"),
+        ("OBJECT<a: OBJECT<>, b: ARRAY<OBJECT<>>>", "STRUCT<a: STRING, b: ARRAY<STRING>>"),
         ("OBJECT<a: OBJECT<b: DECIMAL(3,2)>>", "STRUCT<a: STRUCT<b: DOUBLE>>"),
         (
             "OBJECT<VARIANT: BIGINT, VOID: VOID, OBJECT: STRING>",
@@ -26,7 +27,7 @@ def test_types_of_variants_become_ours_and_names_of_fields_stay(told: str, ddl: 
     assert ddl_of_variant(told) == ddl
 
 
-@pytest.mark.parametrize("told", ["", "VOID", "ARRAY<OBJECT<a: BIGINT>>"])
+@pytest.mark.parametrize("told", ["", "VOID", "OBJECT<>", "ARRAY<OBJECT<a: BIGINT>>"])
 def test_values_that_are_no_objects_have_no_columns(told: str) -> None:
     with pytest.raises(ConfigError, match="no JSON objects"):
         ddl_of_variant(told)

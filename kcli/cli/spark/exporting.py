@@ -186,6 +186,7 @@ def _stream(job: Job, spark: SparkSession, source: KafkaSource, wanted: Export, 
     except KeyboardInterrupt:
         if last is not None:
             job.env.say(f"{last.records:,} records written to {wanted.to}; the next run goes on there")
+            _tell_not_utf8(job, last)
         raise
 
 
@@ -196,9 +197,16 @@ def _tell(job: Job, wanted: Export, done: Exported, seconds: float) -> None:
     row: dict[str, Any] = {"to": wanted.to, "format": wanted.shape.format, "records": done.records}
     row["seconds"] = round(seconds, 1)
     columns = list(row)
+    row["not_utf8"] = done.not_utf8
     if done.ends is not None:
         row["ends"] = done.ends
     show_result(job, "spark.export", Result(columns, [row]))
+    _tell_not_utf8(job, done)
+
+
+def _tell_not_utf8(job: Job, done: Exported) -> None:
+    if done.not_utf8:
+        job.env.say(f"records with bytes that are no UTF-8: {done.not_utf8:,}; U+FFFD is there, --value raw keeps them")
 
 
 def _told(wanted: Export, wishes: Wishes) -> dict[str, str]:

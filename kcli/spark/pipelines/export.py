@@ -11,15 +11,23 @@ import json
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kcli.spark.pipelines.shape import Shape, columns_to_read, shaped
-from kcli.spark.pipelines.source import KafkaSource, load
+from kcli.spark.pipelines.shape import NOT_UTF8, Shape, columns_to_read, shaped
+from kcli.spark.pipelines.source import KafkaSource, load, pushing
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, Observation, SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
 MODES = ("error", "append", "overwrite", "ignore")
 Offsets = Mapping[str, Mapping[str, int]]
+_WRITTEN = "kcli export"
+#: RFC 4180, which Spark's own way is not: that trims values, and escapes quotes with a backslash.
+_AS_ALL_READ_CSV = {
+    "header": "true",
+    "escape": '"',
+    "ignoreLeadingWhiteSpace": "false",
+    "ignoreTrailingWhiteSpace": "false",
+}
 
 
 class Export(NamedTuple):
@@ -40,11 +48,13 @@ class Export(NamedTuple):
 
 
 class Exported(NamedTuple):
-    """What was written: `records`; `ends`: the offsets up to which a stream has come, where it has told them."""
+    """What was written: `records`, `not_utf8` of them with U+FFFD for bytes that are no text; `ends`: the offsets up
+    to which a stream has come, where it has told them."""
 
     records: int
     batches: int
     ends: Offsets | None = None
+    not_utf8: int = 0
 
 
 def source_of(source: KafkaSource, export: Export) -> KafkaSource:
@@ -64,20 +74,19 @@ def source_of(source: KafkaSource, export: Export) -> KafkaSource:
 def export_batch(spark: SparkSession, source: KafkaSource, export: Export) -> Exported:
     """Write what the topics hold now. AnalysisException and others of Spark: see `kcli.spark.failures`."""
     from pyspark.sql import Observation
-    from pyspark.sql import functions as f
 
     reading = source_of(source, export)
     if source.where is not None:
-        reading = reading._replace(more={**reading.more, "pushdown": "true"})
+        reading = pushing(spark, reading)
     frame = load(spark, reading, columns=columns_to_read(export.shape, source.where))
-    frame = _prepared(frame, source, export)
     counted = Observation()
-    frame = frame.observe(counted, f.count(f.lit(1)).alias("records"))
+    frame = _prepared(frame, source, export, counted)
     writer = frame.write.format(export.shape.format).mode(export.mode).options(**_writing(export))
     if export.shape.partition_by:
         writer = writer.partitionBy(*export.shape.partition_by)
     writer.save(export.to)
-    return Exported(int(counted.get["records"]), 1)
+    found = counted.get
+    return Exported(int(found["records"]), 1, not_utf8=int(found["not_utf8"]))
 
 
 def export_stream(
@@ -106,7 +115,7 @@ def export_stream(
 def _start(spark: SparkSession, source: KafkaSource, export: Export, every_s: float | None) -> StreamingQuery:
     reading = source_of(source, export)
     options = reading.options("records", columns_to_read(export.shape, source.where), stream=True)
-    frame = _prepared(spark.readStream.format("kcli").options(**options).load(), source, export)
+    frame = _prepared(spark.readStream.format("kcli").options(**options).load(), source, export, _WRITTEN)
     writer = frame.writeStream.format(export.shape.format).outputMode("append").options(**_writing(export))
     writer = writer.option("checkpointLocation", export.checkpoint_location).queryName("kcli export")
     if export.shape.partition_by:
@@ -120,16 +129,28 @@ def _start(spark: SparkSession, source: KafkaSource, export: Export, every_s: fl
 
 def await_export(query: StreamingQuery, *, look_s: float, seen: Callable[[Exported], None]) -> Exported:
     """Wait for the end of the stream, counting what its batches have written; a failure of it is raised."""
-    batches: dict[int, int] = {}
+    batches: dict[int, tuple[int, int]] = {}
     ends: Offsets | None = None
     ended = False
     while not ended:
         ended = query.awaitTermination(look_s)
         for progress in query.recentProgress:
-            batches[progress.batchId] = progress.numInputRows
+            written = progress.observedMetrics.get(_WRITTEN)
+            if written is not None:  # a batch, not a look at the source that found nothing new
+                batches[progress.batchId] = _counts(written)
             ends = _ends(progress) or ends
-        seen(Exported(sum(batches.values()), len(batches), ends))
-    return Exported(sum(batches.values()), sum(1 for rows in batches.values() if rows), ends)
+        records, not_utf8 = (sum(counts[which] for counts in batches.values()) for which in (0, 1))
+        done = Exported(records, sum(1 for rows, _ in batches.values() if rows), ends, not_utf8)
+        seen(done)
+    return done
+
+
+def _counts(observed: Any) -> tuple[int, int]:
+    """Over Spark Connect a row comes as its JSON, which has values and a schema (seen with 4.3.0)."""
+    counts = tuple(observed)
+    if "values" in observed:
+        counts = observed["values"]
+    return int(counts[0]), int(counts[1])
 
 
 def _ends(progress: Any) -> Offsets | None:
@@ -141,10 +162,14 @@ def _ends(progress: Any) -> Offsets | None:
     return found if isinstance(found, dict) else None
 
 
-def _prepared(frame: DataFrame, source: KafkaSource, export: Export) -> DataFrame:
+def _prepared(frame: DataFrame, source: KafkaSource, export: Export, counted: Observation | str) -> DataFrame:
+    """The rows as they are written, which `counted` observes."""
+    from pyspark.sql import functions as f
+
     frame = shaped(frame, export.shape)
     if source.where is not None:
         frame = frame.where(source.where)
+    frame = frame.observe(counted, f.count(f.lit(1)).alias("records"), f.count_if(NOT_UTF8).alias("not_utf8"))
     frame = frame.select(*export.shape.written())
     return frame if export.files is None else frame.coalesce(export.files)
 
@@ -152,5 +177,7 @@ def _prepared(frame: DataFrame, source: KafkaSource, export: Export) -> DataFram
 def _writing(export: Export) -> dict[str, str]:
     options = {} if export.compression is None else {"compression": export.compression}
     if export.shape.format == "csv":
-        options["header"] = "true"
+        options |= _AS_ALL_READ_CSV
+        if len(export.shape.written()) == 1 + len(export.shape.partition_by):
+            options["quoteAll"] = "true"  # a line without anything would not be written
     return options

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kcli.errors import ConfigError
 from kcli.spark.columns import ALL, CONNECTOR, HEADERS, project
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
     from kcli.spark.pipelines.source import KafkaSource
 
 ALL_COLUMNS = (*(name for name, _ in CONNECTOR), HEADERS[0])
-#: Partition columns made from the record's timestamp, in UTC, and the pattern of Spark's date_format.
-OF_TIME = {"dt": "yyyy-MM-dd", "hour": "HH"}
+#: Partition columns made from the record's timestamp, in UTC whatever the session's time zone is.
+OF_TIME = {
+    "dt": "string(date_from_unix_date(int(floor(unix_seconds(timestamp) / 86400))))",
+    "hour": "lpad(string(pmod(floor(unix_seconds(timestamp) / 3600), 24)), 2, '0')",
+}
 #: Formats that have neither bytes nor nested columns.
 FLAT = {"csv", "text"}
 #: Formats in which bytes are not what people want.
@@ -24,10 +27,12 @@ TEXTUAL = FLAT | {"json", "xml"}
 #: Formats of Spark's file sink, which lists what it has written.
 FILES = {"avro", "csv", "json", "orc", "parquet", "text", "xml"}
 ERROR_COLUMN = "value_error"
+#: Whether a row's text stands for bytes that are no UTF-8; never written.
+NOT_UTF8 = "_not_utf8"
 _UNREAD = "_unread"
 #: What stands in a schema of variants: names, quoted or followed by a colon, and types that are not DDL's.
 _NAME_OR_TYPE = re.compile(
-    r"`(?:[^`]|``)*`|\w+:|\b(?:(?P<object>OBJECT)(?=<)|(?P<decimal>DECIMAL\(\d+,\s*\d+\))|(?P<other>VARIANT|VOID)\b)"
+    r"`(?:[^`]|``)*`|\w+:|\b(?:(?P<object>OBJECT)(?=<[^>])|(?P<decimal>DECIMAL\(\d+,\s*\d+\))|(?P<other>(?:VARIANT|VOID)\b|OBJECT<>))"
 )
 _DDL = {"object": "STRUCT", "decimal": "DOUBLE", "other": "STRING"}
 
@@ -47,6 +52,12 @@ class Shape(NamedTuple):
         if self.value == "json" and "value" in names:
             names.insert(names.index("value") + 1, ERROR_COLUMN)
         return [f"`{name}`" for name in names]
+
+    def text(self, columns: Iterable[str]) -> list[str]:
+        """Those of the columns whose bytes are taken for text; other bytes stay so, or are base64."""
+        if self.value == "raw":
+            return []
+        return [name for name in columns if name in ("key", "value") or (name == "headers" and self.format in FLAT)]
 
 
 def parse_shape(form: str, columns: str | None, value: str | None, partition_by: Sequence[str]) -> Shape:
@@ -84,19 +95,32 @@ def shaped(frame: DataFrame, shape: Shape) -> DataFrame:
     """The frame's rows as they will be written, with all columns that were read."""
     from pyspark.sql import functions as f
 
-    for name, pattern in OF_TIME.items():
+    frame = frame.withColumn(NOT_UTF8, _not_utf8(frame, shape))
+    for name, expression in OF_TIME.items():
         if name in shape.partition_by:
-            frame = frame.withColumn(name, f.date_format("timestamp", pattern))
+            frame = frame.withColumn(name, f.expr(expression))
     if shape.value == "json" and "value" in frame.columns:
         frame = _decoded(frame, shape)
-    if shape.value != "raw":
-        frame = _as_text(frame, [name for name in ("key", "value") if shape.value == "string" or name == "key"])
-    elif shape.format in FLAT:
-        for name in set(frame.columns) & {"key", "value"}:
-            frame = frame.withColumn(name, f.base64(name))
+    for name in {"key", "value"} & set(frame.columns):
+        if shape.value == "string" or (shape.value == "json" and name == "key"):
+            frame = frame.withColumn(name, _as_text(f.col(name)))
+        elif shape.value == "raw" and shape.format in FLAT:
+            frame = frame.withColumn(name, _as_base64(f.col(name)))
     if shape.format in FLAT and "headers" in frame.columns:
-        frame = frame.withColumn("headers", f.to_json(_headers_as_text()))
+        frame = frame.withColumn("headers", f.to_json(_headers_as_text(shape)))
     return frame
+
+
+def _not_utf8(frame: DataFrame, shape: Shape) -> Column:
+    from pyspark.sql import functions as f
+
+    found = f.lit(False)
+    for name in shape.text(frame.columns):
+        if name == "headers":
+            found |= f.exists(name, lambda header: ~f.is_valid_utf8(header["value"]))
+        else:
+            found |= ~f.is_valid_utf8(name)
+    return f.coalesce(found, f.lit(False))
 
 
 def _decoded(frame: DataFrame, shape: Shape) -> DataFrame:
@@ -106,9 +130,15 @@ def _decoded(frame: DataFrame, shape: Shape) -> DataFrame:
     if shape.schema is None:
         raise ConfigError("--value json needs the DDL of the values")
     schema = f"STRUCT<{_fields(shape.schema)}, {_UNREAD}: STRING>"
-    decoded = f.from_json(f.col("value").cast("string"), schema, {"columnNameOfCorruptRecord": _UNREAD})
-    frame = frame.withColumn(_UNREAD, decoded)
-    frame = frame.withColumn(ERROR_COLUMN, f.col(f"{_UNREAD}.{_UNREAD}"))
+    text = f.col("value")
+    frame = frame.withColumn("value", _as_text(text))
+    frame = frame.withColumn(_UNREAD, f.from_json(text, schema, {"columnNameOfCorruptRecord": _UNREAD}))
+    # What follows an object is passed over by from_json, unless an array goes on there. Counting is the faster way to
+    # look, but does not know NaN.
+    array = f.concat(f.lit("["), text, f.lit(",{}]"))
+    is_alone = (f.json_array_length(array) == 2) | (f.size(f.from_json(array, "ARRAY<STRUCT<>>")) == 2)
+    is_read = f.coalesce(f.col(_UNREAD).isNotNull() & f.col(f"{_UNREAD}.{_UNREAD}").isNull() & is_alone, f.lit(False))
+    frame = frame.withColumn(ERROR_COLUMN, f.when(~is_read, text))
     read = f.when(f.col(ERROR_COLUMN).isNull(), f.col(_UNREAD).dropFields(_UNREAD))
     return frame.withColumn("value", read).drop(_UNREAD)
 
@@ -119,18 +149,26 @@ def _fields(schema: str) -> str:
     return inner[1] if inner else schema
 
 
-def _as_text(frame: DataFrame, names: Sequence[str]) -> DataFrame:
-    for name in names:
-        if name in frame.columns:
-            frame = frame.withColumn(name, frame[name].cast("string"))
-    return frame
-
-
-def _headers_as_text() -> object:
+def _as_text(bytes_: Column) -> Column:
+    """What is no UTF-8 becomes U+FFFD, in files whose readers would stumble over it, too."""
     from pyspark.sql import functions as f
 
-    def one(header: object) -> object:
-        return f.struct(header["key"].alias("key"), header["value"].cast("string").alias("value"))  # type: ignore[index]
+    return f.make_valid_utf8(bytes_.cast("string"))
+
+
+def _as_base64(bytes_: Column) -> Column:
+    """In one line, as in JSON: Spark makes lines of 76 characters."""
+    from pyspark.sql import functions as f
+
+    return f.translate(f.base64(bytes_), "\r\n", "")
+
+
+def _headers_as_text(shape: Shape) -> Column:
+    from pyspark.sql import functions as f
+
+    def one(header: Column) -> Column:
+        value = (_as_base64 if shape.value == "raw" else _as_text)(header["value"])
+        return f.struct(header["key"].alias("key"), value.alias("value"))
 
     return f.transform("headers", one)
 
@@ -148,7 +186,8 @@ def find_schema(spark: SparkSession, source: KafkaSource, *, rows: int = 1000) -
 
 
 def ddl_of_variant(schema: str) -> str:
-    """A schema as `schema_of_variant_agg` tells it, as DDL: of numbers seen so far the widest kind, else text."""
-    if not schema.startswith("OBJECT<"):
+    """A schema as `schema_of_variant_agg` tells it, as DDL: of numbers seen so far the widest kind, else text; so are
+    objects without fields, which most formats do not have."""
+    if not schema.startswith("OBJECT<") or schema == "OBJECT<>":
         raise ConfigError("the values are no JSON objects: say their columns with --value json:DDL, or --value string")
     return _NAME_OR_TYPE.sub(lambda found: _DDL.get(found.lastgroup or "", found[0]), schema)
