@@ -62,7 +62,7 @@ def run(
     is_transactional. --value json finds out the columns of the values from the first of them, json:DDL is told them:
     'json:id BIGINT, name STRING'; a value that is not like that is null, and its text stands in value_error.
 
-    Where keys and values are text, as csv, json, text and xml have them, bytes that are no UTF-8 become U+FFFD:
+    Where keys and values are text, as csv, json and text have them, bytes that are no UTF-8 become U+FFFD:
     not_utf8 counts such records. --value raw keeps the bytes, in csv, json and text as base64; json always has the
     values of headers so. In csv a null is nothing, and an empty text "".
 
