@@ -1,0 +1,39 @@
+"""The README's command lines are usage that kcli understands: without a broker they fail for that alone."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from itertools import takewhile
+from pathlib import Path
+
+import pytest
+
+from kcli.cli import exit_status
+from tests.cli.fake import run_kcli
+
+README = Path(__file__).parents[1] / "README.md"
+UNTRIED = (["broker"], ["demo"], ["spark", "doctor"], ["offsets", "apply"])
+"""They start a broker, ask no broker, or read a file that another line has written."""
+
+
+def command_lines() -> list[list[str]]:
+    """The words of each line that begins with kcli, up to a pipe or a redirection."""
+    blocks = re.findall(r"^```sh\n(.*?)^```", README.read_text(), re.DOTALL | re.MULTILINE)
+    lines = [shlex.split(line, comments=True) for block in blocks for line in block.splitlines()]
+    ours = [[*takewhile(lambda word: word not in ("|", "<", ">"), line)] for line in lines if line[:1] == ["kcli"]]
+    return [line[1:] for line in ours if not any(line[1 : 1 + len(start)] == start for start in UNTRIED)]
+
+
+@pytest.mark.parametrize("words", command_lines(), ids=" ".join)
+def test_a_line_of_the_readme(words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    more = ["--dry-run"] if words[0] == "spark" else []
+    done = run_kcli(*words, *more, "--bootstrap-server", "127.0.0.1:1", "--timeout", "0.05")
+    without = (words[0], words[1]) == ("assignor", "show")
+    assert done.status == (exit_status.DONE if without else exit_status.INCOMPLETE), done.err
+
+
+def test_there_are_such_lines() -> None:
+    assert len(command_lines()) >= 50
