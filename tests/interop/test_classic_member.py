@@ -99,16 +99,16 @@ def test_two_members_share_and_the_one_that_stays_gets_everything(any_kafka: Kaf
 def test_a_member_stays_while_its_application_works_longer_than_a_session(any_kafka: Kafka) -> None:
     """Heartbeats leave from their own thread; and it is only for as long as the poll interval allows."""
     topic = any_kafka.new_topic(2)
-    quick = {"session_timeout_ms": 1000, "heartbeat_interval_ms": 100, "max_poll_interval_ms": 3000}
+    quick = {"session_timeout_ms": 2000, "heartbeat_interval_ms": 100, "max_poll_interval_ms": 6000}
     member = Member(any_kafka, topic, topic, **quick)
     with members(member):
         poll_until(lambda: len(member.owned()) == 2, member)
         before = member.consumer.group_metadata()
-        time.sleep(1.8)
+        time.sleep(3)
         member.consumer.commit_sync({TopicPartition(topic, 0): OffsetAndMetadata(0)})
         poll_until(lambda: True, member)
         assert member.consumer.group_metadata() == before
-        time.sleep(3.5)
+        time.sleep(6.5)
         assert "kcli heartbeat" in "".join(thread.name for thread in threading.enumerate())
         poll_until(lambda: len(member.told) == 3, member)
         assert member.told == [("assigned", [0, 1]), ("lost", [0, 1]), ("assigned", [0, 1])]
@@ -214,7 +214,7 @@ def test_a_cooperative_member_commits_when_it_leaves_in_the_middle_of_a_rebalanc
         poll_until(lambda: second.values == ["late"], second, third)
         began = time.monotonic()
         second.consumer.close()
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < 10
         assert second.told[-1] == ("revoked", [owned.partition])
         assert _committed(any_kafka, topic, owned) == 1
 
@@ -237,5 +237,5 @@ def test_a_member_that_waits_for_a_slow_one_leaves_at_once(any_kafka: Kafka) -> 
         second.poll(300)
         began = time.monotonic()
         second.consumer.close()
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < 10
         poll_until(lambda: len(slow.told) >= 3 or len(slow.owned()) == 2, slow)

@@ -179,30 +179,34 @@ def test_rows_of_a_fetch(asker: Asker) -> None:
 
 
 def test_how_long_a_fetch_waits(asker: Asker) -> None:
-    assert asker.fetch((0, 0), max_wait_ms=0)[1] < 0.25
-    assert asker.fetch((0, 0), max_wait_ms=5000, min_bytes=0)[1] < 2
-    assert asker.fetch((0, 7), max_wait_ms=5000)[1] < 2, "an error is told at once"
-    assert asker.fetch((9, 0), max_wait_ms=5000)[1] < 2, "so is a topic that is not there"
-    assert asker.fetch(max_wait_ms=5000)[1] < 2
-    assert 0.29 < asker.fetch((0, 0))[1] < 2
-    assert 0.29 < asker.fetch((9, 0), (0, 0))[1] < 2, "but not before there is something of the others"
+    assert asker.fetch((0, 0), max_wait_ms=0)[1] < 10
+    assert asker.fetch((0, 0), max_wait_ms=20_000, min_bytes=0)[1] < 10
+    assert asker.fetch((0, 7), max_wait_ms=20_000)[1] < 10, "an error is told at once"
+    assert asker.fetch((9, 0), max_wait_ms=20_000)[1] < 10, "so is a topic that is not there"
+    assert asker.fetch(max_wait_ms=20_000)[1] < 10
+    assert 0.29 < asker.fetch((0, 0))[1] < 10
+    assert 0.29 < asker.fetch((9, 0), (0, 0))[1] < 10, "but not before there is something of the others"
     asker.produce(batch())
-    assert 0.29 < asker.fetch((0, 0), min_bytes=10_000)[1] < 2
+    assert 0.29 < asker.fetch((0, 0), min_bytes=10_000)[1] < 10
 
 
 def test_a_record_ends_the_wait(asker: Asker) -> None:
+    began = time.monotonic()
     threading.Timer(0.3, lambda: Wire(asker.kafka.bootstrap_servers).produce(asker.topic, b"x")).start()
-    answer, took = asker.fetch((1, 0), (0, 0), max_wait_ms=10_000)
-    assert 0.25 < took < 5
+    answer, took = asker.fetch((1, 0), (0, 0), max_wait_ms=20_000)
+    assert time.monotonic() - began > 0.29
+    assert took < 10
     assert [one.high_watermark for one in answer.responses[0].partitions] == [0, 1]
 
 
 def test_the_end_of_a_topic_ends_the_wait(asker: Asker) -> None:
     other = Wire(asker.kafka.bootstrap_servers)
     deletion = DeleteTopicsRequest(topic_names=[asker.topic], timeout_ms=5000)
+    began = time.monotonic()
     threading.Timer(0.3, lambda: other.ask(deletion, 5)).start()
-    answer, took = asker.fetch((0, 0), max_wait_ms=10_000)
-    assert 0.25 < took < 5
+    answer, took = asker.fetch((0, 0), max_wait_ms=20_000)
+    assert time.monotonic() - began > 0.29
+    assert took < 10
     assert answer.responses[0].partitions[0].error_code == 3
 
 

@@ -8,6 +8,7 @@ import sys
 from typing import Any
 
 from tests.cli.fake import Result, run_kcli
+from tests.interop.shapes import wait_until
 from tests.real_kafka import Kafka
 
 
@@ -99,7 +100,7 @@ def test_a_topic_is_deleted_after_a_yes(any_kafka: Kafka, kcat: str) -> None:
 
     deleted = kcli(any_kafka, "topic", "delete", name, terminal=True, stdin=b"yes\n")
     assert deleted.status == 0
-    assert name not in kcli(any_kafka, "topic", "list").text.splitlines()
+    wait_until(lambda: name not in kcli(any_kafka, "topic", "list").text.splitlines(), "the topic to be gone")
     assert kcli(any_kafka, "topic", "delete", name, "--yes").status == 3
     assert kcli(any_kafka, "topic", "delete", name, "--yes", "--if-exists").status == 0
 

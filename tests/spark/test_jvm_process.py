@@ -40,10 +40,10 @@ def test_ctrl_c_ends_a_following_export_with_130_and_no_jvm_is_left(our_kafka: K
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     ) as process:
         until = time.monotonic() + 300
-        while not any(out.glob("_spark_metadata/[1-9]*")) and process.poll() is None and time.monotonic() < until:
+        while not any(out.glob("_checkpoint/commits/[1-9]*")) and process.poll() is None and time.monotonic() < until:
             time.sleep(0.1)
         assert process.poll() is None, process.communicate()[1]
-        time.sleep(1.5)  # it looks each second at what is written
+        time.sleep(4)  # it looks each second at what is written
         os.killpg(process.pid, signal.SIGINT)
         try:
             said, complained = process.communicate(timeout=60)

@@ -98,7 +98,7 @@ def test_every_record_goes_to_exactly_one_member(any_kafka: Kafka, member: Make)
 def test_a_member_that_dies_is_missed_after_its_session(any_kafka: Kafka, member: Make) -> None:
     topic, group = any_kafka.new_topic(partitions=4), any_kafka.new_name("group")
     quick = {"session_timeout_ms": 1_000}
-    survivor, doomed = member(group, topic, **quick), member(group, topic, max_poll_interval_ms=1_000, **quick)
+    survivor, doomed = member(group, topic, **quick), member(group, topic, max_poll_interval_ms=4_000, **quick)
     poll_until(lambda: len(survivor.partitions) == len(doomed.partitions) == 2, survivor, doomed)
     poll_until(lambda: survivor.partitions == [0, 1, 2, 3], survivor)  # the other one polls no more
 

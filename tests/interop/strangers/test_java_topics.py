@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from tests.interop.shapes import produce
+from tests.interop.shapes import produce, wait_until
 from tests.real_kafka import Kafka
 
 
@@ -19,13 +19,20 @@ def test_a_topic_from_its_creation_to_its_end(any_kafka: Kafka) -> None:
     assert f"Created topic {name}" in tool(any_kafka, "TopicCommand", "--create", "--topic", name, *shape)
     assert "already exists" in tool(any_kafka, "TopicCommand", "--create", "--topic", name, check=False)
     tool(any_kafka, "TopicCommand", "--alter", "--topic", name, "--partitions", "3")
+    wait_until(
+        lambda: "PartitionCount: 3" in tool(any_kafka, "TopicCommand", "--describe", "--topic", name),
+        "three partitions",
+    )
     described = tool(any_kafka, "TopicCommand", "--describe", "--topic", name)
     assert "PartitionCount: 3\tReplicationFactor: 1" in described
     assert "retention.ms=600000" in described
     assert described.count("Leader: 1\tReplicas: 1\tIsr: 1") == 3
     assert name in tool(any_kafka, "TopicCommand", "--list").splitlines()
     tool(any_kafka, "TopicCommand", "--delete", "--topic", name)
-    assert "does not exist" in tool(any_kafka, "TopicCommand", "--describe", "--topic", name, check=False)
+    wait_until(
+        lambda: "does not exist" in tool(any_kafka, "TopicCommand", "--describe", "--topic", name, check=False),
+        "the topic to be gone",
+    )
 
 
 def test_settings_of_a_topic_and_of_the_broker(any_kafka: Kafka) -> None:
@@ -40,9 +47,14 @@ def test_settings_of_a_topic_and_of_the_broker(any_kafka: Kafka) -> None:
         "retention.ms=99999,cleanup.policy=[compact,delete]",
     )
     tool(any_kafka, "ConfigCommand", "--alter", *on_topic, "--delete-config", "cleanup.policy")
-    dynamic = tool(any_kafka, "ConfigCommand", "--describe", *on_topic)
-    assert "retention.ms=99999 sensitive=false synonyms={DYNAMIC_TOPIC_CONFIG:retention.ms=99999" in dynamic
-    assert "cleanup.policy" not in dynamic
+
+    def dynamic() -> str:
+        return tool(any_kafka, "ConfigCommand", "--describe", *on_topic)
+
+    wait_until(
+        lambda: "retention.ms" in (seen := dynamic()) and "cleanup.policy" not in seen, "the settings to be seen"
+    )
+    assert "retention.ms=99999 sensitive=false synonyms={DYNAMIC_TOPIC_CONFIG:retention.ms=99999" in dynamic()
     everything = tool(any_kafka, "ConfigCommand", "--describe", *on_topic, "--all")
     assert (
         "segment.bytes=1073741824 sensitive=false synonyms={DEFAULT_CONFIG:log.segment.bytes=1073741824}" in everything

@@ -27,6 +27,7 @@ from kafka.errors import (
     UnknownTopicOrPartitionError,
 )
 
+from tests.interop.shapes import wait_until
 from tests.real_kafka import Kafka
 
 CODECS = [None, "gzip", "lz4"]
@@ -188,13 +189,13 @@ def test_topics_and_their_settings(any_kafka: Kafka, admin: KafkaAdminClient) ->
         "documentation": None,
     }
     admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, name, {"max.message.bytes": "5000"})])
-    changed = admin.describe_configs([topic])["topic"][name]
-    assert {key: entry["value"] for key, entry in changed.items()} == {
-        "retention.ms": "600000",
-        "max.message.bytes": "5000",
-    }
+
+    def changed() -> dict[str, str]:
+        return {key: entry["value"] for key, entry in admin.describe_configs([topic])["topic"][name].items()}
+
+    wait_until(lambda: changed() == {"retention.ms": "600000", "max.message.bytes": "5000"}, "the setting to be seen")
     admin.create_partitions({name: NewPartitions(5)})
-    assert len(admin.describe_topics([name])[0]["partitions"]) == 5
+    wait_until(lambda: len(admin.describe_topics([name])[0]["partitions"]) == 5, "five partitions")
     admin.delete_topics([name])
     with pytest.raises(UnknownTopicOrPartitionError):
         admin.delete_topics([name])
