@@ -14,6 +14,7 @@ import pytest
 from kcli.cli.demo.tour import tour
 from tests.interop.process import KCLI, ROOT
 from tests.real_kafka import answers
+from tests.slowness import slowness
 
 LIMIT_S = 15  # with a core for it; tests have to share theirs
 
@@ -31,14 +32,6 @@ def demo(tmp_path: Path, *options: str) -> tuple[str, float]:
     )
     assert (done.returncode, done.stderr) == (0, ""), done.stdout + done.stderr
     return done.stdout, time.monotonic() - began
-
-
-def slowness() -> float:
-    """By how much everything takes longer at the moment: 1 where a process has a core for itself."""
-    began, worked = time.monotonic(), time.thread_time()
-    while time.thread_time() - worked < 0.2:
-        pass
-    return (time.monotonic() - began) / 0.2
 
 
 def read(answer: str) -> int:

@@ -8,6 +8,7 @@ import select
 import socket
 import struct
 import time
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, Protocol, TypeVar
 
@@ -252,13 +253,21 @@ class DirectConnection:
 
 
 class SocketLab:
-    """A broker at an address; its time is everybody's."""
+    """A broker at an address; its time is everybody's.
+
+    `late_s` says how much more of it has passed than pauses and looks were to take, answers being there at once.
+    """
 
     def __init__(self, address: str) -> None:
         host, port = address.rsplit(":", 1)
         self._address = host, int(port)
         self._open: list[SocketConnection] = []
+        self._start_the_clock()
         self._wait_for_the_coordinator()
+        self._start_the_clock()
+
+    def _start_the_clock(self) -> None:
+        self._began, self._meant_s, self.late_s = time.monotonic(), 0.0, 0.0
 
     def _wait_for_the_coordinator(self) -> None:
         """A real Kafka makes the offsets' topic when first asked for a coordinator, and has none until then."""
@@ -270,12 +279,18 @@ class SocketLab:
             time.sleep(0.05)
 
     def connect(self, client_id: str | None = "tester") -> SocketConnection:
-        connection = SocketConnection(self._address, client_id)
+        connection = SocketConnection(self._address, client_id, self.has_taken)
         self._open.append(connection)
         return connection
 
     def pause(self, ms: float) -> None:
         time.sleep(ms / 1000)
+        self.has_taken(ms / 1000)
+
+    def has_taken(self, meant_s: float) -> None:
+        """Something is over that was to take so long."""
+        self._meant_s += meant_s
+        self.late_s = time.monotonic() - self._began - self._meant_s
 
     def close(self) -> None:
         for connection in self._open:
@@ -285,9 +300,10 @@ class SocketLab:
 class SocketConnection:
     """Blocking reads and writes of whole frames."""
 
-    def __init__(self, address: tuple[str, int], client_id: str | None) -> None:
+    def __init__(self, address: tuple[str, int], client_id: str | None, has_taken: Callable[[float], None]) -> None:
         self._socket = socket.create_connection(address, timeout=20)
         self._client_id = client_id
+        self._has_taken = has_taken
         self._sent: tuple[int, int] | None = None
 
     def send(self, request: Request[Any], version: int | None = None) -> None:
@@ -302,6 +318,7 @@ class SocketConnection:
         (key, version), self._sent = self._sent, None
         (length,) = struct.unpack(">i", self._read(4))
         _, answer = decode_response(response_type(key), version, self._read(length))
+        self._has_taken(0)
         return answer
 
     def _read(self, length: int) -> bytes:
@@ -313,7 +330,9 @@ class SocketConnection:
         return data
 
     def is_waiting(self) -> bool:
-        return not select.select([self._socket], [], [], SILENCE_S)[0]
+        is_silent = not select.select([self._socket], [], [], SILENCE_S)[0]
+        self._has_taken(SILENCE_S if is_silent else 0)
+        return is_silent
 
     def close(self) -> None:
         self._socket.close()

@@ -211,12 +211,12 @@ def members_vote_for_the_protocol(lab: Notebook) -> None:
 
 def silent_member_is_dropped(lab: Notebook) -> None:
     group, client = lab.new_group(), lab.connect()
-    member, generation = settle_alone(client, group, session_ms=1000)
-    lab.pause(600)
+    member, generation = settle_alone(client, group, session_ms=2000)
+    lab.pause(1100)
     assert ask(client, heartbeat(group, generation, member)).error_code == 0
-    lab.pause(600)
+    lab.pause(1100)
     assert ask(client, heartbeat(group, generation, member)).error_code == 0
-    lab.pause(1300)
+    lab.pause(3000)
     assert ask(client, heartbeat(group, generation, member)).error_code == 25
     assert ask(client, join(group, member)).error_code == 25
 
@@ -241,7 +241,7 @@ def member_that_does_not_sync_is_left_behind(lab: Notebook) -> None:
     assert ask(second, join(group, follower, rebalance_ms=1500)).error_code == 0
     first.receive()
     assert ask(first, sync(group, generation + 1, leader, {leader: b"a"})).assignment == b"a"
-    lab.pause(1700)
+    lab.pause(2200)
     assert ask(second, heartbeat(group, generation + 1, follower)).error_code == 25
     assert ask(first, heartbeat(group, generation + 1, leader)).error_code == 27
 
@@ -281,9 +281,9 @@ def commits_are_for_members(lab: Notebook) -> None:
 
 def commit_counts_as_a_heartbeat(lab: Notebook) -> None:
     group, client = lab.new_group(), lab.connect()
-    member, generation = settle_alone(client, group, session_ms=1000)
+    member, generation = settle_alone(client, group, session_ms=2000)
     for _ in range(3):
-        lab.pause(600)
+        lab.pause(800)
         assert commit_error(client, commit(group, generation, member)) == 0
 
 

@@ -11,7 +11,7 @@ def first_round_waits_for_others(lab: Notebook) -> None:
     ids = [enter(first, group)]
     lab.pause(600)
     ids.append(enter(second, group))
-    lab.pause(800)  # a second after the first, but somebody came
+    lab.pause(600)  # a second after the first, but somebody came
     assert first.is_waiting()
     lab.pause(1000)
     assert sorted(m.member_id for m in first.receive().members) == sorted(ids)

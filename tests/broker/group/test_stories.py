@@ -9,9 +9,13 @@ import pytest
 from tests.broker.group import stories_members, stories_rounds, stories_settings
 from tests.broker.group.lab import DirectLab, Notebook, SocketLab
 from tests.real_kafka import Kafka, OwnBroker
+from tests.slowness import wait_for_a_quiet_moment
 
 Story = Callable[[Notebook], None]
 STORIES: list[Story] = [*stories_rounds.STORIES, *stories_members.STORIES]
+# Between what a story does or sees and the end of a session or a round, one way or the other, is half a second or more.
+MARGIN_S = 0.5
+REPEATS = 4
 SETTINGS = {"group.max.size": "2", "group.initial.rebalance.delay.ms": "1000"}
 
 each_story = pytest.mark.parametrize("story", STORIES, ids=lambda story: story.__name__)
@@ -21,6 +25,21 @@ def told_by(story: Story, lab: DirectLab | SocketLab) -> list[object]:
     notebook = Notebook(lab)
     story(notebook)
     return notebook.pages
+
+
+def tells_as_much(story: Story, new_lab: Callable[[], SocketLab], expected: list[object]) -> None:
+    """Told again, at a quieter moment, where time played a part and went by faster than the story bears."""
+    for _ in range(REPEATS):
+        lab = new_lab()
+        try:
+            assert told_by(story, lab) == expected
+        except AssertionError:
+            if lab.late_s < MARGIN_S or "pause" not in story.__code__.co_names:
+                raise
+            wait_for_a_quiet_moment()
+        else:
+            return
+    assert told_by(story, new_lab()) == expected
 
 
 @pytest.fixture
@@ -45,7 +64,7 @@ def test_coordinator(story: Story) -> None:
 def test_every_answer_of_a_broker_is_the_coordinators(
     story: Story, any_kafka: Kafka, sockets: Callable[[str], SocketLab]
 ) -> None:
-    assert told_by(story, sockets(any_kafka.bootstrap_servers)) == told_by(story, DirectLab())
+    tells_as_much(story, lambda: sockets(any_kafka.bootstrap_servers), told_by(story, DirectLab()))
 
 
 @pytest.mark.parametrize("story", stories_settings.STORIES, ids=lambda story: story.__name__)
@@ -58,4 +77,4 @@ def test_every_answer_of_a_broker_with_settings_is_the_coordinators(
 ) -> None:
     broker = any_own_kafka(**SETTINGS)
     for story in stories_settings.STORIES:
-        assert told_by(story, sockets(broker.bootstrap_servers)) == told_by(story, DirectLab(**SETTINGS))
+        tells_as_much(story, lambda: sockets(broker.bootstrap_servers), told_by(story, DirectLab(**SETTINGS)))
