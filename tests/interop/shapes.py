@@ -9,8 +9,8 @@ from __future__ import annotations
 import time
 from typing import Any, NamedTuple
 
-from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import Consumer, IsolationLevel, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from tests.real_kafka import Kafka
 
@@ -33,6 +33,7 @@ def ending_in_markers(kafka: Kafka) -> Shape:
         producer.begin_transaction()
         producer.produce(topic, value)
         producer.commit_transaction()
+    wait_until_decided(kafka, topic, 6)
     return Shape(topic, values)
 
 
@@ -46,6 +47,7 @@ def aborted_at_the_end(kafka: Kafka) -> Shape:
             producer.produce(topic, b"%d.%d" % (n, i))
         producer.flush()  # or librdkafka would not even send what is to be aborted
         (producer.abort_transaction if n % 2 else producer.commit_transaction)()
+    wait_until_decided(kafka, topic, 16)
     return Shape(topic, [b"%d.%d" % (n, i) for n in (0, 2) for i in range(3)])
 
 
@@ -90,6 +92,19 @@ def transactional(kafka: Kafka) -> Producer:
     producer = Producer(settings)
     producer.init_transactions(30)
     return producer
+
+
+def wait_until_decided(kafka: Kafka, topic: str, end: int) -> None:
+    """Wait until `end` is the end for read_committed: markers are written a little after the producer is told."""
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+    asked = {TopicPartition(topic, 0): OffsetSpec.latest()}
+
+    def is_decided() -> bool:
+        told = admin.list_offsets(asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=30)
+        (answer,) = told.values()
+        return bool(answer.result(30).offset == end)
+
+    wait_until(is_decided, f"the markers of {topic}")
 
 
 def produce(kafka: Kafka, topic: str, values: list[bytes], **settings: Any) -> None:

@@ -15,11 +15,9 @@ pa = pytest.importorskip("pyarrow")
 from kcli.error_codes import ErrorCode  # noqa: E402
 from kcli.errors import BrokerError, TimeoutExpired  # noqa: E402
 from kcli.spark import connections  # noqa: E402
-from kcli.spark.facts import Lookup  # noqa: E402
 from kcli.spark.loss import DataLoss  # noqa: E402
 from kcli.spark.options import SourceOptions, parse_options  # noqa: E402
 from kcli.spark.read import read_task  # noqa: E402
-from kcli.structs import TopicPartition  # noqa: E402
 from tests.interop import shapes  # noqa: E402
 from tests.real_kafka import Kafka, OwnBroker  # noqa: E402
 
@@ -78,10 +76,6 @@ def test_a_jump_over_aborted_records_is_no_loss(real_kafka: Kafka) -> None:
     """Pinot raised false alarms there: apache/pinot#19161."""
     topic, visible = shapes.aborted_at_the_end(real_kafka)
     committed = options(real_kafka, topic, kafka_isolation_level="read_committed")
-    with Lookup(committed) as lookup:  # markers are written a little after the producer is told
-        shapes.wait_until(
-            lambda: lookup.ends([TopicPartition(topic, 0)])[TopicPartition(topic, 0)].end == 16, "markers"
-        )
     assert values(committed, topic, 0, 0, 16) == visible
 
 

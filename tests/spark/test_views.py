@@ -24,6 +24,7 @@ from kcli.spark.read import read_task
 from kcli.spark.views import VIEWS
 from kcli.structs import OffsetAndMetadata, TopicPartition
 from tests.cli.fake import run_kcli
+from tests.interop.shapes import wait_until_decided
 from tests.real_kafka import Kafka
 
 Row = dict[str, Any]
@@ -168,6 +169,7 @@ def test_transactions_show_in_batches(real_kafka: Kafka) -> None:
         producer.produce(topic, b"value")
         producer.flush()
         (producer.abort_transaction if aborts else producer.commit_transaction)()
+    wait_until_decided(real_kafka, topic, 4)
     names = ("base_offset", "is_transactional", "is_control", "is_aborted")
     told = view(real_kafka, "batches", subscribe=topic, **{"kafka.isolation.level": "read_committed"})
     assert [tuple(r[name] for name in names) for r in told] == [
