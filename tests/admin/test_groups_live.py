@@ -29,10 +29,12 @@ from kcli.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from kcli.structs import OffsetAndMetadata, TopicPartition
+from tests.interop.shapes import wait_until_decided
 from tests.real_kafka import Kafka
 from tests.streams_member import StreamsMember
 
 PATIENCE_S = 20
+JVM_PATIENCE_S = 120
 
 
 @contextmanager
@@ -91,8 +93,8 @@ def described(kafka: Kafka, group: str) -> Group:
     return found.values[group]
 
 
-def until(what: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
+def until(what: Callable[[], bool], patience_s: float = PATIENCE_S) -> None:
+    deadline = time.monotonic() + patience_s
     while not what():
         assert time.monotonic() < deadline
         time.sleep(0.1)
@@ -281,11 +283,11 @@ def test_a_share_group_s_offsets_and_lag_are_those_that_apache_s_tool_shows(real
         stderr=subprocess.DEVNULL,
     )
     try:
-        until(lambda: _share_group_is_done(real_kafka, group))
+        until(lambda: _share_group_is_done(real_kafka, group), JVM_PATIENCE_S)
         survey = surveyed(real_kafka, group)
     finally:
         reader.terminate()
-        reader.wait(PATIENCE_S)
+        reader.wait(JVM_PATIENCE_S)
     fill(real_kafka, topic, 0, 5)
     (only,) = survey.group.members
     assert (survey.group.type, only.topics, only.owned) == ("share", (topic,), (TopicPartition(topic, 0),))
@@ -318,6 +320,7 @@ def test_behind_a_transaction_s_marker_the_next_record_tells_the_time(real_kafka
         producer.begin_transaction()
         producer.produce(topic, f"transaction {number}")
         producer.commit_transaction()
+    wait_until_decided(real_kafka, topic, 4)
     commit(real_kafka, group, {TopicPartition(topic, 0): 1})  # where the first marker is
     (row,) = surveyed(real_kafka, group, time_lag=True).partitions
     assert (row.lag, row.time_lag_note) == (3, f"{HOLE}; {CREATE_TIME}")
