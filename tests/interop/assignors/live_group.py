@@ -1,6 +1,7 @@
 """A KIP-848 group on a live broker whose members are heartbeats alone, sent by hand: nothing happens but what is asked.
 
-Its assignment interval is nothing, so the coordinator assigns anew within the heartbeat that gives it cause to.
+Its assignment interval is nothing, so the coordinator assigns anew within the heartbeat that gives it cause to. Its
+session is long: a member beats only when something is asked of it, or while the group is not at rest.
 """
 
 from __future__ import annotations
@@ -10,13 +11,12 @@ from collections.abc import Iterable
 from uuid import UUID
 
 from kcli.client.consumer_network_client import ConsumerNetworkClient
-from kcli.client.routing import ask_any, ask_coordinator
-from kcli.protocol.messages import incremental_alter_configs as configs
+from kcli.client.routing import ask_coordinator
 from kcli.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest, DescribedGroup
 from kcli.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
 from kcli.structs import TopicPartition
+from tests.interop.groups.group_configs import LONGEST_SESSION_S, configure_group, session_of
 
-GROUP_CONFIG = 32  # the type of a resource
 PATIENCE_MS = 20_000
 LEAVE = -1
 
@@ -31,12 +31,7 @@ class LiveGroup:
         self.topics: dict[str, list[str]] = {}
         self._epochs: dict[str, int] = {}
         self._owned: dict[str, list[TopicPartitions]] = {}
-        setting = configs.AlterableConfig(name="consumer.assignment.interval.ms", value="0")
-        resource = configs.AlterConfigsResource(resource_type=GROUP_CONFIG, resource_name=group, configs=[setting])
-        (answer,) = ask_any(
-            client, configs.IncrementalAlterConfigsRequest(resources=[resource]), self._soon()
-        ).responses
-        assert not answer.error_code, answer
+        configure_group(client, group, {"consumer.assignment.interval.ms": "0", **session_of(LONGEST_SESSION_S)})
 
     def join(self, member: str, topics: Iterable[str], instance: str | None = None) -> None:
         self.topics[member] = sorted(topics)

@@ -65,7 +65,7 @@ def wait_for(members: dict[str, MemberProcess], wanted: Shares) -> None:
     def reached() -> bool:
         return {name: member.assigned() for name, member in members.items()} == wanted
 
-    next(iter(members.values())).wait(reached, f"{wanted} of {members}", timeout_s=20)
+    next(iter(members.values())).wait(reached, f"{wanted} of {members}")
 
 
 def taken_since(member: MemberProcess, before: int) -> set[TopicPartition]:

@@ -30,6 +30,7 @@ from tests.real_kafka import Kafka, _die_with_parent, _logging
 ROOT = Path(__file__).parent.parent.parent.parent
 SCRIPTS = Path(__file__).parent / "scripts"
 JVM = ("-Xmx96m", "-Xshare:auto", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+PATIENCE_S = 90  # starts of a JVM are in it
 COMMON = {"auto.offset.reset": "earliest"}
 CLASSIC = {"session.timeout.ms": "6000", "heartbeat.interval.ms": "300"}
 JAVA_STRATEGIES = {
@@ -119,7 +120,7 @@ class MemberProcess:
         """The last offset of each partition whose commit the broker took."""
         return {TopicPartition(t, p): offset for told in self.told("committed") for t, p, offset in told["offsets"]}
 
-    def wait(self, condition: Callable[[], bool], what: str, timeout_s: float = 30) -> None:
+    def wait(self, condition: Callable[[], bool], what: str, timeout_s: float = PATIENCE_S) -> None:
         """Wait until what it says makes `condition` true; the end of it, or of time, fails with its words."""
         deadline = time.monotonic() + timeout_s
         while not condition():
@@ -131,7 +132,9 @@ class MemberProcess:
             with self._told:
                 self._told.wait(min(left, 0.1))
 
-    def wait_assigned(self, wanted: int | Collection[TopicPartition], timeout_s: float = 30) -> set[TopicPartition]:
+    def wait_assigned(
+        self, wanted: int | Collection[TopicPartition], timeout_s: float = PATIENCE_S
+    ) -> set[TopicPartition]:
         """Wait until it owns so many partitions, or exactly these; what it then owns."""
 
         def reached() -> bool:
@@ -141,7 +144,7 @@ class MemberProcess:
         self.wait(reached, f"the assignment {wanted}", timeout_s)
         return self.assigned()
 
-    def wait_records(self, count: int, timeout_s: float = 30) -> list[Record]:
+    def wait_records(self, count: int, timeout_s: float = PATIENCE_S) -> list[Record]:
         """Wait until it has read at least so many records; all it has read."""
         self.wait(lambda: len(self.records()) >= count, f"{count} records", timeout_s)
         return self.records()
@@ -168,7 +171,7 @@ class MemberProcess:
         self._process.wait()
         self._listener.join(10)
 
-    def leave(self, timeout_s: float = 30) -> None:
+    def leave(self, timeout_s: float = PATIENCE_S) -> None:
         """Ask it to leave the group and wait for its end, which must be a clean one."""
         if self.paused:
             self.resume()

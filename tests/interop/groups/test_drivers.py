@@ -11,6 +11,7 @@ from kcli.admin.groups.survey import survey_groups
 from kcli.client.config import ClientConfig
 from kcli.client.connect import connect
 from kcli.structs import TopicPartition
+from tests.interop.groups.group_configs import LONGEST_SESSION_S, new_group
 from tests.interop.groups.members import MAKERS, MemberProcess
 from tests.interop.strangers.test_confluent_groups import fill
 from tests.real_kafka import Kafka
@@ -57,22 +58,27 @@ def seen(kafka: Kafka, group: str) -> dict[str, tuple[set[TopicPartition], dict[
 
 def a_life(kafka: Kafka, start: Start, maker: str, how: dict[str, str]) -> None:
     """One reads all, a second comes and takes half, kcli looks at both, the first leaves, the second goes on alone."""
-    topic, group = kafka.new_topic(partitions=4), kafka.new_name("group")
+    topic = kafka.new_topic(partitions=4)
+    if how.get("protocol") == "consumer":
+        group = new_group(kafka, LONGEST_SESSION_S)
+    else:
+        group, how = kafka.new_name("group"), {**how, "session_timeout_ms": f"{LONGEST_SESSION_S * 1000:.0f}"}
     fill(kafka, topic, range(40))
     whole = partitions(topic, 0, 1, 2, 3)
-    first = start(maker, kafka, group, [topic], client_id="first", **how)
+    seldom = {"auto_commit_interval_ms": "600000"} if maker == "kcat" else {}  # else after 5 s, wherever we are then
+    first = start(maker, kafka, group, [topic], client_id="first", **how, **seldom)
     first.wait_assigned(whole)
     first.wait_records(40)
     assert in_order(first, topic) == {number: list(range(10)) for number in range(4)}
     second = start("confluent", kafka, group, [topic], client_id="second", **how)
     share = second.wait_assigned(2)
     first.wait_assigned(whole - share)
-    offsets = {} if maker == "kcat" else dict.fromkeys(whole - share, 10)  # kcat commits every 5 s, and when revoked
+    offsets = {} if maker == "kcat" else dict.fromkeys(whole - share, 10)  # kcat commits when revoked and leaving
     expected = {"first": (whole - share, offsets), "second": (share, dict.fromkeys(share, 10))}
-    first.wait(lambda: seen(kafka, group) == expected, "kcli to see what they say", timeout_s=10)
+    first.wait(lambda: seen(kafka, group) == expected, "kcli to see what they say")
     first.leave()
     assert first.assigned() == set()
-    second.wait_assigned(whole, timeout_s=4)  # at once: the session is 6 s
+    second.wait_assigned(whole, timeout_s=LONGEST_SESSION_S / 3)  # it was told: the session is not over
     fill(kafka, topic, range(40))
     second.wait_records(40)
     assert in_order(second, topic) == {number: list(range(10, 20)) for number in range(4)}, "what was not committed"

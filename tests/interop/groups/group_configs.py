@@ -1,0 +1,34 @@
+"""Configs of one group of the new protocol (KIP-848), where its broker's are too hasty or too slow for a test."""
+
+from __future__ import annotations
+
+from kcli.client.config import ClientConfig
+from kcli.client.connect import connect
+from kcli.client.consumer_network_client import ConsumerNetworkClient
+from kcli.client.routing import ask_any
+from kcli.protocol.messages import incremental_alter_configs as configs
+from tests.real_kafka import Kafka
+
+GROUP_CONFIG = 32  # the type of a resource
+PATIENCE_MS = 20_000
+LONGEST_SESSION_S = 60.0  # that a broker allows by default
+
+
+def configure_group(client: ConsumerNetworkClient, group: str, settings: dict[str, str]) -> None:
+    altered = [configs.AlterableConfig(name=name, value=value) for name, value in settings.items()]
+    resource = configs.AlterConfigsResource(resource_type=GROUP_CONFIG, resource_name=group, configs=altered)
+    request = configs.IncrementalAlterConfigsRequest(resources=[resource])
+    (answer,) = ask_any(client, request, client.clock.now_ms() + PATIENCE_MS).responses
+    assert not answer.error_code, answer
+
+
+def session_of(seconds: float) -> dict[str, str]:
+    return {"consumer.session.timeout.ms": str(int(seconds * 1000))}
+
+
+def new_group(kafka: Kafka, session_s: float) -> str:
+    """A new group whose members may be silent for so long."""
+    group = kafka.new_name("group")
+    with connect(ClientConfig.from_properties({"bootstrap.servers": kafka.bootstrap_servers})) as client:
+        configure_group(client, group, session_of(session_s))
+    return group
