@@ -46,8 +46,9 @@ def test_commits_that_come_from_nobody_in_the_group_and_a_lag_that_shrinks(any_k
     def read_on() -> None:
         reader.commit(offsets=[At(topic, 0, next(at))], asynchronous=False)
 
+    read_on()  # it has found its coordinator
     with meanwhile(read_on):
-        found = explained(any_kafka, group, 0.5)
+        found = until_found(any_kafka, group, "lag-shrinks", 0.5)
     reader.close()
 
     assert set(found) == {"commits-without-members", "lag-shrinks"}
@@ -58,7 +59,7 @@ def test_lag_that_grows_and_one_partition_far_behind(any_kafka: Kafka) -> None:
     fill(any_kafka, topic, {0: 20, 1: 20, 2: 2000, 3: 20})
     commit(any_kafka, group, topic, dict.fromkeys(range(4), 10))
     with meanwhile(lambda: fill(any_kafka, topic, {0: 2})):
-        found = explained(any_kafka, group, 0.4)
+        found = until_found(any_kafka, group, "lag-grows", 0.5)
 
     assert set(found) == {"lag-grows", "one-far-behind", "no-members"}
     assert found["one-far-behind"]["subject"] == f"{topic}-2"

@@ -66,7 +66,7 @@ def test_static_members_that_have_gone(any_kafka: Kafka) -> None:
     fill(any_kafka, topic, {0: 3, 1: 3})
     with (
         confluent_member(any_kafka, group, topic, instance_id="pod-0") as first,
-        confluent_member(any_kafka, group, topic, instance_id="pod-1", session_timeout_ms=3000) as second,
+        confluent_member(any_kafka, group, topic, instance_id="pod-1", session_timeout_ms=8000) as second,
     ):
         first.wait_assigned(1)
         second.wait_assigned(1)
@@ -75,13 +75,14 @@ def test_static_members_that_have_gone(any_kafka: Kafka) -> None:
         second.wait_records(1)
         second.kill()
         fill(any_kafka, topic, {0: 3, 1: 3})
+        first.wait(lambda: 9 in first.committed().values(), "its commit of all that it has")
 
         found = until_found(any_kafka, group, "static-member-gone")
         assert found["static-member-gone"]["subject"].startswith("pod-1 (static)")
         assert "committed nothing" in found["static-member-gone"]["evidence"]
         assert "silent-member" not in found  # the other one goes on
 
-        found = explained(any_kafka, group, 3.5)  # its session runs out between these looks
+        found = explained(any_kafka, group, 8.5)  # its session runs out between these looks
         assert "no longer is" in found["static-member-gone"]["evidence"]
 
 
