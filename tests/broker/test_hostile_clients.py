@@ -22,9 +22,10 @@ from kcli.protocol.records.rows import NewRecord
 from kcli.protocol.registry import api_name, request_type
 from tests.broker.wire import Wire, fetch
 from tests.real_kafka import OwnBroker
+from tests.slowness import slowness
 
 MIB = 1 << 20
-SERVED_S = 2.0  # what others may wait at most, on a busy machine
+SERVED_S = 2.0  # what others may wait at most, where a process has a core for itself
 
 
 @pytest.fixture
@@ -57,12 +58,21 @@ def seconds_to_be_served(broker: OwnBroker, topic: str) -> float:
     return time.monotonic() - started
 
 
+def others_are_served(broker: OwnBroker, topic: str, meanwhile: str = "") -> None:
+    """In time: on a machine that is busy before or afterwards, in so much more."""
+    slow = slowness(0.02)
+    took_s = seconds_to_be_served(broker, topic)
+    if took_s >= SERVED_S:
+        slow = max(slow, slowness())
+        assert took_s < SERVED_S * max(1, slow), f"{meanwhile}: all takes {slow:.1f} times as long"
+
+
 def test_readers_that_stop_in_the_middle_of_fifty_megabytes(broker: OwnBroker) -> None:
     large, small = broker.new_topic(), broker.new_topic()
     with Wire(broker.bootstrap_servers) as wire:
         for _ in range(50):
             assert wire.produce(large, bytes(MIB - 1000)) == 0
-    assert seconds_to_be_served(broker, small) < SERVED_S
+    others_are_served(broker, small)
     before = resident_bytes(broker)
     with ExitStack() as stack:
         stuck = [stack.enter_context(Wire(broker.bootstrap_servers, receive_buffer_bytes=4096)) for _ in range(10)]
@@ -70,20 +80,20 @@ def test_readers_that_stop_in_the_middle_of_fifty_megabytes(broker: OwnBroker) -
             one.request(fetch(large, max_bytes=50 * MIB), 11)
             (length,) = struct.unpack(">i", one.read(4))
             assert length > 45 * MIB
-        assert seconds_to_be_served(broker, small) < SERVED_S
+        others_are_served(broker, small)
         assert resident_bytes(broker) - before < 10 * MIB
         assert len(stuck[3].read(length)) == length  # who goes on reading gets it all
-        assert seconds_to_be_served(broker, small) < SERVED_S
+        others_are_served(broker, small)
 
 
 def test_a_thousand_connections_that_say_nothing(broker: OwnBroker) -> None:
     topic = broker.new_topic()
-    assert seconds_to_be_served(broker, topic) < SERVED_S
+    others_are_served(broker, topic)
     before = resident_bytes(broker)
     with ExitStack() as stack:
         for _ in range(1000):
             stack.enter_context(Wire(broker.bootstrap_servers))
-        assert seconds_to_be_served(broker, topic) < SERVED_S
+        others_are_served(broker, topic)
         assert resident_bytes(broker) - before < 15 * MIB
 
 
@@ -91,19 +101,19 @@ def test_a_thousand_connections_that_say_nothing(broker: OwnBroker) -> None:
 def test_lengths_that_are_only_claimed(broker: OwnBroker, length: int) -> None:
     """Two gigabytes are refused, a hundred megabytes are possible; neither is allocated before it comes."""
     topic = broker.new_topic()
-    assert seconds_to_be_served(broker, topic) < SERVED_S
+    others_are_served(broker, topic)
     before = resident_bytes(broker)
     with ExitStack() as stack:
         for _ in range(300):
             stack.enter_context(Wire(broker.bootstrap_servers)).raw(struct.pack(">i", length) + b"and a few bytes")
-        assert seconds_to_be_served(broker, topic) < SERVED_S
+        others_are_served(broker, topic)
         assert resident_bytes(broker) - before < 15 * MIB
 
 
 def test_counts_of_two_billion_in_every_api(broker: OwnBroker) -> None:
     """Wherever a body is believed to hold a number, it is the largest there is."""
     topic = broker.new_topic()
-    assert seconds_to_be_served(broker, topic) < SERVED_S
+    others_are_served(broker, topic)
     before = resident_bytes(broker)
     for key, served in sorted(HANDLERS.items()):
         for version in range(served.first_version, served.last_version + 1):
@@ -113,7 +123,7 @@ def test_counts_of_two_billion_in_every_api(broker: OwnBroker) -> None:
                     if request_type(key).FLEXIBLE is not None and version >= request_type(key).FLEXIBLE:  # type: ignore[operator]
                         head += b"\0"
                     wire.frame(head + filler * 50)
-    assert seconds_to_be_served(broker, topic) < SERVED_S
+    others_are_served(broker, topic)
     assert resident_bytes(broker) - before < 15 * MIB
 
 
@@ -127,7 +137,7 @@ def test_bodies_that_were_tampered_with_are_never_a_bug_of_ours(broker: OwnBroke
                 for _ in range(6):
                     wire = stack.enter_context(Wire(broker.bootstrap_servers))
                     wire.frame(tampered(key, version, topic, chance))
-            assert seconds_to_be_served(broker, topic) < SERVED_S, api_name(key)
+            others_are_served(broker, topic, api_name(key))
             stack.close()
     said = broker.log_file.read_text()
     assert "failed" not in said
@@ -154,7 +164,7 @@ def tampered(key: int, version: int, topic: str, chance: random.Random) -> bytes
 
 def test_a_storm_of_connections_that_come_and_go(broker: OwnBroker) -> None:
     topic = broker.new_topic()
-    assert seconds_to_be_served(broker, topic) < SERVED_S
+    others_are_served(broker, topic)
     descriptors = len(list(Path(f"/proc/{broker.pid}/fd").iterdir()))
     for number in range(1500):
         with Wire(broker.bootstrap_servers) as wire:
@@ -162,5 +172,5 @@ def test_a_storm_of_connections_that_come_and_go(broker: OwnBroker) -> None:
                 wire.request(ApiVersionsRequest(), 0)
             if number % 5 == 0:
                 wire.sock.setsockopt(1, 13, struct.pack("ii", 1, 0))  # SO_LINGER: reset instead of an orderly end
-    assert seconds_to_be_served(broker, topic) < SERVED_S
+    others_are_served(broker, topic)
     assert len(list(Path(f"/proc/{broker.pid}/fd").iterdir())) <= descriptors + 2
