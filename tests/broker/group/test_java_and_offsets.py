@@ -18,11 +18,20 @@ FORMATTERS = "org.apache.kafka.tools.consumer."
 _MEMBER_ID = re.compile(r"reader-[0-9a-f-]{36}")
 
 
+PATIENCE_MS = (5_000, 20_000, 60_000)
+
+
 def console_reads(kafka: Kafka, formatter: str, *groups: str) -> list[Any]:
-    """What the console consumer prints of these groups' records, from the beginning of the topic."""
+    """What the console consumer prints of these groups' records, from the beginning of the topic.
+
+    It ends when no record has come for some time, and that may be before it has come to read the first.
+    """
     words = ["--bootstrap-server", kafka.bootstrap_servers, "--topic", "__consumer_offsets", "--from-beginning"]
-    words += ["--formatter", FORMATTERS + formatter, "--timeout-ms", "5000"]
-    printed = kafka.tool("ConsoleConsumer", *words, "--command-property", "enable.auto.commit=false").stdout
+    words += ["--formatter", FORMATTERS + formatter, "--command-property", "enable.auto.commit=false"]
+    for patience_ms in PATIENCE_MS:
+        printed = kafka.tool("ConsoleConsumer", *words, "--timeout-ms", str(patience_ms), timeout_s=300).stdout
+        if "{" in printed:
+            break
     records, at, decoder = [], printed.find("{"), json.JSONDecoder()
     while at >= 0:  # one behind another, without a separator
         record, behind = decoder.raw_decode(printed, at)
