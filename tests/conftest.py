@@ -13,10 +13,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.broker_process import BrokerProcess
 from tests.needs import TOLD, lacking
 from tests.real_kafka import Kafka, KafkaNode, KafkaUnavailable, OwnBroker, fetch_jars, locked
+
+# As hypothesis has it by itself with CI=true: on a busy machine an example may take long, and all runs try the same.
+settings.register_profile(
+    "ci",
+    deadline=None,
+    derandomize=True,
+    database=None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("ci")
 
 # Whoever runs the tests in the background may have us ignore these; the programs that tests send them to must not.
 for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
@@ -107,7 +119,8 @@ def real_kafka(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> It
         with locked(shared / "kafka.start"):
             fcntl.flock(users, fcntl.LOCK_SH)
             if not address.exists():
-                node = KafkaNode(shared / "kafka", kafka_jars)
+                # It is never restarted, and starved of CPU time it must not be thought dead.
+                node = KafkaNode(shared / "kafka", kafka_jars, settings={"broker.session.timeout.ms": "60000"})
                 node.start()
                 time.sleep(FIRST_LOOK_S)
                 address.write_text(node.bootstrap_servers)

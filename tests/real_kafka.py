@@ -362,7 +362,7 @@ class OwnBroker(Kafka):
             return None
         process.send_signal(how)
         try:
-            return process.wait(30)
+            return process.wait(120)
         except subprocess.TimeoutExpired:
             process.kill()
             return process.wait()
