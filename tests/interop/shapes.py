@@ -94,15 +94,15 @@ def transactional(kafka: Kafka) -> Producer:
     return producer
 
 
-def wait_until_decided(kafka: Kafka, topic: str, end: int) -> None:
-    """Wait until `end` is the end for read_committed: markers are written a little after the producer is told."""
+def wait_until_decided(kafka: Kafka, topic: str, *ends: int) -> None:
+    """Wait until these are the partitions' ends for read_committed: markers are written a little after the producer is
+    told."""
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
-    asked = {TopicPartition(topic, 0): OffsetSpec.latest()}
+    asked = {TopicPartition(topic, partition): OffsetSpec.latest() for partition in range(len(ends))}
 
     def is_decided() -> bool:
         told = admin.list_offsets(asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=30)
-        (answer,) = told.values()
-        return bool(answer.result(30).offset == end)
+        return all(told[tp].result(30).offset == ends[tp.partition] for tp in asked)
 
     wait_until(is_decided, f"the markers of {topic}")
 

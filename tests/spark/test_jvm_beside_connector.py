@@ -18,6 +18,7 @@ from kcli.spark.facts import Lookup
 from kcli.spark.loss import DataLoss
 from kcli.spark.options import parse_options
 from kcli.spark.plan import TaskRange, plan_batch
+from tests.interop.shapes import wait_until_decided
 from tests.real_kafka import Kafka
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ def scene(real_kafka: Kafka) -> Scene:
         fill(real_kafka, mixed, codec, first=number * 60)
     for commits in (True, False, True):
         transaction(real_kafka, mixed, commits=commits)
+    wait_until_decided(real_kafka, mixed, *2 * [5 * 30 + 3 * (5 + 1)])
     fill(real_kafka, appended, "lz4", first=0, partitions=1)
     return Scene(real_kafka, mixed, appended)
 

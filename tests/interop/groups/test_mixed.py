@@ -30,7 +30,7 @@ def a_mixed_group(kafka: Kafka, makers: tuple[str, ...], how: dict[str, str]) ->
             members.append(closing.enter_context(MAKERS[maker](kafka, group, topic, **how)))
             if len(members) == 1:
                 members[0].wait_assigned(PARTITIONS)
-        wait_until(lambda: shared_out(members, topic, PARTITIONS // len(members)), f"equal shares: {members}", 30)
+        wait_until(lambda: shared_out(members, topic, PARTITIONS // len(members)), f"equal shares: {members}", 90)
         fill(kafka, topic, range(400), PARTITIONS)
         for one in members:
             one.wait_records(400 // len(members))
@@ -40,10 +40,10 @@ def a_mixed_group(kafka: Kafka, makers: tuple[str, ...], how: dict[str, str]) ->
         leaving, staying = members[: len(members) // 2], members[len(members) // 2 :]
         for one in leaving:
             one.leave()
-        wait_until(lambda: shared_out(staying, topic, PARTITIONS // len(staying)), f"their shares: {staying}", 30)
+        wait_until(lambda: shared_out(staying, topic, PARTITIONS // len(staying)), f"their shares: {staying}", 90)
         fill(kafka, topic, range(80), PARTITIONS)
         read = len(staying) * 400 // len(members) + 80
-        wait_until(lambda: sum(len(one.records()) for one in staying) >= read, f"{read} records", 30)
+        wait_until(lambda: sum(len(one.records()) for one in staying) >= read, f"{read} records", 90)
         assert sum(len(one.records()) for one in staying) == read, "nothing is read twice: what was left was committed"
 
 
