@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import functools
 import json
+import re
 import subprocess
 import tempfile
 import threading
@@ -14,6 +15,7 @@ from pathlib import Path
 from tests.java_driver import compiled
 
 SOURCE = Path(__file__).parent / "KafkaTools.java"
+_OF_A_CLIENT = re.compile(r"\[[^]]+\] WARN \[\w+ clientId=.*\(/?([\d.]+:\d+)\) could not be established")
 
 
 class JavaTools:
@@ -51,7 +53,8 @@ class JavaTools:
                 self._complaints.seek(0)
                 raise AssertionError(f"the JVM of {tool} ended with {process.returncode}:\n{self._complaints.read()}")
         answer = json.loads(line)
-        return subprocess.CompletedProcess([tool, *words], answer["status"], answer["stdout"], answer["stderr"])
+        complaints = without_others(answer["stderr"], words)
+        return subprocess.CompletedProcess([tool, *words], answer["status"], answer["stdout"], complaints)
 
     def close(self) -> None:
         """End the JVM."""
@@ -70,6 +73,14 @@ class JavaTools:
             encoding="utf-8",
             start_new_session=True,
         )
+
+
+def without_others(complaints: str, words: Sequence[str]) -> str:
+    """Without what clients of earlier tools, which those have not closed, say of brokers that these words do not name:
+    that they are gone."""
+    lines = complaints.splitlines(keepends=True)
+    found = [(line, _OF_A_CLIENT.match(line)) for line in lines]
+    return "".join(line for line, it in found if it is None or any(it[1] in word for word in words))
 
 
 @functools.cache
