@@ -17,6 +17,12 @@ Wanted = dict[str, "list[int] | None"]
 """Topic to partitions; None: all there are."""
 
 _MOST_PARTITIONS = 100_000
+_TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+
+
+def can_be_topic(name: str) -> bool:
+    """Whether brokers let a topic be called so (`org.apache.kafka.common.internals.Topic`)."""
+    return _TOPIC_NAME.fullmatch(name) is not None and name not in (".", "..")
 
 
 def parse_topics(texts: Iterable[str], partitions: Sequence[str] = ()) -> Wanted:

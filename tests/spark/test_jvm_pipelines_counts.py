@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from kcli.consumer.bounds import time_text
 from kcli.spark.pipelines import profile, skew, throughput
-from kcli.spark.pipelines.plain import plain_time
 from kcli.spark.pipelines.profile_parts import is_chosen
 from kcli.spark.pipelines.source import KafkaSource
 from kcli.spark.pipelines.throughput import Wish
@@ -53,7 +53,7 @@ def rows_of(result: Result) -> list[dict[str, Any]]:
 
 
 def iso(ms: int) -> str:
-    return plain_time(ms)
+    return time_text(ms)
 
 
 def source_of(known: KnownTopic, **more: str) -> KafkaSource:

@@ -10,8 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from kcli.consumer.bounds import time_text
 from kcli.spark.columns import MOST_MS
-from kcli.spark.pipelines.plain import ms_of, plain_time, rows_of, values_of
+from kcli.spark.pipelines.plain import ms_of, rows_of, values_of
 
 YEAR_55840_MS = 1_700_000_000_000_000  # microseconds that somebody took for milliseconds
 INSTANT = pa.timestamp("us", tz="UTC")
@@ -30,7 +31,7 @@ INSTANT = pa.timestamp("us", tz="UTC")
     ],
 )
 def test_a_time_beyond_the_calendar_is_its_number(ms: int, text: str) -> None:
-    assert plain_time(ms) == text
+    assert time_text(ms) == text
     assert ms_of(text) == ms
 
 

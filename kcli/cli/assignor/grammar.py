@@ -14,14 +14,13 @@ import re
 from collections.abc import Iterable, Sequence
 
 from kcli.assignors.model import Member, Topic
-from kcli.cli.topic_spec import parse_topics
+from kcli.cli.topic_spec import can_be_topic, parse_topics
 from kcli.errors import ConfigError
 from kcli.structs import TopicPartition
 
 MOST_PARTITIONS = 1_000_000
 GENERATION = 1
 
-_TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _WISH = re.compile(r"(?P<topics>[^@:]*)(?:@(?P<rack>[^:]*))?(?::(?P<instance>.*))?")
 _OWNED = re.compile(r"(?P<partitions>[^@]*)(?:@(?P<generation>[0-9]{1,9}))?")
 _COUNT = re.compile(r"[0-9]{1,7}")
@@ -114,7 +113,7 @@ def _partitions(text: str, claim: str) -> Iterable[TopicPartition]:
 
 
 def _topic_name(option: str, name: str) -> str:
-    if not _TOPIC_NAME.fullmatch(name) or name in (".", ".."):
+    if not can_be_topic(name):
         raise ConfigError(f"{option}: '{name}' cannot be the name of a topic")
     return name
 

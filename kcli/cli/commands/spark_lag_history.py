@@ -85,12 +85,12 @@ def _wish(env: Environment, groups: str | None, since: str, until: str, every: s
 
 def _heading(source: KafkaSource, wish: Wish) -> str:
     """What was asked for, in a line."""
-    from kcli.spark.pipelines.plain import plain_time
+    from kcli.consumer.bounds import time_text
 
     groups = "all groups" if wish.groups is None else f"groups {', '.join(wish.groups)}"
     topics = f"; topics {', '.join(map(_topic, source.topics.items()))}" if source.topics else ""
     where = f"; where {source.where}" if source.where is not None else ""
-    return f"{groups}{topics}{where}; {plain_time(wish.grid.first_ms)} to {plain_time(wish.grid.last_ms)}"
+    return f"{groups}{topics}{where}; {time_text(wish.grid.first_ms)} to {time_text(wish.grid.last_ms)}"
 
 
 def _topic(item: tuple[str, Sequence[int] | None]) -> str:
@@ -101,13 +101,13 @@ def _topic(item: tuple[str, Sequence[int] | None]) -> str:
 def _look(source: KafkaSource, wish: Wish) -> Survey:
     """The log of commits. Which other topics there are to read only the commits tell: a dry run says so."""
     from kcli.cli.spark.survey import survey
+    from kcli.consumer.bounds import time_text
     from kcli.spark.pipelines.lag_history import COMMIT_COLUMNS, commits_source
-    from kcli.spark.pipelines.plain import plain_time
 
     found = survey(commits_source(source, wish.groups), "commits", COMMIT_COLUMNS)
     if found.plan is None:
         return found
-    since = plain_time(wish.grid.first_ms)
+    since = time_text(wish.grid.first_ms)
     more = f"besides, and not counted here: the headers of batches from {since} on, of all topics with such commits"
     return found._replace(plan=found.plan._replace(reports=[*found.plan.reports, more]))
 
@@ -115,15 +115,15 @@ def _look(source: KafkaSource, wish: Wish) -> Survey:
 def _findings(found: History, wish: Wish, of: str) -> Findings:
     from kcli.cli.spark.findings import Findings
     from kcli.cli.spark.pages import lag_history_sections
-    from kcli.spark.pipelines.plain import plain_time
+    from kcli.consumer.bounds import time_text
 
-    last = plain_time(wish.grid.last_ms)
+    last = time_text(wish.grid.last_ms)
     words = [f"of group {name} no commit before {last} is left" for name in found.silent]
     words += [f"topic {name} is gone, or does not answer: its lag is not known" for name in found.gone]
     if found.first_ms is None:
         words.append(f"no commit before {last} is left")
     elif found.first_ms > wish.grid.first_ms:
-        words.append(f"the oldest commit that is left is of {plain_time(found.first_ms)}: before it nothing is known")
+        words.append(f"the oldest commit that is left is of {time_text(found.first_ms)}: before it nothing is known")
     if found.ahead:
         words.append(f"the times of {found.ahead:,} batches are yet to come: each counts with the batch before it")
     return Findings(found.lags, words, lambda: lag_history_sections(found.lags, wish), of=of)

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
-from kcli.spark.pipelines.plain import ms_of, plain_time
+from kcli.consumer.bounds import time_text
+from kcli.spark.pipelines.plain import ms_of
 
 MOST_SERIES = 20
 Points = list[tuple[str, float]]
@@ -34,7 +35,7 @@ def grounded(points: Points, step_ms: int) -> Points:
     found: Points = []
     for x, y in points:
         if found and ms_of(x) - ms_of(found[-1][0]) > step_ms * 1.5:
-            found += [(plain_time(ms_of(found[-1][0]) + step_ms), 0), (plain_time(ms_of(x) - step_ms), 0)]
+            found += [(time_text(ms_of(found[-1][0]) + step_ms), 0), (time_text(ms_of(x) - step_ms), 0)]
         found.append((x, y))
     return found
 

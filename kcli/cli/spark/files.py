@@ -30,7 +30,7 @@ def write_text(path: str, text: str) -> None:
     write_whole(path, write)
 
 
-def write_whole(path: str, write: Callable[[str], None]) -> None:
+def write_whole(path: str, write: Callable[[str], object]) -> None:
     """Have `write` write another file, and put that in the place of this one. What is no file, like a pipe, is written
     itself, and so is a file in a folder that takes no others. OSError."""
     if os.path.exists(path) and (_is_device(path) or not os.access(os.path.dirname(path) or ".", os.W_OK)):

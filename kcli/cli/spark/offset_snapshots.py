@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from kcli.cli.spark.files import check_file, write_whole
 from kcli.errors import ConfigError, KcliError, NotFound
 
 if TYPE_CHECKING:
@@ -33,13 +34,10 @@ class Wishes(NamedTuple):
 
 def check_target(to: str | None) -> None:
     """ConfigError for a file that cannot be one."""
-    if to is None:
-        return
-    folder = os.path.dirname(to) or "."
-    if to in ("", "-") or os.path.isdir(to):
+    if to in ("", "-"):
         raise ConfigError(f"--to names a file, not '{to}'")
-    if not os.path.isdir(folder):
-        raise ConfigError(f"--to: there is no folder {folder}")
+    if to is not None:
+        check_file("--to", to)
 
 
 def read_old(path: str, env: Environment) -> Positions:
@@ -137,7 +135,4 @@ def save(path: str, positions: Positions) -> None:
     from kcli.admin.offsets.plan_files import positions_as_csv, positions_as_json
 
     text = positions_as_csv(positions) if path.endswith(".csv") else positions_as_json(positions)
-    beside = f"{path}.part"
-    with open(beside, "w", encoding="utf-8", newline="") as file:
-        file.write(text)
-    os.replace(beside, path)
+    write_whole(path, lambda to: Path(to).write_text(text, encoding="utf-8", newline=""))
