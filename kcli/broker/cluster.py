@@ -28,7 +28,7 @@ from kcli.structs import TopicPartition
 if TYPE_CHECKING:
     from kcli.broker.config import BrokerConfig
     from kcli.broker.files import Files
-    from kcli.broker.log.config import LogConfig
+    from kcli.broker.log.log_config import LogConfig
     from kcli.broker.log_manager import LogManager
     from kcli.broker.replica_manager import ReplicaManager
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from kcli.broker.data_dir import DataDir, read_topic_id, write_topic_id
-from kcli.broker.log.checkpoints import (
+from kcli.broker.log.checkpoint_files import (
     HIGH_WATERMARKS,
     LOG_START_OFFSETS,
     RECOVERY_POINTS,
@@ -15,8 +15,8 @@ from kcli.broker.log.checkpoints import (
     write_offsets,
 )
 from kcli.broker.log.cleaner import Cleaner
-from kcli.broker.log.config import LogConfig
 from kcli.broker.log.log import Log
+from kcli.broker.log.log_config import LogConfig
 from kcli.broker.producer_ids import highest_in
 from kcli.clock import Clock
 from kcli.errors import ConfigError

@@ -24,8 +24,8 @@ from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:
     from kcli.broker.config import BrokerConfig
-    from kcli.broker.log.config import LogConfig
     from kcli.broker.log.log import AppendInfo
+    from kcli.broker.log.log_config import LogConfig
     from kcli.broker.log_manager import LogManager
     from kcli.broker.timer import Timer
     from kcli.clock import Clock

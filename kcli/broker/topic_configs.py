@@ -11,7 +11,7 @@ from typing import Any
 
 from kcli.broker.config import BrokerConfig
 from kcli.broker.config_defs import LONG_MAX, Option, show
-from kcli.broker.log.config import LogConfig
+from kcli.broker.log.log_config import LogConfig
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, ConfigError
 

@@ -11,8 +11,8 @@ import pytest
 
 from kcli.broker.config import BrokerConfig
 from kcli.broker.files import DiskFiles
-from kcli.broker.log.config import LogConfig
 from kcli.broker.log.log import Log
+from kcli.broker.log.log_config import LogConfig
 from kcli.broker.log_manager import LogManager
 from kcli.clock import ManualClock
 from kcli.errors import ConfigError

@@ -9,7 +9,7 @@ import pytest
 from kcli.broker.alterations import APPEND, DELETE, SET, Change, altered
 from kcli.broker.config import BROKER_OPTIONS, BrokerConfig
 from kcli.broker.config_defs import show
-from kcli.broker.log.config import LogConfig
+from kcli.broker.log.log_config import LogConfig
 from kcli.broker.topic_configs import TOPIC_OPTIONS, check_topic_configs, log_config, topic_values
 from kcli.broker.topic_rules import LONGEST_NAME, check_new_name, name_fault
 from kcli.error_codes import ErrorCode

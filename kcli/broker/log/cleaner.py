@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from kcli.broker.log.batch_info import BatchInfo, read_batch_info
-from kcli.broker.log.batches import LogDamage
-from kcli.broker.log.checkpoints import read_offsets, write_offsets
+from kcli.broker.log.checkpoint_files import read_offsets, write_offsets
 from kcli.broker.log.compaction import Dirt, LatestOffsets, SegmentFacts, filter_batch, find_dirt, group_segments
+from kcli.broker.log.file_records import BatchInfo, LogDamage, read_batch_info
 from kcli.errors import CorruptRecords, KcliError
 from kcli.protocol.records import batch
 from kcli.protocol.records.checksum import crc32c

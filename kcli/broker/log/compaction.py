@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from kcli.broker.log.batch_info import BatchInfo
-from kcli.broker.log.config import LogConfig
+from kcli.broker.log.file_records import BatchInfo
+from kcli.broker.log.log_config import LogConfig
 from kcli.protocol.records.batch import Buffer
 from kcli.protocol.records.builder import build_batch
 from kcli.protocol.records.compression import CODEC_NAMES

@@ -11,17 +11,24 @@ from typing import NamedTuple
 from uuid import UUID
 
 from kcli.broker.files import Files
-from kcli.broker.log import compaction_swap, time_lookup
-from kcli.broker.log.batch_info import BatchInfo
-from kcli.broker.log.batches import LogDamage
-from kcli.broker.log.config import LogConfig
-from kcli.broker.log.leader_epochs import LeaderEpochCache
-from kcli.broker.log.loading import Opening, load
+from kcli.broker.log.file_records import BatchInfo, LogDamage
+from kcli.broker.log.leader_epoch_cache import LeaderEpochCache
+from kcli.broker.log.loader import Opening, load
+from kcli.broker.log.log_config import LogConfig
 from kcli.broker.log.producer_state import ProducerStateManager
-from kcli.broker.log.reading import LogOffsetMetadata, LogRead, end_of, locate, number_of, read_segments
 from kcli.broker.log.retention import Bounds, segments_to_delete
-from kcli.broker.log.rolling import choose_jitter_ms, must_roll
 from kcli.broker.log.segment import LogSegment
+from kcli.broker.log.segment_swap import CLEANED, replace_segments
+from kcli.broker.log.segments import (
+    LogOffsetMetadata,
+    LogRead,
+    end_metadata,
+    find_offset,
+    first_at_or_after,
+    read_segments,
+    record_with_largest_timestamp,
+    segment_number,
+)
 from kcli.broker.log.validator import validate_and_assign
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, CorruptRecords
@@ -126,7 +133,7 @@ class Log:
 
     @property
     def end_metadata(self) -> LogOffsetMetadata:
-        return end_of(self.segments, self.log_end_offset)
+        return end_metadata(self.segments, self.log_end_offset)
 
     # ---- appending ----
 
@@ -157,7 +164,7 @@ class Log:
 
     def _write(self, info: BatchInfo, now_wall_ms: int) -> None:
         segment = self.segments[-1]
-        if must_roll(segment, info, self.config, now_wall_ms):
+        if segment.should_roll(info, self.config, now_wall_ms):
             segment = self.roll(now_wall_ms)
         if info.leader_epoch > self.epochs.latest_epoch:
             self.epochs.assign(info.leader_epoch, info.base_offset)
@@ -178,7 +185,7 @@ class Log:
         self.flush()
         self.producers.take_snapshot()
         segment = self._new_segment(self.log_end_offset, now_wall_ms)
-        segment.jitter_ms = choose_jitter_ms(self.config)
+        segment.jitter_ms = _choose_jitter_ms(self.config)
         self.segments.append(segment)
         return segment
 
@@ -244,7 +251,7 @@ class Log:
     def offset_metadata(self, offset: int) -> LogOffsetMetadata:
         """Where an offset lies. `BrokerError`: CORRUPT_MESSAGE when the log is damaged there."""
         try:
-            return locate(self.segments, offset, end_offset=self.log_end_offset)
+            return find_offset(self.segments, offset, end_offset=self.log_end_offset)
         except (LogDamage, CorruptRecords) as damage:
             raise self._damaged(damage) from None
 
@@ -258,14 +265,14 @@ class Log:
     def offset_for_timestamp(self, timestamp_ms: int) -> OffsetAndTimestamp | None:
         """The first record with this time or a later one. `BrokerError` as for `read`."""
         try:
-            return time_lookup.first_not_before(self.segments, timestamp_ms, self.log_start_offset)
+            return first_at_or_after(self.segments, timestamp_ms, self.log_start_offset)
         except (LogDamage, CorruptRecords) as damage:
             raise self._damaged(damage) from None
 
     def max_timestamp(self) -> OffsetAndTimestamp | None:
         """The first record with the largest time; None when no record has one. `BrokerError` as for `read`."""
         try:
-            return time_lookup.with_largest_time(self.segments, self.log_start_offset)
+            return record_with_largest_timestamp(self.segments, self.log_start_offset)
         except (LogDamage, CorruptRecords) as damage:
             raise self._damaged(damage) from None
 
@@ -285,7 +292,7 @@ class Log:
             raise BrokerError(ErrorCode.OFFSET_OUT_OF_RANGE, partition=self.tp, asked=upto)
         if upto > self.log_start_offset:
             self.log_start_offset = upto
-            self._delete_first(number_of(self.segments, upto))
+            self._delete_first(segment_number(self.segments, upto))
             self.epochs.truncate_from_start(upto)
         return self.log_start_offset
 
@@ -316,11 +323,13 @@ class Log:
 
     def create_cleaned(self, base_offset: int) -> LogSegment:
         """A segment for a cleaner to write to; no part of the log until it replaces others."""
-        return compaction_swap.clear(self._new_segment(base_offset, suffix=".cleaned"))
+        segment = self._new_segment(base_offset, suffix=CLEANED)
+        segment.remove()
+        return segment
 
     def replace_segments(self, cleaned: LogSegment, old: Sequence[LogSegment]) -> None:
         """Put `cleaned` in the place of the `old` ones, which are neighbours and not the newest."""
-        self.segments = compaction_swap.swap(self._files, self.segments, cleaned, old)
+        self.segments = replace_segments(self._files, self.segments, cleaned, old)
 
     def discard_cleaned(self, cleaned: LogSegment) -> None:
         """Remove a segment that is to replace nothing after all."""
@@ -345,3 +354,13 @@ class Log:
         """Close the log and remove its directory."""
         self.close(clean=False)
         self._files.remove_tree(self.directory)
+
+
+def _choose_jitter_ms(config: LogConfig) -> int:
+    """Choose a random part of `segment.jitter.ms`, so that many logs do not roll at the same time."""
+    most_ms = min(config.segment_jitter_ms, config.segment_ms)
+    if most_ms <= 0:
+        return 0
+    from random import randrange  # slow to import, and rarely needed
+
+    return randrange(most_ms)

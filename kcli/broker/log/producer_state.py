@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
+import struct
 from collections import deque
-from collections.abc import Container
+from collections.abc import Container, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
-from kcli.broker.log import producer_snapshot
-from kcli.broker.log.batch_info import BatchInfo
-from kcli.broker.log.producer_snapshot import ProducerEntry
+from kcli.broker.log.file_records import BatchInfo
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, CorruptRecords
+from kcli.protocol.records.checksum import crc32c
 from kcli.protocol.records.scan import iter_records
 from kcli.structs import TopicPartition
 
@@ -164,7 +164,7 @@ class ProducerStateManager:
         for offset in reversed(self.snapshots()):
             if log_start_offset < offset <= log_end_offset:
                 try:
-                    entries = producer_snapshot.decode(self._files.read_bytes(self._path(offset)))
+                    entries = decode_snapshot(self._files.read_bytes(self._path(offset)))
                 except CorruptRecords:
                     self._remove(offset)
                     continue
@@ -182,7 +182,7 @@ class ProducerStateManager:
         path = self._path(self.end_offset)
         if self.end_offset > 0 and not self._files.exists(path):
             entries = [_to_entry(producer_id, state) for producer_id, state in self.producers.items()]
-            self._files.write_atomically(path, producer_snapshot.encode(entries))
+            self._files.write_atomically(path, encode_snapshot(entries))
 
     def snapshots(self) -> list[int]:
         """The offsets for which there are snapshot files, rising."""
@@ -263,3 +263,44 @@ def _from_entry(entry: ProducerEntry) -> ProducerState:
         written = (base_sequence, entry.last_sequence, base_offset, entry.last_offset, entry.timestamp_ms)
         state.batches.append(WrittenBatch(*written))
     return state
+
+
+VERSION = 1
+
+_HEADER = struct.Struct(">hIi")  # version, CRC-32C of all that follows it, count
+_CRC_FROM = 6
+_ENTRY = struct.Struct(">qhiqiqiq")
+
+
+class ProducerEntry(NamedTuple):
+    """A producer and its last batch; `offset_delta` is the batch's last offset less its first. -1: there is none."""
+
+    producer_id: int
+    epoch: int
+    last_sequence: int
+    last_offset: int
+    offset_delta: int
+    timestamp_ms: int
+    coordinator_epoch: int
+    transaction_offset: int
+
+
+def encode_snapshot(entries: Iterable[ProducerEntry]) -> bytes:
+    """The bytes of a snapshot file."""
+    rows = [_ENTRY.pack(*entry) for entry in entries]
+    body = b"".join([struct.pack(">i", len(rows)), *rows])
+    return _HEADER.pack(VERSION, crc32c(body), len(rows))[:_CRC_FROM] + body
+
+
+def decode_snapshot(data: bytes) -> list[ProducerEntry]:
+    """The producers of a snapshot file; `CorruptRecords` says what is wrong with a damaged one."""
+    if len(data) < _HEADER.size:
+        raise CorruptRecords(f"a producer snapshot of {len(data)} bytes ends too early")
+    version, crc, count = _HEADER.unpack_from(data)
+    if version != VERSION:
+        raise CorruptRecords(f"a producer snapshot has the unknown version {version}")
+    if crc32c(memoryview(data)[_CRC_FROM:]) != crc:
+        raise CorruptRecords("the checksum of a producer snapshot is wrong")
+    if len(data) != _HEADER.size + count * _ENTRY.size:
+        raise CorruptRecords(f"a producer snapshot claims {count} producers in {len(data)} bytes")
+    return [ProducerEntry(*row) for row in _ENTRY.iter_unpack(memoryview(data)[_HEADER.size :])]

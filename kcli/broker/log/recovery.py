@@ -7,9 +7,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from kcli.broker.files import LogFile
-from kcli.broker.log.batch_info import BatchInfo
-from kcli.broker.log.batches import LogDamage, walk
-from kcli.broker.log.resync import has_right_checksum, next_whole, whole_at
+from kcli.broker.log.file_records import BatchInfo, LogDamage, has_right_checksum, next_whole, walk, whole_at
 from kcli.broker.log.segment import LogSegment, Report
 from kcli.broker.log.segment_index import MOST_RELATIVE, SegmentIndex
 from kcli.errors import CorruptRecords

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from kcli.broker.log.config import LogConfig
+from kcli.broker.log.log_config import LogConfig
 
 NO_LIMIT = -1
 

@@ -11,10 +11,9 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from kcli.broker.files import Files, LogFile
-from kcli.broker.log.batch_info import BatchInfo
-from kcli.broker.log.batches import LogDamage, find, walk
-from kcli.broker.log.index import NO_TIMESTAMP, TIME_ENTRY_BYTES
-from kcli.broker.log.segment_index import MOST_RELATIVE, SegmentIndex, WrongIndex
+from kcli.broker.log.file_records import BatchInfo, LogDamage, find, walk
+from kcli.broker.log.log_config import LogConfig
+from kcli.broker.log.segment_index import MOST_RELATIVE, NO_TIMESTAMP, TIME_ENTRY_BYTES, SegmentIndex, WrongIndex
 from kcli.network.file_slice import FileSlice
 
 LOG, OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX = SUFFIXES = (".log", ".index", ".timeindex", ".txnindex")
@@ -123,6 +122,22 @@ class LogSegment:
         if not position:
             self._first_timestamp_ms = info.max_timestamp_ms
         index.note(info, position)
+
+    def should_roll(self, info: BatchInfo, config: LogConfig, now_wall_ms: int) -> bool:
+        """Whether `info` belongs in a new segment. An empty segment takes any batch.
+
+        As in Kafka, the age of a segment is the difference between the batch's timestamp and the segment's first
+        timestamp; for records without timestamps it is the time since the segment was created.
+        """
+        if not self.size:
+            return False
+        if self.size + info.size > config.segment_bytes:
+            return True
+        first_ms = self.first_timestamp_ms
+        age_ms = info.max_timestamp_ms - first_ms if first_ms >= 0 else now_wall_ms - self.created_ms
+        if age_ms > config.segment_ms - self.jitter_ms:
+            return True
+        return not self.can_hold(info.last_offset, config.segment_index_bytes)
 
     def can_hold(self, last_offset: int, index_bytes: int) -> bool:
         """Whether indexes of at most `index_bytes` could name this offset."""

@@ -10,8 +10,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
-from kcli.broker.log.batch_info import BatchInfo
-from kcli.broker.log.config import LogConfig
+from kcli.broker.log.file_records import BatchInfo
+from kcli.broker.log.log_config import LogConfig
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, CorruptRecords
 from kcli.protocol.records import batch

@@ -9,9 +9,9 @@ from typing import Any
 from uuid import UUID
 
 from kcli.broker.files import DiskFiles, Files
-from kcli.broker.log.batches import walk
-from kcli.broker.log.config import LogConfig
+from kcli.broker.log.file_records import walk
 from kcli.broker.log.log import AppendInfo, Log
+from kcli.broker.log.log_config import LogConfig
 from kcli.protocol.records.builder import NewRecord, build_batch
 from kcli.protocol.records.scan import ScannedRecord, iter_records
 from kcli.structs import TopicPartition

@@ -7,10 +7,14 @@ from pathlib import Path
 import pytest
 
 from kcli.broker.files import DiskFiles
-from kcli.broker.log import producer_snapshot
-from kcli.broker.log.batch_info import BatchInfo, read_batch_info
-from kcli.broker.log.producer_snapshot import ProducerEntry
-from kcli.broker.log.producer_state import Duplicate, ProducerStateManager
+from kcli.broker.log.file_records import BatchInfo, read_batch_info
+from kcli.broker.log.producer_state import (
+    Duplicate,
+    ProducerEntry,
+    ProducerStateManager,
+    decode_snapshot,
+    encode_snapshot,
+)
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, CorruptRecords
 from kcli.protocol.records.builder import NewRecord, build_batch
@@ -142,9 +146,9 @@ def test_an_open_transaction_of_another_broker_holds_the_stable_offset_until_its
 
 
 def test_a_snapshot_of_a_real_kafka_is_read_and_written_byte_for_byte() -> None:
-    entries = producer_snapshot.decode(REAL_SNAPSHOT)
+    entries = decode_snapshot(REAL_SNAPSHOT)
     assert entries == [ProducerEntry(0, 0, 1942, 1942, 1942, 1795228499685, -1, -1)]
-    assert producer_snapshot.encode(entries) == REAL_SNAPSHOT
+    assert encode_snapshot(entries) == REAL_SNAPSHOT
 
 
 @pytest.mark.parametrize("at", [1, 3, 9, 20, len(REAL_SNAPSHOT) - 1])
@@ -153,7 +157,7 @@ def test_a_damaged_snapshot_is_noticed(at: int) -> None:
     damaged[at] ^= 1
     for data in (damaged, REAL_SNAPSHOT[:at]):
         with pytest.raises(CorruptRecords):
-            producer_snapshot.decode(bytes(data))
+            decode_snapshot(bytes(data))
 
 
 def test_a_restart_knows_the_last_batch_of_each_producer(producers: ProducerStateManager, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
-from kcli.broker.log.config import LogConfig
+from kcli.broker.log.log_config import LogConfig
 from kcli.broker.log.retention import Bounds, segments_to_delete
 from tests.broker.log.logs import NOW, Keeper, append, batch, fill, values
 

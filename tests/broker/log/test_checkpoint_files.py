@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kcli.broker.files import DiskFiles
-from kcli.broker.log.checkpoints import read_offsets, write_offsets
+from kcli.broker.log.checkpoint_files import read_offsets, write_offsets
 from kcli.errors import ConfigError
 from kcli.structs import TopicPartition
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kcli.broker.files import DiskFiles
-from kcli.broker.log.leader_epochs import EpochStart, LeaderEpochCache
+from kcli.broker.log.leader_epoch_cache import EpochStart, LeaderEpochCache
 from kcli.errors import ConfigError
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
-from kcli.broker.log.checkpoints import LEADER_EPOCHS, read_epochs, write_rows
+from kcli.broker.log.checkpoint_files import LEADER_EPOCHS, read_epochs, write_rows
 
 if TYPE_CHECKING:
     from kcli.broker.files import Files

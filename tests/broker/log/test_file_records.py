@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kcli.broker.files import DiskFiles, LogFile
-from kcli.broker.log.resync import next_whole
+from kcli.broker.log.file_records import next_whole
 from kcli.broker.log.segment_index import SegmentIndex
 from tests.broker.log.logs import batch
 

@@ -11,14 +11,13 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from kcli.broker.files import Files
-from kcli.broker.log.batch_info import BatchInfo
-from kcli.broker.log.batches import LogDamage
-from kcli.broker.log.leader_epochs import LeaderEpochCache
-from kcli.broker.log.leftovers import base_offset, finish_interrupted, is_segment_file
+from kcli.broker.log.file_records import BatchInfo, LogDamage
+from kcli.broker.log.leader_epoch_cache import LeaderEpochCache
 from kcli.broker.log.producer_state import ProducerStateManager
-from kcli.broker.log.reading import number_of
 from kcli.broker.log.recovery import cut_tail, recover
 from kcli.broker.log.segment import LOG, OFFSET_INDEX, TIME_INDEX, LogSegment, Report
+from kcli.broker.log.segment_swap import base_offset, finish_interrupted, is_segment_file
+from kcli.broker.log.segments import segment_number
 
 
 class Opening(NamedTuple):
@@ -113,7 +112,7 @@ def _recover(opening: Opening, segments: list[LogSegment], epochs: LeaderEpochCa
         if info.leader_epoch > epochs.latest_epoch:
             epochs.assign(info.leader_epoch, info.base_offset)
 
-    first = number_of(segments, opening.recovery_point) if segments else 0
+    first = segment_number(segments, opening.recovery_point) if segments else 0
     for number, segment in enumerate(segments[first:], first):
         cut = recover(segment, note_epoch, recovery_point=opening.recovery_point, report=opening.report)
         if cut is None:
@@ -148,7 +147,7 @@ def _load_producers(
     """Producers from their snapshot, and from what was written since."""
     offset = producers.load(start, end, opening.now_wall_ms)
     if offset < end:
-        for segment in segments[number_of(segments, offset) :]:
+        for segment in segments[segment_number(segments, offset) :]:
             for position, info in _readable(opening, segment, offset):
                 if info.is_control:
                     info = info._replace(records=segment.file.read_at(position, info.size))

@@ -7,10 +7,11 @@ replace, and at last takes the suffix away. So `.cleaned` is to be undone and `.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 
 from kcli.broker.files import TEMPORARY_SUFFIX, Files
-from kcli.broker.log.batches import LogDamage, walk
-from kcli.broker.log.segment import LOG, SUFFIXES, Report
+from kcli.broker.log.file_records import LogDamage, walk
+from kcli.broker.log.segment import LOG, SUFFIXES, LogSegment, Report
 
 CLEANED, SWAP, DELETED = ".cleaned", ".swap", ".deleted"
 
@@ -71,3 +72,22 @@ def base_offset(name: str) -> int:
     """The offset that a file's name begins with; -1 when it does not begin with one."""
     stem = name.partition(".")[0]
     return int(stem) if stem.isascii() and stem.isdigit() else -1
+
+
+def replace_segments(
+    files: Files, segments: Sequence[LogSegment], cleaned: LogSegment, old: Sequence[LogSegment]
+) -> list[LogSegment]:
+    """`segments` with `cleaned` in the place of `old`; the files say the same when this returns."""
+    first = segments.index(old[0])
+    behind = first + len(old)
+    if list(segments[first:behind]) != list(old) or behind == len(segments):
+        raise ValueError("the segments to be replaced must be neighbours, and not the newest")
+    cleaned.seal()
+    cleaned.sync()
+    cleaned.rename(SWAP)
+    files.sync_dir(cleaned.directory)
+    for segment in old:
+        segment.remove()
+    cleaned.rename("")
+    files.sync_dir(cleaned.directory)
+    return [*segments[:first], cleaned, *segments[behind:]]

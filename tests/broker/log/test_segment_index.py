@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kcli.broker.log.index import OffsetIndex, TimeIndex
+from kcli.broker.log.segment_index import OffsetIndex, TimeIndex
 
 # 00000000000000000000.index and .timeindex of Apache Kafka 4.3.1 after a clean stop: 40 batches of one record of
 # 1000 bytes, then 10 small records in one batch, sent by librdkafka 2.16.0; the index has `index.interval.bytes` 4096.
