@@ -31,7 +31,7 @@ def __getattr__(name: str) -> Any:
 
         return KcliDataSource
     if name == "commit_to_group":
-        from kcli.spark.commit import commit_to_group
+        from kcli.spark.commit_listener import commit_to_group
 
         return commit_to_group
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -12,12 +12,13 @@ import numpy as np
 import pyarrow as pa
 
 from kcli.spark.arrow_arrays import binary_array, number_array
-from kcli.spark.columns import BATCH_FACTS, MOST_MS
+from kcli.spark.record_schema import BATCH_FACTS, MOST_MS
 from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from kcli.protocol.records.batch_facts import BatchFacts
     from kcli.protocol.records.columns import RecordColumns
 
     Ints: TypeAlias = NDArray[np.int64]
@@ -148,12 +149,7 @@ def _headers_array(_: Batcher, records: RecordColumns) -> Any:
 
 
 def _batch_fact(name: str) -> Callable[[Batcher, RecordColumns], Any]:
-    def make(_: Batcher, records: RecordColumns) -> Any:
-        from kcli.spark.arrow_batch_facts import batch_fact_array
-
-        return batch_fact_array(name, records)
-
-    return make
+    return lambda _, records: batch_fact_array(name, records)
 
 
 _MAKERS: dict[str, Callable[[Batcher, RecordColumns], Any]] = {
@@ -169,4 +165,36 @@ _MAKERS: dict[str, Callable[[Batcher, RecordColumns], Any]] = {
     "value_size": lambda _, records: _size_array(records.value_lengths),
     "headers_size": lambda _, records: _size_array(records.header_ends - records.header_starts),
     **{name: _batch_fact(name) for name, _ in BATCH_FACTS},
+}
+
+
+def batch_fact_array(name: str, records: RecordColumns) -> Any:
+    """The column called `name`, one of `columns.BATCH_FACTS`; null where the batch does not tell it."""
+    from kcli.protocol.records.batch_facts import batch_facts
+
+    return _BATCH_FACT_ARRAYS[name](batch_facts(records))
+
+
+def _ints(values: Ints) -> Any:
+    return number_array(values.astype(np.int32), pa.int32(), values < 0)
+
+
+def _longs(values: Ints) -> Any:
+    return number_array(values, pa.int64(), values < 0)
+
+
+def _compression_array(facts: BatchFacts) -> Any:
+    from kcli.protocol.records.compression import CODEC_NAMES
+
+    return pa.array(CODEC_NAMES, pa.string()).take(pa.array(facts.codecs()))
+
+
+_BATCH_FACT_ARRAYS: dict[str, Callable[[BatchFacts], Any]] = {
+    "leader_epoch": lambda facts: _ints(facts.of_each(facts.batches.leader_epochs)),
+    "producer_id": lambda facts: _longs(facts.of_each(facts.batches.producer_ids)),
+    "producer_epoch": lambda facts: _ints(facts.of_each(facts.batches.producer_epochs)),
+    "sequence": lambda facts: _ints(facts.sequences()),
+    "base_offset": lambda facts: _longs(facts.base_offsets()),
+    "compression": _compression_array,
+    "is_transactional": lambda facts: pa.array(facts.transactional() == 1, pa.bool_()),
 }

@@ -15,7 +15,6 @@ from kcli.spark.option_table import CONFIG_FILE, KAFKA
 
 if TYPE_CHECKING:
     from kcli.client.config import ConsumerConfig
-    from kcli.spark.options import SourceOptions
 
 _REFUSED = {
     "auto.offset.reset": "say startingOffsets, which a restarted stream does not ask again",
@@ -38,7 +37,7 @@ def check_kafka(kafka: Mapping[str, str]) -> None:
         raise ConfigError(f"{KAFKA}bootstrap.servers is required (or {KAFKA}{CONFIG_FILE} with it)")
 
 
-def client_config(options: SourceOptions, environ: Mapping[str, str] | None = None) -> ConsumerConfig:
+def client_config(kafka: Mapping[str, str], environ: Mapping[str, str] | None = None) -> ConsumerConfig:
     """The client's configuration, to be made where it is needed: files and environment variables are read here.
 
     An option is stronger than the file. Properties of group members are left out, and so is what the source decides
@@ -46,7 +45,7 @@ def client_config(options: SourceOptions, environ: Mapping[str, str] | None = No
     """
     from kcli.client.config import ConsumerConfig
 
-    properties = {**_of_file(options.kafka.get(CONFIG_FILE)), **options.kafka}
+    properties = {**_of_file(kafka.get(CONFIG_FILE)), **kafka}
     own = {"allow.auto.create.topics": "false", "enable.auto.commit": "false"}
     kept = {
         name: _resolve(name, value, os.environ if environ is None else environ)

@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from kcli.errors import KcliError
-from kcli.spark.checkpoints import positions_of_progress
-from kcli.spark.commit import PATIENCE_S, checkpoint_of, position_in
-from kcli.spark.committing import Committing
-from kcli.spark.group_commits import GroupCommits
+from kcli.spark.commit_listener import PATIENCE_S, checkpoint_of, position_in
+from kcli.spark.group_commits import Committing, GroupCommits
 from kcli.spark.options import SourceOptions, parse_options
-from kcli.spark.read import tell
+from kcli.spark.stream_checkpoint import positions_of_progress
+from kcli.spark.task import tell
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

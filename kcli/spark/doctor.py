@@ -118,7 +118,7 @@ def _wrong(check: str, error: Exception, cure: str | None = None) -> Finding:
     """With the cure that the error's own sentence ends with, if it does; other sentences end with the reason."""
     if isinstance(error, ImportError):
         return Finding(check, WRONG, str(error), cure)
-    from kcli.spark.failures import explain
+    from kcli.spark.spark_errors import explain
 
     ours = explain(error)
     if cure is None and isinstance(ours, (TimeoutExpired, DisconnectedError)):

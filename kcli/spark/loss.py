@@ -41,7 +41,7 @@ class Decision(NamedTuple):
     report: str | None = None
 
 
-def planned_start(
+def decide_start(
     tp: TopicPartition, wanted: int, log_start: int, log_end: int, *, fail: bool, until: int | None = None
 ) -> Decision:
     """Where a range that is planned from `wanted`, up to `until` if that is known, starts in this log. An empty range
@@ -59,14 +59,14 @@ def planned_start(
     return Decision(wanted)
 
 
-def recreated(tp: TopicPartition, wanted: int, log_start: int, *, fail: bool) -> Decision:
+def decide_recreated(tp: TopicPartition, wanted: int, log_start: int, *, fail: bool) -> Decision:
     """The topic has another id than when its last offsets were seen: nothing of it has been read."""
     told = f"{tp}: the topic was recreated while it was read up to {wanted}"
     again = "" if fail else f"; reading it from {log_start}"
     return _decide(tp, wanted, log_start, None, told + again, log_start, fail)
 
 
-def planned_end(tp: TopicPartition, wanted: int, log_end: int, *, fail: bool) -> Decision:
+def decide_end(tp: TopicPartition, wanted: int, log_end: int, *, fail: bool) -> Decision:
     """Where a range that is planned up to `wanted` ends in this log; `log_end` is the high watermark."""
     if wanted <= log_end:
         return Decision(wanted)
@@ -74,14 +74,14 @@ def planned_end(tp: TopicPartition, wanted: int, log_end: int, *, fail: bool) ->
     return _decide(tp, wanted, log_end, wanted - log_end, told, log_end, fail)
 
 
-def gone(tp: TopicPartition, wanted: int | None, *, fail: bool) -> Decision:
+def decide_gone(tp: TopicPartition, wanted: int | None, *, fail: bool) -> Decision:
     """The topic or partition, read up to `wanted`, is not there any more."""
     after = "" if wanted is None else f" What came after offset {wanted} is lost, nobody knows how much"
     told = f"{tp} is gone: the topic was deleted, or may not be seen any more.{after}"
     return _decide(tp, wanted, None, None, told, None, fail)
 
 
-def jumped(tp: TopicPartition, wanted: int, found: int, log_start: int, end: int, *, fail: bool) -> Decision:
+def decide_skipped(tp: TopicPartition, wanted: int, found: int, log_start: int, end: int, *, fail: bool) -> Decision:
     """In a task: `found` is the first offset there is at or after `wanted`, in a range up to `end`.
 
     What lies between is lost only as far as the log now starts behind it.
@@ -95,7 +95,7 @@ def jumped(tp: TopicPartition, wanted: int, found: int, log_start: int, end: int
     return _decide(tp, wanted, log_start, lost, told, go_on, fail)
 
 
-def nothing_came(tp: TopicPartition, position: int, end: int, waited_ms: int, leader: Node | None) -> TimeoutExpired:
+def timeout_error(tp: TopicPartition, position: int, end: int, waited_ms: int, leader: Node | None) -> TimeoutExpired:
     """The error for a task that waited for `kafkaConsumer.pollTimeoutMs` in vain; failOnDataLoss changes nothing."""
     where = f"leader {leader}" if leader is not None else "no leader is known"
     return TimeoutExpired(

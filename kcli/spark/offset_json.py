@@ -14,7 +14,7 @@ from typing import Any
 from kcli.errors import ConfigError
 from kcli.structs import TopicPartition
 
-EARLIEST, LATEST = -2, -1
+EARLIEST_OFFSET, LATEST_OFFSET = -2, -1
 
 _LARGEST_PARTITION = 2**31 - 1
 _LARGEST_OFFSET = 2**63 - 1
@@ -34,7 +34,7 @@ def offsets_dict(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, i
 def read_offsets(text: str | Mapping[str, Any], what: str = "the offset") -> dict[TopicPartition, int]:
     """Offsets from the JSON, or from the dict that PySpark made of it. ConfigError for another shape; it names `what`
     was to be read."""
-    return _numbers(text, what, _OFFSETS, lowest=EARLIEST)
+    return _numbers(text, what, _OFFSETS, lowest=EARLIEST_OFFSET)
 
 
 def read_times(text: str | Mapping[str, Any], what: str) -> dict[TopicPartition, int]:

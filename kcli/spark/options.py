@@ -7,24 +7,12 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from kcli.errors import ConfigError
-from kcli.spark.client_options import check_kafka, client_config, is_secret
+from kcli.spark.client_options import check_kafka, is_secret
 from kcli.spark.offset_json import read_partitions
 from kcli.spark.option_table import CANONICAL, KAFKA, unknown_option
 from kcli.spark.option_values import INT_MAX, choice, flag, length_ms, names, whole
-from kcli.spark.patterns import compile_pattern
-from kcli.spark.selection import Assign, Pattern, Selection, Subscribe
+from kcli.spark.selection import Assign, Pattern, Selection, Subscribe, compile_pattern
 from kcli.spark.start_end import EARLIEST, LATEST, End, Start, check_order, read_end, read_start
-
-__all__ = [
-    "VIEW_NAMES",
-    "Assign",
-    "Pattern",
-    "Selection",
-    "SourceOptions",
-    "Subscribe",
-    "client_config",
-    "parse_options",
-]
 
 VIEW_NAMES = ("records", "batches", "gaps", "offsets", "groups", "members", "lag", "commits")
 RANGED_VIEWS = ("records", "batches", "gaps", "commits")

@@ -11,10 +11,10 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kcli.spark.plan import TaskRange
+from kcli.spark.task_ranges import TaskRange
 
 if TYPE_CHECKING:
-    from kcli.spark.facts import Lookup
+    from kcli.spark.lookup import Lookup
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 

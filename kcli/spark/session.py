@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
 import threading
 from collections.abc import Callable, Mapping
+from hashlib import sha256
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -97,8 +99,6 @@ def _choose_interpreter(master: str) -> None:
     is_ours = os.environ.get("PYSPARK_PYTHON") == os.environ["PYSPARK_DRIVER_PYTHON"] == sys.executable
     if is_ours and master.startswith(("local", "spark://")):  # YARN uploads the zip that a lean home lacks
         import pyspark
-
-        from kcli.spark.home import lean_home
 
         home = lean_home(Path(pyspark.__file__).parent, os.environ)
         if home is not None:
@@ -204,3 +204,33 @@ def _last_words(noise: IO[bytes]) -> str:
         return ""
     telling = [line.strip() for line in lines if "rror" in line or "xception" in line]
     return telling[-1] if telling else ""
+
+
+_LINKED = ("bin", "sbin", "jars", "data", "licenses")
+
+
+def lean_home(pyspark: Path, environ: Mapping[str, str]) -> Path | None:
+    """The folder, made if it is not there yet; None where there can be none, or where the person has chosen a home."""
+    if "SPARK_HOME" in environ or os.name != "posix" or not (pyspark / "jars").is_dir():
+        return None
+    base = Path(environ.get("XDG_CACHE_HOME") or Path(environ.get("HOME", "/nonexistent"), ".cache")) / "kcli"
+    home = base / f"spark-home-{sha256(str(pyspark).encode()).hexdigest()[:16]}"
+    try:
+        if not home.is_dir():
+            base.mkdir(parents=True, exist_ok=True)
+            _make(home, pyspark)
+    except OSError:
+        return None
+    return home
+
+
+def _make(home: Path, pyspark: Path) -> None:
+    """Whole or not at all: another process may be making the same."""
+    scratch = Path(tempfile.mkdtemp(dir=home.parent, prefix="making-"))
+    for name in _LINKED:
+        if (pyspark / name).exists():
+            (scratch / name).symlink_to(pyspark / name)
+    try:
+        scratch.rename(home)
+    except OSError:
+        shutil.rmtree(scratch, ignore_errors=True)

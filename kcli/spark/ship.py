@@ -69,7 +69,7 @@ def prepend_path(environ: MutableMapping[str, str], path: str) -> None:
 
 def register_inline(session: SparkSession) -> None:
     """Register a source that carries kcli with it, for servers that have nothing of it."""
-    from kcli.spark.carried import carrying
+    from kcli.spark.inline_source import carrying
 
     payload = zipped_kcli()
     session.dataSource.register(carrying(payload, sha256(payload).hexdigest()[:16]))

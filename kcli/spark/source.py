@@ -8,13 +8,15 @@ from typing import Any
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from kcli.errors import ConfigError
-from kcli.spark import pushdown
+from kcli.spark.batch_plan import plan_batch
 from kcli.spark.client_options import ignored_properties
-from kcli.spark.columns import Columns, ddl, record_columns
-from kcli.spark.facts import Lookup
+from kcli.spark.lookup import Lookup
 from kcli.spark.options import SourceOptions, parse_options
-from kcli.spark.plan import plan_batch, split_ranges
-from kcli.spark.read import read_task, tell
+from kcli.spark.pushdown import NO_BOUNDS, bounds_of, prune
+from kcli.spark.record_schema import Columns, ddl, record_columns
+from kcli.spark.task import tell
+from kcli.spark.task_ranges import split_ranges
+from kcli.spark.views.registry import read_task
 
 
 class KcliDataSource(DataSource):  # type: ignore[misc,unused-ignore]
@@ -43,8 +45,8 @@ class KcliDataSource(DataSource):  # type: ignore[misc,unused-ignore]
 
 def columns_of(options: SourceOptions) -> Columns:
     """The columns that these options lead to."""
-    from kcli.spark.views import VIEWS
-    from kcli.spark.views.rows import wanted_columns
+    from kcli.spark.views.registry import VIEWS
+    from kcli.spark.views.table import wanted_columns
 
     view = VIEWS.get(options.view)
     if view is None:
@@ -70,11 +72,11 @@ class BatchReader(DataSourceReader):  # type: ignore[misc,unused-ignore]
 
     def __init__(self, options: SourceOptions) -> None:
         self.options = options
-        self.bounds = pushdown.NO_BOUNDS
+        self.bounds = NO_BOUNDS
 
     def partitions(self) -> Sequence[InputPartition]:
         """The tasks, as plain tuples: nothing of ours has to be unpickled to hand them out."""
-        from kcli.spark.views import VIEWS
+        from kcli.spark.views.registry import VIEWS
 
         options = self.options
         tell(options.notes)
@@ -84,7 +86,7 @@ class BatchReader(DataSourceReader):  # type: ignore[misc,unused-ignore]
         with Lookup(options) as lookup:
             tell(ignored_properties(lookup.config))
             plan = plan_batch(options._replace(min_partitions=None, max_records_per_partition=None), lookup)
-            ranges = pushdown.prune(self.bounds, plan.ranges, lookup)
+            ranges = prune(self.bounds, plan.ranges, lookup)
         tell(plan.reports)
         ranges = split_ranges(ranges, options.min_partitions, options.max_records_per_partition)
         return [InputPartition(tuple(task)) for task in ranges]
@@ -100,10 +102,10 @@ class PushdownReader(BatchReader):
 
     def pushFilters(self, filters: Iterable[Any]) -> Iterable[Any]:
         """Take what helps to read less, and hand every filter back: Spark still applies them all."""
-        from kcli.spark.views import VIEWS
+        from kcli.spark.views.registry import VIEWS
 
         filters = list(filters)
         view = VIEWS.get(self.options.view)
         if view is None or view.topics is None:  # else `topic` and `partition` are not those that are read
-            self.bounds = pushdown.bounds_of(filters, has_records=view is None)
+            self.bounds = bounds_of(filters, has_records=view is None)
         return filters

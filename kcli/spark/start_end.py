@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from kcli.durations import duration_ms
 from kcli.errors import ConfigError
-from kcli.spark import offset_json
+from kcli.spark.offset_json import EARLIEST_OFFSET, LATEST_OFFSET, read_offsets, read_times
 from kcli.spark.option_values import CHOICE, LONG_MAX, whole
 from kcli.structs import TopicPartition
 
@@ -50,8 +50,8 @@ class OfGroup(NamedTuple):
 
 Spec = Everywhere | Offsets | Moment | Moments | Ago | OfGroup
 
-EARLIEST = Everywhere(offset_json.EARLIEST)
-LATEST = Everywhere(offset_json.LATEST)
+EARLIEST = Everywhere(EARLIEST_OFFSET)
+LATEST = Everywhere(LATEST_OFFSET)
 
 
 class Start(NamedTuple):
@@ -76,7 +76,7 @@ def read_start(options: Mapping[str, str], *, stream: bool | None) -> Start:
     `stream` None: it is not known yet what it will be, so the rules of neither are applied.
     """
     at = _spec(options, "starting") or (LATEST if stream else EARLIEST)
-    latest = offset_json.LATEST
+    latest = LATEST_OFFSET
     if stream is False and at == LATEST:
         raise ConfigError("startingOffsets of a batch cannot be latest: there would be nothing to read")
     if stream is False and isinstance(at, Offsets) and latest in at.offsets.values():
@@ -99,8 +99,8 @@ def read_end(options: Mapping[str, str], *, stream: bool | None) -> End:
         raise ConfigError("endingOffsets cannot be those of a group, only startingOffsets can")
     if at == EARLIEST:
         raise ConfigError("endingOffsets cannot be earliest: there would be nothing to read")
-    if isinstance(at, Offsets) and offset_json.EARLIEST in at.offsets.values():
-        tp = next(tp for tp, offset in at.offsets.items() if offset == offset_json.EARLIEST)
+    if isinstance(at, Offsets) and EARLIEST_OFFSET in at.offsets.values():
+        tp = next(tp for tp, offset in at.offsets.items() if offset == EARLIEST_OFFSET)
         raise ConfigError(f"endingOffsets cannot be -2 (earliest), as for {tp}")
     return End(at)
 
@@ -141,7 +141,7 @@ def _moment(name: str, text: str) -> Spec:
 
 
 def _moments(name: str, text: str) -> Spec:
-    return Moments(offset_json.read_times(text, name))
+    return Moments(read_times(text, name))
 
 
 def _offsets(name: str, text: str) -> Spec:
@@ -156,7 +156,7 @@ def _offsets(name: str, text: str) -> Spec:
         if ago is None:
             raise ConfigError(f"{name} is earliest, latest, JSON, group:NAME or a time back like -1h, not {text!r}")
         return ago
-    return Offsets(offset_json.read_offsets(text, name))
+    return Offsets(read_offsets(text, name))
 
 
 def _ago(text: str) -> Ago | None:

@@ -16,12 +16,13 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from kcli.spark.client_options import ignored_properties
-from kcli.spark.facts import Lookup
 from kcli.spark.group_commits import refuse_if_in_use
+from kcli.spark.lookup import Lookup
 from kcli.spark.offset_json import offsets_dict, read_offsets
 from kcli.spark.options import SourceOptions
-from kcli.spark.read import read_task, tell
 from kcli.spark.stream_plan import StreamPlanner
+from kcli.spark.task import tell
+from kcli.spark.views.registry import read_task
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc,unused-ignore]

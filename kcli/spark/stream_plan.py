@@ -19,17 +19,16 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from kcli.errors import NotFound
-from kcli.spark import loss
-from kcli.spark.plan import OffsetMap, Plan, fit, resolve_start, start_facts, sure_ends
+from kcli.spark.batch_plan import OffsetMap, Plan, fit, resolve_start, start_facts, sure_ends
+from kcli.spark.loss import decide_gone, decide_recreated, decide_start
 from kcli.spark.selection import missing_names
-from kcli.spark.splitting import TaskRange, split_ranges
-from kcli.spark.stream_limits import limit_pro_rata
+from kcli.spark.task_ranges import TaskRange, split_ranges
 from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from kcli.spark.facts import LogEnds, Lookup
+    from kcli.spark.lookup import LogEnds, Lookup
     from kcli.spark.options import SourceOptions
 
 
@@ -142,9 +141,9 @@ class StreamPlanner:
             return end, None
         fail = self._options.fail_on_data_loss
         if self._restarted.get(tp) == start[tp]:
-            return log_start, loss.recreated(tp, start[tp], log_start, fail=fail).report
+            return log_start, decide_recreated(tp, start[tp], log_start, fail=fail).report
         if start[tp] > end:  # `latest` has found the log to end before it
-            return log_start, loss.planned_start(tp, start[tp], log_start, end, fail=fail).report
+            return log_start, decide_start(tp, start[tp], log_start, end, fail=fail).report
         return start[tp], None
 
     # --- what is known of the logs
@@ -184,9 +183,9 @@ class StreamPlanner:
         begins = {tp: log.start for tp, log in logs.items()}
         for tp, wanted in sorted(known.items()):
             if tp in self._restarted:
-                loss.recreated(tp, wanted, logs[tp].start, fail=fail)
+                decide_recreated(tp, wanted, logs[tp].start, fail=fail)
                 continue
-            first = loss.planned_start(tp, wanted, logs[tp].start, log_ends[tp], fail=fail)
+            first = decide_start(tp, wanted, logs[tp].start, log_ends[tp], fail=fail)
             begins[tp] = wanted if first.offset is None else first.offset
         return begins
 
@@ -199,4 +198,17 @@ class StreamPlanner:
 
 
 def _lost(tp: TopicPartition, wanted: int | None, fail: bool) -> str:
-    return loss.gone(tp, wanted, fail=fail).report or ""
+    return decide_gone(tp, wanted, fail=fail).report or ""
+
+
+def limit_pro_rata(
+    begins: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], most: int
+) -> dict[TopicPartition, int]:
+    """Ends such that about `most` offsets are read: each partition's share is that of its backlog, at least one, so
+    that small ones do not starve; that may make it a few more."""
+    backlog = {tp: ends[tp] - begins[tp] for tp in ends if ends[tp] > begins[tp]}
+    total = sum(backlog.values())
+    limited = dict(ends)
+    for tp, size in backlog.items():
+        limited[tp] = min(ends[tp], begins[tp] + max(1, most * size // total))
+    return limited

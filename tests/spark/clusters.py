@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from kcli.spark.home import lean_home
+from kcli.spark.session import lean_home
 from tests.real_kafka import free_ports
 
 QUICK_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"  # for jobs of a moment: the better compiler does not pay

@@ -11,7 +11,7 @@ pytest.importorskip("pyarrow")
 from kcli.protocol.records.builder import NewRecord, build_batch
 from kcli.protocol.records.decode import RecordSection, decode_sections
 from kcli.spark.arrow import Batcher, arrow_schema
-from kcli.spark.columns import BATCH_FACTS
+from kcli.spark.record_schema import BATCH_FACTS
 from kcli.structs import TopicPartition
 
 TP = TopicPartition("t", 0)

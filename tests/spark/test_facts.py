@@ -10,10 +10,11 @@ import pytest
 
 from kcli.clock import ManualClock
 from kcli.errors import BrokerError, NotFound
-from kcli.spark.facts import LogEnds, Lookup
+from kcli.spark.batch_plan import plan_batch
+from kcli.spark.lookup import LogEnds, Lookup
 from kcli.spark.options import SourceOptions, parse_options
-from kcli.spark.plan import TaskRange, plan_batch
 from kcli.spark.stream_plan import StreamPlanner
+from kcli.spark.task_ranges import TaskRange
 from kcli.structs import TopicPartition
 from tests.real_kafka import Kafka
 

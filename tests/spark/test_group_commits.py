@@ -12,10 +12,9 @@ import pytest
 from kcli.admin.offsets.inspection import GroupInUse
 from kcli.errors import KcliError, TimeoutExpired
 from kcli.spark import commit_option
-from kcli.spark.checkpoints import CheckpointError, last_position, local_path, position_of, positions_of_progress
-from kcli.spark.committing import Committing
-from kcli.spark.group_commits import GroupCommits, Position, note_of, read_note
+from kcli.spark.group_commits import Committing, GroupCommits, Position, note_of, read_note
 from kcli.spark.options import SourceOptions
+from kcli.spark.stream_checkpoint import CheckpointError, last_position, local_path, position_of, positions_of_progress
 from kcli.structs import TopicPartition
 from tests.real_kafka import Kafka
 from tests.spark.fake_lookup import options

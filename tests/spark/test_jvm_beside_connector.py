@@ -14,10 +14,11 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from kcli.errors import BrokerError, ConfigError, NotFound
-from kcli.spark.facts import Lookup
+from kcli.spark.batch_plan import plan_batch
+from kcli.spark.lookup import Lookup
 from kcli.spark.loss import DataLoss
 from kcli.spark.options import parse_options
-from kcli.spark.plan import TaskRange, plan_batch
+from kcli.spark.task_ranges import TaskRange
 from tests.interop.shapes import wait_until_decided
 from tests.real_kafka import Kafka
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kcli.spark.commit import commit_to_group
+from kcli.spark.commit_listener import commit_to_group
 from kcli.spark.commit_option import follow_option
 from tests.real_kafka import Kafka
 from tests.spark.groups import (

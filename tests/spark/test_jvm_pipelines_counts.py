@@ -18,7 +18,7 @@ import pytest
 
 from kcli.consumer.bounds import time_text
 from kcli.spark.pipelines import profile, skew, throughput
-from kcli.spark.pipelines.profile_parts import is_chosen
+from kcli.spark.pipelines.profile_tasks import is_chosen
 from kcli.spark.pipelines.source import KafkaSource
 from kcli.spark.pipelines.throughput import Wish
 from tests.cli.fake import Result, run_kcli

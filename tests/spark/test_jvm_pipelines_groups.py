@@ -14,10 +14,10 @@ from confluent_kafka import Consumer, TopicPartition
 
 from kcli.consumer.bounds import time_text
 from kcli.errors import NotFound
-from kcli.spark.failures import explain
 from kcli.spark.pipelines import group_offsets, sql
 from kcli.spark.pipelines.source import KafkaSource
 from kcli.spark.pipelines.sql_text import split_statements
+from kcli.spark.spark_errors import explain
 from tests.cli.fake import Result, run_kcli
 from tests.real_kafka import Kafka
 from tests.spark.browser import rendered

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from kcli.spark.views import VIEWS
+from kcli.spark.views.registry import VIEWS
 from tests.real_kafka import Kafka
 from tests.spark.test_views import commit, options_for, produce, rows_of
 

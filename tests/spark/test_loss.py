@@ -12,8 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kcli.errors import TimeoutExpired
-from kcli.spark import loss
-from kcli.spark.loss import DataLoss, Decision
+from kcli.spark.loss import (
+    DataLoss,
+    Decision,
+    decide_end,
+    decide_gone,
+    decide_recreated,
+    decide_skipped,
+    decide_start,
+    timeout_error,
+)
 from kcli.structs import Node, TopicPartition
 
 TP = TopicPartition("orders", 3)
@@ -31,19 +39,19 @@ def evidence(caught: pytest.ExceptionInfo[DataLoss]) -> tuple[object, ...]:
 
 def test_planned_start_before_log_start() -> None:
     with pytest.raises(DataLoss) as caught:
-        loss.planned_start(TP, 10, 15, 100, fail=True)
+        decide_start(TP, 10, 15, 100, fail=True)
     assert evidence(caught) == (10, 15, 5)
-    decision = loss.planned_start(TP, 10, 15, 100, fail=False)
+    decision = decide_start(TP, 10, 15, 100, fail=False)
     assert decision.offset == 15
     assert decision.report == "orders-3: offsets from 10 on are gone, the log starts at 15; 5 offsets are lost"
-    assert loss.planned_start(TP, 10, 15, 100, fail=False, until=12).report.endswith("2 offsets are lost")  # type: ignore[union-attr]
+    assert decide_start(TP, 10, 15, 100, fail=False, until=12).report.endswith("2 offsets are lost")  # type: ignore[union-attr]
 
 
 def test_planned_start_behind_log_end_asks_whether_the_topic_was_recreated() -> None:
     with pytest.raises(DataLoss, match="was the topic recreated, or its log truncated") as caught:
-        loss.planned_start(TP, 120, 15, 100, fail=True)
+        decide_start(TP, 120, 15, 100, fail=True)
     assert evidence(caught) == (120, 100, None)
-    decision = loss.planned_start(TP, 120, 15, 100, fail=False)
+    decision = decide_start(TP, 120, 15, 100, fail=False)
     assert decision.offset == 15
     assert "Reading it again from 15" in (decision.report or "")
 
@@ -51,40 +59,40 @@ def test_planned_start_behind_log_end_asks_whether_the_topic_was_recreated() -> 
 @pytest.mark.parametrize("fail", [True, False])
 @pytest.mark.parametrize("wanted", [15, 60, 100])
 def test_a_start_in_the_log_or_at_its_end_is_no_loss(wanted: int, fail: bool) -> None:
-    assert loss.planned_start(TP, wanted, 15, 100, fail=fail) == Decision(wanted)
+    assert decide_start(TP, wanted, 15, 100, fail=fail) == Decision(wanted)
 
 
 def test_an_empty_range_before_the_log_loses_nothing() -> None:
-    assert loss.planned_start(TP, 10, 15, 100, fail=True, until=10) == Decision(10)
+    assert decide_start(TP, 10, 15, 100, fail=True, until=10) == Decision(10)
 
 
 def test_a_topic_of_another_id_is_read_anew() -> None:
     with pytest.raises(DataLoss, match="recreated while it was read up to 60") as caught:
-        loss.recreated(TP, 60, 0, fail=True)
+        decide_recreated(TP, 60, 0, fail=True)
     assert evidence(caught) == (60, 0, None)
-    assert loss.recreated(TP, 60, 0, fail=False).offset == 0
+    assert decide_recreated(TP, 60, 0, fail=False).offset == 0
 
 
 def test_planned_end_behind_log_end() -> None:
     with pytest.raises(DataLoss) as caught:
-        loss.planned_end(TP, 120, 100, fail=True)
+        decide_end(TP, 120, 100, fail=True)
     assert evidence(caught) == (120, 100, 20)
-    assert loss.planned_end(TP, 120, 100, fail=False).offset == 100
-    assert loss.planned_end(TP, 100, 100, fail=True) == Decision(100)
+    assert decide_end(TP, 120, 100, fail=False).offset == 100
+    assert decide_end(TP, 100, 100, fail=True) == Decision(100)
 
 
 def test_topic_or_partition_gone() -> None:
     with pytest.raises(DataLoss, match="orders-3 is gone") as caught:
-        loss.gone(TP, 60, fail=True)
+        decide_gone(TP, 60, fail=True)
     assert evidence(caught) == (60, None, None)
-    decision = loss.gone(TP, 60, fail=False)
+    decision = decide_gone(TP, 60, fail=False)
     assert decision.offset is None
     assert "after offset 60" in (decision.report or "")
 
 
 def test_a_task_never_leaves_its_range() -> None:
     # The log now starts behind the range: the next task has those records, reading them here would double them.
-    decision = loss.jumped(TP, 10, 80, 80, 50, fail=False)
+    decision = decide_skipped(TP, 10, 80, 80, 50, fail=False)
     assert decision.offset == 50
     assert "40 offsets are lost" in (decision.report or "")
 
@@ -92,26 +100,26 @@ def test_a_task_never_leaves_its_range() -> None:
 @pytest.mark.parametrize("fail", [True, False])
 def test_a_jump_over_compacted_control_or_aborted_records_is_no_loss(fail: bool) -> None:
     # Pinot took these for loss: apache/pinot#19161.
-    assert loss.jumped(TP, 10, 25, 0, 50, fail=fail) == Decision(25)
-    assert loss.jumped(TP, 10, 25, 10, 50, fail=fail) == Decision(25)
-    assert loss.jumped(TP, 10, 70, 0, 50, fail=fail) == Decision(50)
+    assert decide_skipped(TP, 10, 25, 0, 50, fail=fail) == Decision(25)
+    assert decide_skipped(TP, 10, 25, 10, 50, fail=fail) == Decision(25)
+    assert decide_skipped(TP, 10, 70, 0, 50, fail=fail) == Decision(50)
 
 
 def test_a_jump_over_deleted_records_is_loss_as_far_as_they_were_deleted() -> None:
     with pytest.raises(DataLoss) as caught:
-        loss.jumped(TP, 10, 25, 18, 50, fail=True)
+        decide_skipped(TP, 10, 25, 18, 50, fail=True)
     assert evidence(caught) == (10, 18, 8)
-    assert loss.jumped(TP, 10, 25, 18, 50, fail=False).offset == 25
+    assert decide_skipped(TP, 10, 25, 18, 50, fail=False).offset == 25
 
 
 def test_nothing_came_is_an_error_whatever_failondataloss_says() -> None:
-    error = loss.nothing_came(TP, 40, 50, 120_000, Node(2, "kafka-2", 9092))
+    error = timeout_error(TP, 40, 50, 120_000, Node(2, "kafka-2", 9092))
     assert isinstance(error, TimeoutExpired)
     assert error.message == (
         "orders-3: nothing came for 120000 ms (kafkaConsumer.pollTimeoutMs) at offset 40 of a range up to 50; "
         "leader kafka-2:9092 (node 2)"
     )
-    assert "no leader is known" in loss.nothing_came(TP, 40, 50, 1, None).message
+    assert "no leader is known" in timeout_error(TP, 40, 50, 1, None).message
 
 
 OFFSET = st.integers(0, 60)
@@ -120,7 +128,7 @@ OFFSET = st.integers(0, 60)
 @settings(deadline=None, max_examples=60)
 @given(OFFSET, OFFSET, OFFSET, OFFSET)
 def test_in_a_task_nothing_is_read_twice_nor_beyond_the_range(wanted: int, size: int, start: int, found: int) -> None:
-    decision = loss.jumped(TP, wanted, max(wanted, found), start, wanted + size, fail=False)
+    decision = decide_skipped(TP, wanted, max(wanted, found), start, wanted + size, fail=False)
     assert decision.offset is not None
     assert wanted <= decision.offset <= wanted + size
 
@@ -130,8 +138,8 @@ def test_in_a_task_nothing_is_read_twice_nor_beyond_the_range(wanted: int, size:
 def test_what_is_passed_over_when_told_not_to_fail_fails_else(wanted: int, size: int, start: int, length: int) -> None:
     def both(fail: bool) -> list[Decision]:
         return [
-            loss.planned_start(TP, wanted, start, start + length, fail=fail),
-            loss.jumped(TP, wanted, max(wanted, start), start, wanted + size, fail=fail),
+            decide_start(TP, wanted, start, start + length, fail=fail),
+            decide_skipped(TP, wanted, max(wanted, start), start, wanted + size, fail=fail),
         ]
 
     if all(decision.report is None for decision in both(False)):
@@ -143,6 +151,6 @@ def test_what_is_passed_over_when_told_not_to_fail_fails_else(wanted: int, size:
 
 def test_it_survives_the_way_from_a_worker() -> None:
     with pytest.raises(DataLoss) as caught:
-        loss.gone(TP, 60, fail=True)
+        decide_gone(TP, 60, fail=True)
     copy = pickle.loads(pickle.dumps(caught.value))
     assert (str(copy), copy.evidence) == (str(caught.value), caught.value.evidence)

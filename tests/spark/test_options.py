@@ -11,7 +11,8 @@ import pytest
 from kcli.errors import ConfigError
 from kcli.spark.client_options import client_config, ignored_properties
 from kcli.spark.option_table import CONNECTORS, OURS
-from kcli.spark.options import _ONLY_BATCH, VIEW_NAMES, Assign, Pattern, Subscribe, parse_options, passed_over
+from kcli.spark.options import _ONLY_BATCH, VIEW_NAMES, parse_options, passed_over
+from kcli.spark.selection import Assign, Pattern, Subscribe
 from kcli.spark.start_end import EARLIEST, LATEST, Ago, Moment, Moments, Offsets, OfGroup
 from kcli.structs import TopicPartition
 from tests.spark.fake_lookup import BASE, options
@@ -287,22 +288,22 @@ def test_the_client_is_configured_where_it_is_needed(tmp_path: Path) -> None:
         }
     )
     assert "hidden" not in repr(parsed)
-    config = client_config(parsed, environ={"RACK": "eu-1"})
+    config = client_config(parsed.kafka, environ={"RACK": "eu-1"})
     assert (config.bootstrap_servers, config.client_rack, config.client_id) == ("f:1", "eu-1", "of-option")
     assert config.reads_committed
     assert (config.group_id, config.enable_auto_commit, config.allow_auto_create_topics) == (None, False, False)
     assert config.given["ssl.key.password"] == "hidden"
     assert ignored_properties(config) == ["kafka.qeue.size is ignored: no client of Kafka knows it"]
     with pytest.raises(ConfigError, match="environment variable RACK, which is not set here"):
-        client_config(parsed, environ={})
+        client_config(parsed.kafka, environ={})
 
 
 def test_a_file_that_is_not_there_or_names_no_broker(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"kafka\.config\.file: cannot read /nowhere: No such file"):
-        client_config(parse_options({"subscribe": "t", "kafka.config.file": "/nowhere"}))
+        client_config(parse_options({"subscribe": "t", "kafka.config.file": "/nowhere"}).kafka)
     (tmp_path / "empty").write_text("")
     with pytest.raises(ConfigError, match=r"neither kafka\.bootstrap\.servers nor the file"):
-        client_config(parse_options({"subscribe": "t", "kafka.config.file": str(tmp_path / "empty")}))
+        client_config(parse_options({"subscribe": "t", "kafka.config.file": str(tmp_path / "empty")}).kafka)
 
 
 def test_secrets_are_not_shown() -> None:

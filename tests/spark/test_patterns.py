@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from kcli.errors import ConfigError
-from kcli.spark.patterns import compile_pattern
+from kcli.spark.selection import compile_pattern
 
 NAMES = ["orders", "orders-1", "orders.eu-2", "ORDERS", "a.b", "aab", "__consumer_offsets"]
 

@@ -15,9 +15,9 @@ from kcli.spark.pipelines.compare import parse_by as parse_compared
 from kcli.spark.pipelines.duplicates import parse_by
 from kcli.spark.pipelines.gaps import deleted_heads, prepared
 from kcli.spark.pipelines.source import KafkaSource
-from kcli.spark.plan import TaskRange
-from kcli.spark.read import read_task
+from kcli.spark.task_ranges import TaskRange
 from kcli.spark.views.gaps import _Maker, is_compacted
+from kcli.spark.views.registry import read_task
 from tests.cli.fake import run_kcli
 from tests.real_kafka import Kafka
 from tests.spark.test_views import options_for, produce, view

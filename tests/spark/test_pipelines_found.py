@@ -23,15 +23,15 @@ from kcli.cli.spark.pages import profile_sections, throughput_sections
 from kcli.cli.spark.rounding import rounded
 from kcli.cli.spark.threshold import TEXTS, parse_threshold
 from kcli.errors import ConfigError
-from kcli.spark.pipelines import duplicates, group_offsets, profile, profile_parts, skew
+from kcli.spark.pipelines import duplicates, group_offsets, profile, profile_tasks, skew
+from kcli.spark.pipelines.by_value import by_value
 from kcli.spark.pipelines.lag_grid import SERIES
 from kcli.spark.pipelines.lag_history import row_columns
 from kcli.spark.pipelines.plain import ms_of
 from kcli.spark.pipelines.profile import _task, as_profile, check_sample, drifts, percentile
-from kcli.spark.pipelines.profile_parts import MOST_FIELDS, is_chosen, profile_batches
+from kcli.spark.pipelines.profile_tasks import MOST_FIELDS, is_chosen, profile_batches
 from kcli.spark.pipelines.result import Result
 from kcli.spark.pipelines.skew import gini
-from kcli.spark.pipelines.tasks import by_value
 from kcli.spark.pipelines.throughput import (
     Wish,
     _as_result,
@@ -212,7 +212,7 @@ def test_keys_that_are_data_do_not_fill_the_memory() -> None:
 
 
 def test_a_task_needs_nothing_of_kcli_where_it_runs(tmp_path: Path) -> None:
-    with by_value(profile_parts):
+    with by_value(profile_tasks):
         (tmp_path / "task").write_bytes(cloudpickle.dumps(_task(1)))
     with pa.OSFile(str(tmp_path / "batch"), "wb") as file, pa.ipc.new_file(file, records([]).schema) as writer:
         writer.write_batch(records([(4, 5, b'{"a": 1}')]))

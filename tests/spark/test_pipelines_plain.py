@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 from kcli.consumer.bounds import time_text
-from kcli.spark.columns import MOST_MS
 from kcli.spark.pipelines.plain import ms_of, rows_of, values_of
+from kcli.spark.record_schema import MOST_MS
 
 YEAR_55840_MS = 1_700_000_000_000_000  # microseconds that somebody took for milliseconds
 INSTANT = pa.timestamp("us", tz="UTC")

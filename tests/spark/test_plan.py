@@ -9,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kcli.errors import ConfigError, KcliError, NotFound
+from kcli.spark.batch_plan import Plan, plan_batch
 from kcli.spark.loss import DataLoss
 from kcli.spark.options import SourceOptions
-from kcli.spark.plan import Plan, TaskRange, plan_batch, split_ranges
+from kcli.spark.task_ranges import TaskRange, split_ranges
 from kcli.structs import TopicPartition
 from tests.spark.fake_lookup import FakeLookup, options, orders
 

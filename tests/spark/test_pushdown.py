@@ -15,7 +15,7 @@ from kcli.spark.options import parse_options  # noqa: E402
 from kcli.spark.pipelines.source import PUSHDOWN, KafkaSource, pushing  # noqa: E402
 from kcli.spark.pushdown import NO_BOUNDS, bounds_of, prune  # noqa: E402
 from kcli.spark.source import PushdownReader  # noqa: E402
-from kcli.spark.splitting import TaskRange  # noqa: E402
+from kcli.spark.task_ranges import TaskRange  # noqa: E402
 from kcli.structs import TopicPartition  # noqa: E402
 
 RANGES = [TaskRange("a", 0, 0, 100), TaskRange("a", 1, 50, 200), TaskRange("b", 0, 0, 10)]

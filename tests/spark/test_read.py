@@ -14,10 +14,10 @@ pa = pytest.importorskip("pyarrow")
 
 from kcli.error_codes import ErrorCode  # noqa: E402
 from kcli.errors import BrokerError, TimeoutExpired  # noqa: E402
-from kcli.spark import connections  # noqa: E402
+from kcli.spark import task  # noqa: E402
 from kcli.spark.loss import DataLoss  # noqa: E402
 from kcli.spark.options import SourceOptions, parse_options  # noqa: E402
-from kcli.spark.read import read_task  # noqa: E402
+from kcli.spark.views.registry import read_task  # noqa: E402
 from tests.interop import shapes  # noqa: E402
 from tests.real_kafka import Kafka, OwnBroker  # noqa: E402
 
@@ -169,8 +169,8 @@ def test_what_is_no_loss_is_an_error_though_losses_may_be(
 
 
 def close_idle() -> None:
-    while connections._idle:
-        connections._idle.popitem()[1].close()
+    while task._idle:
+        task._idle.popitem()[1].close()
 
 
 def test_a_connection_serves_the_next_task_too(any_kafka: Kafka, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -198,7 +198,7 @@ def test_a_task_that_is_left_early_leaves_no_connection_behind(any_kafka: Kafka)
     batches = read_task(options(any_kafka, topic, arrow_batchRows=5), (topic, 0, 0, 20))
     assert next(batches).num_rows == 5
     batches.close()  # type: ignore[attr-defined]
-    assert not connections._idle
+    assert not task._idle
 
 
 def test_a_used_connection_that_nobody_answers_any_more_is_closed(
@@ -207,7 +207,7 @@ def test_a_used_connection_that_nobody_answers_any_more_is_closed(
     close_idle()
     topic = filled(any_kafka)
     assert len(values(options(any_kafka, topic), topic, 0, 0, 20)) == 20
-    [client] = connections._idle.values()
+    [client] = task._idle.values()
     closed, close = [], client.close
     monkeypatch.setattr(client, "close", lambda: closed.append(1) or close())
 
@@ -218,4 +218,4 @@ def test_a_used_connection_that_nobody_answers_any_more_is_closed(
     with pytest.raises(TimeoutExpired, match="no broker answers"):
         values(options(any_kafka, topic), topic, 0, 0, 20)
     assert closed
-    assert not connections._idle
+    assert not task._idle

@@ -16,12 +16,11 @@ import pytest
 from kcli import errors
 from kcli.cli.exit_status import status_of
 from kcli.errors import BrokerError, ConfigError, KcliError, Refused, TimeoutExpired
-from kcli.spark.carried import carrying
-from kcli.spark.failures import explain
-from kcli.spark.home import lean_home
+from kcli.spark.inline_source import carrying
 from kcli.spark.loss import DataLoss
-from kcli.spark.session import SparkFailed
+from kcli.spark.session import SparkFailed, lean_home
 from kcli.spark.ship import prepend_path, shipping_conf, zipped_kcli
+from kcli.spark.spark_errors import explain
 
 USE_THE_SOURCE = """
 import sys, pickle

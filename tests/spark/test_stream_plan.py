@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from kcli.errors import ConfigError, NotFound
 from kcli.spark.loss import DataLoss
-from kcli.spark.stream_limits import limit_pro_rata
-from kcli.spark.stream_plan import StreamPlanner
+from kcli.spark.stream_plan import StreamPlanner, limit_pro_rata
 from kcli.structs import TopicPartition
 from tests.spark.fake_lookup import FakeLookup, logs, options, orders
 

@@ -16,12 +16,12 @@ from kcli.client.config import ClientConfig
 from kcli.client.connect import connect
 from kcli.errors import ConfigError, NotFound
 from kcli.spark.arrow import arrow_schema
-from kcli.spark.facts import Lookup
+from kcli.spark.batch_plan import plan_batch
+from kcli.spark.lookup import Lookup
 from kcli.spark.loss import DataLoss
 from kcli.spark.options import SourceOptions, parse_options
-from kcli.spark.plan import TaskRange, plan_batch
-from kcli.spark.read import read_task
-from kcli.spark.views import VIEWS
+from kcli.spark.task_ranges import TaskRange
+from kcli.spark.views.registry import VIEWS, read_task
 from kcli.structs import OffsetAndMetadata, TopicPartition
 from tests.cli.fake import run_kcli
 from tests.interop.shapes import wait_until_decided

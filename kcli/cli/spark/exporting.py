@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
     from kcli.cli.spark.options import Job
     from kcli.cli.spark.survey import Survey
+    from kcli.spark.batch_plan import OffsetMap
     from kcli.spark.pipelines.export import Export, Exported
     from kcli.spark.pipelines.source import KafkaSource
-    from kcli.spark.plan import OffsetMap
 
 EVERY_S = 5.0
 """Spark's own default is no pause at all, and asks brokers all the time."""
@@ -111,7 +111,7 @@ def _look(source: KafkaSource, wanted: Export, wishes: Wishes) -> Survey:
 
 def _resumed(wanted: Export) -> OffsetMap | None:
     """Where the checkpoint says that the stream goes on, if it can be read here: --from is for the first start."""
-    from kcli.spark.checkpoints import last_position, local_path
+    from kcli.spark.stream_checkpoint import last_position, local_path
 
     folder = local_path(wanted.checkpoint_location)
     position = None if folder is None else last_position(folder)
@@ -123,8 +123,8 @@ def _refuse_to_mix(job: Job, wanted: Export, wishes: Wishes) -> None:
     file sink passes over batches whose numbers it has had from another checkpoint, its readers pass over files it has
     not written, and it fails for good at the first compaction of a list that lacks earlier batches.
     """
-    from kcli.spark.checkpoints import local_path, newest_batch
     from kcli.spark.pipelines.shape import FILES
+    from kcli.spark.stream_checkpoint import local_path, newest_batch
 
     to = local_path(wanted.to)
     if to is None or job.cluster.remote is not None or not job.cluster.master.startswith("local"):

@@ -65,9 +65,9 @@ def spark_session(
     """
     import os
 
-    from kcli.spark.failures import explain
     from kcli.spark.java import check_java
     from kcli.spark.session import check_pyspark
+    from kcli.spark.spark_errors import explain
 
     check_pyspark()
     found = None

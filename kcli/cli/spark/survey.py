@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from kcli.cli.render.report import Item
     from kcli.cli.spark.options import Job
-    from kcli.spark.facts import Lookup
+    from kcli.spark.batch_plan import OffsetMap, Plan
+    from kcli.spark.lookup import Lookup
     from kcli.spark.options import SourceOptions
     from kcli.spark.pipelines.source import KafkaSource
-    from kcli.spark.plan import OffsetMap, Plan
 
 
 class Survey(NamedTuple):
@@ -38,10 +38,10 @@ def survey(
 
     ConfigError; NotFound for a topic that is not there.
     """
-    from kcli.spark.facts import Lookup
+    from kcli.spark.batch_plan import plan_batch
+    from kcli.spark.lookup import Lookup
     from kcli.spark.options import parse_options
-    from kcli.spark.plan import plan_batch
-    from kcli.spark.views import VIEWS
+    from kcli.spark.views.registry import VIEWS
 
     given = source.options(view, columns, stream=stream)
     options = parse_options(given, stream=stream)

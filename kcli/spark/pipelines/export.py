@@ -72,7 +72,7 @@ def source_of(source: KafkaSource, export: Export) -> KafkaSource:
 
 
 def export_batch(spark: SparkSession, source: KafkaSource, export: Export) -> Exported:
-    """Write what the topics hold now. AnalysisException and others of Spark: see `kcli.spark.failures`."""
+    """Write what the topics hold now. AnalysisException and others of Spark: see `kcli.spark.spark_errors`."""
     from pyspark.sql import Observation
 
     reading = source_of(source, export)
@@ -104,7 +104,7 @@ def export_stream(
     """
     with contextlib.ExitStack() as committing:
         if export.commit_group is not None:
-            from kcli.spark.commit import commit_to_group
+            from kcli.spark.commit_listener import commit_to_group
 
             told = source.options(stream=True)
             committer = commit_to_group(spark, export.commit_group, told, checkpoint=export.checkpoint_location)

@@ -75,22 +75,22 @@ def run(
 def deleted_heads(source: KafkaSource, starts: Mapping[tuple[str, int], int | None]) -> list[dict[str, Any]]:
     """What lies before the logs' starts, between where the source would begin and where it ends, as gaps. Bounds by
     time or by a group lie in the log, or the source tells. Pure."""
-    from kcli.spark.offset_json import EARLIEST, LATEST
+    from kcli.spark.offset_json import EARLIEST_OFFSET, LATEST_OFFSET
     from kcli.spark.start_end import Everywhere, Offsets, read_end, read_start
 
     given = {name.lower(): value for name, value in source.options("gaps").items()}
     asked, until = read_start(given, stream=None).at, read_end(given, stream=None).at
     if not isinstance(asked, (Everywhere, Offsets)):
         return []
-    everywhere = asked.offset if isinstance(asked, Everywhere) else EARLIEST
+    everywhere = asked.offset if isinstance(asked, Everywhere) else EARLIEST_OFFSET
     firsts = asked.offsets if isinstance(asked, Offsets) else {}
     ends = until.offsets if isinstance(until, Offsets) else {}
     heads = []
     for place, start in sorted(starts.items()):
         tp = TopicPartition(*place)
-        first, end = firsts.get(tp, everywhere), ends.get(tp, LATEST)
-        first = 0 if first == EARLIEST else first
-        behind = 0 if start is None else start if end == LATEST else min(start, end)
+        first, end = firsts.get(tp, everywhere), ends.get(tp, LATEST_OFFSET)
+        first = 0 if first == EARLIEST_OFFSET else first
+        behind = 0 if start is None else start if end == LATEST_OFFSET else min(start, end)
         if 0 <= first < behind:
             gap = {"first_offset": first, "last_offset": behind - 1, "offsets": behind - first, "kind": RETENTION}
             heads.append({"topic": tp.topic, "partition": tp.partition, **gap})

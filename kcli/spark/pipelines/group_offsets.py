@@ -9,7 +9,7 @@ from kcli.errors import KcliError, NotFound, Refused
 from kcli.spark.pipelines.named import check_named
 from kcli.spark.pipelines.result import Result
 from kcli.spark.pipelines.source import is_meant, load
-from kcli.spark.views import LAG
+from kcli.spark.views.lag import LAG
 from kcli.structs import OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from kcli.spark.pipelines.lag_parts import Grid
+    from kcli.spark.pipelines.lag_tasks import Grid
 
     Ints: TypeAlias = NDArray[np.int64]
 

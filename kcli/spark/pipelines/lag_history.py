@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kcli.consumer.bounds import time_text
 from kcli.errors import ConfigError, NotFound
 from kcli.spark.pipelines.lag_grid import SERIES, Commits, Log, Place, ends_at, lag_rows
-from kcli.spark.pipelines.lag_parts import COMMIT_FIELDS, END_FIELDS, Grid
+from kcli.spark.pipelines.lag_tasks import COMMIT_FIELDS, END_FIELDS, Grid
 from kcli.spark.pipelines.named import check_named
 from kcli.spark.pipelines.result import Result, collect
 from kcli.spark.pipelines.source import is_meant, load
@@ -90,10 +90,10 @@ def commits_source(source: KafkaSource, groups: Sequence[str] | None) -> KafkaSo
 def run(spark: SparkSession, source: KafkaSource, wish: Wish) -> History:
     """Count. `source`: the topics that are meant, none for all, and with `where` rows of the result. NotFound: nothing
     is known of any of the groups, or of a topic that is named."""
-    from kcli.spark.pipelines import lag_parts
-    from kcli.spark.pipelines.tasks import by_value
+    from kcli.spark.pipelines import lag_tasks
+    from kcli.spark.pipelines.by_value import by_value
 
-    with by_value(lag_parts):
+    with by_value(lag_tasks):
         return _run(spark, source, wish)
 
 
@@ -115,7 +115,7 @@ def _run(spark: SparkSession, source: KafkaSource, wish: Wish) -> History:
 
 def _commits(spark: SparkSession, source: KafkaSource, wish: Wish) -> dict[tuple[str, str, int], Commits]:
     """The last commit of each series in each step, in the order of the log."""
-    from kcli.spark.pipelines.lag_parts import reduce_commits
+    from kcli.spark.pipelines.lag_tasks import reduce_commits
 
     frame = load(spark, commits_source(source, wish.groups), "commits", COMMIT_COLUMNS)
     table = _reduced(frame, COMMIT_FIELDS, reduce_commits, wish.grid).toArrow().sort_by("log_offset")
@@ -143,7 +143,7 @@ def _batch_ends(
 ) -> tuple[list[tuple[Place, int, int, int]], int]:
     """(place, step, end, base), from batches that are as young as the grid, and how many of them have times that are
     yet to come: see `reduce_batches`."""
-    from kcli.spark.pipelines.lag_parts import reduce_batches
+    from kcli.spark.pipelines.lag_tasks import reduce_batches
 
     if not logs:
         return [], 0

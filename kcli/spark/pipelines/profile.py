@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcli.consumer.bounds import time_text
 from kcli.errors import ConfigError
+from kcli.spark.pipelines.by_value import by_value
 from kcli.spark.pipelines.result import Result
 from kcli.spark.pipelines.source import load
-from kcli.spark.pipelines.tasks import by_value
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from kcli.spark.pipelines.profile_parts import Part
+    from kcli.spark.pipelines.profile_tasks import Part
     from kcli.spark.pipelines.source import KafkaSource
 
 COLUMNS = ["topic", "partition", "offset", "timestamp", "key_size", "value_size"]
@@ -59,17 +59,17 @@ def check_sample(share: float) -> None:
 
 def run(spark: SparkSession, source: KafkaSource, *, fields: bool = False, sample: float = 1.0) -> Profile:
     """Read all of it once. `fields`: look into values as JSON, into a `sample` of them."""
-    from kcli.spark.pipelines import profile_parts
+    from kcli.spark.pipelines import profile_tasks
 
     check_sample(sample)
     frame = load(spark, source, "records", columns(fields=fields))
-    with by_value(profile_parts):
+    with by_value(profile_tasks):
         rows = frame.mapInArrow(_task(sample if fields else None), "part string").collect()
     return as_profile((json.loads(row.part) for row in rows), source.topics)
 
 
 def _task(sample: float | None) -> Any:
-    from kcli.spark.pipelines.profile_parts import profile_batches
+    from kcli.spark.pipelines.profile_tasks import profile_batches
 
     def profiled(batches: Iterator[Any]) -> Iterator[Any]:
         import json
@@ -84,7 +84,7 @@ def _task(sample: float | None) -> Any:
 
 def as_profile(parts: Iterable[Part], topics: Iterable[str] = ()) -> Profile:
     """What all tasks have found, by topic; of `topics` those in which nothing was as well. Pure."""
-    from kcli.spark.pipelines.profile_parts import join_parts, sum_parts
+    from kcli.spark.pipelines.profile_tasks import join_parts, sum_parts
 
     by_topic: dict[str, list[Part]] = {topic: [] for topic in topics}
     for part in join_parts(parts):

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kcli.errors import ConfigError
-from kcli.spark.columns import ALL, CONNECTOR, HEADERS, project
+from kcli.spark.record_schema import ALL, CONNECTOR, HEADERS, project
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

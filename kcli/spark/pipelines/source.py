@@ -92,8 +92,8 @@ def load(
 
     `columns` are what the frame has; the source reads no others but those that `where` speaks of.
     """
-    from kcli.spark.columns import ALL
-    from kcli.spark.views import VIEWS
+    from kcli.spark.record_schema import ALL
+    from kcli.spark.views.registry import VIEWS
 
     wanted = columns
     if source.where is not None:

@@ -73,8 +73,8 @@ def _with_tables(
 def columns_of(statement: Statement, view: str) -> list[str] | None:
     """What is read of a view for this statement, None: all. Of what is large only what is needed, one column at least,
     as counting needs rows."""
-    from kcli.spark.columns import ALL, CONNECTOR
-    from kcli.spark.views import VIEWS
+    from kcli.spark.record_schema import ALL, CONNECTOR
+    from kcli.spark.views.registry import VIEWS
 
     if view not in CALLS.values():
         return None

@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-from kcli.spark.columns import MOST_MS
-from kcli.spark.views import BATCHES
-from kcli.spark.views.rows import limited, wanted_columns
+from kcli.spark.record_schema import MOST_MS
+from kcli.spark.views.table import TP_COLUMNS, View, limited, wanted_columns
 
 if TYPE_CHECKING:
     import numpy as np
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from kcli.protocol.records.batch_columns import BatchColumns
     from kcli.protocol.records.varints import Ints
     from kcli.spark.options import SourceOptions
-    from kcli.spark.plan import TaskRange
+    from kcli.spark.task_ranges import TaskRange
     from kcli.structs import TopicPartition
 
 
@@ -31,12 +30,38 @@ def read(options: SourceOptions, task: TaskRange | None) -> Iterator[pyarrow.Rec
         yield from limited(_read(options, task), options.row_limit_per_partition)
 
 
+BATCHES = View(
+    "batches",
+    (
+        *TP_COLUMNS,
+        ("base_offset", "bigint"),
+        ("last_offset", "bigint"),
+        ("count", "int"),
+        ("bytes", "int"),
+        ("compression", "string"),
+        ("producer_id", "bigint"),
+        ("producer_epoch", "int"),
+        ("base_sequence", "int"),
+        ("first_timestamp", "timestamp"),
+        ("max_timestamp", "timestamp"),
+        ("timestamp_type", "int"),
+        ("is_transactional", "boolean"),
+        ("is_control", "boolean"),
+        ("is_aborted", "boolean"),
+        ("leader_epoch", "int"),
+        ("magic", "int"),
+    ),
+    ranged=True,
+    read=read,
+)
+
+
 def _read(options: SourceOptions, task: TaskRange) -> Iterator[pyarrow.RecordBatch]:
     import pyarrow as pa
 
     from kcli.consumer.batch_headers import decode_batches
     from kcli.spark.arrow import arrow_schema
-    from kcli.spark.read import read_columns
+    from kcli.spark.task import read_columns
 
     schema = arrow_schema(wanted_columns(BATCHES, options))
     names, rows = [field.name for field in schema], options.batch_rows

@@ -11,9 +11,8 @@ from collections.abc import Iterator
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-from kcli.spark.columns import MOST_MS
-from kcli.spark.views import COMMITS
-from kcli.spark.views.rows import limited, table_of
+from kcli.spark.record_schema import MOST_MS
+from kcli.spark.views.table import TP_COLUMNS, View, limited, table_of
 
 if TYPE_CHECKING:
     import pyarrow
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from kcli.protocol.offsets_topic import OffsetCommitKey
     from kcli.protocol.records.columns import RecordColumns
     from kcli.spark.options import SourceOptions
-    from kcli.spark.plan import TaskRange
+    from kcli.spark.task_ranges import TaskRange
 
 _MOST_KEYS = 200_000
 
@@ -35,8 +34,29 @@ def read(options: SourceOptions, task: TaskRange | None) -> Iterator[pyarrow.Rec
         yield from limited(_read(options, task), options.row_limit_per_partition)
 
 
+COMMITS = View(
+    "commits",
+    (
+        ("group", "string"),
+        *TP_COLUMNS,
+        ("offset", "bigint"),
+        ("leader_epoch", "int"),
+        ("metadata", "string"),
+        ("commit_timestamp", "timestamp"),
+        ("expire_timestamp", "timestamp"),
+        ("is_tombstone", "boolean"),
+        ("log_partition", "int"),
+        ("log_offset", "bigint"),
+        ("log_timestamp", "timestamp"),
+    ),
+    ranged=True,
+    read=read,
+    topics=("__consumer_offsets",),
+)
+
+
 def _read(options: SourceOptions, task: TaskRange) -> Iterator[pyarrow.RecordBatch]:
-    from kcli.spark.read import read_columns
+    from kcli.spark.task import read_columns
 
     keys = _Keys(options.groups)
     with closing(read_columns(options, task)) as chunks:

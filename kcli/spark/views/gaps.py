@@ -7,8 +7,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from kcli.errors import KcliError
-from kcli.spark.views import GAPS
-from kcli.spark.views.rows import client_of, limited, wanted_columns
+from kcli.spark.views.table import TP_COLUMNS, View, client_of, limited, wanted_columns
 
 if TYPE_CHECKING:
     import pyarrow
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from kcli.consumer.coverage import PartitionCoverage
     from kcli.consumer.offset_gaps import Gaps
     from kcli.spark.options import SourceOptions
-    from kcli.spark.plan import TaskRange
+    from kcli.spark.task_ranges import TaskRange
 
 KINDS = ("compaction", "control", "aborted", "retention", "unexplained")
 """What `kind` may be. What was deleted from the log's head is retention's doing; a whole batch is missing by compaction
@@ -31,9 +30,23 @@ def read(options: SourceOptions, task: TaskRange | None) -> Iterator[pyarrow.Rec
         yield from limited(_read(options, task), options.row_limit_per_partition)
 
 
+GAPS = View(
+    "gaps",
+    (
+        *TP_COLUMNS,
+        ("first_offset", "bigint"),
+        ("last_offset", "bigint"),
+        ("offsets", "bigint"),
+        ("kind", "string"),
+    ),
+    ranged=True,
+    read=read,
+)
+
+
 def _read(options: SourceOptions, task: TaskRange) -> Iterator[pyarrow.RecordBatch]:
     from kcli.consumer.offset_gaps import GapFinder, decode_for_gaps
-    from kcli.spark.read import read_columns
+    from kcli.spark.task import read_columns
 
     finder = GapFinder(task.start, task.end, lambda: is_compacted(options, task.topic))
     maker = _Maker(options, task)
@@ -80,7 +93,7 @@ class _Maker:
 def is_compacted(options: SourceOptions, topic: str) -> bool:
     """Whether the topic's cleanup.policy has compaction in it. If that may not be known, no, and that is told."""
     from kcli.admin.configs import TOPIC, describe_configs
-    from kcli.spark.read import tell
+    from kcli.spark.task import tell
 
     try:
         with client_of(options) as (client, deadline_ms):

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcli.error_codes import ErrorCode
-from kcli.spark.views import GROUPS
-from kcli.spark.views.rows import client_of, table_of, told
+from kcli.spark.views.table import View, client_of, table_of, told
 
 if TYPE_CHECKING:
     import pyarrow
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
     from kcli.client.consumer_network_client import ConsumerNetworkClient
     from kcli.errors import KcliError
     from kcli.spark.options import SourceOptions
+    from kcli.spark.task_ranges import TaskRange
     from kcli.structs import Node
 
 
@@ -51,10 +51,31 @@ def failed_rows(named: Named, errors: dict[str, KcliError]) -> Iterator[dict[str
         yield {"error": f"the groups of {node} are not known: {error}"}
 
 
-def read(options: SourceOptions) -> Iterator[pyarrow.RecordBatch]:
+def read(options: SourceOptions, _: TaskRange | None = None) -> Iterator[pyarrow.RecordBatch]:
     """Groups of all types, or those named in the options."""
     with client_of(options) as (client, deadline_ms):
         yield from table_of(GROUPS, options, _rows(client, options, deadline_ms))
+
+
+GROUPS = View(
+    "groups",
+    (
+        ("group", "string"),
+        ("type", "string"),
+        ("state", "string"),
+        ("protocol_type", "string"),
+        ("assignor", "string"),
+        ("epoch", "int"),
+        ("target_epoch", "int"),
+        ("members", "int"),
+        ("coordinator", "int"),
+        ("coordinator_host", "string"),
+        ("coordinator_port", "int"),
+        ("error", "string"),
+    ),
+    ranged=False,
+    read=read,
+)
 
 
 def _rows(client: ConsumerNetworkClient, options: SourceOptions, deadline_ms: float) -> Iterator[dict[str, Any]]:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from kcli.spark.views import LAG
 from kcli.spark.views.groups import failed_rows, named_groups
-from kcli.spark.views.members import owner
-from kcli.spark.views.rows import client_of, table_of, told
+from kcli.spark.views.members import OWNER_COLUMNS, owner
+from kcli.spark.views.table import TP_COLUMNS, View, client_of, table_of, told
 
 if TYPE_CHECKING:
     import pyarrow
@@ -16,18 +15,38 @@ if TYPE_CHECKING:
     from kcli.admin.groups.lag import PartitionLag
     from kcli.client.consumer_network_client import ConsumerNetworkClient
     from kcli.spark.options import SourceOptions
+    from kcli.spark.task_ranges import TaskRange
 
 
-def read(options: SourceOptions) -> Iterator[pyarrow.RecordBatch]:
+def read(options: SourceOptions, _: TaskRange | None = None) -> Iterator[pyarrow.RecordBatch]:
     """All groups, or those named in the options; under read_committed the end is the last stable offset.
 
     Where several members of a share group read a partition, they are in one row, joined by commas.
     """
-    from kcli.spark.options import client_config
+    from kcli.spark.client_options import client_config
 
-    isolation_level = int(client_config(options).reads_committed)
+    isolation_level = int(client_config(options.kafka).reads_committed)
     with client_of(options) as (client, deadline_ms):
         yield from table_of(LAG, options, _rows(client, options, deadline_ms, isolation_level))
+
+
+LAG = View(
+    "lag",
+    (
+        ("group", "string"),
+        *TP_COLUMNS,
+        ("committed", "bigint"),
+        ("start", "bigint"),
+        ("end", "bigint"),
+        ("lag", "bigint"),
+        ("committed_epoch", "int"),
+        ("metadata", "string"),
+        *OWNER_COLUMNS,
+        ("error", "string"),
+    ),
+    ranged=False,
+    read=read,
+)
 
 
 def _rows(

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kcli.spark.views import MEMBERS
 from kcli.spark.views.groups import failed_rows, named_groups
-from kcli.spark.views.rows import client_of, table_of, told
+from kcli.spark.views.table import View, client_of, table_of, told
 
 if TYPE_CHECKING:
     import pyarrow
@@ -15,12 +14,40 @@ if TYPE_CHECKING:
     from kcli.admin.groups.model import GroupMember
     from kcli.client.consumer_network_client import ConsumerNetworkClient
     from kcli.spark.options import SourceOptions
+    from kcli.spark.task_ranges import TaskRange
 
 
-def read(options: SourceOptions) -> Iterator[pyarrow.RecordBatch]:
+def read(options: SourceOptions, _: TaskRange | None = None) -> Iterator[pyarrow.RecordBatch]:
     """Members of all groups, or of those named in the options. An empty group has no row, one that fails has one."""
     with client_of(options) as (client, deadline_ms):
         yield from table_of(MEMBERS, options, _rows(client, options, deadline_ms))
+
+
+OWNER_COLUMNS = (
+    ("member", "string"),
+    ("instance_id", "string"),
+    ("client_id", "string"),
+    ("host", "string"),
+    ("rack", "string"),
+)
+_PARTITIONS = "array<struct<topic:string,partition:int>>"
+
+MEMBERS = View(
+    "members",
+    (
+        ("group", "string"),
+        *OWNER_COLUMNS,
+        ("member_type", "string"),
+        ("epoch", "int"),
+        ("subscribed", "array<string>"),
+        ("pattern", "string"),
+        ("assignment", _PARTITIONS),
+        ("target", _PARTITIONS),
+        ("error", "string"),
+    ),
+    ranged=False,
+    read=read,
+)
 
 
 def _rows(client: ConsumerNetworkClient, options: SourceOptions, deadline_ms: float) -> Iterator[dict[str, Any]]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from kcli.spark.views import OFFSETS
-from kcli.spark.views.rows import table_of, told
+from kcli.spark.views.table import TP_COLUMNS, View, table_of, told
 
 if TYPE_CHECKING:
     import pyarrow
@@ -14,16 +13,17 @@ if TYPE_CHECKING:
     from kcli.client.consumer_network_client import ConsumerNetworkClient
     from kcli.errors import KcliError
     from kcli.spark.options import SourceOptions
+    from kcli.spark.task_ranges import TaskRange
     from kcli.structs import TopicPartition
 
 
-def read(options: SourceOptions) -> Iterator[pyarrow.RecordBatch]:
+def read(options: SourceOptions, _: TaskRange | None = None) -> Iterator[pyarrow.RecordBatch]:
     """Without a selection: all topics that we may see, but internal ones.
 
     `latest` is the high watermark. What a leader does not tell is null, and `error` says why. NotFound for topics or
     partitions that were named and are not there.
     """
-    from kcli.spark.facts import Lookup
+    from kcli.spark.lookup import Lookup
     from kcli.spark.selection import check_exists
 
     with Lookup(options) as lookup:
@@ -31,6 +31,24 @@ def read(options: SourceOptions) -> Iterator[pyarrow.RecordBatch]:
         check_exists(options.selection, partitions)
         deadline_ms = lookup.client.clock.now_ms() + options.poll_timeout_ms
         yield from table_of(OFFSETS, options, _rows(lookup.client, partitions, deadline_ms))
+
+
+OFFSETS = View(
+    "offsets",
+    (
+        *TP_COLUMNS,
+        ("earliest", "bigint"),
+        ("latest", "bigint"),
+        ("last_stable_offset", "bigint"),
+        ("leader", "int"),
+        ("leader_epoch", "int"),
+        ("replicas", "array<int>"),
+        ("isr", "array<int>"),
+        ("error", "string"),
+    ),
+    ranged=False,
+    read=read,
+)
 
 
 def _rows(

@@ -2,19 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcli.errors import KcliError
-from kcli.spark.columns import project
+from kcli.spark.record_schema import project
 
 if TYPE_CHECKING:
     import pyarrow
 
     from kcli.client.consumer_network_client import ConsumerNetworkClient
     from kcli.spark.options import SourceOptions
-    from kcli.spark.views import View
+    from kcli.spark.task_ranges import TaskRange
+
+
+class View(NamedTuple):
+    """A view. `columns` are (name, type as Spark SQL writes it), all nullable.
+
+    `ranged`: read by offset ranges of partitions, as records are, each range in a task; `topics` names the topics then
+    if the options cannot (`commits` reads one topic only). Other views are one task, and their range is None.
+    """
+
+    name: str
+    columns: tuple[tuple[str, str], ...]
+    ranged: bool
+    read: Callable[[SourceOptions, TaskRange | None], Iterator[pyarrow.RecordBatch]]
+    topics: tuple[str, ...] | None = None
+
+
+TP_COLUMNS = (("topic", "string"), ("partition", "int"))
 
 
 def wanted_columns(view: View, options: SourceOptions) -> list[tuple[str, str]]:
@@ -54,9 +71,9 @@ def limited(batches: Iterator[pyarrow.RecordBatch], rows: int | None) -> Iterato
 def client_of(options: SourceOptions) -> Iterator[tuple[ConsumerNetworkClient, float]]:
     """A connection, and until when (of its steady clock) questions may take: the patience of a poll."""
     from kcli.client.connect import connect
-    from kcli.spark.options import client_config
+    from kcli.spark.client_options import client_config
 
-    client = connect(client_config(options))
+    client = connect(client_config(options.kafka))
     try:
         yield client, client.clock.now_ms() + options.poll_timeout_ms
     finally:

@@ -10,17 +10,16 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from kcli.errors import ConfigError, KcliError, NotFound
-from kcli.spark import loss, offset_json
+from kcli.spark.loss import Decision, decide_end, decide_start
+from kcli.spark.offset_json import EARLIEST_OFFSET, LATEST_OFFSET
 from kcli.spark.selection import check_exists
-from kcli.spark.splitting import TaskRange, split_ranges
 from kcli.spark.start_end import Ago, Everywhere, Moment, Moments, Offsets, OfGroup, Spec, Start
+from kcli.spark.task_ranges import TaskRange, split_ranges
 from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:
-    from kcli.spark.facts import LogEnds, Lookup
+    from kcli.spark.lookup import LogEnds, Lookup
     from kcli.spark.options import SourceOptions
-
-__all__ = ["Plan", "TaskRange", "fit", "plan_batch", "resolve_start", "split_ranges", "start_facts", "sure_ends"]
 
 OffsetMap = Mapping[TopicPartition, int]
 
@@ -67,11 +66,11 @@ def fit(
     for tp in sorted(wanted):
         start, end = wanted[tp]
         log_start, readable = logs[tp]
-        first = loss.planned_start(tp, start, log_start, log_ends[tp], fail=fail, until=end)
+        first = decide_start(tp, start, log_start, log_ends[tp], fail=fail, until=end)
         if start > log_ends[tp]:
-            last = loss.Decision(min(end, readable))
+            last = Decision(min(end, readable))
         else:
-            last = loss.planned_end(tp, end, log_ends[tp], fail=fail)
+            last = decide_end(tp, end, log_ends[tp], fail=fail)
         starts[tp] = start if first.offset is None else first.offset
         ends[tp] = max(starts[tp], end if last.offset is None else last.offset)
         if ends[tp] > max(readable, starts[tp]):
@@ -164,11 +163,11 @@ def _resolve_end(at: Spec, logs: Mapping[TopicPartition, LogEnds], lookup: Looku
 
 def _sentinels(at: Spec, logs: Mapping[TopicPartition, LogEnds]) -> dict[TopicPartition, int]:
     asked = at.offsets if isinstance(at, Offsets) else None
-    which = at.offset if isinstance(at, Everywhere) else offset_json.LATEST
+    which = at.offset if isinstance(at, Everywhere) else LATEST_OFFSET
     resolved = {}
     for tp, log in logs.items():
         offset = which if asked is None else asked[tp]
-        resolved[tp] = {offset_json.EARLIEST: log.start, offset_json.LATEST: log.end}.get(offset, offset)
+        resolved[tp] = {EARLIEST_OFFSET: log.start, LATEST_OFFSET: log.end}.get(offset, offset)
     return resolved
 
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
-from kcli.errors import KcliError
-from kcli.spark.columns import record_columns
-from kcli.spark.splitting import TaskRange
-from kcli.spark.task_loss import judge_end, judge_lost
+from kcli.consumer.errors import LogTruncated, OffsetOutOfRange
+from kcli.error_codes import ErrorCode
+from kcli.errors import BrokerError, KcliError, TimeoutExpired
+from kcli.spark.loss import decide_end, decide_gone, decide_skipped, timeout_error
+from kcli.spark.record_schema import record_columns
+from kcli.spark.task_ranges import TaskRange
+from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:
     from kcli.client.config import ConsumerConfig
@@ -19,17 +23,7 @@ if TYPE_CHECKING:
     from kcli.consumer.delivery import Decode
     from kcli.consumer.partition_reader import PartitionReader
     from kcli.spark.options import SourceOptions
-
-
-def read_task(options: SourceOptions, value: tuple[Any, ...] | None) -> Iterator[Any]:
-    """The record batches of one task. `value` is what planning put into its InputPartition; None: no range."""
-    from kcli.spark.views import VIEWS
-
-    task = None if value is None else TaskRange(*value)
-    view = VIEWS.get(options.view)
-    if view is not None:
-        return iter(()) if view.ranged and task is None else view.read(options, task)
-    return iter(()) if task is None else read_records(options, task)
+    from kcli.structs import Node
 
 
 def read_records(options: SourceOptions, task: TaskRange) -> Iterator[Any]:
@@ -62,7 +56,6 @@ def read_columns(
     `kafkaConsumer.pollTimeoutMs`; and whatever else stopped it before its end.
     """
     from kcli.consumer.partition_reader import PartitionReader
-    from kcli.spark.connections import borrowed
 
     config = task_config(options)
     with (
@@ -107,9 +100,9 @@ def task_config(options: SourceOptions) -> ConsumerConfig:
     Kafka's default receive buffer of 64 KiB holds next to nothing of the next response while one is decoded. The
     kernel's own grows with the reading: the same records then arrive in half to three quarters of the time.
     """
-    from kcli.spark.options import client_config
+    from kcli.spark.client_options import client_config
 
-    config = client_config(options)
+    config = client_config(options.kafka)
     changes: dict[str, str | int] = {"default.api.timeout.ms": options.poll_timeout_ms}
     if "receive.buffer.bytes" not in config.given:
         changes["receive.buffer.bytes"] = -1
@@ -120,3 +113,75 @@ def tell(reports: Iterable[str]) -> None:
     """A line each to where Spark keeps the standard error of its processes."""
     for report in reports:
         print(f"kcli: {report}", file=sys.stderr, flush=True)
+
+
+_GONE = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
+
+
+def judge_lost(task: TaskRange, lost: tuple[tuple[int, int], ...], *, fail: bool) -> list[str]:
+    """What to tell of the offsets that were deleted before they were read; DataLoss if that is to `fail`."""
+    decisions = [decide_skipped(task.tp, first, behind, behind, task.end, fail=fail) for first, behind in lost]
+    return [it.report for it in decisions if it.report is not None]
+
+
+def judge_end(
+    task: TaskRange, covered: PartitionCoverage, *, fail: bool, waited_ms: int, leader: Node | None
+) -> list[str]:
+    """What to tell of a range that ended before its end, beside `judge_lost`.
+
+    DataLoss if that is to `fail`; what is no loss but an error ends the task either way.
+    """
+    error = covered.error
+    if isinstance(error, TimeoutExpired):
+        raise _in_time(task, covered, error, waited_ms, leader) from error
+    if isinstance(error, BrokerError) and error.code in _GONE:
+        decision = decide_gone(task.tp, max(covered.position, task.start), fail=fail)
+    elif error is not None and not isinstance(error, (OffsetOutOfRange, LogTruncated)):
+        raise error
+    else:
+        decision = decide_end(task.tp, task.end, max(covered.position, task.start), fail=fail)
+    return [] if decision.report is None else [f"{decision.report} ({covered.reason})"]
+
+
+def _in_time(
+    task: TaskRange, covered: PartitionCoverage, error: KcliError, waited_ms: int, leader: Node | None
+) -> TimeoutExpired:
+    told = timeout_error(task.tp, max(covered.position, task.start), task.end, waited_ms, leader)
+    return TimeoutExpired(f"{told.message}: {error.message}", **told.evidence)
+
+
+_MOST_IDLE = 4
+# By process, too: workers are forked, and a socket must not be shared with a child.
+_idle: dict[tuple[int, frozenset[tuple[str, object]]], ConsumerNetworkClient] = {}
+
+
+@contextmanager
+def borrowed(config: ConsumerConfig, tp: TopicPartition) -> Iterator[ConsumerNetworkClient]:
+    """A client to read `tp` with; kept for the next task if this one ends well, closed otherwise.
+
+    TimeoutExpired when it is a used one and no broker answers it within default.api.timeout.ms.
+    """
+    from kcli.client.connect import connect
+
+    key = os.getpid(), frozenset(config.given.items())
+    used = _idle.pop(key, None)
+    client = used or connect(config)
+    try:
+        if used is not None:
+            _refresh(used, tp, config.default_api_timeout_ms)
+        yield client
+    except BaseException:  # a reader that is left early, too: an answer may be on its way that nobody wants
+        client.close()
+        raise
+    if key in _idle or len(_idle) >= _MOST_IDLE:
+        client.close()
+    else:
+        _idle[key] = client
+
+
+def _refresh(client: ConsumerNetworkClient, tp: TopicPartition, timeout_ms: float) -> None:
+    """The topic may have been deleted and made anew since: what is known of it is no evidence."""
+    metadata = client.metadata
+    metadata.drop_topics([topic for topic in metadata.wanted if topic != tp.topic])
+    metadata.add_topics([tp.topic])
+    client.ensure_fresh_metadata(client.clock.now_ms() + timeout_ms)

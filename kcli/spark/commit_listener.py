@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from kcli.errors import KcliError
-from kcli.spark.checkpoints import last_position, local_path, positions_of_progress
-from kcli.spark.committing import Committing
-from kcli.spark.group_commits import GroupCommits, Position
+from kcli.spark.group_commits import Committing, GroupCommits, Position
 from kcli.spark.options import SourceOptions
-from kcli.spark.read import tell
+from kcli.spark.stream_checkpoint import last_position, local_path, positions_of_progress
+from kcli.spark.task import tell
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -58,9 +58,9 @@ class Lookup:
     def config(self) -> ConsumerConfig:
         """The client's configuration; files and variables that the options name are read when it is first asked for."""
         if self._config is None:
-            from kcli.spark.options import client_config
+            from kcli.spark.client_options import client_config
 
-            self._config = client_config(self._options)
+            self._config = client_config(self._options.kafka)
         return self._config
 
     @property
@@ -194,7 +194,7 @@ def _matching(selection: object, topics: Iterable[TopicInfo]) -> list[str]:
     names = sorted(topic.name for topic in topics if not topic.internal)
     if not isinstance(selection, Pattern):
         return names
-    from kcli.spark.patterns import compile_pattern
+    from kcli.spark.selection import compile_pattern
 
     pattern = compile_pattern(selection.regex)
     return [name for name in names if pattern.fullmatch(name)]
