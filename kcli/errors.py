@@ -84,5 +84,10 @@ class BrokerError(KcliError):
         super().__init__(text, **evidence)
 
     @property
+    def detail(self) -> str:
+        """The message without the name of the error code, as a response carries it beside the code."""
+        return self.message.partition(": ")[2]
+
+    @property
     def retriable(self) -> bool:  # type: ignore[override]
         return self.code.retriable

@@ -118,7 +118,7 @@ def test_a_broker_imports_only_what_it_starts_with() -> None:
     assert not heavy(found)
     assert not [name for name in found if name.startswith(("kcli.client", "kcli.admin", "kcli.consumer"))]
     handlers = {name for name in found if name.startswith("kcli.broker.handlers.")}
-    assert handlers == {"kcli.broker.handlers.table"}
+    assert handlers == {"kcli.broker.handlers.api_table"}
     assert "kcli.broker.group.coordinator" not in found
 
 

@@ -12,18 +12,17 @@ from contextlib import ExitStack
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from kcli.broker.cluster import Cluster
-from kcli.broker.connections import ConnectionCounts, max_open_connections
+from kcli.broker.cluster_state import ClusterState
 from kcli.broker.control import Control
 from kcli.broker.files import DiskFiles
-from kcli.broker.handlers.table import HANDLERS
+from kcli.broker.handlers.api_table import HANDLERS
 from kcli.broker.log_manager import LogManager
 from kcli.broker.producer_ids import ProducerIds
 from kcli.broker.replica_manager import ReplicaManager
 from kcli.broker.request_context import RequestContext
-from kcli.broker.server import Answer, SocketServer
+from kcli.broker.server import Answer, ConnectionQuotas, SocketServer, max_open_connections
 from kcli.broker.timer import Timer
-from kcli.broker.topic_store import OFFSETS_TOPIC
+from kcli.broker.topic_rules import OFFSETS_TOPIC
 from kcli.clock import Clock, SystemClock
 from kcli.errors import ConfigError, KcliError
 from kcli.network.listener import bind_socket
@@ -125,7 +124,7 @@ class Broker:
         undo.callback(self._pass_on_reports)
         undo.callback(lambda: self.log_manager.close(clean=False))
         self.replica_manager = ReplicaManager(self.log_manager, self.timer, self.clock, config)
-        self.cluster = Cluster(config, files, self.log_manager, self.replica_manager)
+        self.cluster = ClusterState(config, files, self.log_manager, self.replica_manager)
         self._reports.append(self.cluster.reports)
         self.cluster.host = config.advertised_host or _reachable(self.host)
         self.cluster.port = config.advertised_port or self.port
@@ -263,7 +262,7 @@ class Broker:
             first_step_bytes=_FIRST_STEP_BYTES,
         )
         possible = max_open_connections()
-        counts = ConnectionCounts(min(config.max_connections, possible), config.max_connections_per_ip)
+        counts = ConnectionQuotas(min(config.max_connections, possible), config.max_connections_per_ip)
         return SocketServer(
             selector,
             counts,

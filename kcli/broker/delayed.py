@@ -1,9 +1,13 @@
-"""Fetches that wait for records, and produces that wait for replicas."""
+"""Fetches that wait for records, and produces that wait for replicas (KIP-74, KIP-227).
+
+Both are `DelayedOperation`s of the `ReplicaManager`'s purgatories. They reach partitions through two functions of the
+manager, so that this module does not depend on it.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kcli.broker.pending import Pending
@@ -13,12 +17,11 @@ from kcli.errors import BrokerError
 from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:
-    from kcli.broker.partition import FetchWanted, PartitionRead
-    from kcli.broker.replica_manager import ReplicaManager
+    from kcli.broker.partition import Partition, PartitionFetch, PartitionRead
 
 
 class FetchParams(NamedTuple):
-    """What bounds a Fetch as a whole."""
+    """The limits of a Fetch request as a whole."""
 
     max_wait_ms: int
     min_bytes: int
@@ -27,15 +30,15 @@ class FetchParams(NamedTuple):
 
 
 class FetchTarget(NamedTuple):
-    """One wanted partition with its name; None when the id or the name was not known when the fetch came."""
+    """One requested partition and its name; `tp` is None if the topic id or name was unknown when the request came."""
 
-    wanted: FetchWanted
+    requested: PartitionFetch
     tp: TopicPartition | None
     unknown: ErrorCode = ErrorCode.NONE
 
 
 class ProduceOutcome(NamedTuple):
-    """What became of one partition's batch. `last_offset` is where it ended; -1 everywhere when it was refused."""
+    """The result of one partition's batch. Offsets are inclusive, and -1 if the batch was refused."""
 
     error: ErrorCode = ErrorCode.NONE
     base_offset: int = -1
@@ -46,50 +49,59 @@ class ProduceOutcome(NamedTuple):
     message: str | None = None
 
 
-def shared_deadline_ms(now_ms: float, wait_ms: int) -> float:
-    """When a fetch has waited `wait_ms`, or at most a hundredth later, with others that are due about then.
+#: Returns the partition of that name; raises BrokerError if it is unknown or its disk is offline.
+FindPartition = Callable[[TopicPartition], "Partition"]
 
-    Idle consumers come in hundreds, each with a long poll of its own: waking up for several at once costs less.
+
+def shared_deadline_ms(now_ms: float, wait_ms: int) -> float:
+    """Return a deadline `wait_ms` from now, rounded up by at most 1% so that several fetches share it.
+
+    Hundreds of idle consumers have long polls of their own; one wakeup for several of them costs less.
     """
     grain_ms = max(1.0, wait_ms / 100)
     return math.ceil((now_ms + wait_ms) / grain_ms) * grain_ms
 
 
 class DelayedFetch(DelayedOperation):
-    """Answered with what there is when enough is there, when waiting is pointless, or at its deadline."""
+    """A Fetch that is answered when `min_bytes` are available, when waiting is pointless, or at its deadline."""
 
     def __init__(
         self,
         deadline_ms: float,
-        manager: ReplicaManager,
         params: FetchParams,
         targets: Sequence[FetchTarget],
         reads: list[PartitionRead],
+        *,
+        find_partition: FindPartition,
+        read_again: Callable[[FetchParams, Sequence[FetchTarget]], list[PartitionRead]],
     ) -> None:
-        """`reads` is what there was when it came; nothing has happened since when only its time is up."""
+        """`reads` is the result of the first read. It is still the answer if only the deadline passes."""
         super().__init__(deadline_ms)
         self.answer: Pending[list[PartitionRead]] = Pending()
-        self._manager = manager
         self._params = params
         self._targets = targets
         self._reads = reads
+        self._find_partition = find_partition
+        self._read_again = read_again
         self._tries = 0
 
     def try_complete(self) -> bool:
-        """Kafka's rules: a partition that is not led any more, unknown, offline, fenced, cut, or read in an older
-        segment completes it; else the bytes to be had must reach `min_bytes`.
+        """Complete by Kafka's rules.
+
+        A partition completes the fetch if it is no longer led here, unknown, offline, fenced, truncated, or read in an
+        older segment than the active one. Otherwise the available bytes must reach `min_bytes`.
         """
         self._tries += 1
         available = 0
-        for (wanted, tp, _), read in zip(self._targets, self._reads, strict=True):
+        for (requested, tp, _), read in zip(self._targets, self._reads, strict=True):
             start = read.start
             if tp is None or start is None:
                 continue
             try:
-                partition = self._manager.partition_or_error(tp)
+                partition = self._find_partition(tp)
             except BrokerError:
                 return self.complete()
-            size = partition.bytes_to_read(wanted, start, read_committed=self._params.read_committed)
+            size = partition.bytes_to_read(requested, start, read_committed=self._params.read_committed)
             if size is None:
                 return self.complete()
             available += size
@@ -98,19 +110,22 @@ class DelayedFetch(DelayedOperation):
         return False
 
     def on_complete(self) -> None:
-        is_as_it_was = self._tries <= 1  # once before it was parked, and never again
-        self.answer.complete(self._reads if is_as_it_was else self._manager.read(self._params, self._targets))
+        is_unchanged = self._tries <= 1  # tried once before it was parked, and never again
+        self.answer.complete(self._reads if is_unchanged else self._read_again(self._params, self._targets))
 
 
 class DelayedProduce(DelayedOperation):
-    """Answered when every partition's batch is on all in-sync replicas, or at the deadline with 7 for the others."""
+    """A Produce with acks=all, answered when all in-sync replicas have every batch, or at its deadline.
+
+    Partitions that are not replicated by the deadline get REQUEST_TIMED_OUT.
+    """
 
     def __init__(
-        self, deadline_ms: float, manager: ReplicaManager, outcomes: dict[TopicPartition, ProduceOutcome]
+        self, deadline_ms: float, outcomes: dict[TopicPartition, ProduceOutcome], *, find_partition: FindPartition
     ) -> None:
         super().__init__(deadline_ms)
         self.answer: Pending[dict[TopicPartition, ProduceOutcome]] = Pending()
-        self._manager = manager
+        self._find_partition = find_partition
         self._outcomes = outcomes
         self._unacknowledged = [tp for tp, outcome in outcomes.items() if not outcome.error]
 
@@ -127,10 +142,10 @@ class DelayedProduce(DelayedOperation):
 
     def _is_settled(self, tp: TopicPartition) -> bool:
         try:
-            partition = self._manager.partition_or_error(tp)
+            partition = self._find_partition(tp)
             partition.check_leader()
-        except BrokerError as gone:
-            self._fail(tp, gone.code)
+        except BrokerError as error:
+            self._fail(tp, error.code)
             return True
         return partition.log.high_watermark > self._outcomes[tp].last_offset
 

@@ -1,4 +1,7 @@
-"""Fetch sessions (KIP-227): a consumer names its partitions once, then only what changed. Pure: no I/O, no clock."""
+"""Incremental fetch sessions (KIP-227): after the first request a consumer names only the partitions that changed.
+
+Pure: no I/O, no clock.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 from uuid import UUID
 
-from kcli.broker.partition import FetchWanted, PartitionRead
+from kcli.broker.partition import PartitionFetch, PartitionRead
 from kcli.error_codes import ErrorCode
 
 #: A topic's name (until v12) or id, and the partition.
@@ -18,112 +21,115 @@ NO_SESSION = 0
 INITIAL_EPOCH, FINAL_EPOCH = 0, -1
 _LAST_EPOCH = 2**31 - 1
 
-#: How long a session is safe from being evicted for a larger one, and unused before any other may take its place.
+#: A session younger than this is not evicted for a larger one; one unused for longer is evicted for any other.
 EVICTION_MS = 120_000
 
 
-def key_of(wanted: FetchWanted) -> PartitionKey:
-    """What a partition is known by within a session."""
-    return wanted.topic or wanted.topic_id, wanted.partition
+def key_of(requested: PartitionFetch) -> PartitionKey:
+    """Return the key of a partition within a session."""
+    return requested.topic or requested.topic_id, requested.partition
 
 
-class _Sent:
-    """A partition of a session: what is wanted of it, and what the client was last told."""
+class _SessionPartition:
+    """A partition of a session: the latest request for it, and the offsets the client last received."""
 
-    __slots__ = ("high_watermark", "log_start_offset", "wanted")
+    __slots__ = ("high_watermark", "log_start_offset", "requested")
 
-    def __init__(self, wanted: FetchWanted) -> None:
-        self.wanted = wanted
+    def __init__(self, requested: PartitionFetch) -> None:
+        self.requested = requested
         self.high_watermark = -1
         self.log_start_offset = -1
 
-    def tell(self, read: PartitionRead) -> bool:
-        """Whether the client must be told; if so, remember that it was."""
-        news = (
+    def update(self, read: PartitionRead) -> bool:
+        """Record the offsets of this answer; return True if the answer must be in the response."""
+        is_news = (
             bool(read.records)
             or bool(read.error)
             or read.diverging is not None
             or read.high_watermark != self.high_watermark
             or read.log_start_offset != self.log_start_offset
         )
-        # After an error the high watermark is -1, so that the first answer without one is told, too.
+        # After an error the high watermark is -1, so that the first answer without an error is sent, too.
         self.high_watermark, self.log_start_offset = read.high_watermark, read.log_start_offset
-        return news
+        return is_news
 
 
 class FetchSession:
-    """What one client fetches. `epoch` is the one its next request must have."""
+    """The partitions that one client fetches. `epoch` is the session epoch that its next request must carry."""
 
-    def __init__(self, id: int, by_id: bool, wanted: Iterable[FetchWanted], now_ms: float) -> None:
+    def __init__(self, id: int, by_id: bool, requested: Iterable[PartitionFetch], now_ms: float) -> None:
         self.id = id
         self.by_id = by_id
         self.epoch = 1
-        self.partitions = {key_of(one): _Sent(one) for one in wanted}
+        self.partitions = {key_of(one): _SessionPartition(one) for one in requested}
         self.created_ms = self.last_used_ms = now_ms
 
     def __repr__(self) -> str:
         return f"<FetchSession {self.id} epoch={self.epoch} partitions={len(self.partitions)}>"
 
-    def change(self, wanted: Iterable[FetchWanted], forgotten: Iterable[PartitionKey]) -> None:
+    def change(self, requested: Iterable[PartitionFetch], forgotten: Iterable[PartitionKey]) -> None:
         """Add or replace partitions, then drop the forgotten ones."""
-        for one in wanted:
+        for one in requested:
             key = key_of(one)
             known = self.partitions.get(key)
             if known is None:
-                self.partitions[key] = _Sent(one)
+                self.partitions[key] = _SessionPartition(one)
             else:
-                known.wanted = one
+                known.requested = one
         for key in forgotten:
             self.partitions.pop(key, None)
 
-    def changed(self, wanted: Sequence[FetchWanted], reads: Sequence[PartitionRead]) -> list[int]:
-        """Which of `reads` the client must be told. What had records goes behind all others for the next time."""
-        told = []
-        for index, (one, read) in enumerate(zip(wanted, reads, strict=True)):
+    def changed(self, requested: Sequence[PartitionFetch], reads: Sequence[PartitionRead]) -> list[int]:
+        """Return the indexes of the reads that must be in the response.
+
+        Partitions with records move to the end, so that the next fetch reads the others first.
+        """
+        included = []
+        for index, (one, read) in enumerate(zip(requested, reads, strict=True)):
             key = key_of(one)
             sent = self.partitions.get(key)
-            if sent is None or not sent.tell(read):
+            if sent is None or not sent.update(read):
                 continue
-            told.append(index)
+            included.append(index)
             if read.records:
                 self.partitions[key] = self.partitions.pop(key)
-        return told
+        return included
 
 
 class FetchContext:
-    """One Fetch: the partitions it is about, and which of the answers the client is to get."""
+    """One Fetch request: the partitions it covers, and the selection of answers that go into its response."""
 
     def __init__(
         self,
-        wanted: Sequence[FetchWanted],
+        requested: Sequence[PartitionFetch],
         *,
         error: ErrorCode = ErrorCode.NONE,
         session: FetchSession | None = None,
         open_session: Callable[[], FetchSession | None] | None = None,
     ) -> None:
-        self.wanted = wanted
+        self.requested = requested
         self.error = error
         self._session = session
         self._epoch = 0 if session is None else session.epoch
         self._open_session = open_session
 
     def finish(self, reads: Sequence[PartitionRead]) -> tuple[ErrorCode, int, Sequence[int]]:
-        """Error and session id of the response, and which of `reads` are in it."""
+        """Return the error and session id of the response, and the indexes of the reads in it."""
         session = self._session
         if session is not None:
             if session.epoch != self._epoch:  # another request used the session while this one waited
                 return ErrorCode.INVALID_FETCH_SESSION_EPOCH, NO_SESSION, ()
-            return ErrorCode.NONE, session.id, session.changed(self.wanted, reads)
+            return ErrorCode.NONE, session.id, session.changed(self.requested, reads)
         opened = self._open_session() if self._open_session else None
         if opened is None:
             return self.error, NO_SESSION, range(len(reads))
-        for one, read in zip(self.wanted, reads, strict=True):
-            opened.partitions[key_of(one)].tell(read)
+        for one, read in zip(self.requested, reads, strict=True):
+            opened.partitions[key_of(one)].update(read)
         return ErrorCode.NONE, opened.id, range(len(reads))
 
 
 class FetchSessionCache:
-    """At most `slots` sessions, by id, the least recently used first."""
+    """At most `slots` sessions by id, the least recently used first."""
 
     def __init__(self, slots: int, new_id: Callable[[], int] | None = None) -> None:
         self._slots = slots
@@ -137,18 +143,18 @@ class FetchSessionCache:
         self,
         session_id: int,
         epoch: int,
-        wanted: Sequence[FetchWanted],
+        requested: Sequence[PartitionFetch],
         forgotten: Sequence[PartitionKey],
         *,
         by_id: bool,
         now_ms: float,
     ) -> FetchContext:
-        """What a request with this session id and epoch is about; `by_id` says that it names topics by their ids."""
+        """Start a request with this session id and epoch; `by_id`: it names topics by their ids (v13 and later)."""
         if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             self.sessions.pop(session_id, None)
             if epoch == FINAL_EPOCH:
-                return FetchContext(wanted)
-            return FetchContext(wanted, open_session=lambda: self._open(by_id, wanted, now_ms))
+                return FetchContext(requested)
+            return FetchContext(requested, open_session=lambda: self._open(by_id, requested, now_ms))
         session = self.sessions.get(session_id)
         if session is None:
             return FetchContext((), error=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
@@ -156,33 +162,37 @@ class FetchSessionCache:
             return FetchContext((), error=ErrorCode.INVALID_FETCH_SESSION_EPOCH)
         if session.by_id != by_id:
             return FetchContext((), error=ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
-        return self._go_on(session, wanted, forgotten, now_ms)
+        return self._continue(session, requested, forgotten, now_ms)
 
-    def _go_on(
-        self, session: FetchSession, wanted: Sequence[FetchWanted], forgotten: Sequence[PartitionKey], now_ms: float
+    def _continue(
+        self,
+        session: FetchSession,
+        requested: Sequence[PartitionFetch],
+        forgotten: Sequence[PartitionKey],
+        now_ms: float,
     ) -> FetchContext:
-        session.change(wanted, forgotten)
+        session.change(requested, forgotten)
         del self.sessions[session.id]
         if not session.partitions:
             return FetchContext(())
         session.last_used_ms = now_ms
         session.epoch = 1 if session.epoch == _LAST_EPOCH else session.epoch + 1
         self.sessions[session.id] = session
-        return FetchContext([sent.wanted for sent in session.partitions.values()], session=session)
+        return FetchContext([sent.requested for sent in session.partitions.values()], session=session)
 
-    def _open(self, by_id: bool, wanted: Sequence[FetchWanted], now_ms: float) -> FetchSession | None:
-        """A new session, if there is or can be made room for it."""
-        size = len({key_of(one) for one in wanted})
+    def _open(self, by_id: bool, requested: Sequence[PartitionFetch], now_ms: float) -> FetchSession | None:
+        """Return a new session, or None if there is no room for it."""
+        size = len({key_of(one) for one in requested})
         if len(self.sessions) >= self._slots and not self._make_room(size, now_ms):
             return None
         id = self._new_id()
         while id == NO_SESSION or id in self.sessions:
             id = self._new_id()
-        session = self.sessions[id] = FetchSession(id, by_id, wanted, now_ms)
+        session = self.sessions[id] = FetchSession(id, by_id, requested, now_ms)
         return session
 
     def _make_room(self, size: int, now_ms: float) -> bool:
-        """Evict the least recently used session if it is stale, else the smallest that is old enough and not larger."""
+        """Evict the least recently used session if it is stale, else the smallest unprotected one of at most `size`."""
         oldest = next(iter(self.sessions.values()), None)
         if oldest is None:
             return False

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
 
+from kcli.broker.topic_rules import INTERNAL_TOPICS
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError
 from kcli.structs import TopicPartition
@@ -20,11 +21,8 @@ if TYPE_CHECKING:
 
 ANY_EPOCH = -1
 
-#: Where brokers keep their state.
-INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
 
-
-class FetchWanted(NamedTuple):
+class PartitionFetch(NamedTuple):
     """What a Fetch asks of one partition. Its topic has a name (until v12) or an id; epochs are -1 when not told."""
 
     topic: str
@@ -112,7 +110,7 @@ class Partition:
         return log.delete_records(upto)
 
     def read(
-        self, wanted: FetchWanted, max_bytes: int, *, read_committed: bool, min_one_message: bool
+        self, wanted: PartitionFetch, max_bytes: int, *, read_committed: bool, min_one_message: bool
     ) -> PartitionRead:
         """Records from `wanted.offset` on, below the high watermark or the last stable offset; its errors are rows."""
         log = self.log
@@ -132,7 +130,7 @@ class Partition:
         records = found.records if min_one_message or not found.first_batch_only else None
         return PartitionRead(ErrorCode.NONE, *offsets, records, found.start)
 
-    def bytes_to_read(self, wanted: FetchWanted, start: LogOffsetMetadata, *, read_committed: bool) -> int | None:
+    def bytes_to_read(self, wanted: PartitionFetch, start: LogOffsetMetadata, *, read_committed: bool) -> int | None:
         """How many bytes a parked fetch would get now; None when it should not wait for more.
 
         It should not when it reads an older segment than the newest (no more comes there), when the log was cut below
@@ -170,7 +168,7 @@ class Partition:
         code = ErrorCode.FENCED_LEADER_EPOCH if older else ErrorCode.UNKNOWN_LEADER_EPOCH
         raise BrokerError(code, partition=self.tp, theirs=epoch, ours=self.leader_epoch)
 
-    def _divergence(self, wanted: FetchWanted) -> tuple[int, int] | None:
+    def _divergence(self, wanted: PartitionFetch) -> tuple[int, int] | None:
         epoch = wanted.last_fetched_epoch
         if epoch < 0:
             return None

@@ -5,9 +5,9 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from kcli.broker.cluster import Cluster
+from kcli.broker.cluster_state import ClusterState
 from kcli.broker.config import BrokerConfig
-from kcli.broker.handlers.table import HANDLERS
+from kcli.broker.handlers.api_table import HANDLERS
 from kcli.broker.log.log import Log
 from kcli.broker.log_manager import LogManager
 from kcli.broker.memory_files import MemoryFiles
@@ -37,7 +37,7 @@ class Node:
         self.timer = Timer()
         self.log_manager = LogManager(DATA, self.files, self.config, self.clock)
         self.replica_manager = ReplicaManager(self.log_manager, self.timer, self.clock, self.config)
-        self.cluster = Cluster(self.config, self.files, self.log_manager, self.replica_manager)
+        self.cluster = ClusterState(self.config, self.files, self.log_manager, self.replica_manager)
         self.log_manager.open(self.cluster.log_config)
         self.cluster.start()
 

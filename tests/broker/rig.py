@@ -8,7 +8,7 @@ from uuid import UUID, uuid4
 
 from kcli.broker.config import BrokerConfig
 from kcli.broker.files import Files
-from kcli.broker.handlers.table import HANDLERS
+from kcli.broker.handlers.api_table import HANDLERS
 from kcli.broker.log.log_config import LogConfig
 from kcli.broker.log_manager import LogManager
 from kcli.broker.memory_files import MemoryFiles

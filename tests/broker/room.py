@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from kcli.broker.connections import ConnectionCounts
 from kcli.broker.control import Control
 from kcli.broker.request_context import RequestContext
-from kcli.broker.server import Answer, SocketServer
+from kcli.broker.server import Answer, ConnectionQuotas, SocketServer
 from kcli.broker.timer import Timer
 from kcli.clock import ManualClock
 from kcli.network.listener import bind_socket
@@ -29,7 +28,7 @@ class Room:
         self.handled: list[tuple[Any, RequestContext]] = []
         self.handle: Callable[[Any, RequestContext], Answer] = lambda request, context: HeartbeatResponse()
         self.selector = Selector(self.clock, **{"idle_ms": 600_000, **options}, in_turn=True)
-        self.counts = ConnectionCounts(max_connections, max_per_ip)
+        self.counts = ConnectionQuotas(max_connections, max_per_ip)
         self.server = SocketServer(
             self.selector,
             self.counts,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kcli.broker.handlers.table import HANDLERS
+from kcli.broker.handlers.api_table import HANDLERS
 from kcli.protocol.messages import alter_configs as old
 from kcli.protocol.messages import incremental_alter_configs as new
 from kcli.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource

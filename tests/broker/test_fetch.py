@@ -352,7 +352,7 @@ class TestWaiting:
         write(rig)
         assert not answer.is_there, "no follower has it"
         partition.follower_ends[2] = 1
-        rig.replica_manager.high_watermark_may_have_moved(partition.tp)
+        rig.replica_manager.advance_high_watermark(partition.tp)
         assert [batches(row) for row in rows(answer.value)] == [[0]]
 
     def test_ten_thousand_waiters_and_one_record(self, rig: Rig) -> None:

@@ -8,15 +8,15 @@ from uuid import UUID
 import pytest
 
 from kcli.broker.fetch_sessions import EVICTION_MS, FetchContext, FetchSessionCache
-from kcli.broker.partition import FetchWanted, PartitionRead
+from kcli.broker.partition import PartitionFetch, PartitionRead
 from kcli.error_codes import ErrorCode
 
 NO_ID = UUID(int=0)
 QUIET = PartitionRead(high_watermark=10, last_stable_offset=10, log_start_offset=0)
 
 
-def want(topic: str, partition: int = 0, offset: int = 0) -> FetchWanted:
-    return FetchWanted(topic, NO_ID, partition, offset, 1000)
+def want(topic: str, partition: int = 0, offset: int = 0) -> PartitionFetch:
+    return PartitionFetch(topic, NO_ID, partition, offset, 1000)
 
 
 class Client:
@@ -27,19 +27,21 @@ class Client:
         self.cache = FetchSessionCache(slots, new_id=lambda: next(ids))
         self.now_ms = 0.0
 
-    def begin(self, id: int, epoch: int, *wanted: FetchWanted, forget: tuple = (), by_id: bool = False) -> FetchContext:
+    def begin(
+        self, id: int, epoch: int, *wanted: PartitionFetch, forget: tuple = (), by_id: bool = False
+    ) -> FetchContext:
         return self.cache.begin(id, epoch, wanted, forget, by_id=by_id, now_ms=self.now_ms)
 
     def fetch(
-        self, id: int, epoch: int, *wanted: FetchWanted, forget: tuple = (), reads: dict | None = None
+        self, id: int, epoch: int, *wanted: PartitionFetch, forget: tuple = (), reads: dict | None = None
     ) -> tuple[int, int, list[str]]:
         """Error, session id, and the topics of the response."""
         context = self.begin(id, epoch, *wanted, forget=forget)
         if context.error:
             return context.error, 0, []
-        found = [(reads or {}).get(one.topic, QUIET) for one in context.wanted]
+        found = [(reads or {}).get(one.topic, QUIET) for one in context.requested]
         error, session, told = context.finish(found)
-        return error, session, [context.wanted[at].topic for at in told]
+        return error, session, [context.requested[at].topic for at in told]
 
     def open(self, *topics: str) -> int:
         error, id, told = self.fetch(0, 0, *(want(topic) for topic in topics))
@@ -78,14 +80,14 @@ def test_partitions_are_added_changed_and_forgotten() -> None:
     id = client.open("a", "b")
     assert client.fetch(id, 1, want("c"), forget=(("a", 0),)) == (0, id, ["c"])
     context = client.begin(id, 2, want("b", offset=7))
-    assert [(one.topic, one.offset) for one in context.wanted] == [("b", 7), ("c", 0)]
+    assert [(one.topic, one.offset) for one in context.requested] == [("b", 7), ("c", 0)]
 
 
 def test_what_gave_records_goes_last_so_that_all_get_their_turn() -> None:
     client = Client()
     id = client.open("a", "b", "c")
     client.fetch(id, 1, reads={"a": news(size=5)})
-    assert [one.topic for one in client.begin(id, 2).wanted] == ["b", "c", "a"]
+    assert [one.topic for one in client.begin(id, 2).requested] == ["b", "c", "a"]
 
 
 def test_a_session_that_forgets_everything_is_over() -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from kcli.broker.handlers.table import HANDLERS
+from kcli.broker.handlers.api_table import HANDLERS
 from kcli.protocol.headers import encode_request
 from kcli.protocol.messages.api_versions import ApiVersionsRequest
 from kcli.protocol.messages.metadata import MetadataRequest

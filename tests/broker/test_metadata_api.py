@@ -11,7 +11,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from kcli.broker.handlers.table import HANDLERS
+from kcli.broker.handlers.api_table import HANDLERS
 from kcli.protocol.messages.describe_cluster import DescribeClusterRequest
 from kcli.protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
 from kcli.protocol.messages.describe_topic_partitions import Cursor, DescribeTopicPartitionsRequest, TopicRequest

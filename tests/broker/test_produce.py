@@ -233,7 +233,7 @@ class TestReplicas:
     def follower_has(self, rig: Rig, offset: int) -> None:
         partition = rig.partition("t")
         partition.follower_ends[2] = offset
-        rig.replica_manager.high_watermark_may_have_moved(partition.tp)
+        rig.replica_manager.advance_high_watermark(partition.tp)
 
     def test_acks_all_waits_for_every_replica(self, rig: Rig, waiting: Answer) -> None:
         self.follower_has(rig, 2)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kcli.broker.control import DROP, SILENCE, Delay, api_key
-from kcli.broker.handlers import table
+from kcli.broker.handlers import api_table
 from kcli.broker.pending import Pending
 from kcli.broker.request_context import CloseConnection
 from kcli.error_codes import ErrorCode
@@ -22,7 +22,7 @@ from tests.broker.wire import Wire
 @pytest.fixture(autouse=True)
 def served(monkeypatch: pytest.MonkeyPatch) -> None:
     for key, last in ((3, 13), (12, 4)):
-        monkeypatch.setitem(table.HANDLERS, key, table.Served("none", 0, last))
+        monkeypatch.setitem(api_table.HANDLERS, key, api_table.ServedApi("none", 0, last))
 
 
 def answer(wire: Wire) -> HeartbeatResponse:
@@ -199,13 +199,13 @@ def test_running_out_of_file_descriptors_pauses_the_accepting(monkeypatch: pytes
         here.poll()
         assert here.complaints == [("no more connections are accepted for now: Too many open files", None)]
         monkeypatch.undo()
-        table.HANDLERS[12] = table.Served("none", 0, 4)
+        api_table.HANDLERS[12] = api_table.ServedApi("none", 0, 4)
         try:
             assert ask(here, wire).error_code == 0
             here.let_pass(1000)
             assert ask(here, late).error_code == 0
         finally:
-            del table.HANDLERS[12]
+            del api_table.HANDLERS[12]
 
 
 def test_idle_connections_are_ended() -> None:

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from kcli.broker.alterations import APPEND, DELETE, SET, Change, altered
 from kcli.broker.config import BROKER_OPTIONS, BrokerConfig
 from kcli.broker.config_defs import show
+from kcli.broker.dynamic_config import APPEND, DELETE, SET, Change, apply_changes
 from kcli.broker.log.log_config import LogConfig
 from kcli.broker.topic_configs import TOPIC_OPTIONS, check_topic_configs, log_config, topic_values
 from kcli.broker.topic_rules import LONGEST_NAME, check_new_name, name_fault
@@ -87,14 +87,16 @@ def test_the_broker_and_the_topic_must_go_together() -> None:
 def test_changes_leave_what_was_set_before_as_it_is() -> None:
     before = {"retention.ms": "1", "segment.ms": "2"}
     changes = [Change("retention.ms", DELETE, None), Change("flush.ms", SET, "3")]
-    assert altered(before, changes, TOPIC_OPTIONS, str) == {"segment.ms": "2", "flush.ms": "3"}
+    assert apply_changes(before, changes, TOPIC_OPTIONS, str) == {"segment.ms": "2", "flush.ms": "3"}
     assert before == {"retention.ms": "1", "segment.ms": "2"}
 
 
 def test_what_is_in_a_list_is_not_appended_again() -> None:
     changes = [Change("cleanup.policy", APPEND, "delete,compact")]
-    assert altered({}, changes, TOPIC_OPTIONS, lambda _: "delete") == {"cleanup.policy": "delete,compact"}
-    assert altered({"cleanup.policy": "compact"}, changes, TOPIC_OPTIONS, str) == {"cleanup.policy": "compact,delete"}
+    assert apply_changes({}, changes, TOPIC_OPTIONS, lambda _: "delete") == {"cleanup.policy": "delete,compact"}
+    assert apply_changes({"cleanup.policy": "compact"}, changes, TOPIC_OPTIONS, str) == {
+        "cleanup.policy": "compact,delete"
+    }
 
 
 def test_the_longest_name() -> None:

@@ -16,7 +16,7 @@ from kcli.protocol.records.rows import NewRecord
 from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:
-    from kcli.broker.cluster import Cluster
+    from kcli.broker.cluster_state import ClusterState
     from kcli.broker.config import BrokerConfig
     from kcli.broker.log.log import Log
     from kcli.broker.replica_manager import ReplicaManager
@@ -54,7 +54,7 @@ def group_hash(group_id: str) -> int:
 class GroupLog:
     """Appends are whole or not at all. The topic is made when it is needed first."""
 
-    def __init__(self, config: BrokerConfig, replica_manager: ReplicaManager, cluster: Cluster) -> None:
+    def __init__(self, config: BrokerConfig, replica_manager: ReplicaManager, cluster: ClusterState) -> None:
         self._config = config
         self._replica_manager = replica_manager
         self._cluster = cluster

@@ -20,7 +20,7 @@ from kcli.structs import TopicPartition
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from kcli.broker.cluster import Cluster
+    from kcli.broker.cluster_state import ClusterState
     from kcli.broker.config import BrokerConfig
     from kcli.broker.replica_manager import ReplicaManager
     from kcli.clock import Clock
@@ -57,7 +57,9 @@ class KnownGroups(Protocol):
 class OffsetStore:
     """Built before the coordinator; `load` makes them known to each other and must come before anything else."""
 
-    def __init__(self, config: BrokerConfig, replica_manager: ReplicaManager, cluster: Cluster, clock: Clock) -> None:
+    def __init__(
+        self, config: BrokerConfig, replica_manager: ReplicaManager, cluster: ClusterState, clock: Clock
+    ) -> None:
         self._config = config
         self._cluster = cluster
         self._log = GroupLog(config, replica_manager, cluster)

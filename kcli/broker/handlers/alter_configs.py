@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kcli.broker.alterations import replaced
-from kcli.broker.handlers.config_changes import Alter, alter_all
+from kcli.broker.dynamic_config import replace_all
+from kcli.broker.handlers.config_resources import Alter, alter_all
 from kcli.broker.request_context import RequestContext
 from kcli.protocol.messages.alter_configs import (
     AlterConfigsRequest,
@@ -31,4 +31,4 @@ def handle(broker: Broker, request: AlterConfigsRequest, context: RequestContext
 
 def _alter(asked: AlterConfigsResource) -> Alter:
     settings = [(config.name, config.value) for config in asked.configs]
-    return lambda _before, _options, _value_of: replaced(settings)
+    return lambda _before, _options, _value_of: replace_all(settings)

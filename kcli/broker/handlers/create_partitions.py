@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from kcli.broker.handlers.refusal import reason
 from kcli.broker.request_context import RequestContext
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError
@@ -39,4 +38,4 @@ def _grow(broker: Broker, asked: CreatePartitionsTopic, validate_only: bool) -> 
 
 
 def _refused(name: str, error: BrokerError) -> CreatePartitionsTopicResult:
-    return CreatePartitionsTopicResult(name=name, error_code=error.code, error_message=reason(error))
+    return CreatePartitionsTopicResult(name=name, error_code=error.code, error_message=error.detail)

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from kcli.broker.cluster import DEFAULT
+from kcli.broker.cluster_state import DEFAULT
 from kcli.broker.config_entries import topic_entries
-from kcli.broker.handlers.refusal import reason
 from kcli.broker.request_context import RequestContext
 from kcli.broker.topic_rules import check_new_name
 from kcli.error_codes import ErrorCode
@@ -92,4 +91,4 @@ def _assignments(asked: CreatableTopic) -> dict[int, list[int]] | None:
 
 
 def _refused(name: str, error: BrokerError) -> CreatableTopicResult:
-    return CreatableTopicResult(name=name, error_code=error.code, error_message=reason(error))
+    return CreatableTopicResult(name=name, error_code=error.code, error_message=error.detail)

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
 
-from kcli.broker.handlers.refusal import reason
 from kcli.broker.request_context import RequestContext
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError
@@ -18,7 +17,7 @@ from kcli.protocol.messages.delete_topics import DeletableTopicResult, DeleteTop
 
 if TYPE_CHECKING:
     from kcli.broker.broker import Broker
-    from kcli.broker.cluster import Cluster
+    from kcli.broker.cluster_state import ClusterState
     from kcli.broker.topic_store import Topic
 
 _NO_ID = UUID(int=0)
@@ -32,7 +31,7 @@ class _Asked(NamedTuple):
 
     def result(self, error: BrokerError) -> DeletableTopicResult:
         return DeletableTopicResult(
-            name=self.name, topic_id=self.topic_id, error_code=error.code, error_message=reason(error)
+            name=self.name, topic_id=self.topic_id, error_code=error.code, error_message=error.detail
         )
 
 
@@ -50,7 +49,7 @@ def _asked(request: DeleteTopicsRequest, version: int) -> list[_Asked]:
     return [_Asked(topic.name, topic.topic_id) for topic in request.topics]
 
 
-def _delete_all(cluster: Cluster, asked: list[_Asked], now_wall_ms: int) -> Iterator[DeletableTopicResult]:
+def _delete_all(cluster: ClusterState, asked: list[_Asked], now_wall_ms: int) -> Iterator[DeletableTopicResult]:
     times = Counter(asked)
     asked_both_ways = [topic for topic in cluster.topics.values() if _is_asked_both_ways(topic, times)]
     for topic in asked_both_ways:
@@ -79,7 +78,7 @@ def _fault(one: _Asked, count: int) -> str | None:
     return None
 
 
-def _delete(cluster: Cluster, one: _Asked, now_wall_ms: int) -> DeletableTopicResult:
+def _delete(cluster: ClusterState, one: _Asked, now_wall_ms: int) -> DeletableTopicResult:
     try:
         topic = cluster.delete_topic(one.topic_id if one.name is None else one.name, now_wall_ms=now_wall_ms)
     except BrokerError as error:

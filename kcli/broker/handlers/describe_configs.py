@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from kcli.broker.config_entries import ConfigEntry, broker_entries, entries_of_all_brokers, topic_entries
 from kcli.broker.handlers import config_resources as resources
-from kcli.broker.handlers.refusal import reason
 from kcli.broker.request_context import RequestContext
 from kcli.broker.topic_rules import check_name
 from kcli.error_codes import ErrorCode
@@ -26,7 +25,7 @@ from kcli.protocol.messages.describe_configs import (
 
 if TYPE_CHECKING:
     from kcli.broker.broker import Broker
-    from kcli.broker.cluster import Cluster
+    from kcli.broker.cluster_state import ClusterState
 
 
 def handle(broker: Broker, request: DescribeConfigsRequest, context: RequestContext) -> DescribeConfigsResponse:
@@ -36,21 +35,21 @@ def handle(broker: Broker, request: DescribeConfigsRequest, context: RequestCont
     )
 
 
-def _describe(cluster: Cluster, asked: DescribeConfigsResource, with_synonyms: bool) -> DescribeConfigsResult:
+def _describe(cluster: ClusterState, asked: DescribeConfigsResource, with_synonyms: bool) -> DescribeConfigsResult:
     result = DescribeConfigsResult(
         error_message="", resource_type=asked.resource_type, resource_name=asked.resource_name
     )
     try:
         entries = _entries(cluster, asked.resource_type, asked.resource_name)
     except BrokerError as error:
-        result.error_code, result.error_message = error.code, reason(error)
+        result.error_code, result.error_message = error.code, error.detail
         return result
     wanted = set(asked.configuration_keys or ())
     result.configs = [_told(entry, with_synonyms) for entry in entries if not wanted or entry.name in wanted]
     return result
 
 
-def _entries(cluster: Cluster, kind: int, name: str) -> list[ConfigEntry]:
+def _entries(cluster: ClusterState, kind: int, name: str) -> list[ConfigEntry]:
     if kind == resources.TOPIC:
         check_name(name)
         if name not in cluster.topics:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kcli.broker.alterations import Change, altered
-from kcli.broker.handlers.config_changes import Alter, alter_all
+from kcli.broker.dynamic_config import Change, apply_changes
+from kcli.broker.handlers.config_resources import Alter, alter_all
 from kcli.broker.request_context import RequestContext
 from kcli.protocol.messages.incremental_alter_configs import (
     AlterConfigsResource,
@@ -34,4 +34,4 @@ def handle(
 
 def _alter(asked: AlterConfigsResource) -> Alter:
     changes = [Change(config.name, config.config_operation, config.value) for config in asked.configs]
-    return lambda before, options, value_of: altered(before, changes, options, value_of)
+    return lambda before, options, value_of: apply_changes(before, changes, options, value_of)

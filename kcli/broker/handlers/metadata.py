@@ -11,8 +11,8 @@ from uuid import UUID
 
 from kcli.broker.handlers.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from kcli.broker.request_context import RequestContext
-from kcli.broker.topic_rules import name_fault
-from kcli.broker.topic_store import INTERNAL_TOPICS, Topic
+from kcli.broker.topic_rules import INTERNAL_TOPICS, name_fault
+from kcli.broker.topic_store import Topic
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError
 from kcli.protocol.messages.metadata import (

@@ -25,7 +25,7 @@ from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:
     from kcli.broker.broker import Broker
-    from kcli.broker.cluster import Cluster
+    from kcli.broker.cluster_state import ClusterState
     from kcli.broker.topic_store import Topic
 
 _IDS_SINCE_VERSION = 10
@@ -58,7 +58,7 @@ def handle(broker: Broker, request: OffsetCommitRequest, context: RequestContext
     return OffsetCommitResponse(topics=_by_topic(answers))
 
 
-def _find_topic(cluster: Cluster, topic: OffsetCommitRequestTopic, by_id: bool) -> Topic | None:
+def _find_topic(cluster: ClusterState, topic: OffsetCommitRequestTopic, by_id: bool) -> Topic | None:
     return cluster.topic_by_id(topic.topic_id) if by_id else cluster.topics.get(topic.name)
 
 

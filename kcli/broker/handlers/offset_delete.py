@@ -22,7 +22,7 @@ from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:
     from kcli.broker.broker import Broker
-    from kcli.broker.cluster import Cluster
+    from kcli.broker.cluster_state import ClusterState
 
 
 def handle(broker: Broker, request: OffsetDeleteRequest, context: RequestContext) -> OffsetDeleteResponse:
@@ -50,7 +50,7 @@ def _refusal(group_id: str, group: GroupFacts | None) -> ErrorCode:
     return ErrorCode.NONE
 
 
-def _check(partition: TopicPartition, cluster: Cluster, group: GroupFacts) -> ErrorCode:
+def _check(partition: TopicPartition, cluster: ClusterState, group: GroupFacts) -> ErrorCode:
     topic = cluster.topics.get(partition.topic)
     if topic is None or not 0 <= partition.partition < topic.partitions:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kcli.broker.delayed import ProduceOutcome
-from kcli.broker.partition import INTERNAL_TOPICS
 from kcli.broker.pending import Pending
 from kcli.broker.request_context import CloseConnection, RequestContext
+from kcli.broker.topic_rules import INTERNAL_TOPICS
 from kcli.error_codes import ErrorCode
 from kcli.protocol.messages.produce import (
     BatchIndexAndErrorMessage,

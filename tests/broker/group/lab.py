@@ -14,9 +14,9 @@ from typing import Any, Protocol, TypeVar
 
 from kcli.broker.config import BrokerConfig
 from kcli.broker.group.coordinator import GroupCoordinator
-from kcli.broker.handlers.table import HANDLERS
+from kcli.broker.handlers.api_table import HANDLERS
 from kcli.broker.pending import Pending
-from kcli.broker.requests import answer_parts, read_request
+from kcli.broker.request_context import answer_parts, read_request
 from kcli.broker.timer import Timer
 from kcli.clock import ManualClock
 from kcli.error_codes import ErrorCode

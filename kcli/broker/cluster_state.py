@@ -10,17 +10,18 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from kcli.broker.adoption import adopt
 from kcli.broker.dynamic_config import DynamicConfig
 from kcli.broker.topic_configs import check_topic_configs, log_config
 from kcli.broker.topic_rules import (
+    OFFSETS_TOPIC,
+    TRANSACTIONS_TOPIC,
     check_assignments,
     check_counts,
     check_new_name,
     check_partition_limit,
     check_replicas,
 )
-from kcli.broker.topic_store import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Catalogue, Topic, TopicStore, new_topic_id
+from kcli.broker.topic_store import Catalogue, Topic, TopicStore, adopt_partitions, new_topic_id
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError
 from kcli.structs import TopicPartition
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 DEFAULT = -1  # partitions and replication factor: as the broker's settings say
 
 
-class Cluster:
+class ClusterState:
     """Of one node. `topics` by name; `host` and `port` are what clients are told, set when the broker listens.
 
     Make it before the logs are opened (`log_config` says what they go by), and `start` it after that. Those in
@@ -64,7 +65,7 @@ class Cluster:
         self._by_id = {topic.topic_id: topic for topic in self.topics.values()}
 
     def __repr__(self) -> str:
-        return f"<Cluster {self.cluster_id} node={self.node_id} {len(self.topics)} topics>"
+        return f"<ClusterState {self.cluster_id} node={self.node_id} {len(self.topics)} topics>"
 
     @property
     def settings(self) -> BrokerConfig:
@@ -81,7 +82,7 @@ class Cluster:
 
     def start(self) -> None:
         """Bring store and directories in line, and lead all partitions. ConfigError when they contradict each other."""
-        self.reports += adopt(self._catalogue, self._log_manager, self.internal_configs)
+        self.reports += adopt_partitions(self._catalogue, self._log_manager, self.internal_configs)
         self._by_id = {topic.topic_id: topic for topic in self.topics.values()}
         self._save()
         for topic in self.topics.values():

@@ -1,0 +1,53 @@
+"""Which APIs the broker speaks, in which versions, and the module that answers: what ApiVersions tells is made of it.
+
+A module has `handle(broker, request, context)` and returns the response, a `Pending` of it, or None for no answer.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class ServedApi(NamedTuple):
+    """`module` is below kcli.broker.handlers; the versions are those advertised and answered, both ends included."""
+
+    module: str
+    first_version: int
+    last_version: int
+
+
+# Versions as Apache Kafka 4.3.1 advertises them, unless the module says why not.
+HANDLERS: dict[int, ServedApi] = {
+    0: ServedApi("produce", 0, 13),
+    1: ServedApi("fetch", 4, 18),
+    2: ServedApi("list_offsets", 1, 11),
+    3: ServedApi("metadata", 0, 13),
+    8: ServedApi("offset_commit", 2, 10),
+    9: ServedApi("offset_fetch", 1, 10),
+    10: ServedApi("find_coordinator", 0, 6),
+    11: ServedApi("join_group", 0, 9),
+    12: ServedApi("heartbeat", 0, 4),
+    13: ServedApi("leave_group", 0, 5),
+    14: ServedApi("sync_group", 0, 5),
+    15: ServedApi("describe_groups", 0, 6),
+    16: ServedApi("list_groups", 0, 5),
+    17: ServedApi("sasl_handshake", 0, 1),
+    18: ServedApi("api_versions", 0, 4),
+    19: ServedApi("create_topics", 2, 7),
+    20: ServedApi("delete_topics", 1, 6),
+    21: ServedApi("delete_records", 0, 2),
+    22: ServedApi("init_producer_id", 0, 5),
+    23: ServedApi("offset_for_leader_epoch", 2, 4),
+    32: ServedApi("describe_configs", 1, 4),
+    33: ServedApi("alter_configs", 0, 2),
+    35: ServedApi("describe_log_dirs", 1, 5),
+    36: ServedApi("sasl_authenticate", 0, 2),
+    37: ServedApi("create_partitions", 0, 3),
+    42: ServedApi("delete_groups", 0, 2),
+    44: ServedApi("incremental_alter_configs", 0, 1),
+    46: ServedApi("list_partition_reassignments", 0, 0),
+    47: ServedApi("offset_delete", 0, 0),
+    60: ServedApi("describe_cluster", 0, 2),
+    74: ServedApi("list_config_resources", 0, 1),
+    75: ServedApi("describe_topic_partitions", 0, 0),
+}
