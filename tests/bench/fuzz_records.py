@@ -8,7 +8,7 @@ import sys
 import time
 import warnings
 
-from tests.protocol_records.mutations import check_hostile, hostile_sections, seeds
+from tests.protocol.records.mutations import check_hostile, hostile_sections, seeds
 
 SECTIONS_PER_CALL = 8
 

@@ -19,7 +19,7 @@ from kcli.protocol.records.run import DecodedSection, RecordSection
 from kcli.protocol.registry import ApiKey
 from kcli.structs import TopicPartition
 from tests.consumer.cluster import FakeCluster, Log
-from tests.protocol_records.vectors import VECTORS
+from tests.protocol.records.vectors import VECTORS
 
 T = 1_500_000_000_000  # the time of the vectors' first record
 T0 = TopicPartition("t", 0)

@@ -26,7 +26,7 @@ from kcli.protocol.records import decode
 from kcli.protocol.records.batch_columns import BatchColumns
 from kcli.protocol.records.builder import NewRecord, build_batch
 from kcli.protocol.records.run import DecodedSection, RecordSection
-from tests.protocol_records.vectors import VECTORS
+from tests.protocol.records.vectors import VECTORS
 
 
 class Batch(NamedTuple):

@@ -21,7 +21,7 @@ from kcli.spark.arrow import Batcher, arrow_schema, cut  # noqa: E402
 from kcli.spark.arrow_arrays import binary_array  # noqa: E402
 from kcli.spark.record_schema import BATCH_FACTS, CONNECTOR, HEADERS, SIZES, ddl, record_columns  # noqa: E402
 from kcli.structs import TopicPartition  # noqa: E402
-from tests.protocol_records.vectors import VECTORS  # noqa: E402
+from tests.protocol.records.vectors import VECTORS  # noqa: E402
 
 TP = TopicPartition("orders", 3)
 T = 1_700_000_000_000

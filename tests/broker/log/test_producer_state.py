@@ -19,7 +19,7 @@ from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, CorruptRecords
 from kcli.protocol.records.builder import NewRecord, build_batch
 from kcli.structs import TopicPartition
-from tests.protocol_records.vectors import VECTORS
+from tests.protocol.records.vectors import VECTORS
 
 NOW = 1_700_000_000_000
 TP = TopicPartition("orders", 0)

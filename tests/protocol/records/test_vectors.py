@@ -5,7 +5,7 @@ import pytest
 from kcli.protocol.records.builder import NewRecord, build_batch
 from kcli.protocol.records.columns import Record
 from kcli.protocol.records.decode import RecordSection, decode_sections
-from tests.protocol_records.vectors import VECTORS
+from tests.protocol.records.vectors import VECTORS
 
 T = 1500000000000
 R0 = NewRecord(b"k0", b"v0", T)

@@ -15,8 +15,8 @@ from kcli.protocol.records.builder import NewRecord, build_batch
 from kcli.protocol.records.compression import CODEC_IDS
 from kcli.protocol.records.decode import RecordSection, decode_sections
 from kcli.protocol.records.rows import write_varint
-from tests.protocol_records.mutations import GOOD, check_hostile, hostile_sections, make_right, seeds
-from tests.protocol_records.vectors import VECTORS
+from tests.protocol.records.mutations import GOOD, check_hostile, hostile_sections, make_right, seeds
+from tests.protocol.records.vectors import VECTORS
 
 T = 1_700_000_000_000
 

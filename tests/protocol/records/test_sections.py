@@ -8,7 +8,7 @@ import pytest
 from kcli.protocol.records import decode as decode_module
 from kcli.protocol.records.builder import NewRecord, build_batch
 from kcli.protocol.records.decode import RecordSection, decode_sections
-from tests.protocol_records.vectors import VECTORS
+from tests.protocol.records.vectors import VECTORS
 
 T = 1_700_000_000_000
 COMMIT, ABORT = 1, 0

@@ -8,7 +8,7 @@ import pytest
 from kcli.protocol.records import chain as chain_module
 from kcli.protocol.records.builder import NewRecord, build_batch
 from kcli.protocol.records.decode import RecordSection, decode_sections
-from tests.protocol_records import reference
+from tests.protocol.records import reference
 
 T = 1_700_000_000_000
 

@@ -12,7 +12,7 @@ from kcli.protocol.records import batch
 from kcli.protocol.records.builder import NewRecord, build_batch
 from kcli.protocol.records.checksum import crc32c
 from kcli.protocol.records.decode import DecodedSection, RecordSection, decode_sections
-from tests.protocol_records.vectors import VECTORS
+from tests.protocol.records.vectors import VECTORS
 
 T = 1_700_000_000_000
 TROUBLESOME = [b"\0", b"\1", b"\2", b"\x7e", b"\x7f", b"\x80", b"\xfe", b"\xff", b"\xff" * 5, b"\xff" * 10, b"\x80" * 9]

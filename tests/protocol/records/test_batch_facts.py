@@ -10,7 +10,7 @@ from kcli.protocol.records.batch_facts import BatchFacts, batch_facts
 from kcli.protocol.records.builder import NewRecord, build_batch
 from kcli.protocol.records.columns import RecordColumns
 from kcli.protocol.records.decode import RecordSection, decode_sections
-from tests.protocol_records.vectors import VECTORS
+from tests.protocol.records.vectors import VECTORS
 
 
 def decoded(data: bytes, offset: int = 0, aborted: list[tuple[int, int]] | None = None) -> RecordColumns:

@@ -16,7 +16,7 @@ from kcli.protocol.records import arrow_codecs
 from kcli.protocol.records.compression import CODEC_IDS, LZ4, SNAPPY, compress
 from kcli.protocol.records.decompression import decompress
 from kcli.protocol.records.output import OutOfBudget, Output
-from tests.protocol_records.vectors import VECTORS
+from tests.protocol.records.vectors import VECTORS
 
 CODECS = ("snappy", "lz4", "zstd")
 TEXT = b"".join(b"the %d. line of a log\n" % number for number in range(700))

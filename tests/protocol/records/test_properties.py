@@ -10,8 +10,8 @@ from kcli.protocol.records.builder import NewRecord, build_batch, build_batch_fr
 from kcli.protocol.records.columns import Record, RecordColumns
 from kcli.protocol.records.compression import CODEC_NAMES
 from kcli.protocol.records.decode import RecordSection, decode_sections
-from tests.protocol_records import reference
-from tests.protocol_records.mutations import check_hostile, mutate
+from tests.protocol.records import reference
+from tests.protocol.records.mutations import check_hostile, mutate
 
 blobs = st.none() | st.binary(max_size=100)
 headers = st.lists(st.tuples(st.text(max_size=8), blobs), max_size=3)

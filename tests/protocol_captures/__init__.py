@@ -1,1 +1,0 @@
-"""What others said on the wire, read and written again."""
