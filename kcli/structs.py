@@ -3,6 +3,12 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
+#: The topics in which brokers keep their own state, by the name of each (org.apache.kafka.common.internals.Topic).
+OFFSETS_TOPIC = "__consumer_offsets"
+TRANSACTIONS_TOPIC = "__transaction_state"
+SHARE_GROUPS_TOPIC = "__share_group_state"
+INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC, SHARE_GROUPS_TOPIC})
+
 
 class TopicPartition(NamedTuple):
     """One partition of one topic; sorts by topic, then number."""

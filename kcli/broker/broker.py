@@ -22,12 +22,12 @@ from kcli.broker.replica_manager import ReplicaManager
 from kcli.broker.request_context import RequestContext
 from kcli.broker.server import Answer, ConnectionQuotas, SocketServer, max_open_connections
 from kcli.broker.timer import Timer
-from kcli.broker.topic_rules import OFFSETS_TOPIC
 from kcli.clock import Clock, SystemClock
 from kcli.errors import ConfigError, KcliError
 from kcli.network.listener import bind_socket
 from kcli.network.selector import Selector
 from kcli.protocol.wire import Request
+from kcli.structs import OFFSETS_TOPIC
 
 if TYPE_CHECKING:
     from kcli.broker.config import BrokerConfig

@@ -13,8 +13,6 @@ from uuid import UUID
 from kcli.broker.dynamic_config import DynamicConfig
 from kcli.broker.topic_configs import check_topic_configs, log_config
 from kcli.broker.topic_rules import (
-    OFFSETS_TOPIC,
-    TRANSACTIONS_TOPIC,
     check_assignments,
     check_counts,
     check_new_name,
@@ -24,7 +22,7 @@ from kcli.broker.topic_rules import (
 from kcli.broker.topic_store import Catalogue, Topic, TopicStore, adopt_partitions, new_topic_id
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError
-from kcli.structs import TopicPartition
+from kcli.structs import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, TopicPartition
 
 if TYPE_CHECKING:
     from kcli.broker.config import BrokerConfig

@@ -9,10 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
 
-from kcli.broker.topic_rules import INTERNAL_TOPICS
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError
-from kcli.structs import TopicPartition
+from kcli.structs import INTERNAL_TOPICS, TopicPartition
 
 if TYPE_CHECKING:
     from kcli.broker.log.log import AppendInfo, Log, LogOffsetMetadata

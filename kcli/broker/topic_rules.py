@@ -15,12 +15,6 @@ LONGEST_NAME = 249  # with "-" and a partition number it is a directory's name
 MOST_PARTITIONS = 10_000  # that one request may ask for
 _METADATA_LOG = "__cluster_metadata"
 
-OFFSETS_TOPIC = "__consumer_offsets"
-TRANSACTIONS_TOPIC = "__transaction_state"
-SHARE_GROUPS_TOPIC = "__share_group_state"
-#: Topics in which brokers keep their own state, as Apache Kafka 4.3.1 lists them.
-INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC, SHARE_GROUPS_TOPIC})
-
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+\Z")
 
 

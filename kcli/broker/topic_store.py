@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID, uuid4
 
 from kcli.broker.data_dir import parse_uuid, uuid_text
-from kcli.broker.topic_rules import INTERNAL_TOPICS
 from kcli.errors import ConfigError
-from kcli.structs import TopicPartition
+from kcli.structs import INTERNAL_TOPICS, TopicPartition
 
 if TYPE_CHECKING:
     from kcli.broker.files import Files

@@ -24,8 +24,6 @@ from kcli.protocol.wire import (
     zero_uuid,
 )
 
-TOPIC = "__consumer_offsets"
-
 LEGACY_OFFSET_KEY, OFFSET_KEY, GROUP_KEY = 0, 1, 2
 OFFSET_VALUE_VERSION, OFFSET_VALUE_VERSION_WITH_EXPIRY, GROUP_VALUE_VERSION = 4, 1, 3
 _NEWEST_VALUE = 4

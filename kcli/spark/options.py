@@ -13,12 +13,13 @@ from kcli.spark.option_table import CANONICAL, KAFKA, unknown_option
 from kcli.spark.option_values import INT_MAX, choice, flag, length_ms, names, whole
 from kcli.spark.selection import Assign, Pattern, Selection, Subscribe, compile_pattern
 from kcli.spark.start_end import EARLIEST, LATEST, End, Start, check_order, read_end, read_start
+from kcli.structs import OFFSETS_TOPIC
 
 VIEW_NAMES = ("records", "batches", "gaps", "offsets", "groups", "members", "lag", "commits")
 RANGED_VIEWS = ("records", "batches", "gaps", "commits")
 """Views that are read by ranges of offsets, and so can be streamed; the others tell how things are."""
 
-_DEFAULT_TOPICS: dict[str, Selection] = {"commits": Subscribe(("__consumer_offsets",))}
+_DEFAULT_TOPICS: dict[str, Selection] = {"commits": Subscribe((OFFSETS_TOPIC,))}
 
 
 class SourceOptions(NamedTuple):

@@ -1,6 +1,6 @@
 """The order in which quiet connections expire."""
 
-from kcli.network.idle import IdleTimes
+from kcli.network.selector import IdleTimes
 
 
 def test_activity_makes_a_connection_the_youngest() -> None:

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, TypeAlias
 from kcli.broker.group.replay import Replay
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, CorruptRecords
-from kcli.protocol.offsets_topic import TOPIC
 from kcli.protocol.records import batch as layout
 from kcli.protocol.records.builder import build_batch
 from kcli.protocol.records.compression import CODEC_IDS
 from kcli.protocol.records.rows import NewRecord
-from kcli.structs import TopicPartition
+from kcli.structs import OFFSETS_TOPIC, TopicPartition
 
 if TYPE_CHECKING:
     from kcli.broker.cluster_state import ClusterState
@@ -60,12 +59,12 @@ class GroupLog:
         self._cluster = cluster
 
     def __repr__(self) -> str:
-        return f"<GroupLog {TOPIC} partitions={self.partition_count}>"
+        return f"<GroupLog {OFFSETS_TOPIC} partitions={self.partition_count}>"
 
     @property
     def partition_count(self) -> int:
         """How many partitions the topic has, or will have."""
-        topic = self._cluster.topics.get(TOPIC)
+        topic = self._cluster.topics.get(OFFSETS_TOPIC)
         return topic.partitions if topic else self._config.offsets_topic_num_partitions
 
     def partition_for(self, group_id: str) -> int:
@@ -79,9 +78,9 @@ class GroupLog:
         # Kafka's coordinator numbers its batches from 0 though they have no producer.
         data = build_batch(rows, compression=codec, base_sequence=0)
         try:
-            if TOPIC not in self._cluster.topics:
-                self._cluster.ensure_internal(TOPIC)
-            partition = TopicPartition(TOPIC, self.partition_for(group_id))
+            if OFFSETS_TOPIC not in self._cluster.topics:
+                self._cluster.ensure_internal(OFFSETS_TOPIC)
+            partition = TopicPartition(OFFSETS_TOPIC, self.partition_for(group_id))
             self._replica_manager.append_internal(partition, data, now_wall_ms)
         except BrokerError as error:
             return _TO_COORDINATOR.get(error.code, error.code)
@@ -90,11 +89,11 @@ class GroupLog:
     def replay(self, report: Callable[[str], None]) -> Replay:
         """Everything in all partitions. A batch that cannot be read is reported and passed over."""
         replay = Replay()
-        topic = self._cluster.topics.get(TOPIC)
+        topic = self._cluster.topics.get(OFFSETS_TOPIC)
         for number in range(topic.partitions if topic else 0):
-            held = self._replica_manager.partition(TopicPartition(TOPIC, number))
+            held = self._replica_manager.partition(TopicPartition(OFFSETS_TOPIC, number))
             if held is None:
-                report(f"{TOPIC}-{number} is not on this broker: what groups have stored there is not known")
+                report(f"{OFFSETS_TOPIC}-{number} is not on this broker: what groups have stored there is not known")
             elif held.log.log_end_offset > held.log.log_start_offset:
                 _replay_log(held.log, number, replay, report)
         return replay
@@ -106,7 +105,7 @@ def _replay_log(log: Log, number: int, replay: Replay, report: Callable[[str], N
             replay.take(number, data)
         except CorruptRecords as problem:
             base_offset = layout.PREFIX.unpack_from(data)[0]
-            report(f"{TOPIC}-{number}: the batch at offset {base_offset} is passed over: {problem}")
+            report(f"{OFFSETS_TOPIC}-{number}: the batch at offset {base_offset} is passed over: {problem}")
 
 
 def _batches(log: Log) -> Iterator[memoryview]:

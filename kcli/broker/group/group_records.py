@@ -12,7 +12,6 @@ from kcli.broker.group.offset_cache import OffsetCache
 from kcli.broker.group.replay import Replay
 from kcli.errors import ProtocolError
 from kcli.protocol.offsets_topic import (
-    TOPIC,
     GroupMetadataKey,
     GroupMetadataValue,
     OffsetCommitKey,
@@ -24,7 +23,7 @@ from kcli.protocol.offsets_topic import (
     encode_key,
     encode_offset_value,
 )
-from kcli.structs import TopicPartition
+from kcli.structs import OFFSETS_TOPIC, TopicPartition
 
 _OTHER = "of kinds that only newer groups have"
 _DAMAGED = "that cannot be read"
@@ -61,7 +60,7 @@ def load_into(
     for group_id, group in loading.groups.items():
         restore(group_id, group)
     for what, count in loading.passed.items():
-        report(f"{TOPIC}: {count} records {what} are passed over")
+        report(f"{OFFSETS_TOPIC}: {count} records {what} are passed over")
 
 
 class _Loading:

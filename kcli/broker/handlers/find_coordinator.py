@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from kcli.broker.request_context import RequestContext
 from kcli.error_codes import ErrorCode
 from kcli.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
-from kcli.protocol.offsets_topic import TOPIC
+from kcli.structs import OFFSETS_TOPIC
 
 if TYPE_CHECKING:
     from kcli.broker.broker import Broker
@@ -23,7 +23,7 @@ FIRST_VERSION_WITH_BATCHES = 4
 def handle(broker: Broker, request: FindCoordinatorRequest, context: RequestContext) -> FindCoordinatorResponse:
     """This broker's address for every group. The offsets' topic is made, as clients may expect to see it now."""
     if request.key_type == GROUP:
-        broker.cluster.ensure_internal(TOPIC)
+        broker.cluster.ensure_internal(OFFSETS_TOPIC)
     if context.api_version >= FIRST_VERSION_WITH_BATCHES:
         return FindCoordinatorResponse(coordinators=[_find(broker, request, key) for key in request.coordinator_keys])
     found = _find(broker, request, request.key)

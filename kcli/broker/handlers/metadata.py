@@ -11,7 +11,7 @@ from uuid import UUID
 
 from kcli.broker.handlers.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from kcli.broker.request_context import RequestContext
-from kcli.broker.topic_rules import INTERNAL_TOPICS, name_fault
+from kcli.broker.topic_rules import name_fault
 from kcli.broker.topic_store import Topic
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError
@@ -23,7 +23,7 @@ from kcli.protocol.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from kcli.structs import TopicPartition
+from kcli.structs import INTERNAL_TOPICS, TopicPartition
 
 if TYPE_CHECKING:
     from kcli.broker.broker import Broker

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from kcli.broker.delayed import ProduceOutcome
 from kcli.broker.pending import Pending
 from kcli.broker.request_context import CloseConnection, RequestContext
-from kcli.broker.topic_rules import INTERNAL_TOPICS
 from kcli.error_codes import ErrorCode
 from kcli.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -23,7 +22,7 @@ from kcli.protocol.messages.produce import (
     TopicProduceResponse,
 )
 from kcli.protocol.records.batch import CODEC_MASK, HEADER_BYTES, MAGIC_AT, TRANSACTIONAL_BIT
-from kcli.structs import TopicPartition
+from kcli.structs import INTERNAL_TOPICS, TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -18,6 +18,7 @@ from kcli.spark.pipelines.lag_tasks import COMMIT_FIELDS, END_FIELDS, Grid
 from kcli.spark.pipelines.named import check_named
 from kcli.spark.pipelines.result import Result, collect
 from kcli.spark.pipelines.source import is_meant, load
+from kcli.structs import OFFSETS_TOPIC
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -79,7 +80,7 @@ def commits_source(source: KafkaSource, groups: Sequence[str] | None) -> KafkaSo
     have not committed is not committed."""
     return source._replace(
         kafka={**source.kafka, "isolation.level": "read_committed"},
-        topics={"__consumer_offsets": None},
+        topics={OFFSETS_TOPIC: None},
         start={"startingOffsets": "earliest"},
         until={},
         where=None,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from kcli.spark.record_schema import MOST_MS
 from kcli.spark.views.table import TP_COLUMNS, View, limited, table_of
+from kcli.structs import OFFSETS_TOPIC
 
 if TYPE_CHECKING:
     import pyarrow
@@ -51,7 +52,7 @@ COMMITS = View(
     ),
     ranged=True,
     read=read,
-    topics=("__consumer_offsets",),
+    topics=(OFFSETS_TOPIC,),
 )
 
 

@@ -15,7 +15,6 @@ from kcli.clock import ManualClock
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError
 from kcli.protocol.offsets_topic import (
-    TOPIC,
     GroupMetadataKey,
     GroupMetadataValue,
     OffsetCommitKey,
@@ -24,7 +23,7 @@ from kcli.protocol.offsets_topic import (
     decode_offset_value,
 )
 from kcli.protocol.records.pairs import read_pairs
-from kcli.structs import TopicPartition
+from kcli.structs import OFFSETS_TOPIC, TopicPartition
 
 NOW_MS = 1_795_000_000_000
 DAY_MS = 86_400_000
@@ -159,7 +158,7 @@ class Lab:
 
     def written(self, group_id: str) -> list[Written]:
         """All records in the partition of a group."""
-        log = self.replicas.logs[TopicPartition(TOPIC, self.offsets.partition_for(group_id))]
+        log = self.replicas.logs[TopicPartition(OFFSETS_TOPIC, self.offsets.partition_for(group_id))]
         return [_read(key, value) for _, data in log.batches for _, key, value in read_pairs(memoryview(data))]
 
 

@@ -14,7 +14,7 @@ from kcli.protocol.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from kcli.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from kcli.protocol.offsets_topic import TOPIC
+from kcli.structs import OFFSETS_TOPIC
 from tests.broker.group.lab import Connection, ask
 
 
@@ -83,7 +83,7 @@ def commit(group: str, generation: int, member_id: str, instance: str | None = N
         generation_id_or_member_epoch=generation,
         member_id=member_id,
         group_instance_id=instance,
-        topics=[OffsetCommitRequestTopic(name=TOPIC, partitions=[row])],  # a topic that every broker has,
+        topics=[OffsetCommitRequestTopic(name=OFFSETS_TOPIC, partitions=[row])],  # a topic that every broker has,
     )
 
 

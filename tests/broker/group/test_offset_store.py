@@ -9,7 +9,6 @@ from kcli.broker.group.group_log import group_hash
 from kcli.broker.group.offsets import NewOffset
 from kcli.error_codes import ErrorCode
 from kcli.protocol.offsets_topic import (
-    TOPIC,
     GroupMetadataKey,
     GroupMetadataValue,
     MemberMetadata,
@@ -18,7 +17,7 @@ from kcli.protocol.offsets_topic import (
 from kcli.protocol.records import batch as layout
 from kcli.protocol.records.builder import build_batch
 from kcli.protocol.records.rows import NewRecord
-from kcli.structs import TopicPartition
+from kcli.structs import OFFSETS_TOPIC, TopicPartition
 from tests.broker.group.offsets_lab import DAY_MS, NOW_MS, Lab, Written, clicks, orders
 
 # Math.abs("...".hashCode()) by Java 17, and 0 for the smallest number, which has no positive one.
@@ -56,11 +55,11 @@ def test_an_existing_topic_says_how_many_partitions_there_are() -> None:
 
 def test_the_topic_is_made_by_the_first_commit(lab: Lab) -> None:
     assert lab.offsets.fetch("billing") == {}
-    assert TOPIC not in lab.cluster.topics
+    assert OFFSETS_TOPIC not in lab.cluster.topics
 
     lab.commit("billing", (orders(0), 1))
 
-    assert lab.cluster.topics[TOPIC].partitions == 50
+    assert lab.cluster.topics[OFFSETS_TOPIC].partitions == 50
 
 
 def test_offsets_are_fetched_as_they_were_committed(lab: Lab) -> None:
@@ -81,7 +80,7 @@ def test_offsets_are_fetched_as_they_were_committed(lab: Lab) -> None:
 def test_a_request_is_one_batch_as_kafka_writes_it(lab: Lab) -> None:
     lab.commit("billing", (orders(0), 5), (clicks(1), 6))
 
-    log = lab.replicas.logs[TopicPartition(TOPIC, 109829509 % 50)]
+    log = lab.replicas.logs[TopicPartition(OFFSETS_TOPIC, 109829509 % 50)]
     ((_, data),) = log.batches
     header = layout.HEADER.unpack_from(data)
     assert header[5:] == (0, 1, NOW_MS, NOW_MS, -1, -1, 0, 2)  # from the attributes on, as in Kafka 4.3.1's log
@@ -213,7 +212,7 @@ def test_a_deleted_group_leaves_tombstones_in_one_batch(lab: Lab) -> None:
 
     assert lab.offsets.delete_group("billing", NOW_MS) is ErrorCode.NONE
 
-    log = lab.replicas.logs[TopicPartition(TOPIC, lab.offsets.partition_for("billing"))]
+    log = lab.replicas.logs[TopicPartition(OFFSETS_TOPIC, lab.offsets.partition_for("billing"))]
     assert len(log.batches) == 3
     assert lab.written("billing")[3:] == [
         Written(OffsetCommitKey(group="billing", topic="orders", partition=0), None),
@@ -330,7 +329,7 @@ def test_expiry_comes_round_as_often_as_it_is_set_to() -> None:
 def test_a_damaged_batch_is_told_and_all_others_are_loaded(lab: Lab) -> None:
     for offset in range(3):
         lab.commit("billing", (orders(offset), offset))
-    log = lab.replicas.logs[TopicPartition(TOPIC, lab.offsets.partition_for("billing"))]
+    log = lab.replicas.logs[TopicPartition(OFFSETS_TOPIC, lab.offsets.partition_for("billing"))]
     base, data = log.batches[1]
     log.batches[1] = base, data[:-3] + b"\xff" + data[-2:]
 
@@ -343,7 +342,7 @@ def test_a_damaged_batch_is_told_and_all_others_are_loaded(lab: Lab) -> None:
 
 def test_records_that_are_none_of_ours_are_counted(lab: Lab) -> None:
     lab.commit("billing", (orders(0), 1))
-    log = lab.replicas.logs[TopicPartition(TOPIC, 0)]
+    log = lab.replicas.logs[TopicPartition(OFFSETS_TOPIC, 0)]
     keys = [b"\0\3\0\1g", b"\0\5\0\1g", b"\0\1\0\x09too short"]
     log.append(build_batch([NewRecord(key, b"\0\0", NOW_MS) for key in keys]))
 
@@ -358,7 +357,7 @@ def test_records_that_are_none_of_ours_are_counted(lab: Lab) -> None:
 
 def test_a_partition_that_is_missing_is_told(lab: Lab) -> None:
     lab.commit("billing", (orders(0), 1))
-    del lab.replicas.logs[TopicPartition(TOPIC, 9)]
+    del lab.replicas.logs[TopicPartition(OFFSETS_TOPIC, 9)]
 
     lab.start()
 

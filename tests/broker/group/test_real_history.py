@@ -12,11 +12,10 @@ from typing import Any
 
 import pytest
 
-from kcli.protocol.offsets_topic import TOPIC as OFFSETS_TOPIC
 from kcli.protocol.offsets_topic import decode_key
 from kcli.protocol.records import batch as layout
 from kcli.protocol.records.pairs import read_pairs
-from kcli.structs import TopicPartition
+from kcli.structs import OFFSETS_TOPIC, TopicPartition
 from tests.broker.group.kafka_history import GROUPS, TOPIC, told_groups, told_offsets
 from tests.broker.group.lab import Connection
 from tests.broker.group.offsets_lab import NOW_MS, MemoryLog
