@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent / "kcli"
-GROUND = {"", "errors", "error_codes", "structs", "clock", "durations"}
+GROUND = {"", "errors", "error_codes", "structs", "clock", "durations", "settings"}
 MAY_IMPORT = {
     "protocol": set(),
     "network": {"protocol"},

@@ -9,9 +9,10 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from kcli.broker.config import BROKER_OPTIONS
-from kcli.broker.config_defs import TYPE_NUMBERS, Option, Update, show
+from kcli.broker.config_defs import TYPE_NUMBERS, Option, Update
 from kcli.broker.dynamic_config import DynamicConfig
 from kcli.broker.topic_configs import TOPIC_OPTIONS, topic_values
+from kcli.settings import format_value
 
 TOPIC, THIS_BROKER, ALL_BROKERS, STARTED_WITH, DEFAULT = 1, 2, 3, 4, 5
 
@@ -46,7 +47,7 @@ def topic_entries(dynamic: DynamicConfig, overrides: Mapping[str, str]) -> list[
 
 
 def _topic_entry(option: Option, value: object, dynamic: DynamicConfig, overrides: Mapping[str, str]) -> ConfigEntry:
-    name, text = option.name, show(value)
+    name, text = option.name, format_value(value)
     synonyms = [Synonym(name, text, TOPIC)] if name in overrides else []
     if option.synonyms:
         synonyms += _broker_synonyms(next(iter(option.synonyms)), dynamic)
@@ -68,7 +69,7 @@ def _broker_entry(option: Option, dynamic: DynamicConfig) -> ConfigEntry:
     synonyms = _broker_synonyms(option.name, dynamic)
     source = synonyms[0].source if synonyms else DEFAULT
     read_only = option.update is Update.READ_ONLY
-    text = None if value is None else show(value)
+    text = None if value is None else format_value(value)
     return ConfigEntry(option.name, text, source, read_only, synonyms, TYPE_NUMBERS[option.kind])
 
 
@@ -109,4 +110,4 @@ def _broker_synonyms(name: str, dynamic: DynamicConfig) -> list[Synonym]:
 
 def _defaults(names: Iterable[str]) -> dict[str, str]:
     defaults = {name: BROKER_OPTIONS[name].default for name in names}
-    return {name: show(value) for name, value in defaults.items() if value is not None}
+    return {name: format_value(value) for name, value in defaults.items() if value is not None}

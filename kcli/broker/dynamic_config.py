@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from kcli.broker.config import BROKER_OPTIONS, BrokerConfig
-from kcli.broker.config_defs import Option, Update, show
+from kcli.broker.config_defs import Option, Update
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, ConfigError
+from kcli.settings import format_value
 
 ALL_BROKERS = ""
 _IN_SYNC = "min.insync.replicas"
@@ -27,7 +28,7 @@ class DynamicConfig:
 
     def seed(self) -> None:
         """What a new cluster has: where leaders are elected by KIP-966, min.insync.replicas is set for all brokers."""
-        self.changed[ALL_BROKERS] = {_IN_SYNC: show(self.started_with.min_insync_replicas)}
+        self.changed[ALL_BROKERS] = {_IN_SYNC: format_value(self.started_with.min_insync_replicas)}
         self.settings = self._effective(self.changed)
 
     def of_this_broker(self) -> Mapping[str, str]:

@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from kcli.broker.config import BrokerConfig
-from kcli.broker.config_defs import LONG_MAX, Option, show
+from kcli.broker.config_defs import Option
 from kcli.broker.log.log_config import LogConfig
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, ConfigError
+from kcli.settings import LONG_MAX, format_value
 
 _REPLICA = re.compile(r"[0-9]+:[0-9]+\Z")
 _NO_LIMIT = -1
@@ -35,41 +36,41 @@ def _option(name: str, kind: str, default: Any, broker: str | dict[str, int] = "
 TOPIC_OPTIONS: dict[str, Option] = {
     option.name: option
     for option in (
-        _option("cleanup.policy", "List", ("delete",), "log.cleanup.policy", one_of=("compact", "delete")),
-        _option("compression.gzip.level", "Int", -1, "compression.gzip.level", least=-1, most=9, but_not=(0,)),
-        _option("compression.lz4.level", "Int", 9, "compression.lz4.level", least=1, most=17),
-        _option("compression.type", "String", "producer", "compression.type", one_of=_CODECS),
-        _option("compression.zstd.level", "Int", 3, "compression.zstd.level", least=-131_072, most=22),
-        _option("delete.retention.ms", "Long", 86_400_000, "log.cleaner.delete.retention.ms", least=0),
-        _option("file.delete.delay.ms", "Long", 60_000, "log.segment.delete.delay.ms", least=0),
-        _option("flush.messages", "Long", LONG_MAX, "log.flush.interval.messages", least=1),
-        _option("flush.ms", "Long", LONG_MAX, _FLUSH, least=0),
+        _option("cleanup.policy", "List", ("delete",), "log.cleanup.policy", choices=("compact", "delete")),
+        _option("compression.gzip.level", "Int", -1, "compression.gzip.level", at_least=-1, at_most=9, excluded=(0,)),
+        _option("compression.lz4.level", "Int", 9, "compression.lz4.level", at_least=1, at_most=17),
+        _option("compression.type", "String", "producer", "compression.type", choices=_CODECS),
+        _option("compression.zstd.level", "Int", 3, "compression.zstd.level", at_least=-131_072, at_most=22),
+        _option("delete.retention.ms", "Long", 86_400_000, "log.cleaner.delete.retention.ms", at_least=0),
+        _option("file.delete.delay.ms", "Long", 60_000, "log.segment.delete.delay.ms", at_least=0),
+        _option("flush.messages", "Long", LONG_MAX, "log.flush.interval.messages", at_least=1),
+        _option("flush.ms", "Long", LONG_MAX, _FLUSH, at_least=0),
         _option("follower.replication.throttled.replicas", "List", (), heeded=False),
-        _option("index.interval.bytes", "Int", 4096, "log.index.interval.bytes", least=0),
+        _option("index.interval.bytes", "Int", 4096, "log.index.interval.bytes", at_least=0),
         _option(
             "internal.segment.bytes", "Int", None, internal=True
         ),  # for tests: smaller segments than segment.bytes can ask for
         _option("leader.replication.throttled.replicas", "List", (), heeded=False),
-        _option("local.retention.bytes", "Long", -2, "log.local.retention.bytes", least=-2, heeded=False),
-        _option("local.retention.ms", "Long", -2, "log.local.retention.ms", least=-2, heeded=False),
-        _option("max.compaction.lag.ms", "Long", LONG_MAX, "log.cleaner.max.compaction.lag.ms", least=1),
-        _option("max.message.bytes", "Int", 1_048_588, "message.max.bytes", least=0),
-        _option("message.timestamp.after.max.ms", "Long", 3_600_000, "log.message.timestamp.after.max.ms", least=0),
-        _option("message.timestamp.before.max.ms", "Long", LONG_MAX, "log.message.timestamp.before.max.ms", least=0),
-        _option("message.timestamp.type", "String", "CreateTime", "log.message.timestamp.type", one_of=_TIMESTAMPS),
-        _option("min.cleanable.dirty.ratio", "Double", 0.5, "log.cleaner.min.cleanable.ratio", least=0, most=1),
-        _option("min.compaction.lag.ms", "Long", 0, "log.cleaner.min.compaction.lag.ms", least=0),
-        _option("min.insync.replicas", "Int", 1, "min.insync.replicas", least=1),
+        _option("local.retention.bytes", "Long", -2, "log.local.retention.bytes", at_least=-2, heeded=False),
+        _option("local.retention.ms", "Long", -2, "log.local.retention.ms", at_least=-2, heeded=False),
+        _option("max.compaction.lag.ms", "Long", LONG_MAX, "log.cleaner.max.compaction.lag.ms", at_least=1),
+        _option("max.message.bytes", "Int", 1_048_588, "message.max.bytes", at_least=0),
+        _option("message.timestamp.after.max.ms", "Long", 3_600_000, "log.message.timestamp.after.max.ms", at_least=0),
+        _option("message.timestamp.before.max.ms", "Long", LONG_MAX, "log.message.timestamp.before.max.ms", at_least=0),
+        _option("message.timestamp.type", "String", "CreateTime", "log.message.timestamp.type", choices=_TIMESTAMPS),
+        _option("min.cleanable.dirty.ratio", "Double", 0.5, "log.cleaner.min.cleanable.ratio", at_least=0, at_most=1),
+        _option("min.compaction.lag.ms", "Long", 0, "log.cleaner.min.compaction.lag.ms", at_least=0),
+        _option("min.insync.replicas", "Int", 1, "min.insync.replicas", at_least=1),
         _option("preallocate", "Boolean", False, "log.preallocate"),
         _option("remote.log.copy.disable", "Boolean", False, heeded=False),
         _option("remote.log.delete.on.disable", "Boolean", False, heeded=False),
         _option("remote.storage.enable", "Boolean", False, heeded=False),
         _option("retention.bytes", "Long", -1, "log.retention.bytes"),
-        _option("retention.ms", "Long", 604_800_000, _RETENTION, least=-1),
-        _option("segment.bytes", "Int", 1_073_741_824, "log.segment.bytes", least=1_048_576),
-        _option("segment.index.bytes", "Int", 10_485_760, "log.index.size.max.bytes", least=4),
-        _option("segment.jitter.ms", "Long", 0, _JITTER, least=0),
-        _option("segment.ms", "Long", 604_800_000, _ROLL, least=1),
+        _option("retention.ms", "Long", 604_800_000, _RETENTION, at_least=-1),
+        _option("segment.bytes", "Int", 1_073_741_824, "log.segment.bytes", at_least=1_048_576),
+        _option("segment.index.bytes", "Int", 10_485_760, "log.index.size.max.bytes", at_least=4),
+        _option("segment.jitter.ms", "Long", 0, _JITTER, at_least=0),
+        _option("segment.ms", "Long", 604_800_000, _ROLL, at_least=1),
         _option("unclean.leader.election.enable", "Boolean", False, "unclean.leader.election.enable"),
     )
 }
@@ -116,8 +117,8 @@ def check_topic_configs(broker: BrokerConfig, overrides: Mapping[str, str]) -> N
     if values["max.compaction.lag.ms"] < values["min.compaction.lag.ms"]:
         raise BrokerError(
             ErrorCode.INVALID_CONFIG,
-            f"max.compaction.lag.ms {show(values['max.compaction.lag.ms'])} is below "
-            f"min.compaction.lag.ms {show(values['min.compaction.lag.ms'])}",
+            f"max.compaction.lag.ms {format_value(values['max.compaction.lag.ms'])} is below "
+            f"min.compaction.lag.ms {format_value(values['min.compaction.lag.ms'])}",
         )
     _check_throttled(values)
     for name in ("remote.storage.enable", "remote.log.copy.disable", "remote.log.delete.on.disable"):

@@ -1,29 +1,22 @@
-"""The client's configuration under Kafka's own property names, with Kafka 4.x's defaults and checks. Pure."""
+"""Configuration of clients: Kafka's property names, types, defaults and bounds, and Java's properties files. Pure.
+
+Source: https://kafka.apache.org/documentation/#consumerconfigs and #producerconfigs for 4.3.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
-from kcli.client.properties_file import load_properties
-from kcli.client.settings import LONG_MAX, Settings, Value, prop
 from kcli.errors import ConfigError
-
-__all__ = [
-    "ClientConfig",
-    "ConsumerConfig",
-    "ProducerConfig",
-    "Value",
-    "load_properties",
-    "nearest_name",
-    "parse_bootstrap",
-]
+from kcli.settings import Boolean, Int, List, Long, Settings, String, closest_name, invalid_value, setting
 
 
 def parse_bootstrap(text: str) -> list[tuple[str, int]]:
-    """`a:9092,[::1]:9093` as hosts and ports. A port is required, as in Kafka; IPv6 needs its brackets."""
-    addresses = [_parse_address(item.strip()) for item in text.split(",") if item.strip()]
+    """Return the hosts and ports of `a:9092,[::1]:9093`. A port is required, as in Kafka; IPv6 needs brackets."""
+    addresses = [_parse_address(address.strip()) for address in text.split(",") if address.strip()]
     if not addresses:
-        raise ConfigError("bootstrap.servers is empty: name at least one broker as host:port")
+        raise ConfigError("bootstrap.servers is empty; name at least one broker as host:port")
     return addresses
 
 
@@ -31,13 +24,13 @@ def _parse_address(text: str) -> tuple[str, int]:
     address = text.split("://", 1)[-1]  # a listener copied from server.properties, PLAINTEXT://host:port
     host, colon, port = address.rpartition(":")
     if not colon or not port.isascii() or not port.isdigit() or not host:
-        raise ConfigError(f"bootstrap.servers: {text!r} is not host:port")
+        raise invalid_value("bootstrap.servers", text, "host:port")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
     elif ":" in host:
-        raise ConfigError(f"bootstrap.servers: the IPv6 address in {text!r} needs brackets, as in [::1]:9092")
+        raise invalid_value("bootstrap.servers", text, "brackets around an IPv6 address, as in [::1]:9092")
     if len(port) > 5 or not 0 < int(port) < 65536:
-        raise ConfigError(f"bootstrap.servers: the port in {text!r} is not between 1 and 65535")
+        raise invalid_value("bootstrap.servers", text, "a port from 1 to 65535")
     return host, int(port)
 
 
@@ -45,14 +38,14 @@ def _parse_security_protocol(name: str, text: str) -> str:
     if text.upper() == "PLAINTEXT":
         return "PLAINTEXT"
     if text.upper() in ("SSL", "SASL_PLAINTEXT", "SASL_SSL"):
-        raise ConfigError(f"{name}={text} is not supported yet, only PLAINTEXT is")
-    raise ConfigError(f"{name}={text} is not one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL")
+        raise ConfigError(f"{name}: {text!r} is not supported yet; use PLAINTEXT")
+    raise invalid_value(name, text, "PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL")
 
 
 def _parse_dns_lookup(name: str, text: str) -> str:
     if text == "use_all_dns_ips":
         return text
-    raise ConfigError(f"{name}={text} is not supported, only use_all_dns_ips is")
+    raise ConfigError(f"{name}: {text!r} is not supported; use use_all_dns_ips")
 
 
 def _parse_bootstrap_servers(name: str, text: str) -> str:
@@ -60,56 +53,68 @@ def _parse_bootstrap_servers(name: str, text: str) -> str:
     return text
 
 
-class ClientConfig(Settings):
-    """What every client needs: where to connect, and how patiently."""
+def _parse_optional(_name: str, text: str) -> str | None:
+    return text or None
 
-    bootstrap_servers: str = prop(
-        "localhost:9092", "Brokers to ask first, host:port, separated by commas.", parse=_parse_bootstrap_servers
+
+def _parse_names(_name: str, text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+class ClientConfig(Settings):
+    """Settings of every client: bootstrap servers, timeouts, backoff, connections, metadata."""
+
+    bootstrap_servers: String = setting(
+        "localhost:9092",
+        "Brokers for the first connection: host:port, separated by commas.",
+        parse=_parse_bootstrap_servers,
     )
-    client_id: str = prop("kcli", "The name that brokers show for us in logs, metrics and quotas.")
-    client_rack: str = prop("", "Where we are; brokers then name a replica close by to fetch from (KIP-392).")
-    client_dns_lookup: str = prop("use_all_dns_ips", "Try every address of a host name.", parse=_parse_dns_lookup)
-    security_protocol: str = prop("PLAINTEXT", "How to talk to the brokers.", parse=_parse_security_protocol)
-    request_timeout_ms: int = prop(30_000, "How long one request may stay unanswered.", at_least=0)
-    default_api_timeout_ms: int = prop(60_000, "How long one operation may take, retries included.", at_least=0)
-    retry_backoff_ms: int = prop(100, "Wait before the first retry.", at_least=0, at_most=LONG_MAX)
-    retry_backoff_max_ms: int = prop(1_000, "Longest wait between retries.", at_least=0, at_most=LONG_MAX)
-    reconnect_backoff_ms: int = prop(50, "Wait before connecting to a node anew.", at_least=0, at_most=LONG_MAX)
-    reconnect_backoff_max_ms: int = prop(1_000, "Longest wait before reconnecting.", at_least=0, at_most=LONG_MAX)
-    socket_connection_setup_timeout_ms: int = prop(
-        10_000, "How long a connection may take to stand; doubles with each failure.", at_least=0, at_most=LONG_MAX
+    client_id: String = setting("kcli", "Name of this client in the brokers' logs, metrics and quotas.")
+    client_rack: String = setting(
+        "", "Rack of this client; brokers then suggest a replica in it to fetch from (KIP-392)."
     )
-    socket_connection_setup_timeout_max_ms: int = prop(
-        30_000, "Longest time a connection may take to stand.", at_least=0, at_most=LONG_MAX
+    client_dns_lookup: String = setting("use_all_dns_ips", "Try every address of a host name.", parse=_parse_dns_lookup)
+    security_protocol: String = setting(
+        "PLAINTEXT", "Protocol of the connections to brokers.", parse=_parse_security_protocol
     )
-    connections_max_idle_ms: int = prop(
-        300_000, "Close connections unused for so long; negative: never.", at_most=LONG_MAX
+    request_timeout_ms: Int = setting(30_000, "Timeout of one request.", at_least=0)
+    default_api_timeout_ms: Int = setting(60_000, "Timeout of one operation, retries included.", at_least=0)
+    retry_backoff_ms: Long = setting(100, "Backoff before the first retry.", at_least=0)
+    retry_backoff_max_ms: Long = setting(1_000, "Largest backoff between retries.", at_least=0)
+    reconnect_backoff_ms: Long = setting(50, "Backoff before the first reconnection to a node.", at_least=0)
+    reconnect_backoff_max_ms: Long = setting(1_000, "Largest backoff between reconnections to a node.", at_least=0)
+    socket_connection_setup_timeout_ms: Long = setting(
+        10_000, "Timeout of connection setup; doubles with each failure.", at_least=0
     )
-    metadata_max_age_ms: int = prop(300_000, "Learn leaders anew after so long.", at_least=0, at_most=LONG_MAX)
-    metadata_recovery_strategy: str = prop(
+    socket_connection_setup_timeout_max_ms: Long = setting(30_000, "Largest timeout of connection setup.", at_least=0)
+    connections_max_idle_ms: Long = setting(300_000, "Close a connection that is idle for this time; negative: never.")
+    metadata_max_age_ms: Long = setting(300_000, "Refresh metadata at least this often.", at_least=0)
+    metadata_recovery_strategy: String = setting(
         "rebootstrap",
-        "When no known broker is available: ask the bootstrap servers again (KIP-899), or none.",
+        "When no known broker is available: rebootstrap (KIP-899), or none.",
         choices=("rebootstrap", "none"),
+        ignore_case=True,
     )
-    metadata_recovery_rebootstrap_trigger_ms: int = prop(
+    metadata_recovery_rebootstrap_trigger_ms: Long = setting(
         300_000,
-        "Go back to the bootstrap servers when metadata could not be had for so long.",
+        "Rebootstrap when no metadata was received for this time.",
         at_least=0,
-        at_most=LONG_MAX,
     )
-    send_buffer_bytes: int = prop(131_072, "TCP send buffer; -1: the system's default.", at_least=-1)
-    receive_buffer_bytes: int = prop(65_536, "TCP receive buffer; -1: the system's default.", at_least=-1)
-    allow_auto_create_topics: bool = prop(
-        False, "Let brokers create topics that are asked for (Kafka's default: true)."
+    send_buffer_bytes: Int = setting(131_072, "Size of the TCP send buffer; -1: the system's default.", at_least=-1)
+    receive_buffer_bytes: Int = setting(
+        65_536, "Size of the TCP receive buffer; -1: the system's default.", at_least=-1
+    )
+    allow_auto_create_topics: Boolean = setting(
+        False, "Let brokers create a missing topic when its metadata is requested (Kafka's default: true)."
     )
 
     @classmethod
     def is_known(cls, name: str) -> bool:
-        """Another client's property, or one of Kafka's that kcli has no use for: no typo."""
+        """Whether `name` is a property of another Kafka client, or one of Kafka's that has no effect here."""
         return name in _known_names() or name.startswith(_KNOWN_PREFIXES)
 
     def adjusted(self) -> dict[str, Any]:
-        """A base raised above the default maximum, with no maximum given, raises that too."""
+        """Raise a maximum that was not given to its base, where the base is above it."""
         return {
             f"{base}_max_ms": max(getattr(self, f"{base}_max_ms"), getattr(self, f"{base}_ms"))
             for base in _BACKED_OFF
@@ -123,7 +128,7 @@ class ClientConfig(Settings):
     def _require_at_least(self, larger: str, smaller: str) -> None:
         if getattr(self, larger) < getattr(self, smaller):
             raise ConfigError(
-                f"{larger.replace('_', '.')}={getattr(self, larger)} is below "
+                f"{larger.replace('_', '.')}={getattr(self, larger)} must be at least "
                 f"{smaller.replace('_', '.')}={getattr(self, smaller)}"
             )
 
@@ -135,43 +140,61 @@ def _parse_offset_reset(name: str, text: str) -> str:
     if text.lower() in ("latest", "earliest", "none"):
         return text.lower()
     if text.startswith("by_duration:"):
-        raise ConfigError(f"{name}={text} is not supported yet, only latest, earliest and none are")
-    raise ConfigError(f"{name}={text} is not one of latest, earliest, none")
+        raise ConfigError(f"{name}: {text!r} is not supported yet; use latest, earliest or none")
+    raise invalid_value(name, text, "latest, earliest or none")
 
 
 class ConsumerConfig(ClientConfig):
-    """What a consumer needs besides: how to fetch, where to start, which group."""
+    """Settings of a consumer: fetch sizes, start without a committed offset, group membership."""
 
-    connections_max_idle_ms: int = prop(
-        540_000, "Close connections unused for so long; negative: never.", at_most=LONG_MAX
+    connections_max_idle_ms: Long = setting(540_000, "Close a connection that is idle for this time; negative: never.")
+    fetch_min_bytes: Int = setting(1, "Bytes that a broker collects before it answers a fetch.", at_least=0)
+    fetch_max_wait_ms: Int = setting(500, "Longest time a broker waits for fetch.min.bytes.", at_least=0)
+    fetch_max_bytes: Int = setting(
+        52_428_800, "Most bytes in one fetch response; a larger first batch is still returned.", at_least=0
     )
-    fetch_min_bytes: int = prop(1, "A broker waits until it has so much.", at_least=0)
-    fetch_max_wait_ms: int = prop(500, "A broker answers after so long even with less.", at_least=0)
-    fetch_max_bytes: int = prop(52_428_800, "Most bytes in one answer; a larger first batch still comes.", at_least=0)
-    max_partition_fetch_bytes: int = prop(1_048_576, "Most bytes of one partition in one answer.", at_least=0)
-    max_poll_records: int = prop(500, "Most records that one poll hands out.", at_least=1)
-    max_poll_interval_ms: int = prop(300_000, "Longest time between polls before a member leaves.", at_least=1)
-    check_crcs: bool = prop(True, "Verify the checksum of every record batch.")
-    auto_offset_reset: str = prop(
-        "latest", "Where to start without a position: latest, earliest, or none (an error).", parse=_parse_offset_reset
+    max_partition_fetch_bytes: Int = setting(
+        1_048_576, "Most bytes of one partition in one fetch response.", at_least=0
     )
-    isolation_level: str = prop(
+    max_poll_records: Int = setting(500, "Most records that one poll returns.", at_least=1)
+    max_poll_interval_ms: Int = setting(
+        300_000, "Longest time between polls; after it the member leaves the group.", at_least=1
+    )
+    check_crcs: Boolean = setting(True, "Verify the checksum of every record batch.")
+    auto_offset_reset: String = setting(
+        "latest",
+        "Start without a committed offset: latest, earliest, or none (raise an error).",
+        parse=_parse_offset_reset,
+    )
+    isolation_level: String = setting(
         "read_uncommitted",
-        "read_committed hides aborted and unfinished transactions.",
+        "read_committed skips records of aborted and open transactions.",
         choices=("read_uncommitted", "read_committed"),
+        ignore_case=True,
     )
-    group_id: str | None = prop(None, "The consumer group.")
-    group_instance_id: str | None = prop(None, "A member id that survives restarts (KIP-345).")
-    group_protocol: str = prop("classic", "Who assigns: members or the broker.", choices=("classic", "consumer"))
-    group_remote_assignor: str | None = prop(None, "The broker-side assignor for group.protocol=consumer.")
-    session_timeout_ms: int = prop(45_000, "A member unheard of for so long is expelled.", at_least=1)
-    heartbeat_interval_ms: int = prop(3_000, "How often a member says that it lives.", at_least=1)
-    partition_assignment_strategy: list[str] = prop(
-        ["range", "cooperative-sticky"], "Assignors that this member supports, best first."
+    group_id: String | None = setting(None, "The consumer group.", parse=_parse_optional)
+    group_instance_id: String | None = setting(
+        None, "Static member id, kept across restarts (KIP-345).", parse=_parse_optional
     )
-    enable_auto_commit: bool = prop(True, "Commit positions in the background.")
-    auto_commit_interval_ms: int = prop(5_000, "How often positions are committed.", at_least=0)
-    exclude_internal_topics: bool = prop(True, "A pattern subscription leaves out internal topics.")
+    group_protocol: String = setting(
+        "classic",
+        "Rebalance protocol: classic (a member assigns) or consumer (the broker assigns).",
+        choices=("classic", "consumer"),
+        ignore_case=True,
+    )
+    group_remote_assignor: String | None = setting(
+        None, "Server-side assignor for group.protocol=consumer.", parse=_parse_optional
+    )
+    session_timeout_ms: Int = setting(
+        45_000, "The coordinator removes a member without heartbeats for this time.", at_least=1
+    )
+    heartbeat_interval_ms: Int = setting(3_000, "Interval between heartbeats.", at_least=1)
+    partition_assignment_strategy: List = setting(
+        ("range", "cooperative-sticky"), "Assignors that this member supports, preferred first.", parse=_parse_names
+    )
+    enable_auto_commit: Boolean = setting(True, "Commit positions in the background.")
+    auto_commit_interval_ms: Int = setting(5_000, "Interval between automatic commits.", at_least=0)
+    exclude_internal_topics: Boolean = setting(True, "A pattern subscription excludes internal topics.")
 
     def adjusted(self) -> dict[str, Any]:
         adjusted = super().adjusted()
@@ -181,7 +204,7 @@ class ConsumerConfig(ClientConfig):
 
     @property
     def reads_committed(self) -> bool:
-        """Whether records of transactions are read only once these are committed. As an int: what requests say."""
+        """Whether isolation.level is read_committed; as an int, the isolation level in requests."""
         return self.isolation_level == "read_committed"
 
     def check(self) -> None:
@@ -189,7 +212,7 @@ class ConsumerConfig(ClientConfig):
         if self.request_timeout_ms <= self.fetch_max_wait_ms:
             raise ConfigError(
                 f"request.timeout.ms={self.request_timeout_ms} must be above "
-                f"fetch.max.wait.ms={self.fetch_max_wait_ms}, or an idle fetch looks like a dead broker"
+                f"fetch.max.wait.ms={self.fetch_max_wait_ms}, or an idle fetch times out"
             )
         if self.heartbeat_interval_ms >= self.session_timeout_ms:
             raise ConfigError(
@@ -197,14 +220,14 @@ class ConsumerConfig(ClientConfig):
                 f"session.timeout.ms={self.session_timeout_ms}"
             )
         if self.enable_auto_commit and self.group_id is None:
-            raise ConfigError("enable.auto.commit=true needs a group.id to commit for")
+            raise ConfigError("enable.auto.commit=true requires group.id")
         for name in self.given:
-            if name in _OF_THE_OTHER_PROTOCOL[self.group_protocol]:
-                who = "the broker decides it" if self.group_protocol == "consumer" else "the members assign"
-                raise ConfigError(f"{name} cannot be set with group.protocol={self.group_protocol}: {who}")
+            if name in _OTHER_PROTOCOL[self.group_protocol]:
+                reason = "the broker decides it" if self.group_protocol == "consumer" else "a member assigns"
+                raise ConfigError(f"{name} cannot be set with group.protocol={self.group_protocol}: {reason}")
 
 
-_OF_THE_OTHER_PROTOCOL = {
+_OTHER_PROTOCOL = {
     "classic": ("group.remote.assignor",),
     "consumer": ("heartbeat.interval.ms", "partition.assignment.strategy", "session.timeout.ms"),
 }
@@ -213,35 +236,41 @@ _OF_THE_OTHER_PROTOCOL = {
 def _parse_acks(name: str, text: str) -> int:
     acks = {"all": -1, "-1": -1, "0": 0, "1": 1}.get(text.lower())
     if acks is None:
-        raise ConfigError(f"{name}={text} is not one of all, -1, 0, 1")
+        raise invalid_value(name, text, "all, -1, 0 or 1")
     return acks
 
 
 class ProducerConfig(ClientConfig):
-    """What a producer needs besides: how safe, how large, how late."""
+    """Settings of a producer: acknowledgement, batching, delivery timeout, idempotence."""
 
-    connections_max_idle_ms: int = prop(
-        540_000, "Close connections unused for so long; negative: never.", at_most=LONG_MAX
+    connections_max_idle_ms: Long = setting(540_000, "Close a connection that is idle for this time; negative: never.")
+    receive_buffer_bytes: Int = setting(
+        32_768, "Size of the TCP receive buffer; -1: the system's default.", at_least=-1
     )
-    receive_buffer_bytes: int = prop(32_768, "TCP receive buffer; -1: the system's default.", at_least=-1)
-    acks: int = prop(
-        -1, "Who must have a record: 0 nobody, 1 the leader, all (-1) the in-sync replicas.", parse=_parse_acks
+    acks: Int = setting(
+        -1,
+        "Replicas that must store a record before the answer: 0 none, 1 the leader, all (-1) the in-sync replicas.",
+        parse=_parse_acks,
     )
-    batch_size: int = prop(16_384, "Bytes of records of one partition that are sent together.", at_least=0)
-    linger_ms: int = prop(5, "How long a record may wait for company.", at_least=0, at_most=LONG_MAX)
-    compression_type: str = prop("none", "Codec of the batches.", choices=("none", "gzip", "snappy", "lz4", "zstd"))
-    max_request_size: int = prop(1_048_576, "Most bytes in one request, and so in one record.", at_least=0)
-    delivery_timeout_ms: int = prop(120_000, "How long a record may take from send to acknowledgement.", at_least=0)
-    retries: int = prop(2**31 - 1, "How often a failed batch is sent again.", at_least=0)
-    enable_idempotence: bool = prop(True, "Let brokers drop what a retry would store twice.")
-    max_in_flight_requests_per_connection: int = prop(
-        5, "Requests that may await their answer on one connection.", at_least=1
+    batch_size: Int = setting(16_384, "Largest size of a batch, in bytes.", at_least=0)
+    linger_ms: Long = setting(5, "Longest time a record waits for its batch to fill.", at_least=0)
+    compression_type: String = setting(
+        "none", "Compression codec of batches.", choices=("none", "gzip", "snappy", "lz4", "zstd"), ignore_case=True
     )
-    buffer_memory: int = prop(33_554_432, "Bytes of records that may wait to be sent.", at_least=0, at_most=LONG_MAX)
-    max_block_ms: int = prop(60_000, "How long send may wait for memory and metadata.", at_least=0, at_most=LONG_MAX)
-    partitioner_ignore_keys: bool = prop(False, "Spread records over partitions whatever their keys.")
-    transactional_id: str | None = prop(None, "The name under which transactions are fenced.")
-    transaction_timeout_ms: int = prop(60_000, "A transaction open for so long is aborted.", at_least=1)
+    max_request_size: Int = setting(1_048_576, "Largest size of a request, and so of a record, in bytes.", at_least=0)
+    delivery_timeout_ms: Int = setting(120_000, "Longest time from send to acknowledgement of a record.", at_least=0)
+    retries: Int = setting(2**31 - 1, "Most retries of a failed batch.", at_least=0)
+    enable_idempotence: Boolean = setting(True, "Let brokers drop duplicates that retries cause.")
+    max_in_flight_requests_per_connection: Int = setting(5, "Most unanswered requests on one connection.", at_least=1)
+    buffer_memory: Long = setting(33_554_432, "Most bytes of records that wait to be sent.", at_least=0)
+    max_block_ms: Long = setting(60_000, "Longest time send waits for buffer memory and metadata.", at_least=0)
+    partitioner_ignore_keys: Boolean = setting(False, "Choose partitions without regard to keys.")
+    transactional_id: String | None = setting(
+        None, "Name that fences older producers of the same transactions.", parse=_parse_optional
+    )
+    transaction_timeout_ms: Int = setting(
+        60_000, "The coordinator aborts a transaction that is open for this time.", at_least=1
+    )
 
     def adjusted(self) -> dict[str, Any]:
         adjusted = super().adjusted()
@@ -255,13 +284,13 @@ class ProducerConfig(ClientConfig):
         super().check()
         if self.delivery_timeout_ms < self.linger_ms + self.request_timeout_ms:
             raise ConfigError(
-                f"delivery.timeout.ms={self.delivery_timeout_ms} is below linger.ms + request.timeout.ms "
+                f"delivery.timeout.ms={self.delivery_timeout_ms} must be at least linger.ms + request.timeout.ms "
                 f"= {self.linger_ms + self.request_timeout_ms}"
             )
         if self.enable_idempotence and (breaker := self._idempotence_breaker()):
-            raise ConfigError(f"enable.idempotence=true needs {breaker}")
+            raise ConfigError(f"enable.idempotence=true requires {breaker}")
         if self.transactional_id is not None and not self.enable_idempotence:
-            raise ConfigError("transactional.id needs enable.idempotence=true")
+            raise ConfigError("transactional.id requires enable.idempotence=true")
 
     def _idempotence_breaker(self) -> str | None:
         if self.acks != -1:
@@ -273,7 +302,7 @@ class ProducerConfig(ClientConfig):
         return None
 
 
-# Properties of Kafka's own clients that mean nothing here, but that a shared configuration file may well carry.
+# Properties of Kafka's clients that have no effect here; shared configuration files contain them.
 _KNOWN_PREFIXES = ("ssl.", "sasl.", "metrics.", "metric.", "config.providers", "share.", "compression.", "partitioner.")
 _KNOWN_ELSEWHERE = (
     "bootstrap.controllers",
@@ -290,11 +319,77 @@ _KNOWN_ELSEWHERE = (
 
 
 def _known_names() -> set[str]:
-    return {*ConsumerConfig.PROPERTIES, *ProducerConfig.PROPERTIES, *_KNOWN_ELSEWHERE}
+    return {*ConsumerConfig.SETTINGS, *ProducerConfig.SETTINGS, *_KNOWN_ELSEWHERE}
 
 
 def nearest_name(name: str) -> str | None:
-    """The known property that `name` was probably meant to be."""
-    from difflib import get_close_matches
+    """The known property that a misspelled `name` most resembles."""
+    return closest_name(name, _known_names(), cutoff=0.7)
 
-    return next(iter(get_close_matches(name, sorted(_known_names()), n=1, cutoff=0.7)), None)
+
+_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_BLANKS = " \t\f"
+
+
+def load_properties(text: str) -> dict[str, str]:
+    """Return the properties in the text of a Java .properties file; a later one replaces an earlier one.
+
+    The grammar is that of java.util.Properties.load. Raise ConfigError for a malformed \\u escape.
+    """
+    return dict(_split(line) for line in _logical_lines(text))
+
+
+def _logical_lines(text: str) -> Iterator[str]:
+    """The lines without comments and blank lines; a line that ends in a backslash is joined with the next."""
+    pending = ""
+    for line in text.replace("\r\n", "\n").replace("\r", "\n").split("\n"):
+        line = line.lstrip(_BLANKS)
+        if not pending and line[:1] in ("", "#", "!"):
+            continue
+        if _ends_in_escape(line):
+            pending += line[:-1]
+            continue
+        yield pending + line
+        pending = ""
+    if pending:
+        yield pending
+
+
+def _ends_in_escape(line: str) -> bool:
+    return (len(line) - len(line.rstrip("\\"))) % 2 == 1
+
+
+def _split(line: str) -> tuple[str, str]:
+    """Key and value of a line: the key ends at the first unescaped '=', ':' or blank."""
+    end = 0
+    while end < len(line) and line[end] not in "=:" + _BLANKS:
+        end += 2 if line[end] == "\\" else 1
+    rest = line[end:].lstrip(_BLANKS)
+    if rest[:1] in ("=", ":"):
+        rest = rest[1:].lstrip(_BLANKS)
+    return _unescape(line[:end]), _unescape(rest)
+
+
+def _unescape(text: str) -> str:
+    if "\\" not in text:
+        return text
+    result, at = [], 0
+    while at < len(text):
+        char = text[at]
+        at += 1
+        if char != "\\" or at == len(text):
+            result.append(char)
+            continue
+        char = text[at]
+        at += 1
+        if char == "u":
+            digits = text[at : at + 4]
+            if len(digits) < 4 or not all(d in "0123456789abcdefABCDEF" for d in digits):
+                raise ConfigError(
+                    f"\\u{digits} in a properties file is not valid; use four hexadecimal digits after \\u"
+                )
+            result.append(chr(int(digits, 16)))
+            at += 4
+        else:
+            result.append(_ESCAPES.get(char, char))
+    return "".join(result)

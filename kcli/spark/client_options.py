@@ -23,7 +23,6 @@ _REFUSED = {
     "enable.auto.commit": "Spark keeps the offsets; commitGroup shows them to a group",
     "interceptor.classes": "nothing may change records on their way",
 }
-_SECRET = ("password", "jaas", "secret", "token", "credential", "keystore.key")
 # A reader is no member of a group, whatever a shared file of properties says.
 _OF_MEMBERS = ("group.", "session.timeout.ms", "heartbeat.interval.ms", "partition.assignment.strategy")
 
@@ -67,11 +66,6 @@ def ignored_properties(config: ConsumerConfig) -> list[str]:
         hint = f"; did you mean {KAFKA}{near}?" if near else ""
         told.append(f"{KAFKA}{name} is ignored: no client of Kafka knows it{hint}")
     return told
-
-
-def is_secret(name: str) -> bool:
-    """Whether the value of this property is nobody's business."""
-    return any(word in name.lower() for word in _SECRET)
 
 
 def _of_file(path: str | None) -> dict[str, str]:

@@ -7,15 +7,14 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from kcli.errors import ConfigError
-from kcli.spark.client_options import check_kafka, is_secret
+from kcli.settings import is_secret
+from kcli.spark.client_options import check_kafka
 from kcli.spark.offset_json import read_partitions
-from kcli.spark.option_table import CANONICAL, KAFKA, unknown_option
-from kcli.spark.option_values import INT_MAX, choice, flag, length_ms, names, whole
+from kcli.spark.option_table import CANONICAL, KAFKA, OPTIONS, unknown_option
 from kcli.spark.selection import Assign, Pattern, Selection, Subscribe, compile_pattern
 from kcli.spark.start_end import EARLIEST, LATEST, End, Start, check_order, read_end, read_start
 from kcli.structs import OFFSETS_TOPIC
 
-VIEW_NAMES = ("records", "batches", "gaps", "offsets", "groups", "members", "lag", "commits")
 RANGED_VIEWS = ("records", "batches", "gaps", "commits")
 """Views that are read by ranges of offsets, and so can be streamed; the others tell how things are."""
 
@@ -75,7 +74,7 @@ def parse_options(options: Mapping[str, str], *, stream: bool | None = False) ->
     _check_names(options)
     kafka = {name[len(KAFKA) :]: value for name, value in given.items() if name.startswith(KAFKA)}
     check_kafka(kafka)
-    view = choice(*VIEW_NAMES)("view", given.get("view", "records"))
+    view = OPTIONS["view"].parse(given.get("view", "records"))
     if stream and view not in RANGED_VIEWS:
         raise ConfigError(f"view={view} cannot be streamed: it tells how things are, not what has come")
     start, end = read_start(given, stream=stream), read_end(given, stream=stream)
@@ -84,15 +83,15 @@ def parse_options(options: Mapping[str, str], *, stream: bool | None = False) ->
         kafka=kafka,
         selection=_selection(given, view),
         view=view,
-        columns=names("columns", given["columns"]) if "columns" in given else None,
+        columns=OPTIONS["columns"].parse(given["columns"]) if "columns" in given else None,
         starting=start,
         ending=end,
-        groups=names("groups", given["groups"]) if "groups" in given else None,
+        groups=OPTIONS["groups"].parse(given["groups"]) if "groups" in given else None,
         commit_group=_commit_group(given),
         stream=bool(stream),
         notes=tuple(_notes(given, view, bool(stream))),
     )
-    parsed = parsed._replace(**_numbers(given), **_flags(given))
+    parsed = parsed._replace(**_plain_fields(given))
     if stream:
         parsed = parsed._replace(**{field: SourceOptions._field_defaults[field] for field in _ONLY_BATCH.values()})
     if (parsed.min_offsets_per_trigger or 0) > (parsed.max_offsets_per_trigger or float("inf")):
@@ -114,42 +113,33 @@ def _check_names(options: Mapping[str, str]) -> None:
         seen[low] = name
 
 
-_NUMBERS = {
-    "minPartitions": ("min_partitions", 1, INT_MAX),
-    "maxRecordsPerPartition": ("max_records_per_partition", 1, None),
-    "maxOffsetsPerTrigger": ("max_offsets_per_trigger", 1, None),
-    "minOffsetsPerTrigger": ("min_offsets_per_trigger", 1, None),
-    "kafkaConsumer.pollTimeoutMs": ("poll_timeout_ms", 1, None),
-    "fetchOffset.numRetries": ("fetch_offset_attempts", 1, INT_MAX),
-    "fetchOffset.retryIntervalMs": ("fetch_offset_retry_interval_ms", 0, None),
-    "commitOnIdleSeconds": ("commit_on_idle_s", 0, INT_MAX),
-    "arrow.batchRows": ("batch_rows", 1, INT_MAX),
-    # The offsets of one Arrow column are 32 bits wide, and the record that fills a batch may still be large.
-    "arrow.batchBytes": ("batch_bytes", 1, 1 << 30),
-    "offsetPollIntervalMs": ("offset_poll_interval_ms", 0, INT_MAX),
-    "rowLimitPerPartition": ("row_limit_per_partition", 1, None),
-}
-_FLAGS = {
+_PLAIN_FIELDS = {
+    "minPartitions": "min_partitions",
+    "maxRecordsPerPartition": "max_records_per_partition",
+    "maxOffsetsPerTrigger": "max_offsets_per_trigger",
+    "minOffsetsPerTrigger": "min_offsets_per_trigger",
+    "maxTriggerDelay": "max_trigger_delay_ms",
+    "kafkaConsumer.pollTimeoutMs": "poll_timeout_ms",
+    "fetchOffset.numRetries": "fetch_offset_attempts",
+    "fetchOffset.retryIntervalMs": "fetch_offset_retry_interval_ms",
+    "commitOnIdleSeconds": "commit_on_idle_s",
+    "arrow.batchRows": "batch_rows",
+    "arrow.batchBytes": "batch_bytes",
+    "offsetPollIntervalMs": "offset_poll_interval_ms",
+    "rowLimitPerPartition": "row_limit_per_partition",
     "failOnDataLoss": "fail_on_data_loss",
     "includeHeaders": "include_headers",
     "pushdown": "pushdown",
 }
+"""Options whose value is a field of `SourceOptions` as it is."""
 
 
-def _numbers(given: Mapping[str, str]) -> dict[str, Any]:
-    values: dict[str, Any] = {}
-    for name, (field, at_least, at_most) in _NUMBERS.items():
-        text = given.get(name.lower())
-        if text is not None:
-            bounds = {"at_least": at_least} if at_most is None else {"at_least": at_least, "at_most": at_most}
-            values[field] = whole(name, text, **bounds)
-    if "maxtriggerdelay" in given:
-        values["max_trigger_delay_ms"] = length_ms("maxTriggerDelay", given["maxtriggerdelay"])
-    return values
-
-
-def _flags(given: Mapping[str, str]) -> dict[str, Any]:
-    return {field: flag(name, given[name.lower()]) for name, field in _FLAGS.items() if name.lower() in given}
+def _plain_fields(given: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        field: OPTIONS[name].parse(given[name.lower()])
+        for name, field in _PLAIN_FIELDS.items()
+        if name.lower() in given
+    }
 
 
 _WAYS = ("assign", "subscribe", "subscribePattern")

@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 from kcli.durations import duration_ms
 from kcli.errors import ConfigError
+from kcli.settings import LONG_MAX
 from kcli.spark.offset_json import EARLIEST_OFFSET, LATEST_OFFSET, read_offsets, read_times
-from kcli.spark.option_values import CHOICE, LONG_MAX, whole
+from kcli.spark.option_table import OPTIONS
 from kcli.structs import TopicPartition
 
 
@@ -137,7 +138,7 @@ def _spec(options: Mapping[str, str], side: str) -> Spec | None:
 
 
 def _moment(name: str, text: str) -> Spec:
-    return _ago(text) or Moment(whole(name, text, at_least=0))
+    return _ago(text) or Moment(OPTIONS[name].parse(text))
 
 
 def _moments(name: str, text: str) -> Spec:
@@ -166,4 +167,4 @@ def _ago(text: str) -> Ago | None:
 
 
 def _choice(options: Mapping[str, str], name: str, default: str) -> str:
-    return CHOICE[name](name, options.get(name.lower(), default))
+    return str(OPTIONS[name].parse(options.get(name.lower(), default)))

@@ -106,7 +106,7 @@ def task_config(options: SourceOptions) -> ConsumerConfig:
     changes: dict[str, str | int] = {"default.api.timeout.ms": options.poll_timeout_ms}
     if "receive.buffer.bytes" not in config.given:
         changes["receive.buffer.bytes"] = -1
-    return config.changed(changes)
+    return config.with_properties(changes)
 
 
 def tell(reports: Iterable[str]) -> None:

@@ -7,13 +7,14 @@ from typing import Any
 import pytest
 
 from kcli.broker.config import BROKER_OPTIONS, BrokerConfig
-from kcli.broker.config_defs import TYPE_NUMBERS, show
+from kcli.broker.config_defs import TYPE_NUMBERS
 from kcli.errors import ConfigError
 from kcli.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
     DescribeConfigsResourceResult,
 )
+from kcli.settings import format_value
 from tests.broker.wire import Wire
 from tests.real_kafka import SETTINGS, Kafka
 
@@ -62,7 +63,7 @@ def test_properties_are_texts_or_plain_values() -> None:
 def test_every_default_is_within_its_own_bounds() -> None:
     for option in BROKER_OPTIONS.values():
         if option.default is not None:
-            assert option.parse(show(option.default)) == option.default, option
+            assert option.parse(format_value(option.default)) == option.default, option
 
 
 def test_a_copy_has_what_was_given_before_and_more() -> None:
@@ -86,22 +87,26 @@ def test_settings_do_not_change() -> None:
         ("num.partition", "1", "no setting num.partition; did you mean num.partitions?"),
         ("retention.ms", "1", "no setting retention.ms; did you mean log.retention.ms?"),
         ("xyzzy", "1", "no setting xyzzy"),
-        ("num.partitions", "0", "num.partitions must be at least 1, not 0"),
-        ("num.partitions", "one", "num.partitions must be a whole number, not 'one'"),
-        ("num.partitions", "1_000", "must be a whole number"),
-        ("num.partitions", "", "must be a whole number"),
-        ("num.partitions", "2147483648", "must be a whole number of 32 bits"),
-        ("log.retention.ms", "9" * 400, "must be a whole number of 64 bits"),
-        ("offsets.topic.replication.factor", "40000", "must be a whole number of 16 bits"),
-        ("log.cleaner.min.cleanable.ratio", "1.5", "must be at most 1, not 1.5"),
-        ("log.cleaner.min.cleanable.ratio", "half", "must be a number, not 'half'"),
-        ("log.preallocate", "yes", "must be true or false, not 'yes'"),
-        ("log.cleanup.policy", "shred", "must be one of compact, delete, not 'shred'"),
-        ("compression.gzip.level", "0", "compression.gzip.level cannot be 0"),
+        ("num.partitions", "0", "num.partitions: '0' is not valid; use a whole number from 1 to 2147483647"),
+        ("num.partitions", "one", "num.partitions: 'one' is not valid; use a whole number"),
+        ("num.partitions", "1_000", "use a whole number"),
+        ("num.partitions", "", "use a whole number"),
+        ("num.partitions", "2147483648", "use a whole number from 1 to 2147483647"),
+        ("log.retention.ms", "9" * 400, "use a whole number from -9223372036854775808 to 9223372036854775807"),
+        ("offsets.topic.replication.factor", "40000", "use a whole number from 1 to 32767"),
+        ("log.cleaner.min.cleanable.ratio", "1.5", "'1.5' is not valid; use a number from 0 to 1"),
+        ("log.cleaner.min.cleanable.ratio", "half", "'half' is not valid; use a number from 0 to 1"),
+        ("log.preallocate", "yes", "'yes' is not valid; use true or false"),
+        ("log.cleanup.policy", "shred", "'shred' is not valid; use compact or delete"),
+        (
+            "compression.gzip.level",
+            "0",
+            "compression.gzip.level: '0' is not valid; use a whole number from -1 to 9, except 0",
+        ),
         ("log.dirs", "/a,/b", "log.dirs must name one directory"),
-        ("listeners", "SSL://127.0.0.1:9093", "must be like PLAINTEXT://127.0.0.1:9092"),
-        ("listeners", "PLAINTEXT://127.0.0.1", "must be like PLAINTEXT://127.0.0.1:9092"),
-        ("listeners", "PLAINTEXT://127.0.0.1:70000", "must be like PLAINTEXT://127.0.0.1:9092"),
+        ("listeners", "SSL://127.0.0.1:9093", "is not valid; use PLAINTEXT://HOST:PORT"),
+        ("listeners", "PLAINTEXT://127.0.0.1", "is not valid; use PLAINTEXT://HOST:PORT"),
+        ("listeners", "PLAINTEXT://127.0.0.1:70000", "is not valid; use PLAINTEXT://HOST:PORT"),
         ("listeners", "PLAINTEXT://a:1,PLAINTEXT://b:2", "must name one listener"),
         ("group.max.session.timeout.ms", "10", "6000 is above group.max.session.timeout.ms 10"),
     ],
@@ -170,7 +175,7 @@ def test_a_setting_is_one_of_kafkas(name: str, kafkas_settings: dict[str, Any]) 
     if option.update.name != "READ_ONLY":
         assert not kafkas.read_only, "ours can be changed while it runs, Kafka's not"
     if name not in OTHER_DEFAULTS:
-        default = None if option.default is None else show(option.default)
+        default = None if option.default is None else format_value(option.default)
         assert default == kafkas_default(kafkas)
 
 

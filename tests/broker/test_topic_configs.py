@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from kcli.broker.config import BROKER_OPTIONS, BrokerConfig
-from kcli.broker.config_defs import show
 from kcli.broker.dynamic_config import APPEND, DELETE, SET, Change, apply_changes
 from kcli.broker.log.log_config import LogConfig
 from kcli.broker.topic_configs import TOPIC_OPTIONS, check_topic_configs, log_config, topic_values
 from kcli.broker.topic_rules import LONGEST_NAME, check_new_name, name_fault
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, ConfigError
+from kcli.settings import format_value
 
 
 def broker(**properties: Any) -> BrokerConfig:
@@ -32,7 +32,7 @@ def test_every_setting_of_a_log_is_one_of_a_topic() -> None:
 def test_a_default_is_within_its_bounds_and_the_brokers(name: str) -> None:
     option = TOPIC_OPTIONS[name]
     if option.default is not None:
-        assert option.parse(show(option.default)) == option.default
+        assert option.parse(format_value(option.default)) == option.default
     assert topic_values(broker(), {})[name] == option.default
     for synonym in option.synonyms:
         assert BROKER_OPTIONS[synonym].kind in (option.kind, "Int")

@@ -17,7 +17,7 @@ from tests.cli_consume.test_command import consume
         (["-o", "start:end"], "-o start:end does not go with --group"),
         (["-o", "start", "-o", "end"], "-o start -o end does not go with --group"),
         (["--assignor", "fair"], "there is no assignor 'fair'; there are range, roundrobin, sticky"),
-        (["--protocol", "modern"], "group.protocol=modern is not one of classic, consumer"),
+        (["--protocol", "modern"], "group.protocol: 'modern' is not valid; use classic or consumer"),
         (["-X", "session.timeout.ms=100"], "heartbeat.interval.ms=3000 must be below session.timeout.ms=100"),
     ],
 )

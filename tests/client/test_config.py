@@ -1,13 +1,22 @@
-"""Kafka's property names, defaults and bounds; contradictions refused in one sentence."""
+"""Configuration of clients: names, defaults and bounds as in Kafka 4.3; properties files as in Java."""
 
 import pickle
 from typing import Any
 
 import pytest
 
-from kcli.client.config import ClientConfig, ConsumerConfig, ProducerConfig, nearest_name, parse_bootstrap
-from kcli.client.settings import Settings
+from kcli.client.config import (
+    ClientConfig,
+    ConsumerConfig,
+    ProducerConfig,
+    load_properties,
+    nearest_name,
+    parse_bootstrap,
+)
 from kcli.errors import ConfigError
+from kcli.settings import Settings
+
+NUMBER = "a whole number from 0 to 2147483647"
 
 
 def refusal(cls: type[Settings], **properties: Any) -> str:
@@ -28,7 +37,7 @@ def test_defaults_are_those_of_kafka_4_3() -> None:
     assert (producer.delivery_timeout_ms, producer.max_in_flight_requests_per_connection) == (120_000, 5)
 
 
-def test_values_arrive_as_text_or_typed() -> None:
+def test_values_are_given_as_text_or_typed() -> None:
     config = ConsumerConfig.from_properties(
         {"fetch.min.bytes": " 7 ", "check.crcs": "FALSE", "max.poll.records": 9, "group.id": "", "client.id": 12}
     )
@@ -40,7 +49,7 @@ def test_values_arrive_as_text_or_typed() -> None:
     assert config.given["fetch.min.bytes"] == " 7 "
 
 
-def test_enumerations_are_read_whatever_their_case_and_acks_become_a_number() -> None:
+def test_choices_ignore_case_and_acks_is_a_number() -> None:
     assert ConsumerConfig.from_properties({"isolation.level": "READ_COMMITTED"}).isolation_level == "read_committed"
     assert ClientConfig.from_properties({"metadata.recovery.strategy": "NONE"}).metadata_recovery_strategy == "none"
     assert [ProducerConfig.from_properties({"acks": a}).acks for a in ("all", "-1", "1", "0", 1)] == [-1, -1, 1, 0, 1]
@@ -49,40 +58,52 @@ def test_enumerations_are_read_whatever_their_case_and_acks_become_a_number() ->
 @pytest.mark.parametrize(
     ("cls", "given", "sentence"),
     [
-        (ClientConfig, {"request_timeout_ms": "soon"}, "request.timeout.ms=soon is not a whole number"),
-        (ClientConfig, {"request_timeout_ms": -1}, "request.timeout.ms=-1 is below 0"),
-        (ClientConfig, {"request_timeout_ms": 2**31}, "request.timeout.ms=2147483648 is above 2147483647"),
-        (ConsumerConfig, {"check_crcs": "yes"}, "check.crcs=yes is neither true nor false"),
+        (
+            ClientConfig,
+            {"request_timeout_ms": "soon"},
+            f"request.timeout.ms: 'soon' is not valid; use {NUMBER}",
+        ),
+        (
+            ClientConfig,
+            {"request_timeout_ms": -1},
+            f"request.timeout.ms: '-1' is not valid; use {NUMBER}",
+        ),
+        (
+            ClientConfig,
+            {"request_timeout_ms": 2**31},
+            f"request.timeout.ms: '2147483648' is not valid; use {NUMBER}",
+        ),
+        (ConsumerConfig, {"check_crcs": "yes"}, "check.crcs: 'yes' is not valid; use true or false"),
         (
             ConsumerConfig,
             {"isolation_level": "serializable"},
-            "isolation.level=serializable is not one of read_uncommitted, read_committed",
+            "isolation.level: 'serializable' is not valid; use read_uncommitted or read_committed",
         ),
         (
             ConsumerConfig,
             {"auto_offset_reset": "soonest"},
-            "auto.offset.reset=soonest is not one of latest, earliest, none",
+            "auto.offset.reset: 'soonest' is not valid; use latest, earliest or none",
         ),
-        (ProducerConfig, {"acks": "2"}, "acks=2 is not one of all, -1, 0, 1"),
+        (ProducerConfig, {"acks": "2"}, "acks: '2' is not valid; use all, -1, 0 or 1"),
         (
             ConsumerConfig,
             {"request_timeout_ms": 500, "fetch_max_wait_ms": 500},
-            "request.timeout.ms=500 must be above fetch.max.wait.ms=500, or an idle fetch looks like a dead broker",
+            "request.timeout.ms=500 must be above fetch.max.wait.ms=500, or an idle fetch times out",
         ),
         (
             ProducerConfig,
             {"delivery_timeout_ms": 30_000, "linger_ms": 10},
-            "delivery.timeout.ms=30000 is below linger.ms + request.timeout.ms = 30010",
+            "delivery.timeout.ms=30000 must be at least linger.ms + request.timeout.ms = 30010",
         ),
         (
             ClientConfig,
             {"retry_backoff_ms": 500, "retry_backoff_max_ms": 400},
-            "retry.backoff.max.ms=400 is below retry.backoff.ms=500",
+            "retry.backoff.max.ms=400 must be at least retry.backoff.ms=500",
         ),
         (
             ClientConfig,
             {"reconnect_backoff_ms": 500, "reconnect_backoff_max_ms": 400},
-            "reconnect.backoff.max.ms=400 is below reconnect.backoff.ms=500",
+            "reconnect.backoff.max.ms=400 must be at least reconnect.backoff.ms=500",
         ),
         (
             ConsumerConfig,
@@ -97,32 +118,36 @@ def test_enumerations_are_read_whatever_their_case_and_acks_become_a_number() ->
         (
             ConsumerConfig,
             {"group_remote_assignor": "uniform"},
-            "group.remote.assignor cannot be set with group.protocol=classic: the members assign",
+            "group.remote.assignor cannot be set with group.protocol=classic: a member assigns",
         ),
-        (ConsumerConfig, {"enable_auto_commit": "true"}, "enable.auto.commit=true needs a group.id to commit for"),
-        (ProducerConfig, {"enable_idempotence": "true", "acks": 1}, "enable.idempotence=true needs acks=all"),
-        (ProducerConfig, {"enable_idempotence": "true", "retries": 0}, "enable.idempotence=true needs retries above 0"),
+        (ConsumerConfig, {"enable_auto_commit": "true"}, "enable.auto.commit=true requires group.id"),
+        (ProducerConfig, {"enable_idempotence": "true", "acks": 1}, "enable.idempotence=true requires acks=all"),
+        (
+            ProducerConfig,
+            {"enable_idempotence": "true", "retries": 0},
+            "enable.idempotence=true requires retries above 0",
+        ),
         (
             ProducerConfig,
             {"enable_idempotence": "true", "max_in_flight_requests_per_connection": 6},
-            "enable.idempotence=true needs max.in.flight.requests.per.connection of at most 5",
+            "enable.idempotence=true requires max.in.flight.requests.per.connection of at most 5",
         ),
-        (ProducerConfig, {"transactional_id": "t", "acks": 1}, "transactional.id needs enable.idempotence=true"),
-        (ClientConfig, {"security_protocol": "ssl"}, "security.protocol=ssl is not supported yet, only PLAINTEXT is"),
+        (ProducerConfig, {"transactional_id": "t", "acks": 1}, "transactional.id requires enable.idempotence=true"),
+        (ClientConfig, {"security_protocol": "ssl"}, "security.protocol: 'ssl' is not supported yet; use PLAINTEXT"),
         (
             ClientConfig,
             {"security_protocol": "TLS"},
-            "security.protocol=TLS is not one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL",
+            "security.protocol: 'TLS' is not valid; use PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL",
         ),
     ],
 )
-def test_what_makes_no_sense_is_refused_in_one_sentence(
+def test_invalid_and_contradicting_values_are_refused_in_one_sentence(
     cls: type[Settings], given: dict[str, Any], sentence: str
 ) -> None:
     assert refusal(cls, **given) == sentence
 
 
-def test_defaults_follow_what_was_given_as_in_kafka() -> None:
+def test_defaults_that_depend_on_given_values_are_those_of_kafka() -> None:
     assert ClientConfig.from_properties({"reconnect.backoff.ms": 5_000}).reconnect_backoff_max_ms == 5_000
     assert ProducerConfig.from_properties({"request.timeout.ms": 200_000}).delivery_timeout_ms == 200_005
     assert ProducerConfig.from_properties({"acks": "1"}).enable_idempotence is False
@@ -130,7 +155,7 @@ def test_defaults_follow_what_was_given_as_in_kafka() -> None:
     assert ConsumerConfig.from_properties({"group.id": "g"}).enable_auto_commit is True
 
 
-def test_only_names_that_no_kafka_client_knows_are_unknown() -> None:
+def test_names_of_no_kafka_client_are_unknown() -> None:
     config = ConsumerConfig.from_properties(
         {
             "fetch.min.byte": 1,
@@ -148,20 +173,20 @@ def test_only_names_that_no_kafka_client_knows_are_unknown() -> None:
     assert "secret" not in repr(config)
 
 
-def test_a_configuration_is_immutable_and_can_be_changed_into_another() -> None:
+def test_a_configuration_is_immutable_and_can_be_copied_with_changes() -> None:
     config = ConsumerConfig.from_properties({"fetch.min.bytes": 7})
     with pytest.raises(AttributeError, match="immutable"):
         config.fetch_min_bytes = 8
-    other = config.changed({"fetch.max.wait.ms": 9})
+    other = config.with_properties({"fetch.max.wait.ms": 9})
     assert (other.fetch_min_bytes, other.fetch_max_wait_ms, config.fetch_max_wait_ms) == (7, 9, 500)
     assert pickle.loads(pickle.dumps(other)) == other != config
 
 
-def test_every_property_has_a_default_within_its_own_bounds_and_a_line_of_text() -> None:
+def test_every_property_has_a_default_within_its_bounds_and_a_line_of_help() -> None:
     for cls in (ClientConfig, ConsumerConfig, ProducerConfig):
-        for name, declared in cls.PROPERTIES.items():
+        for name, declared in cls.SETTINGS.items():
             assert declared.doc.endswith("."), name
-            if declared.kind in ("int", "bool") and name != "acks":
+            if declared.kind in ("Int", "Long", "Boolean") and name != "acks":
                 assert declared.parse(str(declared.default)) == declared.default
 
 
@@ -175,17 +200,52 @@ def test_bootstrap_addresses() -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("", "bootstrap.servers is empty: name at least one broker as host:port"),
-        (" , ", "bootstrap.servers is empty: name at least one broker as host:port"),
-        ("localhost", "bootstrap.servers: 'localhost' is not host:port"),
-        ("a:1,:9092", "bootstrap.servers: ':9092' is not host:port"),
-        ("a:" + "9" * 5000, f"bootstrap.servers: the port in 'a:{'9' * 5000}' is not between 1 and 65535"),
-        ("a:http", "bootstrap.servers: 'a:http' is not host:port"),
-        ("a:-1", "bootstrap.servers: 'a:-1' is not host:port"),
-        ("a:0", "bootstrap.servers: the port in 'a:0' is not between 1 and 65535"),
-        ("a:65536", "bootstrap.servers: the port in 'a:65536' is not between 1 and 65535"),
-        ("::1:9092", "bootstrap.servers: the IPv6 address in '::1:9092' needs brackets, as in [::1]:9092"),
+        ("", "bootstrap.servers is empty; name at least one broker as host:port"),
+        (" , ", "bootstrap.servers is empty; name at least one broker as host:port"),
+        ("localhost", "bootstrap.servers: 'localhost' is not valid; use host:port"),
+        ("a:1,:9092", "bootstrap.servers: ':9092' is not valid; use host:port"),
+        ("a:" + "9" * 5000, f"bootstrap.servers: 'a:{'9' * 5000}' is not valid; use a port from 1 to 65535"),
+        ("a:http", "bootstrap.servers: 'a:http' is not valid; use host:port"),
+        ("a:-1", "bootstrap.servers: 'a:-1' is not valid; use host:port"),
+        ("a:0", "bootstrap.servers: 'a:0' is not valid; use a port from 1 to 65535"),
+        ("a:65536", "bootstrap.servers: 'a:65536' is not valid; use a port from 1 to 65535"),
+        (
+            "::1:9092",
+            "bootstrap.servers: '::1:9092' is not valid; use brackets around an IPv6 address, as in [::1]:9092",
+        ),
     ],
 )
-def test_an_address_that_cannot_be_meant_is_refused(text: str, sentence: str) -> None:
+def test_a_malformed_bootstrap_address_is_refused(text: str, sentence: str) -> None:
     assert refusal(ClientConfig, bootstrap_servers=text) == sentence
+
+
+def test_a_property_key_ends_at_equals_colon_or_blank() -> None:
+    text = "a=1\nb: 2\nc 3\n  d\t=\t4\ne\nf=\ng = x = y \n"
+    assert load_properties(text) == {"a": "1", "b": "2", "c": "3", "d": "4", "e": "", "f": "", "g": "x = y "}
+
+
+def test_properties_skip_comments_and_the_last_value_wins() -> None:
+    assert load_properties("# one\n  ! two\n\n   \na=1\na=2\nb=#3\n") == {"a": "2", "b": "#3"}
+
+
+def test_a_backslash_joins_lines_unless_it_is_escaped() -> None:
+    text = "bootstrap.servers=a:9092,\\\n   b:9092\npath=c:\\\\\nnext=1\nlast=x\\"
+    assert load_properties(text) == {"bootstrap.servers": "a:9092,b:9092", "path": "c:\\", "next": "1", "last": "x"}
+
+
+def test_a_comment_starts_only_at_the_beginning_of_a_logical_line() -> None:
+    assert load_properties("a=1,\\\n#2\n# not joined \\\nb=3") == {"a": "1,#2", "b": "3"}
+
+
+def test_escapes_in_properties() -> None:
+    assert load_properties(r"a\=b\:c\ d=\t\n\u00e9\q\\") == {"a=b:c d": "\t\né" + "q\\"}
+
+
+def test_properties_lines_end_in_any_line_ending() -> None:
+    assert load_properties("a=1\r\nb=2\rc=3\nd=4\\\r\n 5") == {"a": "1", "b": "2", "c": "3", "d": "45"}
+
+
+@pytest.mark.parametrize("text", [r"a=\u12", r"a=\u12zz", r"a=\u"])
+def test_a_malformed_unicode_escape_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="four hexadecimal digits"):
+        load_properties(text)

@@ -17,7 +17,7 @@ from tests.cli.fake import run_kcli
         (("skew", "--topic-partition", "a b:0"), "no topic is called 'a b', only letters, digits, '.', '_' and '-'"),
         (("skew", ".."), "no topic is called '..'"),
         (("skew", "t", "-O", "Strating=1"), "there is no option Strating"),
-        (("skew", "t", "-O", "MINPARTITIONS=none"), "minPartitions=none is not a whole number"),
+        (("skew", "t", "-O", "MINPARTITIONS=none"), "minPartitions: 'none' is not valid; use a whole number"),
         (("duplicates", "t", "--summary", "--top", "3"), "--top is for groups, of which --summary tells none"),
         (("compare", "t", "u", "--summary", "--top", "3"), "--top is for differences, of which --summary tells none"),
         (("compare", "t", "u,v"), "no topic is called 'u,v': say u v"),

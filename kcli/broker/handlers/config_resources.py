@@ -7,11 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from kcli.broker.config import BROKER_OPTIONS
-from kcli.broker.config_defs import Option, show
+from kcli.broker.config_defs import Option
 from kcli.broker.dynamic_config import ALL_BROKERS
 from kcli.broker.topic_configs import TOPIC_OPTIONS, default_value
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError
+from kcli.settings import format_value
 
 if TYPE_CHECKING:
     from kcli.broker.cluster_state import ClusterState
@@ -96,7 +97,9 @@ def _alter_topic(cluster: ClusterState, name: str, alter: Alter, validate_only: 
     topic = cluster.topics.get(name)
     if topic is None:
         raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist")
-    after = alter(topic.configs, TOPIC_OPTIONS, lambda key: show(default_value(TOPIC_OPTIONS[key], cluster.settings)))
+    after = alter(
+        topic.configs, TOPIC_OPTIONS, lambda key: format_value(default_value(TOPIC_OPTIONS[key], cluster.settings))
+    )
     cluster.set_topic_configs(name, after, validate_only=validate_only)
 
 
@@ -104,5 +107,5 @@ def _alter_broker(cluster: ClusterState, name: str, alter: Alter, validate_only:
     if name != ALL_BROKERS:
         check_this_broker(name, cluster.node_id)
     before = cluster.dynamic.changed.get(name, {})
-    after = alter(before, BROKER_OPTIONS, lambda key: show(cluster.settings.value(key)))
+    after = alter(before, BROKER_OPTIONS, lambda key: format_value(cluster.settings.value(key)))
     cluster.set_broker_configs(name, after, validate_only=validate_only)

@@ -125,7 +125,7 @@ def _config(common: Common, compression: str | None, acks: str | None) -> Produc
         "delivery.timeout.ms": max(timeout_ms, config.linger_ms + request_timeout_ms),
         "request.timeout.ms": request_timeout_ms,
     }
-    return config.changed({name: value for name, value in ours.items() if name not in config.given})
+    return config.with_properties({name: value for name, value in ours.items() if name not in config.given})
 
 
 def _parser(

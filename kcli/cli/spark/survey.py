@@ -108,6 +108,6 @@ def words(found: Survey, more: Mapping[str, str]) -> list[str]:
 
 def hidden(key: str, value: str) -> str:
     """An option's value, unless it may be a secret."""
-    from kcli.spark.client_options import is_secret
+    from kcli.settings import is_secret
 
     return "[hidden]" if is_secret(key) else value

@@ -1,0 +1,122 @@
+"""The settings engine: types, bounds, choices and error texts that the client, the broker and Spark options share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kcli.errors import ConfigError
+from kcli.settings import (
+    Boolean,
+    Double,
+    Int,
+    List,
+    Long,
+    Settings,
+    Short,
+    String,
+    alternatives,
+    closest_name,
+    format_value,
+    setting,
+)
+
+
+class Example(Settings):
+    """One setting of each type."""
+
+    enabled: Boolean = setting(False)
+    level: Int = setting(1, at_least=-1, at_most=9, excluded=(0,))
+    small: Short | None = setting(None)
+    large: Long = setting(0, at_least=0)
+    ratio: Double = setting(0.5, at_least=0, at_most=1)
+    codec: String = setting("none", choices=("none", "gzip"))
+    mode: String = setting("fast", choices=("fast", "slow"), ignore_case=True)
+    policy: List = setting(("delete",), choices=("compact", "delete"))
+    sasl_password: String = setting("")
+
+
+class Derived(Example):
+    """A subclass replaces one definition and keeps the others."""
+
+    level: Int = setting(7)
+
+
+def test_text_and_plain_values_are_parsed_by_type() -> None:
+    example = Example.from_properties(
+        {
+            "enabled": True,
+            "level": " +9 ",
+            "small": "-5",
+            "ratio": "1e-1",
+            "policy": ["compact", "delete"],
+            "mode": "SLOW",
+        }
+    )
+    assert (example.enabled, example.level, example.small, example.large) == (True, 9, -5, 0)
+    assert (example.ratio, example.policy, example.mode) == (0.1, ("compact", "delete"), "slow")
+    assert example.given == {
+        "enabled": "true",
+        "level": " +9 ",
+        "small": "-5",
+        "ratio": "1e-1",
+        "policy": "compact,delete",
+        "mode": "SLOW",
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "allowed"),
+    [
+        ("enabled", "yes", "true or false"),
+        ("level", "0", "a whole number from -1 to 9, except 0"),
+        ("level", "10", "a whole number from -1 to 9, except 0"),
+        ("level", "1_0", "a whole number from -1 to 9, except 0"),
+        ("small", "32768", "a whole number from -32768 to 32767"),
+        ("large", "9" * 400, "a whole number from 0 to 9223372036854775807"),
+        ("ratio", "1.5", "a number from 0 to 1"),
+        ("ratio", "nan", "a number from 0 to 1"),
+        ("codec", "GZIP", "none or gzip"),
+        ("mode", "idle", "fast or slow"),
+        ("policy", "delete,shred", "compact or delete"),
+    ],
+)
+def test_an_invalid_value_is_refused_with_the_values_allowed(name: str, value: Any, allowed: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        Example.from_properties({name: value})
+    assert str(caught.value) == f"{name}: {value!r} is not valid; use {allowed}"
+
+
+def test_list_elements_are_stripped_and_duplicates_dropped() -> None:
+    assert Example.from_properties({"policy": "delete, compact,delete , compact"}).policy == ("delete", "compact")
+    assert Example.from_properties({"policy": ""}).policy == ()
+
+
+def test_a_copy_keeps_given_values_and_none_restores_the_default() -> None:
+    example = Example.from_properties({"level": 5, "large": 3})
+    copy = example.with_properties({"level": None, "codec": "gzip"})
+    assert (copy.level, copy.large, copy.codec) == (1, 3, "gzip")
+    assert (example.level, example.codec) == (5, "none")
+
+
+def test_settings_are_immutable_and_their_repr_hides_secrets() -> None:
+    example = Example.from_properties({"sasl.password": "hunter2", "level": 2})
+    with pytest.raises(AttributeError, match="immutable"):
+        example.level = 3
+    assert repr(example) == "<Example sasl.password=*** level=2>"
+
+
+def test_unknown_names_are_kept_apart_and_values_are_found_by_kafkas_name() -> None:
+    example = Derived.from_properties({"levle": "1"})
+    assert example.unknown == ("levle",)
+    assert example.value("level") == 7
+    with pytest.raises(KeyError):
+        example.value("levle")
+    assert closest_name("levle", Derived.SETTINGS) == "level"
+    assert closest_name("xyzzy", Derived.SETTINGS) is None
+
+
+def test_values_and_alternatives_are_written_as_kafka_and_people_write_them() -> None:
+    assert [format_value(value) for value in (True, ("a", "b"), 1.5, "x")] == ["true", "a,b", "1.5", "x"]
+    assert [alternatives(names) for names in (["a"], ["a", "b"], ["a", "b", "c"])] == ["a", "a or b", "a, b or c"]
