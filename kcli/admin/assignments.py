@@ -13,7 +13,7 @@ from kcli.admin.groups.patience import half_of
 from kcli.admin.groups.survey import GroupSurvey, survey_groups
 from kcli.assignors.foresee import NAMES_ON_SERVER
 from kcli.assignors.model import Member, Topic
-from kcli.client.cluster import partition_count, replica_racks
+from kcli.client.metadata import partition_count, replica_racks
 from kcli.client.offset_lookup import list_offsets
 from kcli.client.retry import attempts
 from kcli.error_codes import ErrorCode

@@ -13,8 +13,8 @@ from kcli.structs import TopicPartition
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from kcli.client.cluster import TopicInfo
     from kcli.client.consumer_network_client import ConsumerNetworkClient
+    from kcli.client.metadata import TopicInfo
     from kcli.protocol.messages.delete_topics import DeleteTopicsResponse
 
 

@@ -10,8 +10,8 @@ from kcli.errors import ConfigError
 from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:
-    from kcli.client.cluster import TopicInfo
     from kcli.client.consumer_network_client import ConsumerNetworkClient
+    from kcli.client.metadata import TopicInfo
 
 Wanted = dict[str, "list[int] | None"]
 """Topic to partitions; None: all there are."""
@@ -55,7 +55,7 @@ def find_partitions(
     client: ConsumerNetworkClient, wanted: Mapping[str, list[int] | None], deadline_ms: float
 ) -> list[TopicPartition]:
     """The partitions that are there, in order. A topic or partition that is not is an error; nothing is created."""
-    from kcli.client.cluster import check_partitions
+    from kcli.client.metadata import check_partitions
 
     topics = client.topics_metadata(list(wanted), deadline_ms).topics
     bad = [topics[name] for name in wanted if topics[name].error]

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 from kcli.client.backoff import Backoff, uniform
 from kcli.client.config import ClientConfig, parse_bootstrap
-from kcli.client.connections import Resolve, resolve
 from kcli.client.consumer_network_client import ConsumerNetworkClient
 from kcli.client.metadata import Metadata
-from kcli.client.network_client import NetworkClient
+from kcli.client.network_client import NetworkClient, Resolve, resolve
 from kcli.clock import Clock, SystemClock
 
 if TYPE_CHECKING:

@@ -7,19 +7,18 @@ must not run the listeners of others' futures `serve`s instead.
 
 from __future__ import annotations
 
+import threading
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from kcli.client.api_versions import Versions
 from kcli.client.backoff import Backoff
 from kcli.client.config import ClientConfig
-from kcli.client.fair_lock import FairLock
+from kcli.client.in_flight import Unsent, UnsentRequests
 from kcli.client.metadata import Cluster, Metadata
 from kcli.client.network_client import Completion, NetworkClient
 from kcli.client.request_future import RequestFuture
-from kcli.client.trouble import explain_trouble
-from kcli.client.unsent import Unsent, UnsentRequests
 from kcli.clock import Clock
 from kcli.error_codes import ErrorCode
 from kcli.errors import DisconnectedError, KcliError, TimeoutExpired, WakeupError
@@ -301,3 +300,71 @@ def _may_be_a_delay(cluster: Cluster, names: Iterable[str], patient: bool) -> bo
 
 def _too_late(entry: Unsent) -> TimeoutExpired:
     return TimeoutExpired(f"{entry.future.label} could not be sent in time", node=entry.node.id)
+
+
+class FairLock:
+    """Who waits gets it next, even if the holder comes back at once, as a polling loop does. Not reentrant.
+
+    `nudge` makes a holder that sleeps inside let go.
+    """
+
+    def __init__(self, nudge: Callable[[], None]) -> None:
+        self._nudge = nudge
+        self._turn = threading.Lock()  # held while waiting: the holder that comes back queues up behind
+        self._held = threading.Lock()
+        self._holder: int | None = None
+
+    def __enter__(self) -> None:
+        with self._turn:
+            if not self._held.acquire(blocking=False):
+                self._nudge()
+                self._held.acquire()
+        self._holder = threading.get_ident()
+
+    def __exit__(self, *_: object) -> None:
+        self._holder = None
+        self._held.release()
+
+    def held_by_another_thread(self) -> bool:
+        return self._holder is not None and self._holder != threading.get_ident()
+
+
+def explain_trouble(metadata: Metadata, last_error: Callable[[int], str | None], node: Node | None = None) -> str:
+    """What keeps us from `node`, or from all nodes; "" when nothing is known to be wrong.
+
+    A broker that answered at a bootstrap address may advertise another address that cannot be reached from here: that
+    is told apart, since it is mended in the broker's `advertised.listeners`, not here.
+    """
+    suspects = [node] if node is not None else list(metadata.cluster.nodes.values())
+    failures = _failures(suspects, last_error)
+    if metadata.is_bootstrap or all(n.id < 0 for n, _ in failures):
+        failures = failures or _failures(metadata.bootstrap.values(), last_error)
+    if failures:
+        if metadata.update_version and failures[0][0].id >= 0:
+            return _advertised(failures)
+        return "no broker answered at " + _listed(failures)
+    if metadata.error is not None:
+        return f"the cluster cannot be described: {metadata.error}"
+    return ""
+
+
+def _failures(nodes: Iterable[Node], last_error: Callable[[int], str | None]) -> list[tuple[Node, str]]:
+    return [(node, reason) for node in nodes if (reason := last_error(node.id)) is not None]
+
+
+def _advertised(failures: list[tuple[Node, str]]) -> str:
+    return "; ".join(
+        f"node {node.id}, which the cluster advertises as {_address(node)}, cannot be reached: {reason}"
+        for node, reason in failures
+    )
+
+
+def _listed(failures: list[tuple[Node, str]]) -> str:
+    if len(failures) == 1:
+        node, reason = failures[0]
+        return f"{_address(node)}: {reason}"
+    return ", ".join(f"{_address(node)} ({reason})" for node, reason in failures)
+
+
+def _address(node: Node) -> str:
+    return f"[{node.host}]:{node.port}" if ":" in node.host else f"{node.host}:{node.port}"

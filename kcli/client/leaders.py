@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from kcli.client.cluster import Cluster
 from kcli.client.consumer_network_client import ConsumerNetworkClient
 from kcli.client.gather import Located
+from kcli.client.metadata import Cluster
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, KcliError
 from kcli.structs import Node, TopicPartition

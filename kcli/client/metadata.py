@@ -7,18 +7,11 @@ often than the retry backoff allows, which grows while brokers fail or keep tell
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kcli.client.backoff import Backoff
-from kcli.client.cluster import (
-    Cluster,
-    PartitionInfo,
-    TopicInfo,
-    bootstrap_nodes,
-    cluster_of,
-    keep_newer_leaders,
-)
+from kcli.client.request_future import RequestFuture
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, KcliError
 from kcli.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
@@ -27,7 +20,8 @@ from kcli.structs import Node, TopicPartition
 if TYPE_CHECKING:
     from uuid import UUID
 
-__all__ = ["Cluster", "LeaderAndEpoch", "Metadata", "PartitionInfo", "TopicInfo"]
+    from kcli.client.config import ClientConfig
+    from kcli.protocol.messages.metadata import MetadataResponseTopic
 
 _NEVER = float("inf")
 _LONG_AGO = float("-inf")
@@ -227,3 +221,191 @@ class Metadata:
     def needs_rebootstrap(self) -> bool:
         """A broker told us to (KIP-1102)."""
         return isinstance(self.error, BrokerError) and self.error.code == ErrorCode.REBOOTSTRAP_REQUIRED
+
+
+_AUTO_CREATION_CAN_BE_REFUSED = 4  # the version of Metadata from which on
+
+
+class Network(Protocol):
+    """What of the network client is needed here."""
+
+    def least_loaded_node(self, now_ms: float) -> Node | None: ...
+    def ready(self, node: Node, now_ms: float) -> bool: ...
+    def delay_ms(self, node_id: int, now_ms: float) -> float: ...
+    def adopt(self, bootstrap: Node, node: Node) -> None: ...
+
+
+#: Send to a ready node; what goes wrong is the future's.
+Ask = Callable[[Node, MetadataRequest, int], "RequestFuture[MetadataResponse]"]
+
+
+class MetadataUpdater:
+    """`refresh` before each poll is all it needs."""
+
+    def __init__(
+        self, metadata: Metadata, config: ClientConfig, network: Network, ask: Ask, now_ms: Callable[[], float]
+    ) -> None:
+        self._metadata = metadata
+        self._rebootstraps = config.metadata_recovery_strategy == "rebootstrap"
+        self._trigger_ms = config.metadata_recovery_rebootstrap_trigger_ms
+        self._lowest_version = 0 if config.allow_auto_create_topics else _AUTO_CREATION_CAN_BE_REFUSED
+        self._network = network
+        self._ask = ask
+        self._now_ms = now_ms
+
+    def refresh(self, now_ms: float, patience_ms: float) -> float:
+        """Ask if it is time to; how long until that may be worth another look.
+
+        While a connection is made an event will tell, but after `patience_ms` another node may be the better choice.
+        """
+        wait_ms = self._metadata.time_to_refresh(now_ms)
+        if wait_ms > 0:
+            return wait_ms
+        node = self._node_to_ask(now_ms)
+        if node is None:
+            nodes = self._metadata.cluster.nodes
+            return min((self._network.delay_ms(node_id, now_ms) for node_id in nodes), default=0.0)
+        if not self._network.ready(node, now_ms):
+            return min(self._network.delay_ms(node.id, now_ms), patience_ms)
+        future = self._ask(node, self._metadata.next_request(now_ms), self._lowest_version)
+        future.on_done(lambda done: self._answered(node, done))
+        return self._metadata.time_to_refresh(now_ms)
+
+    def _node_to_ask(self, now_ms: float) -> Node | None:
+        metadata = self._metadata
+        node = self._network.least_loaded_node(now_ms)
+        if not self._rebootstraps or metadata.is_bootstrap:
+            return node
+        since_ms = metadata.attempts_since_ms
+        given_up = since_ms is not None and now_ms - since_ms > self._trigger_ms
+        if node is None or given_up or metadata.needs_rebootstrap:
+            metadata.rebootstrap(now_ms)
+            node = self._network.least_loaded_node(now_ms)
+        return node
+
+    def _answered(self, asked: Node, done: RequestFuture[MetadataResponse]) -> None:
+        if done.error is not None:
+            self._metadata.failed(done.error, self._now_ms())
+            return
+        self._metadata.update(done.value(), self._now_ms())
+        if asked.id < 0:
+            self._adopt_connection(asked)
+
+    def _adopt_connection(self, bootstrap: Node) -> None:
+        """A bootstrap address that some broker also advertises need not be connected to twice."""
+        for node in self._metadata.cluster.nodes.values():
+            if (node.host, node.port) == (bootstrap.host, bootstrap.port):
+                self._network.adopt(bootstrap, node)
+                return
+
+
+class PartitionInfo(NamedTuple):
+    """One partition. Leader and replicas are node ids; `leader` -1: there is none now; `epoch` -1: not known."""
+
+    topic: str
+    partition: int
+    leader: int = -1
+    epoch: int = -1
+    replicas: tuple[int, ...] = ()
+    isr: tuple[int, ...] = ()
+    offline: tuple[int, ...] = ()
+    error: ErrorCode = ErrorCode.NONE
+
+
+class TopicInfo(NamedTuple):
+    """One topic. With an `error` there are no partitions; `topic_id` is None where the broker told none."""
+
+    name: str
+    topic_id: UUID | None = None
+    error: ErrorCode = ErrorCode.NONE
+    internal: bool = False
+    partitions: dict[int, PartitionInfo] = {}
+
+
+def check_partitions(topic: TopicInfo, wanted: Iterable[int]) -> None:
+    """BrokerError, UNKNOWN_TOPIC_OR_PARTITION, if the topic lacks some of these partitions; it names them."""
+    missing = [str(number) for number in wanted if number not in topic.partitions]
+    if missing:
+        known = f"partitions 0 to {max(topic.partitions)}" if len(topic.partitions) > 1 else "partition 0 only"
+        more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
+        text = f"topic {topic.name} has {known}, not {', '.join(missing[:5])}{more}"
+        raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text)
+
+
+class Cluster(NamedTuple):
+    """What is known of a cluster. Nodes with negative ids are bootstrap addresses: brokers have not been heard yet."""
+
+    cluster_id: str | None = None
+    controller_id: int = -1
+    nodes: dict[int, Node] = {}
+    topics: dict[str, TopicInfo] = {}
+
+    @property
+    def controller(self) -> Node | None:
+        """The broker to ask for changes. In KRaft any broker that forwards them."""
+        return self.broker(self.controller_id)
+
+    def broker(self, node_id: int) -> Node | None:
+        """The broker with this id; None for one that is not there, and for -1, which means none."""
+        return self.nodes.get(node_id) if node_id >= 0 else None
+
+
+def partition_count(topic: TopicInfo) -> int:
+    """One more than the largest partition number; 0 without any."""
+    return max(topic.partitions, default=-1) + 1
+
+
+def replica_racks(cluster: Cluster, topic: TopicInfo) -> tuple[frozenset[str], ...]:
+    """The racks of the replicas of each partition; () when no broker has told its rack."""
+    racks = {node.id: node.rack for node in cluster.nodes.values() if node.rack}
+    if not racks:
+        return ()
+    partitions = (topic.partitions.get(number) for number in range(partition_count(topic)))
+    return tuple(frozenset(racks[id_] for id_ in (p.replicas if p else ()) if id_ in racks) for p in partitions)
+
+
+def bootstrap_nodes(addresses: Iterable[tuple[str, int]]) -> dict[int, Node]:
+    """Nodes -1, -2, ... for the bootstrap addresses."""
+    return {-number: Node(-number, host, port) for number, (host, port) in enumerate(addresses, 1)}
+
+
+def cluster_of(response: MetadataResponse) -> Cluster:
+    """The cluster that a broker described."""
+    nodes = {b.node_id: Node(b.node_id, b.host, b.port, b.rack) for b in response.brokers}
+    topics = {t.name: _topic_of(t.name, t) for t in response.topics if t.name is not None}
+    return Cluster(response.cluster_id, response.controller_id, nodes, topics)
+
+
+def _topic_of(name: str, topic: MetadataResponseTopic) -> TopicInfo:
+    partitions = {
+        p.partition_index: PartitionInfo(
+            name,
+            p.partition_index,
+            p.leader_id,
+            p.leader_epoch,
+            tuple(p.replica_nodes),
+            tuple(p.isr_nodes),
+            tuple(p.offline_replicas),
+            ErrorCode.of(p.error_code),
+        )
+        for p in sorted(topic.partitions, key=lambda p: p.partition_index)
+    }
+    topic_id = topic.topic_id if topic.topic_id.int else None
+    return TopicInfo(name, topic_id, ErrorCode.of(topic.error_code), topic.is_internal, partitions)
+
+
+def keep_newer_leaders(new: Cluster, old: Mapping[str, TopicInfo]) -> Cluster:
+    """`new`, but with what `old` knows of partitions whose leader epoch it has seen grow further.
+
+    Brokers learn of leaders at different times, so an answer may be older than what another broker told. A topic with
+    another id was deleted and made again: its epochs start anew.
+    """
+    for name, topic in new.topics.items():
+        before = old.get(name)
+        if before is None or before.topic_id != topic.topic_id:
+            continue
+        for number, info in topic.partitions.items():
+            known = before.partitions.get(number)
+            if known is not None and -1 < info.epoch < known.epoch:
+                topic.partitions[number] = known
+    return new

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, NamedTuple
 
 from kcli.client.consumer_network_client import ConsumerNetworkClient
-from kcli.client.offset_requests import EpochEnd, epochs_request, offsets_request, read_epochs, read_offsets
+from kcli.client.metadata import Metadata
 from kcli.client.routing import Gathered, ask_leaders
+from kcli.errors import BrokerError, KcliError
+from kcli.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
 from kcli.structs import OffsetAndTimestamp, TopicPartition
 
-__all__ = ["EARLIEST", "LATEST", "MAX_TIMESTAMP", "EpochEnd", "list_offsets", "offsets_for_leader_epoch"]
+if TYPE_CHECKING:
+    from kcli.protocol.messages.offset_for_leader_epoch import (
+        OffsetForLeaderEpochRequest,
+        OffsetForLeaderEpochResponse,
+    )
 
 LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
 
@@ -51,3 +63,88 @@ def offsets_for_leader_epoch(
         read_epochs,
         deadline_ms,
     )
+
+
+_CONSUMER = -1  # in place of the id of a replica that copies
+
+
+class EpochEnd(NamedTuple):
+    """The largest leader epoch not above the one asked for, and the offset behind its last record; -1: not known."""
+
+    leader_epoch: int
+    end_offset: int
+
+
+def offsets_request(
+    metadata: Metadata, wanted: Mapping[TopicPartition, int], isolation_level: int = 0, timeout_ms: int = 30_000
+) -> ListOffsetsRequest:
+    """Ask one leader for the offset that belongs to a time (or to -1, the end, and -2, the start) in each partition.
+
+    `timeout_ms` is how long it may read from remote storage for that (v10).
+    """
+    topics = [
+        ListOffsetsTopic(
+            name=topic,
+            partitions=[
+                ListOffsetsPartition(
+                    partition_index=tp.partition, current_leader_epoch=metadata.leader(tp).epoch, timestamp=wanted[tp]
+                )
+                for tp in partitions
+            ],
+        )
+        for topic, partitions in _by_topic(wanted).items()
+    ]
+    return ListOffsetsRequest(
+        replica_id=_CONSUMER, isolation_level=isolation_level, topics=topics, timeout_ms=timeout_ms
+    )
+
+
+def read_offsets(response: ListOffsetsResponse) -> Iterator[tuple[TopicPartition, OffsetAndTimestamp | KcliError]]:
+    """The answer to `offsets_request`; offset -1: there is no such record."""
+    for topic in response.topics:
+        for it in topic.partitions:
+            tp = TopicPartition(topic.name, it.partition_index)
+            error = _error("ListOffsets", it.error_code, tp)
+            yield tp, error or OffsetAndTimestamp(it.offset, it.timestamp, it.leader_epoch)
+
+
+def epochs_request(metadata: Metadata, epochs: Mapping[TopicPartition, int]) -> OffsetForLeaderEpochRequest:
+    """Ask one leader where these epochs end in its log."""
+    from kcli.protocol.messages.offset_for_leader_epoch import (
+        OffsetForLeaderEpochRequest,
+        OffsetForLeaderPartition,
+        OffsetForLeaderTopic,
+    )
+
+    topics = [
+        OffsetForLeaderTopic(
+            topic=topic,
+            partitions=[
+                OffsetForLeaderPartition(
+                    partition=tp.partition, current_leader_epoch=metadata.leader(tp).epoch, leader_epoch=epochs[tp]
+                )
+                for tp in partitions
+            ],
+        )
+        for topic, partitions in _by_topic(epochs).items()
+    ]
+    return OffsetForLeaderEpochRequest(replica_id=_CONSUMER, topics=topics)
+
+
+def read_epochs(response: OffsetForLeaderEpochResponse) -> Iterator[tuple[TopicPartition, EpochEnd | KcliError]]:
+    """The answer to `epochs_request`."""
+    for topic in response.topics:
+        for it in topic.partitions:
+            tp = TopicPartition(topic.topic, it.partition)
+            yield tp, _error("OffsetForLeaderEpoch", it.error_code, tp) or EpochEnd(it.leader_epoch, it.end_offset)
+
+
+def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:
+    topics: dict[str, list[TopicPartition]] = {}
+    for tp in partitions:
+        topics.setdefault(tp.topic, []).append(tp)
+    return topics
+
+
+def _error(api: str, code: int, tp: TopicPartition) -> KcliError | None:
+    return BrokerError(code, api=api, topic=tp.topic, partition=tp.partition) if code else None

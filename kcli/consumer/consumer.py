@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from kcli.consumer.errors import LogTruncated, OffsetOutOfRange
 from kcli.consumer.fetch_buffer import Failure
 from kcli.consumer.fetch_loop import FetchLoop
 from kcli.consumer.group.group_side import GroupMetadata, GroupSide
 from kcli.consumer.subscription import Reset, SubscriptionState
 from kcli.error_codes import ErrorCode
-from kcli.errors import BrokerError, KcliError, TimeoutExpired
+from kcli.errors import BrokerError, KcliError, LogTruncated, OffsetOutOfRange, TimeoutExpired
 from kcli.structs import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 
 if TYPE_CHECKING:

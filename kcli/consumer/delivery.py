@@ -6,10 +6,9 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from kcli.consumer.errors import RecordTooLarge
 from kcli.consumer.fetch_buffer import FIRST_EXPANSION, Failure, Received, Section, is_compressed
 from kcli.consumer.subscription import FetchPosition, SubscriptionState
-from kcli.errors import KcliError
+from kcli.errors import KcliError, RecordTooLarge
 from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from kcli.consumer.errors import LogTruncated, OffsetOutOfRange
 from kcli.consumer.fetch_session import Ask
 from kcli.error_codes import ErrorCode
-from kcli.errors import BrokerError, CorruptRecords, KcliError
+from kcli.errors import BrokerError, CorruptRecords, KcliError, LogTruncated, OffsetOutOfRange
 from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:

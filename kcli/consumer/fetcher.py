@@ -11,14 +11,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kcli.consumer.delivery import Delivery
-from kcli.consumer.errors import OffsetOutOfRange
 from kcli.consumer.fetch_answer import judge
 from kcli.consumer.fetch_buffer import Failure, Received, Section, position_after
 from kcli.consumer.fetch_session import FINAL_EPOCH, Ask, FetchSession, fetch_topics, forgotten_topics
 from kcli.consumer.subscription import FetchPosition, SubscriptionState
 from kcli.consumer.trouble import Trouble, Troubles
 from kcli.error_codes import ErrorCode
-from kcli.errors import BrokerError, KcliError
+from kcli.errors import BrokerError, KcliError, OffsetOutOfRange
 from kcli.structs import Node, TopicPartition
 
 if TYPE_CHECKING:

@@ -12,16 +12,15 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kcli.client import offset_requests
-from kcli.client.offset_requests import EpochEnd
+from kcli.client import offset_lookup
+from kcli.client.offset_lookup import EpochEnd
 from kcli.consumer import committed
-from kcli.consumer.errors import NoOffset
 from kcli.consumer.fetch_answer import judge_end_of_epoch
 from kcli.consumer.fetch_buffer import Failure
 from kcli.consumer.subscription import FetchPosition, PartitionState, SubscriptionState
 from kcli.consumer.trouble import Troubles
 from kcli.error_codes import ErrorCode
-from kcli.errors import BrokerError, KcliError, UnsupportedVersion
+from kcli.errors import BrokerError, KcliError, NoOffset, UnsupportedVersion
 from kcli.structs import Node, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 
 if TYPE_CHECKING:
@@ -102,7 +101,7 @@ class OffsetFetcher:
         for node, members in led.items():
             positions = {tp: self._ahead(tp) for tp in members}
             epochs = {tp: position.epoch for tp, position in positions.items()}
-            request = offset_requests.epochs_request(self._client.metadata, epochs)
+            request = offset_lookup.epochs_request(self._client.metadata, epochs)
             future = self._client.send(node, request, min_version=FIRST_EPOCH_VERSION)
             self._expect(members, future, partial(self._validated, positions))
 
@@ -117,7 +116,7 @@ class OffsetFetcher:
             for tp, position in positions.items():
                 self._subscription.finish_validation(tp, position, position.epoch)
             return
-        for tp, end in self._answers(positions, done, offset_requests.read_epochs):
+        for tp, end in self._answers(positions, done, offset_lookup.read_epochs):
             assert isinstance(end, EpochEnd)
             asked = positions[tp]
             verdict = judge_end_of_epoch(tp, asked.offset, asked.epoch, end.leader_epoch, end.end_offset)
@@ -148,13 +147,13 @@ class OffsetFetcher:
         self._lacks_leader(leaderless, now_ms)
         for node, members in led.items():
             wanted = {tp: TIMESTAMP_OF_POLICY[policies[tp]] for tp in members}
-            request = offset_requests.offsets_request(self._client.metadata, wanted, self._isolation)
+            request = offset_lookup.offsets_request(self._client.metadata, wanted, self._isolation)
             self._expect(members, self._client.send(node, request), partial(self._has_reset, members, policies))
 
     def _has_reset(
         self, partitions: list[TopicPartition], policies: dict[TopicPartition, str], done: RequestFuture[Any]
     ) -> None:
-        for tp, found in self._answers(partitions, done, offset_requests.read_offsets):
+        for tp, found in self._answers(partitions, done, offset_lookup.read_offsets):
             assert isinstance(found, OffsetAndTimestamp)
             self._subscription.finish_reset(tp, policies[tp], found.offset, found.leader_epoch)
 

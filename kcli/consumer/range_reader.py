@@ -17,12 +17,11 @@ from typing import TYPE_CHECKING
 
 from kcli.consumer.bounds import LogFacts, ReadRange, ResolvedRange, resolve_range, times_of
 from kcli.consumer.coverage import PartitionCoverage, Progress, unresolved
-from kcli.consumer.errors import OffsetOutOfRange
 from kcli.consumer.fetch_buffer import Failure
 from kcli.consumer.fetch_loop import FetchLoop
 from kcli.consumer.subscription import SubscriptionState
 from kcli.consumer.watch import Watch
-from kcli.errors import KcliError, TimeoutExpired, WakeupError
+from kcli.errors import KcliError, OffsetOutOfRange, TimeoutExpired, WakeupError
 from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from kcli.client.backoff import uniform
-from kcli.client.cluster import check_partitions
+from kcli.client.metadata import check_partitions
 from kcli.client.request_future import RequestFuture
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, KcliError
@@ -18,9 +18,9 @@ from kcli.producer.sender import Sender
 from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:
-    from kcli.client.cluster import TopicInfo
     from kcli.client.config import ProducerConfig
     from kcli.client.consumer_network_client import ConsumerNetworkClient
+    from kcli.client.metadata import TopicInfo
     from kcli.protocol.records.rows import NewRecord
 
 _FOREVER = float("inf")

@@ -18,9 +18,9 @@ from kcli.structs import TopicPartition
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from kcli.client.cluster import TopicInfo
     from kcli.client.config import ConsumerConfig
     from kcli.client.consumer_network_client import ConsumerNetworkClient
+    from kcli.client.metadata import TopicInfo
     from kcli.spark.options import SourceOptions
 
 T = TypeVar("T")

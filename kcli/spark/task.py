@@ -8,9 +8,8 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
-from kcli.consumer.errors import LogTruncated, OffsetOutOfRange
 from kcli.error_codes import ErrorCode
-from kcli.errors import BrokerError, KcliError, TimeoutExpired
+from kcli.errors import BrokerError, KcliError, LogTruncated, OffsetOutOfRange, TimeoutExpired
 from kcli.spark.loss import decide_end, decide_gone, decide_skipped, timeout_error
 from kcli.spark.record_schema import record_columns
 from kcli.spark.task_ranges import TaskRange

@@ -11,7 +11,7 @@ from kcli.admin.explain.rules import explain
 from kcli.admin.groups.lag import PartitionLag
 from kcli.admin.groups.model import CLASSIC, CONSUMER, Group, GroupMember
 from kcli.admin.groups.survey import GroupSurvey
-from kcli.client.cluster import PartitionInfo, TopicInfo
+from kcli.client.metadata import PartitionInfo, TopicInfo
 from kcli.structs import Node, OffsetAndMetadata, TopicPartition
 
 NODE = Node(1, "kafka-1", 9092)

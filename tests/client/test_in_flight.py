@@ -2,9 +2,11 @@
 
 from typing import Any
 
-from kcli.client.in_flight import InFlight, InFlightRequests
+from kcli.client.in_flight import InFlight, InFlightRequests, Unsent, UnsentRequests
 from kcli.client.request_future import RequestFuture
+from kcli.protocol.messages.list_groups import ListGroupsRequest
 from kcli.protocol.messages.metadata import MetadataRequest
+from kcli.structs import Node
 
 
 def entry(node_id: int, correlation_id: int, deadline_ms: float = 1_000, **more: Any) -> InFlight:
@@ -66,3 +68,38 @@ def test_a_connection_that_changes_its_node_takes_its_requests_along() -> None:
     assert queue.take_oldest(7).node_id == 7
     assert queue.count() == 0
     assert entry(1, 1).api == "Metadata"
+
+
+A, B = Node(1, "a", 9092), Node(2, "b", 9092)
+
+
+def two_nodes_with_unsent_requests() -> UnsentRequests:
+    unsent = UnsentRequests()
+    for node, deadline_ms in ((A, 300), (B, 100), (A, 200)):
+        unsent.put(Unsent(node, ListGroupsRequest(), RequestFuture(), deadline_ms))
+    return unsent
+
+
+def test_unsent_requests_are_counted_at_once_and_queued_by_node_when_sorted_in() -> None:
+    unsent = two_nodes_with_unsent_requests()
+    assert (unsent.count(), unsent.count(1), unsent.nodes()) == (3, 2, [])
+    unsent.sort_in()
+    assert (unsent.count(), unsent.count(1), unsent.nodes()) == (3, 2, [A, B])
+    assert unsent.next_deadline_ms() == 100
+
+
+def test_unsent_requests_leave_in_the_order_of_their_arrival() -> None:
+    unsent = two_nodes_with_unsent_requests()
+    unsent.sort_in()
+    taken = [unsent.take_oldest(1), unsent.take_oldest(1), unsent.take_oldest(1)]
+    assert [entry and entry.deadline_ms for entry in taken] == [300, 200, None]
+    assert unsent.nodes() == [B]
+
+
+def test_only_expired_unsent_requests_are_taken() -> None:
+    unsent = two_nodes_with_unsent_requests()
+    unsent.sort_in()
+    assert sorted(entry.deadline_ms for entry in unsent.take_expired(200)) == [100, 200]
+    assert unsent.nodes() == [A]
+    assert [entry.deadline_ms for entry in unsent.take_all(1)] == [300]
+    assert unsent.next_deadline_ms() == float("inf")

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from kcli.consumer.consumer import Consumer
-from kcli.consumer.errors import LogTruncated, NoOffset, OffsetOutOfRange, RecordTooLarge
 from kcli.consumer.subscription import Reset
 from kcli.error_codes import ErrorCode
-from kcli.errors import BrokerError, CorruptRecords, KcliError
+from kcli.errors import BrokerError, CorruptRecords, KcliError, LogTruncated, NoOffset, OffsetOutOfRange, RecordTooLarge
 from kcli.protocol.messages import fetch
 from kcli.protocol.registry import ApiKey
 from kcli.structs import TopicPartition

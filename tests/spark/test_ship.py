@@ -96,7 +96,7 @@ def test_a_carried_source_works_where_kcli_is_not_and_so_does_its_reader(tmp_pat
         ),
         (
             "Traceback:\nkcli.errors.NotFound: no topic\n\nDuring handling of the above exception, another exception "
-            "occurred:\n\nTraceback:\nkcli.consumer.errors.RecordTooLarge: 5 MB and more (topic=t)\n",
+            "occurred:\n\nTraceback:\nkcli.errors.RecordTooLarge: 5 MB and more (topic=t)\n",
             SparkFailed,
             "5 MB and more (topic=t)",
         ),

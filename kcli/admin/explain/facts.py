@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from kcli.admin.groups.lag import PartitionLag
     from kcli.admin.groups.model import Group
     from kcli.admin.groups.survey import GroupSurvey
-    from kcli.client.cluster import TopicInfo
+    from kcli.client.metadata import TopicInfo
 
 REBALANCING = {"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling", "NotReady"}
 

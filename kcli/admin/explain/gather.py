@@ -17,8 +17,8 @@ from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:
     from kcli.admin.configs import Setting
-    from kcli.client.cluster import TopicInfo
     from kcli.client.consumer_network_client import ConsumerNetworkClient
+    from kcli.client.metadata import TopicInfo
 
 _RETENTION = ("cleanup.policy", "retention.ms", "retention.bytes")
 

@@ -13,8 +13,8 @@ from kcli.errors import BrokerError, KcliError, TimeoutExpired
 from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:
-    from kcli.client.cluster import Cluster
     from kcli.client.consumer_network_client import ConsumerNetworkClient
+    from kcli.client.metadata import Cluster
 
 # A leader is elected in well under a second where one can be; where none can be, waiting does not help.
 _LEADERLESS_MS = 1_000

@@ -22,8 +22,8 @@ from kcli.errors import KcliError
 from kcli.structs import OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
-    from kcli.client.cluster import Cluster
     from kcli.client.consumer_network_client import ConsumerNetworkClient
+    from kcli.client.metadata import Cluster
 
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 

@@ -20,8 +20,8 @@ from kcli.errors import BrokerError, KcliError, TimeoutExpired
 from kcli.structs import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 
 if TYPE_CHECKING:
-    from kcli.client.cluster import Cluster
     from kcli.client.consumer_network_client import ConsumerNetworkClient
+    from kcli.client.metadata import Cluster
 
     Committed = Mapping[TopicPartition, OffsetAndMetadata | KcliError]
 

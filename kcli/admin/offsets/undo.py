@@ -17,8 +17,8 @@ from kcli.structs import OffsetAndMetadata, TopicPartition
 if TYPE_CHECKING:
     from kcli.admin.offsets.facts import GroupFacts
     from kcli.admin.offsets.snapshots import Change, Snapshot
-    from kcli.client.cluster import Cluster
     from kcli.client.consumer_network_client import ConsumerNetworkClient
+    from kcli.client.metadata import Cluster
     from kcli.client.routing import Gathered
 
 _GONE = {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID}

@@ -55,7 +55,7 @@ class Situation(NamedTuple):
 def ask_cluster(common: Common, names: Iterable[str]) -> dict[str, Topic]:
     """Topics as the cluster has them; BrokerError for one that it has not."""
     from kcli.cli.topic_spec import find_partitions
-    from kcli.client.cluster import partition_count, replica_racks
+    from kcli.client.metadata import partition_count, replica_racks
 
     names = sorted(names)
     deadline_ms = common.deadline_ms()

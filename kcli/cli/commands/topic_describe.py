@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from kcli.admin.configs import Setting
     from kcli.admin.topics import Bounds
     from kcli.cli.render.report import Item
-    from kcli.client.cluster import PartitionInfo, TopicInfo
+    from kcli.client.metadata import PartitionInfo, TopicInfo
     from kcli.client.routing import Gathered
     from kcli.structs import TopicPartition
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from kcli.assignors.model import Topic
-from kcli.client.cluster import partition_count, replica_racks
+from kcli.client.metadata import partition_count, replica_racks
 from kcli.errors import ProtocolError
 from kcli.protocol.consumer_protocol import (
     Assignment,
@@ -18,7 +18,7 @@ from kcli.protocol.consumer_protocol import (
 
 if TYPE_CHECKING:
     from kcli.assignors.strategies import Strategy
-    from kcli.client.cluster import Cluster, TopicInfo
+    from kcli.client.metadata import Cluster, TopicInfo
     from kcli.protocol.messages.join_group import JoinGroupResponseMember
 
 

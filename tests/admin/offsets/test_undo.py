@@ -9,7 +9,7 @@ from kcli.admin.offsets.facts import GroupFacts
 from kcli.admin.offsets.plan import WHOLE_TOPIC, PartitionFacts, Plan
 from kcli.admin.offsets.snapshots import Change, Snapshot
 from kcli.admin.offsets.undo import undo_plan
-from kcli.client.cluster import Cluster, TopicInfo
+from kcli.client.metadata import Cluster, TopicInfo
 from kcli.client.routing import Gathered
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, KcliError, TimeoutExpired

@@ -6,7 +6,7 @@ import pytest
 
 from kcli.assignors.model import Topic
 from kcli.assignors.strategies import STRATEGIES
-from kcli.client.cluster import Cluster, PartitionInfo, TopicInfo
+from kcli.client.metadata import Cluster, PartitionInfo, TopicInfo
 from kcli.consumer.group.leader_assignment import (
     read_members,
     share_out,
