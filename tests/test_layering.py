@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent / "kcli"
-GROUND = {"", "errors", "error_codes", "structs", "clock", "durations", "settings"}
+GROUND = {"", "errors", "error_codes", "structs", "clock", "conditions", "settings", "text"}
 MAY_IMPORT = {
     "protocol": set(),
     "network": {"protocol"},
@@ -22,7 +22,7 @@ MAY_IMPORT = {
     "spark": {"protocol", "client", "consumer", "admin"},
     "cli": {"protocol", "client", "assignors", "consumer", "producer", "admin", "spark"},
 }
-BROKERS_OWN_COMMANDS = {"cli/commands/broker_run.py", "cli/commands/demo.py"}
+BROKERS_OWN_COMMANDS = {"cli/broker/run.py", "cli/demo/demo.py"}
 MODULES = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py"))
 
 

@@ -104,6 +104,6 @@ class Environment:
 def _harmless(text: str) -> str:
     if text.isprintable():
         return text
-    from kcli.cli.records.escapes import visible
+    from kcli.cli.output.escapes import visible
 
     return "\n".join(map(visible, text.split("\n")))

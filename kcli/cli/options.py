@@ -13,9 +13,8 @@ One value, five places to give it. The nearer to the command line, the stronger:
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
 
-import typer
-
 from kcli.cli.environment import Environment
+from kcli.cli.parser import Option
 from kcli.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -93,7 +92,7 @@ def common_options(
     env: Environment,
     bootstrap_server: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--bootstrap-server",
             "-b",
             metavar="HOST:PORT,...",
@@ -102,24 +101,22 @@ def common_options(
     ] = None,
     property: Annotated[
         list[str] | None,
-        typer.Option(
-            "--property", "-X", metavar="KEY=VALUE", help="A Kafka client property; repeatable. [KCLI_PROPERTY]"
-        ),
+        Option("--property", "-X", metavar="KEY=VALUE", help="A Kafka client property; repeatable. [KCLI_PROPERTY]"),
     ] = None,
     command_config: Annotated[
         str | None,
-        typer.Option("--command-config", metavar="FILE", help="A Kafka properties file. [KCLI_COMMAND_CONFIG]"),
+        Option("--command-config", metavar="FILE", help="A Kafka properties file. [KCLI_COMMAND_CONFIG]"),
     ] = None,
     timeout: Annotated[
         float | None,
-        typer.Option(
+        Option(
             "--timeout", metavar="SECONDS", help=f"How long to wait for brokers. [KCLI_TIMEOUT; {DEFAULT_TIMEOUT_S:g}]"
         ),
     ] = None,
     output: Annotated[
-        str | None, typer.Option("--output", metavar="|".join(OUTPUTS), help="Output format. [KCLI_OUTPUT; table]")
+        str | None, Option("--output", metavar="|".join(OUTPUTS), help="Output format. [KCLI_OUTPUT; table]")
     ] = None,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Say more on stderr. [KCLI_VERBOSE]")] = False,
+    verbose: Annotated[bool, Option("--verbose", "-v", help="Say more on stderr. [KCLI_VERBOSE]")] = False,
 ) -> Common:
     """Merge the options with files and environment. `ConfigError` for anything malformed."""
     environ = env.environ
@@ -195,3 +192,9 @@ def _output(where: str, value: str | None) -> str | None:
     if value and value not in OUTPUTS:
         raise ConfigError(f"{where} must be one of {', '.join(OUTPUTS)}, not {value}")
     return value or None
+
+
+def check_interval(seconds: float) -> None:
+    """Raise `ConfigError` unless `seconds` is a usable --interval between two looks."""
+    if not 0 < seconds < 1e6:
+        raise ConfigError(f"--interval: {seconds:g} is not valid; use a number of seconds above 0")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from kcli.errors import ConfigError
 from kcli.structs import TopicPartition
+from kcli.text import parse_partitions
 
 if TYPE_CHECKING:
     from kcli.client.consumer_network_client import ConsumerNetworkClient
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 Wanted = dict[str, "list[int] | None"]
 """Topic to partitions; None: all there are."""
 
-_MOST_PARTITIONS = 100_000
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
@@ -37,18 +37,6 @@ def parse_topics(texts: Iterable[str], partitions: Sequence[str] = ()) -> Wanted
         earlier = wanted.get(name, [])
         wanted[name] = None if chosen is None or earlier is None else sorted({*earlier, *chosen})
     return wanted
-
-
-def parse_partitions(text: str) -> list[int]:
-    """`0,2,5-7` as sorted numbers."""
-    numbers: set[int] = set()
-    for part in text.split(","):
-        match = re.fullmatch(r"\s*([0-9]{1,10})(?:-([0-9]{1,10}))?\s*", part)
-        first, last = (int(match[1]), int(match[2] or match[1])) if match else (0, -1)
-        if last < first or last - first > _MOST_PARTITIONS:
-            raise ConfigError(f"'{text}' is not a list of partitions like 0,2,5-7")
-        numbers.update(range(first, last + 1))
-    return sorted(numbers)
 
 
 def find_partitions(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from kcli.text import format_time
+
 
 class Bound:
     """One end of a read, as asked. `n` is an offset, a count or a time in ms, as the kind says; never negative."""
@@ -168,7 +170,7 @@ def _start(bound: Bound, facts: LogFacts) -> tuple[int, str | None]:
         return max(log_start, log_end - bound.n), None
     if isinstance(bound, Time):
         found = at_time[bound.n]
-        return (found, None) if found >= 0 else (log_end, f"no record at or after {time_text(bound.n)}")
+        return (found, None) if found >= 0 else (log_end, f"no record at or after {format_time(bound.n)}")
     start = _offset(bound, facts)
     beyond = f"it would start at {start}, beyond the log's end {log_end}" if start > log_end else None
     return max(start, log_start), beyond
@@ -207,14 +209,3 @@ def _missing(asked: ReadRange, facts: LogFacts, wait_for_end: bool) -> str | Non
         if first_unborn < end:
             reasons.append(f"offsets {first_unborn} to {end - 1} do not exist: the log ends at {facts.log_end}")
     return "; ".join(reasons) or None
-
-
-def time_text(ms: int) -> str:
-    """A timestamp for a person: RFC 3339 in UTC, or the bare number when no calendar reaches it."""
-    from datetime import datetime, timedelta, timezone
-
-    try:
-        moment = datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(milliseconds=ms)
-    except OverflowError:
-        return str(ms)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, KcliError
 from kcli.structs import OffsetAndMetadata, TopicPartition
+from kcli.text import format_count
 
 if TYPE_CHECKING:
     from kcli.admin.groups.model import Group
@@ -135,7 +136,7 @@ def objection_to(group: Group) -> str | None:
     names = [f"{m.client_id or m.id} on {m.host}" if m.host else m.client_id or m.id for m in group.members[:_NAMED]]
     if (more := len(group.members) - _NAMED) > 0:
         names.append(f"{more} more")
-    count = f"{len(group.members)} member{'' if len(group.members) == 1 else 's'}"
+    count = format_count(len(group.members), "member")
     return f"is {group.state} with {count} ({', '.join(names)}): stop them first, or commit to another group"
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from kcli.durations import UNITS_MS
 from kcli.errors import ConfigError
 from kcli.settings import Setting, closest_name, invalid_value
+from kcli.text import UNITS_MS
 
 VIEW_NAMES = ("records", "batches", "gaps", "offsets", "groups", "members", "lag", "commits")
 

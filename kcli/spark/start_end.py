@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from kcli.durations import duration_ms
 from kcli.errors import ConfigError
 from kcli.settings import LONG_MAX
 from kcli.spark.offset_json import EARLIEST_OFFSET, LATEST_OFFSET, read_offsets, read_times
 from kcli.spark.option_table import OPTIONS
 from kcli.structs import TopicPartition
+from kcli.text import duration_ms
 
 
 class Everywhere(NamedTuple):

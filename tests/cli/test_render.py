@@ -8,11 +8,10 @@ import json
 
 import pytest
 
-from kcli.cli.render.json import indented
-from kcli.cli.render.report import Report
-from kcli.cli.render.separated import as_csv
-from kcli.cli.render.show import show
-from kcli.cli.render.table import MANY, as_table
+from kcli.cli.output.csv import as_csv
+from kcli.cli.output.json import indented
+from kcli.cli.output.report import Report, show
+from kcli.cli.output.table import MANY, as_table
 from tests.cli.fake import FakeEnvironment
 
 ITEMS = [

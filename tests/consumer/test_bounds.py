@@ -12,8 +12,8 @@ from kcli.consumer.bounds import (
     Offset,
     ReadRange,
     Time,
+    format_time,
     resolve_range,
-    time_text,
     times_of,
 )
 
@@ -126,4 +126,4 @@ def test_a_negative_number_is_no_bound(kind: type[Bound]) -> None:
 
 
 def test_a_time_no_calendar_reaches_prints_as_its_number() -> None:
-    assert time_text(2**62) == str(2**62)
+    assert format_time(2**62) == str(2**62)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kcli.structs import OffsetAndMetadata
-from tests.cli_offsets.scene import STEP_MS, Scene
+from tests.cli.offsets.scene import STEP_MS, Scene
 from tests.interop.process import ROOT
 from tests.real_kafka import Kafka
 

@@ -155,7 +155,7 @@ def test_an_unknown_topic_is_told_before_spark_is_started(our_kafka: Kafka) -> N
         (["orders", "--to", "x", "--checkpoint", "y"], "--checkpoint is for --once and --follow"),
         (["orders", "--to", "x", "--commit-group", "g"], "--commit-group is for --once and --follow"),
         (["orders", "--to", "x", "--every", "5s"], "--every is for --follow"),
-        (["orders", "--to", "x", "--follow", "--every", "soon"], "--every is a length of time"),
+        (["orders", "--to", "x", "--follow", "--every", "soon"], "--every: 'soon' is not valid; use a duration"),
         (["orders", "--to", "x", "--once", "--mode", "append"], "--mode is for plain batches"),
         (["orders", "--to", "x", "--once", "--until", "-1h"], "--until is for plain batches"),
         (["orders", "--to", "x", "--mode", "mad"], "--mode must be one of"),

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from kcli.consumer.bounds import time_text
 from kcli.spark.pipelines import compare, duplicates, throughput
 from kcli.spark.pipelines.duplicates import Wish
 from kcli.spark.pipelines.result import collect
 from kcli.spark.pipelines.source import KafkaSource, load
+from kcli.text import format_time
 from tests.cli.fake import Result, run_kcli
 from tests.real_kafka import Kafka
 from tests.spark.known_topic import ABORTED, COMPACTED, DELETED_BEFORE, MINUTE_MS, Known, KnownTopic
@@ -289,6 +289,6 @@ def test_microseconds_sent_for_milliseconds_stop_no_report(spark: SparkSession, 
     assert [row["timestamp"] for row in collect(load(spark, source, "records", ["timestamp"])).rows[1:]] == [far, far]
     assert [row["last_seen"] for row in duplicates.run(spark, source, Wish()).groups.rows] == [far]
     apart = compare.run(spark, source, nothing, ("timestamp",)).differences
-    assert [(row["timestamp"], row["difference"]) for row in apart.rows] == [(far, -2), (time_text(now_ms), -1)]
+    assert [(row["timestamp"], row["difference"]) for row in apart.rows] == [(far, -2), (format_time(now_ms), -1)]
     windows = throughput.run(spark, source, throughput.Wish()).windows
-    assert [(row["window"], row["records"]) for row in windows.rows] == [(time_text(now_ms), 1), (far, 2)]
+    assert [(row["window"], row["records"]) for row in windows.rows] == [(format_time(now_ms), 1), (far, 2)]

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from kcli.consumer.bounds import time_text
 from kcli.spark.pipelines import profile, skew, throughput
 from kcli.spark.pipelines.profile_tasks import is_chosen
 from kcli.spark.pipelines.source import KafkaSource
 from kcli.spark.pipelines.throughput import Wish
+from kcli.text import format_time
 from tests.cli.fake import Result, run_kcli
 from tests.spark.browser import Dom, rendered
 from tests.spark.known_topic import COMPACTED, DELETED_BEFORE, Known, KnownTopic
@@ -53,7 +53,7 @@ def rows_of(result: Result) -> list[dict[str, Any]]:
 
 
 def iso(ms: int) -> str:
-    return time_text(ms)
+    return format_time(ms)
 
 
 def source_of(known: KnownTopic, **more: str) -> KafkaSource:

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from kcli.consumer.bounds import time_text
 from kcli.errors import NotFound
 from kcli.spark.pipelines import group_offsets, sql
 from kcli.spark.pipelines.source import KafkaSource
 from kcli.spark.pipelines.sql_text import split_statements
 from kcli.spark.spark_errors import explain
+from kcli.text import format_time
 from tests.cli.fake import Result, run_kcli
 from tests.real_kafka import Kafka
 from tests.spark.browser import rendered
@@ -64,7 +64,7 @@ def history(real_kafka: Kafka, known_topic: KnownTopic) -> CommitHistory:
 
 
 TIMES = [BASE_MS + minutes * MINUTE_MS for minutes in range(0, 121, 4)]
-SPAN = ("--since", time_text(TIMES[0]), "--until", time_text(TIMES[-1]), "--every", "4m", "-o", "json")
+SPAN = ("--since", format_time(TIMES[0]), "--until", format_time(TIMES[-1]), "--every", "4m", "-o", "json")
 
 
 def plain_lags(history: CommitHistory) -> Iterator[dict[str, Any]]:
@@ -75,7 +75,7 @@ def plain_lags(history: CommitHistory) -> Iterator[dict[str, Any]]:
                 offset = history.committed(group, topic, partition, at)
                 if offset is not None:
                     end = None if topic == history.gone else history.end(partition, at)
-                    row = {"time": time_text(at), "group": group, "topic": topic, "partition": partition}
+                    row = {"time": format_time(at), "group": group, "topic": topic, "partition": partition}
                     yield {**row, "lag": None if end is None else max(0, end - offset), "committed": offset, "end": end}
 
 
@@ -104,8 +104,8 @@ def test_lag_of_groups_a_threshold_and_a_page(here: Run, history: CommitHistory,
     assert here("lag-history", "no-such", *SPAN).status == 3
     found = {(it["group"], it["time"]): [it["lag"] or 0, it["partitions"], it["unknown"]] for it in rows_of(result)}
     assert found == sums
-    assert f"of group nobody no commit before {time_text(TIMES[-1])} is left" in result.err
-    assert f'<p class="of">groups {", ".join(history.groups)}, nobody; {time_text(TIMES[0])} to ' in page.read_text()
+    assert f"of group nobody no commit before {format_time(TIMES[-1])} is left" in result.err
+    assert f'<p class="of">groups {", ".join(history.groups)}, nobody; {format_time(TIMES[0])} to ' in page.read_text()
     dom = rendered(page)
     assert (dom.charts, dom.lines, dom.failures) == (1, 2, [])
     limited = here("lag-history", history.topic + ":0", *words[:-4], "--where", "lag > 30", "--fail-if", "max_lag>30")

@@ -145,7 +145,10 @@ def test_ways_to_be_equal() -> None:
         (("gaps", "t", "--top", "3"), "--top is for --by gap"),
         (("gaps", "t", "--fail-if", "missing"), "there is no column missing"),
         (("duplicates", "t", "--by", "value"), "--by must be key, or key,value, or sequence, not 'value'"),
-        (("duplicates", "t", "--within", "soon"), "--within is a length of time like 30s or 1m30s, not 'soon'"),
+        (
+            ("duplicates", "t", "--within", "soon"),
+            "--within: 'soon' is not valid; use a duration, such as 30s or 1m30s",
+        ),
         (("duplicates", "t", "--fail-if", "share>1"), "there is no column share"),
         (("compare", "t"), "a topic is always equal to itself: name another, or --bootstrap2"),
         (("compare", "t:0", "u", "--topic-partition", "v:1"), "not --topic-partition"),

@@ -16,12 +16,12 @@ import pyarrow as pa
 import pytest
 from pyspark import cloudpickle
 
-from kcli.cli.commands.spark_throughput import _findings
 from kcli.cli.spark.charts import bars, binned, grounded, largest, lines, series_of
 from kcli.cli.spark.page import Section, as_html, check_page
 from kcli.cli.spark.pages import profile_sections, throughput_sections
 from kcli.cli.spark.rounding import rounded
 from kcli.cli.spark.threshold import TEXTS, parse_threshold
+from kcli.cli.spark.throughput import _findings
 from kcli.errors import ConfigError
 from kcli.spark.pipelines import duplicates, group_offsets, profile, profile_tasks, skew
 from kcli.spark.pipelines.by_value import by_value
@@ -338,7 +338,7 @@ def test_a_page_shows_names_as_text_and_loads_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("throughput", "t", "--window", "soon"), "--window is a length of time"),
+        (("throughput", "t", "--window", "soon"), "--window: 'soon' is not valid; use a duration"),
         (("throughput", "t", "--window", "1m", "--slide", "7s"), "--slide 7s must divide --window 1m"),
         (("throughput", "t", "--from", ""), "--from is earliest, latest, group:GROUP, a time"),
         (("throughput", "t", "--from", " "), "--from is earliest, latest, group:GROUP, a time"),

@@ -413,7 +413,7 @@ def test_mistakes_are_one_line_before_anything_starts(tmp_path: Path) -> None:
     plan = tmp_path / "old.csv"
     plan.write_text("t,0,5\n")
     for words, told in (
-        (("lag-history", "--every", "soon"), "--every is a length of time"),
+        (("lag-history", "--every", "soon"), "--every: 'soon' is not valid; use a duration"),
         (("lag-history", "--by", "broker"), "--by must be one of group, topic, partition"),
         (("lag-history", "--since", "-1h", "--until", "-2h"), "--since -1h is after --until -2h"),
         (("lag-history", "--since", "2020-01-01", "--every", "1s"), "choose a longer --every"),

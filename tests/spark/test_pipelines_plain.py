@@ -10,9 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kcli.consumer.bounds import time_text
 from kcli.spark.pipelines.plain import ms_of, rows_of, values_of
 from kcli.spark.record_schema import MOST_MS
+from kcli.text import format_time
 
 YEAR_55840_MS = 1_700_000_000_000_000  # microseconds that somebody took for milliseconds
 INSTANT = pa.timestamp("us", tz="UTC")
@@ -31,7 +31,7 @@ INSTANT = pa.timestamp("us", tz="UTC")
     ],
 )
 def test_a_time_beyond_the_calendar_is_its_number(ms: int, text: str) -> None:
-    assert time_text(ms) == text
+    assert format_time(ms) == text
     assert ms_of(text) == ms
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from kcli.structs import TopicPartition
+from kcli.text import format_partitions
 
 PROBLEM, WARNING, NOTE = "problem", "warning", "note"
 SEVERITIES = (PROBLEM, WARNING, NOTE)
@@ -34,16 +35,8 @@ def most_severe_first(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def numbers(values: Iterable[int]) -> str:
-    """Partition numbers as a person reads them, runs drawn together: `0-3, 7 and 12 more`."""
-    runs: list[list[int]] = []
-    for value in sorted(values):
-        if runs and value == runs[-1][1] + 1:
-            runs[-1][1] = value
-        else:
-            runs.append([value, value])
-    shown = [str(a) if a == b else f"{a}-{b}" for a, b in runs[:_NAMED_AT_MOST]]
-    left = sum(b - a + 1 for a, b in runs[_NAMED_AT_MOST:])
-    return ", ".join(shown) + (f" and {left} more" if left else "")
+    """Return partition numbers with runs joined: `0-3, 7 and 12 more`."""
+    return format_partitions(values, ", ", at_most=_NAMED_AT_MOST)
 
 
 def partitions_of(topic: str, partitions: Sequence[int]) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from kcli.admin.explain.findings import NOTE, PROBLEM, WARNING, Finding, count, lasting, listed, partitions_of
 from kcli.admin.groups.time_lag import CREATE_TIME
+from kcli.text import format_size
 
 if TYPE_CHECKING:
     from kcli.admin.explain.facts import Facts, Movement, OpenTransaction, Retention
@@ -147,7 +148,7 @@ def _by_size(facts: Facts, movement: Movement, limits: Retention) -> Iterator[Fi
     if unread < DANGER * limits.bytes or movement.consumed > movement.produced:
         return
     told = (
-        f"About {_megabytes(unread)} are not read yet, and the topic keeps {_megabytes(limits.bytes)} of each "
+        f"About {format_size(unread)} are not read yet, and the topic keeps {format_size(limits.bytes)} of each "
         "partition: the oldest go as new ones come."
     )
     yield Finding("retention-overtakes", PROBLEM if unread >= limits.bytes else WARNING, str(movement.tp), told, _KEEP)
@@ -162,10 +163,6 @@ _KEEP = (
 def _time_to_read(facts: Facts, movement: Movement) -> float | None:
     """How long the group needs for what is there now, at the rate of its commits; None when it committed nothing."""
     return movement.lag * facts.committing_ms / movement.consumed if movement.consumed > 0 else None
-
-
-def _megabytes(size: float) -> str:
-    return f"{size / 1e6:,.1f} MB" if size >= 1e5 else f"{size / 1e3:,.1f} kB"
 
 
 def _committed(movement: Movement) -> int:

@@ -11,6 +11,7 @@ from kcli.admin.groups.model import SHARE, STREAMS
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, KcliError, Refused
 from kcli.structs import OffsetAndMetadata, TopicPartition
+from kcli.text import format_count
 
 if TYPE_CHECKING:
     from kcli.admin.groups.model import Group
@@ -81,7 +82,7 @@ def objection_to(group: Group) -> str | None:
     if group.state in _IDLE:
         return None
     members = len(group.members)
-    return f"is {group.state} with {members} member{'' if members == 1 else 's'}: stop them first"
+    return f"is {group.state} with {format_count(members, 'member')}: stop them first"
 
 
 def check_commits(client: ConsumerNetworkClient, rows: Iterable[Row], deadline_ms: float) -> None:

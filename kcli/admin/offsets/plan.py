@@ -7,7 +7,6 @@ is refused, and one such row keeps the whole plan from being applied: there is n
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime, timezone
 from typing import Any, Literal, NamedTuple
 
 from kcli.admin.offsets.targets import (
@@ -22,6 +21,7 @@ from kcli.admin.offsets.targets import (
 )
 from kcli.errors import KcliError
 from kcli.structs import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from kcli.text import format_time
 
 __all__ = [
     "ABSENT",
@@ -199,8 +199,8 @@ def _aim(group: str, fact: PartitionFacts, target: Target, if_no_record: IfNoRec
 
 def _aim_at_time(fact: PartitionFacts, end: int, target: ToTime, if_no_record: IfNoRecord) -> _Aim:
     if fact.at_time is not None and fact.at_time.offset >= 0:
-        return _Aim(_moved(fact.committed, fact.at_time.offset), f"first record at or after {_moment(target.ms)}")
-    return _without_record(fact, end, f"no record at or after {_moment(target.ms)}", if_no_record)
+        return _Aim(_moved(fact.committed, fact.at_time.offset), f"first record at or after {format_time(target.ms)}")
+    return _without_record(fact, end, f"no record at or after {format_time(target.ms)}", if_no_record)
 
 
 def _aim_at_told(group: str, fact: PartitionFacts, target: FromOffsets, if_no_record: IfNoRecord) -> _Aim:
@@ -279,11 +279,3 @@ def where_outside(offset: int, start: int, end: int) -> str:
 
 def _word_of(error: KcliError | None) -> str:
     return error.message if error is not None else "where the log begins and ends is not known"
-
-
-def _moment(ms: int) -> str:
-    """`2024-01-31T10:00:00.000Z`; a number where the calendar ends."""
-    try:
-        return datetime.fromtimestamp(ms / 1000, timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.") + f"{ms % 1000:03}Z"
-    except (ValueError, OverflowError, OSError):
-        return f"{ms} ms"

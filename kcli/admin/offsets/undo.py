@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 from kcli.admin.offsets.facts import gather_facts
@@ -13,6 +12,7 @@ from kcli.admin.offsets.targets import ToCurrent
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError
 from kcli.structs import OffsetAndMetadata, TopicPartition
+from kcli.text import format_time
 
 if TYPE_CHECKING:
     from kcli.admin.offsets.facts import GroupFacts
@@ -71,7 +71,7 @@ def _objection_to_topic(tp: TopicPartition, snapshot: Snapshot, fact: PartitionF
 
 def _row(change: Change, fact: PartitionFacts, snapshot: Snapshot) -> Row:
     now, before = fact.committed, change.before
-    when = f"before the {snapshot.kind} of {_moment(snapshot.made_ms)}"
+    when = f"before the {snapshot.kind} of {format_time(snapshot.made_ms)}"
     if now == before:
         return Row(change.group, change.tp, now, now, "keep", f"as {when}")
     since = "" if now == change.after else "; committed by others since"
@@ -89,7 +89,3 @@ def _outside(to: OffsetAndMetadata, fact: PartitionFacts) -> str:
     if fact.end is not None and to.offset > fact.end:
         return f"; the log ends at {fact.end}"
     return ""
-
-
-def _moment(ms: int) -> str:
-    return datetime.fromtimestamp(ms / 1000, timezone.utc).strftime("%Y-%m-%d %H:%M:%SZ")

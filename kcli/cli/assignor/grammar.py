@@ -17,6 +17,7 @@ from kcli.assignors.model import Member, Topic
 from kcli.cli.topic_spec import can_be_topic, parse_topics
 from kcli.errors import ConfigError
 from kcli.structs import TopicPartition
+from kcli.text import format_partitions
 
 MOST_PARTITIONS = 1_000_000
 GENERATION = 1
@@ -123,14 +124,4 @@ def shown_partitions(partitions: Iterable[TopicPartition]) -> str | None:
     topics: dict[str, list[int]] = {}
     for topic, number in sorted(partitions):
         topics.setdefault(topic, []).append(number)
-    return ";".join(f"{topic}:{_runs(numbers)}" for topic, numbers in topics.items()) or None
-
-
-def _runs(numbers: Sequence[int]) -> str:
-    runs: list[list[int]] = []
-    for number in numbers:
-        if runs and number == runs[-1][-1] + 1:
-            runs[-1][1:] = [number]
-        else:
-            runs.append([number])
-    return ",".join("-".join(map(str, run)) for run in runs)
+    return ";".join(f"{topic}:{format_partitions(numbers)}" for topic, numbers in topics.items()) or None

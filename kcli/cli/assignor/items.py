@@ -12,7 +12,7 @@ from kcli.structs import TopicPartition, numbers_by_topic
 if TYPE_CHECKING:
     from kcli.assignors.model import Member
     from kcli.cli.assignor.situation import Situation
-    from kcli.cli.render.report import Item
+    from kcli.cli.output.report import Item
 
 SHOW_COLUMNS = ["member", "instance_id", "rack", "count", "partitions"]
 OWNED_COLUMNS = ["kept", "gained", "lost"]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
+from kcli.cli.parser import Option
 
 Members = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--member",
         "-m",
         metavar="NAME[=TOPIC,TOPIC[@RACK][:INSTANCE]]",
@@ -17,7 +17,7 @@ Members = Annotated[
 ]
 Topics = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--topic",
         "-t",
         metavar="TOPIC[=N[@RACKS]]",
@@ -26,7 +26,7 @@ Topics = Annotated[
 ]
 Owned = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--owned",
         metavar="NAME=TOPIC:P,P[;TOPIC:P][@GENERATION]",
         help="What a member says it owns, in which generation [1]; repeatable.",
@@ -34,5 +34,5 @@ Owned = Annotated[
 ]
 Compare = Annotated[
     list[str] | None,
-    typer.Option("--compare", metavar="NAME,NAME", help="A row for each of these assignors instead of each member."),
+    Option("--compare", metavar="NAME,NAME", help="A row for each of these assignors instead of each member."),
 ]

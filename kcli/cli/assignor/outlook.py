@@ -18,12 +18,12 @@ from kcli.cli.assignor.items import (
     show_rows,
     used,
 )
-from kcli.cli.render.report import Report
+from kcli.cli.output.report import Report
 
 if TYPE_CHECKING:
     from kcli.cli.assignor.situation import Situation
     from kcli.cli.environment import Environment
-    from kcli.cli.render.report import Item
+    from kcli.cli.output.report import Item
 
 NOTHING = Changes()
 SHOW, DIFF = "assignor.show", "assignor.diff"
@@ -46,7 +46,7 @@ def look_ahead(found: Situation, assignors: Sequence[str], changes: Changes = NO
 
 def show_outlook(env: Environment, kind: str, outlook: Outlook, output: str | None, *, compared: bool) -> None:
     """The table or document of `kind`; `compared`: a row for each assignor instead of one for each member."""
-    from kcli.cli.render.show import show
+    from kcli.cli.output.report import show
 
     with_before = kind == DIFF or any(member.owned for member in outlook.found.members)
     items: list[Item] = []

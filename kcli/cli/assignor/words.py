@@ -9,7 +9,7 @@ from kcli.assignors.changes import NEWCOMER
 from kcli.assignors.comparison import Comparison, compare, foretell, skew
 from kcli.assignors.foresee import SERVER_ASSIGNORS
 from kcli.cli.assignor.grammar import shown_partitions
-from kcli.cli.groups.summary import counted
+from kcli.text import format_count
 
 if TYPE_CHECKING:
     from kcli.admin.assignments import LiveGroup
@@ -38,7 +38,7 @@ def _of_forecast(found: Situation, comparison: Comparison, *, with_before: bool)
     assignor = forecast.assignor
     if with_before:
         change = f"{found.assignor} today, then {assignor}" if found.assignor not in ("", assignor) else assignor
-        moved = [counted(len(comparison.moved), "partition") + " moved", f"{comparison.kept} kept"]
+        moved = [format_count(len(comparison.moved), "partition") + " moved", f"{comparison.kept} kept"]
         moved += [f"{len(comparison.taken_up)} taken up"] if comparison.taken_up else []
         moved += [f"{len(comparison.given_up)} given up"] if comparison.given_up else []
         yield f"{change}: {', '.join(moved)}{_idle(comparison)}"
@@ -48,11 +48,11 @@ def _of_forecast(found: Situation, comparison: Comparison, *, with_before: bool)
         )
     else:
         count = sum(map(len, forecast.final.values()))
-        members = counted(len(forecast.final), "member")
-        yield f"{assignor}: {counted(count, 'partition')} for {members}{_idle(comparison)}"
+        members = format_count(len(forecast.final), "member")
+        yield f"{assignor}: {format_count(count, 'partition')} for {members}{_idle(comparison)}"
     if len(forecast.rebalances) > 1:
         withheld = forecast.withheld
-        what = shown_partitions(withheld) if len(withheld) <= _FEW else counted(len(withheld), "partition")
+        what = shown_partitions(withheld) if len(withheld) <= _FEW else format_count(len(withheld), "partition")
         yield f"this takes {len(forecast.rebalances)} rebalances; between the first and the last nobody has {what}"
     if not forecast.settled:
         yield f"after {len(forecast.rebalances)} rebalances it is not at rest: racks and subscriptions pull in turn"
@@ -99,12 +99,12 @@ def _of_live_group(live: LiveGroup) -> Iterator[str]:
     seconds = RATE_WINDOW_MS // 1000
     yield f"RATE: offsets per second in the last {seconds} s, by the times of the records"
     if unknown := live.unknown_lags:
-        yield f"LAG: without {counted(len(unknown), 'partition')} where nothing is committed, or that failed"
+        yield f"LAG: without {format_count(len(unknown), 'partition')} where nothing is committed, or that failed"
     if live.missing:
         yield f"not there, though members want it: {', '.join(live.missing)}"
     if live.group.type == CONSUMER:
         behind = sum(len({*(it.target or ())} ^ {*it.owned}) for it in live.group.members)
-        more = f"; {counted(behind, 'partition')} still to be given or taken" if behind else ""
+        more = f"; {format_count(behind, 'partition')} still to be given or taken" if behind else ""
         yield f"{live.group.group} has its partitions from the broker; today is its target assignment{more}"
 
 

@@ -32,6 +32,6 @@ def shown(value: object | None) -> str:
     text = str(value)
     if text.isprintable():
         return text
-    from kcli.cli.records.escapes import visible
+    from kcli.cli.output.escapes import visible
 
     return visible(text)

@@ -39,29 +39,31 @@ class CommandDoc(NamedTuple):
 
 def read_tree() -> list[CommandDoc]:
     """Every command, in the order of the command table."""
-    from kcli.cli.app import COMMANDS, build_tree
+    from kcli.cli.app import report
+    from kcli.cli.command_table import COMMANDS
     from kcli.cli.environment import Environment
+    from kcli.cli.parser import build_tree
 
-    root: Any = build_tree(Environment.of_process(), whole=True)
-    found = []
-    for words, entry in COMMANDS.items():
+    root: Any = build_tree(Environment.of_process(), report, whole=True)
+    commands = []
+    for words, summary in COMMANDS.items():
         command = root
         for word in words:
             command = command.commands[word]
-        found.append(_command(words, entry.help, command))
-    return found
+        commands.append(_command(words, summary, command))
+    return commands
 
 
 def groups() -> dict[str, str]:
     """The first words that take a second one, each with its line of help."""
-    from kcli.cli.app import GROUPS
+    from kcli.cli.command_table import GROUPS
 
     return dict(GROUPS)
 
 
 def short_forms() -> dict[str, str]:
     """Groups whose second word may be left out, and the word that is meant then."""
-    from kcli.cli.app import SHORT_FOR
+    from kcli.cli.command_table import SHORT_FOR
 
     return dict(SHORT_FOR)
 

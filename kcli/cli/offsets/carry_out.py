@@ -140,7 +140,7 @@ def undo_command(snapshot_id: str) -> str:
 def _show_plan(env: Environment, common: Common, plan: Plan) -> None:
     """The table; json and csv are the plan file, which `offsets apply` takes."""
     from kcli.admin.offsets.plan_files import plan_as_csv, plan_as_json
-    from kcli.cli.render.show import show
+    from kcli.cli.output.report import show
 
     if common.output == "json":
         env.stdout.write(_harmless(env, plan_as_json(plan)))
@@ -154,7 +154,7 @@ def _harmless(env: Environment, text: str) -> str:
     """On a terminal, text that cannot command it: what is read again by a program is not written there."""
     if not env.stdout_is_terminal:
         return text
-    from kcli.cli.records.escapes import visible_json
+    from kcli.cli.output.escapes import visible_json
 
     return visible_json(text)
 
@@ -178,7 +178,7 @@ def _tell(env: Environment, plan: Plan, obstacles: list[KcliError], *, execute: 
 def _show_outcome(env: Environment, common: Common, plan: Plan, applied: Applied) -> None:
     """What became of each row. Of a table, which was shown before, only those that failed are shown again."""
     from kcli.cli.offsets.plan_rows import outcome_fields
-    from kcli.cli.render.show import show
+    from kcli.cli.output.report import show
 
     if common.output == "json":
         from kcli.admin.offsets.plan_files import plan_as_json

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from kcli.admin.offsets.plan import WHOLE_TOPIC
 from kcli.admin.offsets.plan_files import row_item
-from kcli.cli.records.escapes import visible
-from kcli.cli.records.fields import time_text
-from kcli.cli.render.report import Report, error_field
+from kcli.cli.consume.fields import time_text
+from kcli.cli.output.escapes import visible
+from kcli.cli.output.report import Report, error_field
 from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:
     from kcli.admin.offsets.plan import FirstRecord, Plan, Row
-    from kcli.cli.render.report import Item
+    from kcli.cli.output.report import Item
     from kcli.errors import KcliError
 
     Results = Mapping[tuple[str, TopicPartition], KcliError | None]

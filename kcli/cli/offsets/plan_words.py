@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from kcli.admin.offsets.plan import ABSENT, WHOLE_TOPIC
-from kcli.cli.groups.summary import counted
+from kcli.text import format_count
 
 if TYPE_CHECKING:
     from kcli.admin.offsets.plan import Plan, Row
@@ -47,7 +47,7 @@ def _sums(rows: Iterable[Row]) -> str:
         if total:
             known = [row.bytes for row in sized if row.bytes is not None]
             size = f" (~{sum(known)} bytes)" if len(known) == len(sized) else ""
-            text += f"; {words} {counted(total, 'record')}{size}"
+            text += f"; {words} {format_count(total, 'record')}{size}"
     return text
 
 
@@ -77,7 +77,7 @@ def outcome_words(plan: Plan, errors: Mapping[tuple[str, TopicPartition], KcliEr
     for action, words in (("move", "moved"), ("delete", "deleted")):
         done = sum(row.action == action and (row.group, row.tp) not in errors for row in plan.rows)
         if done:
-            told.append(f"{counted(done, 'partition')} {words}")
+            told.append(f"{format_count(done, 'partition')} {words}")
     if errors:
-        told.append(f"{counted(len(errors), 'partition')} failed")
+        told.append(f"{format_count(len(errors), 'partition')} failed")
     return ", ".join(told)

@@ -9,7 +9,7 @@ from kcli.admin.offsets.facts import gather_facts
 from kcli.admin.offsets.inspection import check_cluster
 from kcli.admin.offsets.plan import Plan, Row, make_plan, plan_reset
 from kcli.admin.offsets.targets import FromOffsets, Target
-from kcli.cli.groups.selection import select_groups
+from kcli.cli.group.selection import select_groups
 from kcli.cli.offsets.plan_rows import WHOLE_GROUP
 from kcli.errors import KcliError, NotFound
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kcli.cli.render.report import error_field
+from kcli.cli.output.report import error_field
 
 if TYPE_CHECKING:
     from kcli.admin.groups.survey import GroupSurvey
-    from kcli.cli.render.report import Item
+    from kcli.cli.output.report import Item
 
 
 def committed_items(survey: GroupSurvey) -> Iterator[Item]:

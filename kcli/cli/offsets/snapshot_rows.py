@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kcli.cli.records.fields import time_text
-from kcli.cli.render.report import error_field
+from kcli.cli.consume.fields import time_text
+from kcli.cli.output.report import error_field
 
 if TYPE_CHECKING:
     from kcli.admin.offsets.snapshots import Snapshot
-    from kcli.cli.render.report import Item
+    from kcli.cli.output.report import Item
     from kcli.client.routing import Gathered
 
 COLUMNS = ["id", "time", "kind", "groups", "partitions", "bootstrap", "cluster_id"]

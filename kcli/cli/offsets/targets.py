@@ -55,7 +55,7 @@ def simple_target(wanted: Wanted, now_ms: int) -> Target | None:
     `now_ms` is the wall clock's, for times before now.
     """
     from kcli.admin.offsets import targets
-    from kcli.cli.times import length_ms, time_ms
+    from kcli.text import parse_duration, parse_time
 
     wanted.check()
     if wanted.to_earliest:
@@ -73,9 +73,9 @@ def simple_target(wanted: Wanted, now_ms: int) -> Target | None:
             raise ConfigError(f"--shift-by {wanted.shift_by}: offsets have at most 63 bits")
         return targets.ShiftBy(wanted.shift_by)
     if wanted.to_datetime is not None:
-        return targets.ToTime(time_ms(wanted.to_datetime.removeprefix("@"), now_ms))
+        return targets.ToTime(parse_time(wanted.to_datetime.removeprefix("@"), now_ms))
     if wanted.by_duration is not None:
-        return targets.ToTime(max(0, now_ms - length_ms(wanted.by_duration)))
+        return targets.ToTime(max(0, now_ms - parse_duration(wanted.by_duration)))
     return None
 
 

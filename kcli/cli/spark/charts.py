@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
-from kcli.consumer.bounds import time_text
 from kcli.spark.pipelines.plain import ms_of
+from kcli.text import format_time
 
 MOST_SERIES = 20
 Points = list[tuple[str, float]]
@@ -35,7 +35,7 @@ def grounded(points: Points, step_ms: int) -> Points:
     found: Points = []
     for x, y in points:
         if found and ms_of(x) - ms_of(found[-1][0]) > step_ms * 1.5:
-            found += [(time_text(ms_of(found[-1][0]) + step_ms), 0), (time_text(ms_of(x) - step_ms), 0)]
+            found += [(format_time(ms_of(found[-1][0]) + step_ms), 0), (format_time(ms_of(x) - step_ms), 0)]
         found.append((x, y))
     return found
 

@@ -82,10 +82,10 @@ def export(job: Job, source: KafkaSource, wishes: Wishes) -> int:
     """Carry the command out; an exit status."""
     from kcli.cli.spark.running import spark_session
     from kcli.cli.spark.survey import show_survey
-    from kcli.cli.times import option_ms
+    from kcli.text import parse_duration_option
 
     wanted = check_wishes(wishes)
-    every_ms = EVERY_S * 1000 if wishes.every is None else option_ms("--every", wishes.every, at_least=0)
+    every_ms = EVERY_S * 1000 if wishes.every is None else parse_duration_option("--every", wishes.every, at_least=0)
     _refuse_to_mix(job, wanted, wishes)
     if job.dry_run:
         return show_survey(job, _look(source, wanted, wishes), _told(wanted, wishes))

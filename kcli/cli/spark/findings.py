@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
-import typer
-
 from kcli.cli import exit_status
+from kcli.cli.parser import Option
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -20,11 +19,11 @@ if TYPE_CHECKING:
 
 FailIf = Annotated[
     str | None,
-    typer.Option("--fail-if", metavar="COLUMN>N", help="Exit with 6 if it is so in a row; also >= < <= = !=, and N%."),
+    Option("--fail-if", metavar="COLUMN>N", help="Exit with 6 if it is so in a row; also >= < <= = !=, and N%."),
 ]
 Page = Annotated[
     str | None,
-    typer.Option("--report", metavar="FILE.html", help="Also write a page with charts, which needs no network."),
+    Option("--report", metavar="FILE.html", help="Also write a page with charts, which needs no network."),
 ]
 
 

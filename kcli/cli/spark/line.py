@@ -84,7 +84,7 @@ class ProgressLine:
         if self._bar is None:
             self._env.say(line)
         else:
-            from kcli.cli.records.escapes import visible
+            from kcli.cli.output.escapes import visible
 
             self._bar.console.print(visible(line))
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
-import typer
-
 from kcli.cli.environment import Environment
 from kcli.cli.options import OUTPUTS, Common, key_values
+from kcli.cli.parser import Argument, Option
 from kcli.cli.spark.files import check_file
 from kcli.errors import ConfigError
 
@@ -17,9 +16,7 @@ if TYPE_CHECKING:
 
 FILE_OUTPUTS = ("csv", "json", "jsonl", "parquet")
 
-Topics = Annotated[
-    list[str] | None, typer.Argument(metavar="[TOPIC[:P,P..]...]", help="Topics, or some partitions of them.")
-]
+Topics = Annotated[list[str] | None, Argument(metavar="[TOPIC[:P,P..]...]", help="Topics, or some partitions of them.")]
 
 
 class Cluster(NamedTuple):
@@ -34,17 +31,17 @@ class Cluster(NamedTuple):
 def cluster_options(
     env: Environment,
     master: Annotated[
-        str, typer.Option("--master", metavar="URL", help="Where Spark runs: local[*], spark://..., yarn, k8s://...")
+        str, Option("--master", metavar="URL", help="Where Spark runs: local[*], spark://..., yarn, k8s://...")
     ] = "local[*]",
     remote: Annotated[
-        str | None, typer.Option("--remote", metavar="URL", help="A Spark Connect server, sc://HOST:PORT.")
+        str | None, Option("--remote", metavar="URL", help="A Spark Connect server, sc://HOST:PORT.")
     ] = None,
     conf: Annotated[
-        list[str] | None, typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark; repeatable.")
+        list[str] | None, Option("--conf", metavar="KEY=VALUE", help="A setting of Spark; repeatable.")
     ] = None,
     ship: Annotated[
         str,
-        typer.Option("--ship", metavar="auto|installed|zip|inline", help="How Spark's machines get kcli. [by master]"),
+        Option("--ship", metavar="auto|installed|zip|inline", help="How Spark's machines get kcli. [by master]"),
     ] = "auto",
 ) -> Cluster:
     """Where Spark runs. `ConfigError` for anything malformed."""
@@ -133,34 +130,30 @@ def job_options(
     cluster: Cluster,
     from_: Annotated[
         str | None,
-        typer.Option(
-            "--from", metavar="START", help="earliest, -1h, a time, group:GROUP, or offsets as JSON. [earliest]"
-        ),
+        Option("--from", metavar="START", help="earliest, -1h, a time, group:GROUP, or offsets as JSON. [earliest]"),
     ] = None,
     until: Annotated[
-        str | None, typer.Option("--until", metavar="END", help="latest, -1h, a time, or offsets as JSON. [latest]")
+        str | None, Option("--until", metavar="END", help="latest, -1h, a time, or offsets as JSON. [latest]")
     ] = None,
     topic_partition: Annotated[
         list[str] | None,
-        typer.Option("--topic-partition", metavar="TOPIC:P,P..", help="Some partitions of a topic; repeatable."),
+        Option("--topic-partition", metavar="TOPIC:P,P..", help="Some partitions of a topic; repeatable."),
     ] = None,
     where: Annotated[
-        str | None, typer.Option("--where", metavar="SQL", help="Only rows of which this expression is true.")
+        str | None, Option("--where", metavar="SQL", help="Only rows of which this expression is true.")
     ] = None,
     max_offsets_per_trigger: Annotated[
         int | None,
-        typer.Option("--max-offsets-per-trigger", metavar="N", min=1, help="Most offsets in a micro-batch."),
+        Option("--max-offsets-per-trigger", metavar="N", min=1, help="Most offsets in a micro-batch."),
     ] = None,
     option: Annotated[
         list[str] | None,
-        typer.Option("--option", "-O", metavar="KEY=VALUE", help="An option of the source, as spark.read takes it."),
+        Option("--option", "-O", metavar="KEY=VALUE", help="An option of the source, as spark.read takes it."),
     ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show ranges, tasks and options; Spark is not started.")
-    ] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Show ranges, tasks and options; Spark is not started.")] = False,
     output: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--output",
             "-o",
             metavar="FORMAT[:FILE]",

@@ -53,12 +53,12 @@ def write_page(path: str, title: str, of: str, now_ms: float, sections: Sequence
 
 def as_html(title: str, of: str, now_ms: float, sections: Sequence[Section]) -> str:
     """The page as text. Whatever comes out of topics is text in it, never markup."""
-    from kcli.consumer.bounds import time_text
+    from kcli.text import format_time
 
     parts = [
         f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>{escape(f"{title}: {of}")}</title>',
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}"><style>{_STYLE}</style></head><body>',
-        f'<h1>{escape(title)}</h1><p class="of">{escape(of)} · {time_text(round(now_ms))}</p>',
+        f'<h1>{escape(title)}</h1><p class="of">{escape(of)} · {format_time(round(now_ms))}</p>',
     ]
     has_library = False
     for section in sections:
@@ -81,7 +81,7 @@ def _chart(figure: Any, *, with_library: bool) -> str:
 
 
 def _table(result: Result) -> str:
-    from kcli.cli.render.report import cell
+    from kcli.cli.output.report import cell
     from kcli.cli.spark.rounding import rounded
 
     rows = []

@@ -5,15 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kcli.cli.render.report import Report
+    from kcli.cli.output.report import Report
     from kcli.cli.spark.options import Job
     from kcli.spark.pipelines.result import Result
 
 
 def show_result(job: Job, kind: str, result: Result) -> None:
     """Print or save the result. OSError for a file that cannot be written."""
-    from kcli.cli.render.report import Report
-    from kcli.cli.render.show import show
+    from kcli.cli.output.report import Report, show
 
     report = Report(kind, result.columns, result.rows)
     if job.output_file is None:
@@ -37,9 +36,9 @@ def _save(report: Report, result: Result, form: str, path: str) -> None:
 
 def _text(report: Report, form: str) -> str:
     if form == "csv":
-        from kcli.cli.render.separated import as_csv
+        from kcli.cli.output.csv import as_csv
 
         return as_csv(report, terminal=False)
-    from kcli.cli.render.json import as_document, as_lines
+    from kcli.cli.output.json import as_document, as_lines
 
     return as_document(report) if form == "json" else as_lines(report)

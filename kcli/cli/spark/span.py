@@ -2,7 +2,7 @@
 
 START = "earliest" | "latest" | TIME | "group:" GROUP | JSON        "start" and "end" are understood too
 END   = "latest" | TIME | JSON
-TIME  = see kcli.cli.times; an "@" before it, as `kcli consume` has it, is allowed
+TIME  = see kcli.text; an "@" before it, as `kcli consume` has it, is allowed
 JSON  = {"orders": {"0": 23, "1": -2}}, of all partitions: offsets, -2 for the earliest, -1 for the latest
 """
 
@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import re
 
-from kcli.cli.times import TIME, time_ms
 from kcli.errors import ConfigError
+from kcli.text import TIME, parse_time
 
 _NAMED = {"earliest": "earliest", "start": "earliest", "beginning": "earliest", "latest": "latest", "end": "latest"}
 
@@ -47,4 +47,4 @@ def _time(option: str, text: str, others: str, now_ms: int) -> int:
     bare = text.removeprefix("@")
     if not re.fullmatch(TIME, bare):
         raise ConfigError(f"{option} is {others}, a time (2024-01-31T10:00:00Z, -1h30m) or JSON, not '{text[:100]}'")
-    return time_ms(bare, now_ms)
+    return parse_time(bare, now_ms)

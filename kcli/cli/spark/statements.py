@@ -93,8 +93,7 @@ def _first(statements: Sequence[Statement], sources: dict[Relation, KafkaSource]
 
 def _dry_run(job: Job, statements: Sequence[Statement], sources: dict[Relation, KafkaSource]) -> int:
     """One report, however many tables there are; a table without ranges is one task."""
-    from kcli.cli.render.report import Item, Report
-    from kcli.cli.render.show import show
+    from kcli.cli.output.report import Item, Report, show
     from kcli.cli.spark.survey import COLUMNS, range_items, words
 
     looks = _look(statements, sources)

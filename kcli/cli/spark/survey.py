@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from kcli.cli.render.report import Item
+    from kcli.cli.output.report import Item
     from kcli.cli.spark.options import Job
     from kcli.spark.batch_plan import OffsetMap, Plan
     from kcli.spark.lookup import Lookup
@@ -68,8 +68,7 @@ COLUMNS = ["topic", "partition", "start", "end", "records_at_most", "tasks"]
 def show_survey(job: Job, found: Survey, more: Mapping[str, str] | None = None) -> int:
     """Print ranges on standard output, tasks and options beside them. `more`: what else the command would do."""
     from kcli.cli import exit_status
-    from kcli.cli.render.report import Report
-    from kcli.cli.render.show import show
+    from kcli.cli.output.report import Report, show
 
     show(job.env, Report("spark.dry-run", COLUMNS, range_items(found)), job.output)
     if job.output in (None, "table"):

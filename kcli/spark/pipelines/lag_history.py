@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kcli.consumer.bounds import time_text
 from kcli.errors import ConfigError, NotFound
 from kcli.spark.pipelines.lag_grid import SERIES, Commits, Log, Place, ends_at, lag_rows
 from kcli.spark.pipelines.lag_tasks import COMMIT_FIELDS, END_FIELDS, Grid
@@ -19,6 +18,7 @@ from kcli.spark.pipelines.named import check_named
 from kcli.spark.pipelines.result import Result, collect
 from kcli.spark.pipelines.source import is_meant, load
 from kcli.structs import OFFSETS_TOPIC
+from kcli.text import format_time
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -104,7 +104,7 @@ def _run(spark: SparkSession, source: KafkaSource, wish: Wish) -> History:
     check_named(spark, source, held)
     silent = sorted(set(wish.groups or ()) - {group for group, _, _ in commits})
     if wish.groups and len(silent) == len(set(wish.groups)):
-        raise NotFound(f"of {', '.join(silent)} no commit before {time_text(wish.grid.last_ms)} is left")
+        raise NotFound(f"of {', '.join(silent)} no commit before {format_time(wish.grid.last_ms)} is left")
     logs = {place: log for place, log in _logs(spark, source).items() if place in held} if held else {}
     batches, ahead = _batch_ends(spark, source, wish.grid, logs)
     ends = ends_at(wish.grid, logs, batches, commits)
@@ -182,7 +182,7 @@ def _shown(spark: SparkSession, rows: Sequence[Mapping[str, Any]], where: str | 
     names = [name for name, _ in fields]
     times = [name for name, kind in fields if kind == "timestamp"]
     if where is None or not rows:
-        return Result(names, [{**row, **{name: time_text(row[name]) for name in times}} for row in rows])
+        return Result(names, [{**row, **{name: format_time(row[name]) for name in times}} for row in rows])
     numbered = ", ".join(f"`{name}` {'bigint' if name in times else kind}" for name, kind in fields)
     frame = spark.createDataFrame([tuple(row[name] for name in names) for row in rows], numbered)
     told = [f"timestamp_millis(`{name}`) AS `{name}`" if name in times else f"`{name}`" for name in names]

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from datetime import date, datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
-from kcli.consumer.bounds import time_text
+from kcli.text import format_time
 
 if TYPE_CHECKING:
     import pyarrow
@@ -19,14 +19,14 @@ _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
 def ms_of(text: str) -> int:
-    """The milliseconds that `time_text` has made this text of."""
+    """The milliseconds that `format_time` has made this text of."""
     if on_calendar(text):
         return (datetime.fromisoformat(text.replace("Z", "+00:00")) - _EPOCH) // timedelta(milliseconds=1)
     return int(text)
 
 
 def on_calendar(text: str) -> bool:
-    """Whether what `time_text` has made is a date, no bare number."""
+    """Whether what `format_time` has made is a date, no bare number."""
     return text.endswith("Z")
 
 
@@ -76,7 +76,7 @@ def _maker(kind: Any) -> Callable[[Any], Any]:
 
     if types.is_timestamp(kind):
         per_second = _PER_SECOND[kind.unit]
-        return lambda number: time_text(number * 1000 // per_second)
+        return lambda number: format_time(number * 1000 // per_second)
     if types.is_duration(kind):
         per_second = _PER_SECOND[kind.unit]
         return lambda number: _plain_length(number * 10**6 // per_second)

@@ -10,11 +10,11 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kcli.consumer.bounds import time_text
 from kcli.errors import ConfigError
 from kcli.spark.pipelines.by_value import by_value
 from kcli.spark.pipelines.result import Result
 from kcli.spark.pipelines.source import load
+from kcli.text import format_time
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -107,7 +107,7 @@ def _row(part: Part) -> dict[str, Any]:
             row[f"{of}_p{percent}"] = percentile(sizes, percent)
     row |= {name: part[name] for name in ("out_of_order", "most_back_ms", "timeless")}
     for name in ("oldest", "newest"):
-        row[name] = None if part[f"{name}_ms"] is None else time_text(part[f"{name}_ms"])
+        row[name] = None if part[f"{name}_ms"] is None else format_time(part[f"{name}_ms"])
     if part["looked_at"]:
         row |= {"looked_at": part["looked_at"], "json_types": part["types"]}
     return row
@@ -135,7 +135,7 @@ def _field_rows(part: Part) -> list[dict[str, Any]]:
         row = {"topic": part["topic"], "field": path, "types": types, "share": field["records"] / objects}
         row |= {"nulls": types.get("null", 0), "drift": drifts(types), "records": field["records"]}
         for name in ("first", "last"):
-            row[f"{name}_seen"] = None if field[f"{name}_ms"] is None else time_text(field[f"{name}_ms"])
+            row[f"{name}_seen"] = None if field[f"{name}_ms"] is None else format_time(field[f"{name}_ms"])
         rows.append(row)
     return rows
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kcli.consumer.bounds import time_text
 from kcli.errors import ConfigError
 from kcli.spark.pipelines.plain import ms_of
 from kcli.spark.pipelines.result import Result
 from kcli.spark.pipelines.source import load
+from kcli.text import format_time
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -129,7 +129,7 @@ def _as_result(rows: Sequence[dict[str, Any]], wish: Wish) -> Throughput:
     astride, uncounted = (_of_each_once(rows, name, wish) for name in ("astride", "uncounted"))
     found: list[dict[str, Any]] = []
     for row in sorted(rows, key=lambda it: tuple((it[name] is not None, it[name]) for name in ("window", *wish.by))):
-        item: dict[str, Any] = {"window": None if row["window"] is None else time_text(row["window"])}
+        item: dict[str, Any] = {"window": None if row["window"] is None else format_time(row["window"])}
         item |= {name: row[name] for name in wish.by}
         item |= {"records": row["records"], "bytes": row["bytes"]}
         if not wish.exact:

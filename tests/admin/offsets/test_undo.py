@@ -46,7 +46,7 @@ def at(committed: OffsetAndMetadata | None, start: int = 0, end: int = 100) -> P
     return PartitionFacts(T0, committed, start, end)
 
 
-WHEN = "before the reset of 2024-01-31 10:00:00Z"
+WHEN = "before the reset of 2024-01-31T10:00:00.123Z"
 
 
 def test_what_was_moved_comes_back_with_its_epoch_and_note() -> None:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pytest
 
 from kcli.broker.embedded import EmbeddedBroker
-from kcli.cli.app import COMMANDS
+from kcli.cli.command_table import COMMANDS
 from tests.cli.fake import run_kcli
 from tests.interop.groups.members import MAKERS, MemberProcess
 from tests.interop.groups.test_looking import commit

@@ -1,0 +1,1 @@
+"""`kcli broker run`: the embedded broker as a process."""

@@ -1,0 +1,171 @@
+"""`kcli broker run`: the embedded broker as a process, until it is told to stop."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Annotated
+
+from kcli.cli import exit_status
+from kcli.cli.environment import Environment
+from kcli.cli.parser import Option
+from kcli.errors import ConfigError, KcliError
+
+if TYPE_CHECKING:
+    from kcli.broker.broker import Broker
+    from kcli.broker.config import BrokerConfig
+    from kcli.cli.stop_signals import StopSignals
+
+
+def run(
+    env: Environment,
+    data_dir: Annotated[
+        str | None,
+        Option("--data-dir", "-d", metavar="DIR", help="Where the data are. [~/.local/share/kcli/broker]"),
+    ] = None,
+    ephemeral: Annotated[bool, Option("--ephemeral", help="Keep nothing: the data go with the broker.")] = False,
+    host: Annotated[
+        str | None, Option("--host", metavar="HOST", help="Listen there; there is no access control. [127.0.0.1]")
+    ] = None,
+    port: Annotated[
+        int | None, Option("--port", metavar="PORT", min=0, max=65_535, help="0: one that is free. [9092]")
+    ] = None,
+    topic: Annotated[
+        list[str] | None,
+        Option("--topic", "-t", metavar="NAME[:N]", help="Create it if need be, with N partitions; repeatable."),
+    ] = None,
+    config: Annotated[
+        list[str] | None,
+        Option("--config", "-c", metavar="NAME=VALUE", help="One of Kafka's broker properties; repeatable."),
+    ] = None,
+) -> int:
+    """Run a Kafka broker for laptops, demos and tests. It is not a production broker: one node, one process.
+
+    Ordinary Kafka clients cannot tell it from the real one in everyday work. What it acknowledged survives its being
+    killed; a loss of power too with log.flush.interval.messages=1. The data are in Kafka's own format.
+
+    When it is ready its address is printed, the one line on standard output. Ctrl-C or SIGTERM shuts it down cleanly.
+    A data directory that fails or that another broker uses ends it with status 1.
+    """
+    from kcli.cli.options import key_values
+    from kcli.cli.stop_signals import StopSignals
+
+    wanted = [_topic(text) for text in topic or []]
+    properties = key_values("-c", config or [])
+    with ExitStack() as cleanup:
+        signals = cleanup.enter_context(StopSignals())
+        with signals.held():  # a directory that is made is also known to `cleanup`
+            _choose_directory(env, properties, data_dir, ephemeral, cleanup)
+        _choose_listener(properties, host, port)
+        _raise_file_limit()
+        return _serve(env, _settings(env, properties), wanted, signals)
+
+
+def _topic(text: str) -> tuple[str, int | None]:
+    """`orders:6` as name and partitions, None as many as `num.partitions` says."""
+    name, colon, count = text.partition(":")
+    if not name or (colon and not (count.isascii() and count.isdigit() and 0 < int(count[:9]) < 100_000)):
+        raise ConfigError(f"--topic {text!r}: write NAME or NAME:PARTITIONS")
+    return name, int(count) if colon else None
+
+
+def _choose_directory(
+    env: Environment, properties: dict[str, str], data_dir: str | None, ephemeral: bool, cleanup: ExitStack
+) -> None:
+    configured = next((name for name in ("log.dirs", "log.dir") if name in properties), None)
+    if sum([data_dir is not None, ephemeral, configured is not None]) > 1:
+        raise ConfigError(
+            f"--data-dir, --ephemeral and -c {configured or 'log.dirs'} contradict each other: choose one"
+        )
+    if ephemeral:
+        from tempfile import TemporaryDirectory
+
+        properties["log.dirs"] = cleanup.enter_context(
+            TemporaryDirectory(prefix="kcli-broker-", ignore_cleanup_errors=True)
+        )
+    elif configured is None:
+        properties["log.dirs"] = data_dir if data_dir is not None else _default_directory(env)
+
+
+def _default_directory(env: Environment) -> str:
+    from os.path import expanduser, join
+
+    base = env.environ.get("XDG_DATA_HOME") or expanduser(join("~", ".local", "share"))
+    return join(base, "kcli", "broker")
+
+
+def _choose_listener(properties: dict[str, str], host: str | None, port: int | None) -> None:
+    if "listeners" in properties:
+        if host is not None or port is not None:
+            raise ConfigError("-c listeners and --host or --port contradict each other: choose one")
+        return
+    host = host or "127.0.0.1"
+    shown = f"[{host}]" if ":" in host else host
+    properties["listeners"] = f"PLAINTEXT://{shown}:{9092 if port is None else port}"
+
+
+def _settings(env: Environment, properties: dict[str, str]) -> BrokerConfig:
+    from kcli.broker.config import BrokerConfig
+
+    settings = BrokerConfig.from_properties(properties)
+    for name in settings.ignored:
+        env.say(f"kcli: {name} means nothing to this broker")
+    if not _is_loopback(settings.host):
+        env.say("kcli: listening beyond this machine: whoever can reach it may read, write and delete everything")
+    return settings
+
+
+def _is_loopback(host: str) -> bool:
+    return host in ("localhost", "::1") or host.startswith("127.")
+
+
+def _raise_file_limit() -> None:
+    """Each segment takes three files and each client a socket; shells often allow only 1024 of them, or 256."""
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    except (ValueError, OSError):  # macOS has a limit below "unlimited" that it does not tell
+        if soft != resource.RLIM_INFINITY and soft < 10_240:
+            _try_file_limit(10_240, hard)
+
+
+def _try_file_limit(soft: int, hard: int) -> None:
+    import contextlib
+    import resource
+
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def _serve(env: Environment, settings: BrokerConfig, topics: list[tuple[str, int | None]], signals: StopSignals) -> int:
+    from kcli.broker.broker import Broker
+
+    broker = Broker(settings, complain=lambda text: env.say(f"kcli: {text}"))
+    try:
+        broker.start()
+        signals.wake = broker.wakeup
+    except ConfigError as error:  # of the directory: the command line was right
+        raise KcliError(error.message, **error.evidence) from error
+    try:
+        for name, partitions in topics:
+            _create(broker, name, partitions)
+        env.say(f"kcli: a broker for tests and demos, not for production; data in {broker.config.data_dir}")
+        env.stdout.write(f"{broker.address}\n")
+        env.stdout.flush()
+        broker.run(lambda: signals.is_told)
+    except BaseException:
+        broker.shutdown(clean=False)
+        raise
+    broker.shutdown(clean=True)
+    return exit_status.DONE
+
+
+def _create(broker: Broker, name: str, partitions: int | None) -> None:
+    found = broker.cluster.topics.get(name)
+    if found is None:
+        broker.cluster.create_topic(name, -1 if partitions is None else partitions)
+    elif partitions is not None and found.partitions != partitions:
+        raise ConfigError(f"--topic {name}:{partitions}: the topic is there with {found.partitions} partitions")

@@ -1,0 +1,1 @@
+"""The `kcli cluster` family: describe the cluster and list API versions."""

@@ -1,0 +1,100 @@
+"""The table of all commands, and the look-up of the command that a command line names.
+
+A command stands at the path of its module: `kcli group lag` is `kcli.cli.group.lag`, and a command of one word, such as
+`kcli demo`, is `kcli.cli.demo.demo`. The table holds help lines only, so that `kcli --help` imports no command.
+"""
+
+from __future__ import annotations
+
+from kcli.errors import ConfigError
+
+GROUPS = {
+    "topic": "List, describe, create and delete topics.",
+    "consume": "Read records: kcli consume [topic] TOPIC.",
+    "group": "Inspect groups and their lag; delete groups and members.",
+    "offsets": "Plan, preview, apply and undo changes of committed offsets.",
+    "assignor": "Show which member of a group gets which partitions.",
+    "compat": "Run command lines of Apache Kafka's own tools.",
+    "cluster": "Describe the cluster and its brokers.",
+    "broker": "Run an embedded Kafka broker for tests and demos.",
+    "spark": "Export and analyse topics with Apache Spark.",
+}
+COMMANDS: dict[tuple[str, ...], str] = {
+    ("demo",): "Run the main commands on a broker with example data.",
+    ("topic", "list"): "List topics.",
+    ("topic", "describe"): "Show partitions, leaders, replicas, offsets, settings.",
+    ("topic", "create"): "Create topics.",
+    ("topic", "delete"): "Delete topics and all their records.",
+    ("consume", "topic"): "Read a range of a topic, follow it, or join a group.",
+    ("produce",): "Write each line of standard input as a record.",
+    ("group", "list"): "List groups: type, state, coordinator, members.",
+    ("group", "describe"): "Show the lag, the members or the state of groups.",
+    ("group", "lag"): "Show the total lag of each group, one line per group.",
+    ("group", "watch"): "Show lag, rates and drain time, updated live.",
+    ("group", "explain"): "Explain why groups make no progress.",
+    ("group", "wait"): "Wait until a group is empty, stable, or has caught up.",
+    ("group", "delete"): "Delete groups and their committed offsets.",
+    ("group", "remove-members"): "Remove members from a group.",
+    ("offsets", "show"): "Show committed offsets and their positions in the log.",
+    ("offsets", "export"): "Save committed offsets to a file.",
+    ("offsets", "reset"): "Move committed offsets to a time, a log end, or an offset.",
+    ("offsets", "apply"): "Apply a saved plan, or commit exported offsets.",
+    ("offsets", "copy"): "Copy the committed offsets of one group to another.",
+    ("offsets", "delete"): "Delete committed offsets of a group for some topics.",
+    ("offsets", "undo"): "Restore committed offsets that a command changed.",
+    ("assignor", "show"): "Show the assignment for a group that you describe.",
+    ("assignor", "diff"): "Show what the next rebalance of a group would change.",
+    ("compat", "consumer-groups"): "kafka-consumer-groups.sh, with true exit statuses.",
+    ("cluster", "describe"): "Show cluster id, controller and brokers.",
+    ("cluster", "api-versions"): "Show the API versions of brokers, and those that kcli uses.",
+    ("spark", "export"): "Write topics to files: Parquet, JSON, CSV and others.",
+    ("spark", "doctor"): "Check that everything that Spark needs is installed.",
+    ("spark", "throughput"): "Show records and bytes over time, read from batch headers.",
+    ("spark", "skew"): "Show hot keys, and how evenly partitions are filled.",
+    ("spark", "profile"): "Show nulls, tombstones, sizes, time order, JSON fields.",
+    ("spark", "gaps"): "Show offsets without a record, and the reason.",
+    ("spark", "duplicates"): "Show records that occur more than once.",
+    ("spark", "compare"): "Compare the records of two topics.",
+    ("spark", "lag-history"): "Show the lag of groups over time, from their commits.",
+    ("spark", "group-offsets"): "Save or compare the committed offsets of all groups.",
+    ("spark", "sql"): "Run SQL over topics, batches, groups and their lag.",
+    ("broker", "run"): "Run a broker in this terminal. Not for production.",
+}
+SHORT_FOR = {"consume": "topic"}  # `kcli consume orders` is `kcli consume topic orders`
+
+
+def module_of(path: tuple[str, ...]) -> str:
+    """Return the name of the module that holds this command's `run`."""
+    family, command = path[0], path[-1]
+    return f"kcli.cli.{family}.{command.replace('-', '_')}"
+
+
+def find_command(argv: list[str]) -> tuple[list[str], tuple[str, ...] | None]:
+    """Return the words to parse and the command that they name; None for help, or when the command is missing.
+
+    The word that a short form leaves out is inserted. A mistyped name raises `ConfigError` with a suggestion.
+    """
+    if not argv or argv[0].startswith("-"):
+        return argv, None
+    first, rest = argv[0], argv[1:]
+    if (first,) in COMMANDS:
+        return argv, (first,)
+    if first not in GROUPS:
+        raise _unknown_command(first, [*GROUPS, *(path[0] for path in COMMANDS if len(path) == 1)])
+    if not rest or rest[0] in ("--help", "-h"):
+        return argv, None
+    if (first, rest[0]) in COMMANDS:
+        return argv, (first, rest[0])
+    if first in SHORT_FOR:
+        return [first, SHORT_FOR[first], *rest], (first, SHORT_FOR[first])
+    if rest[0].startswith("-"):
+        return argv, None
+    raise _unknown_command(f"{first} {rest[0]}", [" ".join(path) for path in COMMANDS if path[0] == first])
+
+
+def _unknown_command(given: str, known: list[str]) -> ConfigError:
+    from difflib import get_close_matches
+
+    close = get_close_matches(given, known, n=1)
+    hint = f"did you mean 'kcli {close[0]}'?" if close else f"use one of {', '.join(known)}"
+    return ConfigError(f"no such command: kcli {given}; {hint}")

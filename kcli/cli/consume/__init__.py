@@ -1,0 +1,1 @@
+"""The `kcli consume` family: read records and print them."""

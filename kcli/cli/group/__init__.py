@@ -1,0 +1,1 @@
+"""The `kcli group` family: list, describe, lag, watch, explain, wait, delete and remove-members."""

@@ -1,1 +1,0 @@
-"""What the commands about groups share: which groups are meant, conditions, rows to show, plans to change them."""

@@ -1,1 +1,0 @@
-"""Bytes that people hand in, as records to be written."""

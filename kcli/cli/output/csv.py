@@ -1,0 +1,48 @@
+"""Reports as csv (RFC 4180, but with plain newlines) and tsv (tabs and newlines inside a field escaped).
+
+Both begin with a header of field names, and always have an `error` column, last, so that it does not come and go; but
+if it is one of the report's own columns, it stands where that does.
+A missing value is an empty field.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kcli.cli.output.escapes import visible
+from kcli.cli.output.report import texts_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kcli.cli.output.report import Finish, Report
+
+
+def as_csv(report: Report, *, terminal: bool = False) -> str:
+    """Fields quoted where they need it; for a `terminal` with control characters shown escaped."""
+    import csv
+    import io
+
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(_records(report, visible if terminal else None))
+    return text.getvalue()
+
+
+def as_tsv(report: Report, *, terminal: bool = False) -> str:
+    """Fields unquoted: backslash, tab, newline and carriage return are written `\\\\`, `\\t`, `\\n`, `\\r`."""
+    records = _records(report, _escaped_and_visible if terminal else _escape)
+    return "".join("\t".join(record) + "\n" for record in records)
+
+
+def _records(report: Report, finish: Finish | None) -> Iterator[tuple[str, ...]]:
+    fields = report.columns_and_error
+    yield tuple(fields)
+    yield from zip(*(texts_of(column, "", finish) for column in report.values(fields)), strict=True)
+
+
+def _escaped_and_visible(text: str) -> str:
+    return visible(_escape(text))
+
+
+def _escape(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("\t", "\\t").replace("\n", "\\n").replace("\r", "\\r")

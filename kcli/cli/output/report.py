@@ -1,0 +1,165 @@
+"""A command's answer as data: what it is, its items, and which of their fields make the columns. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from kcli.cli.environment import Environment
+
+Item = dict[str, Any]
+
+
+class Report:
+    """Items to show in any output format.
+
+    `kind` names the document ("topic.list"). `items` are JSON-ready dicts, what `json` and `jsonl` print whole.
+    `columns` are the fields that tables and csv show, in order; `rows` are the flat rows for them where an item is not
+    one row, or, where these are very many, `table` has the values of all rows by field. A failed item has a field
+    `error`, `{"code": ..., "message": ...}`; tables then get an ERROR column.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        columns: Sequence[str],
+        items: Sequence[Item],
+        rows: Sequence[Item] | None = None,
+        *,
+        table: Mapping[str, Sequence[Any]] | None = None,
+    ):
+        self.kind = kind
+        self.columns = list(columns)
+        self.items = items
+        self._rows = items if rows is None else rows
+        self._table = table
+
+    def values(self, fields: Sequence[str]) -> list[Sequence[Any]]:
+        """What all rows have in each of these fields; None where a row has nothing."""
+        if self._table is not None:
+            count = len(next(iter(self._table.values()), ()))
+            return [self._table.get(field) or (None,) * count for field in fields]
+        if not self._rows:
+            return [()] * len(fields)
+        return list(zip(*[tuple(map(row.get, fields)) for row in self._rows], strict=True))
+
+    @property
+    def columns_and_error(self) -> list[str]:
+        """The columns, `error` behind them if it is none of them."""
+        return self.columns if "error" in self.columns else [*self.columns, "error"]
+
+    @property
+    def errors(self) -> list[Item]:
+        """The `error` fields of the rows that failed."""
+        return [error for error in self.values(["error"])[0] if error]
+
+    @property
+    def failed(self) -> bool:
+        return bool(self.errors)
+
+
+def error_field(error: Exception) -> Item:
+    """What an item's `error` field says: a broker's code by name, or the kind of error, and one sentence."""
+    code = getattr(error, "code", None)
+    return {"code": code.name if code is not None else type(error).__name__, "message": str(error)}
+
+
+def header(field: str) -> str:
+    """A column's heading: upper case and hyphens, never a space, so that scripts may split on white space."""
+    return field.replace("_", "-").upper()
+
+
+def cell(value: Any, missing: str = "-") -> str:
+    """A field as text: `-` (or what `missing` says) for none, lists joined by commas, an error as its sentence."""
+    if value is None:
+        return missing
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, dict):
+        if "code" in value and "message" in value:
+            return str(value["message"] or value["code"])
+        return ",".join(f"{key}={cell(part, missing)}" for key, part in value.items()) or missing
+    if isinstance(value, list | tuple):
+        return ",".join(cell(part, missing) for part in value) or missing
+    return str(value)
+
+
+def show(env: Environment, report: Report, output: str | None) -> None:
+    """Print `report` on standard output; None means a table.
+
+    Failures are part of it. Where the person does not see standard output, a line on standard error tells of them too.
+    Names and brokers' words cannot command a terminal.
+    """
+    terminal = env.stdout_is_terminal
+    if output in ("json", "jsonl"):
+        from kcli.cli.output.escapes import visible_json
+        from kcli.cli.output.json import as_document, as_lines
+
+        text = as_document(report) if output == "json" else as_lines(report)
+        text = visible_json(text) if terminal else text
+    elif output in ("csv", "tsv"):
+        from kcli.cli.output.csv import as_csv, as_tsv
+
+        text = (as_csv if output == "csv" else as_tsv)(report, terminal=terminal)
+    else:
+        from kcli.cli.output.table import as_table
+
+        text = as_table(env, report)
+    env.stdout.write(text)
+    failed = report.errors
+    if failed and not env.stdout_is_terminal:
+        more = f" (and {len(failed) - 1} more failed)" if len(failed) > 1 else ""
+        env.say(f"kcli: {' '.join(cell(failed[0]).split())}{more}")
+
+
+Finish = Callable[[str], str]
+
+_PLAIN = {str, int, type(None)}  # values of these types are equal only if they look the same
+
+
+def texts_of(values: Sequence[Any], missing: str = "-", finish: Finish | None = None) -> list[str]:
+    """The values as `cell` writes them; `finish` is applied to each text."""
+    if not _are_plain(values):
+        return [_text(value, missing, finish) for value in values]
+    texts = {value: _text(value, missing, finish) for value in set(values)}
+    return list(map(texts.__getitem__, values))
+
+
+def _are_plain(values: Iterable[Any]) -> bool:
+    return set(map(type, values)) <= _PLAIN
+
+
+def is_numeric(values: Iterable[Any]) -> bool:
+    """Are all of them numbers, as far as there are any?"""
+    kinds = set(map(type, values)) - {type(None)}
+    return bool(kinds) and kinds <= {int, float}
+
+
+def _text(value: Any, missing: str, finish: Finish | None) -> str:
+    text = cell(value, missing)
+    return text if finish is None else finish(text)
+
+
+def padded(name: str, values: Sequence[Any], least: int, *, right: bool, finish: Finish | None = None) -> list[str]:
+    """The name and, below it, the values as text, all filled up with spaces to one width, which is `least` or more."""
+    texts = {value: _text(value, "-", finish) for value in set(values)} if _are_plain(values) else None
+    if texts is None:
+        values = texts_of(values, finish=finish)
+        texts = {text: text for text in set(values)}
+    width = max(least, *map(display_width, texts.values()))
+    filled = {value: _fill(text, width, right=right) for value, text in texts.items()}
+    return [_fill(name, width, right=right), *map(filled.__getitem__, values)]
+
+
+def _fill(text: str, width: int, *, right: bool) -> str:
+    spaces = " " * (width - display_width(text))
+    return spaces + text if right else text + spaces
+
+
+def display_width(text: str) -> int:
+    """How many cells of a terminal a text takes: 2 for a wide character, 0 for one that is put on another."""
+    if text.isascii():
+        return len(text)
+    from unicodedata import combining, east_asian_width
+
+    return sum(0 if combining(c) else 2 if east_asian_width(c) in "WF" else 1 for c in text)

@@ -1,0 +1,86 @@
+"""Reports as tables: rich's on a terminal, tabulate's plain ones in a pipe.
+
+Columns of numbers stand right. A column has no spaces in its heading, and `-` for a value that is missing. Where there
+are more rows than anybody looks at one by one, it is `plain_lines` that sets the very table that tabulate would.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from kcli.cli.output.report import display_width, header, is_numeric, padded, texts_of
+
+if TYPE_CHECKING:
+    from kcli.cli.environment import Environment
+    from kcli.cli.output.report import Report
+
+MANY = 300  # rows: tabulate takes 0.1 ms for each, rich 0.5 ms
+_GAP = "  "
+_BESIDE_HEADING = 2  # tabulate leaves so much room in a column that is no wider than its heading
+
+
+def as_table(env: Environment, report: Report) -> str:
+    """The report's rows as a table, with an ERROR column if any row failed."""
+    columns = report.columns_and_error if report.failed else report.columns
+    values = report.values(columns)
+    numeric = [is_numeric(column) for column in values]
+    headers = [header(column) for column in columns]
+    if values and len(values[0]) > MANY:
+        return plain_lines(headers, values, numeric)
+    texts = [texts_of(column, finish=_printable) for column in values]
+    if env.stdout_is_terminal:
+        return _rich(env, headers, texts, numeric)
+    return _plain(headers, texts, numeric)
+
+
+def _printable(text: str) -> str:
+    """Control characters escaped: a line break would break the table, an escape sequence could do worse."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def _plain(headers: list[str], texts: list[list[str]], numeric: list[bool]) -> str:
+    from tabulate import tabulate
+
+    rows = list(zip(*texts, strict=True))
+    aligned = ["right" if is_number else "left" for is_number in numeric]
+    text = tabulate(rows, headers, tablefmt="plain", disable_numparse=True, colalign=aligned if rows else None)
+    return "".join(line.rstrip() + "\n" for line in text.splitlines())
+
+
+def plain_lines(headers: list[str], values: Sequence[Sequence[Any]], numeric: list[bool]) -> str:
+    """The table of these columns, as `_plain` would make it, in a fiftieth of the time."""
+    columns = [
+        padded(name, column, display_width(name) + _BESIDE_HEADING, right=is_number, finish=_printable)
+        for name, column, is_number in zip(headers, values, numeric, strict=True)
+    ]
+    return "\n".join(map(str.rstrip, map(_GAP.join, zip(*columns, strict=True)))) + "\n"
+
+
+def _rich(env: Environment, headers: list[str], texts: list[list[str]], numeric: list[bool]) -> str:
+    """Sentences (errors) are folded, names and numbers never: in a terminal too narrow for them whole lines wrap."""
+    from io import StringIO
+
+    from rich.cells import cell_len
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    needed = 0
+    for name, cells, is_number in zip(headers, texts, numeric, strict=True):
+        is_error = name == header("error")
+        widest = max(cell_len(text) for text in (name, *cells))
+        needed += (min(widest, _ERROR_WIDTH) if is_error else widest) + 2
+        table.add_column(name, justify="right" if is_number else "left", no_wrap=not is_error)
+    for row in zip(*texts, strict=True):
+        table.add_row(*map(Text, row))
+    text = StringIO()
+    width = max(env.width, needed)
+    Console(file=text, width=width, force_terminal=env.colour, highlight=False, emoji=False).print(table)
+    return "".join(line.rstrip() + "\n" for line in text.getvalue().splitlines())
+
+
+_ERROR_WIDTH = 30  # at least, if the sentence is that long

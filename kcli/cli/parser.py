@@ -1,0 +1,214 @@
+"""The command-line parser: everything of kcli that touches typer.
+
+A command declares its arguments and options in the signature of its `run`, with `Argument` and `Option` from here.
+`build_tree` makes typer's tree for one command, so that an ordinary run imports that command's module only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from inspect import Parameter, Signature
+from typing import Annotated, Any, NamedTuple
+
+import typer
+from typer import Argument, Context, Option
+from typer.core import TyperCommand
+
+from kcli.cli.command_table import COMMANDS, GROUPS, module_of
+from kcli.cli.environment import Environment
+
+__all__ = ["Argument", "Context", "Option", "UnparsedCommand", "build_tree", "invoke"]
+
+Run = Callable[..., int]
+_SETTINGS = {"help_option_names": ["--help", "-h"]}
+
+
+class UsageError(Exception):
+    """Wrong usage as the parser reports it: one sentence, and the command to ask for help (None: not known)."""
+
+    def __init__(self, message: str, command: str | None = None) -> None:
+        super().__init__(message)
+        self.command = command
+
+
+class HelpWanted(Exception):
+    """A command that cannot run without arguments got none: its argument is the help text."""
+
+
+def invoke(tree: Any, words: list[str], env: Environment) -> int:
+    """Parse the words, run the command, and return its exit status.
+
+    `UsageError` for wrong usage, `HelpWanted` where help must be shown, `KeyboardInterrupt` when a prompt is aborted.
+    """
+    from contextlib import redirect_stdout
+
+    try:
+        with redirect_stdout(env.stdout), tree.make_context("kcli", words) as context:
+            return int(tree.invoke(context) or 0)
+    except typer.Exit as done:
+        return done.exit_code
+    except typer.Abort:
+        raise KeyboardInterrupt from None
+    except Exception as error:
+        # Typer's usage errors have one public subclass, BadParameter; the others share its `format_message` and `ctx`.
+        if not hasattr(error, "format_message"):
+            raise
+        context = getattr(error, "ctx", None)
+        if type(error).__name__ == "NoArgsIsHelpError":
+            raise HelpWanted(context.get_help()) from None  # type: ignore[union-attr]
+        raise UsageError(error.format_message(), context.command_path if context is not None else None) from None
+
+
+def build_tree(
+    env: Environment, report: Callable[..., int], only: tuple[str, ...] | None = None, *, whole: bool = False
+) -> Any:
+    """Return the parser's tree: one branch (`only`), all names without modules, or the `whole` with all modules.
+
+    `report(env, error, verbose=...)` turns an error of a command into its exit status. The whole tree is the source of
+    the manual pages and of shell completion.
+    """
+    root = _group("kcli", "Kafka from the command line.", _root_options)
+    groups: dict[str, typer.Typer] = {}
+    for path, help_line in COMMANDS.items():
+        if only is not None and path != only:
+            continue
+        parent = root
+        if len(path) == 2:
+            if path[0] not in groups:
+                groups[path[0]] = _group(path[0], GROUPS[path[0]])
+                root.add_typer(groups[path[0]])
+            parent = groups[path[0]]
+        loaded = whole or path == only
+        run_command = _load(path) if loaded else None
+        callback = bind(run_command, env, report) if run_command else _placeholder
+        kind = getattr(run_command, "command_class", _Command)
+        doc = None if loaded else help_line
+        parent.command(path[-1], cls=kind, help=doc, short_help=help_line, context_settings=_SETTINGS)(callback)
+    return typer.main.get_command(root)
+
+
+def _group(name: str, help_line: str, callback: Callable[..., None] | None = None) -> typer.Typer:
+    return typer.Typer(
+        name=name,
+        help=help_line,
+        callback=callback or (lambda: None),
+        add_completion=False,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings=_SETTINGS,
+    )
+
+
+class _Command(TyperCommand):
+    """A command whose usage line has no braces around required arguments: braces are shell syntax."""
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        return [piece.removeprefix("{").removesuffix("}") for piece in super().collect_usage_pieces(ctx)]
+
+
+class UnparsedCommand(TyperCommand):
+    """A command that gets its words as they are, in `Context.obj`, because another parser reads them."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if not args or args in (["--help"], ["-h"]):
+            return super().parse_args(ctx, ["--help"])
+        ctx.obj = tuple(args)
+        return super().parse_args(ctx, [])
+
+
+def _root_options(version: Annotated[bool, Option("--version", "-V", help="Print the version.")] = False) -> None:
+    pass  # __main__ answers --version; it is declared here for the help
+
+
+def _placeholder() -> None:
+    raise AssertionError("a command that was not loaded")
+
+
+def _load(path: tuple[str, ...]) -> Run:
+    from importlib import import_module
+
+    loaded: Run = import_module(module_of(path)).run
+    return loaded
+
+
+class _Bundle(NamedTuple):
+    """Options that many commands share; a command asks for all of them with one parameter."""
+
+    module: str
+    function: str
+
+
+BUNDLES = {
+    "job": _Bundle("kcli.cli.spark.options", "job_options"),
+    "cluster": _Bundle("kcli.cli.spark.options", "cluster_options"),
+    "common": _Bundle("kcli.cli.options", "common_options"),
+}
+
+
+def bind(run_command: Run, env: Environment, report: Callable[..., int]) -> Callable[..., int]:
+    """Return a function that typer can call for a command's `run`.
+
+    `run(env, common, ...)` declares its own arguments and options after the environment and (for networked commands)
+    the common options, and returns an exit status. Each parameter named in `BUNDLES` stands for all options of that
+    bundle; they come after the command's own options. An option that the command declares itself, with the same
+    parameter name, replaces the bundle's, and so does an option of an earlier bundle.
+    """
+    from inspect import signature
+
+    from kcli.cli.options import is_verbose
+
+    own = dict(signature(run_command, eval_str=True).parameters)
+    own.pop("env")
+    asked = {name for name in BUNDLES if own.pop(name, None) is not None}
+    parts = _parts(asked)
+    taken = set(own)
+    for part in parts.values():
+        for name in (taken & part.options.keys()) | {"env", *BUNDLES}:
+            part.options.pop(name, None)
+        taken |= part.options.keys()
+
+    def call(**given: Any) -> int:
+        verbose = bool(given.get("verbose")) or is_verbose(env)
+        try:
+            made: dict[str, Any] = {}
+            for name, part in reversed(parts.items()):
+                made[name] = part.make(env, **{n: made[n] for n in part.needs}, **{n: given[n] for n in part.options})
+            return run_command(env, **{n: made[n] for n in asked}, **{name: given[name] for name in own})
+        except (typer.Exit, typer.Abort, typer.BadParameter, BrokenPipeError, KeyboardInterrupt):
+            raise
+        except Exception as error:
+            return report(env, error, verbose=verbose)
+
+    every = (*own.values(), *(option for part in parts.values() for option in part.options.values()))
+    parameters = [p.replace(kind=Parameter.KEYWORD_ONLY) for p in every]
+    call.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    call.__annotations__ = {p.name: p.annotation for p in parameters}
+    call.__doc__ = run_command.__doc__
+    return call
+
+
+class _BundleOptions(NamedTuple):
+    """A bundle's function, its parameters by name, and the other bundles that it needs."""
+
+    make: Callable[..., Any]
+    options: dict[str, Any]
+    needs: list[str]
+
+
+def _parts(asked: set[str]) -> dict[str, _BundleOptions]:
+    """Return the bundles in `asked` and those that they need, in the order of the table."""
+    wanted, parts = set(asked), {}
+    for name, bundle in BUNDLES.items():
+        if name in wanted:
+            parts[name] = _options_of(bundle)
+            wanted |= set(parts[name].needs)
+    return parts
+
+
+def _options_of(bundle: _Bundle) -> _BundleOptions:
+    from importlib import import_module
+    from inspect import signature
+
+    make = getattr(import_module(bundle.module), bundle.function)
+    options = dict(signature(make, eval_str=True).parameters)
+    return _BundleOptions(make, options, [name for name in options if name in BUNDLES])

@@ -1,0 +1,1 @@
+"""`kcli produce`: records from lines, delimited bytes or JSON."""

@@ -1,1 +1,0 @@
-"""Records on their way out: chosen, rendered, counted. Columns in, bytes out."""

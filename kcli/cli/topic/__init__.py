@@ -1,0 +1,1 @@
+"""The `kcli topic` family: list, describe, create and delete topics."""

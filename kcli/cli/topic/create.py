@@ -1,0 +1,84 @@
+"""`kcli topic create`: new topics."""
+
+from contextlib import closing
+from typing import Annotated
+
+from kcli.cli import exit_status
+from kcli.cli.environment import Environment
+from kcli.cli.options import Common, key_values
+from kcli.cli.parser import Argument, Option
+
+COLUMNS = ["topic", "status", "partitions", "replication", "topic_id"]
+
+
+def run(
+    env: Environment,
+    common: Common,
+    topic: Annotated[list[str], Argument(metavar="TOPIC...", help="Names of the new topics.")],
+    partitions: Annotated[
+        int | None,
+        Option(
+            "--partitions",
+            "-p",
+            metavar="N",
+            min=1,
+            max=2**31 - 1,
+            help="Partitions of each topic; default: the broker's.",
+        ),
+    ] = None,
+    replication: Annotated[
+        int | None,
+        Option(
+            "--replication",
+            "-r",
+            metavar="N",
+            min=1,
+            max=2**15 - 1,
+            help="Replicas of each partition; default: the broker's.",
+        ),
+    ] = None,
+    config: Annotated[
+        list[str] | None, Option("--config", "-c", metavar="KEY=VALUE", help="A topic setting; repeatable.")
+    ] = None,
+    if_not_exists: Annotated[
+        bool, Option("--if-not-exists", help="A topic that is there already is no error.")
+    ] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Let the broker check it, create nothing.")] = False,
+) -> int:
+    """Create topics.
+
+    Each is reported as created, exists (with --if-not-exists), or with its error; one failure does not keep the others
+    from being created.
+    """
+    from kcli.admin.topics import NewTopic, create_topics
+    from kcli.cli.output.report import Item, Report, error_field, show
+    from kcli.error_codes import ErrorCode
+    from kcli.text import kafka_uuid
+
+    configs = key_values("-c", config or [])
+    wanted = [NewTopic(name, partitions or -1, replication or -1, configs) for name in dict.fromkeys(topic)]
+    with closing(common.connect()) as client:
+        made = create_topics(client, wanted, common.deadline_ms(), dry_run=dry_run)
+    there = {
+        name
+        for name, error in made.errors.items()
+        if if_not_exists and getattr(error, "code", None) == ErrorCode.TOPIC_ALREADY_EXISTS
+    }
+
+    def item(name: str) -> Item:
+        if name in there:
+            return {"topic": name, "status": "exists"}
+        if name in made.errors:
+            return {"topic": name, "status": "failed", "error": error_field(made.errors[name])}
+        new = made.values[name]
+        return {
+            "topic": name,
+            "status": "would-be-created" if dry_run else "created",
+            "partitions": new.partitions if new.partitions >= 0 else None,
+            "replication": new.replication if new.replication >= 0 else None,
+            "topic_id": kafka_uuid(new.topic_id),
+        }
+
+    show(env, Report("topic.create", COLUMNS, [item(new.name) for new in wanted]), common.output)
+    status = exit_status.status_of_all(error for name, error in made.errors.items() if name not in there)
+    return exit_status.FAILED if status == exit_status.NOT_FOUND else status  # an illegal name; nothing was looked for

@@ -1,0 +1,51 @@
+"""`kcli topic list`: the topics of the cluster."""
+
+from contextlib import closing
+from typing import Annotated
+
+from kcli.cli import exit_status
+from kcli.cli.environment import Environment
+from kcli.cli.options import Common
+from kcli.cli.parser import Option
+
+COLUMNS = ["topic", "partitions", "replication", "internal", "topic_id"]
+
+
+def run(
+    env: Environment,
+    common: Common,
+    long: Annotated[bool, Option("--long", "-l", help="Partitions, replication and id too.")] = False,
+    internal: Annotated[bool, Option("--internal", help="Internal topics too.")] = False,
+) -> int:
+    """Names of the topics, sorted, one per line.
+
+    As a table, and without --long, that is the bare names without a heading.
+    """
+    from kcli.admin.topics import list_topics
+
+    with closing(common.connect()) as client:
+        topics = [topic for topic in list_topics(client, common.deadline_ms()) if internal or not topic.internal]
+    if not long and common.output in (None, "table"):
+        names = [topic.name for topic in topics]
+        if env.stdout_is_terminal:
+            from kcli.cli.output.escapes import visible
+
+            names = list(map(visible, names))
+        env.stdout.write("".join(f"{name}\n" for name in names))
+        return exit_status.DONE
+
+    from kcli.cli.output.report import Report, show
+    from kcli.text import kafka_uuid
+
+    items = [
+        {
+            "topic": topic.name,
+            "partitions": len(topic.partitions),
+            "replication": max((len(p.replicas) for p in topic.partitions.values()), default=0),
+            "internal": topic.internal,
+            "topic_id": kafka_uuid(topic.topic_id),
+        }
+        for topic in topics
+    ]
+    show(env, Report("topic.list", COLUMNS, items), common.output)
+    return exit_status.DONE

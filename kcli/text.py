@@ -1,0 +1,236 @@
+"""Formatters and parsers of values that people read and write: times, durations, sizes, counts, partition numbers.
+
+    TIME     = epoch seconds or milliseconds | DATE | DATE "T" CLOCK [ZONE] | "-" DURATION | "now"
+    DURATION = 1h30m | P1DT2H30M
+
+A time without a zone is UTC. A day of a duration has 24 hours. A duration has no months or years, because their length
+varies. Pure: the current time is an argument.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from kcli.errors import ConfigError
+
+if TYPE_CHECKING:
+    from datetime import datetime, timezone
+    from uuid import UUID
+
+TIME_SHAPES = (
+    "epoch seconds or milliseconds, 2024-01-31, 2024-01-31T10:00[:00[.000]] with Z or +02:00 (none: UTC), or -1h30m"
+)
+DURATION_SHAPES = "1h30m, 90s, 7d, or in ISO's form PT1H30M, P7D"
+UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000}
+
+_LARGEST = 2**63 - 1
+_LONGEST = 100  # characters of a time or duration
+_MOST_PARTITIONS = 100_000
+_SECONDS_BELOW = 100_000_000_000
+"""An epoch number below this is seconds (up to the year 5138), from here on milliseconds (since March 1973)."""
+
+# Not compiled here: most command lines need none of them, and compiling takes longer than all the rest.
+DURATION_STEP = r"[0-9]+(?:\.[0-9]+)?(?:ms|[smhdw])"
+DATE = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
+_CLOCK = r"[0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,9})?)?"
+_ZONE = r"[Zz]|[+-][0-9]{2}(?::?[0-9]{2})?"
+TIME = rf"now|-(?:{DURATION_STEP})+|{DATE}(?:[Tt ]{_CLOCK}(?:{_ZONE})?)?|[0-9]+(?:\.[0-9]+)?"
+_DATETIME = rf"(?P<date>{DATE})(?:[Tt ](?P<clock>{_CLOCK})(?P<zone>{_ZONE})?)?"
+_ISO_DURATION = (
+    r"P(?=[0-9T])(?:([0-9]{1,9})W)?(?:([0-9]{1,9})D)?"
+    r"(?:T(?=[0-9])(?:([0-9]{1,9})H)?(?:([0-9]{1,9})M)?(?:([0-9]{1,9}(?:[.,][0-9]{1,9})?)S)?)?"
+)
+
+
+# Durations
+
+
+def duration_ms(text: str) -> float | None:
+    """Return `90s`, `1h30m` or `1.5d` in milliseconds; None if the text is not a duration of this form."""
+    if not re.fullmatch(f"(?:{DURATION_STEP})+", text):
+        return None
+    steps = re.findall(r"([0-9]+)(?:\.([0-9]+))?(ms|[smhdw])", text)
+    # The fraction is computed from whole numbers: the float 16.1 * 1000 is slightly more than 16100.
+    return sum(float(whole) * UNITS_MS[unit] + _fraction_ms(digits, UNITS_MS[unit]) for whole, digits, unit in steps)
+
+
+def _fraction_ms(digits: str, unit_ms: int) -> float:
+    digits = digits[:18] or "0"
+    return int(digits) * unit_ms / float(10 ** len(digits))
+
+
+def parse_duration(text: str) -> int:
+    """Return a DURATION in milliseconds. `ConfigError` says what is wrong with the text."""
+    simple = duration_ms(text) if len(text) <= _LONGEST else None
+    if simple is not None:
+        return int(simple)
+    iso = re.fullmatch(_ISO_DURATION, text[: _LONGEST + 1], re.IGNORECASE)
+    if iso is None:
+        raise ConfigError(
+            f"'{text[:_LONGEST]}' is not a valid duration; write it like {DURATION_SHAPES}{_duration_hint(text)}"
+        )
+    numbers = [float((number or "0").replace(",", ".")) for number in iso.groups()]
+    return int(sum(number * UNITS_MS[unit] for number, unit in zip(numbers, "wdhms", strict=True)))
+
+
+def parse_duration_option(option: str, text: str, *, at_least: int = 1) -> int:
+    """Return an option's duration in whole milliseconds. `ConfigError` names the option."""
+    ms = duration_ms(text) if len(text) <= _LONGEST else None
+    if ms is None or ms < at_least or ms != int(ms):
+        bound = f" of at least {at_least}ms" if at_least else ""
+        raise ConfigError(f"{option}: '{text[:_LONGEST]}' is not valid; use a duration{bound}, such as 30s or 1m30s")
+    return int(ms)
+
+
+def _duration_hint(text: str) -> str:
+    if re.match(r"[+-]P?[0-9T]", text, re.IGNORECASE):
+        return "; omit the sign: a duration counts back from now"
+    if re.match(r"P[0-9]+[YM]", text, re.IGNORECASE):
+        return "; months and years differ in length: use days"
+    return ""
+
+
+def format_duration(ms: float) -> str:
+    """Return a duration as its two largest units: `450ms`, `12s`, `3m07s`, `5h00m`, `2d04h`."""
+    if ms < 1000:
+        return f"{int(ms)}ms"
+    seconds = int(ms // 1000)
+    if seconds < 60:
+        return f"{seconds}s"
+    minutes, seconds = divmod(seconds, 60)
+    if minutes < 60:
+        return f"{minutes}m{seconds:02}s"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 24:
+        return f"{hours}h{minutes:02}m"
+    days, hours = divmod(hours, 24)
+    return f"{days}d{hours:02}h"
+
+
+# Times
+
+
+def parse_time(text: str, now_ms: int) -> int:
+    """Return a TIME in milliseconds since the epoch. `ConfigError` says what is wrong with the text."""
+    if len(text) > _LONGEST or not re.fullmatch(TIME, text):
+        raise ConfigError(f"'{text[:_LONGEST]}' is not a valid time; use {TIME_SHAPES}")
+    if text == "now":
+        return now_ms
+    if text.startswith("-"):
+        return max(0, now_ms - int(duration_ms(text[1:]) or 0))
+    if re.fullmatch(r"[0-9.]+", text):
+        return _epoch_ms(text)
+    return _calendar_ms(text)
+
+
+def _epoch_ms(text: str) -> int:
+    whole = int(text.partition(".")[0])
+    if whole > _LARGEST:
+        raise ConfigError(f"'{text}' is not a valid time: Kafka stores times as 64-bit numbers")
+    return round(float(text) * 1000) if whole < _SECONDS_BELOW else whole
+
+
+def _calendar_ms(text: str) -> int:
+    from datetime import datetime, timedelta
+
+    match = re.fullmatch(_DATETIME, text)
+    assert match is not None  # TIME has matched it
+    clock = match["clock"] or "00:00"
+    whole, _, fraction = clock.partition(".")
+    try:
+        moment = datetime.fromisoformat(f"{match['date']}T{whole}").replace(tzinfo=_zone(match["zone"]))
+    except ValueError as error:
+        raise ConfigError(f"'{text}' is not on the calendar ({error})") from None
+    ms = (moment - _epoch()) // timedelta(milliseconds=1) + int(f"{fraction:0<3}"[:3])
+    if ms < 0:
+        raise ConfigError(f"'{text}' is before 1970")
+    return ms
+
+
+def _zone(text: str | None) -> timezone:
+    from datetime import timedelta, timezone
+
+    if text is None or text in "Zz":
+        return timezone.utc
+    digits = text[1:].replace(":", "")
+    offset = timedelta(hours=int(digits[:2]), minutes=int(digits[2:] or 0))
+    return timezone(-offset if text[0] == "-" else offset)
+
+
+def format_time(ms: int) -> str:
+    """Return a timestamp as RFC 3339 in UTC with milliseconds, or the bare number where the calendar ends."""
+    try:
+        return f"{_format_second(ms // 1000)}.{ms % 1000:03d}Z"
+    except OverflowError:
+        return str(ms)
+
+
+@lru_cache(maxsize=4096)
+def _format_second(second: int) -> str:
+    from datetime import timedelta
+
+    return (_epoch() + timedelta(seconds=second)).isoformat()[:-6]
+
+
+@lru_cache(maxsize=1)
+def _epoch() -> datetime:
+    from datetime import datetime, timezone
+
+    return datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+
+# Counts, sizes, partition numbers, ids
+
+
+def format_count(count: int, noun: str) -> str:
+    """Return `1 partition`, `2 partitions`."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def format_size(size: float) -> str:
+    """Return a number of bytes in kB or MB (powers of ten): `12.3 kB`, `4.5 MB`."""
+    return f"{size / 1e6:,.1f} MB" if size >= 1e5 else f"{size / 1e3:,.1f} kB"
+
+
+def parse_partitions(text: str) -> list[int]:
+    """Return the partition numbers in `0,2,5-7`, sorted."""
+    numbers: set[int] = set()
+    for part in text.split(","):
+        match = re.fullmatch(r"\s*([0-9]{1,10})(?:-([0-9]{1,10}))?\s*", part)
+        first, last = (int(match[1]), int(match[2] or match[1])) if match else (0, -1)
+        if last < first or last - first > _MOST_PARTITIONS:
+            raise ConfigError(f"'{text}' is not a valid list of partitions; write it like 0,2,5-7")
+        numbers.update(range(first, last + 1))
+    return sorted(numbers)
+
+
+def runs_of(numbers: Iterable[int]) -> list[tuple[int, int]]:
+    """Return the runs of consecutive numbers as (first, last), in ascending order."""
+    runs: list[tuple[int, int]] = []
+    for number in sorted(numbers):
+        if runs and number == runs[-1][1] + 1:
+            runs[-1] = (runs[-1][0], number)
+        else:
+            runs.append((number, number))
+    return runs
+
+
+def format_partitions(numbers: Iterable[int], separator: str = ",", *, at_most: int | None = None) -> str:
+    """Return partition numbers with runs joined: `0-3,7`. Beyond `at_most` runs, the rest is ` and 12 more`."""
+    runs = runs_of(numbers)
+    named = runs if at_most is None else runs[:at_most]
+    texts = [str(first) if first == last else f"{first}-{last}" for first, last in named]
+    rest = sum(last - first + 1 for first, last in runs[len(named) :])
+    return separator.join(texts) + (f" and {rest} more" if rest else "")
+
+
+def kafka_uuid(value: UUID | None) -> str | None:
+    """Return a topic id as Kafka prints it: 16 bytes in URL-safe base64 without padding. None for None."""
+    if value is None:
+        return None
+    from base64 import urlsafe_b64encode
+
+    return urlsafe_b64encode(value.bytes).decode().rstrip("=")

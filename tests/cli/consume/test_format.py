@@ -1,0 +1,89 @@
+r"""`-f`, `-D`, `-K`: verbs and escapes. The comparison with kcat itself is in tests/interop."""
+
+import re
+
+import pytest
+
+from kcli.cli.consume.format import VERBS, Field, compile_format, raw_format
+from kcli.cli.output.escapes import unescape, visible, visible_bytes, visible_json
+from kcli.errors import ConfigError
+
+
+@pytest.mark.parametrize(
+    ("text", "pieces"),
+    [
+        ("%s", [Field("value")]),
+        (r"%k %s\n", [Field("key"), b" ", Field("value"), b"\n"]),
+        ("100%%", [b"100%"]),
+        ("%%%%s", [b"%%s"]),
+        (r"\x41B\x4243", [b"ABB43"]),
+        (r"\x4|", [b"\x04|"]),
+        (r"a\tb\r\n\0\\", [b"a\tb\r\n\0\\"]),
+        (r"\;\%s\"", [b';%s"']),
+        (r"\\%s", [b"\\", Field("value")]),
+        ("ü", ["ü".encode()]),
+        ("%{time}|%{value:hex}", [Field("time"), b"|", Field("value", "hex")]),
+        ("%{key:base64}%{value}", [Field("key", "base64"), Field("value")]),
+        ("%S%R%K", [Field("value", "length"), Field("value", "length32"), Field("key", "length")]),
+    ],
+)
+def test_formats(text, pieces):
+    assert compile_format(text) == pieces
+
+
+def test_every_verb_of_kcat_is_known() -> None:
+    assert set(VERBS) == set("stpokhTSKR")
+    for verb, field in VERBS.items():
+        assert compile_format(f"<%{verb}>") == [b"<", field, b">"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "is empty"),
+        ("%q", "'%q' is not a format verb: there are %s"),
+        ("50%", "'%' is not a format verb"),
+        ("%{}", "'%{}' is not"),
+        ("%{value:rot13}", "'%{value:rot13}' is not"),
+        ("%{value", "'%{' is not"),
+        (r"\q", r"'\q' is not an escape"),
+        (r"\x", r"'\x' is not an escape"),
+        (r"\xZZ", r"'\x' is not an escape"),
+        ("end\\", r"'\' is not an escape"),
+    ],
+)
+def test_what_is_no_format_is_told(text, words):
+    with pytest.raises(ConfigError, match=re.escape(words)):
+        compile_format(text)
+
+
+def test_raw_output_is_a_format_too() -> None:
+    assert raw_format(r"\n", None) == [Field("value"), b"\n"]
+    assert raw_format(r"\0", r"\t") == [Field("key"), b"\t", Field("value"), b"\0"]
+    assert raw_format("", "") == [Field("key"), Field("value")]
+
+
+def test_a_shell_argument_that_is_not_text_goes_through() -> None:
+    assert unescape("\udcff") == b"\xff"
+
+
+@pytest.mark.parametrize(
+    ("data", "shown"),
+    [
+        (b"plain \xc3\xbc", "plain ü"),
+        (b"\x1b[2J", r"\x1b[2J"),
+        (b"a\nb\tc\rd\0e\x7f", r"a\nb\tc\rd\x00e\x7f"),
+        (b"\xc2\x9b31m", r"\u009b31m"),
+        (b"\x9b31m", r"\x9b31m"),
+        (b"\xff\xfe", r"\xff\xfe"),
+        ("\u202eevil\u2028".encode(), r"\u202eevil\u2028"),
+        (b"back\\slash", "back\\slash"),
+    ],
+)
+def test_what_a_terminal_gets_cannot_command_it(data, shown):
+    assert visible_bytes(data) == shown.encode()
+    assert visible(shown) == shown
+
+
+def test_json_stays_json() -> None:
+    assert visible_json('{"a": "\x7f\u009b\u202e"}\n{}') == '{"a": "\\u007f\\u009b\\u202e"}\n{}'

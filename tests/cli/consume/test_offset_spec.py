@@ -1,0 +1,207 @@
+"""`-o/--offset`: every shape, and one clear sentence for everything that is none of them."""
+
+from datetime import datetime, timezone
+
+import pytest
+
+from kcli.cli.consume.offset_spec import choose_ranges, parse_offset_spec, parse_offset_specs
+from kcli.consumer.bounds import EARLIEST, LATEST, FromEnd, FromStart, Offset, ReadRange, Time
+from kcli.errors import ConfigError
+from kcli.structs import TopicPartition
+
+NOW = 1_700_000_000_123
+HOUR = 3_600_000
+
+
+def utc(*when: int) -> Time:
+    return Time(int(datetime(*when, tzinfo=timezone.utc).timestamp() * 1000))  # type: ignore[arg-type,misc]
+
+
+@pytest.mark.parametrize(
+    ("text", "start", "end"),
+    [
+        ("start", EARLIEST, None),
+        ("beginning", EARLIEST, None),
+        ("earliest", EARLIEST, None),
+        ("end", LATEST, None),
+        ("latest", LATEST, None),
+        ("0", Offset(0), None),
+        ("42", Offset(42), None),
+        (" 42 ", Offset(42), None),
+        ("9223372036854775807", Offset(2**63 - 1), None),
+        ("+42", FromStart(42), None),
+        ("-42", FromEnd(42), None),
+        ("-0", FromEnd(0), None),
+        ("100:200", Offset(100), Offset(200)),
+        ("100:100", Offset(100), Offset(100)),
+        ("100:", Offset(100), None),
+        ("100:end", Offset(100), LATEST),
+        (":end", EARLIEST, LATEST),
+        (":100", EARLIEST, Offset(100)),
+        (":+100", EARLIEST, FromStart(100)),
+        (":-100", EARLIEST, FromEnd(100)),
+        ("start:end", EARLIEST, LATEST),
+        ("-100:", FromEnd(100), None),
+        ("-100:end", FromEnd(100), LATEST),
+        ("-100:-50", FromEnd(100), FromEnd(50)),
+        ("+5:+10", FromStart(5), FromStart(10)),
+        ("end:", LATEST, None),
+        ("100:@-1h", Offset(100), Time(NOW - HOUR)),
+        (":@-1h", EARLIEST, Time(NOW - HOUR)),
+        ("@:-1h", EARLIEST, Time(NOW - HOUR)),
+    ],
+)
+def test_offsets_and_ranges(text: str, start: object, end: object) -> None:
+    assert parse_offset_spec(text, NOW) == (None, ReadRange(start, end))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("text", "start"),
+    [
+        ("@0", Time(0)),
+        ("@1700000000", Time(1_700_000_000_000)),
+        ("@1700000000.25", Time(1_700_000_000_250)),
+        ("@1700000000123", Time(1_700_000_000_123)),
+        ("@99999999999", Time(99_999_999_999_000)),
+        ("@100000000000", Time(100_000_000_000)),
+        ("@2024-01-31", utc(2024, 1, 31)),
+        ("@2024-01-31T10:05", utc(2024, 1, 31, 10, 5)),
+        ("@2024-01-31 10:05", utc(2024, 1, 31, 10, 5)),
+        ("@2024-01-31t10:05:07z", utc(2024, 1, 31, 10, 5, 7)),
+        ("@2024-01-31T10:05:07Z", utc(2024, 1, 31, 10, 5, 7)),
+        ("@2024-01-31T10:05:07+02:00", utc(2024, 1, 31, 8, 5, 7)),
+        ("@2024-01-31T10:05:07-0330", utc(2024, 1, 31, 13, 35, 7)),
+        ("@2024-01-31T23:30+01", utc(2024, 1, 31, 22, 30)),
+        ("@2024-01-31T10:05:07.5Z", Time(utc(2024, 1, 31, 10, 5, 7).n + 500)),
+        ("@2024-01-31T10:05:07.123456789Z", Time(utc(2024, 1, 31, 10, 5, 7).n + 123)),
+        ("@2024-02-29", utc(2024, 2, 29)),
+        ("@now", Time(NOW)),
+        ("@-1h", Time(NOW - HOUR)),
+        ("@-1h30m", Time(NOW - HOUR - HOUR // 2)),
+        ("@-1.5h", Time(NOW - HOUR - HOUR // 2)),
+        ("@-250ms", Time(NOW - 250)),
+        ("@-2d", Time(NOW - 48 * HOUR)),
+        ("@-1w", Time(NOW - 7 * 24 * HOUR)),
+        ("@-90s", Time(NOW - 90_000)),
+        ("@-99999w", Time(0)),
+    ],
+)
+def test_times(text: str, start: Time) -> None:
+    assert parse_offset_spec(text, NOW) == (None, ReadRange(start, None))
+    assert parse_offset_spec(text + ":", NOW) == (None, ReadRange(start, None))
+    assert parse_offset_spec(text + ":end", NOW) == (None, ReadRange(start, LATEST))
+    assert parse_offset_spec("@0:" + text[1:], NOW) == (None, ReadRange(Time(0), start))
+    assert parse_offset_spec("@0:" + text, NOW) == (None, ReadRange(Time(0), start))
+
+
+@pytest.mark.parametrize(
+    ("text", "start", "end"),
+    [
+        ("@-2h:-1h", Time(NOW - 2 * HOUR), Time(NOW - HOUR)),
+        ("@-2h:@-1h", Time(NOW - 2 * HOUR), Time(NOW - HOUR)),
+        ("@-1h:now", Time(NOW - HOUR), Time(NOW)),
+        ("@1700000000:1700003600", Time(1_700_000_000_000), Time(1_700_003_600_000)),
+        ("@2024-01-31:2024-02-01", utc(2024, 1, 31), utc(2024, 2, 1)),
+        ("@2024-01-31T10:00:2024-02-01T11:30", utc(2024, 1, 31, 10), utc(2024, 2, 1, 11, 30)),
+        ("@2024-01-31T10:00:30:2024-02-01", utc(2024, 1, 31, 10, 0, 30), utc(2024, 2, 1)),
+        ("@2024-01-31T10:00+02:00:2024-02-01T11:30Z", utc(2024, 1, 31, 8), utc(2024, 2, 1, 11, 30)),
+        ("@2024-01-31T10:00:30Z:end", utc(2024, 1, 31, 10, 0, 30), LATEST),
+    ],
+)
+def test_a_range_of_times_splits_at_the_right_colon(text: str, start: object, end: object) -> None:
+    assert parse_offset_spec(text, NOW) == (None, ReadRange(start, end))  # type: ignore[arg-type]
+
+
+P0, P1, P2 = (TopicPartition("orders", number) for number in range(3))
+
+
+def chosen(*texts: str, named: str = "", exit_at_end: bool = False) -> dict[TopicPartition, str]:
+    specs = parse_offset_specs(texts, NOW)
+    ranges = choose_ranges([P0, P1, P2], specs, named, exit_at_end=exit_at_end)
+    return {tp: str(asked) for tp, asked in ranges.items()}
+
+
+def test_a_partition_may_have_its_own_range() -> None:
+    assert parse_offset_spec("3=-5", NOW) == (3, ReadRange(FromEnd(5)))
+    assert parse_offset_spec("0=@2024-01-31T10:00:2024-02-01", NOW)[0] == 0
+    assert chosen("start", "2=100:200,1=end") == {P0: "start", P1: "end", P2: "100:200"}
+
+
+def test_the_default_is_to_follow_from_the_end() -> None:
+    assert chosen() == {P0: "end", P1: "end", P2: "end"}
+
+
+def test_exit_gives_every_range_an_end() -> None:
+    assert chosen(exit_at_end=True) == {P0: "end:end", P1: "end:end", P2: "end:end"}
+    assert chosen("start", "1=5:7", exit_at_end=True) == {P0: "start:end", P1: "5:7", P2: "start:end"}
+
+
+def test_ranges_for_single_partitions_leave_the_others_out_unless_those_were_named() -> None:
+    assert chosen("1=5") == {P1: "5"}
+    assert chosen("1=5", named="orders") == {P0: "end", P1: "5", P2: "end"}
+
+
+def test_a_range_for_a_partition_that_is_not_read_is_a_mistake() -> None:
+    with pytest.raises(ConfigError, match=r"-o 7=\.\.\. is for a partition that is not read"):
+        chosen("7=start")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "expected one of start, end"),
+        (":", "expected one of"),
+        ("@", "a time is epoch seconds"),
+        ("@:", "expected one of"),
+        ("begin", "expected one of"),
+        ("1,000", "second range for all partitions"),
+        ("stored", "without a consumer group"),
+        ("s@1700000000", "kcat's 's@A'"),
+        ("e@1700000000", "'@A:B' here"),
+        ("10-20", "like 100:200"),
+        ("10..20", "like 100:200"),
+        ("1h", "begins with '@'"),
+        ("-1h", "like @-1h"),
+        ("9" * 5000, "more than 100 signs"),
+        ("@" + "9" * 5000, "more than 100 signs"),
+        ("@-" + "9" * 400 + "w", "more than 100 signs"),
+        ("9" * 90, "at most 63 bits"),
+        ("@1h", "begins with '-', like @-1h"),
+        ("@2h30m:1h", "begins with '-', like @-1h"),
+        ("@-2h:1h", "begins with '-', like @-1h"),
+        ("2024-01-31", "like @2024-01-31"),
+        ("@+1h", "lies in the past"),
+        ("@-3600", "needs a unit"),
+        ("@0:-3600", "needs a unit"),
+        ("@yesterday", "a time is epoch seconds"),
+        ("@0:yesterday", "'yesterday' is not a valid time"),
+        ("@2024-02-30", "not on the calendar"),
+        ("@2023-02-29T10:00", "not on the calendar"),
+        ("@2024-01-31T25:00", "not on the calendar"),
+        ("@2024-01-31T10:00+99:00", "not on the calendar"),
+        ("@1969-12-31", "before 1970"),
+        ("@2024-1-1", "a time is"),
+        ("@2024-01-31T10", "a time is"),
+        ("@-1y", "a time is"),
+        ("@99999999999999999999", "Kafka stores times as 64-bit numbers"),
+        ("200:100", "ends before it starts"),
+        ("-5:-10", "ends before it starts"),
+        ("+10:+5", "ends before it starts"),
+        ("@-1h:-2h", "ends before it starts"),
+        ("1:2:3", "expected one of"),
+        ("9223372036854775808", "at most 63 bits"),
+        ("x=5", "'x' is not a partition number"),
+        ("=5", "'' is not a partition number"),
+        ("-1=5", "'-1' is not a partition number"),
+        ("1=", "expected one of"),
+        ("1=2=3", "expected one of"),
+        ("start,end", "second range for all partitions"),
+        ("1=2,1=3", "partition 1 already has a range"),
+        ("١٢", "expected one of"),
+    ],
+)
+def test_a_bad_spec_is_one_sentence(text: str, words: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_offset_specs([text], NOW)
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)

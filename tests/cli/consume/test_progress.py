@@ -1,0 +1,43 @@
+"""The progress bar, on a terminal of buffers."""
+
+from __future__ import annotations
+
+from kcli.cli.output.progress import Progress
+from kcli.clock import ManualClock
+from tests.cli.fake import FakeEnvironment
+
+
+def drawn(fractions: list[float], *, shown: bool = True, **environ: str) -> str:
+    """What a read draws that is so far at each second."""
+    clock = ManualClock()
+    env = FakeEnvironment(terminal=True, clock=clock, environ={"TERM": "xterm-256color", **environ})
+    now = {"fraction": 0.0}
+    with Progress(
+        env, fraction=lambda: now["fraction"], records=lambda: int(now["fraction"] * 4000), shown=shown
+    ) as bar:
+        for now["fraction"] in fractions:
+            clock.advance(1000)
+            bar.tick()
+    return env.result(0).err
+
+
+def test_the_bar_tells_share_and_rate() -> None:
+    text = drawn([0.25, 0.5])
+    assert " 25%" in text
+    assert " 50%" in text
+    assert "1,000 records/s" in text
+
+
+def test_no_colour_means_none() -> None:
+    assert "\x1b[3" in drawn([0.5])
+    assert "\x1b[3" not in drawn([0.5], NO_COLOR="1")
+
+
+def test_nothing_is_drawn_that_is_not_to_be_shown_or_is_over_at_once() -> None:
+    assert drawn([0.5], shown=False) == ""
+    assert drawn([]) == ""
+
+
+def test_a_read_that_is_killed_leaves_a_cursor() -> None:
+    begun = drawn([0.5]).partition("50%")[0]
+    assert begun.rfind("\x1b[?25h") > begun.rfind("\x1b[?25l")

@@ -1,0 +1,153 @@
+"""`kcli group explain` as a command: its page, its formats, its statuses, and that it only looks."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+
+from kcli.broker.embedded import EmbeddedBroker
+from kcli.cli.group.explanation import explanation
+from tests.admin.explain_cases import around, found_in, group, look, member
+from tests.cli.fake import FakeEnvironment, Result, run_kcli
+
+QUICK = ("--interval", "0.05")
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[EmbeddedBroker]:
+    """A group `late` that has read 2 of 9 records, and a group `done` that has read all; both are empty."""
+    from confluent_kafka import Producer
+
+    with EmbeddedBroker() as embedded:
+        embedded.create_topic("orders")
+        producer = Producer({"bootstrap.servers": embedded.address})
+        for number in range(9):
+            producer.produce("orders", str(number), partition=0)
+        producer.flush(30)
+        for name, offset in (("late", 2), ("done", 9)):
+            consumer = Consumer({"bootstrap.servers": embedded.address, "group.id": name})
+            consumer.commit(offsets=[TopicPartition("orders", 0, offset)], asynchronous=False)
+            consumer.close()
+        yield embedded
+
+
+def explain(broker: EmbeddedBroker, *argv: str, terminal: bool = False) -> Result:
+    return run_kcli("group", "explain", *argv, *QUICK, "-b", broker.address, terminal=terminal)
+
+
+def test_a_page_for_each_group(broker: EmbeddedBroker) -> None:
+    result = explain(broker, "late", "done")
+
+    assert result.status == 0
+    lines = result.text.splitlines()
+    assert lines[0].startswith("late: classic group, Empty, 0 members, 1 partition, lag 7; two looks, ")
+    assert lines[2] == "PROBLEM no-members: late"
+    assert lines[3] == "  The group has no members, and 7 records in 1 partition wait for it."
+    assert lines[4].startswith("  -> Start its consumers")
+    assert "NOTE no-members: done" in lines
+
+
+def test_a_page_on_a_terminal_is_coloured_and_wrapped(broker: EmbeddedBroker) -> None:
+    result = explain(broker, "late", terminal=True)
+
+    assert "\x1b[1;31mPROBLEM\x1b[0m no-members: late" in result.text
+    assert max(map(len, result.text.splitlines())) <= 100 + len("\x1b[1;31m\x1b[0m")
+    assert "two looks, 0.05 s apart ..." in result.err
+
+
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        ({"orders-0": (None, 0, 9)}, "1 partition, lag not known;"),
+        ({"orders-0": (None, 0, 9), "orders-1": (2, 0, 5)}, "2 partitions, lag 3, of 1 not known;"),
+        ({}, "0 partitions, lag 0;"),
+    ],
+)
+def test_a_lag_that_is_not_known_is_not_called_nought(rows: dict[str, tuple[int | None, ...]], told: str) -> None:
+    from kcli.admin.explain.facts import Facts
+
+    seen = group(member("a", *rows))
+    assert told in explanation(FakeEnvironment(), Facts(look(seen, rows, 0), look(seen, rows, 6000), around()), [])
+
+
+def test_names_cannot_command_a_terminal() -> None:
+    env = FakeEnvironment(terminal=True)
+    seen = group(member("a\x1b[2J", "orders-0"))
+    rows = {"orders-0": (0, 0, 5)}
+    facts_of = look(seen, rows, 0), look(seen, rows, 6000)
+    from kcli.admin.explain.facts import Facts
+
+    text = explanation(env, Facts(*facts_of, around()), list(found_in(seen, rows).values()))
+    assert "\x1b[2J" not in text
+    assert "a\\x1b[2J-1" in text
+
+
+def test_json_has_the_group_and_its_findings(broker: EmbeddedBroker) -> None:
+    document = json.loads(explain(broker, "late", "--output", "json").text)
+
+    assert document["kind"] == "group.explain"
+    (item,) = document["items"]
+    assert (item["group"], item["type"], item["state"], item["lag"]) == ("late", "classic", "Empty", 7)
+    assert [(it["finding"], it["severity"], it["subject"]) for it in item["findings"]] == [
+        ("no-members", "problem", "late")
+    ]
+
+
+def test_csv_has_a_row_for_each_finding(broker: EmbeddedBroker) -> None:
+    rows = list(csv.DictReader(io.StringIO(explain(broker, "late", "done", "--output", "csv").text)))
+    assert [(row["group"], row["severity"], row["finding"]) for row in rows] == [
+        ("late", "problem", "no-members"),
+        ("done", "note", "no-members"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("group", "severity", "status"),
+    [("late", "problem", 6), ("late", "note", 6), ("done", "problem", 0), ("done", "warning", 0), ("done", "note", 6)],
+)
+def test_a_status_for_scripts_on_request(broker: EmbeddedBroker, group: str, severity: str, status: int) -> None:
+    assert explain(broker, group, "--fail-on", severity).status == status
+
+
+@pytest.mark.parametrize(
+    ("options", "words"), [(["--fail-on", "all"], "problem, warning, note"), (["--interval", "-1"], "above 0")]
+)
+def test_bad_options_are_usage_errors(options: list[str], words: str) -> None:
+    result = run_kcli("group", "explain", "g", *options)
+    assert (result.status, len(result.err.splitlines())) == (2, 1)
+    assert words in result.err
+
+
+def test_a_group_that_is_not_there_is_not_found_beside_one_that_is(broker: EmbeddedBroker) -> None:
+    result = explain(broker, "nosuch", "late")
+    assert result.status == 3
+    assert "nosuch" in result.err
+    assert "late: classic group" in result.text
+
+
+def test_nobody_to_ask_is_out_of_time() -> None:
+    result = run_kcli("group", "explain", "g", "-b", "127.0.0.1:1", "--timeout", "0.3")
+    assert result.status == 5
+    assert len(result.err.splitlines()) == 1
+
+
+LOOKING = {"ApiVersions", "Metadata", "FindCoordinator", "DescribeGroups", "OffsetFetch", "ListOffsets"}
+LOOKING_AROUND = {"Fetch", "DescribeConfigs"}  # the age of the next record, and how long it is kept
+
+
+@pytest.mark.parametrize(
+    ("command", "apis"),
+    [(["explain", *QUICK], LOOKING | LOOKING_AROUND), (["watch", "-n", "2", *QUICK], LOOKING)],
+    ids=["explain", "watch"],
+)
+def test_looking_is_all_it_does(broker: EmbeddedBroker, command: list[str], apis: set[str]) -> None:
+    """Done 5: the APIs that reached the broker can read, and nothing else. This one has no KIP-848 groups."""
+    before = len(broker.requests)
+    name, *options = command
+    assert run_kcli("group", name, "late", *options, "-b", broker.address).status == 0
+    assert {request.api for request in broker.requests[before:]} == apis

@@ -1,0 +1,170 @@
+"""What goes wrong for one partition, group or broker is a row with its error, and the others are shown all the same."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from kcli.admin.offsets.commit import commit_offsets
+from kcli.broker.control import SILENCE
+from kcli.broker.embedded import EmbeddedBroker
+from kcli.client.config import ClientConfig
+from kcli.client.connect import connect
+from kcli.error_codes import ErrorCode
+from kcli.protocol.messages import list_offsets as offsets
+from kcli.protocol.messages import offset_fetch as fetch
+from kcli.structs import OffsetAndMetadata, TopicPartition
+from tests.cli.fake import Result, run_kcli
+
+
+@pytest.fixture
+def broker() -> Iterator[EmbeddedBroker]:
+    """`billing` has committed in `orders` and in `secret`, `mailing` in `orders`; nothing is left to read."""
+    with EmbeddedBroker() as serving:
+        serving.create_topic("orders", 2)
+        serving.create_topic("secret", 1)
+        both = {TopicPartition(*at): OffsetAndMetadata(0) for at in (("orders", 0), ("orders", 1), ("secret", 0))}
+        with closing(connect(ClientConfig.from_properties({"bootstrap.servers": serving.address}))) as client:
+            deadline_ms = client.clock.now_ms() + 10_000
+            commit_offsets(client, "billing", both, deadline_ms)
+            commit_offsets(client, "mailing", {TopicPartition("orders", 0): OffsetAndMetadata(0)}, deadline_ms)
+        yield serving
+
+
+def group(broker: EmbeddedBroker, *words: str, timeout: str = "10") -> Result:
+    return run_kcli("group", *words, "-b", broker.address, "--timeout", timeout)
+
+
+def items(result: Result) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(result.out)["items"]
+    return found
+
+
+def one_topic_is_refused(request: offsets.ListOffsetsRequest, _: object) -> offsets.ListOffsetsResponse:
+    def answer(topic: str, partition: int) -> offsets.ListOffsetsPartitionResponse:
+        if topic == "secret":
+            code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            return offsets.ListOffsetsPartitionResponse(partition_index=partition, error_code=code)
+        return offsets.ListOffsetsPartitionResponse(partition_index=partition, offset=7)
+
+    return offsets.ListOffsetsResponse(
+        topics=[
+            offsets.ListOffsetsTopicResponse(
+                name=topic.name, partitions=[answer(topic.name, p.partition_index) for p in topic.partitions]
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def test_a_partition_that_fails_is_a_row(broker: EmbeddedBroker) -> None:
+    broker.intercept("ListOffsets", one_topic_is_refused)
+    described = group(broker, "describe", "billing", "--no-time-lag")
+    assert described.status == 1
+    heading, *rows = [line.split() for line in described.text.splitlines()]
+    assert heading[-1] == "ERROR"
+    assert [row[1:7] for row in rows] == [
+        ["orders", "0", "0", "7", "7", "7"],
+        ["orders", "1", "0", "7", "7", "7"],
+        ["secret", "0", "0", "-", "-", "-"],
+    ]
+    assert "TOPIC_AUTHORIZATION_FAILED" in described.text
+    assert "  secret: lag not known in 1 partition" in described.err
+
+    (item,) = items(group(broker, "describe", "billing", "--no-time-lag", "--output", "json"))
+    assert [p.get("error", {}).get("code") for p in item["partitions"]] == [None, None, "TOPIC_AUTHORIZATION_FAILED"]
+    lag = group(broker, "lag", "billing", "mailing", "--no-time-lag", "--output", "json")
+    assert lag.status == 1
+    billing, mailing = items(lag)
+    assert (billing["lag"], mailing["lag"]) == (14, 7)
+    assert billing["error"]["message"].startswith("the sums are incomplete: ")
+    assert "error" not in mailing
+
+
+@pytest.mark.parametrize(("condition", "status"), [("lag>10", 6), ("lag>1000", 1), ("members>0", 1)])
+def test_an_incomplete_sum_is_no_pass(broker: EmbeddedBroker, condition: str, status: int) -> None:
+    broker.intercept("ListOffsets", one_topic_is_refused)
+    result = group(broker, "lag", "billing", "--no-time-lag", "--fail-if", condition)
+    assert result.status == status
+    assert ("it cannot be told whether lag>1000: lag is 14 or more" in result.err) is (condition == "lag>1000")
+
+
+def test_a_group_whose_offsets_are_refused_is_a_row_beside_the_others(broker: EmbeddedBroker) -> None:
+    def refuse_one(request: fetch.OffsetFetchRequest, _: object) -> fetch.OffsetFetchResponse:
+        topic = fetch.OffsetFetchResponseTopics(
+            name="orders", partitions=[fetch.OffsetFetchResponsePartitions(partition_index=0, committed_offset=0)]
+        )
+        return fetch.OffsetFetchResponse(
+            groups=[
+                fetch.OffsetFetchResponseGroup(group_id=g.group_id, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+                if g.group_id == "mailing"
+                else fetch.OffsetFetchResponseGroup(group_id=g.group_id, topics=[topic])
+                for g in request.groups
+            ]
+        )
+
+    broker.intercept("OffsetFetch", refuse_one)
+    described = group(broker, "describe", "--all", "--output", "json")
+    assert described.status == 1
+    billing, mailing = items(described)
+    assert len(billing["partitions"]) == 1
+    assert (mailing["partitions"], mailing["error"]["code"]) == ([], "GROUP_AUTHORIZATION_FAILED")
+    assert "GROUP_AUTHORIZATION_FAILED" in group(broker, "describe", "--all").text
+
+
+def test_a_coordinator_that_is_silent_is_not_waited_for_longer_than_told(broker: EmbeddedBroker) -> None:
+    broker.intercept("DescribeGroups", lambda *_: SILENCE)
+    for words in (("describe", "billing"), ("lag", "--all"), ("wait", "billing", "--until", "stable")):
+        result = group(broker, *words, timeout="0.6")
+        assert result.status == 5, result
+        assert "internal error" not in result.err
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ("describe", "their names, or --all, or --match REGEX"),
+        ("describe billing --all", "in one way"),
+        ("describe --match [", "--match '[' is not a regular expression"),
+        ("describe billing --members --state", "two different tables"),
+        ("describe billing --members --lagging", "--lagging is about offsets, which --members does not show"),
+        ("describe billing --state --sort lag", "--sort is about offsets, which --state does not show"),
+        ("describe billing --sort size", "--sort must be one of topic, lag, time-lag, member, not size"),
+        ("describe billing --isolation-level serializable", "isolation.level"),
+        ("lag", "their names, or --all"),
+        ("lag billing --fail-if lag>", "is not a condition"),
+        ("lag billing --fail-if age>1m --no-time-lag", "--no-time-lag leaves out"),
+        ("wait billing --until full", "--until takes empty, stable"),
+        ("wait billing --until empty --interval 0", "--interval: 0 is not valid; use a number of seconds above 0"),
+        ("list --state Fine", "--state takes Stable, Empty"),
+        ("list --type modern", "--type takes classic, consumer, share, streams, not 'modern'"),
+        ("delete", "in one way: their names, or --match REGEX"),
+        ("remove-members billing", "say who shall leave"),
+    ],
+)
+def test_bad_input_is_one_clear_line_before_anything_is_sent(words: str, says: str) -> None:
+    result = run_kcli("group", *words.split(), "-b", "127.0.0.1:1", "--timeout", "0.1")
+    assert result.status == 2, result
+    assert says in result.err
+    assert len(result.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["wait", "--until", "empty"], ["watch"], ["explain"], ["remove-members", "--all"], ["describe"], ["delete"]],
+)
+def test_the_empty_name_of_an_unset_variable_is_refused_by_every_command(words: list[str]) -> None:
+    result = run_kcli("group", words[0], "", *words[1:], "-b", "127.0.0.1:1", "--timeout", "0.1")
+    assert result.status == 2, result
+    assert "a group has a name: '' is none" in result.err
+
+
+def test_a_wait_names_its_numbers_as_the_other_commands_do(broker: EmbeddedBroker) -> None:
+    waited = group(broker, "wait", "billing", "--until", "lag>=0", "--output", "json")
+    listed = group(broker, "lag", "billing", "--output", "json")
+    assert items(waited)[0]["member_count"] == items(listed)[0]["member_count"] == 0
+    assert "MEMBERS" in group(broker, "wait", "billing", "--until", "empty").text

@@ -1,0 +1,195 @@
+"""What goes wrong while `kcli offsets reset` writes: statuses that can be believed, and the way back."""
+
+from __future__ import annotations
+
+import errno
+import io
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kcli.admin.offsets import apply as applying
+from kcli.broker.control import SILENCE
+from kcli.broker.embedded import EmbeddedBroker
+from kcli.cli import app
+from kcli.error_codes import ErrorCode
+from kcli.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from tests.cli.fake import FakeEnvironment, Result, run_kcli
+from tests.cli.offsets.scene import Scene
+from tests.real_kafka import Kafka
+
+LOOKING = {"ApiVersions", "FindCoordinator", "DescribeGroups", "OffsetFetch", "Metadata", "ListOffsets", "Fetch"}
+LOOKING |= {"DescribeLogDirs", "ConsumerGroupDescribe", "ListGroups"}
+ALL = ("--to-earliest", "--all-topics")
+
+
+@pytest.fixture
+def broker() -> Iterator[EmbeddedBroker]:
+    with EmbeddedBroker() as serving:
+        yield serving
+
+
+@pytest.fixture
+def scene(broker: EmbeddedBroker, tmp_path: Path) -> Scene:
+    return Scene(Kafka(broker.address, tmp_path), tmp_path)
+
+
+def asked(broker: EmbeddedBroker, since: int) -> set[str]:
+    return {request.api for request in broker.requests[since:]}
+
+
+def test_a_dry_run_only_looks(broker: EmbeddedBroker, scene: Scene) -> None:
+    since = len(broker.requests)
+    assert scene.reset(*ALL).status == 0
+    assert scene.reset("--to-offset", "99", "--all-topics", "--execute").status == 4
+    assert scene.reset("--to-datetime", "now", "--all-topics", "--execute").status == 4
+    assert asked(broker, since) <= LOOKING
+    assert scene.reset(*ALL, "--execute").status == 0
+    assert asked(broker, since) - LOOKING == {"OffsetCommit"}
+
+
+def test_a_partition_that_fails_is_a_row_beside_those_that_are_done(any_kafka: Kafka, tmp_path: Path) -> None:
+    """A note that is longer than brokers take (offset.metadata.max.bytes, 4096)."""
+    scene = Scene(any_kafka, tmp_path)
+    lines = [f"{scene.group},{scene.topic},{number},1,,{'n' * 5000 * (number == 1)}\n" for number in range(3)]
+    file = ("group,topic,partition,offset,leader_epoch,metadata\n" + "".join(lines)).encode()
+    result = scene.reset("--from-file", "-", "--execute", stdin=file)
+    assert result.status == 1
+    assert scene.positions() == {0: 1, 1: 7, 2: 1}
+    table, failed = result.text.split("\n\n")
+    assert len(table.splitlines()) == 4
+    heading, row = failed.splitlines()
+    assert heading.split()[3] == "STATUS"
+    assert row.split()[1:4] == [scene.topic, "1", "failed"]
+    assert "OFFSET_METADATA_TOO_LARGE" in row
+    assert "2 partitions moved, 1 partition failed; back with: kcli offsets undo " in result.err
+    assert scene.offsets("undo", "--last", "--execute").status == 0
+    assert scene.committed() == scene.before
+
+    items = scene.items(scene.reset("--from-file", "-", "--execute", "--output", "json", stdin=file))
+    assert [item["status"] for item in items] == ["moved", "failed", "moved"]
+    assert items[1]["error"]["code"] == "OFFSET_METADATA_TOO_LARGE"
+    assert [item["snapshot"] for item in items] == [scene.snapshots[-1].stem] * 3
+
+
+def test_a_coordinator_that_does_not_answer_leaves_the_way_back(broker: EmbeddedBroker, scene: Scene) -> None:
+    broker.intercept("OffsetCommit", lambda *_: SILENCE)
+    result = scene.offsets("reset", scene.group, *ALL, "--execute", "--timeout", "1.5")
+    assert result.status == 5
+    assert "3 partitions failed; back with: kcli offsets undo " in result.err
+    broker.forget_interceptions()
+    assert scene.offsets("undo", "--last", "--execute").status == 0
+    assert scene.committed() == scene.before
+
+
+def test_members_that_come_after_the_last_look_refuse_as_well(broker: EmbeddedBroker, scene: Scene) -> None:
+    def for_members_only(request: OffsetCommitRequest, _: object) -> OffsetCommitResponse:
+        code = int(ErrorCode.UNKNOWN_MEMBER_ID)
+        topics = [
+            OffsetCommitResponseTopic(
+                name=topic.name,
+                partitions=[
+                    OffsetCommitResponsePartition(partition_index=it.partition_index, error_code=code)
+                    for it in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+        return OffsetCommitResponse(topics=topics)
+
+    broker.intercept("OffsetCommit", for_members_only)
+    result = scene.reset(*ALL, "--execute")
+    assert result.status == 4
+    assert "3 partitions failed" in result.err
+    assert scene.committed() == scene.before
+
+
+@pytest.mark.parametrize("written", [True, False])
+def test_an_interruption_tells_the_way_back(scene: Scene, monkeypatch: pytest.MonkeyPatch, *, written: bool) -> None:
+    def interrupted(*_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(applying, "_write" if written else "check_commits", interrupted)
+    result = scene.reset(*ALL, "--execute")
+    assert result.status == 130
+    assert ("perhaps a part was written; back with: kcli offsets undo " in result.err) is written
+    assert result.err.endswith("nothing was written\n") is not written
+    assert len(scene.snapshots) == written
+
+
+class _Broken(io.StringIO):
+    """Standard output into a pipe without a reader, or onto a full disk."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+
+    def flush(self) -> None:
+        raise OSError(self.number, "gone" if self.number == errno.EPIPE else "full")
+
+
+@pytest.mark.parametrize("number", [errno.EPIPE, errno.ENOSPC])
+def test_a_plan_that_cannot_be_shown_is_not_carried_out(scene: Scene, number: int) -> None:
+    env = FakeEnvironment(environ={"XDG_STATE_HOME": str(scene.state)})
+    env.stdout = _Broken(number)
+    where = ("-b", scene.kafka.bootstrap_servers)
+    status = app.run(["offsets", "reset", scene.group, *ALL, "--execute", *where], env)
+    env.stderr.flush()
+    assert status == 4
+    assert b"the plan cannot be shown: " in env.err_buffer.getvalue()
+    assert scene.committed() == scene.before
+    assert not scene.snapshots
+
+
+def test_a_reader_that_has_gone_does_not_make_a_refusal_a_success(scene: Scene) -> None:
+    env = FakeEnvironment(environ={"XDG_STATE_HOME": str(scene.state)})
+    env.stdout = _Broken(errno.EPIPE)
+    words = ("--to-offset", "99", "--all-topics", "--execute", "-b", scene.kafka.bootstrap_servers)
+    assert app.run(["offsets", "reset", scene.group, *words], env) == 4
+
+
+@pytest.mark.parametrize("output", ["jsonl", "csv", "tsv"])
+def test_outcomes_for_programs(scene: Scene, output: str) -> None:
+    told = scene.reset("--to-latest", "--all-topics", "--execute", "--output", output)
+    assert told.status == 0
+    assert told.text.count("moved") == 3
+
+
+def test_a_terminal_gets_no_commands_from_notes_and_keys(scene: Scene) -> None:
+    producer = scene.kafka.ordered_producer()
+    producer.produce(scene.topic, b"v", b"\x1b[2J odd\nkey", partition=0)
+    assert producer.flush(30) == 0
+    shown = scene.reset("--to-offset", "10", "--topic", f"{scene.topic}:0")
+    (row,) = scene.rows(shown)
+    assert row[7].endswith(r":\x1b[2J_odd\nkey")
+
+
+def compat_reset(scene: Scene, state: Path) -> Result:
+    words = ("--bootstrap-server", scene.kafka.bootstrap_servers, "--reset-offsets", "--to-earliest")
+    scope = ("--group", scene.group, "--all-topics", "--execute")
+    return run_kcli("compat", "consumer-groups", *words, *scope, environ={"XDG_STATE_HOME": str(state)})
+
+
+def test_an_interruption_of_compat_tells_the_way_back(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(applying, "_write", interrupted)
+    result = compat_reset(scene, scene.state)
+    assert result.status == 130
+    assert f"back with: kcli offsets undo {scene.snapshots[0].stem} --execute" in result.err
+
+
+def test_compat_is_refused_without_a_snapshot(scene: Scene, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    result = compat_reset(scene, tmp_path / "file")
+    assert result.status == 4
+    assert "the snapshot cannot be written" in result.text
+    assert scene.committed() == scene.before

@@ -1,0 +1,85 @@
+"""Command lines of `kcli offsets reset` and `undo` that mean nothing: one line, status 2, no broker is asked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.fake import run_kcli
+
+NOBODY = ("-b", "127.0.0.1:1", "--timeout", "1")  # asking there would be status 5
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["--to-earliest", "--all-topics"], "say which groups, in one way"),
+        (["g", "--match", "g", "--to-earliest", "--all-topics"], "say which groups, in one way"),
+        (["", "--to-earliest", "--all-topics"], "a group has a name"),
+        (["--match", "(", "--to-earliest", "--all-topics"], "not a regular expression"),
+        (["g", "--all-topics"], "say where to, in one way: --to-earliest, --to-latest, "),
+        (["g", "--to-earliest", "--to-latest", "--all-topics"], "in one way: --to-earliest and --to-latest"),
+        (["g", "--to-offset", "0", "--shift-by", "0", "--all-topics"], "in one way: --to-offset and --shift-by"),
+        (["g", "--to-earliest"], "say which topics: --topic"),
+        (["g", "--to-earliest", "--all-topics", "--topic", "t"], "say which topics: --topic"),
+        (["g", "--to-group-of", "h"], "say which topics: --topic"),
+        (["g", "--to-earliest", "--topic", "t:x"], "'x' is not a valid list of partitions"),
+        (["g", "--to-earliest", "--topic", ":1"], "':1' is not TOPIC"),
+        (["g", "--to-offset", "-1", "--topic", "t"], "--to-offset -1 is no offset"),
+        (["g", "--to-offset", "x", "--topic", "t"], "--to-offset"),
+        (["g", "--to-offset", str(2**63), "--topic", "t"], "63 bits"),
+        (["g", "--shift-by", "1.5", "--topic", "t"], "--shift-by"),
+        (["g", "--to-datetime", "yesterday", "--topic", "t"], "'yesterday' is not a valid time; use "),
+        (["g", "--by-duration", "P1M", "--topic", "t"], "months and years differ in length"),
+        (["g", "--by-duration", "-1h", "--topic", "t"], "omit the sign"),
+        (["g", "--to-latest", "--topic", "t", "--if-no-record", "start"], "must be one of refuse, end, skip"),
+        (["g", "--to-latest", "--topic", "t", "--if-out-of-range", "end"], "must be one of refuse, clamp, skip"),
+        (["g", "--from-file", "/nowhere/positions.csv"], "/nowhere/positions.csv"),
+    ],
+)
+def test_a_reset_that_means_nothing(words: list[str], why: str) -> None:
+    result = run_kcli("offsets", "reset", *words, *NOBODY)
+    assert result.status == 2, result.err
+    assert why in result.err
+    assert result.err.count("\n") == 1
+    assert result.out == b""
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        ([], "say what to undo"),
+        (["--last", "20240131T100000.123Z-4f2a91"], "say what to undo"),
+        (["--list", "--last"], "say what to undo"),
+        (["--list", "--execute"], "--list shows what can be undone"),
+    ],
+)
+def test_an_undo_that_means_nothing(words: list[str], why: str, tmp_path: Path) -> None:
+    result = run_kcli("offsets", "undo", *words, *NOBODY, environ={"XDG_STATE_HOME": str(tmp_path)})
+    assert (result.status, result.out) == (2, b"")
+    assert why in result.err
+
+
+def test_a_snapshot_that_is_not_there_needs_no_broker(tmp_path: Path) -> None:
+    for name in ("20240131T100000.123Z-4f2a91", "../../secret"):
+        result = run_kcli("offsets", "undo", name, *NOBODY, environ={"XDG_STATE_HOME": str(tmp_path)})
+        assert result.status == 3
+        assert f"there is no snapshot {name}" in result.err
+
+
+def test_snapshots_that_cannot_be_read_are_rows(tmp_path: Path) -> None:
+    folder = tmp_path / "kcli" / "snapshots"
+    folder.mkdir(parents=True)
+    (folder / "20240131T100000.123Z-4f2a91.json").write_text("{}")
+    result = run_kcli("offsets", "undo", "--list", environ={"XDG_STATE_HOME": str(tmp_path)})
+    assert result.status == 1
+    assert "20240131T100000.123Z-4f2a91" in result.text
+    assert "is not a snapshot of kcli" in result.text
+
+
+def test_brokers_that_cannot_be_reached(tmp_path: Path) -> None:
+    words = ("g", "--to-earliest", "--all-topics", "--execute")
+    result = run_kcli("offsets", "reset", *words, *NOBODY, environ={"XDG_STATE_HOME": str(tmp_path)})
+    assert result.status == 5
+    assert not list(tmp_path.iterdir())
