@@ -119,7 +119,7 @@ def test_a_broker_imports_only_what_it_starts_with() -> None:
     assert not [name for name in found if name.startswith(("kcli.client", "kcli.admin", "kcli.consumer"))]
     handlers = {name for name in found if name.startswith("kcli.broker.handlers.")}
     assert handlers == {"kcli.broker.handlers.api_table"}
-    assert "kcli.broker.group.coordinator" not in found
+    assert "kcli.broker.group.group_coordinator" not in found
 
 
 def test_an_unreachable_broker_imports_nothing_more() -> None:

@@ -32,8 +32,8 @@ from kcli.structs import OFFSETS_TOPIC
 if TYPE_CHECKING:
     from kcli.broker.config import BrokerConfig
     from kcli.broker.files import Files
-    from kcli.broker.group.coordinator import GroupCoordinator
-    from kcli.broker.group.offsets import OffsetStore
+    from kcli.broker.group.group_coordinator import GroupCoordinator
+    from kcli.broker.group.offset_store import OffsetStore
 
 T = TypeVar("T")
 
@@ -139,8 +139,8 @@ class Broker:
 
         What they import would be a tenth of the time until the broker is ready.
         """
-        from kcli.broker.group.coordinator import GroupCoordinator
-        from kcli.broker.group.offsets import OffsetStore
+        from kcli.broker.group.group_coordinator import GroupCoordinator
+        from kcli.broker.group.offset_store import OffsetStore
 
         store = OffsetStore(self.config, self.replica_manager, self.cluster, self.clock)
         self._reports.append(store.reports)

@@ -1,15 +1,15 @@
-"""Which committed offsets have had their time (KIP-211). Pure: a group's facts in, partitions out.
+"""Expiry of committed offsets (KIP-211). Pure: a group's facts in, partitions out.
 
-A member that still reads a topic keeps its offset there for ever; what nobody reads any more goes after
-`offsets.retention.minutes`. From when that counts depends on the group:
+The offset of a topic that a member subscribes to never expires; other offsets expire after `offsets.retention.minutes`.
+The start of that period depends on the group:
 
-* no protocol type (a "simple" group, whose offsets were committed without membership): from each commit;
-* Empty: from when the last member left, or from each commit where an old record does not tell when that was;
-* Stable, of protocol type "consumer" and with subscriptions that can be read: from each commit, in topics that no
+* no protocol type (a "simple" group, whose offsets were committed without membership): each commit;
+* Empty: the time when the last member left, or each commit where an old record does not contain that time;
+* Stable, of protocol type "consumer" and with subscriptions that can be decoded: each commit, for topics that no
   member subscribes to;
-* anything else (a rebalance is going on, another protocol type, Dead): nothing expires.
+* any other group (in a rebalance, of another protocol type, Dead): nothing expires.
 
-A commit of OffsetCommit v2 to v4 may carry a retention of its own; then that deadline alone decides.
+A commit of OffsetCommit v2 to v4 may have a retention of its own; then only that deadline counts.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from kcli.structs import TopicPartition
 if TYPE_CHECKING:
     from uuid import UUID
 
-CONSUMER = "consumer"
+CONSUMER = "consumer"  # the protocol type of consumers; Kafka Connect and schema registries use others
 
 
 class CommittedOffset(NamedTuple):
-    """An offset as kept; `expire_timestamp_ms` -1: by the broker's retention; `topic_id` None: unknown."""
+    """A stored offset. `expire_timestamp_ms` -1: the broker's retention applies; `topic_id` None: unknown."""
 
     offset: int
     leader_epoch: int = -1
@@ -37,10 +37,10 @@ class CommittedOffset(NamedTuple):
 
 
 class GroupFacts(NamedTuple):
-    """What expiry must know of a group.
+    """The facts about a group that expiry depends on.
 
-    `state` as Kafka spells it; `protocol_type` None (or "") for a simple group; `subscribed_topics` None: not known;
-    `state_timestamp_ms`: wall clock when it got into its state, -1 not known.
+    `state` is Kafka's name; `protocol_type` None (or "") is a simple group; `subscribed_topics` None is unknown;
+    `state_timestamp_ms` is the wall clock time of the last state change, -1 unknown.
     """
 
     state: str
@@ -52,19 +52,19 @@ class GroupFacts(NamedTuple):
 def expired_offsets(
     offsets: Mapping[TopicPartition, CommittedOffset], group: GroupFacts, now_wall_ms: int, retention_ms: int
 ) -> list[TopicPartition]:
-    """The partitions whose offsets the group is to lose now."""
+    """Return the partitions whose offsets have expired."""
     if not _may_expire(group):
         return []
     since_ms = group.state_timestamp_ms if group.protocol_type and group.state == "Empty" else -1
     return [
         partition
         for partition, committed in offsets.items()
-        if not is_subscribed(group, partition.topic) and _is_over(committed, since_ms, now_wall_ms, retention_ms)
+        if not is_subscribed(group, partition.topic) and _is_expired(committed, since_ms, now_wall_ms, retention_ms)
     ]
 
 
 def is_subscribed(group: GroupFacts, topic: str) -> bool:
-    """Whether a member reads the topic; a consumer group whose subscriptions are not known reads everything."""
+    """Whether a member subscribes to the topic; true for a consumer group whose subscriptions are unknown."""
     if group.subscribed_topics is None:
         return group.protocol_type == CONSUMER
     return topic in group.subscribed_topics
@@ -76,7 +76,7 @@ def _may_expire(group: GroupFacts) -> bool:
     return group.state == "Stable" and group.protocol_type == CONSUMER and group.subscribed_topics is not None
 
 
-def _is_over(committed: CommittedOffset, since_ms: int, now_wall_ms: int, retention_ms: int) -> bool:
+def _is_expired(committed: CommittedOffset, since_ms: int, now_wall_ms: int, retention_ms: int) -> bool:
     if committed.expire_timestamp_ms != -1:
         return now_wall_ms >= committed.expire_timestamp_ms
     base_ms = committed.commit_timestamp_ms if since_ms == -1 else since_ms

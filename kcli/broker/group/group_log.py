@@ -1,11 +1,11 @@
-"""__consumer_offsets as a log of keyed records: which partition is a group's, append to it, read all of it at start."""
+"""__consumer_offsets as a log of keyed records: the partition of a group, appends, and the replay at start."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
-from kcli.broker.group.replay import Replay
+from kcli.broker.group.group_records import KeyAndValue, Replay
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, CorruptRecords
 from kcli.protocol.records import batch as layout
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 READ_BYTES = 1 << 20
 _CODECS = {number: name for name, number in CODEC_IDS.items()}
 
-# What a failed append is to the one who wanted something stored, as Kafka's coordinator translates it.
-_TO_COORDINATOR = {
+_COORDINATOR_ERRORS = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -35,13 +34,19 @@ _TO_COORDINATOR = {
     ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
 }
 
-KeyAndValue: TypeAlias = "tuple[bytes, bytes | None]"
+
+def coordinator_error(error: ErrorCode) -> ErrorCode:
+    """Translate the error of a failed append into the one that a group's client gets, as Kafka's coordinator does.
+
+    Most of these make the client look up the coordinator again.
+    """
+    return _COORDINATOR_ERRORS.get(error, error)
 
 
 def group_hash(group_id: str) -> int:
-    """Java's String.hashCode of the group's id (over its UTF-16 units), made positive as Kafka does: by negating it.
+    """Java's String.hashCode of the group id (over UTF-16 units) without its sign, as in Kafka's Utils.abs.
 
-    The least of all numbers, which cannot be negated, becomes 0.
+    Integer.MIN_VALUE, which has no positive counterpart, becomes 0.
     """
     data = group_id.encode("utf-16-be", "surrogatepass")
     value = 0
@@ -51,7 +56,7 @@ def group_hash(group_id: str) -> int:
 
 
 class GroupLog:
-    """Appends are whole or not at all. The topic is made when it is needed first."""
+    """Appends to __consumer_offsets and reads of it. An append is atomic; the first one creates the topic."""
 
     def __init__(self, config: BrokerConfig, replica_manager: ReplicaManager, cluster: ClusterState) -> None:
         self._config = config
@@ -63,19 +68,19 @@ class GroupLog:
 
     @property
     def partition_count(self) -> int:
-        """How many partitions the topic has, or will have."""
+        """The topic's number of partitions, or the configured one before it exists."""
         topic = self._cluster.topics.get(OFFSETS_TOPIC)
         return topic.partitions if topic else self._config.offsets_topic_num_partitions
 
     def partition_for(self, group_id: str) -> int:
-        """The partition that keeps everything of a group."""
+        """Return the partition of all records of a group."""
         return group_hash(group_id) % self.partition_count
 
     def append(self, group_id: str, records: Sequence[KeyAndValue], now_wall_ms: int) -> ErrorCode:
         """Write the records as one batch to the group's partition; NONE once they are in the log."""
         codec = _CODECS[self._config.offsets_topic_compression_codec]
         rows = [NewRecord(key, value, now_wall_ms) for key, value in records]
-        # Kafka's coordinator numbers its batches from 0 though they have no producer.
+        # Kafka's coordinator sets base sequence 0 although its batches have no producer id.
         data = build_batch(rows, compression=codec, base_sequence=0)
         try:
             if OFFSETS_TOPIC not in self._cluster.topics:
@@ -83,32 +88,34 @@ class GroupLog:
             partition = TopicPartition(OFFSETS_TOPIC, self.partition_for(group_id))
             self._replica_manager.append_internal(partition, data, now_wall_ms)
         except BrokerError as error:
-            return _TO_COORDINATOR.get(error.code, error.code)
+            return coordinator_error(error.code)
         return ErrorCode.NONE
 
     def replay(self, report: Callable[[str], None]) -> Replay:
-        """Everything in all partitions. A batch that cannot be read is reported and passed over."""
+        """Read all partitions. A damaged batch is reported and skipped."""
         replay = Replay()
         topic = self._cluster.topics.get(OFFSETS_TOPIC)
         for number in range(topic.partitions if topic else 0):
-            held = self._replica_manager.partition(TopicPartition(OFFSETS_TOPIC, number))
-            if held is None:
-                report(f"{OFFSETS_TOPIC}-{number} is not on this broker: what groups have stored there is not known")
-            elif held.log.log_end_offset > held.log.log_start_offset:
-                _replay_log(held.log, number, replay, report)
+            partition = self._replica_manager.partition(TopicPartition(OFFSETS_TOPIC, number))
+            if partition is None:
+                report(
+                    f"{OFFSETS_TOPIC}-{number} is not on this broker: the groups and offsets stored there are unknown"
+                )
+            elif partition.log.log_end_offset > partition.log.log_start_offset:
+                _replay_log(partition.log, number, replay, report)
         return replay
 
 
 def _replay_log(log: Log, number: int, replay: Replay, report: Callable[[str], None]) -> None:
-    for data in _batches(log):
+    for data in _read_batches(log):
         try:
-            replay.take(number, data)
+            replay.add_batch(number, data)
         except CorruptRecords as problem:
             base_offset = layout.PREFIX.unpack_from(data)[0]
-            report(f"{OFFSETS_TOPIC}-{number}: the batch at offset {base_offset} is passed over: {problem}")
+            report(f"{OFFSETS_TOPIC}-{number}: the batch at offset {base_offset} was skipped: {problem}")
 
 
-def _batches(log: Log) -> Iterator[memoryview]:
+def _read_batches(log: Log) -> Iterator[memoryview]:
     offset, end = log.log_start_offset, log.log_end_offset
     while offset < end:
         records = log.read(offset, READ_BYTES, upto=end, min_one_message=True).records

@@ -1,16 +1,23 @@
-"""Offsets and groups as records of __consumer_offsets, and what a replay of all of them amounts to. Pure."""
+"""Records of __consumer_offsets: their encoding, and the replay of the whole topic at start. Pure.
+
+A replay keeps the latest record of each key in bytes and decodes only those: a group commits the same few offsets over
+and over.
+
+Records of a transaction (KIP-98) are held per producer until its commit or abort marker; a marker ends only what the
+producer wrote in the same partition. This broker runs no transactions yet, but a data directory of Apache Kafka may
+contain some.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
+from typing import NamedTuple, TypeAlias
 
 from kcli.broker.group.expiry import CommittedOffset
-from kcli.broker.group.group_log import KeyAndValue
 from kcli.broker.group.offset_cache import OffsetCache
-from kcli.broker.group.replay import Replay
-from kcli.errors import ProtocolError
+from kcli.errors import CorruptRecords, ProtocolError
 from kcli.protocol.offsets_topic import (
     GroupMetadataKey,
     GroupMetadataValue,
@@ -23,84 +30,163 @@ from kcli.protocol.offsets_topic import (
     encode_key,
     encode_offset_value,
 )
+from kcli.protocol.records import batch as layout
+from kcli.protocol.records.checksum import crc32c
+from kcli.protocol.records.pairs import read_pairs
 from kcli.structs import OFFSETS_TOPIC, TopicPartition
 
-_OTHER = "of kinds that only newer groups have"
-_DAMAGED = "that cannot be read"
+KeyAndValue: TypeAlias = "tuple[bytes, bytes | None]"
+Producer: TypeAlias = tuple[int, int]  # partition of __consumer_offsets, producer id
+
+_COMMIT_MARKER = 1  # the type in the key of a control record; 0 is an abort
+
+_UNKNOWN_KINDS = "of unknown kinds"
+_DAMAGED = "that cannot be decoded"
 
 
 def offset_record(group_id: str, partition: TopicPartition, committed: CommittedOffset | None) -> KeyAndValue:
-    """A committed offset; None: its tombstone."""
+    """Return the record of a committed offset; None: its tombstone."""
     key = encode_key(OffsetCommitKey(group=group_id, topic=partition.topic, partition=partition.partition))
     return key, None if committed is None else encode_offset_value(_to_value(committed))
 
 
 def group_record(group_id: str, value: GroupMetadataValue | None) -> KeyAndValue:
-    """A group's state; None: its tombstone."""
+    """Return the record of a group's state; None: its tombstone."""
     return encode_key(GroupMetadataKey(group=group_id)), None if value is None else encode_group_value(value)
 
 
-def load_into(
+class LatestValue(NamedTuple):
+    """The latest value of a key, None after a tombstone. `offset` is that of the last record with a value."""
+
+    offset: int
+    value: bytes | None
+
+
+class Replay:
+    """State of all replayed batches, by record key.
+
+    `latest` has the latest value of each key; `tombstones` the offset of each key's last tombstone; `transactions` the
+    records of open transactions by producer; `transactional` the offset of the last record that any transaction wrote
+    for a key, committed or not.
+    """
+
+    def __init__(self) -> None:
+        self.latest: dict[bytes, LatestValue] = {}
+        self.tombstones: dict[bytes, int] = {}
+        self.transactions: dict[Producer, dict[bytes, LatestValue]] = {}
+        self.transactional: dict[bytes, int] = {}
+
+    def __repr__(self) -> str:
+        return f"<Replay {len(self.latest)} keys, {len(self.transactions)} open transactions>"
+
+    def add_batch(self, partition: int, data: memoryview) -> None:
+        """Add the next whole batch of a partition. CorruptRecords, and no change, when it is damaged."""
+        header = layout.HEADER.unpack_from(data)
+        base_offset, magic, crc, attributes, producer_id = header[0], header[3], header[4], header[5], header[9]
+        if magic == 2 and crc32c(data[layout.CRC_FROM :]) != crc & 0xFFFFFFFF:
+            raise CorruptRecords("its checksum is wrong")
+        pairs = read_pairs(data)
+        if attributes & layout.CONTROL_BIT:
+            for committed in [_is_commit(key) for _, key, _ in pairs]:
+                self._end_transaction((partition, producer_id), committed)
+            return
+        table = self.latest
+        if attributes & layout.TRANSACTIONAL_BIT:
+            table = self.transactions.setdefault((partition, producer_id), {})
+        for delta, key, value in pairs:
+            if key is None:
+                continue
+            if value is None:
+                self._delete(key, base_offset + delta)
+                continue
+            table[key] = LatestValue(base_offset + delta, value)
+            if table is not self.latest:
+                self.transactional[key] = base_offset + delta
+
+    def _delete(self, key: bytes, offset: int) -> None:
+        self.tombstones[key] = offset
+        known = self.latest.get(key)
+        if known is not None:
+            self.latest[key] = LatestValue(known.offset, None)
+        for open_records in self.transactions.values():
+            open_records.pop(key, None)
+
+    def _end_transaction(self, producer: Producer, committed: bool) -> None:
+        """Keep the records of a committed transaction, except where a later record has replaced them."""
+        for key, record in self.transactions.pop(producer, {}).items():
+            known = self.latest.get(key)
+            if committed and (known is None or known.offset < record.offset):
+                self.latest[key] = record
+
+
+def _is_commit(key: bytes | None) -> bool:
+    if key is None or len(key) < 4:
+        raise CorruptRecords("a transaction marker has no type")
+    return int.from_bytes(key[2:4], "big") == _COMMIT_MARKER
+
+
+def load_replay(
+    replay: Replay,
     cache: OffsetCache,
     restore: Callable[[str, GroupMetadataValue | None], None],
-    replay: Replay,
     report: Callable[[str], None],
 ) -> None:
-    """Fill an empty cache with what the log amounts to, then `restore` every group there is.
+    """Fill an empty cache from a replay, then call `restore` for every group.
 
-    None is a group that only ever committed offsets. Such a group outlives its last offset, until it expires.
+    The value None is a group that has only committed offsets. Such a group remains after its last offset is deleted,
+    until it expires.
     """
-    loading = _Loading(cache, replay)
-    for key, (place, value) in replay.latest.items():
-        loading.take(key, place, value)
-    for key, place in replay.touched.items():
-        loading.take(key, place, None)
-    for key in (key for held in replay.open.values() for key in held):
-        loading.hold(key)
-    for group_id, group in loading.groups.items():
+    decoder = _Decoder(cache, replay)
+    for key, (offset, value) in replay.latest.items():
+        decoder.add(key, offset, value)
+    for key, offset in replay.transactional.items():
+        decoder.add(key, offset, None)
+    for key in (key for records in replay.transactions.values() for key in records):
+        decoder.mark_unstable(key)
+    for group_id, group in decoder.groups.items():
         restore(group_id, group)
-    for what, count in loading.passed.items():
-        report(f"{OFFSETS_TOPIC}: {count} records {what} are passed over")
+    for kind, count in decoder.skipped.items():
+        report(f"{OFFSETS_TOPIC}: {count} records {kind} were skipped")
 
 
-class _Loading:
+class _Decoder:
     def __init__(self, cache: OffsetCache, replay: Replay) -> None:
         self.cache = cache
-        self._deleted_at: dict[str, int] = {}
-        for data, place in replay.deleted_at.items():
+        self._group_tombstones: dict[str, int] = {}
+        for data, offset in replay.tombstones.items():
             with suppress(ProtocolError):
                 if isinstance(key := decode_key(data), GroupMetadataKey):
-                    self._deleted_at[key.group] = place
+                    self._group_tombstones[key.group] = offset
         self.groups: dict[str, GroupMetadataValue | None] = {}
-        self.passed: Counter[str] = Counter()
+        self.skipped: Counter[str] = Counter()
 
-    def take(self, data: bytes, place: int, value: bytes | None) -> None:
-        """A key with its latest value, None if that is gone or does not count."""
+    def add(self, data: bytes, offset: int, value: bytes | None) -> None:
+        """Add a key with its latest value, None if it was deleted or is not committed."""
         try:
             key = decode_key(data)
             if key is None:
-                self.passed[_OTHER] += 1
+                self.skipped[_UNKNOWN_KINDS] += 1
             elif isinstance(key, GroupMetadataKey):
                 if value is not None:
                     self.groups[key.group] = decode_group_value(value)
             else:
-                self._take_offset(key, value)
-                if place > self._deleted_at.get(key.group, -1):
+                self._add_offset(key, value)
+                if offset > self._group_tombstones.get(key.group, -1):
                     self.groups.setdefault(key.group, None)
         except ProtocolError:
-            self.passed[_DAMAGED] += 1
+            self.skipped[_DAMAGED] += 1
 
-    def _take_offset(self, key: OffsetCommitKey, value: bytes | None) -> None:
+    def _add_offset(self, key: OffsetCommitKey, value: bytes | None) -> None:
         if value is not None:
             committed = _from_value(decode_offset_value(value))
             self.cache.put(key.group, [(TopicPartition(key.topic, key.partition), committed)])
 
-    def hold(self, data: bytes) -> None:
-        """A key that an open transaction wrote; `take` has counted it if it is none of ours."""
+    def mark_unstable(self, data: bytes) -> None:
+        """Add a key of an open transaction. Keys that cannot be decoded were already counted by `add`."""
         with suppress(ProtocolError):
             key = decode_key(data)
             if isinstance(key, OffsetCommitKey):
-                self.cache.hold(key.group, TopicPartition(key.topic, key.partition))
+                self.cache.mark_unstable(key.group, TopicPartition(key.topic, key.partition))
 
 
 def _to_value(committed: CommittedOffset) -> OffsetCommitValue:

@@ -1,31 +1,29 @@
-"""JoinGroup: who is let into a group, under which id, and whether that starts a round."""
+"""JoinGroup: admission of members, their ids, and whether a join starts a rebalance."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import NamedTuple
 
-from kcli.broker.group.answers import append_error, join_refused, joined
-from kcli.broker.group.group import Group
-from kcli.broker.group.members import Member, Protocols, new_member_id
-from kcli.broker.group.protocols import choose_protocol
-from kcli.broker.group.rebalance import NEW_MEMBER_JOIN_TIMEOUT_MS, Rebalancer
+from kcli.broker.group.classic_group import ClassicGroup, ClassicGroupMember, Protocols, choose_protocol, new_member_id
+from kcli.broker.group.rebalancer import NEW_MEMBER_JOIN_TIMEOUT_MS, Rebalancer
+from kcli.broker.group.responses import join_error, join_response
 from kcli.broker.group.states import GroupState
 from kcli.broker.pending import Pending
 from kcli.broker.request_context import RequestContext
 from kcli.error_codes import ErrorCode
 from kcli.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
-FIRST_VERSION_WITH_ID_ROUND_TRIP = 4  # KIP-394
+FIRST_VERSION_WITH_MEMBER_ID_REQUIRED = 4  # KIP-394
 FIRST_VERSION_WITH_SKIP_ASSIGNMENT = 9  # KIP-814
 
 
-class Join(NamedTuple):
-    """A JoinGroup under way; `answer` is what its sender waits for."""
+class JoinAttempt(NamedTuple):
+    """A JoinGroup request in progress and its pending response."""
 
     request: JoinGroupRequest
     context: RequestContext
-    answer: Pending[JoinGroupResponse]
+    response: Pending[JoinGroupResponse]
 
     @property
     def protocols(self) -> Protocols:
@@ -33,126 +31,135 @@ class Join(NamedTuple):
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """v0 has only one time-out."""
+        """The rebalance timeout; v0 has only the session timeout."""
         request = self.request
         return request.rebalance_timeout_ms if self.context.api_version > 0 else request.session_timeout_ms
 
-    def refuse(self, error: ErrorCode, member_id: str = "") -> None:
-        self.answer.complete(join_refused(error, member_id))
+    def fail(self, error: ErrorCode, member_id: str = "") -> None:
+        self.response.complete(join_error(error, member_id))
 
 
-def join(rounds: Rebalancer, group: Group, request: Join, max_size: int) -> None:
-    """Let somebody in, park the request or answer it."""
-    member_id = request.request.member_id
+def join(rebalancer: Rebalancer, group: ClassicGroup, attempt: JoinAttempt, max_size: int) -> None:
+    """Answer the request, or add or update the member and park the request until the join phase ends."""
+    member_id = attempt.request.member_id
     if not group.has_room_for(member_id, max_size):
-        rounds.drop(group, member_id)  # of a group that has become too large, the last ones to join again
-        request.refuse(ErrorCode.GROUP_MAX_SIZE_REACHED)
-        rounds.end_join_phase_if_complete(group)
-    elif not group.accepts(request.request.protocol_type, request.protocols):
-        request.refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, member_id)
+        rebalancer.remove_member(group, member_id)  # a restored group may exceed the limit: its last ones are removed
+        attempt.fail(ErrorCode.GROUP_MAX_SIZE_REACHED)
+        rebalancer.maybe_complete_join_phase(group)
+    elif not group.supports(attempt.request.protocol_type, attempt.protocols):
+        attempt.fail(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, member_id)
     elif member_id == "":
-        _join_as_somebody_new(rounds, group, request)
-    elif member_id in group.pending_ids:
-        _join_with_handed_out_id(rounds, group, request)
+        _join_without_id(rebalancer, group, attempt)
+    elif member_id in group.pending_join_ids:
+        _join_with_pending_id(rebalancer, group, attempt)
     else:
-        error = group.check_member(member_id, request.request.group_instance_id)
+        error = group.check_member(member_id, attempt.request.group_instance_id)
         if error is ErrorCode.NONE:
-            _join_again(rounds, group, request, group.members[member_id])
+            _rejoin(rebalancer, group, attempt, group.members[member_id])
         else:
-            request.refuse(error, member_id)
+            attempt.fail(error, member_id)
 
 
-def _join_as_somebody_new(rounds: Rebalancer, group: Group, request: Join) -> None:
-    instance_id = request.request.group_instance_id
-    member_id = new_member_id(instance_id if instance_id is not None else request.context.client_id or "")
-    if instance_id is not None and instance_id in group.static_ids:
-        _join_in_place_of(rounds, group, request, group.members[group.static_ids[instance_id]], member_id)
-    elif instance_id is not None or request.context.api_version < FIRST_VERSION_WITH_ID_ROUND_TRIP:
-        _add(rounds, group, request, member_id)
+def _join_without_id(rebalancer: Rebalancer, group: ClassicGroup, attempt: JoinAttempt) -> None:
+    instance_id = attempt.request.group_instance_id
+    member_id = new_member_id(instance_id if instance_id is not None else attempt.context.client_id or "")
+    if instance_id is not None and instance_id in group.static_member_ids:
+        _replace_static(rebalancer, group, attempt, group.members[group.static_member_ids[instance_id]], member_id)
+    elif instance_id is not None or attempt.context.api_version < FIRST_VERSION_WITH_MEMBER_ID_REQUIRED:
+        _add(rebalancer, group, attempt, member_id)
     else:
-        # The client has to come back with the id: one whose answer got lost leaves an id behind, not a member.
-        group.pending_ids.add(member_id)
-        rounds.start_session_of(group, member_id, request.request.session_timeout_ms)
-        request.refuse(ErrorCode.MEMBER_ID_REQUIRED, member_id)
+        # The client must join again with this id: if its response is lost, only a pending id expires, not a member.
+        group.pending_join_ids.add(member_id)
+        rebalancer.start_session_of(group, member_id, attempt.request.session_timeout_ms)
+        attempt.fail(ErrorCode.MEMBER_ID_REQUIRED, member_id)
 
 
-def _join_with_handed_out_id(rounds: Rebalancer, group: Group, request: Join) -> None:
-    if request.request.group_instance_id is not None:
-        request.refuse(ErrorCode.UNKNOWN_SERVER_ERROR)  # ids are handed out to dynamic members only; as Kafka answers
+def _join_with_pending_id(rebalancer: Rebalancer, group: ClassicGroup, attempt: JoinAttempt) -> None:
+    if attempt.request.group_instance_id is not None:
+        attempt.fail(ErrorCode.UNKNOWN_SERVER_ERROR)  # only dynamic members get pending ids; the code is Kafka's
     else:
-        _add(rounds, group, request, request.request.member_id)
+        _add(rebalancer, group, attempt, attempt.request.member_id)
 
 
-def _add(rounds: Rebalancer, group: Group, request: Join, member_id: str) -> None:
-    asked, context = request.request, request.context
-    member = Member(
+def _add(rebalancer: Rebalancer, group: ClassicGroup, attempt: JoinAttempt, member_id: str) -> None:
+    request, context = attempt.request, attempt.context
+    member = ClassicGroupMember(
         member_id=member_id,
-        group_instance_id=asked.group_instance_id,
+        group_instance_id=request.group_instance_id,
         client_id=context.client_id or "",
         client_host=f"/{context.client_host}",  # as Java prints an address without a name
-        rebalance_timeout_ms=request.rebalance_timeout_ms,
-        session_timeout_ms=asked.session_timeout_ms,
-        protocols=request.protocols,
+        rebalance_timeout_ms=attempt.rebalance_timeout_ms,
+        session_timeout_ms=request.session_timeout_ms,
+        protocols=attempt.protocols,
         is_new=True,
-        join=request.answer,
+        awaiting_join=attempt.response,
     )
-    group.somebody_came = group.is_first_round  # which then waits longer
-    group.add(member, asked.protocol_type)
-    rounds.start_session(group, member, NEW_MEMBER_JOIN_TIMEOUT_MS)
-    rounds.member_changed(group)
+    group.new_member_added = group.is_initial_rebalance  # extends the initial delay
+    group.add(member, request.protocol_type)
+    rebalancer.start_session(group, member, NEW_MEMBER_JOIN_TIMEOUT_MS)
+    rebalancer.rebalance_or_complete_join(group)
 
 
-def _join_again(rounds: Rebalancer, group: Group, request: Join, member: Member) -> None:
-    """A known member: a change of its metadata, or any join of the leader while Stable, starts a round."""
-    unchanged = member.protocols == request.protocols
+def _rejoin(rebalancer: Rebalancer, group: ClassicGroup, attempt: JoinAttempt, member: ClassicGroupMember) -> None:
+    """Join of a known member: changed metadata, or any join of the leader while Stable, starts a rebalance."""
+    unchanged = member.protocols == attempt.protocols
     leads = group.leader_id == member.member_id
     if unchanged and (group.state is GroupState.COMPLETING or (group.state is GroupState.STABLE and not leads)):
-        request.answer.complete(joined(group, member))  # its first answer got lost, or it only wants to sync
+        attempt.response.complete(join_response(group, member))  # its previous response was lost, or it will only sync
     else:
-        _park(request, member)
-        rounds.member_changed(group)
+        _park(attempt, member)
+        rebalancer.rebalance_or_complete_join(group)
 
 
-def _join_in_place_of(rounds: Rebalancer, group: Group, request: Join, old: Member, new_id: str) -> None:
-    """A static member is back after a restart: who else goes by its instance id is fenced off.
+def _replace_static(
+    rebalancer: Rebalancer, group: ClassicGroup, attempt: JoinAttempt, old: ClassicGroupMember, new_id: str
+) -> None:
+    """Join of a static member after a restart: it gets a new member id, and the old id is fenced.
 
-    While Stable the others need not know, if the group's protocol stays what it is.
+    While Stable there is no rebalance if the group's protocol does not change (KIP-345).
     """
     leader_before = group.leader_id
-    new = replace(old, member_id=new_id, join=None, sync=None, is_new=False)
-    _park(request, new)
-    rounds.replace(group, old, new)
+    new = replace(old, member_id=new_id, awaiting_join=None, awaiting_sync=None, is_new=False)
+    _park(attempt, new)
+    rebalancer.replace_member(group, old, new)
     if group.state is GroupState.STABLE and choose_protocol(group.members.values()) == group.protocol:
-        new.join = None
-        request.answer.complete(_keep_generation(rounds, group, request, old, new, leader_before))
+        new.awaiting_join = None
+        attempt.response.complete(_keep_generation(rebalancer, group, attempt, old, new, leader_before))
     else:
-        rounds.member_changed(group)
+        rebalancer.rebalance_or_complete_join(group)
 
 
 def _keep_generation(
-    rounds: Rebalancer, group: Group, request: Join, old: Member, new: Member, leader_before: str | None
+    rebalancer: Rebalancer,
+    group: ClassicGroup,
+    attempt: JoinAttempt,
+    old: ClassicGroupMember,
+    new: ClassicGroupMember,
+    leader_before: str | None,
 ) -> JoinGroupResponse:
-    """Answer a static member that is back without a round, once its new id is stored.
+    """Return the response for a static member that rejoins without a rebalance, after its new id is stored.
 
-    As leader it must not assign anew: v9 says so, with everybody's metadata; before it is not told that it leads.
+    A leader must not assign again: v9 says so with `skip_assignment` and the list of members; before v9 the response
+    names the old leader id, so that the member does not take itself for the leader.
     """
-    error = append_error(rounds.save(group))
-    answer = joined(group, new)
+    error = rebalancer.save(group)
+    response = join_response(group, new)
     if error is not ErrorCode.NONE:
-        rounds.replace(group, new, old)
-        answer.error_code, answer.member_id, answer.leader, answer.members = error, "", leader_before or "", []
-    elif request.context.api_version >= FIRST_VERSION_WITH_SKIP_ASSIGNMENT:
-        answer.skip_assignment = group.leader_id == new.member_id
+        rebalancer.replace_member(group, new, old)
+        response.error_code, response.member_id = error, ""
+        response.leader, response.members = leader_before or "", []
+    elif attempt.context.api_version >= FIRST_VERSION_WITH_SKIP_ASSIGNMENT:
+        response.skip_assignment = group.leader_id == new.member_id
     else:
-        answer.leader, answer.members = leader_before or "", []
-    return answer
+        response.leader, response.members = leader_before or "", []
+    return response
 
 
-def _park(request: Join, member: Member) -> None:
-    """The member waits for the end of the join phase, with what it says now. A connection it left behind is freed."""
-    if member.join is not None:
-        member.join.complete(join_refused(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
-    member.protocols = request.protocols
-    member.rebalance_timeout_ms = request.rebalance_timeout_ms
-    member.session_timeout_ms = request.request.session_timeout_ms
-    member.join = request.answer
+def _park(attempt: JoinAttempt, member: ClassicGroupMember) -> None:
+    """Update the member and park its request. An older parked request, of a lost connection, is answered."""
+    if member.awaiting_join is not None:
+        member.awaiting_join.complete(join_error(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
+    member.protocols = attempt.protocols
+    member.rebalance_timeout_ms = attempt.rebalance_timeout_ms
+    member.session_timeout_ms = attempt.request.session_timeout_ms
+    member.awaiting_join = attempt.response

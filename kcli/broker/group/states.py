@@ -1,23 +1,23 @@
-"""The states of a classic group and what moves it from one to the next. Pure.
+"""States of a classic group, the events that change them, and the error codes that follow from them. Pure.
 
-A group lives in rounds, called generations. A round has two phases: everybody joins (and says which assignors and
-topics it wants), then everybody syncs (the leader hands in who reads what, the others wait for it). Between rounds the
-group is Stable and its members only heartbeat. So, with what each state promises:
+A group goes through rebalances; each successful one starts a generation. A rebalance has two phases: in the join phase
+every member joins and names its assignors and topics; in the sync phase the leader sends the assignment and the other
+members wait for it. Between rebalances the group is Stable and its members only heartbeat. The states:
 
-* **Empty**: no members. The group may still hold committed offsets, and ids that were handed out to members-to-be. This
-  is also the state of a "simple" group, one that only ever commits offsets.
-* **PreparingRebalance**: the join phase. Known members are told by their heartbeats (error 27) to join again; those
-  who have are parked until all have, or until the largest rebalance time-out of the members has passed. The first round
-  of an Empty group waits a fixed delay instead, longer while new members keep coming, so that ten consumers started
-  together meet in one round and not in ten.
-* **CompletingRebalance**: the sync phase. The generation is a new one, the leader knows all members, whoever syncs is
-  parked until the leader's assignment has been stored.
-* **Stable**: everybody has, or can fetch, its assignment.
-* **Dead**: deleted. Nothing leads out of it; a later join makes a new group of the same name.
+* **Empty**: no members. The group may have committed offsets and pending member ids (handed out, not joined yet). This
+  is also the state of a "simple" group, one that only commits offsets.
+* **PreparingRebalance**: the join phase. Heartbeats of known members return REBALANCE_IN_PROGRESS, so that they join
+  again. JoinGroup requests are parked until all members have joined or the largest rebalance timeout of the members has
+  elapsed. The first rebalance of an Empty group instead waits `group.initial.rebalance.delay.ms`, extended while new
+  members arrive, so that ten consumers started together cause one rebalance and not ten.
+* **CompletingRebalance**: the sync phase. The generation is new and the leader knows all members; SyncGroup requests
+  are parked until the leader's assignment is stored.
+* **Stable**: every member has, or can fetch, its assignment.
+* **Dead**: deleted. No event leaves this state; a later join creates a new group of the same name.
 
-Whoever joins, leaves, fails or changes its mind in CompletingRebalance or Stable causes REBALANCE_WANTED; during
-PreparingRebalance the same can only bring the end of the join phase nearer. The join phase ends with members
-(ALL_JOINED) or without (ALL_LEFT). A pair that is not in the table is a bug of the coordinator and refused loudly.
+A member that joins, leaves, fails or changes its metadata in CompletingRebalance or Stable causes REBALANCE_WANTED. In
+PreparingRebalance the same changes can only complete the join phase earlier. The join phase ends with members
+(ALL_JOINED) or without (ALL_LEFT). A (state, event) pair that is not in the table is a coordinator bug and raises.
 
 Source: KIP-62, KIP-394, KIP-345 and the behaviour of Apache Kafka 4.3.1.
 """
@@ -30,7 +30,7 @@ from kcli.error_codes import ErrorCode
 
 
 class GroupState(Enum):
-    """The value is the name that DescribeGroups and ListGroups tell."""
+    """The value is the state's name in DescribeGroups and ListGroups."""
 
     EMPTY = "Empty"
     PREPARING = "PreparingRebalance"
@@ -40,7 +40,7 @@ class GroupState(Enum):
 
 
 class GroupEvent(Enum):
-    """What moves a group to another state."""
+    """An event that moves a group to another state."""
 
     REBALANCE_WANTED = "rebalance wanted"
     ALL_JOINED = "all members joined"
@@ -61,30 +61,30 @@ TRANSITIONS: dict[tuple[GroupState, GroupEvent], GroupState] = {
 
 
 def next_state(state: GroupState, event: GroupEvent) -> GroupState:
-    """The state after the event; ValueError for an event that cannot happen in this state."""
+    """Return the state after the event; ValueError for an event that is not valid in this state."""
     try:
         return TRANSITIONS[state, event]
     except KeyError:
-        raise ValueError(f"a group in state {state.value} cannot take the event: {event.value}") from None
+        raise ValueError(f"event {event.value!r} is not valid for a group in state {state.value}") from None
 
 
-# What a request of a rightful member is told in each state.
-HEARTBEAT_ANSWERS = {
+# Error codes that a current member of the generation gets in each state.
+HEARTBEAT_ERRORS = {
     GroupState.EMPTY: ErrorCode.UNKNOWN_MEMBER_ID,
     GroupState.PREPARING: ErrorCode.REBALANCE_IN_PROGRESS,
     GroupState.COMPLETING: ErrorCode.NONE,
     GroupState.STABLE: ErrorCode.NONE,
     GroupState.DEAD: ErrorCode.COORDINATOR_NOT_AVAILABLE,
 }
-SYNC_ANSWERS = {
+SYNC_ERRORS = {
     GroupState.EMPTY: ErrorCode.UNKNOWN_MEMBER_ID,
     GroupState.PREPARING: ErrorCode.REBALANCE_IN_PROGRESS,
-    GroupState.COMPLETING: ErrorCode.NONE,  # once the leader's assignment is there
+    GroupState.COMPLETING: ErrorCode.NONE,  # answered after the leader's assignment has arrived
     GroupState.STABLE: ErrorCode.NONE,
     GroupState.DEAD: ErrorCode.COORDINATOR_NOT_AVAILABLE,
 }
-# Commits during the join phase are welcome: it is what a member does before it joins again.
-COMMIT_ANSWERS = {
+# Members commit during the join phase, right before they join again, so commits are accepted there.
+COMMIT_ERRORS = {
     GroupState.EMPTY: ErrorCode.NONE,
     GroupState.PREPARING: ErrorCode.NONE,
     GroupState.COMPLETING: ErrorCode.REBALANCE_IN_PROGRESS,

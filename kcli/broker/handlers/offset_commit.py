@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from uuid import UUID
 
-from kcli.broker.group.offsets import NewOffset
+from kcli.broker.group.offset_store import NewOffset
 from kcli.broker.request_context import RequestContext
 from kcli.error_codes import ErrorCode
 from kcli.protocol.messages.offset_commit import (
@@ -90,7 +90,6 @@ def _commit(
         request.generation_id_or_member_epoch,
         request.member_id,
         request.group_instance_id,
-        now_ms=context.now_ms,
         api_version=context.api_version,
     )
     if refused:

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from typing import Any, Protocol, TypeVar
 
 from kcli.broker.config import BrokerConfig
-from kcli.broker.group.coordinator import GroupCoordinator
+from kcli.broker.group.group_coordinator import GroupCoordinator
 from kcli.broker.handlers.api_table import HANDLERS
 from kcli.broker.pending import Pending
 from kcli.broker.request_context import answer_parts, read_request
@@ -184,6 +184,11 @@ class DirectLab:
             self.timer.advance(self.clock.now_ms())
         self.clock.advance(until_ms - self.clock.now_ms())
 
+    def state(self, group_id: str) -> str:
+        """The group's state by Kafka's name; Dead when there is no such group."""
+        facts = self.groups.facts(group_id)
+        return "Dead" if facts is None else facts.state
+
     def restart(self) -> None:
         """A new coordinator over what the old one stored."""
         self.groups = self.broker.groups = GroupCoordinator(self.config, timer := Timer(), self.clock, self.store)
@@ -226,7 +231,6 @@ class DirectConnection:
             request.generation_id_or_member_epoch,
             request.member_id,
             request.group_instance_id,
-            now_ms=self._lab.clock.now_ms(),
             api_version=version,
         )
         if error is ErrorCode.NONE and self._lab.groups.facts(request.group_id) is None:

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from kcli.broker.config import BrokerConfig
 from kcli.broker.group.expiry import GroupFacts
-from kcli.broker.group.offsets import NewOffset, OffsetStore
+from kcli.broker.group.offset_store import NewOffset, OffsetStore
 from kcli.broker.log.log_config import LogConfig
 from kcli.clock import ManualClock
 from kcli.error_codes import ErrorCode

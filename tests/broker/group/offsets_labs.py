@@ -7,8 +7,8 @@ from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
-from kcli.broker.group.coordinator import GroupCoordinator
-from kcli.broker.group.offsets import OffsetStore
+from kcli.broker.group.group_coordinator import GroupCoordinator
+from kcli.broker.group.offset_store import OffsetStore
 from kcli.broker.handlers import offset_commit
 from kcli.broker.request_context import RequestContext
 from kcli.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest

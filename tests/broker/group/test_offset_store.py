@@ -6,7 +6,7 @@ import pytest
 
 from kcli.broker.group.expiry import CommittedOffset, GroupFacts
 from kcli.broker.group.group_log import group_hash
-from kcli.broker.group.offsets import NewOffset
+from kcli.broker.group.offset_store import NewOffset
 from kcli.error_codes import ErrorCode
 from kcli.protocol.offsets_topic import (
     GroupMetadataKey,
@@ -254,7 +254,9 @@ def test_a_topic_made_again_does_not_inherit_offsets_though_their_tombstones_are
     lab.commit("billing", (orders(0), 1), (clicks(0), 2))
     lab.replicas.failure = ErrorCode.KAFKA_STORAGE_ERROR
     lab.offsets.forget_topic("orders", NOW_MS)
-    assert lab.offsets.reports == ["offsets of group billing in deleted topic orders are kept: NOT_COORDINATOR"]
+    assert lab.offsets.reports == [
+        "offsets of group billing in deleted topic orders could not be deleted: NOT_COORDINATOR"
+    ]
 
     lab.replicas.failure = None
     lab.cluster.add("orders")
@@ -337,7 +339,7 @@ def test_a_damaged_batch_is_told_and_all_others_are_loaded(lab: Lab) -> None:
 
     assert lab.committed("billing") == {orders(0): 0, orders(2): 2}
     (report,) = lab.offsets.reports
-    assert report.startswith("__consumer_offsets-9: the batch at offset 1 is passed over: its checksum is wrong")
+    assert report.startswith("__consumer_offsets-9: the batch at offset 1 was skipped: its checksum is wrong")
 
 
 def test_records_that_are_none_of_ours_are_counted(lab: Lab) -> None:
@@ -350,8 +352,8 @@ def test_records_that_are_none_of_ours_are_counted(lab: Lab) -> None:
 
     assert lab.committed("billing") == {orders(0): 1}
     assert lab.offsets.reports == [
-        "__consumer_offsets: 2 records of kinds that only newer groups have are passed over",
-        "__consumer_offsets: 1 records that cannot be read are passed over",
+        "__consumer_offsets: 2 records of unknown kinds were skipped",
+        "__consumer_offsets: 1 records that cannot be decoded were skipped",
     ]
 
 
@@ -362,5 +364,5 @@ def test_a_partition_that_is_missing_is_told(lab: Lab) -> None:
     lab.start()
 
     assert lab.offsets.reports == [
-        "__consumer_offsets-9 is not on this broker: what groups have stored there is not known"
+        "__consumer_offsets-9 is not on this broker: the groups and offsets stored there are unknown"
     ]

@@ -7,9 +7,9 @@ import itertools
 import pytest
 
 from kcli.broker.group.states import (
-    COMMIT_ANSWERS,
-    HEARTBEAT_ANSWERS,
-    SYNC_ANSWERS,
+    COMMIT_ERRORS,
+    HEARTBEAT_ERRORS,
+    SYNC_ERRORS,
     GroupEvent,
     GroupState,
     next_state,
@@ -31,7 +31,7 @@ ALLOWED = {
 def test_pair_leads_somewhere_or_is_refused(state: GroupState, event: GroupEvent) -> None:
     expected = ALLOWED.get((state.value, event.value))
     if expected is None:
-        with pytest.raises(ValueError, match=f"{state.value} cannot take the event: {event.value}"):
+        with pytest.raises(ValueError, match=f"{event.value}' is not valid for a group in state {state.value}"):
             next_state(state, event)
     else:
         assert next_state(state, event).value == expected
@@ -42,5 +42,5 @@ def test_nothing_leads_out_of_dead() -> None:
 
 
 def test_every_state_has_its_answers() -> None:
-    for answers in (COMMIT_ANSWERS, HEARTBEAT_ANSWERS, SYNC_ANSWERS):
+    for answers in (COMMIT_ERRORS, HEARTBEAT_ERRORS, SYNC_ERRORS):
         assert set(answers) == set(GroupState)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kcli.broker.group.replay import Latest, Replay
+from kcli.broker.group.group_records import LatestValue, Replay
 from kcli.errors import CorruptRecords
 from kcli.protocol.records.builder import build_batch
 from kcli.protocol.records.rows import NewRecord
@@ -32,7 +32,7 @@ class Log:
         self._take(batch, number)
 
     def _take(self, batch: bytes, number: int = LOG) -> None:
-        self.replay.take(number, memoryview(batch))
+        self.replay.add_batch(number, memoryview(batch))
         self.end += int.from_bytes(batch[23:27], "big") + 1
 
     @property
@@ -49,25 +49,25 @@ def test_the_last_value_of_each_key_is_left(log: Log) -> None:
     log.write((KEY, b"1"), (OTHER, b"2"), (KEY, b"3"), (None, b"no key"))
     log.write((OTHER, b"4"))
 
-    assert log.replay.latest == {KEY: Latest(2, b"3"), OTHER: Latest(4, b"4")}
+    assert log.replay.latest == {KEY: LatestValue(2, b"3"), OTHER: LatestValue(4, b"4")}
 
 
 def test_a_tombstone_leaves_the_place_of_what_it_deleted(log: Log) -> None:
     log.write((KEY, b"1"))
     log.write((KEY, None), (OTHER, None))
 
-    assert log.replay.latest == {KEY: Latest(0, None)}
-    assert log.replay.deleted_at == {KEY: 1, OTHER: 2}
+    assert log.replay.latest == {KEY: LatestValue(0, None)}
+    assert log.replay.tombstones == {KEY: 1, OTHER: 2}
 
 
 def test_a_transaction_counts_when_it_is_committed(log: Log) -> None:
     log.write((KEY, b"1"), producer=FIRST)
-    assert (log.values, list(log.replay.open)) == ({}, [(LOG, FIRST)])
+    assert (log.values, list(log.replay.transactions)) == ({}, [(LOG, FIRST)])
 
     log.end_transaction(FIRST, commit=True)
 
-    assert (log.values, log.replay.open) == ({KEY: b"1"}, {})
-    assert log.replay.touched == {KEY: 0}
+    assert (log.values, log.replay.transactions) == ({KEY: b"1"}, {})
+    assert log.replay.transactional == {KEY: 0}
 
 
 def test_an_aborted_one_never_does(log: Log) -> None:
@@ -75,7 +75,7 @@ def test_an_aborted_one_never_does(log: Log) -> None:
     log.write((KEY, b"2"), producer=FIRST)
     log.end_transaction(FIRST, commit=False)
 
-    assert (log.values, log.replay.open) == ({KEY: b"1"}, {})
+    assert (log.values, log.replay.transactions) == ({KEY: b"1"}, {})
 
 
 def test_of_several_producers_each_ends_its_own(log: Log) -> None:
@@ -83,14 +83,14 @@ def test_of_several_producers_each_ends_its_own(log: Log) -> None:
     log.write((OTHER, b"2"), producer=SECOND)
     log.end_transaction(SECOND, commit=True)
 
-    assert (log.values, list(log.replay.open)) == ({OTHER: b"2"}, [(LOG, FIRST)])
+    assert (log.values, list(log.replay.transactions)) == ({OTHER: b"2"}, [(LOG, FIRST)])
 
 
 def test_a_marker_in_another_log_ends_nothing_here(log: Log) -> None:
     log.write((KEY, b"1"), producer=FIRST)
     log.end_transaction(FIRST, commit=True, number=LOG + 1)
 
-    assert (log.values, list(log.replay.open)) == ({}, [(LOG, FIRST)])
+    assert (log.values, list(log.replay.transactions)) == ({}, [(LOG, FIRST)])
 
 
 def test_what_was_written_later_is_not_overwritten_by_a_marker(log: Log) -> None:
@@ -126,7 +126,7 @@ def test_a_marker_of_nobody_changes_nothing(log: Log) -> None:
 
 
 def test_an_idempotent_batch_outside_of_transactions_counts_at_once(log: Log) -> None:
-    log.replay.take(LOG, memoryview(build_batch([NewRecord(KEY, b"1", 5)], producer_id=FIRST, producer_epoch=0)))
+    log.replay.add_batch(LOG, memoryview(build_batch([NewRecord(KEY, b"1", 5)], producer_id=FIRST, producer_epoch=0)))
     assert log.values == {KEY: b"1"}
 
 
@@ -135,9 +135,9 @@ def test_a_damaged_batch_changes_nothing(log: Log) -> None:
     batch = bytearray(build_batch([NewRecord(KEY, b"2", 5), NewRecord(OTHER, b"3", 5)], base_offset=1))
     batch[-3] ^= 1
     with pytest.raises(CorruptRecords, match="checksum"):
-        log.replay.take(LOG, memoryview(batch))
+        log.replay.add_batch(LOG, memoryview(batch))
     short_marker = build_batch([NewRecord(b"\0", b"", 5)], producer_id=FIRST, transactional=True, control=True)
     with pytest.raises(CorruptRecords, match="marker"):
-        log.replay.take(LOG, memoryview(short_marker))
+        log.replay.add_batch(LOG, memoryview(short_marker))
 
     assert log.values == {KEY: b"1"}

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from kcli.broker.group.members import Member, new_member_id
-from kcli.broker.group.protocols import can_join, choose_protocol, common_protocols, subscribed_topics
+from kcli.broker.group.classic_group import (
+    ClassicGroupMember,
+    can_join,
+    choose_protocol,
+    common_protocols,
+    new_member_id,
+    subscribed_topics,
+)
 from tests.broker.group.requests import subscribed_to
 
 
-def member(*protocols: str, metadata: bytes = b"") -> Member:
-    return Member(
+def member(*protocols: str, metadata: bytes = b"") -> ClassicGroupMember:
+    return ClassicGroupMember(
         member_id=new_member_id("m"),
         group_instance_id=None,
         client_id="c",
