@@ -15,7 +15,6 @@ from kcli.assignors.foresee import NAMES_ON_SERVER
 from kcli.assignors.model import Member, Topic
 from kcli.client.metadata import partition_count, replica_racks
 from kcli.client.offset_lookup import list_offsets
-from kcli.client.retry import attempts
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, Refused, TimeoutExpired
 from kcli.protocol.consumer_protocol import PROTOCOL_TYPE
@@ -76,7 +75,7 @@ def look_at_group(
 
 
 def _at_rest(client: ConsumerNetworkClient, name: str, deadline_ms: float) -> GroupSurvey:
-    for _ in attempts(client, deadline_ms):
+    for _ in client.attempts(deadline_ms):
         surveyed = survey_groups(client, [name], deadline_ms)
         for error in surveyed.errors.values():
             raise error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from kcli.client.routing import ask_any, ask_node
+from kcli.client.requests import ask_any, ask_node
 from kcli.errors import BrokerError, ProtocolError, UnsupportedVersion
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from kcli.client.routing import Gathered, ask_any, ask_node
+from kcli.client.requests import Results, ask_any, ask_node
 from kcli.errors import BrokerError, KcliError
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def describe_configs(
     *,
     keys: Sequence[str] | None = None,
     node: Node | None = None,
-) -> Gathered[str, list[Setting]]:
+) -> Results[str, list[Setting]]:
     """Settings (all, or these `keys`) of these resources. A broker's must be asked from itself: give its `node`."""
     from kcli.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 
@@ -63,7 +63,7 @@ def describe_configs(
     return _read(ask_any(client, request, deadline_ms))
 
 
-def _read(response: DescribeConfigsResponse) -> Gathered[str, list[Setting]]:
+def _read(response: DescribeConfigsResponse) -> Results[str, list[Setting]]:
     values: dict[str, list[Setting]] = {}
     errors: dict[str, KcliError] = {}
     for result in response.results:
@@ -75,4 +75,4 @@ def _read(response: DescribeConfigsResponse) -> Gathered[str, list[Setting]]:
             Setting(c.name, c.value, SOURCES.get(c.config_source, "unknown"), c.read_only, c.is_sensitive)
             for c in result.configs
         )
-    return Gathered(values, errors)
+    return Results(values, errors)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from kcli.client.routing import Gathered, ask_leaders
+from kcli.client.requests import Results
+from kcli.client.routing import ask_leaders
 from kcli.structs import TopicPartition, numbers_by_topic
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 def log_sizes(
     client: ConsumerNetworkClient, partitions: Iterable[TopicPartition], deadline_ms: float
-) -> Gathered[TopicPartition, int]:
+) -> Results[TopicPartition, int]:
     """Bytes of the segments of each partition, asked of its leader."""
     return ask_leaders(client, partitions, lambda _node, tps: _request(tps), _read, deadline_ms)
 

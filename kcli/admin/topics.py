@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kcli.admin.deadline import broker_timeout_ms
-from kcli.client.routing import Gathered, ask_controller
+from kcli.client.requests import Results
+from kcli.client.routing import ask_controller
 from kcli.errors import BrokerError, KcliError, ProtocolError
 from kcli.structs import TopicPartition
 
@@ -48,13 +49,11 @@ def list_topics(client: ConsumerNetworkClient, deadline_ms: float) -> list[Topic
     return sorted(client.topics_metadata(None, deadline_ms).topics.values())
 
 
-def describe_topics(
-    client: ConsumerNetworkClient, names: Iterable[str], deadline_ms: float
-) -> Gathered[str, TopicInfo]:
+def describe_topics(client: ConsumerNetworkClient, names: Iterable[str], deadline_ms: float) -> Results[str, TopicInfo]:
     """These topics with their partitions. A topic that is not there is a BrokerError under its name."""
     wanted = list(dict.fromkeys(names))
     found = client.topics_metadata(wanted, deadline_ms).topics
-    gathered: Gathered[str, TopicInfo] = Gathered({}, {})
+    gathered: Results[str, TopicInfo] = Results({}, {})
     for name in wanted:
         if found[name].error:
             gathered.errors[name] = BrokerError(found[name].error, topic=name)
@@ -65,19 +64,19 @@ def describe_topics(
 
 def partition_bounds(
     client: ConsumerNetworkClient, partitions: Sequence[TopicPartition], deadline_ms: float
-) -> Gathered[TopicPartition, Bounds]:
+) -> Results[TopicPartition, Bounds]:
     """First and end offsets, asked from the leaders. A partition without a leader is an error under its name."""
     from kcli.client.offset_lookup import EARLIEST, LATEST, list_offsets
 
     starts = list_offsets(client, dict.fromkeys(partitions, EARLIEST), deadline_ms)
     ends = list_offsets(client, dict.fromkeys(starts.values, LATEST), deadline_ms)
     bounds = {tp: Bounds(starts.values[tp].offset, end.offset) for tp, end in ends.values.items()}
-    return Gathered(bounds, {**starts.errors, **ends.errors})
+    return Results(bounds, {**starts.errors, **ends.errors})
 
 
 def create_topics(
     client: ConsumerNetworkClient, topics: Sequence[NewTopic], deadline_ms: float, *, dry_run: bool = False
-) -> Gathered[str, CreatedTopic]:
+) -> Results[str, CreatedTopic]:
     """Create topics, or with `dry_run` let the controller say what it would do. Errors are BrokerErrors by name."""
     from kcli.protocol.messages import create_topics as wire
 
@@ -95,7 +94,7 @@ def create_topics(
         validate_only=dry_run,
     )
     response = ask_controller(client, request, deadline_ms)
-    gathered: Gathered[str, CreatedTopic] = Gathered({}, {})
+    gathered: Results[str, CreatedTopic] = Results({}, {})
     for result in response.topics:
         if result.error_code:
             gathered.errors[result.name] = _error(result.error_code, result.error_message, result.name)
@@ -108,7 +107,7 @@ def create_topics(
 
 def delete_topics(
     client: ConsumerNetworkClient, topics: Mapping[str, UUID | None], deadline_ms: float
-) -> Gathered[str, UUID | None]:
+) -> Results[str, UUID | None]:
     """Delete topics, given by name with their ids.
 
     Where id and broker allow it (2.8 on) the id decides, so that a topic which was deleted and made again meanwhile is
@@ -116,7 +115,7 @@ def delete_topics(
     """
     response = _send_deletion(client, topics, deadline_ms)
     names = {topic_id: name for name, topic_id in topics.items()}
-    gathered: Gathered[str, UUID | None] = Gathered({}, {})
+    gathered: Results[str, UUID | None] = Results({}, {})
     for result in response.responses:
         name = result.name or names[result.topic_id]
         if result.error_code:
@@ -145,7 +144,7 @@ def _send_deletion(
 
 def create_partitions(
     client: ConsumerNetworkClient, counts: Mapping[str, int], deadline_ms: float, *, dry_run: bool = False
-) -> Gathered[str, int]:
+) -> Results[str, int]:
     """Raise topics to these numbers of partitions, placed by the controller."""
     from kcli.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 
@@ -157,7 +156,7 @@ def create_partitions(
     response = ask_controller(client, request, deadline_ms)
     failed = [result for result in response.results if result.error_code]
     errors: dict[str, KcliError] = {r.name: _error(r.error_code, r.error_message, r.name) for r in failed}
-    return Gathered({name: count for name, count in counts.items() if name not in errors}, errors)
+    return Results({name: count for name, count in counts.items() if name not in errors}, errors)
 
 
 def _error(code: int, message: str | None, topic: str) -> BrokerError:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from kcli.client.routing import TRANSACTION, Gathered, ask_coordinators, ask_leaders
+from kcli.client.requests import Results
+from kcli.client.routing import TRANSACTION, Coordinators, ask_leaders
 from kcli.errors import BrokerError, KcliError
 from kcli.structs import TopicPartition, numbers_by_topic
 
@@ -41,40 +42,39 @@ class Transaction(NamedTuple):
 
 def producers_of(
     client: ConsumerNetworkClient, partitions: Iterable[TopicPartition], deadline_ms: float
-) -> Gathered[TopicPartition, list[Producer]]:
+) -> Results[TopicPartition, list[Producer]]:
     """The producers that the leaders of these partitions remember. From brokers of 2.8 on."""
     return ask_leaders(client, partitions, lambda _node, tps: _producers_request(tps), _read_producers, deadline_ms)
 
 
 def list_transactions(
     client: ConsumerNetworkClient, producer_ids: Sequence[int], deadline_ms: float
-) -> Gathered[Node, dict[int, str]]:
+) -> Results[Node, dict[int, str]]:
     """By broker, which it coordinates of these producers: producer id -> transactional id. From brokers of 3.0 on."""
-    from kcli.admin.every_broker import all_brokers, ask_brokers
+    from kcli.client.requests import ask_nodes
+    from kcli.client.routing import all_brokers
     from kcli.protocol.messages.list_transactions import ListTransactionsRequest
 
     request = ListTransactionsRequest(producer_id_filters=list(producer_ids))
-    told = ask_brokers(client, all_brokers(client, deadline_ms), request, deadline_ms)
+    told = ask_nodes(client, all_brokers(client, deadline_ms), request, deadline_ms)
     listed = {
         node: {transaction.producer_id: transaction.transactional_id for transaction in answer.transaction_states}
         for node, answer in told.values.items()
     }
-    return Gathered(listed, told.errors)
+    return Results(listed, told.errors)
 
 
 def describe_transactions(
     client: ConsumerNetworkClient, transactional_ids: Iterable[str], deadline_ms: float
-) -> Gathered[str, Transaction]:
+) -> Results[str, Transaction]:
     """These transactional ids, each from its coordinator."""
     from kcli.protocol.messages.describe_transactions import DescribeTransactionsRequest
 
-    return ask_coordinators(
-        client,
+    return Coordinators(client, TRANSACTION).ask(
         transactional_ids,
-        lambda _node, ids: DescribeTransactionsRequest(transactional_ids=ids),
+        lambda ids: DescribeTransactionsRequest(transactional_ids=ids),
         _read_transactions,
         deadline_ms,
-        key_type=TRANSACTION,
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 from kcli.client.api_versions import Versions
@@ -135,6 +135,17 @@ class ConsumerNetworkClient:
     def sleep(self, timeout_ms: float) -> None:
         """Let time pass while the network goes on."""
         self.poll(until=RequestFuture(), timeout_ms=timeout_ms)
+
+    def attempts(self, deadline_ms: float) -> Iterator[int]:
+        """Yield 0, 1, 2, ... with a growing pause (retry.backoff.ms) before each but the first, until the deadline.
+
+        There is always a first attempt. A caller that succeeds leaves the loop; the loop ends when the deadline passed.
+        """
+        attempt = 0
+        while attempt == 0 or self.clock.now_ms() < deadline_ms:
+            yield attempt
+            attempt += 1
+            self.sleep(min(self.retry_backoff.after(attempt), max(0.0, deadline_ms - self.clock.now_ms())))
 
     def timed_out(self, awaited: str, node: Node | None = None, last: KcliError | None = None) -> TimeoutExpired:
         """The error for a deadline that passed while waiting for `awaited`, from `node` if it matters which.

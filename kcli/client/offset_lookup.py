@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kcli.client.consumer_network_client import ConsumerNetworkClient
 from kcli.client.metadata import Metadata
-from kcli.client.routing import Gathered, ask_leaders
+from kcli.client.requests import Results
+from kcli.client.routing import ask_leaders
 from kcli.errors import BrokerError, KcliError
 from kcli.protocol.messages.list_offsets import (
     ListOffsetsPartition,
@@ -33,7 +34,7 @@ def list_offsets(
     wanted: Mapping[TopicPartition, int],
     deadline_ms: float,
     isolation_level: int = 0,
-) -> Gathered[TopicPartition, OffsetAndTimestamp]:
+) -> Results[TopicPartition, OffsetAndTimestamp]:
     """The offset of EARLIEST, LATEST, MAX_TIMESTAMP, or of the first record at or after a time in ms, by partition.
 
     Offset -1: there is no such record. With `isolation_level` 1 LATEST is the last stable offset. Errors are data,
@@ -54,7 +55,7 @@ def list_offsets(
 
 def offsets_for_leader_epoch(
     client: ConsumerNetworkClient, epochs: Mapping[TopicPartition, int], deadline_ms: float
-) -> Gathered[TopicPartition, EpochEnd]:
+) -> Results[TopicPartition, EpochEnd]:
     """Where the epoch under which each partition was read has ended; before our position means a truncated log."""
     return ask_leaders(
         client,

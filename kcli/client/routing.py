@@ -1,8 +1,4 @@
-"""Who to ask: any node, one node, the controller, leaders or coordinators side by side.
-
-A failure that concerns one key (a partition, a group) is data in `Gathered.errors`; an exception means that nothing
-could be asked at all. When the deadline passes, TimeoutExpired says what was awaited and what was wrong last.
-"""
+"""Routing: leaders of partitions, coordinators of groups and transactions, the controller, and requests to them."""
 
 from __future__ import annotations
 
@@ -11,62 +7,28 @@ from functools import partial
 from typing import Any, TypeVar
 
 from kcli.client.consumer_network_client import ConsumerNetworkClient
-from kcli.client.gather import Gathered, Located, gather
-from kcli.client.leaders import locate_leaders
-from kcli.client.retry import attempts
+from kcli.client.metadata import Cluster
+from kcli.client.requests import Located, Results, ask_any, ask_node, error_codes_in, fan_out
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, KcliError, UnsupportedVersion
 from kcli.protocol.wire import Request
 from kcli.structs import Node, TopicPartition
 
-__all__ = [
-    "GROUP",
-    "SHARE",
-    "TRANSACTION",
-    "Gathered",
-    "ask_any",
-    "ask_controller",
-    "ask_coordinator",
-    "ask_coordinators",
-    "ask_leaders",
-    "ask_node",
-    "error_codes_in",
-    "find_coordinators",
-]
-
 T = TypeVar("T")
 R = TypeVar("R")
 
-GROUP, TRANSACTION, SHARE = 0, 1, 2  # what a coordinator coordinates
+# The key types of FindCoordinator.
+GROUP, TRANSACTION, SHARE = 0, 1, 2
+
+#: Error codes after which a request is repeated, at the same coordinator or at a new one.
+COORDINATOR_ERRORS = frozenset(
+    {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR}
+)
 
 
-def ask_any(
-    client: ConsumerNetworkClient,
-    request: Request[R],
-    deadline_ms: float,
-    *,
-    min_version: int | None = None,
-    max_version: int | None = None,
-) -> R:
-    """The answer of whichever node is least busy; another one is asked when that is lost."""
-    return _ask(client, client.least_loaded_node, request, deadline_ms, min_version, max_version)
-
-
-def ask_node(
-    client: ConsumerNetworkClient,
-    node: Node,
-    request: Request[R],
-    deadline_ms: float,
-    *,
-    min_version: int | None = None,
-    max_version: int | None = None,
-) -> R:
-    """The answer of this node; asked again when the connection is lost, at the address that the node then has."""
-
-    def where() -> Node:
-        return client.metadata.cluster.nodes.get(node.id, node)
-
-    return _ask(client, where, request, deadline_ms, min_version, max_version)
+def all_brokers(client: ConsumerNetworkClient, deadline_ms: float) -> list[Node]:
+    """Return the brokers that fresh metadata names, sorted by id."""
+    return sorted(client.topics_metadata([], deadline_ms).nodes.values())
 
 
 def ask_controller(
@@ -76,21 +38,157 @@ def ask_controller(
     *,
     codes: Callable[[R], Iterable[int]] | None = None,
 ) -> R:
-    """The answer of the controller; when that is no longer the controller, of the new one.
+    """Return the response of the controller; after NOT_CONTROLLER, of the new one.
 
-    `codes` are the error codes in an answer; by default `error_codes_in`. At the deadline the answer is data.
+    `codes` extracts the error codes of a response; by default `error_codes_in`. At the deadline NOT_CONTROLLER is
+    returned in the response.
     """
-    for number in attempts(client, deadline_ms):
-        if number or client.metadata.cluster.controller is None:
+    for attempt in client.attempts(deadline_ms):
+        if attempt or client.metadata.cluster.controller is None:
             client.ensure_fresh_metadata(deadline_ms)
         controller = client.metadata.cluster.controller
         if controller is None:
-            answer = ask_any(client, request, deadline_ms)
+            response = ask_any(client, request, deadline_ms)
         else:
-            answer = ask_node(client, controller, request, deadline_ms)
-        if ErrorCode.NOT_CONTROLLER not in (codes or error_codes_in)(answer):
+            response = ask_node(client, controller, request, deadline_ms)
+        if ErrorCode.NOT_CONTROLLER not in (codes or error_codes_in)(response):
             break
-    return answer
+    return response
+
+
+# Leaders
+
+
+def ask_leaders(
+    client: ConsumerNetworkClient,
+    partitions: Iterable[TopicPartition],
+    build: Callable[[Node, list[TopicPartition]], Request[R]],
+    read: Callable[[R], Iterable[tuple[TopicPartition, T | KcliError]]],
+    deadline_ms: float,
+    *,
+    min_version: int | None = None,
+    max_version: int | None = None,
+) -> Results[TopicPartition, T]:
+    """Send one request to each leader of these partitions, as `fan_out` does.
+
+    Metadata is refreshed after an error that may come from a moved leader. An unknown topic or partition is an error
+    at once, without retries.
+    """
+    return fan_out(
+        client,
+        partitions,
+        partial(locate_leaders, client),
+        build,
+        lambda response, _partitions: read(response),
+        deadline_ms,
+        min_version=min_version,
+        max_version=max_version,
+    )
+
+
+def locate_leaders(
+    client: ConsumerNetworkClient,
+    partitions: Sequence[TopicPartition],
+    failures: Mapping[TopicPartition, KcliError],
+    deadline_ms: float,
+) -> Located[TopicPartition]:
+    """Group partitions by leader, with fresh metadata if it lacks a leader or `failures` show that it is outdated."""
+    cluster = client.metadata.cluster
+    outdated = any(not isinstance(e, BrokerError) or e.code.refresh_metadata for e in failures.values())
+    if outdated or any(_leader(cluster, tp) is None for tp in partitions):
+        cluster = client.topics_metadata(sorted({tp.topic for tp in partitions}), deadline_ms)
+    located: Located[TopicPartition] = Located()
+    for tp in partitions:
+        error = _absence(cluster, tp)
+        node = _leader(cluster, tp)
+        if error is not None:
+            located.absent[tp] = error
+        elif node is None:
+            error = BrokerError(ErrorCode.LEADER_NOT_AVAILABLE, topic=tp.topic, partition=tp.partition)
+            located.unavailable[tp] = error
+        else:
+            located.add(node, tp)
+    return located
+
+
+def _leader(cluster: Cluster, tp: TopicPartition) -> Node | None:
+    topic = cluster.topics.get(tp.topic)
+    info = topic.partitions.get(tp.partition) if topic is not None else None
+    return cluster.broker(info.leader) if info is not None else None
+
+
+def _absence(cluster: Cluster, tp: TopicPartition) -> KcliError | None:
+    """The error of a topic or partition that does not exist or may not be described; None if a leader may appear."""
+    topic = cluster.topics.get(tp.topic)
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if topic is None else topic.error
+    if topic is None or (code and code != ErrorCode.LEADER_NOT_AVAILABLE):
+        return BrokerError(code, topic=tp.topic)
+    if not code and tp.partition not in topic.partitions:
+        text = f"{tp.topic} has {len(topic.partitions)} partitions, and no number {tp.partition}"
+        return BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text)
+    return None
+
+
+# Coordinators
+
+
+class Coordinators:
+    """The coordinator of each group (or transaction), looked up once, and again only after an error.
+
+    One FindCoordinator request looks up all new keys.
+    """
+
+    def __init__(self, client: ConsumerNetworkClient, key_type: int = GROUP) -> None:
+        self._client = client
+        self._key_type = key_type
+        self._nodes: dict[str, Node] = {}
+
+    def __repr__(self) -> str:
+        return f"<Coordinators of {len(self._nodes)} keys on {len(set(self._nodes.values()))} nodes>"
+
+    def node(self, key: str) -> Node:
+        """The coordinator of a key that was looked up, with its rack if metadata names it."""
+        node = self._nodes[key]
+        return self._client.metadata.cluster.nodes.get(node.id, node)
+
+    def ask(
+        self,
+        keys: Iterable[str],
+        build: Callable[[list[str]], Request[R]],
+        read: Callable[[R], Iterable[tuple[str, T | KcliError]]],
+        deadline_ms: float,
+        *,
+        min_version: int | None = None,
+        max_version: int | None = None,
+    ) -> Results[str, T]:
+        """Send one request to each coordinator of these keys, as `fan_out` does."""
+
+        def locate(wanted: Sequence[str], failures: Mapping[str, KcliError], deadline_ms: float) -> Located[str]:
+            found = self.locate(wanted, failures, deadline_ms)
+            located: Located[str] = Located()
+            located.absent = found.errors
+            for key, node in found.values.items():
+                located.add(node, key)
+            return located
+
+        return fan_out(
+            self._client,
+            keys,
+            locate,
+            lambda _node, asked: build(asked),
+            lambda response, _keys: read(response),
+            deadline_ms,
+            min_version=min_version,
+            max_version=max_version,
+        )
+
+    def locate(self, keys: Iterable[str], failed: Iterable[str], deadline_ms: float) -> Results[str, Node]:
+        """Return the coordinator of each key. Look up those that are new or have `failed`."""
+        keys, failed = list(keys), set(failed)
+        doubtful = [key for key in keys if key in failed or key not in self._nodes]
+        found = find_coordinators(self._client, doubtful, self._key_type, deadline_ms)
+        self._nodes.update(found.values)
+        return Results({key: self._nodes[key] for key in keys if key not in found.errors}, found.errors)
 
 
 def ask_coordinator(
@@ -103,69 +201,31 @@ def ask_coordinator(
     codes: Callable[[R], Iterable[int]] | None = None,
     max_version: int | None = None,
 ) -> R:
-    """The answer of the coordinator of one group or transaction; asked again when it has moved or is loading."""
-    for _ in attempts(client, deadline_ms):
+    """Return the response of the coordinator of one group or transaction; ask again when it has moved or is loading.
+
+    `codes` extracts the error codes of a response; by default `error_codes_in`. At the deadline such an error is
+    returned in the response.
+    """
+    for _ in client.attempts(deadline_ms):
         found = find_coordinators(client, [key], key_type, deadline_ms)
         if key in found.errors:
             raise found.errors[key]
-        answer = ask_node(client, found.values[key], request, deadline_ms, max_version=max_version)
-        if _COORDINATOR_TROUBLE.isdisjoint((codes or error_codes_in)(answer)):
+        response = ask_node(client, found.values[key], request, deadline_ms, max_version=max_version)
+        if COORDINATOR_ERRORS.isdisjoint((codes or error_codes_in)(response)):
             break
-    return answer
-
-
-def ask_leaders(
-    client: ConsumerNetworkClient,
-    partitions: Iterable[TopicPartition],
-    build: Callable[[Node, list[TopicPartition]], Request[R]],
-    read: Callable[[R], Iterable[tuple[TopicPartition, T | KcliError]]],
-    deadline_ms: float,
-    *,
-    min_version: int | None = None,
-    max_version: int | None = None,
-) -> Gathered[TopicPartition, T]:
-    """Ask the leader of each partition, one request for each node. Retriable errors are asked again until the deadline,
-    with fresh metadata where that may help; an unknown topic or partition is not waited for."""
-    locate = partial(locate_leaders, client)
-    return gather(
-        client, partitions, locate, build, read, deadline_ms, min_version=min_version, max_version=max_version
-    )
-
-
-def ask_coordinators(
-    client: ConsumerNetworkClient,
-    keys: Iterable[str],
-    build: Callable[[Node, list[str]], Request[R]],
-    read: Callable[[R], Iterable[tuple[str, T | KcliError]]],
-    deadline_ms: float,
-    *,
-    key_type: int = GROUP,
-    min_version: int | None = None,
-    max_version: int | None = None,
-) -> Gathered[str, T]:
-    """Ask the coordinator of each key, one request for each node. Retriable errors are asked again."""
-
-    def locate(wanted: Sequence[str], _failures: Mapping[str, KcliError], until_ms: float) -> Located[str]:
-        found = find_coordinators(client, wanted, key_type, until_ms)
-        located: Located[str] = Located()
-        located.absent = found.errors
-        for key, node in found.values.items():
-            located.by_node.setdefault(node, []).append(key)
-        return located
-
-    return gather(client, keys, locate, build, read, deadline_ms, min_version=min_version, max_version=max_version)
+    return response
 
 
 def find_coordinators(
     client: ConsumerNetworkClient, keys: Iterable[str], key_type: int, deadline_ms: float
-) -> Gathered[str, Node]:
-    """The coordinator of each group, transaction or share key; asked again while there is none yet."""
-    found: Gathered[str, Node] = Gathered()
+) -> Results[str, Node]:
+    """Look up the coordinator of each group, transaction or share key; retry while a coordinator is not available."""
+    found: Results[str, Node] = Results()
     pending = list(dict.fromkeys(keys))
-    for _ in attempts(client, deadline_ms) if pending else ():
+    for _ in client.attempts(deadline_ms) if pending else ():
         for key in pending:
             found.errors.pop(key, None)
-        for key, outcome in _ask_for_coordinators(client, pending, key_type, deadline_ms):
+        for key, outcome in _find_coordinators_once(client, pending, key_type, deadline_ms):
             found.put(key, outcome)
         pending = [key for key, error in found.errors.items() if error.retriable]
         if not pending:
@@ -173,63 +233,23 @@ def find_coordinators(
     return found
 
 
-_COORDINATOR_TROUBLE = {
-    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-    ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_COORDINATOR,
-}
-
-
-def error_codes_in(answer: Any) -> Iterator[int]:
-    """The error code of an answer, and those of the items in its lists."""
-    yield getattr(answer, "error_code", 0)
-    for field in vars(answer).values():
-        if isinstance(field, list):
-            for item in field:
-                yield getattr(item, "error_code", 0)
-
-
-def _ask_for_coordinators(
+def _find_coordinators_once(
     client: ConsumerNetworkClient, keys: list[str], key_type: int, deadline_ms: float
 ) -> Iterator[tuple[str, Node | KcliError]]:
-    """One question for all keys (v4, KIP-699), or one for each with a broker that is too old for that."""
+    """One request for all keys (v4, KIP-699), or one for each key if the broker is older."""
     from kcli.protocol.messages.find_coordinator import FindCoordinatorRequest
 
     try:
         batch = FindCoordinatorRequest(key_type=key_type, coordinator_keys=keys)
-        for told in ask_any(client, batch, deadline_ms, min_version=4).coordinators:
-            yield told.key, _coordinator(told)
+        for coordinator in ask_any(client, batch, deadline_ms, min_version=4).coordinators:
+            yield coordinator.key, _node_or_error(coordinator)
     except UnsupportedVersion:
         for key in keys:
             single = FindCoordinatorRequest(key=key, key_type=key_type)
-            yield key, _coordinator(ask_any(client, single, deadline_ms, max_version=3))
+            yield key, _node_or_error(ask_any(client, single, deadline_ms, max_version=3))
 
 
-def _coordinator(told: Any) -> Node | KcliError:
-    if told.error_code:
-        return BrokerError(told.error_code, told.error_message)
-    return Node(told.node_id, told.host, told.port)
-
-
-def _ask(
-    client: ConsumerNetworkClient,
-    where: Callable[[], Node | None],
-    request: Request[R],
-    deadline_ms: float,
-    min_version: int | None,
-    max_version: int | None,
-) -> R:
-    node: Node | None = None
-    last: KcliError | None = None
-    for _ in attempts(client, deadline_ms):
-        node = where()
-        if node is None:
-            continue
-        try:
-            future = client.send(node, request, min_version=min_version, max_version=max_version)
-            return client.wait(future, deadline_ms, node=node)
-        except KcliError as error:
-            if not error.retriable or client.clock.now_ms() >= deadline_ms:
-                raise
-            last = error
-    raise client.timed_out(type(request).__name__.removesuffix("Request"), node, last)
+def _node_or_error(coordinator: Any) -> Node | KcliError:
+    if coordinator.error_code:
+        return BrokerError(coordinator.error_code, coordinator.error_message)
+    return Node(coordinator.node_id, coordinator.host, coordinator.port)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from kcli.client.retry import attempts
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, KcliError, UnsupportedVersion
 from kcli.structs import Node, OffsetAndMetadata, TopicPartition
@@ -36,7 +35,7 @@ def fetch_committed(
     last: KcliError | None = None
     if not wanted:
         return {}
-    for _ in attempts(client, deadline_ms):
+    for _ in client.attempts(deadline_ms):
         node = lookup.await_node(deadline_ms)
         future = ask_committed(client, node, group, wanted)
         if not client.poll(until=future, timeout_ms=max(0.0, deadline_ms - client.clock.now_ms())):

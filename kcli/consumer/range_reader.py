@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from kcli.client.config import ConsumerConfig
     from kcli.client.consumer_network_client import ConsumerNetworkClient
-    from kcli.client.routing import Gathered
+    from kcli.client.requests import Results
     from kcli.consumer.delivery import Decode
     from kcli.protocol.records.columns import RecordColumns
 
@@ -82,12 +82,12 @@ class RangeReader:
 
     # --- from bounds to offsets
 
-    def resolve(self, deadline_ms: float) -> Gathered[TopicPartition, ResolvedRange]:
+    def resolve(self, deadline_ms: float) -> Results[TopicPartition, ResolvedRange]:
         """Ask the leaders what the ranges are in offsets. A partition that cannot be resolved is data in `errors`.
 
         TimeoutExpired when no broker could be asked at all.
         """
-        from kcli.client.routing import Gathered
+        from kcli.client.requests import Results
 
         facts, errors = self._ask_facts(deadline_ms)
         resolved = {
@@ -107,7 +107,7 @@ class RangeReader:
         if "max.partition.fetch.bytes" not in self._config.given:
             share = BULK_BYTES // max(1, self._open)
             self._loop.fetcher.partition_bytes = max(share, self._config.max_partition_fetch_bytes)
-        return Gathered(resolved, errors)
+        return Results(resolved, errors)
 
     def _ask_facts(self, deadline_ms: float) -> tuple[dict[TopicPartition, LogFacts], dict[TopicPartition, KcliError]]:
         from kcli.client.offset_lookup import EARLIEST, LATEST, list_offsets

@@ -11,7 +11,7 @@ from kcli.admin.groups.describe import describe_groups
 from kcli.admin.groups.listing import list_groups
 from kcli.admin.groups.record_times import RecordTime, record_times
 from kcli.admin.groups.survey import survey_groups
-from kcli.client.routing import Gathered
+from kcli.client.requests import Results
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, TimeoutExpired, UnsupportedVersion
 from kcli.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -26,7 +26,7 @@ T0, T1, T2 = partitions(0, 1, 2)
 GROUP_APIS = (ApiKey.DESCRIBE_GROUPS, ApiKey.CONSUMER_GROUP_DESCRIBE, ApiKey.OFFSET_FETCH)
 
 
-def codes(found: Gathered[Any, Any]) -> dict[Any, ErrorCode]:
+def codes(found: Results[Any, Any]) -> dict[Any, ErrorCode]:
     return {key: error.code for key, error in found.errors.items() if isinstance(error, BrokerError)}
 
 

@@ -20,7 +20,7 @@ from kcli.admin.offsets.commit import commit_offsets
 from kcli.client.config import ClientConfig
 from kcli.client.connect import connect
 from kcli.client.consumer_network_client import ConsumerNetworkClient
-from kcli.client.routing import ask_any, error_codes_in
+from kcli.client.requests import ask_any, error_codes_in
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, KcliError
 from kcli.protocol.messages.incremental_alter_configs import (

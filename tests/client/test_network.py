@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from kcli.client.routing import ask_any, ask_node
+from kcli.client.requests import ask_any, ask_node
 from kcli.errors import DisconnectedError, KcliError, ProtocolError, TimeoutExpired, UnsupportedVersion
 from kcli.network.memory import MemoryPeer
 from kcli.protocol.headers import encode_response

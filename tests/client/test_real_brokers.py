@@ -10,7 +10,8 @@ from kcli.client.config import ClientConfig
 from kcli.client.connect import connect
 from kcli.client.consumer_network_client import ConsumerNetworkClient
 from kcli.client.offset_lookup import EARLIEST, LATEST, MAX_TIMESTAMP, EpochEnd, list_offsets, offsets_for_leader_epoch
-from kcli.client.routing import GROUP, ask_any, ask_controller, ask_coordinator, find_coordinators
+from kcli.client.requests import ask_any
+from kcli.client.routing import GROUP, ask_controller, ask_coordinator, find_coordinators
 from kcli.error_codes import ErrorCode
 from kcli.errors import UnsupportedVersion
 from kcli.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest

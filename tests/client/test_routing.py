@@ -3,17 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
-from kcli.client.routing import (
-    GROUP,
-    ask_any,
-    ask_controller,
-    ask_coordinator,
-    ask_coordinators,
-    ask_leaders,
-    ask_node,
-    error_codes_in,
-    find_coordinators,
-)
+from kcli.client.requests import ask_any, ask_node, error_codes_in
+from kcli.client.routing import GROUP, Coordinators, ask_controller, ask_coordinator, ask_leaders, find_coordinators
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, KcliError, ProtocolError, TimeoutExpired
 from kcli.network.memory import MemoryPeer
@@ -249,7 +240,7 @@ def test_an_answer_that_forgets_a_partition_is_an_error_of_that_partition() -> N
     world.cluster.answers[ApiKey.DELETE_RECORDS] = lambda p, r, v: DeleteRecordsResponse()
     found = world.ask(T0, T1)
     assert isinstance(found.errors[T0], ProtocolError)
-    assert str(found.errors[T1]) == "the answer of a:9092 (node 1) says nothing about orders-1"
+    assert str(found.errors[T1]) == "the response of a:9092 (node 1) does not contain orders-1"
 
 
 def test_a_cluster_that_cannot_be_reached_at_all_is_an_exception() -> None:
@@ -269,7 +260,7 @@ def test_asking_about_nothing_asks_nobody() -> None:
 # Coordinators
 
 
-class Coordinators:
+class CoordinatorCluster:
     """A cluster in which `where` says which broker coordinates a group; a number there is an error code."""
 
     def __init__(self, **where: str | int) -> None:
@@ -307,14 +298,14 @@ class Coordinators:
 
 
 def test_coordinators_of_many_groups_are_found_with_one_question() -> None:
-    world = Coordinators(g1="a", g2="b")
+    world = CoordinatorCluster(g1="a", g2="b")
     found = find_coordinators(world.client, ["g1", "g2", "g1"], GROUP, 1_000)
     assert found.values == {"g1": Node(1, "a", 9092), "g2": Node(2, "b", 9092)}
     assert len(world.cluster.requests(ApiKey.FIND_COORDINATOR)) == 1
 
 
 def test_an_older_broker_is_asked_group_by_group() -> None:
-    world = Coordinators(g1="a", g2="b")
+    world = CoordinatorCluster(g1="a", g2="b")
     world.cluster.versions[ApiKey.FIND_COORDINATOR] = (0, 3)
     found = find_coordinators(world.client, ["g1", "g2"], GROUP, 1_000)
     assert found.values == {"g1": Node(1, "a", 9092), "g2": Node(2, "b", 9092)}
@@ -322,17 +313,17 @@ def test_an_older_broker_is_asked_group_by_group() -> None:
 
 
 def test_a_coordinator_that_is_not_there_yet_is_waited_for_and_a_refusal_is_data() -> None:
-    world = Coordinators(g1=ErrorCode.COORDINATOR_NOT_AVAILABLE, g2=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    world = CoordinatorCluster(g1=ErrorCode.COORDINATOR_NOT_AVAILABLE, g2=ErrorCode.GROUP_AUTHORIZATION_FAILED)
     world.cluster.selector.at(500, lambda: world.where.update(g1="b"))
     found = find_coordinators(world.client, ["g1", "g2"], GROUP, 10_000)
     assert found.values == {"g1": Node(2, "b", 9092)}
     assert found.errors["g2"].code is ErrorCode.GROUP_AUTHORIZATION_FAILED  # type: ignore[attr-defined]
-    late = find_coordinators(Coordinators(g=ErrorCode.COORDINATOR_NOT_AVAILABLE).client, ["g"], GROUP, 1_000)
+    late = find_coordinators(CoordinatorCluster(g=ErrorCode.COORDINATOR_NOT_AVAILABLE).client, ["g"], GROUP, 1_000)
     assert late.errors["g"].code is ErrorCode.COORDINATOR_NOT_AVAILABLE  # type: ignore[attr-defined]
 
 
 def test_a_coordinator_that_has_moved_is_found_again() -> None:
-    world = Coordinators(g="a")
+    world = CoordinatorCluster(g="a")
 
     def move(peer: MemoryPeer, request: HeartbeatRequest, version: int) -> HeartbeatResponse:
         world.where["g"] = "b"
@@ -344,23 +335,22 @@ def test_a_coordinator_that_has_moved_is_found_again() -> None:
 
 
 def test_a_group_whose_coordinator_may_not_be_found_is_an_error() -> None:
-    world = Coordinators(g=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    world = CoordinatorCluster(g=ErrorCode.GROUP_AUTHORIZATION_FAILED)
     error = failure_of(lambda: ask_coordinator(world.client, "g", HeartbeatRequest(group_id="g"), 5_000))
     assert isinstance(error, BrokerError)
     assert error.code is ErrorCode.GROUP_AUTHORIZATION_FAILED
 
 
 def test_coordinators_are_asked_side_by_side() -> None:
-    world = Coordinators(g1="a", g2="b", g3="a", g4=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    world = CoordinatorCluster(g1="a", g2="b", g3="a", g4=ErrorCode.GROUP_AUTHORIZATION_FAILED)
 
     def read(response: DeleteGroupsResponse) -> Iterator[tuple[str, bool | KcliError]]:
         for result in response.results:
             yield result.group_id, BrokerError(result.error_code) if result.error_code else True
 
-    found = ask_coordinators(
-        world.client,
+    found = Coordinators(world.client).ask(
         ["g1", "g2", "g3", "g4"],
-        lambda node, groups: DeleteGroupsRequest(groups_names=groups),
+        lambda groups: DeleteGroupsRequest(groups_names=groups),
         read,
         5_000,
     )

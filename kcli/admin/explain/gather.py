@@ -9,8 +9,8 @@ from kcli.admin.configs import TOPIC, describe_configs
 from kcli.admin.explain.facts import Around, Facts, Retention
 from kcli.admin.groups.model import SHARE
 from kcli.admin.groups.survey import READ_COMMITTED, GroupSurvey, survey_groups
-from kcli.client.gather import Gathered
 from kcli.client.offset_lookup import LATEST, list_offsets
+from kcli.client.requests import Results
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, KcliError
 from kcli.structs import TopicPartition
@@ -25,7 +25,7 @@ _RETENTION = ("cleanup.policy", "retention.ms", "retention.bytes")
 
 def look_twice(
     client: ConsumerNetworkClient, groups: Mapping[str, str | None], interval_ms: float, timeout_ms: float
-) -> Gathered[str, Facts]:
+) -> Results[str, Facts]:
     """The facts about these groups (name -> type as far as known), from two looks this far apart.
 
     Each look may take `timeout_ms`. A group that is not there, or could not be described both times, is an error.
@@ -33,7 +33,7 @@ def look_twice(
     deadline_ms = client.clock.now_ms() + timeout_ms
     first = survey_groups(client, groups, deadline_ms)
     if not first.values:
-        return Gathered({}, first.errors)
+        return Results({}, first.errors)
     stable_before = _stable_ends(client, first.values.values(), deadline_ms)
     looked_ms = next(iter(first.values.values())).ends_ms
     client.sleep(max(0.0, looked_ms + interval_ms - client.clock.now_ms()))
@@ -41,7 +41,7 @@ def look_twice(
     deadline_ms = client.clock.now_ms() + timeout_ms
     second = survey_groups(client, {n: s.group.type for n, s in first.values.items()}, deadline_ms, time_lag=True)
     around = _look_around(client, list(second.values.values()), stable_before, deadline_ms)
-    return Gathered(
+    return Results(
         {name: Facts(first.values[name], survey, around) for name, survey in second.values.items()},
         {**first.errors, **second.errors},
     )

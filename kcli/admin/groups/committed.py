@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kcli.admin.groups.coordinators import Coordinators
-from kcli.client.routing import Gathered
+from kcli.client.requests import Results
+from kcli.client.routing import Coordinators
 from kcli.errors import BrokerError, KcliError, UnsupportedVersion
 from kcli.structs import OffsetAndMetadata, TopicPartition
 
@@ -34,7 +34,7 @@ def committed_offsets(
     *,
     coordinators: Coordinators | None = None,
     require_stable: bool = False,
-) -> Gathered[str, Committed]:
+) -> Results[str, Committed]:
     """All committed offsets of these groups (classic, consumer, streams); {} for a group that has none, or is none.
 
     An error of one partition is data beside the others. Offsets of transactions that are still open are not told; with
@@ -42,11 +42,11 @@ def committed_offsets(
     """
     coordinators = coordinators or Coordinators(client)
     request = partial(_request, require_stable)
-    gathered: Gathered[str, Committed] = coordinators.ask(
+    gathered: Results[str, Committed] = coordinators.ask(
         groups, request, _read, deadline_ms, min_version=_FIRST_WITH_GROUPS, max_version=_LAST_WITH_NAMES
     )
     for group in [name for name, error in gathered.errors.items() if isinstance(error, UnsupportedVersion)]:
-        one: Gathered[str, Committed] = coordinators.ask(
+        one: Results[str, Committed] = coordinators.ask(
             [group],
             _request_for_one,
             partial(_read_one, group),

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kcli.admin.groups.coordinators import Coordinators
 from kcli.admin.groups.model import GroupMember
-from kcli.client.routing import Gathered
+from kcli.client.requests import Results
+from kcli.client.routing import Coordinators
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, KcliError, UnsupportedVersion
 
@@ -22,7 +22,7 @@ _FIRST_WITH_MEMBERS = 3
 _LONGEST_REASON = 255
 
 
-def delete_groups(client: ConsumerNetworkClient, groups: Iterable[str], deadline_ms: float) -> Gathered[str, None]:
+def delete_groups(client: ConsumerNetworkClient, groups: Iterable[str], deadline_ms: float) -> Results[str, None]:
     """Delete groups without members, with their offsets. NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND, ... under their names.
 
     When an answer was lost and the group is not there at the second try, the first one has deleted it.
@@ -46,7 +46,7 @@ def delete_groups(client: ConsumerNetworkClient, groups: Iterable[str], deadline
 
 def remove_members(
     client: ConsumerNetworkClient, group: str, members: Iterable[GroupMember], reason: str, deadline_ms: float
-) -> Gathered[str, None]:
+) -> Results[str, None]:
     """Make members leave a group; by member id. A live one joins again, unless it is static: then it is fenced.
 
     What is meant is exactly these members: a static one that was replaced meanwhile is FENCED_INSTANCE_ID, one that
@@ -54,15 +54,15 @@ def remove_members(
     """
     wanted = {member.id: member for member in members}
     if not wanted:
-        return Gathered()
+        return Results()
     coordinators = Coordinators(client)
     found = _remove(coordinators, group, wanted.values(), reason, deadline_ms)
     error = found.errors.get(group)
     if isinstance(error, UnsupportedVersion):
         return _remove_one_by_one(coordinators, group, wanted.values(), deadline_ms)
     if error is not None:
-        return Gathered(errors=dict.fromkeys(wanted, error))
-    outcomes: Gathered[str, None] = Gathered()
+        return Results(errors=dict.fromkeys(wanted, error))
+    outcomes: Results[str, None] = Results()
     for member_id in wanted:
         code = found.values[group].get(member_id, ErrorCode.UNKNOWN_SERVER_ERROR)
         outcomes.put(member_id, BrokerError(code, group=group, member=member_id) if code else None)
@@ -71,7 +71,7 @@ def remove_members(
 
 def _remove(
     coordinators: Coordinators, group: str, members: Iterable[GroupMember], reason: str, deadline_ms: float
-) -> Gathered[str, dict[str, int]]:
+) -> Results[str, dict[str, int]]:
     """All in one request (v3); the error code by member id."""
     from kcli.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 
@@ -94,13 +94,13 @@ def _remove(
 
 def _remove_one_by_one(
     coordinators: Coordinators, group: str, members: Iterable[GroupMember], deadline_ms: float
-) -> Gathered[str, None]:
+) -> Results[str, None]:
     """From a broker before 2.4, whose requests have room for one member and for no reason."""
 
     def read(response: LeaveGroupResponse) -> Iterator[tuple[str, KcliError | None]]:
         yield group, BrokerError(response.error_code, group=group) if response.error_code else None
 
-    outcomes: Gathered[str, None] = Gathered()
+    outcomes: Results[str, None] = Results()
     for member in members:
         build = partial(_removal_of_one, member.id)
         found = coordinators.ask([group], build, read, deadline_ms, max_version=_FIRST_WITH_MEMBERS - 1)

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kcli.admin.groups.coordinators import Coordinators
 from kcli.admin.groups.described import classic_group, consumer_group, share_group, streams_group
 from kcli.admin.groups.model import CLASSIC, CONSUMER, SHARE, STREAMS, Group, GroupMember
-from kcli.client.routing import Gathered
+from kcli.client.requests import Results
+from kcli.client.routing import Coordinators
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, KcliError, UnsupportedVersion
 from kcli.structs import Node
@@ -36,13 +36,13 @@ def describe_groups(
     deadline_ms: float,
     *,
     coordinators: Coordinators | None = None,
-) -> Gathered[str, Group]:
+) -> Results[str, Group]:
     """These groups (name -> type as far as known) with their members. One that is not there: GROUP_ID_NOT_FOUND.
 
     The order is that of `groups`.
     """
     coordinators = coordinators or Coordinators(client)
-    gathered: Gathered[str, Group] = Gathered()
+    gathered: Results[str, Group] = Results()
     left = {name: _ways(kind) for name, kind in groups.items()}
     refused: dict[str, KcliError] = {}
     while left:
@@ -111,11 +111,11 @@ def _ways(kind: str | None) -> list[str]:
     return sorted(_WAYS, key=lambda way: way != kind)
 
 
-def _describe_as(kind: str, coordinators: Coordinators, names: list[str], deadline_ms: float) -> Gathered[str, Group]:
+def _describe_as(kind: str, coordinators: Coordinators, names: list[str], deadline_ms: float) -> Results[str, Group]:
     way = _WAYS[kind]
     told = coordinators.ask(names, way.request, _read, deadline_ms)
     groups = {name: way.group(group, coordinators.node(name)) for name, group in told.values.items()}
-    return Gathered(groups, told.errors)
+    return Results(groups, told.errors)
 
 
 def _read(response: Any) -> Iterator[tuple[str, Any]]:

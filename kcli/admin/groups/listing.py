@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from kcli.admin.every_broker import all_brokers, ask_brokers
 from kcli.admin.groups.model import CLASSIC
 from kcli.admin.groups.patience import half_of
-from kcli.client.routing import Gathered
+from kcli.client.requests import Results, ask_nodes
+from kcli.client.routing import all_brokers
 from kcli.errors import UnsupportedVersion
 from kcli.structs import Node
 
@@ -43,7 +43,7 @@ class ListedGroup(NamedTuple):
 
 def list_groups(
     client: ConsumerNetworkClient, deadline_ms: float, states: Iterable[str] = (), types: Iterable[str] = ()
-) -> Gathered[Node, list[ListedGroup]]:
+) -> Results[Node, list[ListedGroup]]:
     """The groups of each broker, sorted by name; only those in one of these states and of one of these types.
 
     Case does not matter in states and types; () is any. A broker that does not answer within half of the time is an
@@ -52,11 +52,11 @@ def list_groups(
     wanted = _Wanted(frozenset(map(str.lower, states)), frozenset(map(str.lower, types)))
     nodes = all_brokers(client, deadline_ms)
     until_ms = half_of(client, deadline_ms)
-    told = ask_brokers(client, nodes, wanted.request(), until_ms, min_version=wanted.min_version)
+    told = ask_nodes(client, nodes, wanted.request(), until_ms, min_version=wanted.min_version)
     old = [node for node, error in told.errors.items() if isinstance(error, UnsupportedVersion)]
     if wanted.types and old:  # those that know no types may still know states
         fewer = wanted._replace(types=frozenset())
-        more = ask_brokers(client, old, fewer.request(), until_ms, min_version=fewer.min_version)
+        more = ask_nodes(client, old, fewer.request(), until_ms, min_version=fewer.min_version)
         told.values.update(more.values)
         told.errors = {**{n: e for n, e in told.errors.items() if n not in old}, **more.errors}
     listed = {
@@ -64,7 +64,7 @@ def list_groups(
         for node in nodes
         if node in told.values
     }
-    return Gathered(listed, told.errors)
+    return Results(listed, told.errors)
 
 
 class _Wanted(NamedTuple):

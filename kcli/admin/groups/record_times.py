@@ -7,7 +7,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeAlias, TypeVar
 
 from kcli.admin.groups.batch_times import FetchedTimes, RecordTime
-from kcli.client.routing import Gathered, ask_leaders
+from kcli.client.requests import Results
+from kcli.client.routing import ask_leaders
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, CorruptRecords, KcliError, TimeoutExpired
 from kcli.protocol.records.batch import Buffer
@@ -53,12 +54,12 @@ class _Question(Generic[T]):
 
 def record_times(
     client: ConsumerNetworkClient, positions: Mapping[TopicPartition, Iterable[int]], deadline_ms: float
-) -> Gathered[tuple[TopicPartition, int], RecordTime]:
+) -> Results[tuple[TopicPartition, int], RecordTime]:
     """The time of the first record at or behind each of these offsets, by partition and offset, or why it is not known.
 
     A request asks for one offset of a partition, the smallest first. Its answer often has the records at the next ones.
     """
-    gathered: Gathered[tuple[TopicPartition, int], RecordTime] = Gathered()
+    gathered: Results[tuple[TopicPartition, int], RecordTime] = Results()
     turns = {tp: sorted(set(offsets), reverse=True) for tp, offsets in positions.items()}
     number = 0
     while turns := {tp: offsets for tp, offsets in turns.items() if offsets}:
@@ -103,13 +104,13 @@ def records_at(
     *,
     see: See | None = None,
     most_looks: int | None = None,
-) -> Gathered[TopicPartition, T]:
+) -> Results[TopicPartition, T]:
     """What `find` tells of the first record at or behind each of these offsets, `nothing` where there is none.
 
     `find` returns None if the batches that it is given have no whole one. What is not found after `most_looks` rounds
     of requests (None: no bound) is an error, as is what is not found in time. `see` is shown each partition's answer.
     """
-    gathered: Gathered[TopicPartition, T] = Gathered()
+    gathered: Results[TopicPartition, T] = Results()
     probes = {tp: _Probe(offset) for tp, offset in positions.items()}
     looks = 0
     while probes:
@@ -137,7 +138,7 @@ def _look(
     probes: Mapping[TopicPartition, _Probe],
     deadline_ms: float,
     question: _Question[T],
-) -> Gathered[TopicPartition, T | _Probe]:
+) -> Results[TopicPartition, T | _Probe]:
     return ask_leaders(
         client,
         probes,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from kcli.admin.groups.coordinators import Coordinators
-from kcli.client.routing import Gathered
+from kcli.client.requests import Results
+from kcli.client.routing import Coordinators
 from kcli.errors import BrokerError, KcliError
 from kcli.structs import TopicPartition
 
@@ -36,7 +36,7 @@ def share_offsets(
     deadline_ms: float,
     *,
     coordinators: Coordinators | None = None,
-) -> Gathered[str, dict[TopicPartition, ShareOffset | KcliError]]:
+) -> Results[str, dict[TopicPartition, ShareOffset | KcliError]]:
     """Start offset and lag of every partition that these share groups have begun to read."""
     coordinators = coordinators or Coordinators(client)
     return coordinators.ask(groups, _request, _read, deadline_ms)

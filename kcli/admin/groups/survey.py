@@ -10,14 +10,14 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from kcli.admin.groups.bounds import LogBounds, learn_topics, log_bounds
-from kcli.admin.groups.coordinators import Coordinators
 from kcli.admin.groups.describe import describe_groups
 from kcli.admin.groups.lag import PartitionLag, calculate_lag
 from kcli.admin.groups.model import SHARE, STREAMS, Group, GroupMember
 from kcli.admin.groups.patience import half_of
 from kcli.admin.groups.positions import Position, group_positions
 from kcli.admin.groups.share_offsets import ShareOffset
-from kcli.client.routing import Gathered
+from kcli.client.requests import Results
+from kcli.client.routing import Coordinators
 from kcli.errors import KcliError
 from kcli.structs import OffsetAndMetadata, TopicPartition
 
@@ -49,7 +49,7 @@ def survey_groups(
     *,
     isolation_level: int = READ_UNCOMMITTED,
     time_lag: bool = False,
-) -> Gathered[str, GroupSurvey]:
+) -> Results[str, GroupSurvey]:
     """These groups (or name -> type as far as known) with the lag of every partition that they own or have committed.
 
     A group that cannot be described is an error under its name; what fails for a partition is an error in its row.
@@ -79,7 +79,7 @@ def survey_groups(
         name: GroupSurvey(group, rows[name], positions.errors.get(name), committed_ms, bounds.ends_ms)
         for name, group in groups.items()
     }
-    return Gathered(surveys, described.errors)
+    return Results(surveys, described.errors)
 
 
 def _calculate(

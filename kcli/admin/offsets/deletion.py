@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from kcli.admin.offsets.pieces import Piece, Way, pieces_of, send_pieces
-from kcli.client.routing import Gathered
+from kcli.client.requests import Results
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, KcliError
 from kcli.structs import TopicPartition
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 def delete_offsets(
     client: ConsumerNetworkClient, group: str, partitions: Iterable[TopicPartition], deadline_ms: float
-) -> Gathered[TopicPartition, None]:
+) -> Results[TopicPartition, None]:
     """Forget what a group has committed in these partitions; done, too, where it has committed nothing.
 
     Each by itself: GROUP_SUBSCRIBED_TO_TOPIC (a member reads it), UNKNOWN_TOPIC_OR_PARTITION; all together:
     GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP (members that are no consumers), GROUP_AUTHORIZATION_FAILED.
     """
     outcomes = forget(client, {group: dict.fromkeys(partitions)}, deadline_ms)
-    gathered: Gathered[TopicPartition, None] = Gathered()
+    gathered: Results[TopicPartition, None] = Results()
     for (_, tp), error in outcomes.items():
         gathered.put(tp, error)
     return gathered

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from kcli.admin.groups.bounds import learn_topics, log_bounds
 from kcli.admin.groups.committed import committed_offsets
-from kcli.admin.groups.coordinators import Coordinators
 from kcli.admin.groups.describe import describe_groups
 from kcli.admin.groups.model import Group
 from kcli.admin.groups.patience import half_of
 from kcli.admin.offsets.plan import ABSENT, WHOLE_TOPIC, PartitionFacts
 from kcli.admin.offsets.targets import FromOffsets, Target, ToTime
 from kcli.client.offset_lookup import list_offsets
-from kcli.client.routing import Gathered
+from kcli.client.requests import Results
+from kcli.client.routing import Coordinators
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, KcliError, TimeoutExpired
 from kcli.structs import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
@@ -44,7 +44,7 @@ class GroupFacts(NamedTuple):
 
 def gather_facts(
     client: ConsumerNetworkClient, groups: Iterable[str], scope: Scope, target: Target, deadline_ms: float
-) -> Gathered[str, GroupFacts]:
+) -> Results[str, GroupFacts]:
     """The facts of each group. A group that cannot be described, or whose commits cannot be read, is an error.
 
     A topic or partition in scope that is not there is a fact with an error, of a topic under the number WHOLE_TOPIC. It
@@ -65,7 +65,7 @@ def gather_facts(
         for name, offsets in committed.values.items()
     }
     logs = _logs(client, {tp for its in partitions.values() for tp in its}, target, deadline_ms)
-    facts: Gathered[str, GroupFacts] = Gathered(errors={**described.errors, **committed.errors})
+    facts: Results[str, GroupFacts] = Results(errors={**described.errors, **committed.errors})
     for name in [name for name in names if name in partitions]:
         offsets = committed.values[name]
         facts.errors.pop(name, None)
@@ -116,7 +116,7 @@ def _logs(
     """What the leaders know of these partitions."""
     wanted = list(partitions)
     bounds = log_bounds(client, wanted, half_of(client, deadline_ms))
-    at_times: Gathered[TopicPartition, OffsetAndTimestamp] = Gathered()
+    at_times: Results[TopicPartition, OffsetAndTimestamp] = Results()
     if isinstance(target, ToTime):
         whole = [tp for tp in wanted if isinstance(bounds.starts.get(tp), int)]
         at_times = _at_times(client, dict.fromkeys(whole, target.ms), deadline_ms)
@@ -136,11 +136,11 @@ def _logs(
 
 def _at_times(
     client: ConsumerNetworkClient, wanted: Mapping[TopicPartition, int], deadline_ms: float
-) -> Gathered[TopicPartition, OffsetAndTimestamp]:
+) -> Results[TopicPartition, OffsetAndTimestamp]:
     try:
         return list_offsets(client, wanted, deadline_ms)
     except TimeoutExpired as late:
-        return Gathered(errors=dict.fromkeys(wanted, late))
+        return Results(errors=dict.fromkeys(wanted, late))
 
 
 def _with_commit(facts: PartitionFacts, told: OffsetAndMetadata | KcliError | None) -> PartitionFacts:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcli.admin.groups.patience import half_of
-from kcli.client.retry import attempts
-from kcli.client.routing import GROUP, Gathered, find_coordinators
+from kcli.client.requests import Results
+from kcli.client.routing import GROUP, find_coordinators
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, KcliError, TimeoutExpired
 from kcli.structs import OffsetAndMetadata, TopicPartition
@@ -94,7 +94,7 @@ def send_pieces(client: ConsumerNetworkClient, pieces: Iterable[Piece], way: Way
     outcomes: Outcomes = {}
     nodes: dict[str, Node] = {}
     pending = list(pieces)
-    for _ in attempts(client, deadline_ms) if pending else ():
+    for _ in client.attempts(deadline_ms) if pending else ():
         sent = list(_send(client, pending, nodes, way, deadline_ms, outcomes))
         pending = []
         for piece, future in sent:
@@ -119,7 +119,7 @@ def _send(
     try:
         found = find_coordinators(client, sorted(wanted), GROUP, half_of(client, deadline_ms))
     except KcliError as error:  # what was sent before has its outcomes all the same
-        found = Gathered(errors=dict.fromkeys(wanted, error))
+        found = Results(errors=dict.fromkeys(wanted, error))
     nodes.update(found.values)
     for piece in pieces:
         node = nodes.get(piece.group)

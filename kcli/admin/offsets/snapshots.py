@@ -10,7 +10,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kcli.client.routing import Gathered
+from kcli.client.requests import Results
 from kcli.errors import ConfigError, KcliError, NotFound
 from kcli.structs import OffsetAndMetadata, TopicPartition
 
@@ -130,9 +130,9 @@ class SnapshotStore:
         except OSError as problem:
             raise SnapshotError(f"{self.folder} cannot be read: {problem.strerror}") from None
 
-    def list(self) -> Gathered[str, Snapshot]:
+    def list(self) -> Results[str, Snapshot]:
         """All snapshots by id, oldest first; a file that is none, or a damaged one, is an error beside the others."""
-        found: Gathered[str, Snapshot] = Gathered()
+        found: Results[str, Snapshot] = Results()
         for snapshot_id in self.ids():
             try:
                 found.values[snapshot_id] = self.load(snapshot_id)

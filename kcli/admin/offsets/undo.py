@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kcli.admin.offsets.snapshots import Change, Snapshot
     from kcli.client.consumer_network_client import ConsumerNetworkClient
     from kcli.client.metadata import Cluster
-    from kcli.client.routing import Gathered
+    from kcli.client.requests import Results
 
 _GONE = {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID}
 
@@ -31,7 +31,7 @@ def plan_undo(client: ConsumerNetworkClient, snapshot: Snapshot, deadline_ms: fl
     return undo_plan(snapshot, facts, client.metadata.cluster, client.clock.wall_ms())
 
 
-def undo_plan(snapshot: Snapshot, facts: Gathered[str, GroupFacts], cluster: Cluster, made_ms: int) -> Plan:
+def undo_plan(snapshot: Snapshot, facts: Results[str, GroupFacts], cluster: Cluster, made_ms: int) -> Plan:
     """The way back from here, wherever here is: all, a part or nothing of what was to be done may have been done.
 
     Offsets come back with epochs and notes, also those that have left the log since. A topic that is not there any

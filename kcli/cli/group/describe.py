@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kcli.cli.group.rows import Row
     from kcli.cli.group.selection import Selected
     from kcli.cli.output.report import Item
-    from kcli.client.routing import Gathered
+    from kcli.client.requests import Results
 
 KIND = "group.describe"
 BY_TOPIC = "topic"
@@ -83,7 +83,7 @@ def _show_partitions(
     env: Environment,
     common: Common,
     selected: Selected,
-    surveys: Gathered[str, GroupSurvey],
+    surveys: Results[str, GroupSurvey],
     sort: str,
     *,
     lagging: bool,

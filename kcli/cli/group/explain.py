@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kcli.admin.explain.facts import Facts
     from kcli.admin.explain.findings import Finding
     from kcli.cli.output.report import Item
-    from kcli.client.gather import Gathered
+    from kcli.client.requests import Results
 
 KIND = "group.explain"
 COLUMNS = ["group", "severity", "finding", "subject", "evidence", "advice"]
@@ -92,7 +92,7 @@ def _show(
     env: Environment,
     common: Common,
     names: list[str],
-    found: Gathered[str, Facts],
+    found: Results[str, Facts],
     findings: dict[str, list[Finding]],
 ) -> None:
     if common.output in (None, "table"):

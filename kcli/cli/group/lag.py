@@ -13,7 +13,7 @@ from kcli.errors import ConfigError
 if TYPE_CHECKING:
     from kcli.admin.groups.survey import GroupSurvey
     from kcli.cli.group.selection import Selected
-    from kcli.client.routing import Gathered
+    from kcli.client.requests import Results
     from kcli.conditions import Condition
 
 
@@ -55,7 +55,7 @@ def run(
 
 
 def _show(
-    env: Environment, common: Common, selected: Selected, surveys: Gathered[str, GroupSurvey], *, by_topic: bool
+    env: Environment, common: Common, selected: Selected, surveys: Results[str, GroupSurvey], *, by_topic: bool
 ) -> int:
     from kcli.cli.group.items import failed_group, unheard_broker
     from kcli.cli.group.lags import lag_columns, lag_item, lag_rows
@@ -72,7 +72,7 @@ def _show(
     return status_of_survey(selected, surveys)
 
 
-def _judged(env: Environment, surveys: Gathered[str, GroupSurvey], condition: Condition, status: int) -> int:
+def _judged(env: Environment, surveys: Results[str, GroupSurvey], condition: Condition, status: int) -> int:
     from kcli.cli.group.threshold import judge_all
 
     status, lines = judge_all(surveys.values.values(), condition, status)

@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from kcli.admin.groups.coordinators import Coordinators
 from kcli.admin.groups.describe import describe_groups
 from kcli.admin.groups.listing import STATES, ListedGroup, list_groups
 from kcli.admin.groups.model import CLASSIC, CONSUMER, SHARE, STREAMS
 from kcli.admin.groups.positions import group_positions
 from kcli.cli.group.items import node_item, unheard_broker
 from kcli.cli.output.report import error_field
+from kcli.client.routing import Coordinators
 from kcli.error_codes import ErrorCode
 from kcli.errors import ConfigError, KcliError
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kcli.admin.groups.model import Group
     from kcli.cli.output.report import Item
     from kcli.client.consumer_network_client import ConsumerNetworkClient
-    from kcli.client.routing import Gathered
+    from kcli.client.requests import Results
 
 TYPES = (CLASSIC, CONSUMER, SHARE, STREAMS)
 
@@ -60,7 +60,7 @@ def list_all(
     """
     told = list_groups(client, deadline_ms, states, types)
     listed = {g.group: g for groups in told.values.values() for g in groups if not found or found.search(g.group)}
-    described: Gathered[str, Group] | None = None
+    described: Results[str, Group] | None = None
     if count_members or topic is not None:
         coordinators = Coordinators(client)
         kinds = {name: group.type for name, group in listed.items()}
@@ -74,7 +74,7 @@ def list_all(
     return items + [unheard_broker(node, error) for node, error in told.errors.items()]
 
 
-def _item(listed: ListedGroup, described: Gathered[str, Group] | None) -> Item:
+def _item(listed: ListedGroup, described: Results[str, Group] | None) -> Item:
     item: Item = {
         "group": listed.group,
         "type": listed.type,

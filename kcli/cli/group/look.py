@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kcli.cli.options import Common
-    from kcli.client.routing import Gathered
+    from kcli.client.requests import Results
 
 
 def look(
@@ -25,7 +25,7 @@ def look(
     isolation_level: str | None,
     *,
     time_lag: bool,
-) -> tuple[Selected, Gathered[str, GroupSurvey]]:
+) -> tuple[Selected, Results[str, GroupSurvey]]:
     """The groups with these names, else those in whose name the pattern is `found`, else all; and how far they are.
 
     The isolation level is a consumer's property, so that a shared file of properties says it too.

@@ -11,11 +11,11 @@ from kcli.cli import exit_status
 if TYPE_CHECKING:
     from kcli.admin.groups.survey import GroupSurvey
     from kcli.cli.group.selection import Selected
-    from kcli.client.routing import Gathered
+    from kcli.client.requests import Results
     from kcli.errors import KcliError
 
 
-def status_of_survey(selected: Selected, surveys: Gathered[str, GroupSurvey]) -> int:
+def status_of_survey(selected: Selected, surveys: Results[str, GroupSurvey]) -> int:
     """The status of a look at partitions."""
     found = list(surveys.values.values())
     failed_parts = any(survey.error or any(map(attrgetter("error"), survey.partitions)) for survey in found)

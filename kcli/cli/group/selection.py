@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import re
 
     from kcli.client.consumer_network_client import ConsumerNetworkClient
-    from kcli.client.routing import Gathered
+    from kcli.client.requests import Results
     from kcli.errors import KcliError
     from kcli.structs import Node
 
@@ -37,7 +37,7 @@ class Selected(NamedTuple):
     groups: dict[str, str | None]
     unheard: dict[Node, KcliError]
 
-    def failures(self, answers: Gathered[str, Any]) -> list[KcliError]:
+    def failures(self, answers: Results[str, Any]) -> list[KcliError]:
         """Of whole groups and of brokers: what is not in the answers for these groups."""
         return [*answers.errors.values(), *self.unheard.values()]
 

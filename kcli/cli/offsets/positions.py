@@ -30,8 +30,8 @@ def read_positions(
     Whole or an error: what was saved with a part missing would be believed to be all.
     """
     from kcli.admin.groups.committed import committed_offsets
-    from kcli.admin.groups.coordinators import Coordinators
     from kcli.admin.groups.describe import describe_groups
+    from kcli.client.routing import Coordinators
 
     coordinators = Coordinators(client)
     described = describe_groups(client, groups, deadline_ms, coordinators=coordinators)

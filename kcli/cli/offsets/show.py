@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from kcli.admin.groups.survey import GroupSurvey
     from kcli.cli.group.selection import Selected
     from kcli.cli.output.report import Item
-    from kcli.client.routing import Gathered
+    from kcli.client.requests import Results
 
 COLUMNS = ["group", "topic", "partition", "offset", "leader_epoch", "where", "start", "end", "lag", "metadata"]
 
@@ -44,7 +44,7 @@ def run(
     return status_of_survey(selected, surveys)
 
 
-def _items(selected: Selected, surveys: Gathered[str, GroupSurvey]) -> list[Item]:
+def _items(selected: Selected, surveys: Results[str, GroupSurvey]) -> list[Item]:
     from kcli.cli.group.items import failed_group, unheard_broker
     from kcli.cli.offsets.shown import committed_items
     from kcli.cli.output.report import error_field
@@ -61,7 +61,7 @@ def _items(selected: Selected, surveys: Gathered[str, GroupSurvey]) -> list[Item
     return [*items, *(unheard_broker(node, error) for node, error in selected.unheard.items())]
 
 
-def _tell_empty(env: Environment, surveys: Gathered[str, GroupSurvey]) -> None:
+def _tell_empty(env: Environment, surveys: Results[str, GroupSurvey]) -> None:
     for name, survey in surveys.values.items():
         if survey.error is None and not any(row.committed for row in survey.partitions):
             env.say(f"{name} ({survey.group.state}) has committed nothing")

@@ -10,13 +10,13 @@ from kcli.cli.output.report import error_field
 if TYPE_CHECKING:
     from kcli.admin.offsets.snapshots import Snapshot
     from kcli.cli.output.report import Item
-    from kcli.client.routing import Gathered
+    from kcli.client.requests import Results
 
 COLUMNS = ["id", "time", "kind", "groups", "partitions", "bootstrap", "cluster_id"]
 _FEW = 3
 
 
-def snapshot_items(found: Gathered[str, Snapshot]) -> list[Item]:
+def snapshot_items(found: Results[str, Snapshot]) -> list[Item]:
     """An item for each, the oldest first; a file that cannot be read is one with an error."""
     return [
         _item(found.values[name]) if name in found.values else {"id": name, "error": error_field(found.errors[name])}

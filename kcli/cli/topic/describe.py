@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from kcli.admin.topics import Bounds
     from kcli.cli.output.report import Item
     from kcli.client.metadata import PartitionInfo, TopicInfo
-    from kcli.client.routing import Gathered
+    from kcli.client.requests import Results
     from kcli.structs import TopicPartition
 
 PARTITION_COLUMNS = ["topic", "partition", "leader", "leader_epoch", "replicas", "isr", "offline"]
@@ -40,12 +40,12 @@ def run(
     """
     from kcli.admin.configs import TOPIC, describe_configs
     from kcli.admin.topics import describe_topics, partition_bounds
-    from kcli.client.routing import Gathered
+    from kcli.client.requests import Results
     from kcli.structs import TopicPartition
 
     names = list(dict.fromkeys(topic))
-    bounds: Gathered[TopicPartition, Bounds] = Gathered({}, {})
-    settings: Gathered[str, list[Setting]] = Gathered({}, {})
+    bounds: Results[TopicPartition, Bounds] = Results({}, {})
+    settings: Results[str, list[Setting]] = Results({}, {})
     deadline_ms = common.deadline_ms()
     with closing(common.connect()) as client:
         found = describe_topics(client, names, deadline_ms)
@@ -63,9 +63,9 @@ def run(
 
 def _topic_item(
     name: str,
-    found: Gathered[str, TopicInfo],
-    bounds: Gathered[TopicPartition, Bounds],
-    settings: Gathered[str, list[Setting]],
+    found: Results[str, TopicInfo],
+    bounds: Results[TopicPartition, Bounds],
+    settings: Results[str, list[Setting]],
     all_configs: bool,
 ) -> Item:
     from kcli.cli.output.report import error_field
@@ -87,7 +87,7 @@ def _topic_item(
     return item
 
 
-def _partition_item(info: PartitionInfo, bounds: Gathered[TopicPartition, Bounds]) -> Item:
+def _partition_item(info: PartitionInfo, bounds: Results[TopicPartition, Bounds]) -> Item:
     from kcli.cli.output.report import error_field
     from kcli.structs import TopicPartition
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from kcli.protocol.records import batch, checks
 from kcli.protocol.records.choose import choose_batches, rest_of
-from kcli.protocol.records.gather import Gathered, gather
+from kcli.protocol.records.gather import Results, gather
 from kcli.protocol.records.header_columns import Batches
 from kcli.protocol.records.joint import Joint, cut_out, decode_messages, decode_payloads, merge
 from kcli.protocol.records.legacy import Messages
@@ -105,7 +105,7 @@ def _output(batches: Batches, wanted: NDArray[np.bool_], limit: int) -> Output:
     return Output(limit, _USUAL_EXPANSION * int(sizes.sum()))
 
 
-def _decode_gathered(batches: Batches, gathered: Gathered) -> Joint:
+def _decode_gathered(batches: Batches, gathered: Results) -> Joint:
     data = gathered.output.data[: gathered.output.used]
     buffer = memoryview(data)  # type: ignore[arg-type]
     joint = decode_payloads(buffer, data, batches, gathered.batches, gathered.starts, gathered.ends)

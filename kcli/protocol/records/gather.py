@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-class Gathered(NamedTuple):
+class Results(NamedTuple):
     """Payloads of v2 batches (which, from where, to where) and messages of older formats, in the gathering buffer."""
 
     batches: Ints
@@ -69,7 +69,7 @@ class _Gathering:
 
 def gather(
     batches: Batches, runs: Iterable[Run], wanted: NDArray[np.bool_], output: Output, check_crcs: bool
-) -> Gathered:
+) -> Results:
     """Bring the `wanted` batches of `runs` into `output`; a batch that cannot be ends its run."""
     gathering = _Gathering(batches, output, check_crcs)
     for run in runs:
@@ -91,4 +91,4 @@ def gather(
             break
     output.trim()
     indices, starts, ends = (np.array(it) for it in (gathering.batches, gathering.starts, gathering.ends))
-    return Gathered(indices, starts, ends, Messages.join(gathering.messages), output)
+    return Results(indices, starts, ends, Messages.join(gathering.messages), output)

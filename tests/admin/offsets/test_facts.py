@@ -10,7 +10,7 @@ from kcli.admin.offsets.facts import GroupFacts, Scope, gather_facts
 from kcli.admin.offsets.plan import ABSENT, WHOLE_TOPIC, PartitionFacts, Row
 from kcli.admin.offsets.preview import preview
 from kcli.admin.offsets.targets import FromOffsets, Target, ToCurrent, ToEarliest, ToTime
-from kcli.client.routing import Gathered
+from kcli.client.requests import Results
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, KcliError, TimeoutExpired
 from kcli.protocol.messages import describe_log_dirs
@@ -24,7 +24,7 @@ T0, T1, T2 = partitions(0, 1, 2)
 
 def gathered(
     cluster: GroupCluster, *groups: str, scope: Scope = None, target: Target | None = None
-) -> Gathered[str, GroupFacts]:
+) -> Results[str, GroupFacts]:
     return gather_facts(cluster.client(), groups, scope, target or ToEarliest(), 10_000)
 
 

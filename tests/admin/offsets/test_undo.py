@@ -10,7 +10,7 @@ from kcli.admin.offsets.plan import WHOLE_TOPIC, PartitionFacts, Plan
 from kcli.admin.offsets.snapshots import Change, Snapshot
 from kcli.admin.offsets.undo import undo_plan
 from kcli.client.metadata import Cluster, TopicInfo
-from kcli.client.routing import Gathered
+from kcli.client.requests import Results
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, KcliError, TimeoutExpired
 from kcli.structs import Node, OffsetAndMetadata, TopicPartition
@@ -34,7 +34,7 @@ def undone(
     errors: dict[str, KcliError] | None = None,
 ) -> Plan:
     changes = [Change("g", tp, before, AFTER) for tp in (T0,)]
-    found = Gathered({} if errors else {"g": GroupFacts(EMPTY, list(facts))}, errors)
+    found = Results({} if errors else {"g": GroupFacts(EMPTY, list(facts))}, errors)
     return undo_plan(snapshot(*changes), found, cluster, 1_706_695_300_000)
 
 
@@ -80,7 +80,7 @@ def test_what_others_committed_since_is_said() -> None:
 
 def test_what_was_deleted_is_committed_again() -> None:
     change = Change("g", T0, BEFORE, None)
-    found = Gathered({"g": GroupFacts(None, [at(None)])})
+    found = Results({"g": GroupFacts(None, [at(None)])})
     (row,) = undo_plan(snapshot(change), found, CLUSTER, 0).rows
     assert (row.old, row.new, row.action, row.why) == (None, BEFORE, "move", f"as {WHEN}")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kcli.client.config import ClientConfig
 from kcli.client.connect import connect
 from kcli.client.consumer_network_client import ConsumerNetworkClient
-from kcli.client.routing import ask_any
+from kcli.client.requests import ask_any
 from kcli.protocol.messages import incremental_alter_configs as configs
 from tests.real_kafka import Kafka
 

@@ -13,7 +13,7 @@ from confluent_kafka import Producer
 
 from kcli.client.config import ClientConfig
 from kcli.client.connect import connect
-from kcli.client.routing import ask_any, ask_node
+from kcli.client.requests import ask_any, ask_node
 from kcli.error_codes import ErrorCode
 from kcli.protocol.messages.init_producer_id import InitProducerIdRequest
 from kcli.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData

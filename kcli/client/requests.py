@@ -1,0 +1,226 @@
+"""Requests with a deadline: one to one node, or many side by side, one for each node, with retries of the failed keys.
+
+`fan_out` is the only fan-out of the project. Its caller supplies the location of each key (see `routing`), the request
+for a node's keys, and the outcomes in a response. A failure that concerns one key (a partition, a group, a node) is an
+error in `Results.errors`; an exception means that no request could be sent at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Generic, TypeVar, cast
+
+from kcli.client.consumer_network_client import ConsumerNetworkClient
+from kcli.client.request_future import RequestFuture
+from kcli.errors import BrokerError, DisconnectedError, KcliError, ProtocolError, WakeupError
+from kcli.protocol.wire import Request
+from kcli.structs import Node
+
+K = TypeVar("K", bound=Hashable)
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class Results(Generic[K, T]):
+    """Results of several requests, by key: each requested key is in `values` or in `errors`."""
+
+    def __init__(self, values: Mapping[K, T] | None = None, errors: Mapping[K, KcliError] | None = None) -> None:
+        self.values: dict[K, T] = dict(values or {})
+        self.errors: dict[K, KcliError] = dict(errors or {})
+
+    def __repr__(self) -> str:
+        return f"<Results {len(self.values)} values, {len(self.errors)} errors>"
+
+    def put(self, key: K, outcome: T | KcliError) -> None:
+        """Add the value or the error of one key."""
+        if isinstance(outcome, KcliError):
+            self.errors[key] = outcome
+        else:
+            self.values[key] = outcome
+
+
+class Located(Generic[K]):
+    """The requests to send: each a node and its keys. A key without a node is `unavailable` (retried) or `absent`."""
+
+    def __init__(self) -> None:
+        self.requests: list[tuple[Node, list[K]]] = []
+        self.unavailable: dict[K, KcliError] = {}
+        self.absent: dict[K, KcliError] = {}
+        self._by_node: dict[Node, list[K]] = {}
+
+    def add(self, node: Node, key: K) -> None:
+        """Add a key to the request of its node."""
+        if node not in self._by_node:
+            self._by_node[node] = []
+            self.requests.append((node, self._by_node[node]))
+        self._by_node[node].append(key)
+
+
+#: (keys, their errors in the previous attempt, deadline) -> the requests to send.
+Locate = Callable[[Sequence[K], Mapping[K, KcliError], float], "Located[K]"]
+#: (response, requested keys) -> the value or the error of each key.
+Read = Callable[[R, Sequence[K]], "Iterable[tuple[K, T | KcliError]]"]
+
+
+def is_retriable(error: KcliError) -> bool:
+    """Whether the same request may succeed later."""
+    return error.retriable
+
+
+def fan_out(
+    client: ConsumerNetworkClient,
+    keys: Iterable[K],
+    locate: Locate[K],
+    build: Callable[[Node, list[K]], Request[R]],
+    read: Read[R, K, T],
+    deadline_ms: float,
+    *,
+    retry: Callable[[KcliError], bool] = is_retriable,
+    min_version: int | None = None,
+    max_version: int | None = None,
+) -> Results[K, T]:
+    """Send one request to each node, side by side. Repeat for keys whose error is to be retried, until the deadline.
+
+    An exception of `locate` is raised in the first attempt, when there are no results yet; later it ends the retries.
+    """
+    results: Results[K, T] = Results()
+    pending: list[K] = list(dict.fromkeys(keys))
+    failures: dict[K, KcliError] = {}
+    for attempt in client.attempts(deadline_ms) if pending else ():
+        try:
+            located = locate(pending, failures, deadline_ms)
+        except KcliError as error:
+            if attempt == 0 or isinstance(error, WakeupError):
+                raise
+            break
+        results.errors.update(located.absent)
+        failures = dict(located.unavailable)
+        sent = [
+            (node, asked, client.send(node, build(node, asked), min_version=min_version, max_version=max_version))
+            for node, asked in located.requests
+        ]
+        for node, asked, future in sent:
+            for key, outcome in _outcomes(client, node, asked, future, read, deadline_ms).items():
+                if isinstance(outcome, KcliError) and retry(outcome):
+                    failures[key] = outcome
+                else:
+                    results.put(key, outcome)
+        pending = list(failures)
+        if not pending:
+            break
+    results.errors.update({key: _final_error(client, error) for key, error in failures.items()})
+    return results
+
+
+def _outcomes(
+    client: ConsumerNetworkClient,
+    node: Node,
+    keys: list[K],
+    future: RequestFuture[R],
+    read: Read[R, K, T],
+    deadline_ms: float,
+) -> dict[K, T | KcliError]:
+    """The outcome of each key of one request; an error of the whole request is the error of each key."""
+    try:
+        outcomes = dict(read(client.wait(future, deadline_ms, node=node), keys))
+    except KcliError as error:
+        return dict.fromkeys(keys, cast("T | KcliError", error))
+    return {key: outcomes[key] if key in outcomes else _missing_key(node, key) for key in keys}
+
+
+def _missing_key(node: Node, key: object) -> KcliError:
+    return ProtocolError(f"the response of {node} does not contain {key}")
+
+
+def _final_error(client: ConsumerNetworkClient, error: KcliError) -> KcliError:
+    """The error of a key at the deadline: a lost connection is a timeout that names the address and its failure."""
+    if isinstance(error, DisconnectedError):
+        node_id: Any = error.evidence.get("node")
+        awaited = error.evidence.get("api", "a response")
+        return client.timed_out(awaited, client.metadata.cluster.nodes.get(node_id), error)
+    return error
+
+
+def ask_nodes(
+    client: ConsumerNetworkClient,
+    nodes: Iterable[Node],
+    request: Request[R],
+    deadline_ms: float,
+    *,
+    min_version: int | None = None,
+) -> Results[Node, R]:
+    """Send the same request to each of these nodes. An error code of the whole response is the error of its node."""
+
+    def locate(wanted: Sequence[Node], _failures: Mapping[Node, KcliError], _deadline_ms: float) -> Located[Node]:
+        located: Located[Node] = Located()
+        for node in wanted:
+            located.add(node, node)
+        return located
+
+    def read(response: R, asked: Sequence[Node]) -> Iterator[tuple[Node, R | KcliError]]:
+        code = next(error_codes_in(response), 0)
+        yield asked[0], BrokerError(code, node=asked[0].id) if code else response
+
+    return fan_out(client, nodes, locate, lambda _node, _nodes: request, read, deadline_ms, min_version=min_version)
+
+
+def ask_any(
+    client: ConsumerNetworkClient,
+    request: Request[R],
+    deadline_ms: float,
+    *,
+    min_version: int | None = None,
+    max_version: int | None = None,
+) -> R:
+    """Return the response of the least loaded node; ask another one when the connection is lost."""
+    return _ask(client, client.least_loaded_node, request, deadline_ms, min_version, max_version)
+
+
+def ask_node(
+    client: ConsumerNetworkClient,
+    node: Node,
+    request: Request[R],
+    deadline_ms: float,
+    *,
+    min_version: int | None = None,
+    max_version: int | None = None,
+) -> R:
+    """Return the response of this node; ask again, at its current address, when the connection is lost."""
+
+    def current() -> Node:
+        return client.metadata.cluster.nodes.get(node.id, node)
+
+    return _ask(client, current, request, deadline_ms, min_version, max_version)
+
+
+def _ask(
+    client: ConsumerNetworkClient,
+    choose: Callable[[], Node | None],
+    request: Request[R],
+    deadline_ms: float,
+    min_version: int | None,
+    max_version: int | None,
+) -> R:
+    node: Node | None = None
+    last: KcliError | None = None
+    for _ in client.attempts(deadline_ms):
+        node = choose()
+        if node is None:
+            continue
+        try:
+            future = client.send(node, request, min_version=min_version, max_version=max_version)
+            return client.wait(future, deadline_ms, node=node)
+        except KcliError as error:
+            if not error.retriable or client.clock.now_ms() >= deadline_ms:
+                raise
+            last = error
+    raise client.timed_out(type(request).__name__.removesuffix("Request"), node, last)
+
+
+def error_codes_in(response: Any) -> Iterator[int]:
+    """The error code of a response, and those of the elements of its lists."""
+    yield getattr(response, "error_code", 0)
+    for field in vars(response).values():
+        if isinstance(field, list):
+            for element in field:
+                yield getattr(element, "error_code", 0)
