@@ -91,12 +91,10 @@ def position_after(data: memoryview) -> FetchPosition | None:
 
 
 def _behind(data: memoryview, start: int) -> FetchPosition:
-    from kcli.protocol.records.batch import HEADER, MAGIC_AT, PREFIX
+    from kcli.protocol.records.batch import read_batch_info
 
-    if data[start + MAGIC_AT] < 2:
-        return FetchPosition(PREFIX.unpack_from(data, start)[0] + 1)
-    header = HEADER.unpack_from(data, start)
-    return FetchPosition(header[0] + header[6] + 1, header[2])
+    info = read_batch_info(data, start)
+    return FetchPosition(info.last_offset + 1, info.leader_epoch)
 
 
 def cut_section(section: Section, at_bytes: float) -> tuple[Section, Section] | None:
@@ -120,13 +118,9 @@ def _still_aborting(data: memoryview, starts: Iterable[int], aborted: list[tuple
 
     A producer has one transaction at a time, so its first marker behind a transaction's first offset ends it.
     """
-    from kcli.protocol.records.batch import CONTROL_BIT, HEADER, MAGIC_AT
+    from kcli.protocol.records.batch import read_batch_info
 
-    for start in starts:
-        if data[start + MAGIC_AT] < 2:
-            continue
-        header = HEADER.unpack_from(data, start)
-        base_offset, attributes, producer_id = header[0], header[5], header[9]
-        if attributes & CONTROL_BIT:
-            aborted = [it for it in aborted if it[0] != producer_id or it[1] > base_offset]
+    for info in (read_batch_info(data, start) for start in starts):
+        if info.is_control:
+            aborted = [it for it in aborted if it[0] != info.producer_id or it[1] > info.base_offset]
     return aborted

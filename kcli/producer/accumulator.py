@@ -13,7 +13,7 @@ from kcli.producer.batches import HEADER_BYTES, OnOutcome, ProducerBatch, row_by
 from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:
-    from kcli.protocol.records.rows import NewRecord
+    from kcli.protocol.records.record import NewRecord
 
 _NEVER = float("inf")
 

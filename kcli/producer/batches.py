@@ -9,7 +9,7 @@ from kcli.errors import KcliError
 from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:
-    from kcli.protocol.records.rows import NewRecord
+    from kcli.protocol.records.record import NewRecord
 
 #: Bytes of a batch's own header; records come on top.
 HEADER_BYTES = 61

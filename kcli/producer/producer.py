@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kcli.client.config import ProducerConfig
     from kcli.client.consumer_network_client import ConsumerNetworkClient
     from kcli.client.metadata import TopicInfo
-    from kcli.protocol.records.rows import NewRecord
+    from kcli.protocol.records.record import NewRecord
 
 _FOREVER = float("inf")
 
@@ -88,7 +88,7 @@ class Producer:
         epoch, default now. The future fails with BrokerError for an unknown topic or partition and for a record larger
         than max.request.size (MESSAGE_TOO_LARGE), with TimeoutExpired after delivery.timeout.ms.
         """
-        from kcli.protocol.records.rows import NewRecord
+        from kcli.protocol.records.record import NewRecord
 
         row = NewRecord(key, value, self._clock.wall_ms() if timestamp_ms is None else timestamp_ms, headers)
         future: RequestFuture[RecordMetadata] = RequestFuture(f"record for {topic}")

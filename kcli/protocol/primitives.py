@@ -1,43 +1,48 @@
-"""The smallest readable pieces: varints, and spans that fit in the buffer. Pure; every read is bounded by the view.
+"""Varints and bounded spans: the smallest parts of the wire format. Pure; every read is bounded by the view.
 
-Varints as the Kafka protocol guide defines them: seven bits per byte, least significant group first; the signed ones
-are zigzag encoded. All readers take (view, position) and give (value, next position), or raise ProtocolError with the
-position as evidence.
+Varints as the Kafka protocol guide defines them: seven bits per byte, least significant group first; signed numbers
+are zigzag encoded. All readers take (view, position) and return (value, next position). They raise ProtocolError with
+the position as evidence. These are the only readers of single varints in kcli; `records.varints` reads whole columns.
 """
 
 from kcli.errors import ProtocolError
 
 Buffer = bytes | bytearray | memoryview
 
-MAX_STRING_BYTES = 0x7FFF  # Kafka refuses longer strings in compact form too, where the length could say more
+MAX_STRING_BYTES = 0x7FFF  # Kafka rejects longer strings in compact form too, although a varint could express them
 
 _ONE_BYTE = [bytes((n,)) for n in range(0x80)]
 
 
 def read_unsigned_varint(view: Buffer, position: int) -> tuple[int, int]:
-    """An unsigned number of at most 32 bits in one to five bytes."""
+    """Read an unsigned number of at most 32 bits in one to five bytes."""
     try:
         byte = view[position]
     except IndexError:
         raise cut_short("a varint", position) from None
     if byte < 0x80:
         return byte, position + 1
-    return _read_varint(view, position, 32)
+    return _read_raw(view, position, 32)
+
+
+def read_unsigned_varlong(view: Buffer, position: int) -> tuple[int, int]:
+    """Read an unsigned number of at most 64 bits in one to ten bytes."""
+    return _read_raw(view, position, 64)
 
 
 def read_varint(view: Buffer, position: int) -> tuple[int, int]:
-    """A signed number of at most 32 bits, zigzag."""
-    raw, position = _read_varint(view, position, 32)
+    """Read a signed (zigzag) number of at most 32 bits."""
+    raw, position = _read_raw(view, position, 32)
     return (raw >> 1) ^ -(raw & 1), position
 
 
 def read_varlong(view: Buffer, position: int) -> tuple[int, int]:
-    """A signed number of at most 64 bits, zigzag."""
-    raw, position = _read_varint(view, position, 64)
+    """Read a signed (zigzag) number of at most 64 bits."""
+    raw, position = _read_raw(view, position, 64)
     return (raw >> 1) ^ -(raw & 1), position
 
 
-def _read_varint(view: Buffer, position: int, bits: int) -> tuple[int, int]:
+def _read_raw(view: Buffer, position: int, bits: int) -> tuple[int, int]:
     start = position
     value = 0
     for shift in range(0, bits, 7):
@@ -55,30 +60,29 @@ def _read_varint(view: Buffer, position: int, bits: int) -> tuple[int, int]:
 
 
 def unsigned_varint(value: int) -> bytes:
-    """The bytes of a number from 0 to 2**32 - 1."""
+    """Encode a number from 0 to 2**32 - 1."""
     if 0 <= value < 0x80:
         return _ONE_BYTE[value]
     if not 0 <= value < 1 << 32:
-        raise ProtocolError(f"{value} is not an unsigned number of 32 bits")
-    return varint_bytes(value)
+        raise ProtocolError(f"{value} does not fit in an unsigned number of 32 bits")
+    return _varint_bytes(value)
 
 
 def varint(value: int) -> bytes:
-    """The zigzag bytes of a signed number of 32 bits."""
+    """Encode a signed number of 32 bits as a zigzag varint."""
     if not -(1 << 31) <= value < 1 << 31:
-        raise ProtocolError(f"{value} is not a signed number of 32 bits")
-    return varint_bytes((value << 1) ^ (value >> 31))
+        raise ProtocolError(f"{value} does not fit in a signed number of 32 bits")
+    return _varint_bytes((value << 1) ^ (value >> 31))
 
 
 def varlong(value: int) -> bytes:
-    """The zigzag bytes of a signed number of 64 bits."""
+    """Encode a signed number of 64 bits as a zigzag varint."""
     if not -(1 << 63) <= value < 1 << 63:
-        raise ProtocolError(f"{value} is not a signed number of 64 bits")
-    return varint_bytes((value << 1) ^ (value >> 63))
+        raise ProtocolError(f"{value} does not fit in a signed number of 64 bits")
+    return _varint_bytes((value << 1) ^ (value >> 63))
 
 
-def varint_bytes(value: int) -> bytes:
-    """The varint of a number that is not negative, whatever its size."""
+def _varint_bytes(value: int) -> bytes:
     out = bytearray()
     while value >= 0x80:
         out.append(value & 0x7F | 0x80)
@@ -88,33 +92,33 @@ def varint_bytes(value: int) -> bytes:
 
 
 def end_of(what: str, view: Buffer, position: int, length: int) -> int:
-    """Where a span of `length` bytes from `position` ends, once it is known to lie inside the view."""
+    """Return the end of a span of `length` bytes from `position`; ProtocolError if it does not lie inside the view."""
     end = position + length
     if length < 0 or end > len(view):
         left = len(view) - position
-        raise ProtocolError(f"{what} should take {length} bytes, but only {left} are left", position=position)
+        raise ProtocolError(f"the length of {what} is {length} bytes, but only {left} are left", position=position)
     return end
 
 
 def text(view: Buffer, start: int, end: int) -> str:
-    """The UTF-8 text of a span that was checked to lie inside the view."""
+    """Return the UTF-8 text of a span that lies inside the view."""
     try:
         return str(view[start:end], "utf-8")
     except UnicodeDecodeError:
-        raise ProtocolError("a string is not UTF-8", position=start) from None
+        raise ProtocolError("a string is not valid UTF-8", position=start) from None
 
 
 def text_bytes(value: str) -> bytes:
-    """UTF-8 of a string, which must be short enough for Kafka and free of lone surrogates."""
+    """Encode a string as UTF-8; ProtocolError if it is longer than Kafka allows or has a lone surrogate."""
     try:
         data = value.encode()
     except UnicodeEncodeError:
-        raise ProtocolError(f"{value!r} cannot be written as UTF-8") from None
+        raise ProtocolError(f"{value!r} cannot be encoded as UTF-8") from None
     if len(data) > MAX_STRING_BYTES:
         raise ProtocolError(f"a string of {len(data)} bytes is longer than the {MAX_STRING_BYTES} that Kafka allows")
     return data
 
 
 def cut_short(what: str, position: int) -> ProtocolError:
-    """The error for a buffer that ends inside `what`."""
+    """Make the error for a buffer that ends inside `what`."""
     return ProtocolError(f"the bytes end inside {what}", position=position)

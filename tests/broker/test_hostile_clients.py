@@ -18,7 +18,7 @@ from kcli.protocol.messages.api_versions import ApiVersionsRequest
 from kcli.protocol.messages.metadata import MetadataRequest
 from kcli.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kcli.protocol.records.builder import build_batch
-from kcli.protocol.records.rows import NewRecord
+from kcli.protocol.records.record import NewRecord
 from kcli.protocol.registry import api_name, request_type
 from tests.broker.wire import Wire, fetch
 from tests.real_kafka import OwnBroker

@@ -12,7 +12,7 @@ from kcli.protocol.headers import decode_response, encode_request
 from kcli.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kcli.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kcli.protocol.records.builder import build_batch
-from kcli.protocol.records.rows import NewRecord
+from kcli.protocol.records.record import NewRecord
 from kcli.protocol.wire import Message, Request
 
 PATIENCE_S = 20.0

@@ -20,7 +20,7 @@ from kcli.protocol.messages.produce import (
 )
 from kcli.protocol.records.batch import HEADER
 from kcli.protocol.records.decode import RecordSection, decode_sections
-from kcli.protocol.records.rows import NewRecord
+from kcli.protocol.records.record import NewRecord
 from kcli.protocol.registry import ApiKey
 from kcli.structs import TopicPartition
 from tests.client.fake_cluster import FakeCluster, in_the_middle

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kcli.producer.accumulator import Accumulator
 from kcli.producer.batches import HEADER_BYTES, Outcome, row_bytes
-from kcli.protocol.records.rows import NewRecord
+from kcli.protocol.records.record import NewRecord
 from kcli.structs import TopicPartition
 
 A, B = TopicPartition("a", 0), TopicPartition("b", 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kcli.errors import KcliError
 from kcli.producer.batches import Outcome, ProducerBatch
-from kcli.protocol.records.rows import NewRecord
+from kcli.protocol.records.record import NewRecord
 from kcli.structs import TopicPartition
 
 TP = TopicPartition("t", 3)

@@ -9,7 +9,7 @@ import pytest
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, TimeoutExpired
 from kcli.producer.batches import Outcome, RecordMetadata
-from kcli.protocol.records.rows import NewRecord
+from kcli.protocol.records.record import NewRecord
 from kcli.protocol.registry import ApiKey
 from kcli.structs import TopicPartition
 from tests.producer.fake_log import FakeLog, Trouble, in_polls

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kcli.producer.batches import Identity, ProducerBatch
 from kcli.producer.sequences import Sequences
-from kcli.protocol.records.rows import NewRecord
+from kcli.protocol.records.record import NewRecord
 from kcli.structs import TopicPartition
 
 A, B = TopicPartition("a", 0), TopicPartition("b", 0)

@@ -8,7 +8,7 @@ from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, DisconnectedError, KcliError, TimeoutExpired, UnsupportedVersion
 from kcli.producer.batches import Identity, ProducerBatch
 from kcli.producer.verdicts import judge, surely_not_stored
-from kcli.protocol.records.rows import NewRecord
+from kcli.protocol.records.record import NewRecord
 from kcli.structs import TopicPartition
 
 

@@ -130,7 +130,7 @@ def test_a_missing_byte_is_blamed_on_its_field_with_indices_and_position() -> No
     with pytest.raises(ProtocolError) as caught:
         decode(FetchResponse, body[:-1], 4)
 
-    assert caught.value.message == "a record set should take 3 bytes, but only 2 are left"
+    assert caught.value.message == "the length of a record set is 3 bytes, but only 2 are left"
     assert caught.value.evidence == {
         "position": 78,
         "field": "responses[0].partitions[1].records",
@@ -139,7 +139,7 @@ def test_a_missing_byte_is_blamed_on_its_field_with_indices_and_position() -> No
 
 
 def test_a_string_that_is_not_utf8_is_refused() -> None:
-    with pytest.raises(ProtocolError, match="a string is not UTF-8") as caught:
+    with pytest.raises(ProtocolError, match="a string is not valid UTF-8") as caught:
         decode(HeartbeatRequest, b"\0\x02\xff\xfe" + bytes(20), 0)
     assert caught.value.evidence["position"] == 2
 
@@ -180,7 +180,7 @@ def test_unknown_tagged_fields_are_skipped() -> None:
     ("tags", "complaint"),
     [
         (b"\xff\xff\xff\xff\x0f", "the bytes end inside a varint"),
-        (b"\x01\x07\xff\xff\xff\xff\x0f", "tagged field 7 should take 4294967295 bytes"),
+        (b"\x01\x07\xff\xff\xff\xff\x0f", "the length of tagged field 7 is 4294967295 bytes"),
         (b"\x01\x01\x09" + bytes(9), "a tagged field is longer than its value"),
         (b"\x01\x01\x07" + bytes(8), "the bytes end inside an int64"),
     ],

@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient
 
 from kcli.client.config import ProducerConfig
 from kcli.producer.producer import Producer
-from kcli.protocol.records.rows import NewRecord
+from kcli.protocol.records.record import NewRecord
 from tests.real_kafka import Kafka
 
 if TYPE_CHECKING:

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from kcli.errors import CorruptRecords, ProtocolError
-from kcli.protocol.primitives import read_varint, read_varlong
-from kcli.protocol.records import batch
-from kcli.protocol.records.batch import Buffer, walk_batches
-from kcli.protocol.records.scan import read_payload
+from kcli.errors import CorruptRecords
+from kcli.protocol.records.batch import BatchInfo, Buffer, read_batch_info, walk_batches
+from kcli.protocol.records.scan import RecordHead, iter_record_heads, read_payload
 
-_OLD_MESSAGE = struct.Struct(">q8xbbq")  # offset, size, CRC, magic, attributes, and in format 1 the timestamp
 _NO_TIME = -1
 
 
@@ -41,7 +37,7 @@ class FetchedTimes:
 
     def __init__(self, data: Buffer) -> None:
         self._walk = walk_batches(data, 0, len(data))
-        self._batches = map(_Batch, map(memoryview(data).__getitem__, map(slice, self._walk.starts, self._walk.ends)))
+        self._batches = (_Batch(read_batch_info(data, start)) for start in self._walk.starts)
         self._batch = next(self._batches, None)
 
     def __repr__(self) -> str:
@@ -67,60 +63,34 @@ class FetchedTimes:
 class _Batch:
     """One batch, or one message of an older format; of its records so many heads are read as had to be."""
 
-    def __init__(self, whole: memoryview) -> None:
-        self._whole = whole
-        self._heads: Iterator[tuple[int, int]] | None = None
-        self._head = (-1, _NO_TIME)
+    def __init__(self, info: BatchInfo) -> None:
+        self._info = info
+        self._heads: Iterator[RecordHead] | None = None
+        self._head_offset = -1
+        self._head_ms = _NO_TIME
 
     def first_behind(self, offset: int) -> RecordTime | int:
         """The record, or the offset behind this batch."""
-        whole = self._whole
-        if whole[batch.MAGIC_AT] < 2:
-            return _in_old_message(whole, offset)
-        base, _, _, _, _, attributes, last_delta, base_ms, max_ms, _, _, _, count = batch.HEADER.unpack_from(whole)
-        behind: int = base + last_delta + 1
-        if behind <= offset or not count or attributes & batch.CONTROL_BIT:
+        info = self._info
+        behind = info.last_offset + 1
+        if behind <= offset or not info.record_count or info.is_control:
             return behind
-        append_time = bool(attributes & batch.APPEND_TIME_BIT)
-        first = max(offset, base)
-        if (
-            count == last_delta + 1
-        ):  # none was compacted away: the header may tell enough, though the rest be compressed
-            if append_time:
-                return RecordTime(first, max_ms, append_time)
-            if first == base and not attributes & batch.DELETE_HORIZON_BIT:
-                return RecordTime(first, base_ms)
+        if info.magic < 2:
+            first = offset if info.codec else info.last_offset
+            return RecordTime(first, info.base_timestamp_ms, info.is_append_time)
+        first = max(offset, info.base_offset)
+        # Nothing was compacted away: the header may tell enough, though the records be compressed.
+        if info.record_count == behind - info.base_offset:
+            if info.is_append_time:
+                return RecordTime(first, info.max_timestamp_ms, append_time=True)
+            if first == info.base_offset and info.delete_horizon_ms is None:
+                return RecordTime(first, info.base_timestamp_ms)
         if self._heads is None:
-            self._heads = _offsets_and_times(read_payload(whole), count, base, base_ms)
-        while self._head[0] < offset:
+            self._heads = iter_record_heads(read_payload(memoryview(info.records)), info.record_count)
+        while self._head_offset < offset:
             head = next(self._heads, None)
             if head is None:
                 return behind
-            self._head = head
-        record_offset, timestamp_ms = self._head
-        return RecordTime(record_offset, max_ms if append_time else timestamp_ms, append_time)
-
-
-def _offsets_and_times(payload: bytes, count: int, base: int, base_ms: int) -> Iterator[tuple[int, int]]:
-    """Of each record no more than its head is read, in half the time that a whole one takes."""
-    at = 0
-    try:
-        for _ in range(count):
-            length, at = read_varint(payload, at)
-            if not 0 < length <= len(payload) - at:
-                raise CorruptRecords(f"a record claims {length} bytes of {len(payload) - at}")
-            time_delta, head = read_varlong(payload, at + 1)
-            offset_delta, _ = read_varint(payload, head)
-            yield base + offset_delta, base_ms + time_delta
-            at += length
-    except ProtocolError as problem:
-        raise CorruptRecords(f"a record is damaged: {problem}") from None
-
-
-def _in_old_message(whole: memoryview, offset: int) -> RecordTime | int:
-    last, magic, attributes, timestamp_ms = _OLD_MESSAGE.unpack_from(whole)
-    behind: int = last + 1
-    if behind <= offset:
-        return behind
-    first = offset if attributes & batch.CODEC_MASK else last
-    return RecordTime(first, timestamp_ms if magic else _NO_TIME, bool(magic and attributes & batch.APPEND_TIME_BIT))
+            self._head_offset, self._head_ms = info.base_offset + head[0], info.base_timestamp_ms + head[1]
+        timestamp_ms = info.max_timestamp_ms if info.is_append_time else self._head_ms
+        return RecordTime(self._head_offset, timestamp_ms, info.is_append_time)

@@ -7,15 +7,14 @@ from typing import NamedTuple
 
 from kcli.admin.offsets.plan import FirstRecord
 from kcli.errors import CorruptRecords, ProtocolError
-from kcli.protocol.primitives import read_varint, read_varlong
+from kcli.protocol.primitives import read_varint
 from kcli.protocol.records import batch
-from kcli.protocol.records.batch import Buffer, walk_batches
-from kcli.protocol.records.scan import read_payload
+from kcli.protocol.records.batch import BatchInfo, Buffer, walk_batches
+from kcli.protocol.records.scan import iter_record_heads, read_payload
 
 MOST_KEY_BYTES = 64
 
-_OLD_MESSAGE = struct.Struct(">q8xbb")  # offset, size, CRC, magic, attributes
-_LONG, _INT = struct.Struct(">q"), struct.Struct(">i")
+_INT = struct.Struct(">i")
 
 
 class Sample(NamedTuple):
@@ -33,66 +32,50 @@ def first_record(data: Buffer, offset: int) -> Sample | int | None:
     """
     walk = walk_batches(data, 0, len(data))
     behind: int | None = None
-    for start, end in zip(walk.starts, walk.ends, strict=True):
-        whole = memoryview(data)[start:end]
-        found = _in_batch(whole, offset) if whole[batch.MAGIC_AT] >= 2 else _in_old_message(whole, offset)
-        if isinstance(found, Sample):
-            return found
+    for start in walk.starts:
+        info = batch.read_batch_info(data, start)
+        found = info.last_offset + 1
+        if found > offset:
+            sample = _in_batch(info, offset) if info.magic >= 2 else _in_old_message(info, offset)
+            if sample is not None:
+                return sample
         behind = max(offset, found)
     if behind is None and walk.problem:
         raise CorruptRecords(f"the batch at offset {offset} is damaged: {walk.problem}")
     return behind
 
 
-def _in_batch(whole: memoryview, offset: int) -> Sample | int:
-    """The record, or the offset behind this batch."""
-    base, _, _, _, _, attributes, last_delta, base_ms, max_ms, _, _, _, count = batch.HEADER.unpack_from(whole)
-    behind: int = base + last_delta + 1
-    if behind <= offset or not count or attributes & batch.CONTROL_BIT:
-        return behind
-    try:
-        sure = max(0, offset - base) if count == last_delta + 1 else 0  # so many lie before it: none was compacted away
-        record = _find(read_payload(whole), sure, count, base, base_ms, offset)
-    except ProtocolError as problem:
-        raise CorruptRecords(f"a record is damaged: {problem}") from None
-    if record is None:
-        return behind
-    if attributes & batch.APPEND_TIME_BIT:
-        record = record._replace(timestamp_ms=max_ms)
-    return Sample(record, len(whole), last_delta + 1)
-
-
-def _find(payload: bytes, before: int, count: int, base: int, base_ms: int, offset: int) -> FirstRecord | None:
-    """The first `before` records are skipped; of others before the offset no more than their heads are read."""
-    at = 0
-    for number in range(count):
-        length, at = read_varint(payload, at)
-        if not 0 < length <= len(payload) - at:
-            raise CorruptRecords(f"a record claims {length} bytes of {len(payload) - at}")
-        if number < before:
-            at += length
-            continue
-        time_delta, head = read_varlong(payload, at + 1)
-        offset_delta, head = read_varint(payload, head)
-        if base + offset_delta >= offset:
-            key_size, head = read_varint(payload, head)
-            return _record(base + offset_delta, base_ms + time_delta, payload, head, key_size, at + length)
-        at += length
+def _in_batch(info: BatchInfo, offset: int) -> Sample | None:
+    """The record; None: the batch has none at the offset or behind it."""
+    if not info.record_count or info.is_control:
+        return None
+    span = info.last_offset - info.base_offset + 1
+    # Without compaction, this many records lie before the offset.
+    before = max(0, offset - info.base_offset) if info.record_count == span else 0
+    payload = read_payload(memoryview(info.records))
+    for offset_delta, time_delta, key_at, end in iter_record_heads(payload, info.record_count, skip=before):
+        if info.base_offset + offset_delta >= offset:
+            timestamp_ms = info.max_timestamp_ms if info.is_append_time else info.base_timestamp_ms + time_delta
+            key_size, key_at = _read_key_size(payload, key_at)
+            record = _record(info.base_offset + offset_delta, timestamp_ms, payload, key_at, key_size, end)
+            return Sample(record, info.size, span)
     return None
 
 
-def _in_old_message(whole: memoryview, offset: int) -> Sample | int:
-    last, magic, attributes = _OLD_MESSAGE.unpack_from(whole)
-    behind: int = last + 1
-    if behind <= offset:
-        return behind
-    at = batch.MAGIC_AT + 2
-    timestamp_ms = _LONG.unpack_from(whole, at)[0] if magic else -1
-    at += _LONG.size if magic else 0
-    if attributes & batch.CODEC_MASK:
-        return Sample(FirstRecord(offset, timestamp_ms), len(whole), 1)
-    record = _record(last, timestamp_ms, whole, at + _INT.size, _INT.unpack_from(whole, at)[0], len(whole))
-    return Sample(record, len(whole), 1)
+def _read_key_size(payload: bytes, at: int) -> tuple[int, int]:
+    try:
+        return read_varint(payload, at)
+    except ProtocolError as problem:
+        raise CorruptRecords(f"a record is damaged: {problem}") from None
+
+
+def _in_old_message(info: BatchInfo, offset: int) -> Sample:
+    if info.codec:
+        return Sample(FirstRecord(offset, info.base_timestamp_ms), info.size, 1)
+    at = batch.MAGIC_AT + (10 if info.magic else 2)
+    key_size = _INT.unpack_from(info.records, at)[0]
+    record = _record(info.last_offset, info.base_timestamp_ms, info.records, at + _INT.size, key_size, info.size)
+    return Sample(record, info.size, 1)
 
 
 def _record(offset: int, timestamp_ms: int, data: Buffer, at: int, key_size: int, limit: int) -> FirstRecord:

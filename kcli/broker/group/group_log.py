@@ -11,7 +11,7 @@ from kcli.errors import BrokerError, CorruptRecords
 from kcli.protocol.records import batch as layout
 from kcli.protocol.records.builder import build_batch
 from kcli.protocol.records.compression import CODEC_IDS
-from kcli.protocol.records.rows import NewRecord
+from kcli.protocol.records.record import NewRecord
 from kcli.structs import OFFSETS_TOPIC, TopicPartition
 
 if TYPE_CHECKING:
@@ -125,5 +125,4 @@ def _read_batches(log: Log) -> Iterator[memoryview]:
             return
         for start, stop in zip(walk.starts, walk.ends, strict=True):
             yield section[start:stop]
-        header = layout.HEADER.unpack_from(section, walk.starts[-1])
-        offset = header[0] + header[6] + 1
+        offset = layout.read_batch_info(section, walk.starts[-1]).last_offset + 1

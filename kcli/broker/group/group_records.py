@@ -32,7 +32,7 @@ from kcli.protocol.offsets_topic import (
 )
 from kcli.protocol.records import batch as layout
 from kcli.protocol.records.checksum import crc32c
-from kcli.protocol.records.pairs import read_pairs
+from kcli.protocol.records.scan import read_pairs
 from kcli.structs import OFFSETS_TOPIC, TopicPartition
 
 KeyAndValue: TypeAlias = "tuple[bytes, bytes | None]"

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 
 from kcli.broker.log.checkpoint_files import read_offsets, write_offsets
 from kcli.broker.log.compaction import Dirt, LatestOffsets, SegmentFacts, filter_batch, find_dirt, group_segments
-from kcli.broker.log.file_records import BatchInfo, LogDamage, read_batch_info
+from kcli.broker.log.file_records import LogDamage
 from kcli.errors import CorruptRecords, KcliError
 from kcli.protocol.records import batch
+from kcli.protocol.records.batch import BatchInfo, read_batch_info
 from kcli.protocol.records.checksum import crc32c
 from kcli.structs import TopicPartition
 

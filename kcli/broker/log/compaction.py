@@ -11,12 +11,11 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from kcli.broker.log.file_records import BatchInfo
 from kcli.broker.log.log_config import LogConfig
-from kcli.protocol.records.batch import Buffer
+from kcli.protocol.records.batch import BatchInfo, Buffer
 from kcli.protocol.records.builder import build_batch
 from kcli.protocol.records.compression import CODEC_NAMES
-from kcli.protocol.records.rows import NewRecord
+from kcli.protocol.records.record import NewRecord
 from kcli.protocol.records.scan import iter_records
 
 _LONG_KEY_BYTES = 32

@@ -11,13 +11,14 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from kcli.broker.files import Files
-from kcli.broker.log.file_records import BatchInfo, LogDamage
+from kcli.broker.log.file_records import LogDamage
 from kcli.broker.log.leader_epoch_cache import LeaderEpochCache
 from kcli.broker.log.producer_state import ProducerStateManager
 from kcli.broker.log.recovery import cut_tail, recover
 from kcli.broker.log.segment import LOG, OFFSET_INDEX, TIME_INDEX, LogSegment, Report
 from kcli.broker.log.segment_swap import base_offset, finish_interrupted, is_segment_file
 from kcli.broker.log.segments import segment_number
+from kcli.protocol.records.batch import BatchInfo
 
 
 class Opening(NamedTuple):

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from kcli.broker.files import Files
-from kcli.broker.log.file_records import BatchInfo, LogDamage
+from kcli.broker.log.file_records import LogDamage
 from kcli.broker.log.leader_epoch_cache import LeaderEpochCache
 from kcli.broker.log.loader import Opening, load
 from kcli.broker.log.log_config import LogConfig
@@ -32,7 +32,7 @@ from kcli.broker.log.segments import (
 from kcli.broker.log.validator import validate_and_assign
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, CorruptRecords
-from kcli.protocol.records.batch import Buffer
+from kcli.protocol.records.batch import BatchInfo, Buffer
 from kcli.structs import OffsetAndTimestamp, TopicPartition
 
 __all__ = ["AppendInfo", "Log", "LogOffsetMetadata", "LogRead"]

@@ -8,9 +8,9 @@ from collections import deque
 from collections.abc import Container, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
-from kcli.broker.log.file_records import BatchInfo
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, CorruptRecords
+from kcli.protocol.records.batch import BatchInfo
 from kcli.protocol.records.checksum import crc32c
 from kcli.protocol.records.scan import iter_records
 from kcli.structs import TopicPartition

@@ -7,11 +7,12 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from kcli.broker.files import LogFile
-from kcli.broker.log.file_records import BatchInfo, LogDamage, has_right_checksum, next_whole, walk, whole_at
+from kcli.broker.log.file_records import LogDamage, has_right_checksum, next_whole, walk, whole_at
 from kcli.broker.log.segment import LogSegment, Report
 from kcli.broker.log.segment_index import MOST_RELATIVE, SegmentIndex
 from kcli.errors import CorruptRecords
 from kcli.protocol.records import batch
+from kcli.protocol.records.batch import BatchInfo
 
 _BLOCK_BYTES = 1 << 20
 

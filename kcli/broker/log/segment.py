@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from kcli.broker.files import Files, LogFile
-from kcli.broker.log.file_records import BatchInfo, LogDamage, find, walk
+from kcli.broker.log.file_records import LogDamage, find, walk
 from kcli.broker.log.log_config import LogConfig
 from kcli.broker.log.segment_index import MOST_RELATIVE, NO_TIMESTAMP, TIME_ENTRY_BYTES, SegmentIndex, WrongIndex
 from kcli.network.file_slice import FileSlice
+from kcli.protocol.records.batch import BatchInfo
 
 LOG, OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX = SUFFIXES = (".log", ".index", ".timeindex", ".txnindex")
 

@@ -13,8 +13,9 @@ from array import array
 from bisect import bisect_left, bisect_right
 from itertools import islice
 
-from kcli.broker.log.file_records import BatchInfo, LogDamage, find, next_whole, walk
+from kcli.broker.log.file_records import LogDamage, find, next_whole, walk
 from kcli.network.file_slice import SliceableFile
+from kcli.protocol.records.batch import BatchInfo
 
 # Kafka begins anew with the interval each time it opens a segment, and its cleaner gives many batches one entry.
 _TOO_SPARSE_INTERVALS, _TOO_SPARSE_BYTES = 16, 1 << 20

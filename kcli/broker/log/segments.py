@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kcli.broker.log.file_records import BatchInfo
 from kcli.broker.log.segment import LogSegment
 from kcli.network.file_slice import FileSlice
+from kcli.protocol.records.batch import BatchInfo
 from kcli.protocol.records.scan import iter_records
 from kcli.structs import OffsetAndTimestamp
 

@@ -10,14 +10,15 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
-from kcli.broker.log.file_records import BatchInfo
 from kcli.broker.log.log_config import LogConfig
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, CorruptRecords
 from kcli.protocol.records import batch
+from kcli.protocol.records.batch import BatchInfo
 from kcli.protocol.records.checksum import crc32c
 from kcli.protocol.records.compression import CODEC_IDS, CODEC_NAMES
-from kcli.protocol.records.scan import ScannedRecord, iter_records, read_payload
+from kcli.protocol.records.record import Record
+from kcli.protocol.records.scan import iter_records, read_payload
 from kcli.protocol.records.summary import RecordsSummary, summarize_records
 
 NO_TIMESTAMP = -1
@@ -184,7 +185,7 @@ def _refuse_records(records: memoryview, config: LogConfig, now_wall_ms: int) ->
 
 
 def _record_errors(
-    records: Iterator[ScannedRecord], stamped: bool, config: LogConfig, now_wall_ms: int
+    records: Iterator[Record], stamped: bool, config: LogConfig, now_wall_ms: int
 ) -> Iterator[tuple[int, str, bool]]:
     """(index, why, whether its time is why) of each record at fault."""
     earliest, latest = _time_range(config, now_wall_ms)
@@ -210,7 +211,7 @@ def _set_max_timestamp(records: memoryview, header: tuple[int, ...], max_ms: int
 def _rebuild(records: memoryview, codec: int, config: LogConfig, now_wall_ms: int) -> memoryview:
     """The same records with dense offsets in another codec."""
     from kcli.protocol.records.builder import build_batch
-    from kcli.protocol.records.rows import NewRecord
+    from kcli.protocol.records.record import NewRecord
 
     header = batch.HEADER.unpack_from(records)
     append_time = config.message_timestamp_type == "LogAppendTime"

@@ -6,7 +6,7 @@ import json
 import random
 from collections.abc import Iterator
 
-from kcli.protocol.records.rows import NewRecord
+from kcli.protocol.records.record import NewRecord
 
 SPAN_MS = 2 * 3_600_000
 CUSTOMERS = 120

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from kcli.protocol.records.rows import NewRecord
+    from kcli.protocol.records.record import NewRecord
 
 
 class Shape(NamedTuple):
@@ -24,7 +24,7 @@ class Shape(NamedTuple):
 
 def records_of(pieces: Sequence[bytes], shape: Shape, timestamp_ms: int) -> list[NewRecord]:
     """One record for each piece."""
-    from kcli.protocol.records.rows import NewRecord
+    from kcli.protocol.records.record import NewRecord
 
     if shape.key_delimiter is None and not shape.empty_is_null:
         return [NewRecord(shape.key, piece, timestamp_ms, shape.headers) for piece in pieces]

@@ -12,7 +12,7 @@ from kcli.errors import KcliError
 
 if TYPE_CHECKING:
     from kcli.producer.producer import Producer
-    from kcli.protocol.records.rows import NewRecord
+    from kcli.protocol.records.record import NewRecord
 
 #: Pieces of input and the time now, in ms since the epoch, as records.
 Parse = Callable[[Sequence[bytes], int], "list[NewRecord]"]

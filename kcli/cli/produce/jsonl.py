@@ -16,7 +16,7 @@ from base64 import b64decode
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kcli.protocol.records.rows import NewRecord
+    from kcli.protocol.records.record import NewRecord
 
 _IGNORED = {"topic", "partition", "offset", "timestamp_type"}
 _USED = {"key", "key_encoding", "value", "value_encoding", "timestamp", "headers"}
@@ -24,7 +24,7 @@ _USED = {"key", "key_encoding", "value", "value_encoding", "timestamp", "headers
 
 def record_of(line: bytes, now_ms: int) -> NewRecord:
     """The record of one line. ValueError says what is wrong with it."""
-    from kcli.protocol.records.rows import NewRecord
+    from kcli.protocol.records.record import NewRecord
 
     try:
         found = json.loads(line)

@@ -10,7 +10,7 @@ from kcli.cli.produce.feed import Parse
 from kcli.cli.produce.tally import WriteTally
 
 if TYPE_CHECKING:
-    from kcli.protocol.records.rows import NewRecord
+    from kcli.protocol.records.record import NewRecord
 
 
 def raw_parser(shape: Shape, timestamp_ms: int | None) -> Parse:

@@ -1,19 +1,19 @@
-"""Record batches of format v2 written from rows or columns, byte for byte as Kafka's own classes write them."""
+"""Record batches of format v2 encoded from rows or columns, byte for byte as Kafka's own classes encode them.
+
+Imports no numpy, so that a producer starts without it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
 
+from kcli.protocol.primitives import varlong
 from kcli.protocol.records import batch
 from kcli.protocol.records.checksum import crc32c
 from kcli.protocol.records.compression import CODEC_IDS, compress
-from kcli.protocol.records.rows import NewRecord, encode_rows
+from kcli.protocol.records.record import Headers, NewRecord
 
-if TYPE_CHECKING:
-    from kcli.protocol.records.columns import RecordColumns
-
-__all__ = ["NewRecord", "build_batch", "build_batch_from_columns", "record_size_upper_bound"]
+__all__ = ["NewRecord", "build_batch", "encode_rows"]
 
 NO_PRODUCER = -1
 _TIMESTAMP_TYPES = ("create", "append")
@@ -36,12 +36,12 @@ def build_batch(
     max_timestamp_ms: int | None = None,
     delete_horizon_ms: int | None = None,
 ) -> bytes:
-    """One batch of `records`, its CRC-32C computed.
+    """Build one batch of `records` with its CRC-32C.
 
-    `compression` is none, gzip, snappy, lz4 or zstd. Offsets are dense from `base_offset`; `offset_deltas` and
-    `last_offset_delta` leave holes, as compaction does (and an empty batch needs the latter). With `timestamp_type`
-    "append", `max_timestamp_ms` is the broker's time of appending, which readers give to every record.
-    `delete_horizon_ms` sets attribute bit 6 (KIP-534).
+    `compression` is none, gzip, snappy, lz4 or zstd. Offsets are dense from `base_offset`, unless `offset_deltas` and
+    `last_offset_delta` leave holes as compaction does (an empty batch needs the latter). With `timestamp_type`
+    "append", `max_timestamp_ms` is the broker's append time, which readers report for every record.
+    `delete_horizon_ms` sets attribute bit 6 (KIP-534). ConfigError for an unknown codec.
     """
     deltas: Sequence[int] = range(len(records)) if offset_deltas is None else offset_deltas
     if delete_horizon_ms is not None:
@@ -73,23 +73,59 @@ def build_batch(
     return bytes(header) + payload
 
 
-def build_batch_from_columns(
-    columns: RecordColumns, *, keep_offsets: bool = False, compression: str = "none", **options: object
-) -> bytes:
-    """One batch of `columns`; further options as for `build_batch`. `keep_offsets` keeps the records' offsets."""
-    records = [NewRecord(row.key, row.value, row.timestamp_ms, row.headers) for row in columns]
-    if keep_offsets and records:
-        base = int(columns.offsets[0])
-        options |= {"base_offset": base, "offset_deltas": (columns.offsets - base).tolist()}
-    return build_batch(records, compression=compression, **options)  # type: ignore[arg-type]
+# Varints of small numbers, because nearly all lengths and deltas are small. Extended with the first large batch.
+_SMALL: list[bytes] = [varlong(n) for n in range(256)]
+_SMALL_LIMIT = 8192
+_NULL = b"\x01"
 
 
-def record_size_upper_bound(
-    key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes | None]] = ()
-) -> int:
-    """At most how many bytes a record adds to an uncompressed batch; for deciding when a batch is full."""
-    # Varints: record length 5, timestamp delta 10, offset delta 5, key and value length 5 each, header count 5.
-    size = 36 + len(key or b"") + len(value or b"")
-    for name, header_value in headers:
-        size += 10 + 3 * len(name) + len(header_value or b"")
-    return size
+def encode_rows(rows: Sequence[NewRecord], offset_deltas: Iterable[int], base_timestamp_ms: int) -> bytes:
+    """Encode the records of a batch, before compression."""
+    if len(_SMALL) < min(len(rows), _SMALL_LIMIT):
+        _SMALL.extend(varlong(n) for n in range(len(_SMALL), _SMALL_LIMIT))
+    small, limit = _SMALL, len(_SMALL)
+    parts: list[bytes] = []
+    last_ms, stamp = -1, b""
+    for (key, value, timestamp_ms, headers), delta in zip(rows, offset_deltas, strict=True):
+        if timestamp_ms != last_ms or not stamp:
+            last_ms, stamp = timestamp_ms, b"\0" + varlong(timestamp_ms - base_timestamp_ms)
+        offset_varint = small[delta] if delta < limit else varlong(delta)
+        size = len(stamp) + len(offset_varint) + 1
+        if key is None:
+            key_size, key = _NULL, b""
+            size += 1
+        else:
+            length = len(key)
+            key_size = small[length] if length < limit else varlong(length)
+            size += len(key_size) + length
+        if value is None:
+            value_size, value = _NULL, b""
+            size += 1
+        else:
+            length = len(value)
+            value_size = small[length] if length < limit else varlong(length)
+            size += len(value_size) + length
+        tail = b"\0"
+        if headers:
+            tail = _encode_headers(headers)
+            size += len(tail) - 1
+        parts += (
+            small[size] if size < limit else varlong(size),
+            stamp,
+            offset_varint,
+            key_size,
+            key,
+            value_size,
+            value,
+            tail,
+        )
+    return b"".join(parts)
+
+
+def _encode_headers(headers: Headers) -> bytes:
+    parts = [varlong(len(headers))]
+    for name, value in headers:
+        encoded = name.encode()
+        parts += varlong(len(encoded)), encoded
+        parts += (_NULL,) if value is None else (varlong(len(value)), value)
+    return b"".join(parts)

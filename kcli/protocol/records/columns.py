@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from kcli.protocol.records.batch import Buffer
-from kcli.protocol.records.headers import Headers, read_headers
+from kcli.protocol.records.headers import read_headers
+from kcli.protocol.records.record import Headers, Record
 from kcli.protocol.records.varints import Ints
 
 if TYPE_CHECKING:
@@ -19,16 +20,6 @@ if TYPE_CHECKING:
 NO_TIMESTAMP, CREATE_TIME, APPEND_TIME = -1, 0, 1
 _TIMESTAMP_TYPES = {NO_TIMESTAMP: "none", CREATE_TIME: "create", APPEND_TIME: "append"}
 _ROWS_AT_ONCE = 4096
-
-
-class Record(NamedTuple):
-    """One record by value. `timestamp_ms` is -1 where the record has none (message format 0)."""
-
-    offset: int
-    timestamp_ms: int
-    key: bytes | None
-    value: bytes | None
-    headers: Headers
 
 
 class RecordColumns:

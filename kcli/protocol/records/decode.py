@@ -10,11 +10,11 @@ import numpy as np
 
 from kcli.protocol.records import batch, checks
 from kcli.protocol.records.choose import choose_batches, rest_of
+from kcli.protocol.records.decompression import Output
 from kcli.protocol.records.gather import Results, gather
 from kcli.protocol.records.header_columns import Batches
 from kcli.protocol.records.joint import Joint, cut_out, decode_messages, decode_payloads, merge
 from kcli.protocol.records.legacy import Messages
-from kcli.protocol.records.output import Output
 from kcli.protocol.records.run import DecodedSection, RecordSection, Run
 from kcli.protocol.records.sections import open_sections
 

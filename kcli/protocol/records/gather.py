@@ -10,10 +10,9 @@ import numpy as np
 
 from kcli.errors import CorruptRecords
 from kcli.protocol.records import batch
-from kcli.protocol.records.decompression import decompress
+from kcli.protocol.records.decompression import OutOfBudget, Output, decompress
 from kcli.protocol.records.header_columns import Batches
 from kcli.protocol.records.legacy import Messages, unwrap, wrapped_set
-from kcli.protocol.records.output import OutOfBudget, Output
 from kcli.protocol.records.run import Run
 from kcli.protocol.records.varints import Ints
 

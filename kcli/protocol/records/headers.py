@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,18 +13,16 @@ from kcli.protocol.records.varints import Ints, Octets, read_varint, read_varint
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-Headers: TypeAlias = "list[tuple[str, bytes | None]]"
-
 _FEW = 16
 _NOWHERE = -1
 
 
-def read_headers(buffer: Buffer, start: int, end: int, count: int) -> Headers:
+def read_headers(buffer: Buffer, start: int, end: int, count: int) -> list[tuple[str, bytes | None]]:
     """The `count` headers that fill `buffer[start:end]` exactly; `CorruptRecords` when they do not.
 
     Bad UTF-8 in a name is replaced, as Java's consumer does.
     """
-    headers: Headers = []
+    headers: list[tuple[str, bytes | None]] = []
     at = start
     for _ in range(count):
         name_at, name_end, value_at, at = _next_header(buffer, at, end)

@@ -107,7 +107,7 @@ def unwrap(buffer: memoryview, data: Octets, start: int, wrapper: memoryview, in
     In format 0 the inner offsets are absolute; in format 1 they are relative, and the wrapper has the last one's.
     """
     walk = walk_batches(buffer, start, len(buffer), _MOST_MESSAGES)
-    if walk.problem or walk.behind != len(buffer) or not walk.starts:
+    if walk.problem or walk.stopped_at != len(buffer) or not walk.starts:
         raise CorruptRecords("the message set in the wrapper is broken, or too large")
     starts, ends = np.array(walk.starts), np.array(walk.ends)
     magic = wrapper[batch.MAGIC_AT]

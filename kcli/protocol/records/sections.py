@@ -35,8 +35,8 @@ def open_sections(sections: Sequence[RecordSection], most_batches: int) -> tuple
         run.truncated, run.problem = walk.truncated, walk.problem
         run.lo, total = total, total + len(walk.starts)
         run.hi = run.limit = total
-        if walk.behind < behind and not walk.truncated and walk.problem is None:
-            run.unread_from = walk.behind
+        if walk.stopped_at < behind and not walk.truncated and walk.problem is None:
+            run.unread_from = walk.stopped_at
     parts.append(Batches.read(np.frombuffer(runs[-1].buffer, np.uint8), starts, ends))
     return Batches.join(parts), runs
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kcli.errors import CorruptRecords, ProtocolError
-from kcli.protocol.primitives import read_varint, read_varlong
+from kcli.protocol.primitives import read_unsigned_varlong, read_varint
 
 _LOW = bytes(range(128))
 _HIGH = bytes(range(128, 256))
@@ -62,7 +62,7 @@ def _walk(data: bytes, count: int) -> RecordsSummary:
             length += (high << 7) - 0x80
             at += 2
         else:
-            length, at = _read_raw(data, at)
+            length, at = read_unsigned_varlong(data, at)
         behind = at + (length >> 1)
         if length & 1 or behind > end:
             raise CorruptRecords(f"record {index} does not fit in the batch")
@@ -72,7 +72,7 @@ def _walk(data: bytes, count: int) -> RecordsSummary:
         if stamp < 0x80:
             at += 2
         else:
-            stamp, at = _read_raw(data, stamp_at)
+            stamp, at = read_unsigned_varlong(data, stamp_at)
         stamps.add(stamp)
 
         place_at = at
@@ -83,7 +83,7 @@ def _walk(data: bytes, count: int) -> RecordsSummary:
             place += (high << 7) - 0x80
             at += 2
         else:
-            place, at = _read_raw(data, at)
+            place, at = read_unsigned_varlong(data, at)
         if place != index + index:
             dense = False
 
@@ -92,7 +92,7 @@ def _walk(data: bytes, count: int) -> RecordsSummary:
         if length < 0x80:
             at += 1
         else:
-            length, at = _read_raw(data, at)
+            length, at = read_unsigned_varlong(data, at)
         if not length & 1:
             at += length >> 1
         elif length == 1:
@@ -108,7 +108,7 @@ def _walk(data: bytes, count: int) -> RecordsSummary:
             length += (high << 7) - 0x80
             at += 2
         else:
-            length, at = _read_raw(data, at)
+            length, at = read_unsigned_varlong(data, at)
         if not length & 1:
             at += length >> 1
         elif length != 1:
@@ -183,12 +183,6 @@ def _varint_at(data: bytes, at: int) -> range:
     while data[behind] >= 0x80:
         behind += 1
     return range(at, behind + 1)
-
-
-def _read_raw(data: bytes, at: int) -> tuple[int, int]:
-    """A varint of up to 64 bits as it stands, its sign in the lowest bit."""
-    value, at = read_varlong(data, at)
-    return (value << 1) ^ (value >> 63), at
 
 
 def _check_headers(data: bytes, at: int, behind: int, index: int) -> None:

@@ -22,7 +22,7 @@ from kcli.protocol.offsets_topic import (
     decode_key,
     decode_offset_value,
 )
-from kcli.protocol.records.pairs import read_pairs
+from kcli.protocol.records.scan import read_pairs
 from kcli.structs import OFFSETS_TOPIC, TopicPartition
 
 NOW_MS = 1_795_000_000_000

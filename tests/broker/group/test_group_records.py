@@ -7,7 +7,7 @@ import pytest
 from kcli.broker.group.group_records import LatestValue, Replay
 from kcli.errors import CorruptRecords
 from kcli.protocol.records.builder import build_batch
-from kcli.protocol.records.rows import NewRecord
+from kcli.protocol.records.record import NewRecord
 
 LOG = 7
 FIRST, SECOND = 4000, 4001

@@ -16,7 +16,7 @@ from kcli.protocol.offsets_topic import (
 )
 from kcli.protocol.records import batch as layout
 from kcli.protocol.records.builder import build_batch
-from kcli.protocol.records.rows import NewRecord
+from kcli.protocol.records.record import NewRecord
 from kcli.structs import OFFSETS_TOPIC, TopicPartition
 from tests.broker.group.offsets_lab import DAY_MS, NOW_MS, Lab, Written, clicks, orders
 

@@ -14,7 +14,7 @@ import pytest
 
 from kcli.protocol.offsets_topic import decode_key
 from kcli.protocol.records import batch as layout
-from kcli.protocol.records.pairs import read_pairs
+from kcli.protocol.records.scan import read_pairs
 from kcli.structs import OFFSETS_TOPIC, TopicPartition
 from tests.broker.group.kafka_history import GROUPS, TOPIC, told_groups, told_offsets
 from tests.broker.group.lab import Connection

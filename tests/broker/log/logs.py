@@ -13,7 +13,8 @@ from kcli.broker.log.file_records import walk
 from kcli.broker.log.log import AppendInfo, Log
 from kcli.broker.log.log_config import LogConfig
 from kcli.protocol.records.builder import NewRecord, build_batch
-from kcli.protocol.records.scan import ScannedRecord, iter_records
+from kcli.protocol.records.record import Record
+from kcli.protocol.records.scan import iter_records
 from kcli.structs import TopicPartition
 
 TP = TopicPartition("orders", 0)
@@ -79,7 +80,7 @@ def fill(log: Log, count: int, *, size: int = 100, start: int = 0, time_step_ms:
     return values
 
 
-def scan(log: Log, offset: int | None = None, max_bytes: int = 10_000) -> Iterator[ScannedRecord]:
+def scan(log: Log, offset: int | None = None, max_bytes: int = 10_000) -> Iterator[Record]:
     """All records as a consumer gets them, fetch after fetch."""
     at = log.log_start_offset if offset is None else offset
     while at < log.high_watermark:

@@ -10,9 +10,9 @@ import pytest
 
 from kcli.broker.files import DiskFiles
 from kcli.broker.log.cleaner import Cleaner
-from kcli.broker.log.file_records import read_batch_info
 from kcli.broker.log.log import Log
 from kcli.broker.log.log_config import LogConfig
+from kcli.protocol.records.batch import read_batch_info
 from kcli.protocol.records.builder import NewRecord, build_batch
 from kcli.protocol.records.scan import iter_records
 from kcli.structs import TopicPartition

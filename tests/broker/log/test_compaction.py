@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from kcli.broker.log.compaction import LatestOffsets, SegmentFacts, filter_batch, find_dirt, group_segments
-from kcli.broker.log.file_records import BatchInfo, read_batch_info
 from kcli.broker.log.log_config import LogConfig
+from kcli.protocol.records.batch import BatchInfo, read_batch_info
 from kcli.protocol.records.builder import NewRecord, build_batch
 from kcli.protocol.records.scan import iter_records
 

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from kcli.broker.files import DiskFiles
-from kcli.broker.log.file_records import BatchInfo, read_batch_info
 from kcli.broker.log.producer_state import (
     Duplicate,
     ProducerEntry,
@@ -17,6 +16,7 @@ from kcli.broker.log.producer_state import (
 )
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, CorruptRecords
+from kcli.protocol.records.batch import BatchInfo, read_batch_info
 from kcli.protocol.records.builder import NewRecord, build_batch
 from kcli.structs import TopicPartition
 from tests.protocol.records.vectors import VECTORS

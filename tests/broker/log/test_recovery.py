@@ -15,7 +15,7 @@ from kcli.broker.memory_files import Fault, MemoryFiles
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, ConfigError, CorruptRecords
 from kcli.protocol.records.builder import build_batch
-from kcli.protocol.records.rows import NewRecord
+from kcli.protocol.records.record import NewRecord
 from tests.broker.log.logs import NOW, Keeper, append, batch, fill, values
 
 INDEXES = (".index", ".timeindex")

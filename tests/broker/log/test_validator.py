@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from kcli.broker.log.file_records import BatchInfo, read_batch_info
 from kcli.broker.log.log_config import LogConfig
 from kcli.broker.log.validator import RecordsRefused, validate_and_assign
 from kcli.error_codes import ErrorCode
-from kcli.protocol.records.batch import ATTRIBUTES_AT, CRC_AT, CRC_FROM, HEADER_BYTES
+from kcli.protocol.records.batch import ATTRIBUTES_AT, CRC_AT, CRC_FROM, HEADER_BYTES, BatchInfo, read_batch_info
 from kcli.protocol.records.builder import NewRecord, build_batch
 from kcli.protocol.records.checksum import crc32c
 from kcli.protocol.records.scan import iter_records

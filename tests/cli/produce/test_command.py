@@ -17,7 +17,7 @@ from kcli.cli import app
 from kcli.protocol.messages.init_producer_id import InitProducerIdRequest
 from kcli.protocol.messages.metadata import MetadataRequest
 from kcli.protocol.messages.produce import ProduceRequest
-from kcli.protocol.records.rows import NewRecord
+from kcli.protocol.records.record import NewRecord
 from tests.cli.fake import FakeEnvironment, Result, run_kcli
 from tests.cli.loopback import LoopbackBroker, loopback_broker
 from tests.producer.fake_log import FakeLog, Trouble

@@ -16,7 +16,7 @@ from kcli.cli.produce.parsers import jsonl_parser
 from kcli.cli.produce.tally import WriteTally
 from kcli.errors import BrokerError, TimeoutExpired
 from kcli.producer.batches import Outcome
-from kcli.protocol.records.rows import NewRecord
+from kcli.protocol.records.record import NewRecord
 from kcli.structs import TopicPartition
 
 NOW = 1_700_000_000_000

@@ -18,7 +18,7 @@ from kcli.error_codes import ErrorCode
 from kcli.protocol.messages.init_producer_id import InitProducerIdRequest
 from kcli.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kcli.protocol.records.builder import build_batch
-from kcli.protocol.records.rows import NewRecord
+from kcli.protocol.records.record import NewRecord
 from tests.interop.groups.explaining import admin, commit, explained, fill
 from tests.interop.shapes import wait_until_decided
 from tests.real_kafka import Kafka

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kcli.protocol.records.columns import Record
+from kcli.protocol.records.record import Record
 
 
 def varint(data: bytes, at: int) -> tuple[int, int]:

@@ -10,11 +10,11 @@ import cramjam
 import lz4.frame
 import pytest
 
+from kcli.protocol.primitives import varlong
 from kcli.protocol.records import batch
 from kcli.protocol.records.builder import NewRecord, build_batch
 from kcli.protocol.records.compression import CODEC_IDS
 from kcli.protocol.records.decode import RecordSection, decode_sections
-from kcli.protocol.records.rows import write_varint
 from tests.protocol.records.mutations import GOOD, check_hostile, hostile_sections, make_right, seeds
 from tests.protocol.records.vectors import VECTORS
 
@@ -38,11 +38,11 @@ def problem(data):
 
 
 def body(*parts):
-    return b"\0" + b"".join(part if isinstance(part, bytes) else write_varint(part) for part in parts)
+    return b"\0" + b"".join(part if isinstance(part, bytes) else varlong(part) for part in parts)
 
 
 def record(*parts):
-    return write_varint(len(body(*parts))) + body(*parts)
+    return varlong(len(body(*parts))) + body(*parts)
 
 
 FINE = record(0, 0, -1, -1, 0)

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from kcli.errors import CorruptRecords
 from kcli.protocol.records.batch import HEADER_BYTES
-from kcli.protocol.records.builder import NewRecord, build_batch
-from kcli.protocol.records.rows import encode_rows
-from kcli.protocol.records.scan import ScannedRecord, iter_records
+from kcli.protocol.records.builder import NewRecord, build_batch, encode_rows
+from kcli.protocol.records.record import Record
+from kcli.protocol.records.scan import iter_records
 from kcli.protocol.records.summary import RecordsSummary, summarize_records
 
 NOW = 1_700_000_000_000
@@ -41,7 +41,7 @@ def encode(records: list[NewRecord]) -> bytes:
 def test_the_records_of_a_batch_come_out_as_they_went_in(codec: str) -> None:
     data = build_batch(SOME, compression=codec, base_offset=100, offset_deltas=[0, 7, 9])
     assert list(iter_records(data + b"what follows")) == [
-        ScannedRecord(offset, record.timestamp_ms, record.key, record.value, list(record.headers))
+        Record(offset, record.timestamp_ms, record.key, record.value, list(record.headers))
         for offset, record in zip((100, 107, 109), SOME, strict=True)
     ]
 

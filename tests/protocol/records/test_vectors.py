@@ -3,8 +3,8 @@
 import pytest
 
 from kcli.protocol.records.builder import NewRecord, build_batch
-from kcli.protocol.records.columns import Record
 from kcli.protocol.records.decode import RecordSection, decode_sections
+from kcli.protocol.records.record import Record
 from tests.protocol.records.vectors import VECTORS
 
 T = 1500000000000

@@ -7,9 +7,8 @@ import pytest
 from kcli.errors import CorruptRecords
 from kcli.protocol.records import batch as layout
 from kcli.protocol.records.builder import build_batch
-from kcli.protocol.records.pairs import read_pairs
-from kcli.protocol.records.rows import NewRecord
-from kcli.protocol.records.scan import iter_records
+from kcli.protocol.records.record import NewRecord
+from kcli.protocol.records.scan import iter_records, read_pairs
 
 LONG = b"x" * 20_000
 ROWS = [
