@@ -1,4 +1,35 @@
-"""Kafka in Apache Spark through PySpark, without a connector jar."""
+"""Kafka as a data source of Apache Spark, in PySpark, without a connector jar.
+
+`register(spark)` adds the format "kcli" to a session. From then on `spark.read.format("kcli")` and
+`spark.readStream.format("kcli")` take the options of spark-sql-kafka-0-10 and the additional ones in `option_table`.
+
+The way of a read:
+
+- `options` parses the options of one `load()` into `SourceOptions` (plain data that pickles).
+- `source.KcliDataSource` is the entry point that Spark calls; `stream.StreamReader` is its streaming counterpart.
+- `batch_plan` and `stream_plan` turn options into `TaskRange`s. They ask brokers through `lookup.Lookup` only, on the
+  driver (for streams: in Spark's planner process); `loss` decides what missing offsets mean; `pushdown` prunes ranges.
+- `task` reads one `TaskRange` in a worker with the `PartitionReader` of `kcli consume`, and `arrow` converts the
+  decoded columns to record batches. `views` are the other tables: batches, gaps, offsets, groups, members, lag,
+  commits.
+- `commit_listener`, `commit_option` and `group_commits` commit the position of a stream to a consumer group.
+- `session`, `ship`, `inline_source`, `java`, `doctor` and `spark_errors` serve `kcli spark`, whose computations are in
+  `pipelines`.
+
+Processes and threads: planning runs on the driver or in the planner process, tasks run in forked Python workers. The
+only threads are one committing thread per committed source (`group_commits`) and a short-lived one in `close_session`.
+
+**Non-obvious**
+
+- Options travel to every task, so secrets are resolved (`env:`, `file:`) in the process that connects.
+- `inline_source` and the functions in `pipelines` that run in tasks (`lag_tasks`, `profile_tasks`) are pickled by
+  value: they must not import kcli at module level, because the remote machine may not have it.
+- Idle connections are kept per worker process (`task.borrowed_client`): Spark reuses workers, and a forked child must
+  not share the socket of its parent.
+- A source's own `commit` is called one batch late and never for the last batch, so groups are committed by a query
+  listener instead.
+- pyspark, pyarrow and numpy are imported inside functions wherever a command can fail early or only plans.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +44,9 @@ __all__ = ["KcliDataSource", "commit_to_group", "register"]
 
 
 def register(spark: SparkSession) -> None:
-    """Make `spark.read.format("kcli")` and `spark.readStream.format("kcli")` known; again does no harm.
+    """Register the format "kcli" in a session, for `spark.read` and `spark.readStream`. Repeated calls have no effect.
 
-    The option `commitGroup` of streams works from then on, but not over Spark Connect: there, `commit_to_group` does.
+    From then on the stream option `commitGroup` works, except over Spark Connect; use `commit_to_group` there.
     """
     from kcli.spark.commit_option import follow_option
     from kcli.spark.source import KcliDataSource
@@ -25,7 +56,7 @@ def register(spark: SparkSession) -> None:
 
 
 def __getattr__(name: str) -> Any:
-    """PySpark and pyarrow are imported with the first use, not with this package."""
+    """Import the public names on first use, because they need PySpark and pyarrow."""
     if name == "KcliDataSource":
         from kcli.spark.source import KcliDataSource
 

@@ -1,6 +1,7 @@
-"""Decoded records as Arrow record batches: every column is made of whole buffers, no object per record.
+"""Arrow record batches from decoded records: each column is built from whole buffers, without an object per record.
 
-The types are those that Spark wants to the letter: plain `binary` and `string`, `timestamp[us, tz=UTC]`, all nullable.
+The types are exactly those that Spark expects: `binary` and `string` (not large), `timestamp[us, tz=UTC]`, all
+nullable.
 """
 
 from __future__ import annotations
@@ -48,15 +49,15 @@ _BYTES = {"key", "value", "headers"}
 
 
 def arrow_schema(columns: Sequence[tuple[str, str]]) -> Any:
-    """The Arrow schema that Spark expects for these columns of (name, SQL type)."""
+    """Return the Arrow schema that Spark expects for columns given as (name, SQL type)."""
     return pa.schema([pa.field(name, _TYPES[sql_type]) for name, sql_type in columns])
 
 
 class Batcher:
-    """Turns the decoded records of one partition into record batches of the chosen columns.
+    """Converter of the decoded records of one partition into record batches of the selected columns.
 
-    A batch has at most `batch_rows` rows, and at most `batch_bytes` of records as they were fetched, unless one alone
-    has more; numbers alone are not counted in bytes. Only what `columns` names is built.
+    A batch has at most `batch_rows` rows and at most `batch_bytes` of fetched records, unless a single record is
+    larger. The byte limit applies only if a column with bytes is selected. Only the selected columns are built.
     """
 
     def __init__(
@@ -75,26 +76,26 @@ class Batcher:
         self._tp = tp
 
     def batches(self, records: RecordColumns) -> Iterator[Any]:
-        """The records as `pyarrow.RecordBatch`es, in order."""
-        for start, end in cut(len(records), self._reached(records), self._rows, self._bytes):
+        """Yield the records as `pyarrow.RecordBatch`es, in order."""
+        for start, end in batch_edges(len(records), self._used_bytes(records), self._rows, self._bytes):
             yield self._batch(records.take(slice(start, end)))
 
-    def _reached(self, records: RecordColumns) -> Ints | None:
-        """Up to where the buffer is used by each record and those before it: a bound of their bytes that costs nothing.
+    def _used_bytes(self, records: RecordColumns) -> Ints | None:
+        """Return the bytes of the buffer used up to each record: an upper bound of the record sizes that costs nothing.
 
-        None if bytes do not matter.
+        None if no column with bytes is selected.
         """
         if not len(records) or not _BYTES & set(self._names):
             return None
-        reached: Ints = records.header_ends - records.key_starts[0]
-        return reached
+        used: Ints = records.header_ends - records.key_starts[0]
+        return used
 
     def _batch(self, records: RecordColumns) -> Any:
-        arrays = [_MAKERS[name](self, records) for name in self._names]
+        arrays = [_COLUMN_ARRAYS[name](self, records) for name in self._names]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
     def constant(self, name: str, value: object, rows: int) -> Any:
-        """`rows` times the same value: made once, then only cut."""
+        """Return `rows` times the same value. The array is built once and then sliced."""
         array = self._constants.get((name, value))
         if array is None or len(array) < rows:
             array = pa.repeat(pa.scalar(value, self.schema.field(name).type), max(rows, min(self._rows, 4096)))
@@ -103,30 +104,33 @@ class Batcher:
 
     @property
     def tp(self) -> TopicPartition:
-        """The partition whose records these are."""
+        """The partition of the records."""
         return self._tp
 
 
-def cut(rows: int, reached: Ints | None, most_rows: int, most_bytes: int) -> Iterator[tuple[int, int]]:
-    """Where batches of at most `most_rows` rows and `most_bytes` begin and end: evenly, where rows alone decide.
+def batch_edges(rows: int, used: Ints | None, most_rows: int, most_bytes: int) -> Iterator[tuple[int, int]]:
+    """Yield the (start, end) rows of batches of at most `most_rows` rows and `most_bytes` bytes, evenly sized if only
+    rows limit them.
 
-    `reached` are the bytes of each row and all before it; None: they do not count.
+    `used` has the bytes of each row and all rows before it; None: bytes do not limit.
     """
-    pieces = -(-rows // most_rows)
-    even = -(-rows // pieces) if pieces else 0
+    parts = -(-rows // most_rows)
+    even = -(-rows // parts) if parts else 0
     start = before = 0
     while start < rows:
         end = min(start + even, rows)
-        if reached is not None:
-            fitting = int(reached.searchsorted(before + most_bytes, side="right"))
+        if used is not None:
+            fitting = int(used.searchsorted(before + most_bytes, side="right"))
             end = max(start + 1, min(end, fitting))
-            before = int(reached[end - 1])
+            before = int(used[end - 1])
         yield start, end
         start = end
 
 
 def timestamp_array(values_ms: Ints) -> Any:
-    """Milliseconds as Spark's timestamps. No timestamp, -1, is one millisecond before 1970, as the connector has it."""
+    """Convert milliseconds to Spark's timestamps. No timestamp (-1) is one millisecond before 1970, as in the
+    connector.
+    """
     return number_array(values_ms.clip(-MOST_MS, MOST_MS) * 1000, _TYPES["timestamp"])
 
 
@@ -152,7 +156,7 @@ def _batch_fact(name: str) -> Callable[[Batcher, RecordColumns], Any]:
     return lambda _, records: batch_fact_array(name, records)
 
 
-_MAKERS: dict[str, Callable[[Batcher, RecordColumns], Any]] = {
+_COLUMN_ARRAYS: dict[str, Callable[[Batcher, RecordColumns], Any]] = {
     "key": lambda _, records: binary_array(records.buffer, records.key_starts, records.key_lengths),
     "value": lambda _, records: binary_array(records.buffer, records.value_starts, records.value_lengths),
     "topic": lambda batcher, records: batcher.constant("topic", batcher.tp.topic, len(records)),
@@ -169,7 +173,7 @@ _MAKERS: dict[str, Callable[[Batcher, RecordColumns], Any]] = {
 
 
 def batch_fact_array(name: str, records: RecordColumns) -> Any:
-    """The column called `name`, one of `columns.BATCH_FACTS`; null where the batch does not tell it."""
+    """Return the column `name`, one of `record_schema.BATCH_FACTS`; null where the batch does not have the value."""
     from kcli.protocol.records.batch_facts import batch_facts
 
     return _BATCH_FACT_ARRAYS[name](batch_facts(records))

@@ -1,6 +1,7 @@
-"""From options to the ranges of a batch: specs made offsets, exact-set check, loss. Pure but for asking the `Lookup`.
+"""Planning of a batch read: options and log bounds to the offset ranges of tasks. Pure except for calls of the
+`Lookup`.
 
-Everything is resolved once: retries of tasks and several actions on one DataFrame see the same offsets. (The JVM
+Everything is resolved once, so retried tasks and several actions on one DataFrame read the same offsets. (The JVM
 connector leaves earliest and latest to its tasks, unless a range is split.)
 """
 
@@ -25,8 +26,11 @@ OffsetMap = Mapping[TopicPartition, int]
 
 
 class Plan(NamedTuple):
-    """The tasks of a batch. `reports`: what failOnDataLoss=false has passed over, a sentence each. `starts` and `ends`
-    are the offsets by partition before ranges were split, empty ranges too."""
+    """Plan of a batch.
+
+    `ranges` are the tasks. `reports` has one sentence for each loss that failOnDataLoss=false permits. `starts` and
+    `ends` are the offsets of each partition before ranges are split, including empty ranges.
+    """
 
     ranges: list[TaskRange]
     reports: list[str]
@@ -35,33 +39,39 @@ class Plan(NamedTuple):
 
 
 def plan_batch(options: SourceOptions, lookup: Lookup) -> Plan:
-    """What a batch reads, by what the brokers say now.
+    """Plan a batch from the present state of the cluster.
 
-    ConfigError for offsets that do not name exactly the partitions, or an end before its start; NotFound for topics
-    that are not there; DataLoss, BrokerError, TimeoutExpired.
+    ConfigError if offsets do not name exactly the partitions, or an end is before its start; NotFound for missing
+    topics; DataLoss, BrokerError, TimeoutExpired.
     """
-    committed, logs = start_facts(options, lookup)
-    wanted = resolve_start(options.starting, logs, committed, lookup)
-    asked = _resolve_end(options.ending.at, logs, lookup)
+    committed, logs = start_bounds(options, lookup)
+    wanted_starts = resolve_start(options.starting, logs, committed, lookup)
+    wanted_ends = _resolve_end(options.ending.at, logs, lookup)
     for tp in sorted(logs):
-        if wanted[tp] > asked[tp]:
+        if wanted_starts[tp] > wanted_ends[tp]:
             if not isinstance(options.starting.at, OfGroup):
-                raise ConfigError(f"{tp} would start at {wanted[tp]} and end before that, at {asked[tp]}")
-            asked[tp] = wanted[tp]  # the group is behind the end already
-    starts, ends, reports = fit({tp: (wanted[tp], asked[tp]) for tp in logs}, logs, lookup, options.fail_on_data_loss)
+                raise ConfigError(
+                    f"{tp}: the end offset {wanted_ends[tp]} is before the start offset {wanted_starts[tp]}"
+                )
+            wanted_ends[tp] = wanted_starts[tp]  # the group has already committed an offset after the end
+    starts, ends, reports = fit_ranges(
+        {tp: (wanted_starts[tp], wanted_ends[tp]) for tp in logs}, logs, lookup, options.fail_on_data_loss
+    )
     ranges = [TaskRange(*tp, starts[tp], ends[tp]) for tp in starts]
     ranges = split_ranges(ranges, options.min_partitions, options.max_records_per_partition)
     return Plan(ranges, reports, starts, ends)
 
 
-def fit(
+def fit_ranges(
     wanted: Mapping[TopicPartition, tuple[int, int]],
     logs: Mapping[TopicPartition, LogEnds],
     lookup: Lookup,
     fail: bool,
 ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int], list[str]]:
-    """Wanted starts and ends brought into the logs there are, and what is lost by that. DataLoss if `fail`."""
-    log_ends = sure_ends({tp: max(both) for tp, both in wanted.items()}, logs, lookup)
+    """Return starts, ends and reports: the wanted ranges cut to the existing logs. DataLoss if `fail` and records are
+    lost.
+    """
+    log_ends = known_ends({tp: max(both) for tp, both in wanted.items()}, logs, lookup)
     starts, ends, reports = {}, {}, []
     for tp in sorted(wanted):
         start, end = wanted[tp]
@@ -75,24 +85,29 @@ def fit(
         ends[tp] = max(starts[tp], end if last.offset is None else last.offset)
         if ends[tp] > max(readable, starts[tp]):
             raise KcliError(
-                f"{tp}: offsets up to {ends[tp]} are to be read, but from {readable} on transactions are open; "
-                "isolation.level=read_committed has to wait for their end"
+                f"{tp}: cannot read up to offset {ends[tp]}: transactions are open from offset {readable} on; "
+                "retry after they end, or use isolation.level=read_uncommitted"
             )
         reports += [it.report for it in (first, last) if it.report is not None]
     return starts, ends, reports
 
 
-def sure_ends(wanted: OffsetMap, logs: Mapping[TopicPartition, LogEnds], lookup: Lookup) -> dict[TopicPartition, int]:
-    """Behind these ends there is nothing: where more is wanted than can be read, the high watermark, since what open
-    transactions hide from read_committed is not lost."""
+def known_ends(wanted: OffsetMap, logs: Mapping[TopicPartition, LogEnds], lookup: Lookup) -> dict[TopicPartition, int]:
+    """Return the log ends after which no records exist.
+
+    Where a wanted offset is after the readable end, this is the high watermark: records that read_committed cannot see
+    because of open transactions are not lost.
+    """
     beyond = [tp for tp, offset in wanted.items() if offset > logs[tp].end]
     limits = lookup.high_watermarks(beyond) if beyond else {}
     return {tp: max(logs[tp].end, limits.get(tp, 0)) for tp in wanted}
 
 
-def start_facts(options: SourceOptions, lookup: Lookup) -> tuple[OffsetMap, dict[TopicPartition, LogEnds]]:
-    """What the start's group has committed, and the logs of what is selected: asked later, so that what is committed
-    lies in them."""
+def start_bounds(options: SourceOptions, lookup: Lookup) -> tuple[OffsetMap, dict[TopicPartition, LogEnds]]:
+    """Return the offsets committed by the start's group, and the bounds of the selected logs.
+
+    The bounds are read after the committed offsets, so that these are within the bounds.
+    """
     at = options.starting.at
     committed = lookup.group_offsets(at.group) if isinstance(at, OfGroup) else {}
     partitions = lookup.partitions()
@@ -109,46 +124,46 @@ def _check_exact(options: SourceOptions, partitions: set[TopicPartition]) -> Non
 
 
 def _check_set(at: Spec, partitions: set[TopicPartition], side: str) -> None:
-    """The connector's rule: JSON names every partition that is read, and no other."""
+    """Apply the connector's rule: JSON names every partition that is read, and no other."""
     if not isinstance(at, (Offsets, Moments)):
         return
     named = at.offsets.keys() if isinstance(at, Offsets) else at.times.keys()
     name = f"{side}Offsets" if isinstance(at, Offsets) else f"{side}OffsetsByTimestamp"
     hint = " (-1: latest, -2: earliest)" if isinstance(at, Offsets) else ""
-    if lacking := partitions - named:
-        raise ConfigError(f"{name} must name every partition that is read{hint}: it lacks {_list(lacking)}")
-    if strange := named - partitions:
-        raise ConfigError(f"{name} must name only partitions that are read: {_list(strange)} is not")
+    if missing := partitions - named:
+        raise ConfigError(f"{name} must name every partition that is read{hint}; {_partition_list(missing)} missing")
+    if extra := named - partitions:
+        raise ConfigError(f"{name} must name only partitions that are read; {_partition_list(extra)} not read")
 
 
 def resolve_start(
     starting: Start, logs: Mapping[TopicPartition, LogEnds], committed: OffsetMap, lookup: Lookup
 ) -> dict[TopicPartition, int]:
-    """The start of each log in offsets, as wanted: it may not be there any more."""
+    """Return the wanted start offset of each log; it may no longer exist."""
     at = starting.at
     if isinstance(at, OfGroup):
-        return _of_group(starting, at.group, logs, committed)
+        return _group_offsets(starting, at.group, logs, committed)
     if isinstance(at, (Moment, Moments, Ago)):
         found = _at_times(at, logs, lookup)
-        young = {tp for tp, offset in found.items() if offset < 0}
-        if young and starting.no_match == "error":
+        late = {tp for tp, offset in found.items() if offset < 0}
+        if late and starting.no_match == "error":
             raise ConfigError(
-                f"no record of {_list(young)} is as young as the start asks; "
-                "startingOffsetsByTimestampStrategy=latest starts there with what is still to come"
+                f"{_partition_list(late)}: no record at or after the start time; "
+                "use startingOffsetsByTimestampStrategy=latest to start at the log end"
             )
         return {tp: logs[tp].end if offset < 0 else offset for tp, offset in found.items()}
-    return _sentinels(at, logs)
+    return _resolve_sentinels(at, logs)
 
 
-def _of_group(
+def _group_offsets(
     starting: Start, group: str, logs: Mapping[TopicPartition, LogEnds], committed: OffsetMap
 ) -> dict[TopicPartition, int]:
-    lacking = logs.keys() - committed.keys()
-    if lacking and starting.uncommitted == "error":
-        what = _list(lacking) if lacking != logs.keys() else "what is read"
+    missing = logs.keys() - committed.keys()
+    if missing and starting.uncommitted == "error":
+        partitions = _partition_list(missing) if missing != logs.keys() else "the selected partitions"
         raise NotFound(
-            f"group {group} has committed nothing for {what}; "
-            "startingGroupStrategy=earliest or latest says where to start there"
+            f"group {group} has no committed offset for {partitions}; "
+            "use startingGroupStrategy=earliest or latest to start there"
         )
     latest = starting.uncommitted == "latest"
     return {tp: committed.get(tp, log.end if latest else log.start) for tp, log in logs.items()}
@@ -158,15 +173,15 @@ def _resolve_end(at: Spec, logs: Mapping[TopicPartition, LogEnds], lookup: Looku
     if isinstance(at, (Moment, Moments, Ago)):
         found = _at_times(at, logs, lookup)
         return {tp: logs[tp].end if offset < 0 else offset for tp, offset in found.items()}
-    return _sentinels(at, logs)
+    return _resolve_sentinels(at, logs)
 
 
-def _sentinels(at: Spec, logs: Mapping[TopicPartition, LogEnds]) -> dict[TopicPartition, int]:
-    asked = at.offsets if isinstance(at, Offsets) else None
-    which = at.offset if isinstance(at, Everywhere) else LATEST_OFFSET
+def _resolve_sentinels(at: Spec, logs: Mapping[TopicPartition, LogEnds]) -> dict[TopicPartition, int]:
+    given = at.offsets if isinstance(at, Offsets) else None
+    default = at.offset if isinstance(at, Everywhere) else LATEST_OFFSET
     resolved = {}
     for tp, log in logs.items():
-        offset = which if asked is None else asked[tp]
+        offset = default if given is None else given[tp]
         resolved[tp] = {EARLIEST_OFFSET: log.start, LATEST_OFFSET: log.end}.get(offset, offset)
     return resolved
 
@@ -174,8 +189,10 @@ def _sentinels(at: Spec, logs: Mapping[TopicPartition, LogEnds]) -> dict[TopicPa
 def _at_times(
     at: Moment | Moments | Ago, logs: Mapping[TopicPartition, LogEnds], lookup: Lookup
 ) -> dict[TopicPartition, int]:
-    """By partition the first offset as young as asked, -1 for none. Not behind the log's end as it was asked before:
-    what has come since is not part of this read."""
+    """Return the first offset at or after the time for each partition, -1 for none.
+
+    Limited to the log end that was read before, because later records do not belong to this read.
+    """
     if isinstance(at, Moments):
         times = {tp: at.times[tp] for tp in logs}
     else:
@@ -185,7 +202,7 @@ def _at_times(
     return {tp: min(found.get(tp, -1), log.end) for tp, log in logs.items()}
 
 
-def _list(partitions: Iterable[TopicPartition]) -> str:
+def _partition_list(partitions: Iterable[TopicPartition]) -> str:
     ordered = [str(tp) for tp in sorted(partitions)]
     more = f" and {len(ordered) - 5} more" if len(ordered) > 5 else ""
     return ", ".join(ordered[:5]) + more

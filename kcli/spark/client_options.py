@@ -1,7 +1,7 @@
-"""From `kafka.*` options to the client's configuration: what is refused, and what is read only where it is needed.
+"""Client configuration from the `kafka.*` options: refused properties, files and environment variables.
 
-Options travel with every task, so a password had better not be in them: `kafka.config.file` names a properties file,
-and a value `env:NAME` or `file:PATH` is looked up in the process that connects.
+Options are sent with every task, so they should not contain passwords: `kafka.config.file` names a properties file, and
+a value `env:NAME` or `file:PATH` is read in the process that connects.
 """
 
 from __future__ import annotations
@@ -17,75 +17,76 @@ if TYPE_CHECKING:
     from kcli.client.config import ConsumerConfig
 
 _REFUSED = {
-    "auto.offset.reset": "say startingOffsets, which a restarted stream does not ask again",
-    "key.deserializer": "keys are bytes; make of them what they are with functions on the column",
-    "value.deserializer": "values are bytes; make of them what they are with functions on the column",
-    "enable.auto.commit": "Spark keeps the offsets; commitGroup shows them to a group",
-    "interceptor.classes": "nothing may change records on their way",
+    "auto.offset.reset": "use startingOffsets, which a restarted stream ignores",
+    "key.deserializer": "keys are bytes; decode them with functions on the column",
+    "value.deserializer": "values are bytes; decode them with functions on the column",
+    "enable.auto.commit": "Spark keeps the offsets; use commitGroup to commit them to a group as well",
+    "interceptor.classes": "interceptors are not supported",
 }
-# A reader is no member of a group, whatever a shared file of properties says.
-_OF_MEMBERS = ("group.", "session.timeout.ms", "heartbeat.interval.ms", "partition.assignment.strategy")
+# The source never joins a group, so properties of group members in a shared file are dropped.
+_MEMBER_PROPERTIES = ("group.", "session.timeout.ms", "heartbeat.interval.ms", "partition.assignment.strategy")
 
 
 def check_kafka(kafka: Mapping[str, str]) -> None:
-    """ConfigError for properties that the source must decide itself, and when no broker is named."""
-    for name, why in _REFUSED.items():
+    """Raise ConfigError for properties that only the source may set, and if no broker is named."""
+    for name, reason in _REFUSED.items():
         if name in kafka:
-            raise ConfigError(f"{KAFKA}{name} cannot be set: {why}")
+            raise ConfigError(f"{KAFKA}{name} cannot be set: {reason}")
     if "bootstrap.servers" not in kafka and CONFIG_FILE not in kafka:
-        raise ConfigError(f"{KAFKA}bootstrap.servers is required (or {KAFKA}{CONFIG_FILE} with it)")
+        raise ConfigError(f"{KAFKA}bootstrap.servers is required, as an option or in the file of {KAFKA}{CONFIG_FILE}")
 
 
 def client_config(kafka: Mapping[str, str], environ: Mapping[str, str] | None = None) -> ConsumerConfig:
-    """The client's configuration, to be made where it is needed: files and environment variables are read here.
+    """Return the client configuration. Call it where the client connects: files and environment variables are read
+    here.
 
-    An option is stronger than the file. Properties of group members are left out, and so is what the source decides
-    itself, where a shared file has it.
+    An option takes precedence over the file. Properties of group members, and those that the source sets itself, are
+    dropped from the file.
     """
     from kcli.client.config import ConsumerConfig
 
-    properties = {**_of_file(kafka.get(CONFIG_FILE)), **kafka}
-    own = {"allow.auto.create.topics": "false", "enable.auto.commit": "false"}
+    properties = {**_file_properties(kafka.get(CONFIG_FILE)), **kafka}
+    fixed = {"allow.auto.create.topics": "false", "enable.auto.commit": "false"}
     kept = {
         name: _resolve(name, value, os.environ if environ is None else environ)
         for name, value in properties.items()
-        if name != CONFIG_FILE and name not in _REFUSED and not name.startswith(_OF_MEMBERS)
+        if name != CONFIG_FILE and name not in _REFUSED and not name.startswith(_MEMBER_PROPERTIES)
     }
     if "bootstrap.servers" not in kept:
-        raise ConfigError(f"neither {KAFKA}bootstrap.servers nor the file of {KAFKA}{CONFIG_FILE} names a broker")
-    return ConsumerConfig.from_properties({**kept, **own})
+        raise ConfigError(f"{KAFKA}bootstrap.servers is required, as an option or in the file of {KAFKA}{CONFIG_FILE}")
+    return ConsumerConfig.from_properties({**kept, **fixed})
 
 
 def ignored_properties(config: ConsumerConfig) -> list[str]:
-    """A sentence for each property that the client does not know, to be said once."""
+    """Return one sentence for each property that the client does not know."""
     from kcli.client.config import nearest_name
 
-    told = []
+    notes = []
     for name in sorted(config.unknown):
         near = nearest_name(name)
         hint = f"; did you mean {KAFKA}{near}?" if near else ""
-        told.append(f"{KAFKA}{name} is ignored: no client of Kafka knows it{hint}")
-    return told
+        notes.append(f"{KAFKA}{name} is ignored: it is not a Kafka client property{hint}")
+    return notes
 
 
-def _of_file(path: str | None) -> dict[str, str]:
+def _file_properties(path: str | None) -> dict[str, str]:
     if path is None:
         return {}
     from kcli.client.config import load_properties
 
-    return load_properties(_text(f"{KAFKA}{CONFIG_FILE}", path))
+    return load_properties(_read_text(f"{KAFKA}{CONFIG_FILE}", path))
 
 
 def _resolve(name: str, value: str, environ: Mapping[str, str]) -> str:
     if value.startswith("env:"):
         found = environ.get(value[4:])
         if found is None:
-            raise ConfigError(f"{KAFKA}{name} refers to the environment variable {value[4:]}, which is not set here")
+            raise ConfigError(f"{KAFKA}{name}: environment variable {value[4:]} is not set in this process")
         return found
-    return _text(KAFKA + name, value[5:]).strip() if value.startswith("file:") else value
+    return _read_text(KAFKA + name, value[5:]).strip() if value.startswith("file:") else value
 
 
-def _text(name: str, path: str) -> str:
+def _read_text(name: str, path: str) -> str:
     try:
         with open(path, encoding="utf-8-sig") as file:
             return file.read()

@@ -1,7 +1,7 @@
-"""A source that brings kcli along: unpacked on whichever machine it is unpickled on, before anything of kcli is needed.
+"""Source for Spark Connect that carries kcli with it: it is unpacked on each machine before kcli is imported.
 
-Spark pickles a source's class, and later its reader, for other processes: its planner, the tasks. Functions and classes
-that are made in a function are pickled by value (cloudpickle), so nothing here is looked up by name over there.
+Spark pickles a source's class, and later its reader, for other processes (planner, tasks). Functions and classes that
+are defined in a function are pickled by value (cloudpickle), so nothing is imported by name on the other machine.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from typing import Any
 
 
 def carrying(payload: bytes, digest: str) -> type[Any]:
-    """`KcliDataSource` as a class that carries `payload`, a zip of kcli, with a digest that names its contents."""
+    """Return `KcliDataSource` as a class that carries `payload`, a zip of kcli; `digest` identifies its content."""
     from pyspark.sql.datasource import DataSource
 
     def unpack() -> None:
-        """Into a folder of this user's, once for each machine and payload; whoever comes second finds it whole."""
+        """Unpack into a folder of this user, once per machine and payload. The rename is atomic."""
         import io
         import os
         import shutil
@@ -46,7 +46,7 @@ def carrying(payload: bytes, digest: str) -> type[Any]:
         return reader
 
     def carried(reader: Any) -> Any:
-        """The same reader, but that it brings kcli along where it is unpickled."""
+        """Make the reader carry kcli to the process that unpickles it."""
         kind = type(reader)
 
         class CarriedReader(kind):  # type: ignore[misc,valid-type]

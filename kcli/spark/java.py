@@ -1,4 +1,4 @@
-"""Find out before Spark does whether there is a Java that can run it. Source: Spark's overview page (4.x: Java 17+)."""
+"""Check for a Java that can run Spark, before Spark is started. Source: Spark's overview page (4.x: Java 17+)."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from typing import NamedTuple
 from kcli.errors import ConfigError
 
 OLDEST = 17
-CURE = f"install a JRE of version {OLDEST} or newer, or let JAVA_HOME name one"
+CURE = f"install a JRE {OLDEST} or newer, or set JAVA_HOME to one"
 
 
 class Java(NamedTuple):
-    """A Java: the program, and its version as it names it itself, like 17.0.15."""
+    """A Java installation: path of the program, and its version, like 17.0.15."""
 
     path: str
     version: str
@@ -28,7 +28,7 @@ class Java(NamedTuple):
 
 
 def major_version(version: str) -> int:
-    """17 for 17.0.15, 8 for 1.8.0_392, 0 for what is no version."""
+    """Return 17 for 17.0.15, 8 for 1.8.0_392, 0 for an invalid version."""
     numbers = [int(number) for number in re.findall(r"\d+", version)[:2]]
     if not numbers:
         return 0
@@ -36,7 +36,7 @@ def major_version(version: str) -> int:
 
 
 def find_java(environ: Mapping[str, str]) -> str | None:
-    """The `java` that Spark's launcher takes: JAVA_HOME's, else the one on the PATH."""
+    """Return the `java` that Spark's launcher runs: that of JAVA_HOME, otherwise the one on the PATH."""
     home = environ.get("JAVA_HOME")
     if home:
         return os.path.join(home, "bin", "java")
@@ -44,34 +44,36 @@ def find_java(environ: Mapping[str, str]) -> str | None:
 
 
 def check_java(environ: Mapping[str, str]) -> Java:
-    """The Java that Spark will run on. `ConfigError`, with the cure, if there is none or it is too old."""
+    """Return the Java that Spark will run on. `ConfigError`, with the cure, if it is missing or too old."""
     path = find_java(environ)
     if path is None:
-        raise ConfigError(f"Spark needs Java, and there is no `java` on the PATH: {CURE}")
-    version = _released_version(path) or _asked_version(path)
+        raise ConfigError(f"Spark needs Java, but there is no `java` on the PATH: {CURE}")
+    version = _release_file_version(path) or _printed_version(path)
     if version is None:
-        where = "JAVA_HOME names" if environ.get("JAVA_HOME") else "there is"
-        raise ConfigError(f"Spark needs Java, and {where} {path}, which cannot be run: {CURE}")
+        origin = " of JAVA_HOME" if environ.get("JAVA_HOME") else ""
+        raise ConfigError(f"Spark needs Java, but {path}{origin} cannot be run: {CURE}")
     java = Java(path, version)
     if java.major < OLDEST:
-        raise ConfigError(f"Spark needs Java {OLDEST} or newer, and {path} is Java {version}: {CURE}")
+        raise ConfigError(f"Spark needs Java {OLDEST} or newer, but {path} is Java {version}: {CURE}")
     return java
 
 
-def _released_version(path: str) -> str | None:
-    """What the `release` file of an installation says: a fraction of the time that starting a JVM takes."""
+def _release_file_version(path: str) -> str | None:
+    """Return the version in the installation's `release` file: much faster than starting a JVM."""
     try:
         text = Path(path).resolve(strict=True).parent.parent.joinpath("release").read_text(errors="replace")
     except OSError:
         return None
-    found = re.search(r'^JAVA_VERSION="?([^"\s]+)', text, re.MULTILINE)
-    return found[1] if found else None
+    match = re.search(r'^JAVA_VERSION="?([^"\s]+)', text, re.MULTILINE)
+    return match[1] if match else None
 
 
-def _asked_version(path: str) -> str | None:
+def _printed_version(path: str) -> str | None:
     try:
-        done = subprocess.run([path, "-version"], capture_output=True, text=True, timeout=30, stdin=subprocess.DEVNULL)
+        result = subprocess.run(
+            [path, "-version"], capture_output=True, text=True, timeout=30, stdin=subprocess.DEVNULL
+        )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    found = re.search(r'version "([^"]+)"', done.stderr + done.stdout)
-    return found[1] if found else None
+    match = re.search(r'version "([^"]+)"', result.stderr + result.stdout)
+    return match[1] if match else None

@@ -1,7 +1,7 @@
-"""The one part of planning that talks to brokers: partitions, ends of logs, offsets by time and of groups.
+"""Broker look-ups for planning: partitions, log bounds, offsets by time, committed offsets.
 
-A look-up is tried `fetchOffset.numRetries` times in all, `fetchOffset.retryIntervalMs` apart, each time over a new
-connection, and is over at the latest after `default.api.timeout.ms`.
+A look-up is tried `fetchOffset.numRetries` times in total, `fetchOffset.retryIntervalMs` apart, each time with a new
+connection, and ends after `default.api.timeout.ms` at the latest.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _GONE = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
 
 class LogEnds(NamedTuple):
-    """A log's first offset and the one behind its last record: under read_committed the last stable offset."""
+    """First offset of a log, and its end offset: under read_committed the last stable offset."""
 
     start: int
     end: int
 
 
 class Lookup:
-    """Looks things up for one `SourceOptions`; connects at the first question. Use it in a `with`, or `close` it."""
+    """Look-ups for one `SourceOptions`. Connects on the first call; use it in a `with` statement, or call `close`."""
 
     def __init__(self, options: SourceOptions, clock: Clock | None = None) -> None:
         self._options = options
@@ -56,7 +56,7 @@ class Lookup:
 
     @property
     def config(self) -> ConsumerConfig:
-        """The client's configuration; files and variables that the options name are read when it is first asked for."""
+        """The client configuration. Files and variables that the options name are read on first access."""
         if self._config is None:
             from kcli.spark.client_options import client_config
 
@@ -65,7 +65,7 @@ class Lookup:
 
     @property
     def client(self) -> ConsumerNetworkClient:
-        """The connection, made when it is first asked for."""
+        """The client; it connects on first access."""
         if self._client is None:
             from kcli.client.connect import connect
 
@@ -73,23 +73,26 @@ class Lookup:
         return self._client
 
     def now_ms(self) -> int:
-        """The time, ms since the epoch."""
+        """Return the time, ms since the epoch."""
         return self._clock.wall_ms()
 
     def partitions(self) -> set[TopicPartition]:
-        """The partitions that the options select and that exist; without a selection, of all but internal topics."""
-        return self._patiently(self._partitions)
+        """Return the selected partitions that exist; without a selection, those of all topics except internal ones."""
+        return self._retrying(self._partitions)
 
     def ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, LogEnds]:
-        """Where the logs begin and end. Partitions that are gone are left out; other troubles raise."""
+        """Return the log bounds. Missing partitions are omitted; other errors raise."""
         wanted = sorted(partitions)
-        return self._patiently(lambda deadline_ms: self._ends(wanted, deadline_ms))
+        return self._retrying(lambda deadline_ms: self._ends(wanted, deadline_ms))
 
     def logs(
         self, known: Mapping[TopicPartition, int], partitions: Iterable[TopicPartition] | None = None
     ) -> dict[TopicPartition, LogEnds]:
-        """`ends` of these partitions, or of all that is selected now. Known partitions that seem to be gone, or to end
-        before the known offset, are looked at again before that is believed: a broker may be behind for a moment."""
+        """Return the bounds of these partitions, or of all selected ones.
+
+        `known` are offsets that were seen before. A known partition that seems to be missing, or to end before its
+        known offset, is looked up again before the answer is accepted: a broker may briefly have stale metadata.
+        """
         wanted = None if partitions is None else list(partitions)
         found: dict[TopicPartition, LogEnds] = {}
         for number in range(self._options.fetch_offset_attempts):
@@ -101,33 +104,31 @@ class Lookup:
         return found
 
     def high_watermarks(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Where the logs end whatever the isolation level; those that are gone are left out."""
+        """Return the high watermarks, whatever the isolation level. Missing partitions are omitted."""
         from kcli.client.offset_lookup import LATEST
 
         wanted = dict.fromkeys(sorted(partitions), LATEST)
-        return self._patiently(lambda deadline_ms: self._offsets(wanted, deadline_ms, isolation=0))
+        return self._retrying(lambda deadline_ms: self._offsets(wanted, deadline_ms, isolation=0))
 
     def at_times(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """The offset of the first record at or after the time (ms since the epoch) of each; -1: none so young."""
-        return self._patiently(lambda deadline_ms: self._offsets(times, deadline_ms))
+        """Return the offset of the first record at or after each time (ms since the epoch); -1: no such record."""
+        return self._retrying(lambda deadline_ms: self._offsets(times, deadline_ms))
 
     def group_offsets(self, group: str) -> dict[TopicPartition, int]:
-        """What the group has committed; {} for one that has committed nothing, or is none."""
-        return self._patiently(lambda deadline_ms: self._committed(group, deadline_ms))
+        """Return the committed offsets of the group; empty for a group that is unknown or has committed nothing."""
+        return self._retrying(lambda deadline_ms: self._committed(group, deadline_ms))
 
     def topic_ids(self, topics: Iterable[str]) -> dict[str, UUID | None]:
-        """Ids of topics as last heard; None from a broker older than 2.8, and for a topic that is not known."""
+        """Return the latest known topic ids; None for an unknown topic, and from brokers before 2.8."""
         return {topic: self.client.metadata.topic_id(topic) for topic in topics}
 
     def close(self) -> None:
-        """Give up the connection. The next question makes another one."""
+        """Close the connection. The next look-up opens a new one."""
         if self._client is not None:
             self._client.close()
             self._client = None
 
-    # --- the questions themselves
-
-    def _patiently(self, ask: Callable[[float], T]) -> T:
+    def _retrying(self, ask: Callable[[float], T]) -> T:
         deadline_ms = self._clock.now_ms() + self.config.default_api_timeout_ms
         left = self._options.fetch_offset_attempts
         while True:
@@ -151,7 +152,7 @@ class Lookup:
             names = list(selection.topics) if isinstance(selection, Subscribe) else None
         topics = self.client.topics_metadata(names, deadline_ms).topics
         if names is None:
-            names = _matching(selection, topics.values())
+            names = _matching_topics(selection, topics.values())
         found = {TopicPartition(name, number) for name in names for number in _partitions_of(topics.get(name))}
         return found & selection.partitions if isinstance(selection, Assign) else found
 
@@ -170,27 +171,27 @@ class Lookup:
         if not wanted:
             return {}
         level = int(self.config.reads_committed) if isolation is None else isolation
-        gathered = list_offsets(self.client, wanted, deadline_ms, level)
-        for error in gathered.errors.values():
+        result = list_offsets(self.client, wanted, deadline_ms, level)
+        for error in result.errors.values():
             if not (isinstance(error, BrokerError) and error.code in _GONE):
                 raise error
-        return {tp: found.offset for tp, found in gathered.values.items()}
+        return {tp: found.offset for tp, found in result.values.items()}
 
     def _committed(self, group: str, deadline_ms: float) -> dict[TopicPartition, int]:
         from kcli.admin.groups.committed import committed_offsets
 
-        gathered = committed_offsets(self.client, [group], deadline_ms)
-        for error in gathered.errors.values():
+        result = committed_offsets(self.client, [group], deadline_ms)
+        for error in result.errors.values():
             raise error
         found = {}
-        for tp, committed in gathered.values[group].items():
+        for tp, committed in result.values[group].items():
             if isinstance(committed, KcliError):
                 raise committed
             found[tp] = committed.offset
         return found
 
 
-def _matching(selection: object, topics: Iterable[TopicInfo]) -> list[str]:
+def _matching_topics(selection: object, topics: Iterable[TopicInfo]) -> list[str]:
     names = sorted(topic.name for topic in topics if not topic.internal)
     if not isinstance(selection, Pattern):
         return names

@@ -1,7 +1,7 @@
-"""Offsets as the connector's JSON, `{"orders":{"0":23,"1":-2}}`: one canonical text, readable both ways. Pure.
+"""Offsets in the connector's JSON, `{"orders":{"0":23,"1":-2}}`: parser and canonical form. Pure.
 
--2 is the log's start and -1 its end, as in `startingOffsets` of spark-sql-kafka-0-10. Spark compares the offsets of a
-stream as text, so there is one order only: by topic, then by number (as numbers: 2 before 10).
+-2 is the log start and -1 the log end, as in `startingOffsets` of spark-sql-kafka-0-10. Spark compares the offsets of a
+stream as text, so there is one order only: by topic, then by partition number.
 """
 
 from __future__ import annotations
@@ -24,83 +24,84 @@ _PARTITIONS = '{"orders":[0,1],"payments":[0]}'
 
 
 def offsets_dict(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
-    """What PySpark's `latestOffset` returns and writes as JSON, in canonical order: by topic, then by number."""
-    told: dict[str, dict[str, int]] = {}
+    """Return offsets as the dict that PySpark's `latestOffset` returns, in canonical order: by topic, then by
+    number.
+    """
+    parsed: dict[str, dict[str, int]] = {}
     for tp in sorted(offsets):
-        told.setdefault(tp.topic, {})[str(tp.partition)] = offsets[tp]
-    return told
+        parsed.setdefault(tp.topic, {})[str(tp.partition)] = offsets[tp]
+    return parsed
 
 
-def read_offsets(text: str | Mapping[str, Any], what: str = "the offset") -> dict[TopicPartition, int]:
-    """Offsets from the JSON, or from the dict that PySpark made of it. ConfigError for another shape; it names `what`
-    was to be read."""
-    return _numbers(text, what, _OFFSETS, lowest=EARLIEST_OFFSET)
+def read_offsets(text: str | Mapping[str, Any], option: str = "the offset") -> dict[TopicPartition, int]:
+    """Parse offsets from JSON, or from the dict that PySpark made of it. ConfigError, naming `option`, if malformed."""
+    return _numbers(text, option, _OFFSETS, lowest=EARLIEST_OFFSET)
 
 
-def read_times(text: str | Mapping[str, Any], what: str) -> dict[TopicPartition, int]:
-    """Times by partition, ms since the epoch, in the same shape."""
-    return _numbers(text, what, _TIMES, lowest=0)
+def read_times(text: str | Mapping[str, Any], option: str) -> dict[TopicPartition, int]:
+    """Parse times by partition, ms since the epoch, in the same format."""
+    return _numbers(text, option, _TIMES, lowest=0)
 
 
-def read_partitions(text: str, what: str) -> frozenset[TopicPartition]:
-    """The partitions of `assign`: `{"orders":[0,1]}`."""
-    told = _object(_parse(text, what, _PARTITIONS), what, _PARTITIONS)
+def read_partitions(text: str, option: str) -> frozenset[TopicPartition]:
+    """Parse the partitions of `assign`: `{"orders":[0,1]}`."""
+    parsed = _object(_parse(text, option, _PARTITIONS), option, _PARTITIONS)
     found = []
-    for topic, numbers in told.items():
+    for topic, numbers in parsed.items():
         if not isinstance(numbers, list):
-            raise _bad(what, _PARTITIONS, f"topic {topic} has no list of partitions")
-        found += [TopicPartition(topic, _partition(number, what, _PARTITIONS)) for number in numbers]
+            raise _malformed(option, _PARTITIONS, f"topic {topic} has no list of partitions")
+        found += [TopicPartition(topic, _partition(number, option, _PARTITIONS)) for number in numbers]
     return frozenset(found)
 
 
-def _numbers(text: str | Mapping[str, Any], what: str, example: str, lowest: int) -> dict[TopicPartition, int]:
-    told = _object(_parse(text, what, example) if isinstance(text, str) else text, what, example)
+def _numbers(text: str | Mapping[str, Any], option: str, example: str, lowest: int) -> dict[TopicPartition, int]:
+    parsed = _object(_parse(text, option, example) if isinstance(text, str) else text, option, example)
     found = {}
-    for topic, partitions in told.items():
-        for key, number in _object(partitions, what, example).items():
-            tp = TopicPartition(topic, _partition(key, what, example))
-            if not _is_whole(number) or not lowest <= number <= _LARGEST_OFFSET:
-                raise _bad(what, example, f"{_shown(number)} for {tp} is not possible")
+    for topic, partitions in parsed.items():
+        for key, number in _object(partitions, option, example).items():
+            tp = TopicPartition(topic, _partition(key, option, example))
+            if not _is_integer(number) or not lowest <= number <= _LARGEST_OFFSET:
+                raise _malformed(option, example, f"{_excerpt(number)} for {tp} is not valid")
             if tp in found:  # "0" and "00"
-                raise _bad(what, example, f"{tp} is there twice")
+                raise _malformed(option, example, f"{tp} is given twice")
             found[tp] = number
     return found
 
 
-def _parse(text: str, what: str, example: str) -> Any:
-    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        told = dict(pairs)
-        if len(told) < len(pairs):
-            twice = next(key for key in told if [pair[0] for pair in pairs].count(key) > 1)
-            raise _bad(what, example, f'"{twice}" is there twice')
-        return told
+def _parse(text: str, option: str, example: str) -> Any:
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        parsed = dict(pairs)
+        if len(parsed) < len(pairs):
+            twice = next(key for key in parsed if [pair[0] for pair in pairs].count(key) > 1)
+            raise _malformed(option, example, f'"{twice}" is given twice')
+        return parsed
 
     try:
-        return json.loads(text, object_pairs_hook=once)
+        return json.loads(text, object_pairs_hook=unique)
     except (ValueError, RecursionError):
-        raise _bad(what, example, f"{text[:60]!r} is no JSON") from None
+        raise _malformed(option, example, f"{text[:60]!r} is not valid JSON") from None
 
 
-def _object(value: Any, what: str, example: str) -> Mapping[str, Any]:
+def _object(value: Any, option: str, example: str) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
-        raise _bad(what, example, f"{_shown(value)} is no object")
+        raise _malformed(option, example, f"{_excerpt(value)} is not an object")
     return value
 
 
-def _partition(value: Any, what: str, example: str) -> int:
+def _partition(value: Any, option: str, example: str) -> int:
     number = int(value) if isinstance(value, str) and re.fullmatch("[0-9]{1,10}", value) else value
-    if not _is_whole(number) or not 0 <= number <= _LARGEST_PARTITION:
-        raise _bad(what, example, f"{_shown(value)} is no partition number")
+    if not _is_integer(number) or not 0 <= number <= _LARGEST_PARTITION:
+        raise _malformed(option, example, f"{_excerpt(value)} is not a partition number")
     return int(number)
 
 
-def _is_whole(value: Any) -> bool:
+def _is_integer(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _shown(value: Any) -> str:
+def _excerpt(value: Any) -> str:
     return json.dumps(value)[:60]
 
 
-def _bad(what: str, example: str, why: str) -> ConfigError:
-    return ConfigError(f"{what} must look like {example}, but {why}")
+def _malformed(option: str, example: str, reason: str) -> ConfigError:
+    return ConfigError(f"{option} must have the form {example}, but {reason}")

@@ -1,4 +1,4 @@
-"""What one `load()` asks for: every option checked by the connector's rules, and ours. Pure but for `client_config`."""
+"""Options of one `load()`: parsed and checked by the connector's rules and those of kcli. Pure."""
 
 from __future__ import annotations
 
@@ -16,17 +16,16 @@ from kcli.spark.start_end import EARLIEST, LATEST, End, Start, check_order, read
 from kcli.structs import OFFSETS_TOPIC
 
 RANGED_VIEWS = ("records", "batches", "gaps", "commits")
-"""Views that are read by ranges of offsets, and so can be streamed; the others tell how things are."""
+"""Views that are read by offset ranges, and so can be streamed; the others are snapshots."""
 
 _DEFAULT_TOPICS: dict[str, Selection] = {"commits": Subscribe((OFFSETS_TOPIC,))}
 
 
 class SourceOptions(NamedTuple):
-    """What one `load()` asks for. Plain data that pickles.
+    """Options of one `load()`. Plain data that pickles.
 
-    `kafka` are the client's properties without their prefix, as given: `client_config` resolves what they refer to,
-    where it is called. `selection` is None only for views that need no topics. `notes` are sentences about options
-    that have no effect. In repr secrets are hidden.
+    `kafka` are the client's properties without prefix, as given: `client_config` resolves references. `selection` is
+    None only for views that need no topics. `notes` are sentences about options without effect. `repr` hides secrets.
     """
 
     kafka: Mapping[str, str]
@@ -67,16 +66,18 @@ class SourceOptions(NamedTuple):
 
 
 def parse_options(options: Mapping[str, str], *, stream: bool | None = False) -> SourceOptions:
-    """The options of one `load()`, whatever the case of their names. ConfigError: one sentence, with the nearest name
-    for an option that nobody knows. `stream` None, when only the schema is asked for: neither the rules of a batch nor
-    those of a stream are applied."""
+    """Parse the options of one `load()`; their names are not case-sensitive.
+
+    ConfigError: one sentence, with the nearest name for an unknown option. `stream` None (only the schema is needed):
+    neither the rules of a batch nor those of a stream are applied.
+    """
     given = {name.lower(): str(value) for name, value in options.items()}
     _check_names(options)
     kafka = {name[len(KAFKA) :]: value for name, value in given.items() if name.startswith(KAFKA)}
     check_kafka(kafka)
     view = OPTIONS["view"].parse(given.get("view", "records"))
     if stream and view not in RANGED_VIEWS:
-        raise ConfigError(f"view={view} cannot be streamed: it tells how things are, not what has come")
+        raise ConfigError(f"view={view} cannot be streamed: it is a snapshot of the cluster")
     start, end = read_start(given, stream=stream), read_end(given, stream=stream)
     check_order(start, end)
     parsed = SourceOptions(
@@ -142,28 +143,28 @@ def _plain_fields(given: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-_WAYS = ("assign", "subscribe", "subscribePattern")
+_SELECTORS = ("assign", "subscribe", "subscribePattern")
 
 
 def _selection(given: Mapping[str, str], view: str) -> Selection | None:
-    ways = [way for way in _WAYS if way.lower() in given]
+    selectors = [selector for selector in _SELECTORS if selector.lower() in given]
     paths = _paths(given)
-    if len(ways) + bool(paths) > 1:
-        both = " and ".join([*ways, "load(...)"] if paths else ways)
-        raise ConfigError(f"only one of {', '.join(_WAYS)} can be given, not {both}")
-    if paths or ways == ["subscribe"]:
+    if len(selectors) + bool(paths) > 1:
+        given_names = " and ".join([*selectors, "load(...)"] if paths else selectors)
+        raise ConfigError(f"only one of {', '.join(_SELECTORS)} can be given, not {given_names}")
+    if paths or selectors == ["subscribe"]:
         return Subscribe(tuple(dict.fromkeys(paths or _topics(given["subscribe"]))))
-    if ways == ["assign"]:
+    if selectors == ["assign"]:
         partitions = read_partitions(given["assign"], "assign")
         if not partitions:
             raise ConfigError("assign names no partition")
         return Assign(partitions)
-    if ways == ["subscribePattern"]:
+    if selectors == ["subscribePattern"]:
         text = given["subscribepattern"].strip()
         compile_pattern(text)
         return Pattern(text)
     if view in ("records", "batches", "gaps"):
-        raise ConfigError(f"say what to read: one of {', '.join(_WAYS)} is required")
+        raise ConfigError(f"no topics selected; use one of {', '.join(_SELECTORS)}")
     return _DEFAULT_TOPICS.get(view)
 
 
@@ -175,14 +176,14 @@ def _topics(text: str) -> list[str]:
 
 
 def _paths(given: Mapping[str, str]) -> list[str]:
-    """The topics of `load("a")` and `load(["a", "b"])`, of which Spark makes the options path and paths."""
+    """Return the topics of `load("a")` and `load(["a", "b"])`: Spark makes the options path and paths of them."""
     if "paths" in given:
         try:
             paths = json.loads(given["paths"])
         except ValueError:
             paths = None
         if not isinstance(paths, list) or not all(isinstance(path, str) for path in paths):
-            raise ConfigError("load(...) takes names of topics")
+            raise ConfigError("load(...) takes topic names only")
         return [topic for path in paths for topic in _topics(path)]
     return _topics(given["path"]) if given.get("path") else []
 
@@ -191,7 +192,7 @@ def _commit_group(given: Mapping[str, str]) -> str | None:
     if "commitgroup" not in given:
         return None
     if not given["commitgroup"].strip():
-        raise ConfigError("commitGroup lacks the group's name")
+        raise ConfigError("commitGroup must not be empty")
     return given["commitgroup"].strip()
 
 
@@ -204,11 +205,11 @@ _ONLY_RANGED = (
     *("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets"),
     *("failOnDataLoss", "minPartitions", "maxRecordsPerPartition", *_ONLY_BATCH),
 )
-_ONLY_TOPICS = (*_WAYS, "path", "paths", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs")
+_ONLY_TOPICS = (*_SELECTORS, "path", "paths", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs")
 
 
-def passed_over(view: str) -> list[str]:
-    """The options that this view makes nothing of, as written."""
+def ignored_options(view: str) -> list[str]:
+    """Return the options without effect on this view."""
     names = [] if view == "records" else list(_ONLY_RECORDS)
     if view not in RANGED_VIEWS:
         names += _ONLY_RANGED
@@ -223,11 +224,13 @@ def _notes(given: Mapping[str, str], view: str, stream: bool) -> list[str]:
     kind = "stream" if stream else "batch"
     idle = _ONLY_BATCH if stream else _ONLY_STREAM
     notes = [f"{name} is ignored in a {kind}" for name in idle if name.lower() in given]
-    for name in passed_over(view):
+    for name in ignored_options(view):
         if name.lower() in given:
             notes.append(f"{'load(...)' if name in ('path', 'paths') else name} is ignored by view {view}")
     if "groupidprefix" in given:
-        notes.append("groupIdPrefix is ignored: reading needs no group here")
+        notes.append("groupIdPrefix is ignored: the source reads without a group")
     if "kafka.group.id" in given:
-        notes.append("kafka.group.id is ignored: reading needs no group here; commitGroup shows a group how far it is")
+        notes.append(
+            "kafka.group.id is ignored: the source reads without a group; commitGroup commits a stream's position"
+        )
     return notes

@@ -1,4 +1,4 @@
-"""How far Spark is, read while it works: tasks of running stages, records of streaming queries."""
+"""Progress of Spark while it works: tasks of running stages, records of streaming queries."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ from typing import Any, NamedTuple
 
 
 class Reading(NamedTuple):
-    """How far a job is: `tasks` of `all_tasks` in the stages that run now, and `records` that these have read; of
-    streams the `records` written, and how many a second. None is what is not known."""
+    """Progress of a job; None: not known.
+
+    `tasks` of `all_tasks` are completed in the running stages, which have read `records`. For streams: `records`
+    written, and the rate per second.
+    """
 
     tasks: int | None = None
     all_tasks: int | None = None
@@ -16,17 +19,17 @@ class Reading(NamedTuple):
 
 
 class Meter:
-    """Reads one session's progress; from a thread of its own, since the main one waits in a call."""
+    """Progress of one session. Used from a thread of its own, because the main thread waits for Spark."""
 
     def __init__(self, spark: Any) -> None:
         self._spark = spark
         self._batches: dict[tuple[str, int], int] = {}
 
     def read(self) -> Reading:
-        """Now. A session that is going down reads as nothing."""
+        """Return the present progress; all None while the session stops."""
         try:
             return self._of_streams() or self._of_tasks()
-        except Exception:  # py4j's and grpc's own errors when the other side is gone
+        except Exception:  # errors of py4j and grpc when the other side has stopped
             return Reading()
 
     def _of_streams(self) -> Reading | None:
@@ -43,7 +46,7 @@ class Meter:
 
     def _of_tasks(self) -> Reading:
         context = getattr(self._spark, "_sc", None)
-        if context is None:  # Spark Connect tells its clients nothing of tasks
+        if context is None:  # Spark Connect does not report tasks
             return Reading()
         stages = context._jsc.sc().statusStore().activeStages()
         known = [stages.apply(number) for number in range(stages.size())]

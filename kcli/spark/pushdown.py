@@ -1,8 +1,7 @@
-"""What filters of a query say about the ranges to read. Pure, but for one look-up of a time.
+"""Pruning of offset ranges by a query's filters. Pure, except for one look-up of offsets by time.
 
-Only pruning: what is left out cannot pass the filter, and Spark still applies every filter to what is read. So a bound
-may be too wide, never too narrow. Timestamps are not monotonic in a partition: the first record at or after a time is a
-safe start; there is no safe end.
+Spark still applies every filter, so the bounds may be too wide but never too narrow. Timestamps are not monotonic in a
+partition: the first record at or after a time is a safe start, but there is no safe end.
 """
 
 from __future__ import annotations
@@ -20,17 +19,19 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 class Bounds(NamedTuple):
-    """What a record must be to pass; None: anything. Offsets from `first` to before `behind`, `since_ms` or later."""
+    """Bounds of the records that can pass; None: no bound. Offsets from `first` to before `end`, times from `since_ms`
+    on.
+    """
 
     topics: frozenset[str] | None = None
     prefixes: tuple[str, ...] = ()
     partitions: frozenset[int] | None = None
     first: int | None = None
-    behind: int | None = None
+    end: int | None = None
     since_ms: int | None = None
 
     def allow(self, topic: str, partition: int) -> bool:
-        """Whether records of this partition may pass."""
+        """Return whether records of this partition may pass."""
         return (
             (self.topics is None or topic in self.topics)
             and all(topic.startswith(prefix) for prefix in self.prefixes)
@@ -42,9 +43,9 @@ NO_BOUNDS = Bounds()
 
 
 def bounds_of(filters: Iterable[Any], *, has_records: bool = True) -> Bounds:
-    """The bounds that PySpark's filters set, which all have to hold. Unknown ones set none.
+    """Return the bounds of all filters together. Unknown filters set no bounds.
 
-    `has_records` False: rows are no records, so that only topic and partition mean what they mean here.
+    `has_records` False: the rows are not records, so only filters of topic and partition apply.
     """
     bounds = NO_BOUNDS
     for it in filters:
@@ -84,11 +85,11 @@ def _narrow_place(bounds: Bounds, kind: str, column: str, it: Any) -> Bounds:
 
 def _narrow_offset(bounds: Bounds, kind: str, value: int) -> Bounds:
     first = {"EqualTo": value, "GreaterThanOrEqual": value, "GreaterThan": value + 1}.get(kind)
-    behind = {"EqualTo": value + 1, "LessThanOrEqual": value + 1, "LessThan": value}.get(kind)
+    end = {"EqualTo": value + 1, "LessThanOrEqual": value + 1, "LessThan": value}.get(kind)
     if first is not None:
         bounds = bounds._replace(first=first if bounds.first is None else max(first, bounds.first))
-    if behind is not None:
-        bounds = bounds._replace(behind=behind if bounds.behind is None else min(behind, bounds.behind))
+    if end is not None:
+        bounds = bounds._replace(end=end if bounds.end is None else min(end, bounds.end))
     return bounds
 
 
@@ -97,19 +98,19 @@ def _aware(moment: datetime) -> datetime:
 
 
 def prune(bounds: Bounds, ranges: Iterable[TaskRange], lookup: Lookup) -> list[TaskRange]:
-    """The ranges, narrowed; those that nothing is left of are dropped. A time is looked up, once for each partition."""
+    """Return the narrowed ranges without empty ones. A time is looked up once for each partition."""
     ranges = [_cut(bounds, it) for it in ranges if bounds.allow(it.topic, it.partition)]
     ranges = [it for it in ranges if it.start < it.end]
-    # Zero and below are no times in ListOffsets, and a record without a timestamp is of -1.
+    # ListOffsets does not take times of zero and below, and a record without a timestamp has -1.
     if bounds.since_ms is None or bounds.since_ms <= 0 or not ranges:
         return ranges
     found = lookup.at_times({it.tp: bounds.since_ms for it in ranges})
-    # One that is gone meanwhile is not among the answers: its task tells of the loss.
-    late = [it._replace(start=max(it.start, found.get(it.tp, 0))) for it in ranges if found.get(it.tp) != -1]
-    return [it for it in late if it.start < it.end]
+    # A partition that has been deleted meanwhile has no answer: its task reports the loss.
+    started = [it._replace(start=max(it.start, found.get(it.tp, 0))) for it in ranges if found.get(it.tp) != -1]
+    return [it for it in started if it.start < it.end]
 
 
 def _cut(bounds: Bounds, it: TaskRange) -> TaskRange:
     start = it.start if bounds.first is None else max(it.start, bounds.first)
-    end = it.end if bounds.behind is None else min(it.end, bounds.behind)
+    end = it.end if bounds.end is None else min(it.end, bounds.end)
     return it._replace(start=start, end=end)

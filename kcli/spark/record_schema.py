@@ -1,4 +1,4 @@
-"""The columns of a record as Spark sees them: the Kafka connector's own, and what kcli can add. Pure."""
+"""Columns of the view `records` with their SQL types: those of the Kafka connector, and additional ones. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from kcli.errors import ConfigError
 
-#: Beyond this a time in microseconds leaves 64 bits. No calendar knows such years, but a producer may send them.
+#: The largest time in ms that fits 64 bits in microseconds. No calendar has such years, but a producer may send them.
 MOST_MS = (1 << 63) // 1000 - 1
 #: (name, SQL type), in order.
 Columns: TypeAlias = "list[tuple[str, str]]"
@@ -24,9 +24,9 @@ CONNECTOR: Columns = [
     ("timestampType", "int"),
 ]
 HEADERS = ("headers", "array<struct<key:string,value:binary>>")
-#: Sizes in bytes without the bytes; null where the key or the value is. Only when asked for by name.
+#: Sizes in bytes; null where the key or the value is null. Only if selected by name.
 SIZES: Columns = [("key_size", "int"), ("value_size", "int"), ("headers_size", "int")]
-#: What the record batch around a record says (record format v2). Only when asked for by name.
+#: Fields of the record's batch (record format v2). Only if selected by name.
 BATCH_FACTS: Columns = [
     ("leader_epoch", "int"),
     ("producer_id", "bigint"),
@@ -40,7 +40,7 @@ ALL: Columns = [*CONNECTOR, HEADERS, *SIZES, *BATCH_FACTS]
 
 
 def record_columns(*, include_headers: bool = False, names: Iterable[str] | None = None) -> Columns:
-    """The columns of the view `records`: the connector's, or those in `names`, in that order."""
+    """Return the columns of the view `records`: the connector's, or those in `names`, in that order."""
     usual = [*CONNECTOR, HEADERS] if include_headers else list(CONNECTOR)
     if names is None:
         return usual
@@ -48,22 +48,22 @@ def record_columns(*, include_headers: bool = False, names: Iterable[str] | None
 
 
 def project(available: Columns, names: Iterable[str]) -> Columns:
-    """The columns called `names`, in that order. ConfigError: there is none of that name, or it comes twice."""
+    """Return the columns called `names`, in that order. ConfigError for an unknown or repeated name."""
     types = dict(available)
     chosen: Columns = []
     for name in names:
         if name not in types:
             near = difflib.get_close_matches(name, types, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(types)}"
-            raise ConfigError(f"columns: there is no column {name!r}; {hint}")
+            hint = f"did you mean {near[0]}?" if near else f"the columns are {', '.join(types)}"
+            raise ConfigError(f"columns: {name!r} is not a column; {hint}")
         if name in dict(chosen):
-            raise ConfigError(f"columns: {name} is named twice")
+            raise ConfigError(f"columns: {name} is given twice")
         chosen.append((name, types[name]))
     if not chosen:
-        raise ConfigError(f"columns is empty: name some of {', '.join(types)}")
+        raise ConfigError(f"columns is empty; use some of {', '.join(types)}")
     return chosen
 
 
 def ddl(columns: Sequence[tuple[str, str]]) -> str:
-    """The columns as Spark's `CREATE TABLE` would have them."""
+    """Return the columns in the syntax of Spark's `CREATE TABLE`."""
     return ", ".join(f"`{name}` {sql_type}" for name, sql_type in columns)

@@ -1,4 +1,12 @@
-"""Which partitions are read: assign, subscribe or subscribePattern, and what of it must exist. Pure."""
+r"""Selection of partitions by assign, subscribe or subscribePattern. Pure.
+
+A pattern is a regular expression of Java. It is translated to Python's `re` as far as both mean the same for topic
+names, and refused otherwise. Topic names are letters, digits, dots, dashes and underscores, so lines, Unicode and
+spaces do not matter. Supported: characters and escaped signs, `.`, `^`, `$`, plain classes, `\d \w \s \b` and their
+opposites, groups, alternatives, look-around, greedy and lazy quantifiers, `{2,3}`, `\Q...\E`, and ignoring case.
+Refused, because Java and Python differ or may differ: unions and intersections of classes, `\p{...}`, named groups and
+back references, flags within a pattern, possessive and atomic parts (Python from 3.11 on).
+"""
 
 from __future__ import annotations
 
@@ -23,7 +31,7 @@ class Subscribe(NamedTuple):
 
 
 class Pattern(NamedTuple):
-    """All partitions of the topics whose whole name matches; see `kcli.spark.selection` for what may be written."""
+    """All partitions of the topics whose whole name matches. See the module for the supported syntax."""
 
     regex: str
 
@@ -32,7 +40,7 @@ Selection = Assign | Subscribe | Pattern
 
 
 def missing_names(selection: Selection | None, found: Collection[TopicPartition]) -> list[str]:
-    """What was named and is not among the partitions that exist; a pattern names nothing."""
+    """Return the named topics or partitions that do not exist. A pattern names nothing."""
     if isinstance(selection, Assign):
         return [str(tp) for tp in sorted(selection.partitions - set(found))]
     if isinstance(selection, Subscribe):
@@ -42,12 +50,12 @@ def missing_names(selection: Selection | None, found: Collection[TopicPartition]
 
 
 def check_exists(selection: Selection | None, found: Collection[TopicPartition]) -> None:
-    """NotFound for topics or partitions that were named and are not there."""
+    """Raise NotFound for named topics or partitions that do not exist."""
     missing = missing_names(selection, found)
     if missing:
-        what = "partition" if isinstance(selection, Assign) else "topic"
+        noun = "partition" if isinstance(selection, Assign) else "topic"
         plural, verb = ("s", "do") if len(missing) > 1 else ("", "does")
-        raise NotFound(f"{what}{plural} {', '.join(missing)} {verb} not exist")
+        raise NotFound(f"{noun}{plural} {', '.join(missing)} {verb} not exist")
 
 
 _TOKEN = re.compile(
@@ -66,37 +74,40 @@ _SAME_ESCAPES = "dDwWsSbBA"
 
 
 def compile_pattern(text: str) -> re.Pattern[str]:
-    """A pattern to be used with `fullmatch` on names of topics, as Java's `matches`. ConfigError: it is none, or Java
-    might mean something else by it."""
+    """Return a pattern for `fullmatch` on topic names, like Java's `matches`. ConfigError if it is malformed or
+    unsupported.
+    """
     if not text:
         raise ConfigError("subscribePattern is empty")
     parts, at = [], 0
     while at < len(text):
         token = _TOKEN.match(text, at)
         if token is None or (token.lastgroup == "flags" and at and token[0].endswith(")")):
-            raise _refused(text, text[at : at + 12])
+            raise _unsupported(text, text[at : at + 12])
         parts.append(_translate(text, token.lastgroup or "", token[0]))
         at = token.end()
     try:
         return re.compile("".join(parts), re.ASCII)
     except (re.error, OverflowError, RecursionError) as error:
-        raise ConfigError(f"subscribePattern {text!r} is no regular expression: {error}") from None
+        raise ConfigError(f"subscribePattern {text!r} is not a valid regular expression: {error}") from None
 
 
 def _translate(text: str, kind: str, token: str) -> str:
     if kind == "quote":
-        return re.escape(token[2:].removesuffix("\\E"))  # a quantifier behind it is for the last sign, as in Java
+        return re.escape(
+            token[2:].removesuffix("\\E")
+        )  # a quantifier after it applies to the last character, as in Java
     if kind == "escape":
         sign = token[1]
         if sign in "zZ":
-            return r"\Z"  # Java's \Z also matches before a last line end, which no topic has
+            return r"\Z"  # Java's \Z also matches before a final line break, which topic names do not have
         if sign.isalnum() and sign not in _SAME_ESCAPES:
-            raise _refused(text, token)
+            raise _unsupported(text, token)
     return token
 
 
-def _refused(text: str, part: str) -> ConfigError:
+def _unsupported(text: str, part: str) -> ConfigError:
     return ConfigError(
-        f"subscribePattern {text!r}: {part!r} is not supported, since it is not sure to mean what it means in Java; "
-        "say it with plain classes, groups and quantifiers, or name the topics with subscribe"
+        f"subscribePattern {text!r}: {part!r} is not supported, because its meaning may differ from Java's; "
+        "use plain classes, groups and quantifiers, or name the topics with subscribe"
     )

@@ -1,6 +1,12 @@
-"""Build the SparkSession that kcli's own pipelines run on, and take it down again with its JVM.
+"""SparkSessions for kcli's own pipelines: start with checks, and stop together with the JVM.
 
-Source: Spark's configuration page; what was seen on 4.3.0. `register` alone is enough in a session of somebody else's.
+Source: Spark's configuration page, and observations on 4.3.0. In an existing session `register` alone is enough.
+
+The session uses a SPARK_HOME in which workers find PySpark's compiled modules. Spark puts `python/lib/pyspark.zip` of
+its home first on the path of every Python that it starts, and that zip has sources only: each planner and task process
+compiles them again, 1.5 s of CPU every time (measured on 4.3.0: 2.1 s against 0.5 s for the imports of a planner). On a
+busy machine that is more than the 10 s for which the JVM waits. So the home is a folder of links to pip's, without that
+zip; the interpreter has PySpark among its own packages.
 """
 
 from __future__ import annotations
@@ -24,31 +30,31 @@ if TYPE_CHECKING:
 
 INSTALL = "pip install 'kcli[spark]'"
 OLDEST = (4, 2)
-_NOTHING: Mapping[str, str] = {}
-_OF_SQL = {"spark.sql.session.timeZone": "UTC", "spark.sql.python.filterPushdown.enabled": "true"}
+_NO_CONF: Mapping[str, str] = {}
+_SQL_SETTINGS = {"spark.sql.session.timeZone": "UTC", "spark.sql.python.filterPushdown.enabled": "true"}
 
 
 class SparkFailed(KcliError):
-    """Spark could not be started, or a job of it failed. The message is the last line that tells why."""
+    """Spark could not be started, or a job failed. The message is the line with the reason."""
 
 
 def open_session(
     *,
     master: str = "local[*]",
     remote: str | None = None,
-    conf: Mapping[str, str] = _NOTHING,
+    conf: Mapping[str, str] = _NO_CONF,
     ship: str = "auto",
     app_name: str = "kcli",
     say: Callable[[str], None] = lambda _: None,
     noise: IO[bytes] | None = None,
 ) -> SparkSession:
-    """A session in which format "kcli" is registered.
+    """Return a session in which the format "kcli" is registered.
 
-    `remote` is the address of a Spark Connect server (sc://host:port) and stands before `master`. `conf` wins over
-    everything that is set here. `ship` says how executors get kcli: see kcli.spark.ship. `say` is told, in a line each,
-    what takes long. `noise` is where the JVM's and the workers' standard output and error go; None: a file that is
-    gone with the session, and is looked at when the JVM does not start. `ConfigError` for a Java or PySpark that is
-    missing or too old, `SparkFailed` when Spark does not start.
+    `remote` is the address of a Spark Connect server (sc://host:port) and takes precedence over `master`. `conf` takes
+    precedence over the settings made here. `ship` is the way to bring kcli to the executors: see kcli.spark.ship.
+    `report` is called with one line before slow steps. `noise` receives the standard output and error of the JVM and
+    the workers; None: a temporary file, which is read if the JVM does not start. `ConfigError` for a missing or too old
+    Java or PySpark, `SparkFailed` if Spark does not start.
     """
     check_pyspark()
     if remote is not None:
@@ -68,7 +74,7 @@ def open_session(
 
 
 def close_session(spark: SparkSession, *, patience_s: float = 10) -> None:
-    """End the session and the JVM that `open_session` started; what does not end in time is killed. Never raises."""
+    """Stop the session and the JVM that `open_session` started; kill them after `patience_s` seconds. Never raises."""
     gateway = getattr(getattr(spark, "_sc", None), "_gateway", None)
     stopping = threading.Thread(target=_stop, args=(spark,), daemon=True)
     stopping.start()
@@ -78,7 +84,7 @@ def close_session(spark: SparkSession, *, patience_s: float = 10) -> None:
 
 
 def check_pyspark() -> str:
-    """The version of PySpark. `ConfigError`, with the cure, if it or pyarrow is missing, or it is too old."""
+    """Return PySpark's version. `ConfigError`, with the cure, if it or pyarrow is missing, or it is too old."""
     for name in ("pyspark", "pyarrow"):
         try:
             __import__(name)
@@ -92,12 +98,14 @@ def check_pyspark() -> str:
 
 
 def _choose_interpreter(master: str) -> None:
-    """Workers run `python3` of the PATH unless told; that is another one than ours in a venv that is not activated."""
+    """Make workers run this interpreter: their default is `python3` of the PATH, which a venv that is not activated is
+    not on.
+    """
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     if master.startswith("local"):
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     is_ours = os.environ.get("PYSPARK_PYTHON") == os.environ["PYSPARK_DRIVER_PYTHON"] == sys.executable
-    if is_ours and master.startswith(("local", "spark://")):  # YARN uploads the zip that a lean home lacks
+    if is_ours and master.startswith(("local", "spark://")):  # YARN uploads the zip that a lean home does not have
         import pyspark
 
         home = lean_home(Path(pyspark.__file__).parent, os.environ)
@@ -109,12 +117,14 @@ def _defaults(*, local: bool) -> dict[str, str]:
     settings = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        **_OF_SQL,
+        **_SQL_SETTINGS,
         "spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 2)),
     }
     if local:
         settings["spark.driver.host"] = settings["spark.driver.bindAddress"] = "127.0.0.1"
-        settings["spark.executor.heartbeatInterval"] = "1s"  # how often running tasks tell what they have read
+        settings["spark.executor.heartbeatInterval"] = (
+            "1s"  # interval at which running tasks report the records they have read
+        )
     return settings
 
 
@@ -133,8 +143,8 @@ def _start(master: str, settings: Mapping[str, str], app_name: str, noise: IO[by
     except Exception as error:
         if gateway is not None:
             _end_jvm(gateway, 5)
-        raise SparkFailed(f"Spark did not start: {_last_words(noise) or error}") from error
-    except BaseException:  # Ctrl-C in the seconds that starting takes
+        raise SparkFailed(f"Spark did not start: {_startup_error(noise) or error}") from error
+    except BaseException:  # Ctrl-C while Spark starts
         if gateway is not None:
             _end_jvm(gateway, 5)
         raise
@@ -150,11 +160,11 @@ def _connect(
     say(f"connecting to {remote}")
     try:
         builder = SparkSession.builder.remote(remote).appName(app_name)
-        for key, value in {**_OF_SQL, **conf}.items():
+        for key, value in {**_SQL_SETTINGS, **conf}.items():
             builder = builder.config(key, value)
         session = builder.getOrCreate()
     except ImportError as error:
-        raise ConfigError(f"--remote needs more of pyspark ({error}): pip install 'pyspark[connect]'") from error
+        raise ConfigError(f"--remote needs pyspark[connect] ({error}): pip install 'pyspark[connect]'") from error
     except Exception as error:
         raise SparkFailed(f"no Spark Connect server answered at {remote}: {str(error).splitlines()[0]}") from error
     if ship == "installed":
@@ -176,9 +186,9 @@ def _stop(spark: Any) -> None:
 
 
 def _end_jvm(gateway: Any, patience_s: float) -> None:
-    """A gateway's JVM lives by its standard input: at the end of that it exits, and removes its scratch files.
+    """End a gateway's JVM by closing its standard input; it then exits and removes its temporary files.
 
-    The gateway itself is not asked for anything: after a Ctrl-C in one of its calls `shutdown` waits forever (seen).
+    The gateway is not called: after a Ctrl-C in one of its calls `shutdown` waits forever (observed).
     """
     from pyspark import SparkContext
 
@@ -195,22 +205,22 @@ def _end_jvm(gateway: Any, patience_s: float) -> None:
         SparkContext._gateway = SparkContext._jvm = None
 
 
-def _last_words(noise: IO[bytes]) -> str:
-    """The last line of a JVM that did not start which tells something: an exception's, not its trace."""
+def _startup_error(noise: IO[bytes]) -> str:
+    """Return the last line of the JVM's output with an error or exception, without the trace."""
     try:
         noise.seek(0)
         lines = noise.read().decode(errors="replace").splitlines()
-    except OSError:  # a pipe, a terminal
+    except OSError:  # a pipe or a terminal
         return ""
-    telling = [line.strip() for line in lines if "rror" in line or "xception" in line]
-    return telling[-1] if telling else ""
+    errors = [line.strip() for line in lines if "rror" in line or "xception" in line]
+    return errors[-1] if errors else ""
 
 
 _LINKED = ("bin", "sbin", "jars", "data", "licenses")
 
 
 def lean_home(pyspark: Path, environ: Mapping[str, str]) -> Path | None:
-    """The folder, made if it is not there yet; None where there can be none, or where the person has chosen a home."""
+    """Return the lean home, made if necessary; None if it cannot be made, or SPARK_HOME is set."""
     if "SPARK_HOME" in environ or os.name != "posix" or not (pyspark / "jars").is_dir():
         return None
     base = Path(environ.get("XDG_CACHE_HOME") or Path(environ.get("HOME", "/nonexistent"), ".cache")) / "kcli"
@@ -218,14 +228,14 @@ def lean_home(pyspark: Path, environ: Mapping[str, str]) -> Path | None:
     try:
         if not home.is_dir():
             base.mkdir(parents=True, exist_ok=True)
-            _make(home, pyspark)
+            _make_home(home, pyspark)
     except OSError:
         return None
     return home
 
 
-def _make(home: Path, pyspark: Path) -> None:
-    """Whole or not at all: another process may be making the same."""
+def _make_home(home: Path, pyspark: Path) -> None:
+    """Make the folder atomically, because another process may be making the same one."""
     scratch = Path(tempfile.mkdtemp(dir=home.parent, prefix="making-"))
     for name in _LINKED:
         if (pyspark / name).exists():

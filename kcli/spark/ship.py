@@ -1,11 +1,11 @@
-"""How kcli gets to where Spark runs its Python.
+"""Shipping of kcli to the machines where Spark runs Python.
 
-| ship | for | what is done |
+| ship | for | effect |
 |---|---|---|
-| installed | local masters, prepared clusters | nothing, but that local workers find the kcli that runs |
+| installed | local masters, prepared clusters | none, except that local workers find the running kcli |
 | zip | classic clusters | a zip of kcli: by pyFiles for executors, and on the driver's PYTHONPATH for the planner |
 |     |                  | of streams, which pyFiles do not reach |
-| inline | Spark Connect | the source is pickled by value and carries the zip; nothing of kcli is on the server |
+| inline | Spark Connect | the source is pickled by value and carries the zip; the server needs nothing of kcli |
 """
 
 from __future__ import annotations
@@ -28,62 +28,66 @@ from kcli.errors import ConfigError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-WAYS = ("auto", "installed", "zip", "inline")
-_LEFT_OUT = {"cli", "broker", "producer", "__pycache__"}
-"""Parts of kcli that nothing in kcli.spark imports."""
+SHIP_MODES = ("auto", "installed", "zip", "inline")
+_NOT_SHIPPED = {"cli", "broker", "producer", "__pycache__"}
+"""Packages that kcli.spark does not import."""
 _SAME_DATE = (2020, 1, 1, 0, 0, 0)
 
 
-def choose_way(master: str, remote: str | None, ship: str) -> str:
-    """`auto` resolved for a master or a Connect server; `ConfigError` for a way that nobody knows, or not there."""
-    if ship not in WAYS:
-        raise ConfigError(f"--ship must be one of {', '.join(WAYS)}, not {ship}")
+def resolve_ship(master: str, remote: str | None, ship: str) -> str:
+    """Return `ship` with `auto` resolved. ConfigError for an unknown value, or one that does not fit master or
+    remote.
+    """
+    if ship not in SHIP_MODES:
+        raise ConfigError(f"--ship: {ship!r} is not valid; use {', '.join(SHIP_MODES[:-1])} or {SHIP_MODES[-1]}")
     if remote is not None:
         if ship == "zip":
-            raise ConfigError("--ship zip is for classic clusters: with --remote it is inline or installed")
+            raise ConfigError("--ship zip is for classic clusters; with --remote use inline or installed")
         return "inline" if ship == "auto" else ship
     if ship == "inline":
-        raise ConfigError("--ship inline is for --remote: with --master it is zip or installed")
+        raise ConfigError("--ship inline is for --remote; with --master use zip or installed")
     if ship == "auto":
         return "installed" if master.startswith("local") else "zip"
     return ship
 
 
 def shipping_conf(master: str, ship: str, environ: MutableMapping[str, str]) -> dict[str, str]:
-    """The Spark settings that ship kcli; `environ`, the future JVM's, gets a PYTHONPATH where that is a part of it."""
-    if choose_way(master, None, ship) == "zip":
+    """Return the Spark settings that ship kcli. Adds to PYTHONPATH in `environ`, which is the JVM's, where
+    necessary.
+    """
+    if resolve_ship(master, None, ship) == "zip":
         path = _zip_file()
-        prepend_path(environ, path)
+        prepend_python_path(environ, path)
         return {"spark.submit.pyFiles": path}
     if master.startswith("local"):
-        prepend_path(environ, _own_folder())
+        prepend_python_path(environ, _own_folder())
     return {}
 
 
-def prepend_path(environ: MutableMapping[str, str], path: str) -> None:
-    """Have the processes to come look there first for modules; an empty path changes nothing."""
+def prepend_python_path(environ: MutableMapping[str, str], path: str) -> None:
+    """Add a path to the front of PYTHONPATH; an empty path changes nothing."""
     paths = [part for part in environ.get("PYTHONPATH", "").split(os.pathsep) if part]
     if path and path not in paths:
         environ["PYTHONPATH"] = os.pathsep.join([path, *paths])
 
 
 def register_inline(session: SparkSession) -> None:
-    """Register a source that carries kcli with it, for servers that have nothing of it."""
+    """Register a source that carries kcli with it, for servers that do not have it."""
     from kcli.spark.inline_source import carrying
 
-    payload = zipped_kcli()
+    payload = zip_kcli()
     session.dataSource.register(carrying(payload, sha256(payload).hexdigest()[:16]))
 
 
 @cache
-def zipped_kcli() -> bytes:
-    """All that kcli.spark imports of kcli, as a zip. The same code makes the same bytes."""
+def zip_kcli() -> bytes:
+    """Return a zip of the parts of kcli that kcli.spark imports. The same code gives the same bytes."""
     root = _package()
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
         for path in sorted(root.rglob("*.py")):
             parts = path.relative_to(root).parts
-            if parts[0] not in _LEFT_OUT:
+            if parts[0] not in _NOT_SHIPPED:
                 entry = zipfile.ZipInfo("/".join(("kcli", *parts)), _SAME_DATE)
                 entry.compress_type = zipfile.ZIP_DEFLATED
                 archive.writestr(entry, path.read_bytes())
@@ -91,11 +95,11 @@ def zipped_kcli() -> bytes:
 
 
 def _zip_file() -> str:
-    """The zip in a folder that is gone with this process: executors fetch it from here while it lives."""
+    """Return the path of the zip. It is deleted at the end of this process; until then executors fetch it from here."""
     folder = tempfile.mkdtemp(prefix="kcli-ship-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     path = Path(folder, "kcli.zip")
-    path.write_bytes(zipped_kcli())
+    path.write_bytes(zip_kcli())
     return str(path)
 
 
@@ -106,6 +110,6 @@ def _package() -> Path:
 
 
 def _own_folder() -> str:
-    """Where the running kcli lies, if the interpreter does not look there of itself; else nothing."""
+    """Return the folder of the running kcli; empty if the interpreter searches it by default."""
     folder = str(_package().parent)
     return "" if folder in (sysconfig.get_path("purelib"), sysconfig.get_path("platlib")) else folder

@@ -1,4 +1,4 @@
-"""`KcliDataSource`: format "kcli" for PySpark's Python Data Source API, and its readers for batch queries."""
+"""`KcliDataSource`: the format "kcli" for PySpark's Python Data Source API, and its readers for batch queries."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kcli.spark.lookup import Lookup
 from kcli.spark.options import SourceOptions, parse_options
 from kcli.spark.pushdown import NO_BOUNDS, bounds_of, prune
 from kcli.spark.record_schema import Columns, ddl, record_columns
-from kcli.spark.task import tell
+from kcli.spark.task import log_reports
 from kcli.spark.task_ranges import split_ranges
 from kcli.spark.views.registry import read_task
 
@@ -24,27 +24,27 @@ class KcliDataSource(DataSource):  # type: ignore[misc,unused-ignore]
 
     @classmethod
     def name(cls) -> str:
-        """What `format` is called."""
+        """Return the name for `format`."""
         return "kcli"
 
     def schema(self) -> str:
-        """The columns of the view. ConfigError says what is wrong with the options, when the query is loaded."""
+        """Return the columns of the view. ConfigError if options are not valid, when the query is loaded."""
         return ddl(columns_of(parse_options(self.options, stream=None)))
 
     def reader(self, schema: Any) -> DataSourceReader:
-        """For `spark.read`."""
+        """Return the reader for `spark.read`."""
         options = with_schema(parse_options(self.options, stream=False), schema)
         return PushdownReader(options) if options.pushdown else BatchReader(options)
 
     def streamReader(self, schema: Any) -> Any:
-        """For `spark.readStream`."""
+        """Return the reader for `spark.readStream`."""
         from kcli.spark.stream import StreamReader
 
         return StreamReader(with_schema(parse_options(self.options, stream=True), schema))
 
 
 def columns_of(options: SourceOptions) -> Columns:
-    """The columns that these options lead to."""
+    """Return the columns that the options select."""
     from kcli.spark.views.registry import VIEWS
     from kcli.spark.views.table import wanted_columns
 
@@ -55,7 +55,9 @@ def columns_of(options: SourceOptions) -> Columns:
 
 
 def with_schema(options: SourceOptions, schema: Any) -> SourceOptions:
-    """The options, `columns` narrowed to what `.schema(...)` asks for. ConfigError: it is no choice of our columns."""
+    """Return the options with `columns` limited to `.schema(...)`. ConfigError if that is not a subset of the
+    columns.
+    """
     asked = [(field.name, field.dataType.simpleString()) for field in schema.fields]
     if asked == columns_of(options):
         return options
@@ -68,44 +70,49 @@ def with_schema(options: SourceOptions, schema: Any) -> SourceOptions:
 
 
 class BatchReader(DataSourceReader):  # type: ignore[misc,unused-ignore]
-    """Plans once, on the driver: every action on the same DataFrame sees the same offsets."""
+    """Reader of a batch query. It plans once, on the driver: every action on the DataFrame sees the same offsets."""
 
     def __init__(self, options: SourceOptions) -> None:
         self.options = options
         self.bounds = NO_BOUNDS
 
     def partitions(self) -> Sequence[InputPartition]:
-        """The tasks, as plain tuples: nothing of ours has to be unpickled to hand them out."""
+        """Return the tasks, as plain tuples: Spark need not unpickle classes of kcli to distribute them."""
         from kcli.spark.views.registry import VIEWS
 
         options = self.options
-        tell(options.notes)
+        log_reports(options.notes)
         view = VIEWS.get(options.view)
         if view is not None and not view.ranged:
             return [InputPartition(None)]
         with Lookup(options) as lookup:
-            tell(ignored_properties(lookup.config))
+            log_reports(ignored_properties(lookup.config))
             plan = plan_batch(options._replace(min_partitions=None, max_records_per_partition=None), lookup)
             ranges = prune(self.bounds, plan.ranges, lookup)
-        tell(plan.reports)
+        log_reports(plan.reports)
         ranges = split_ranges(ranges, options.min_partitions, options.max_records_per_partition)
         return [InputPartition(tuple(task)) for task in ranges]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """Arrow record batches of one task."""
+        """Yield the Arrow record batches of one task."""
         return read_task(self.options, partition.value)
 
 
 class PushdownReader(BatchReader):
-    """Reads less where a filter says so. Spark refuses a reader that can, unless its configuration allows it
-    (spark.sql.python.filterPushdown.enabled), so this one is chosen by the option `pushdown`."""
+    """Reader that prunes ranges by filters.
+
+    Spark refuses such a reader unless its configuration allows it (spark.sql.python.filterPushdown.enabled), so it is
+    chosen by the option `pushdown`.
+    """
 
     def pushFilters(self, filters: Iterable[Any]) -> Iterable[Any]:
-        """Take what helps to read less, and hand every filter back: Spark still applies them all."""
+        """Use the filters for pruning, and return all of them: Spark still applies each."""
         from kcli.spark.views.registry import VIEWS
 
         filters = list(filters)
         view = VIEWS.get(self.options.view)
-        if view is None or view.topics is None:  # else `topic` and `partition` are not those that are read
+        if (
+            view is None or view.topics is None
+        ):  # otherwise `topic` and `partition` are columns of the data, not of the partition read
             self.bounds = bounds_of(filters, has_records=view is None)
         return filters

@@ -1,7 +1,7 @@
-"""Turn what PySpark raises into an error with one line, its cure, and the kind that our exit statuses go by.
+"""PySpark's exceptions as KcliErrors: one line, a cure, and the class that the exit status depends on.
 
-An error of ours that was raised in a worker, or in the planner, comes back as the text of a Python traceback inside a
-Spark error: its last line names the class and tells the rest.
+A KcliError that was raised in a worker or in the planner comes back as the text of a Python traceback inside a Spark
+error; the last line of the traceback has class and message.
 """
 
 from __future__ import annotations
@@ -14,27 +14,27 @@ from kcli.errors import BrokerError, ConfigError, KcliError, Refused
 from kcli.spark.loss import DataLoss
 from kcli.spark.session import SparkFailed
 
-_OURS: dict[str, type[KcliError]] = {
+_ERROR_CLASSES: dict[str, type[KcliError]] = {
     **{name: kind for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, KcliError)},
     "DataLoss": DataLoss,
     **dict.fromkeys(("GroupInUse", "PlanOutdated", "PlanRefused", "WrongCluster"), Refused),
 }
-"""By name; of others only the reason is kept."""
-_OURS_RAISED = re.compile(r"^kcli\.(?:\w+\.)*([A-Z]\w*): (.+)$", re.M)
+"""Error classes by name. Errors of other classes keep their reason only."""
+_KCLI_ERROR = re.compile(r"^kcli\.(?:\w+\.)*([A-Z]\w*): (.+)$", re.M)
 _RAISED = re.compile(r"^(?:[\w.]*\.)?(\w+(?:Error|Exception|Expired|Found|Refused|Loss|Version|Records)): (.+)$", re.M)
 _CONDITION = re.compile(r"\[([A-Z_]+)(?:\.[A-Z_]+)?\] *")
 _SQL_STATE = re.compile(r" *SQLSTATE: \w+")
-# Py4J's text of an exception in the JVM: a first line that tells nothing, then Java's trace.
+# Py4J's text of an exception in the JVM: a first line without information, then Java's trace.
 _IN_THE_JVM = re.compile(r"\AAn error occurred while calling .+\n: [\w.$]+: *(.*)")
 _NO_WORKER = re.compile(r"^Error from python worker:\s*(.+)", re.M)
 
-# Spark's error conditions (its documentation has the list) that the person can mend: class of ours, and what to do.
-_MENDED: dict[str, tuple[type[KcliError], str]] = {
+# Error conditions of Spark (see its documentation) that users can correct: error class and cure.
+_USER_ERRORS: dict[str, tuple[type[KcliError], str]] = {
     "DATA_SOURCE_NOT_FOUND": (
         ConfigError,
-        "add the format's package, as in --conf spark.jars.packages=GROUP:ARTIFACT:VERSION",
+        "add the format's package with --conf spark.jars.packages=GROUP:ARTIFACT:VERSION",
     ),
-    "PATH_ALREADY_EXISTS": (Refused, "choose another --to, or --mode append or overwrite"),
+    "PATH_ALREADY_EXISTS": (Refused, "use another --to, or --mode append or overwrite"),
     "UNRESOLVED_COLUMN": (ConfigError, ""),
     "PARSE_SYNTAX_ERROR": (ConfigError, ""),
     "PARSE_EMPTY_STATEMENT": (ConfigError, ""),
@@ -49,59 +49,59 @@ _MENDED: dict[str, tuple[type[KcliError], str]] = {
     "DATATYPE_MISMATCH": (ConfigError, ""),
     "UNSUPPORTED_DATA_TYPE_FOR_DATASOURCE": (
         ConfigError,
-        "leave those columns out with --columns, or choose a --format",
+        "exclude those columns with --columns, or use another --format",
     ),
     "CODEC_NOT_AVAILABLE": (ConfigError, ""),
     "STREAM_FAILED": (SparkFailed, ""),
 }
 _HINTS = {
-    "failed to connect back": "the workers' Python cannot be started: set PYSPARK_PYTHON to one with pyarrow",
-    "No module named 'kcli": "kcli is not on Spark's machines: let --ship bring it (auto, zip, inline)",
-    "No module named 'pyspark": "the Python of Spark's machines lacks pyspark: set PYSPARK_PYTHON to one that has it",
-    "No module named 'pyarrow": "pyarrow is not on Spark's machines: install it there, or ship an environment",
-    "No module named 'numpy": "numpy is not on Spark's machines: install it there, or ship an environment",
-    "PYTHON_VERSION_MISMATCH": "driver and workers run different Pythons: set PYSPARK_PYTHON for the workers",
-    "OutOfMemoryError": "give it more memory, as in --conf spark.driver.memory=4g",
-    "No space left on device": "there is no room for the result or for Spark's scratch files (spark.local.dir)",
+    "failed to connect back": "the workers' Python cannot be started; set PYSPARK_PYTHON to one with pyarrow",
+    "No module named 'kcli": "kcli is not installed on Spark's machines; use --ship auto, zip or inline",
+    "No module named 'pyspark": "pyspark is not installed on Spark's machines; set PYSPARK_PYTHON to one with it",
+    "No module named 'pyarrow": "pyarrow is not installed on Spark's machines; install it, or ship an environment",
+    "No module named 'numpy": "numpy is not installed on Spark's machines; install it, or ship an environment",
+    "PYTHON_VERSION_MISMATCH": "driver and workers run different Python versions; set PYSPARK_PYTHON for the workers",
+    "OutOfMemoryError": "increase the memory, for example --conf spark.driver.memory=4g",
+    "No space left on device": "free disk space for the result and for Spark's temporary files (spark.local.dir)",
 }
 
 
-def explain(error: BaseException) -> KcliError:
-    """One of ours for whatever a Spark job raised; those of ours are themselves."""
+def translate_error(error: BaseException) -> KcliError:
+    """Return a KcliError for an exception of a Spark job. KcliErrors are returned unchanged."""
     if isinstance(error, KcliError):
         return error
     text = str(error)
-    ours = _ours(text)
-    if ours is not None:
-        return ours
+    raised = _kcli_error(text)
+    if raised is not None:
+        return raised
     line = _last_line(text) or type(error).__name__
     for sign, cure in _HINTS.items():
         if sign in text:
             return SparkFailed(f"{line}; {cure}")
     condition = _CONDITION.search(text)
-    kind, cure = _MENDED.get(condition[1] if condition else "", (SparkFailed, ""))
+    kind, cure = _USER_ERRORS.get(condition[1] if condition else "", (SparkFailed, ""))
     return kind(f"{line}; {cure}" if cure else line)
 
 
-def _ours(text: str) -> KcliError | None:
-    """The error of ours that is told in a traceback; the last one is the one that was raised."""
-    raised = _OURS_RAISED.findall(text)
+def _kcli_error(text: str) -> KcliError | None:
+    """Return the last KcliError in the text of a traceback."""
+    raised = _KCLI_ERROR.findall(text)
     if not raised:
         return None
     name, message = raised[-1]
     if name != "BrokerError":
-        return _OURS.get(name, SparkFailed)(message)
-    code, _, words = message.partition(": ")
+        return _ERROR_CLASSES.get(name, SparkFailed)(message)
+    code, _, text = message.partition(": ")
     known = next((it for it in ErrorCode.all() if it.name == code), None)
-    return SparkFailed(message) if known is None else BrokerError(known, words)
+    return SparkFailed(message) if known is None else BrokerError(known, text)
 
 
 def _last_line(text: str) -> str:
-    """The line that tells why: a Python exception's, else the first one that does, without Spark's codes."""
+    """Return the line with the reason, without Spark's codes: that of a Python exception, otherwise the first one."""
     raised = _RAISED.findall(text)
-    telling = [f"{name}: {message}" for name, message in raised if name not in ("PythonException", "SparkException")]
-    if telling and "Traceback" in text:
-        line = telling[-1]
+    lines = [f"{name}: {message}" for name, message in raised if name not in ("PythonException", "SparkException")]
+    if lines and "Traceback" in text:
+        line = lines[-1]
     elif found := _NO_WORKER.search(text) or _IN_THE_JVM.match(text):
         line = found[1]
     else:

@@ -1,4 +1,4 @@
-"""Where a read starts and where it ends, as options say it: precedence, relative times, groups, the rules. Pure."""
+"""Start and end of a read from the options: precedence, relative times, groups, checks. Pure."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ class Moment(NamedTuple):
 
 
 class Moments(NamedTuple):
-    """A time of its own for each partition, ms since the epoch."""
+    """A time for each partition, ms since the epoch."""
 
     times: Mapping[TopicPartition, int]
 
 
 class Ago(NamedTuple):
-    """So many ms before the moment of planning."""
+    """A time relative to planning: this number of ms before it."""
 
     ms: int
 
 
 class OfGroup(NamedTuple):
-    """What a consumer group has committed."""
+    """The committed offsets of a consumer group."""
 
     group: str
 
@@ -56,8 +56,11 @@ LATEST = Everywhere(LATEST_OFFSET)
 
 
 class Start(NamedTuple):
-    """`no_match`: what if no record is as young as asked, `error` or `latest`; `uncommitted`: what if the group has
-    committed nothing for a partition, `error`, `earliest` or `latest`."""
+    """Start of a read.
+
+    `no_match` is for partitions without a record at or after the time: `error` or `latest`. `uncommitted` is for
+    partitions without a committed offset: `error`, `earliest` or `latest`.
+    """
 
     at: Spec
     no_match: str = "error"
@@ -65,41 +68,42 @@ class Start(NamedTuple):
 
 
 class End(NamedTuple):
-    """Where a batch ends, exclusive; never the logs' starts."""
+    """End of a batch, exclusive; never the log start."""
 
     at: Spec = LATEST
 
 
 def read_start(options: Mapping[str, str], *, stream: bool | None) -> Start:
-    """The start that the options (keys in lower case) say: startingTimestamp before startingOffsetsByTimestamp before
-    startingOffsets; else the end for a stream, the start for a batch. Only a new query is started by it.
+    """Return the start from the options (keys in lower case).
 
-    `stream` None: it is not known yet what it will be, so the rules of neither are applied.
+    Precedence: startingTimestamp, startingOffsetsByTimestamp, startingOffsets; default: the log end for a stream, the
+    log start for a batch. A restarted stream ignores it. `stream` None: not known yet, so the rules of neither are
+    applied.
     """
     at = _spec(options, "starting") or (LATEST if stream else EARLIEST)
     latest = LATEST_OFFSET
     if stream is False and at == LATEST:
-        raise ConfigError("startingOffsets of a batch cannot be latest: there would be nothing to read")
+        raise ConfigError("startingOffsets of a batch cannot be latest: nothing would be read")
     if stream is False and isinstance(at, Offsets) and latest in at.offsets.values():
         tp = next(tp for tp, offset in at.offsets.items() if offset == latest)
         raise ConfigError(f"startingOffsets of a batch cannot be -1 (latest), as for {tp}")
-    # Who says -1h means "what has come since": that nothing came is no mistake, unless they say that it is.
+    # A relative start, -1h, means "records since then": no records is then not an error, unless requested.
     no_match = _choice(options, "startingOffsetsByTimestampStrategy", "latest" if isinstance(at, Ago) else "error")
     return Start(at, no_match, _choice(options, "startingGroupStrategy", "error"))
 
 
 def read_end(options: Mapping[str, str], *, stream: bool | None) -> End:
-    """The end that the options (keys in lower case) say, with the same precedence; a stream has none."""
+    """Return the end from the options (keys in lower case), with the same precedence. A stream has none."""
     if stream:
         for name in ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets"):
             if name.lower() in options:
-                raise ConfigError(f"{name} is not for a stream, which has no end")
+                raise ConfigError(f"{name} cannot be set for a stream, which has no end")
         return End()
     at = _spec(options, "ending") or LATEST
     if isinstance(at, OfGroup):
-        raise ConfigError("endingOffsets cannot be those of a group, only startingOffsets can")
+        raise ConfigError("endingOffsets cannot be group:NAME; only startingOffsets can")
     if at == EARLIEST:
-        raise ConfigError("endingOffsets cannot be earliest: there would be nothing to read")
+        raise ConfigError("endingOffsets cannot be earliest: nothing would be read")
     if isinstance(at, Offsets) and EARLIEST_OFFSET in at.offsets.values():
         tp = next(tp for tp, offset in at.offsets.items() if offset == EARLIEST_OFFSET)
         raise ConfigError(f"endingOffsets cannot be -2 (earliest), as for {tp}")
@@ -107,8 +111,9 @@ def read_end(options: Mapping[str, str], *, stream: bool | None) -> End:
 
 
 def check_order(start: Start, end: End) -> None:
-    """ConfigError for an end before its start, and for two JSONs of different partitions, as far as that is known
-    before anybody is asked."""
+    """Raise ConfigError if the end is before the start, or both are JSON for different partitions, as far as known
+    here.
+    """
     first, last = start.at, end.at
     if isinstance(first, Offsets) and isinstance(last, Offsets):
         _check_pairs(first.offsets, last.offsets, "Offsets")
@@ -117,7 +122,7 @@ def check_order(start: Start, end: End) -> None:
     elif isinstance(first, Moment) and isinstance(last, Moment) and first.ms > last.ms:
         raise ConfigError(f"startingTimestamp {first.ms} is after endingTimestamp {last.ms}")
     elif isinstance(first, Ago) and isinstance(last, Ago) and first.ms < last.ms:
-        raise ConfigError("the read would end before it starts: its start is later than its end")
+        raise ConfigError("the end is before the start")
 
 
 def _check_pairs(starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], name: str) -> None:
@@ -126,7 +131,7 @@ def _check_pairs(starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartit
         raise ConfigError(f"starting{name} and ending{name} must name the same partitions; only one of them has {odd}")
     for tp in sorted(starts):
         if 0 <= ends[tp] < starts[tp]:
-            raise ConfigError(f"{tp} would start at {starts[tp]} and end before that, at {ends[tp]}")
+            raise ConfigError(f"{tp}: the end offset {ends[tp]} is before the start offset {starts[tp]}")
 
 
 def _spec(options: Mapping[str, str], side: str) -> Spec | None:
@@ -150,18 +155,20 @@ def _offsets(name: str, text: str) -> Spec:
         return EARLIEST if text.lower() == "earliest" else LATEST
     if text.startswith("group:"):
         if not text[6:].strip():
-            raise ConfigError(f"{name}=group: lacks the group's name")
+            raise ConfigError(f"{name}=group: has no group name; use group:NAME")
         return OfGroup(text[6:].strip())
     if not text.startswith("{"):
         ago = _ago(text)
         if ago is None:
-            raise ConfigError(f"{name} is earliest, latest, JSON, group:NAME or a time back like -1h, not {text!r}")
+            raise ConfigError(
+                f"{name}: {text!r} is not valid; use earliest, latest, JSON, group:NAME or a relative time like -1h"
+            )
         return ago
     return Offsets(read_offsets(text, name))
 
 
 def _ago(text: str) -> Ago | None:
-    """`-1h30m`: a unit is needed, since a bare -1 is an offset. A length beyond all clocks is none."""
+    """Parse `-1h30m`. A unit is required, because -1 alone is an offset."""
     ms = duration_ms(text[1:]) if text.startswith("-") else None
     return None if ms is None or ms > LONG_MAX else Ago(round(ms))
 

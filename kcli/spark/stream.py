@@ -1,4 +1,4 @@
-"""The source of a streaming query: Spark's questions, answered by `StreamPlanner`."""
+"""Reader of a streaming query: Spark's calls, answered by `StreamPlanner`."""
 
 from __future__ import annotations
 
@@ -21,13 +21,16 @@ from kcli.spark.lookup import Lookup
 from kcli.spark.offset_json import offsets_dict, read_offsets
 from kcli.spark.options import SourceOptions
 from kcli.spark.stream_plan import StreamPlanner
-from kcli.spark.task import tell
+from kcli.spark.task import log_reports
 from kcli.spark.views.registry import read_task
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc,unused-ignore]
-    """One of these lives in Spark's planner process for as long as the query runs; tasks unpickle their own, which
-    only `read`. Offsets are the connector's, in one order: Spark compares them as text."""
+    """Reader of a streaming query, in the connector's offset format.
+
+    One instance is in Spark's planner process while the query runs; each task unpickles its own, which only calls
+    `read`. Spark compares offsets as text, so they are always in canonical order.
+    """
 
     def __init__(self, options: SourceOptions) -> None:
         self.options = options
@@ -39,22 +42,24 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
 
     @property
     def planner(self) -> StreamPlanner:
-        """Made with the first question, in the process that asks it."""
+        """The planner. It is made on first access, in the process that plans."""
         if self._planner is None:
             if self.options.commit_group is not None:
                 refuse_if_in_use(self.options, self.options.commit_group)
-            tell(self.options.notes)
+            log_reports(self.options.notes)
             self._lookup = Lookup(self.options)
-            tell(ignored_properties(self._lookup.config))
+            log_reports(ignored_properties(self._lookup.config))
             self._planner = StreamPlanner(self.options, self._lookup)
         return self._planner
 
     def initialOffset(self) -> dict[str, Any]:
-        """Where a new query starts."""
+        """Return the start offsets of a new query."""
         return offsets_dict(self.planner.initial())
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """What the options limit a batch to. Spark hands it to `latestOffset`, or another if the trigger says so."""
+        """Return the limit of a batch from the options. Spark passes it, or another by the trigger, to
+        `latestOffset`.
+        """
         if self.options.max_offsets_per_trigger is not None:
             return ReadMaxRows(self.options.max_offsets_per_trigger)
         if self.options.min_offsets_per_trigger is not None:
@@ -62,33 +67,33 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         return ReadAllAvailable()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        """Where the batch that begins at `start` ends; `start`: there is nothing to do."""
+        """Return the end offsets of the batch that begins at `start`; `start` itself if there is nothing to read."""
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         least = limit.min_rows if isinstance(limit, ReadMinRows) else None
         progress = self.planner.latest(read_offsets(start), most, time.monotonic() * 1000, min_rows=least)
-        tell(progress.reports)
+        log_reports(progress.reports)
         return offsets_dict(progress.end)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        """The ends of the logs as last seen: `latestOffset` in the query's progress."""
+        """Return the log ends as last seen, for `latestOffset` in the query's progress."""
         newest = None if self._planner is None else self._planner.newest
         return None if newest is None else offsets_dict(newest)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """What comes later is for the next run."""
+        """Fix the end of the run: later records are for the next run."""
         self.planner.prepare_available_now()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """The tasks of a batch, also of one that is done again."""
+        """Return the tasks of a batch, also of a repeated one."""
         plan = self.planner.plan(read_offsets(start), read_offsets(end))
-        tell(plan.reports)
+        log_reports(plan.reports)
         return [InputPartition(tuple(task)) for task in plan.ranges]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """Arrow record batches of one task."""
+        """Yield the Arrow record batches of one task."""
         return read_task(self.options, partition.value)
 
     def stop(self) -> None:
-        """The query has ended."""
+        """Close the connection at the end of the query."""
         if self._lookup is not None:
             self._lookup.close()

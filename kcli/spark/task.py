@@ -1,4 +1,7 @@
-"""What runs in a task: one range of one partition, read by `PartitionReader`, as Arrow record batches."""
+"""Reading of one task: a range of one partition, with `PartitionReader`, as Arrow record batches.
+
+Connections outlive a task: Spark reuses its workers, so the next task in the process does not connect again.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def read_records(options: SourceOptions, task: TaskRange) -> Iterator[Any]:
-    """The records of `task`; errors are those of `read_columns`."""
+    """Yield the records of `task` as record batches; errors are those of `read_columns`."""
     from kcli.spark.arrow import Batcher
 
     columns = record_columns(include_headers=options.include_headers, names=options.columns)
@@ -46,33 +49,33 @@ def read_columns(
     options: SourceOptions,
     task: TaskRange,
     decode: Decode | None = None,
-    covering: Callable[[PartitionCoverage], object] = lambda _: None,
+    on_coverage: Callable[[PartitionCoverage], object] = lambda _: None,
 ) -> Generator[Any, None, None]:
-    """What lies in the range, in columns as `decode` makes them (None: RecordColumns). `covering` is told how far it is
-    before each of them, and at the end.
+    """Yield the decoded range, in columns made by `decode` (None: RecordColumns).
 
-    DataLoss if some of it is gone and failOnDataLoss is true, else a report; TimeoutExpired when nothing came for
-    `kafkaConsumer.pollTimeoutMs`; and whatever else stopped it before its end.
+    `on_coverage` is called with the coverage before each of them, and at the end. DataLoss if records are missing and
+    failOnDataLoss is true, otherwise a report on stderr; TimeoutExpired if nothing arrived for
+    `kafkaConsumer.pollTimeoutMs`; other errors that end the read early.
     """
     from kcli.consumer.partition_reader import PartitionReader
 
     config = task_config(options)
     with (
-        borrowed(config, task.tp) as client,
+        borrowed_client(config, task.tp) as client,
         closing(PartitionReader(config, task.tp, task.start, task.end, client, decode=decode)) as reader,
     ):
-        yield from _watched(options, task, reader, client, covering)
+        yield from _checked(options, task, reader, client, on_coverage)
 
 
-def _watched(
+def _checked(
     options: SourceOptions,
     task: TaskRange,
     reader: PartitionReader,
     client: ConsumerNetworkClient,
-    covering: Callable[[PartitionCoverage], object],
+    on_coverage: Callable[[PartitionCoverage], object],
 ) -> Iterator[Any]:
-    """What the reader brings, while nothing is lost that may not be."""
-    fail, told = options.fail_on_data_loss, 0
+    """Yield the columns of the reader, and check its coverage for data loss."""
+    fail, reported = options.fail_on_data_loss, 0
     chunks, stopped = iter(reader), None
     while True:
         try:
@@ -80,24 +83,26 @@ def _watched(
         except KcliError as error:
             columns, stopped = None, error
         covered = reader.coverage()
-        tell(judge_lost(task, covered.lost[told:], fail=fail))
-        told = len(covered.lost)
-        covering(covered)
+        log_reports(check_lost(task, covered.lost[reported:], fail=fail))
+        reported = len(covered.lost)
+        on_coverage(covered)
         if columns is None:
             break
         yield columns
-    if covered.error is None and (covered.start < 0 or covered.open):  # what stopped it is not in the account
+    if covered.error is None and (
+        covered.start < 0 or covered.open
+    ):  # the coverage does not have the error that ended the read
         covered = covered._replace(error=stopped)
     if covered.error is not None or covered.position < task.end:
         leader = client.metadata.leader(task.tp).node
-        tell(judge_end(task, covered, fail=fail, waited_ms=options.poll_timeout_ms, leader=leader))
+        log_reports(check_end(task, covered, fail=fail, waited_ms=options.poll_timeout_ms, leader=leader))
 
 
 def task_config(options: SourceOptions) -> ConsumerConfig:
-    """The client's configuration in a task: `kafkaConsumer.pollTimeoutMs` is how long nothing may arrive.
+    """Return the client configuration of a task, in which `kafkaConsumer.pollTimeoutMs` is the timeout.
 
-    Kafka's default receive buffer of 64 KiB holds next to nothing of the next response while one is decoded. The
-    kernel's own grows with the reading: the same records then arrive in half to three quarters of the time.
+    Kafka's default receive buffer of 64 KiB holds almost nothing of the next response while one is decoded. The
+    kernel's automatic buffer grows: the same records arrive in half to three quarters of the time.
     """
     from kcli.spark.client_options import client_config
 
@@ -108,8 +113,8 @@ def task_config(options: SourceOptions) -> ConsumerConfig:
     return config.with_properties(changes)
 
 
-def tell(reports: Iterable[str]) -> None:
-    """A line each to where Spark keeps the standard error of its processes."""
+def log_reports(reports: Iterable[str]) -> None:
+    """Print one line per report to the standard error of the process, which Spark logs."""
     for report in reports:
         print(f"kcli: {report}", file=sys.stderr, flush=True)
 
@@ -117,22 +122,22 @@ def tell(reports: Iterable[str]) -> None:
 _GONE = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
 
-def judge_lost(task: TaskRange, lost: tuple[tuple[int, int], ...], *, fail: bool) -> list[str]:
-    """What to tell of the offsets that were deleted before they were read; DataLoss if that is to `fail`."""
+def check_lost(task: TaskRange, lost: tuple[tuple[int, int], ...], *, fail: bool) -> list[str]:
+    """Return reports of offsets that were deleted before they were read; DataLoss if `fail`."""
     decisions = [decide_skipped(task.tp, first, behind, behind, task.end, fail=fail) for first, behind in lost]
     return [it.report for it in decisions if it.report is not None]
 
 
-def judge_end(
+def check_end(
     task: TaskRange, covered: PartitionCoverage, *, fail: bool, waited_ms: int, leader: Node | None
 ) -> list[str]:
-    """What to tell of a range that ended before its end, beside `judge_lost`.
+    """Return reports of a range that ended early, in addition to `check_lost`.
 
-    DataLoss if that is to `fail`; what is no loss but an error ends the task either way.
+    DataLoss if `fail`; other errors are raised in both cases.
     """
     error = covered.error
     if isinstance(error, TimeoutExpired):
-        raise _in_time(task, covered, error, waited_ms, leader) from error
+        raise _with_timeout(task, covered, error, waited_ms, leader) from error
     if isinstance(error, BrokerError) and error.code in _GONE:
         decision = decide_gone(task.tp, max(covered.position, task.start), fail=fail)
     elif error is not None and not isinstance(error, (OffsetOutOfRange, LogTruncated)):
@@ -142,23 +147,23 @@ def judge_end(
     return [] if decision.report is None else [f"{decision.report} ({covered.reason})"]
 
 
-def _in_time(
+def _with_timeout(
     task: TaskRange, covered: PartitionCoverage, error: KcliError, waited_ms: int, leader: Node | None
 ) -> TimeoutExpired:
-    told = timeout_error(task.tp, max(covered.position, task.start), task.end, waited_ms, leader)
-    return TimeoutExpired(f"{told.message}: {error.message}", **told.evidence)
+    timeout = timeout_error(task.tp, max(covered.position, task.start), task.end, waited_ms, leader)
+    return TimeoutExpired(f"{timeout.message}: {error.message}", **timeout.evidence)
 
 
-_MOST_IDLE = 4
-# By process, too: workers are forked, and a socket must not be shared with a child.
+_MAX_IDLE = 4
+# The key includes the process id: workers are forked, and a socket must not be shared with a child.
 _idle: dict[tuple[int, frozenset[tuple[str, object]]], ConsumerNetworkClient] = {}
 
 
 @contextmanager
-def borrowed(config: ConsumerConfig, tp: TopicPartition) -> Iterator[ConsumerNetworkClient]:
-    """A client to read `tp` with; kept for the next task if this one ends well, closed otherwise.
+def borrowed_client(config: ConsumerConfig, tp: TopicPartition) -> Iterator[ConsumerNetworkClient]:
+    """A client for reading `tp`: kept for the next task after success, closed otherwise.
 
-    TimeoutExpired when it is a used one and no broker answers it within default.api.timeout.ms.
+    TimeoutExpired if it is a kept one and no broker answers within default.api.timeout.ms.
     """
     from kcli.client.connect import connect
 
@@ -167,19 +172,19 @@ def borrowed(config: ConsumerConfig, tp: TopicPartition) -> Iterator[ConsumerNet
     client = used or connect(config)
     try:
         if used is not None:
-            _refresh(used, tp, config.default_api_timeout_ms)
+            _refresh_metadata(used, tp, config.default_api_timeout_ms)
         yield client
-    except BaseException:  # a reader that is left early, too: an answer may be on its way that nobody wants
+    except BaseException:  # also if the reader is closed early: a response may be in flight
         client.close()
         raise
-    if key in _idle or len(_idle) >= _MOST_IDLE:
+    if key in _idle or len(_idle) >= _MAX_IDLE:
         client.close()
     else:
         _idle[key] = client
 
 
-def _refresh(client: ConsumerNetworkClient, tp: TopicPartition, timeout_ms: float) -> None:
-    """The topic may have been deleted and made anew since: what is known of it is no evidence."""
+def _refresh_metadata(client: ConsumerNetworkClient, tp: TopicPartition, timeout_ms: float) -> None:
+    """Refresh the metadata: the topic may have been deleted and created again since."""
     metadata = client.metadata
     metadata.drop_topics([topic for topic in metadata.wanted if topic != tp.topic])
     metadata.add_topics([tp.topic])

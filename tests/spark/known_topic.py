@@ -1,7 +1,7 @@
 """A topic on a real Kafka of which everything is known, for the pipelines' numbers to be checked against.
 
 Partition 0 has holes that compaction left, then hot keys. Partition 1 has null keys and values, JSON whose fields
-drift, what is no JSON, duplicates; times go back and forth. Partition 2 lost its head to DeleteRecords, and has
+drift, what is not valid JSON, duplicates; times go back and forth. Partition 2 lost its head to DeleteRecords, and has
 committed and aborted transactions with their markers. A group has lag in all of them.
 
 Nothing here is made up while it is read: offsets are counted as records are written, and a foreign client has read the

@@ -17,7 +17,7 @@ from kcli.errors import ConfigError  # noqa: E402
 from kcli.protocol.records.builder import NewRecord, build_batch  # noqa: E402
 from kcli.protocol.records.columns import RecordColumns  # noqa: E402
 from kcli.protocol.records.decode import RecordSection, decode_sections  # noqa: E402
-from kcli.spark.arrow import Batcher, arrow_schema, cut  # noqa: E402
+from kcli.spark.arrow import Batcher, arrow_schema, batch_edges  # noqa: E402
 from kcli.spark.arrow_arrays import binary_array  # noqa: E402
 from kcli.spark.record_schema import BATCH_FACTS, CONNECTOR, HEADERS, SIZES, ddl, record_columns  # noqa: E402
 from kcli.structs import TopicPartition  # noqa: E402
@@ -193,7 +193,7 @@ def sizes(*numbers: int) -> Any:
 def test_batches_are_cut_by_rows_and_by_bytes(
     given: Sequence[int], most_rows: int, most_bytes: int, pieces: list[tuple[int, int]]
 ) -> None:
-    assert list(cut(len(given), np.cumsum(sizes(*given)), most_rows, most_bytes)) == pieces
+    assert list(batch_edges(len(given), np.cumsum(sizes(*given)), most_rows, most_bytes)) == pieces
 
 
 def test_large_values_are_spread_over_batches() -> None:
@@ -210,9 +210,9 @@ def test_spans_may_touch_the_ends_of_their_buffer() -> None:
 
 
 def test_a_wrong_column_is_told_with_the_nearest_name() -> None:
-    with pytest.raises(ConfigError, match=r"no column 'ofset'; did you mean offset\?"):
+    with pytest.raises(ConfigError, match=r"'ofset' is not a column; did you mean offset\?"):
         record_columns(names=["key", "ofset"])
-    with pytest.raises(ConfigError, match="offset is named twice"):
+    with pytest.raises(ConfigError, match="offset is given twice"):
         record_columns(names=["offset", "offset"])
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from kcli.errors import ConfigError
 from kcli.spark import doctor
-from kcli.spark.doctor import OK, SKIPPED, UNREACHED, WRONG, Finding, look_all, look_here, look_there
+from kcli.spark.doctor import OK, SKIPPED, UNREACHED, WRONG, Finding, all_checks, local_checks, session_checks
 from kcli.spark.session import SparkFailed
 from tests.cli.fake import run_kcli
 
@@ -73,35 +73,35 @@ def _answer(what: Any) -> Any:
 
 
 def look_at(session: Any, way: str = "installed") -> dict[str, Finding]:
-    return by_check(list(look_there(lambda: session, KAFKA, way)))
+    return by_check(list(session_checks(lambda: session, KAFKA, way)))
 
 
 # --- here
 
 
 def test_what_is_there_is_told_with_its_version(tmp_path: Path) -> None:
-    found = by_check(list(look_here(None, java_of(tmp_path))))
+    found = by_check(list(local_checks(None, java_of(tmp_path))))
     assert list(found) == ["java", "pyspark", "pyarrow", "interpreter"]
     assert {it.status for it in found.values()} == {OK}
     assert found["java"].detail == f"21.0.1 ({tmp_path}/bin/java)"
-    assert found["interpreter"].detail.startswith(f"{sys.executable} (this one, Python {sys.version_info[0]}.")
+    assert found["interpreter"].detail.startswith(f"{sys.executable} (the one of kcli, Python {sys.version_info[0]}.")
 
 
 def test_without_java_the_cure_is_to_install_one(tmp_path: Path) -> None:
-    found = by_check(list(look_here(None, {"PATH": str(tmp_path)})))
+    found = by_check(list(local_checks(None, {"PATH": str(tmp_path)})))
     assert found["java"] == Finding(
         "java",
         WRONG,
-        "Spark needs Java, and there is no `java` on the PATH",
-        "install a JRE of version 17 or newer, or let JAVA_HOME name one",
+        "Spark needs Java, but there is no `java` on the PATH",
+        "install a JRE 17 or newer, or set JAVA_HOME to one",
     )
     assert {found[name].status for name in ("pyspark", "pyarrow", "interpreter")} == {OK}
 
 
 def test_an_interpreter_that_is_not_there_is_named(tmp_path: Path) -> None:
-    found = by_check(list(look_here(None, {**java_of(tmp_path), "PYSPARK_PYTHON": "/opt/gone/python3"})))
+    found = by_check(list(local_checks(None, {**java_of(tmp_path), "PYSPARK_PYTHON": "/opt/gone/python3"})))
     assert found["interpreter"] == Finding(
-        "interpreter", WRONG, "there is no /opt/gone/python3", "unset PYSPARK_PYTHON, or let it name a Python"
+        "interpreter", WRONG, "/opt/gone/python3 does not exist", "unset PYSPARK_PYTHON, or set it to a Python"
     )
     assert found["java"].status == OK
 
@@ -119,7 +119,7 @@ def test_a_package_that_is_missing_is_named_with_its_cure(
     monkeypatch: pytest.MonkeyPatch, package: str, check: str, cure: str
 ) -> None:
     monkeypatch.setitem(sys.modules, package, None)
-    found = by_check(list(look_here("sc://host", {})))
+    found = by_check(list(local_checks("sc://host", {})))
     assert "java" not in found
     assert "interpreter" not in found
     assert (found[check].status, found[check].cure) == (WRONG, cure)
@@ -132,15 +132,15 @@ def test_nothing_is_started_where_something_is_lacking(
 ) -> None:
     environ = java_of(tmp_path) | ({"PYSPARK_PYTHON": "/gone"} if lacking == "interpreter" else {"JAVA_HOME": "/gone"})
     monkeypatch.setattr(doctor.os, "environ", environ)
-    findings = look_all(no_session, KAFKA, None, "installed")
+    findings = all_checks(no_session, KAFKA, None, "installed")
     assert [found.check for found in findings if found.status == WRONG] == [lacking]
-    assert findings[-4:] == [Finding(check, SKIPPED, "first the above") for check in LATER]
+    assert findings[-4:] == [Finding(check, SKIPPED, "an earlier check failed") for check in LATER]
 
 
 def test_where_all_is_there_spark_is_asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(doctor.os, "environ", java_of(tmp_path))
     session: Any = FakeSession()
-    found = by_check(look_all(lambda: session, KAFKA, None, "zip"))
+    found = by_check(all_checks(lambda: session, KAFKA, None, "zip"))
     assert list(found) == ["java", "pyspark", "pyarrow", "interpreter", *LATER]
     assert {it.status for it in found.values()} == {OK}
 
@@ -154,7 +154,7 @@ def test_what_an_executor_has_and_reaches_is_told() -> None:
     assert found["session"].detail.startswith("Spark 4.3.0, ready in ")
     assert found["executor"].detail == "Python 3.11.9 (/usr/bin/python3), pyarrow 26.0.1, numpy 2.4.6"
     assert found["shipping"] == Finding("shipping", OK, "zip")
-    assert found["brokers"] == Finding("brokers", OK, "kafka:9092 answered an executor: 3 partitions")
+    assert found["brokers"] == Finding("brokers", OK, "an executor reached kafka:9092: 3 partitions")
     assert session.options_seen["kafka.bootstrap.servers"] == "kafka:9092"
 
 
@@ -170,7 +170,7 @@ def test_what_an_executor_has_and_reaches_is_told() -> None:
         (ConfigError("--remote needs more of pyspark (x): pip install y"), "--remote needs more of pyspark (x)",
          "pip install y"),
         (RuntimeError("java.lang.OutOfMemoryError: Java heap space"), "java.lang.OutOfMemoryError: Java heap space",
-         "give it more memory, as in --conf spark.driver.memory=4g"),
+         "increase the memory, for example --conf spark.driver.memory=4g"),
     ],
 )  # fmt: skip
 def test_a_session_that_does_not_start_is_told_and_the_rest_is_skipped(
@@ -179,9 +179,9 @@ def test_a_session_that_does_not_start_is_told_and_the_rest_is_skipped(
     def broken() -> SparkSession:
         raise error
 
-    findings = list(look_there(broken, KAFKA, "installed"))
+    findings = list(session_checks(broken, KAFKA, "installed"))
     assert findings[0] == Finding("session", WRONG, detail, cure)
-    assert findings[1:] == [Finding(check, SKIPPED, "there is no session") for check in LATER[1:]]
+    assert findings[1:] == [Finding(check, SKIPPED, "no session") for check in LATER[1:]]
 
 
 def test_an_executor_without_pyarrow_is_told_with_the_cure() -> None:
@@ -189,20 +189,18 @@ def test_an_executor_without_pyarrow_is_told_with_the_cure() -> None:
     found = look_at(FakeSession(executor=lacking, partitions=lacking))
     assert found["executor"].status == found["brokers"].status == WRONG
     assert "No module named 'pyarrow'" in found["executor"].detail
-    assert found["executor"].cure == "pyarrow is not on Spark's machines: install it there, or ship an environment"
+    assert found["executor"].cure == "install it, or ship an environment"
     assert found["shipping"].status == OK
 
 
 def test_an_executor_that_answers_nothing_is_wrong() -> None:
-    assert look_at(FakeSession(executor=None))["executor"] == Finding(
-        "executor", WRONG, "the executor answered nothing"
-    )
+    assert look_at(FakeSession(executor=None))["executor"] == Finding("executor", WRONG, "the executor returned no row")
 
 
 def test_kcli_that_does_not_get_there_is_what_is_wrong_with_the_shipping() -> None:
     lacking = RuntimeError(TRACE + "ModuleNotFoundError: No module named 'kcli'\n")
     found = look_at(FakeSession(partitions=lacking))
-    cure = "kcli is not on Spark's machines: let --ship bring it (auto, zip, inline)"
+    cure = "use --ship auto, zip or inline"
     assert found["shipping"] == Finding("shipping", WRONG, "installed", cure)
     assert (found["brokers"].status, found["executor"].status) == (WRONG, OK)
 
@@ -237,8 +235,8 @@ def test_what_is_wrong_is_a_row_with_its_cure_and_status_1(monkeypatch: pytest.M
     done = run_kcli("spark", "doctor", "-b", "127.0.0.1:1")
     assert (done.status, done.err) == (1, "")
     (line,) = (line for line in done.text.splitlines() if line.startswith("java"))
-    assert "which cannot be run" in line
-    assert "install a JRE of version 17 or newer" in line
+    assert "cannot be run" in line
+    assert "install a JRE 17 or newer" in line
     rows = items(run_kcli("spark", "doctor", "-b", "127.0.0.1:1", "--output", "json").text)
     assert [(row["check"], row["status"]) for row in rows[-4:]] == [(check, SKIPPED) for check in LATER]
 
@@ -274,4 +272,4 @@ def test_wrong_usage_is_one_line_and_starts_nothing(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("kcli.spark.session.open_session", lambda **_: pytest.fail("Spark was started"))
     done = run_kcli("spark", "doctor", "--ship", "boat", "-b", "127.0.0.1:1")
     assert (done.status, done.text, done.err.count("\n")) == (2, "", 1)
-    assert "--ship must be one of" in done.err
+    assert "--ship: 'boat' is not valid; use auto" in done.err

@@ -181,7 +181,7 @@ def test_a_recreated_topic_is_noticed_by_its_id(any_kafka: Kafka) -> None:
         end = planner.latest(start, None, 1).end
         plan = planner.plan(start, end)
         assert plan.ranges == [TaskRange(topic, 0, 0, 9)]
-        assert plan.reports == [f"{tp}: the topic was recreated while it was read up to 3; reading it from 0"]
+        assert plan.reports == [f"{tp}: the topic was recreated after it was read up to offset 3; reading from 0"]
 
 
 def test_a_look_up_is_tried_so_often_and_no_more() -> None:

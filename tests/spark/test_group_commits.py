@@ -12,7 +12,7 @@ import pytest
 from kcli.admin.offsets.inspection import GroupInUse
 from kcli.errors import KcliError, TimeoutExpired
 from kcli.spark import commit_option
-from kcli.spark.group_commits import Committing, GroupCommits, Position, note_of, read_note
+from kcli.spark.group_commits import CommitThread, GroupCommits, Position, format_note, read_note
 from kcli.spark.options import SourceOptions
 from kcli.spark.stream_checkpoint import CheckpointError, last_position, local_path, position_of, positions_of_progress
 from kcli.structs import TopicPartition
@@ -36,7 +36,7 @@ def test_a_group_with_members_is_refused_and_they_are_named(any_kafka: Kafka) ->
         commits.refuse_if_in_use()  # a group that is not there
         with (
             member(any_kafka, group, topic, "billing-7"),
-            pytest.raises(GroupInUse, match=rf"group {group} is Stable with 1 member \(billing-7 on .*\): stop them"),
+            pytest.raises(GroupInUse, match=rf"group {group} is Stable with 1 member \(billing-7 on .*\); stop them"),
         ):
             commits.refuse_if_in_use()
         commits.refuse_if_in_use()  # empty now
@@ -47,9 +47,9 @@ def test_a_position_is_stored_with_its_query(any_kafka: Kafka) -> None:
     at = Position({TopicPartition(topic, 0): 4, TopicPartition(topic, 1): 0}, QUERY, 3)
     with closing(commits_to(any_kafka, group)) as commits:
         assert commits.commit(at) == []
-        assert committed(any_kafka, group) == {0: (4, note_of(at)), 1: (0, note_of(at))}
+        assert committed(any_kafka, group) == {0: (4, format_note(at)), 1: (0, format_note(at))}
         assert commits.commit(at._replace(query_id="", batch=-1)) == []  # by whom the query is not known
-        assert committed(any_kafka, group)[0] == (4, note_of(at))
+        assert committed(any_kafka, group)[0] == (4, format_note(at))
 
 
 def test_a_topic_that_is_gone_is_one_sentence_and_no_obstacle(any_kafka: Kafka) -> None:
@@ -58,12 +58,12 @@ def test_a_topic_that_is_gone_is_one_sentence_and_no_obstacle(any_kafka: Kafka) 
     with closing(commits_to(any_kafka, group)) as commits:
         [failure] = commits.commit(Position({TopicPartition(topic, 0): 2, **gone}, QUERY, 0))
     assert next(iter(gone)).topic in failure
-    assert failure.endswith(", and 2 more like it")
+    assert failure.endswith("(and 2 more)")
     assert committed(any_kafka, group)[0][0] == 2
 
 
 def test_notes_are_told_from_what_others_commit() -> None:
-    assert read_note(note_of(Position({}, QUERY, 12))) == (QUERY, 12)
+    assert read_note(format_note(Position({}, QUERY, 12))) == (QUERY, 12)
     assert read_note("") is None
     assert read_note('{"spark":') is None
     assert read_note('{"spark":"x"}') is None
@@ -115,7 +115,7 @@ def test_a_checkpoint_of_another_kind_is_no_guesswork(metadata: str, offsets: st
 def test_a_checkpoint_with_a_hole_says_which(tmp_path: Path) -> None:
     (tmp_path / "commits").mkdir()
     (tmp_path / "commits" / "0").write_text("v1")
-    with pytest.raises(CheckpointError, match=r"lacks .*metadata"):
+    with pytest.raises(CheckpointError, match=r"cannot read .*metadata"):
         last_position(tmp_path)
 
 
@@ -175,7 +175,7 @@ def at(batch: int, query: str = QUERY) -> Position:
 
 def test_what_is_given_last_is_committed_before_the_end() -> None:
     commits = Scripted()
-    work = Committing(commits, pytest.fail)  # type: ignore[arg-type]
+    work = CommitThread(commits, pytest.fail)  # type: ignore[arg-type]
     work.put(at(7))
     work.put(at(6))  # late news of an earlier batch
     assert work.finish(10)
@@ -186,7 +186,7 @@ def test_what_is_given_last_is_committed_before_the_end() -> None:
 
 def test_a_checkpoint_made_anew_starts_from_its_own_batch_zero() -> None:
     commits = Scripted()
-    work = Committing(commits, pytest.fail)  # type: ignore[arg-type]
+    work = CommitThread(commits, pytest.fail)  # type: ignore[arg-type]
     work.put(at(7))
     work.put(at(0, query="another"))
     assert work.finish(10)
@@ -195,7 +195,7 @@ def test_a_checkpoint_made_anew_starts_from_its_own_batch_zero() -> None:
 
 def test_an_idle_query_is_committed_again_before_the_group_is_forgotten() -> None:
     commits = Scripted()
-    work = Committing(commits, pytest.fail, idle_s=0.01)  # type: ignore[arg-type]
+    work = CommitThread(commits, pytest.fail, idle_s=0.01)  # type: ignore[arg-type]
     work.put(at(3))
     commits.wait_for(4)
     assert work.finish(10)
@@ -204,7 +204,7 @@ def test_an_idle_query_is_committed_again_before_the_group_is_forgotten() -> Non
 
 def test_without_an_idle_time_nothing_is_repeated() -> None:
     commits = Scripted()
-    work = Committing(commits, pytest.fail, idle_s=0)  # type: ignore[arg-type]
+    work = CommitThread(commits, pytest.fail, idle_s=0)  # type: ignore[arg-type]
     work.put(at(3))
     commits.wait_for(1)
     assert work.finish(10)
@@ -214,13 +214,13 @@ def test_without_an_idle_time_nothing_is_repeated() -> None:
 def test_a_trouble_is_told_once_however_long_it_lasts_and_tried_again() -> None:
     trouble = TimeoutExpired("nobody answers")
     commits, said = Scripted(trouble, trouble, ["t-0: refused"], [], trouble), list[str]()
-    work = Committing(commits, said.append, idle_s=0, retry_s=0.01)  # type: ignore[arg-type]
+    work = CommitThread(commits, said.append, idle_s=0, retry_s=0.01)  # type: ignore[arg-type]
     work.put(at(1))
     commits.wait_for(4)  # it went well in the end
     work.put(at(2))
     commits.wait_for(5)
     assert work.finish(10)
-    assert [text.rpartition(", which goes on: ")[2] for text in said] == [
+    assert [text.rpartition("the query continues: ")[2] for text in said] == [
         "nobody answers",
         "t-0: refused",
         "nobody answers",
@@ -230,7 +230,7 @@ def test_a_trouble_is_told_once_however_long_it_lasts_and_tried_again() -> None:
 @pytest.mark.parametrize("again", [TimeoutExpired("nobody answers"), ["t-0: refused"], []])
 def test_a_commit_that_has_just_failed_is_tried_once_more_at_the_end(again: list[str] | KcliError) -> None:
     commits, said = Scripted(TimeoutExpired("nobody answers"), again), list[str]()
-    work = Committing(commits, said.append, idle_s=0, retry_s=3_600)  # type: ignore[arg-type]
+    work = CommitThread(commits, said.append, idle_s=0, retry_s=3_600)  # type: ignore[arg-type]
     work.put(at(1))
     commits.wait_for(1)
     assert work.finish(10) == (again == [])
@@ -246,14 +246,14 @@ def test_an_end_that_does_not_wait_for_the_last_commit_says_so() -> None:
             return super().commit(position)
 
     let, commits, said = threading.Event(), Slow(), list[str]()
-    work = Committing(commits, said.append)  # type: ignore[arg-type]
+    work = CommitThread(commits, said.append)  # type: ignore[arg-type]
     work.put(at(1))
     assert not work.finish(0)
     assert not work.finish(0.01)
     let.set()
     assert work.finish(10)
-    assert said == ["the last commit for group g was not over within 0.01 s"]
-    assert Committing(Scripted(), pytest.fail).finish(10)  # type: ignore[arg-type]
+    assert said == ["the last commit for group g was not completed within 0.01 s"]
+    assert CommitThread(Scripted(), pytest.fail).finish(10)  # type: ignore[arg-type]
 
 
 # ---- the option, seen from the driver ----

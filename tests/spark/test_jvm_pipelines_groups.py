@@ -16,7 +16,7 @@ from kcli.errors import NotFound
 from kcli.spark.pipelines import group_offsets, sql
 from kcli.spark.pipelines.source import KafkaSource
 from kcli.spark.pipelines.sql_text import split_statements
-from kcli.spark.spark_errors import explain
+from kcli.spark.spark_errors import translate_error
 from kcli.text import format_time
 from tests.cli.fake import Result, run_kcli
 from tests.real_kafka import Kafka
@@ -41,7 +41,7 @@ def here(spark: SparkSession, real_kafka: Kafka, monkeypatch: pytest.MonkeyPatch
         try:
             yield spark
         except Exception as error:
-            raise explain(error) from error
+            raise translate_error(error) from error
 
     monkeypatch.setattr("kcli.cli.spark.running.spark_session", ours)
     address = real_kafka.bootstrap_servers
@@ -171,7 +171,7 @@ def test_a_mistyped_topic_is_not_one_without_offsets(spark: SparkSession, known_
     for topics, words in (({name: None, "no-such": None}, "topic no-such does"), ({name: [0, 99]}, f"{name}-99")):
         with pytest.raises(Exception, match=words) as raised:
             group_offsets.run(spark, KafkaSource(kafka, topics), [known_topic.group])
-        assert isinstance(explain(raised.value), NotFound)
+        assert isinstance(translate_error(raised.value), NotFound)
 
 
 def test_lag_of_the_known_group(here: Run, known_topic: KnownTopic) -> None:

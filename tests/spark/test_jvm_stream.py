@@ -223,7 +223,7 @@ def test_records_of_a_failed_batch_that_are_gone_when_it_is_done_again(
         query.run()
         assert query.rows() == each_once(topic, range(10)) + Counter((topic, 0, n) for n in range(14, 20))
     else:
-        query.fails("offsets from 10 on are gone, the log starts at 14; 4 offsets are lost")
+        query.fails("offset 10 no longer exists, the log starts at 14; 4 offsets are lost")
 
 
 def test_limits_of_the_other_direction(spark: SparkSession, our_kafka: Kafka, tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ def evidence(caught: pytest.ExceptionInfo[DataLoss]) -> tuple[object, ...]:
     """Wanted, available, lost; and the message has to name both ways out."""
     told = caught.value
     assert "failOnDataLoss=false" in told.message
-    assert "begin anew, with a new checkpoint or with other startingOffsets" in told.message
+    assert "start again with a new checkpoint or other startingOffsets" in told.message
     assert (told.evidence["topic"], told.evidence["partition"]) == TP
     assert str(TP) in told.message
     return told.evidence["wanted"], told.evidence["available"], told.evidence["lost"]
@@ -43,7 +43,7 @@ def test_planned_start_before_log_start() -> None:
     assert evidence(caught) == (10, 15, 5)
     decision = decide_start(TP, 10, 15, 100, fail=False)
     assert decision.offset == 15
-    assert decision.report == "orders-3: offsets from 10 on are gone, the log starts at 15; 5 offsets are lost"
+    assert decision.report == "orders-3: offset 10 no longer exists, the log starts at 15; 5 offsets are lost"
     assert decide_start(TP, 10, 15, 100, fail=False, until=12).report.endswith("2 offsets are lost")  # type: ignore[union-attr]
 
 
@@ -53,7 +53,7 @@ def test_planned_start_behind_log_end_asks_whether_the_topic_was_recreated() -> 
     assert evidence(caught) == (120, 100, None)
     decision = decide_start(TP, 120, 15, 100, fail=False)
     assert decision.offset == 15
-    assert "Reading it again from 15" in (decision.report or "")
+    assert "Reading again from 15" in (decision.report or "")
 
 
 @pytest.mark.parametrize("fail", [True, False])
@@ -67,7 +67,7 @@ def test_an_empty_range_before_the_log_loses_nothing() -> None:
 
 
 def test_a_topic_of_another_id_is_read_anew() -> None:
-    with pytest.raises(DataLoss, match="recreated while it was read up to 60") as caught:
+    with pytest.raises(DataLoss, match="recreated after it was read up to offset 60") as caught:
         decide_recreated(TP, 60, 0, fail=True)
     assert evidence(caught) == (60, 0, None)
     assert decide_recreated(TP, 60, 0, fail=False).offset == 0
@@ -82,12 +82,12 @@ def test_planned_end_behind_log_end() -> None:
 
 
 def test_topic_or_partition_gone() -> None:
-    with pytest.raises(DataLoss, match="orders-3 is gone") as caught:
+    with pytest.raises(DataLoss, match="orders-3 does not exist any more") as caught:
         decide_gone(TP, 60, fail=True)
     assert evidence(caught) == (60, None, None)
     decision = decide_gone(TP, 60, fail=False)
     assert decision.offset is None
-    assert "after offset 60" in (decision.report or "")
+    assert "from offset 60 on" in (decision.report or "")
 
 
 def test_a_task_never_leaves_its_range() -> None:
@@ -116,10 +116,10 @@ def test_nothing_came_is_an_error_whatever_failondataloss_says() -> None:
     error = timeout_error(TP, 40, 50, 120_000, Node(2, "kafka-2", 9092))
     assert isinstance(error, TimeoutExpired)
     assert error.message == (
-        "orders-3: nothing came for 120000 ms (kafkaConsumer.pollTimeoutMs) at offset 40 of a range up to 50; "
+        "orders-3: no data for 120000 ms (kafkaConsumer.pollTimeoutMs) at offset 40 of a range up to 50; "
         "leader kafka-2:9092 (node 2)"
     )
-    assert "no leader is known" in timeout_error(TP, 40, 50, 1, None).message
+    assert "the leader is not known" in timeout_error(TP, 40, 50, 1, None).message
 
 
 OFFSET = st.integers(0, 60)

@@ -54,30 +54,30 @@ def test_what_is_written_is_read_back_from_text_and_from_the_dict_of_pyspark(
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("latest", "'latest' is no JSON"),
-        ("[1]", "[1] is no object"),
-        ('{"t":[0,1]}', "[0, 1] is no object"),
-        ('{"t":{"a":1}}', '"a" is no partition number'),
-        ('{"t":{"-1":1}}', '"-1" is no partition number'),
-        ('{"t":{"2147483648":1}}', '"2147483648" is no partition number'),
-        ('{"t":{"0":"5"}}', '"5" for t-0 is not possible'),
-        ('{"t":{"0":1.5}}', "1.5 for t-0 is not possible"),
-        ('{"t":{"0":true}}', "true for t-0 is not possible"),
-        ('{"t":{"0":-3}}', "-3 for t-0 is not possible"),
-        ('{"t":{"0":9223372036854775808}}', "9223372036854775808 for t-0 is not possible"),
-        ('{"t":{"0":1,"0":2}}', '"0" is there twice'),
-        ('{"t":{"0":1},"t":{"1":2}}', '"t" is there twice'),
-        ('{"t":{"00":5,"0":7}}', "t-0 is there twice"),
-        ('{"t":{"%s":5}}' % ("7" * 5000), f'"{"7" * 59} is no partition number'),
-        ('{"t":{"0":%s}}' % ("7" * 4000), f"{'7' * 60} for t-0 is not possible"),
-        ('{"t":{"0":%s}}' % ("7" * 5000), "is no JSON"),
-        ("[" * 100_000, "is no JSON"),
+        ("latest", "'latest' is not valid JSON"),
+        ("[1]", "[1] is not an object"),
+        ('{"t":[0,1]}', "[0, 1] is not an object"),
+        ('{"t":{"a":1}}', '"a" is not a partition number'),
+        ('{"t":{"-1":1}}', '"-1" is not a partition number'),
+        ('{"t":{"2147483648":1}}', '"2147483648" is not a partition number'),
+        ('{"t":{"0":"5"}}', '"5" for t-0 is not valid'),
+        ('{"t":{"0":1.5}}', "1.5 for t-0 is not valid"),
+        ('{"t":{"0":true}}', "true for t-0 is not valid"),
+        ('{"t":{"0":-3}}', "-3 for t-0 is not valid"),
+        ('{"t":{"0":9223372036854775808}}', "9223372036854775808 for t-0 is not valid"),
+        ('{"t":{"0":1,"0":2}}', '"0" is given twice'),
+        ('{"t":{"0":1},"t":{"1":2}}', '"t" is given twice'),
+        ('{"t":{"00":5,"0":7}}', "t-0 is given twice"),
+        ('{"t":{"%s":5}}' % ("7" * 5000), f'"{"7" * 59} is not a partition number'),
+        ('{"t":{"0":%s}}' % ("7" * 4000), f"{'7' * 60} for t-0 is not valid"),
+        ('{"t":{"0":%s}}' % ("7" * 5000), "is not valid JSON"),
+        ("[" * 100_000, "is not valid JSON"),
     ],
 )
 def test_another_shape_is_told_in_one_sentence_with_an_example(text: str, why: str) -> None:
     with pytest.raises(ConfigError) as caught:
         read_offsets(text, "startingOffsets")
-    assert caught.value.message.startswith('startingOffsets must look like {"orders":{"0":23,"1":-1}')
+    assert caught.value.message.startswith('startingOffsets must have the form {"orders":{"0":23,"1":-1}')
     assert why in caught.value.message
 
 
@@ -93,14 +93,14 @@ def test_any_other_text_is_a_config_error(text: str) -> None:
 
 def test_times_are_not_negative_and_partitions_are_lists() -> None:
     assert read_times('{"t":{"0":1700000000000}}', "x") == {TopicPartition("t", 0): 1_700_000_000_000}
-    with pytest.raises(ConfigError, match="-1 for t-0 is not possible"):
+    with pytest.raises(ConfigError, match="-1 for t-0 is not valid"):
         read_times('{"t":{"0":-1}}', "startingOffsetsByTimestamp")
     assert read_partitions('{"t":[1,0],"s":[2]}', "assign") == {
         TopicPartition("t", 0),
         TopicPartition("t", 1),
         TopicPartition("s", 2),
     }
-    with pytest.raises(ConfigError, match=r'but "7{59} is no partition number'):
+    with pytest.raises(ConfigError, match=r'but "7{59} is not a partition number'):
         read_partitions('{"t":["%s"]}' % ("7" * 5000), "assign")
     with pytest.raises(ConfigError, match="topic t has no list"):
         read_partitions('{"t":{"0":1}}', "assign")

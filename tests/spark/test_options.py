@@ -11,7 +11,7 @@ import pytest
 from kcli.errors import ConfigError
 from kcli.spark.client_options import client_config, ignored_properties
 from kcli.spark.option_table import CONNECTORS, OURS, VIEW_NAMES
-from kcli.spark.options import _ONLY_BATCH, parse_options, passed_over
+from kcli.spark.options import _ONLY_BATCH, ignored_options, parse_options
 from kcli.spark.selection import Assign, Pattern, Subscribe
 from kcli.spark.start_end import EARLIEST, LATEST, Ago, Moment, Moments, Offsets, OfGroup
 from kcli.structs import TopicPartition
@@ -110,12 +110,12 @@ def test_an_unknown_option_is_an_error_with_the_nearest_name(name: str, why: str
 @pytest.mark.parametrize(
     ("given", "why"),
     [
-        ({"kafka.auto.offset.reset": "latest"}, "say startingOffsets"),
+        ({"kafka.auto.offset.reset": "latest"}, "use startingOffsets"),
         ({"kafka.key.deserializer": "X"}, "keys are bytes"),
         ({"kafka.value.deserializer": "X"}, "values are bytes"),
         ({"kafka.enable.auto.commit": "true"}, "Spark keeps the offsets"),
         ({"kafka.interceptor.classes": "X"}, "cannot be set"),
-        ({"Kafka.Auto.Offset.Reset": "latest"}, "say startingOffsets"),
+        ({"Kafka.Auto.Offset.Reset": "latest"}, "use startingOffsets"),
         ({"minPartitions": "0"}, "minPartitions: '0' is not valid; use a whole number from 1 to 2147483647"),
         ({"minPartitions": "many"}, "minPartitions: 'many' is not valid; use a whole number"),
         ({"minPartitions": "2147483648"}, "use a whole number from 1 to 2147483647"),
@@ -127,18 +127,21 @@ def test_an_unknown_option_is_an_error_with_the_nearest_name(name: str, why: str
         ({"includeHeaders": "1"}, "is not valid; use true or false"),
         ({"startingOffsets": "latest"}, "startingOffsets of a batch cannot be latest"),
         ({"startingOffsets": '{"orders":{"0":-1}}'}, "cannot be -1 (latest), as for orders-0"),
-        ({"startingOffsets": "newest"}, "earliest, latest, JSON, group:NAME or a time back like -1h"),
-        ({"startingOffsets": "group:"}, "lacks the group's name"),
-        ({"startingOffsets": "-1"}, "a time back like -1h"),
-        ({"startingOffsets": f"-{'9' * 400}h"}, "a time back like -1h"),
+        ({"startingOffsets": "newest"}, "earliest, latest, JSON, group:NAME or a relative time like -1h"),
+        ({"startingOffsets": "group:"}, "has no group name"),
+        ({"startingOffsets": "-1"}, "a relative time like -1h"),
+        ({"startingOffsets": f"-{'9' * 400}h"}, "a relative time like -1h"),
         ({"startingTimestamp": f"-{'9' * 400}h"}, "use a whole number from 0 to"),
         ({"endingOffsets": "earliest"}, "endingOffsets cannot be earliest"),
         ({"endingOffsets": '{"orders":{"0":-2}}'}, "cannot be -2 (earliest), as for orders-0"),
         ({"endingOffsets": "group:g"}, "only startingOffsets can"),
         ({"startingTimestamp": "yesterday"}, "startingTimestamp: 'yesterday' is not valid; use a whole number"),
         ({"startingTimestamp": "2", "endingTimestamp": "1"}, "startingTimestamp 2 is after endingTimestamp 1"),
-        ({"startingOffsets": "-1h", "endingOffsets": "-2h"}, "would end before it starts"),
-        ({"startingOffsets": '{"orders":{"0":5}}', "endingOffsets": '{"orders":{"0":4}}'}, "would start at 5 and end"),
+        ({"startingOffsets": "-1h", "endingOffsets": "-2h"}, "the end is before the start"),
+        (
+            {"startingOffsets": '{"orders":{"0":5}}', "endingOffsets": '{"orders":{"0":4}}'},
+            "the end offset 4 is before the start offset 5",
+        ),
         (
             {"startingOffsets": '{"orders":{"0":5}}', "endingOffsets": '{"orders":{"1":9}}'},
             "must name the same partitions; only one of them has orders-0, orders-1",
@@ -148,7 +151,7 @@ def test_an_unknown_option_is_an_error_with_the_nearest_name(name: str, why: str
                 "startingOffsetsByTimestamp": '{"orders":{"0":5}}',
                 "endingOffsetsByTimestamp": '{"orders":{"0":4}}',
             },
-            "would start at 5",
+            "the end offset 4 is before the start offset 5",
         ),
         ({"startingOffsetsByTimestampStrategy": "earliest"}, "use error or latest"),
         ({"startingGroupStrategy": "none"}, "use error, earliest or latest"),
@@ -160,7 +163,7 @@ def test_an_unknown_option_is_an_error_with_the_nearest_name(name: str, why: str
         ({"path": "orders"}, "not subscribe and load(...)"),
         ({"arrow.batchRows": "0"}, "arrow.batchRows: '0' is not valid; use a whole number from 1"),
         ({"arrow.batchBytes": "4294967296"}, "use a whole number from 1 to 1073741824"),
-        ({"commitGroup": " "}, "commitGroup lacks the group's name"),
+        ({"commitGroup": " "}, "commitGroup must not be empty"),
         ({"SUBSCRIBE": "payments"}, "is given twice"),
     ],
 )
@@ -173,7 +176,7 @@ def test_a_value_that_cannot_be_is_one_sentence(given: dict[str, str], why: str)
 
 @pytest.mark.parametrize("name", ["endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp"])
 def test_a_stream_has_no_end(name: str) -> None:
-    with pytest.raises(ConfigError, match=f"{name} is not for a stream"):
+    with pytest.raises(ConfigError, match=f"{name} cannot be set for a stream"):
         parse_options({**BASE, name: GOOD[name]}, stream=True)
 
 
@@ -186,7 +189,7 @@ def test_a_stream_may_start_at_the_end_and_whose_schema_is_asked_for_may_be_eith
 
 
 def test_one_way_to_say_what_to_read_is_required() -> None:
-    with pytest.raises(ConfigError, match="one of assign, subscribe, subscribePattern is required"):
+    with pytest.raises(ConfigError, match="use one of assign, subscribe, subscribePattern"):
         parse_options(SERVERS)
     with pytest.raises(ConfigError, match=r"kafka\.bootstrap\.servers is required"):
         parse_options({"subscribe": "orders"})
@@ -240,7 +243,7 @@ def test_lengths_of_time_are_sparks(text: str, ms: int) -> None:
 def test_options_without_effect_are_told() -> None:
     assert options(maxOffsetsPerTrigger=5, kafka_group_id="g").notes == (
         "maxOffsetsPerTrigger is ignored in a batch",
-        "kafka.group.id is ignored: reading needs no group here; commitGroup shows a group how far it is",
+        "kafka.group.id is ignored: the source reads without a group; commitGroup commits a stream's position",
     )
     assert options(stream=True, maxOffsetsPerTrigger=5).notes == ()
     assert "pushdown is ignored in a stream" in options(stream=True, pushdown="true").notes
@@ -258,7 +261,7 @@ def test_options_that_a_view_passes_over_are_told() -> None:
     every = {**GOOD, **WAYS, "paths": '["orders"]'}
     for view in VIEW_NAMES:
         base = BASE if view in ("records", "batches", "gaps") else SERVERS
-        for name in passed_over(view):
+        for name in ignored_options(view):
             shown = "load(...)" if name in ("path", "paths") else name
             told = parse_options({**base, "view": view, name: every[name]}).notes
             assert told == (f"{shown} is ignored by view {view}",)
@@ -293,8 +296,8 @@ def test_the_client_is_configured_where_it_is_needed(tmp_path: Path) -> None:
     assert config.reads_committed
     assert (config.group_id, config.enable_auto_commit, config.allow_auto_create_topics) == (None, False, False)
     assert config.given["ssl.key.password"] == "hidden"
-    assert ignored_properties(config) == ["kafka.qeue.size is ignored: no client of Kafka knows it"]
-    with pytest.raises(ConfigError, match="environment variable RACK, which is not set here"):
+    assert ignored_properties(config) == ["kafka.qeue.size is ignored: it is not a Kafka client property"]
+    with pytest.raises(ConfigError, match="environment variable RACK is not set in this process"):
         client_config(parsed.kafka, environ={})
 
 
@@ -302,7 +305,7 @@ def test_a_file_that_is_not_there_or_names_no_broker(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"kafka\.config\.file: cannot read /nowhere: No such file"):
         client_config(parse_options({"subscribe": "t", "kafka.config.file": "/nowhere"}).kafka)
     (tmp_path / "empty").write_text("")
-    with pytest.raises(ConfigError, match=r"neither kafka\.bootstrap\.servers nor the file"):
+    with pytest.raises(ConfigError, match=r"kafka\.bootstrap\.servers is required"):
         client_config(parse_options({"subscribe": "t", "kafka.config.file": str(tmp_path / "empty")}).kafka)
 
 

@@ -16,7 +16,7 @@ from kcli.spark.pipelines.duplicates import parse_by
 from kcli.spark.pipelines.gaps import deleted_heads, prepared
 from kcli.spark.pipelines.source import KafkaSource
 from kcli.spark.task_ranges import TaskRange
-from kcli.spark.views.gaps import _Maker, is_compacted
+from kcli.spark.views.gaps import _GapBatcher, is_compacted
 from kcli.spark.views.registry import read_task
 from tests.cli.fake import run_kcli
 from tests.real_kafka import Kafka
@@ -66,7 +66,7 @@ def test_whole_batches_may_be_missing_in_compacted_topics_only(
     assert not capsys.readouterr().err
     options = options_for(any_kafka, "gaps", subscribe="not-there")
     assert not is_compacted(options, "not-there")
-    assert "not-there: cleanup.policy is not known" in capsys.readouterr().err
+    assert "not-there: cannot read cleanup.policy" in capsys.readouterr().err
 
 
 def test_gaps_are_rows_of_the_columns_that_are_wanted() -> None:
@@ -75,7 +75,7 @@ def test_gaps_are_rows_of_the_columns_that_are_wanted() -> None:
     )
     kinds = [CONTROL, ABORTED, COMPACTION, LOST, BETWEEN]
     gaps = Gaps(np.arange(0, 50, 10), np.arange(0, 55, 11), np.array(kinds))
-    [batch] = _Maker(options, TaskRange("t", 0, 0, 100)).batches(gaps)
+    [batch] = _GapBatcher(options, TaskRange("t", 0, 0, 100)).batches(gaps)
     names = ["control", "aborted", "compaction", "retention", "unexplained"]
     assert batch.to_pylist() == [{"offsets": n + 1, "kind": name} for n, name in enumerate(names)]
 

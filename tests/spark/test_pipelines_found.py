@@ -27,10 +27,9 @@ from kcli.spark.pipelines import duplicates, group_offsets, profile, profile_tas
 from kcli.spark.pipelines.by_value import by_value
 from kcli.spark.pipelines.lag_grid import SERIES
 from kcli.spark.pipelines.lag_history import row_columns
-from kcli.spark.pipelines.plain import ms_of
 from kcli.spark.pipelines.profile import _task, as_profile, check_sample, drifts, percentile
 from kcli.spark.pipelines.profile_tasks import MOST_FIELDS, is_chosen, profile_batches
-from kcli.spark.pipelines.result import Result
+from kcli.spark.pipelines.result import Result, ms_of
 from kcli.spark.pipelines.skew import gini
 from kcli.spark.pipelines.throughput import (
     Wish,

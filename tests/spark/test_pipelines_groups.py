@@ -30,8 +30,8 @@ from kcli.spark.pipelines.group_offsets import LAG_COLUMNS, Snapshot, difference
 from kcli.spark.pipelines.lag_grid import Commits, Log, ends_at, lag_rows
 from kcli.spark.pipelines.lag_history import make_grid
 from kcli.spark.pipelines.lag_tasks import Grid, reduce_batches, reduce_commits
-from kcli.spark.pipelines.named import unseen
 from kcli.spark.pipelines.result import collect
+from kcli.spark.pipelines.source import unseen
 from kcli.spark.pipelines.sql import columns_of, relations_of
 from kcli.spark.pipelines.sql_text import Relation, find_relations, split_statements
 from kcli.structs import OffsetAndMetadata, TopicPartition

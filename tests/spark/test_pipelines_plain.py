@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kcli.spark.pipelines.plain import ms_of, rows_of, values_of
+from kcli.spark.pipelines.result import ms_of, rows_of, values_of
 from kcli.spark.record_schema import MOST_MS
 from kcli.text import format_time
 

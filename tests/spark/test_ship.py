@@ -19,8 +19,8 @@ from kcli.errors import BrokerError, ConfigError, KcliError, Refused, TimeoutExp
 from kcli.spark.inline_source import carrying
 from kcli.spark.loss import DataLoss
 from kcli.spark.session import SparkFailed, lean_home
-from kcli.spark.ship import prepend_path, shipping_conf, zipped_kcli
-from kcli.spark.spark_errors import explain
+from kcli.spark.ship import prepend_python_path, shipping_conf, zip_kcli
+from kcli.spark.spark_errors import translate_error
 
 USE_THE_SOURCE = """
 import sys, pickle
@@ -43,11 +43,11 @@ print(type(reader).__module__, kcli.__file__)
 
 
 def test_the_zip_has_what_the_source_imports_and_is_the_same_each_time() -> None:
-    names = zipfile.ZipFile(io.BytesIO(zipped_kcli())).namelist()
+    names = zipfile.ZipFile(io.BytesIO(zip_kcli())).namelist()
     assert {"kcli/__init__.py", "kcli/spark/source.py", "kcli/protocol/codec.py"} <= set(names)
     assert not [name for name in names if name.startswith(("kcli/cli/", "kcli/broker/"))]
-    again = zipped_kcli.__wrapped__()
-    assert again == zipped_kcli()
+    again = zip_kcli.__wrapped__()
+    assert again == zip_kcli()
 
 
 def test_a_classic_cluster_gets_the_zip_and_the_planner_finds_it_too() -> None:
@@ -55,14 +55,14 @@ def test_a_classic_cluster_gets_the_zip_and_the_planner_finds_it_too() -> None:
     path = shipping_conf("spark://host:7077", "auto", environ)["spark.submit.pyFiles"]
     assert environ["PYTHONPATH"] == f"{path}:/mine"
     assert shipping_conf("spark://host:7077", "installed", environ) == {}
-    prepend_path(environ, path)
+    prepend_python_path(environ, path)
     assert environ["PYTHONPATH"] == f"{path}:/mine"
 
 
 def test_a_carried_source_works_where_kcli_is_not_and_so_does_its_reader(tmp_path: Path) -> None:
     from pyspark import cloudpickle
 
-    payload = zipped_kcli()
+    payload = zip_kcli()
     files = [tmp_path / name for name in ("source", "reader")]
     files[0].write_bytes(cloudpickle.dumps(carrying(payload, sha256(payload).hexdigest()[:16])))
     for program, words in ((USE_THE_SOURCE, files), (USE_THE_READER, files[1:])):
@@ -96,7 +96,7 @@ def test_a_carried_source_works_where_kcli_is_not_and_so_does_its_reader(tmp_pat
         ),
         (
             "Traceback:\nkcli.errors.NotFound: no topic\n\nDuring handling of the above exception, another exception "
-            "occurred:\n\nTraceback:\nkcli.errors.RecordTooLarge: 5 MB and more (topic=t)\n",
+            "occurred:\n\nTraceback:\nkcli.spark.stream_checkpoint.CheckpointError: 5 MB and more (topic=t)\n",
             SparkFailed,
             "5 MB and more (topic=t)",
         ),
@@ -105,7 +105,7 @@ def test_a_carried_source_works_where_kcli_is_not_and_so_does_its_reader(tmp_pat
         (
             "[PATH_ALREADY_EXISTS] Path file:/x already exists. Set mode. SQLSTATE: 42K04",
             Refused,
-            "Path file:/x already exists. Set mode; choose another --to, or --mode append or overwrite",
+            "Path file:/x already exists. Set mode; use another --to, or --mode append or overwrite",
         ),
         ("Job aborted.\nCaused by: java.lang.OutOfMemoryError: Java heap space", SparkFailed, "spark.driver.memory"),
         ("Traceback (most recent call last):\nValueError: odd\n", SparkFailed, "ValueError: odd"),
@@ -114,7 +114,7 @@ def test_a_carried_source_works_where_kcli_is_not_and_so_does_its_reader(tmp_pat
             "Lost task 0.3 in stage 2.0: org.apache.spark.SparkException: \nError from python worker:\n"
             "  /usr/bin/python3: No module named 'pyspark'\nPYTHONPATH was:\n  /x\n\tat java.base/java.lang.Thread.run",
             SparkFailed,
-            "/usr/bin/python3: No module named 'pyspark'; the Python of Spark's machines lacks pyspark: set PYSPARK",
+            "/usr/bin/python3: No module named 'pyspark'; pyspark is not installed on Spark's machines; set PYSPARK",
         ),
         (
             "An error occurred while calling o81.count.\n: org.apache.spark.SparkException: Job 0 cancelled because "
@@ -125,7 +125,7 @@ def test_a_carried_source_works_where_kcli_is_not_and_so_does_its_reader(tmp_pat
     ],
 )
 def test_a_failure_of_spark_is_its_telling_line_and_the_cure(text: str, kind: type[KcliError], said: str) -> None:
-    found = explain(RuntimeError(text))
+    found = translate_error(RuntimeError(text))
     assert type(found) is kind
     assert said in str(found)
     assert "\n" not in str(found)
@@ -149,7 +149,7 @@ def test_errors_of_ours_keep_their_exit_status() -> None:
             kind = nodes[kind][0]
         found = getattr(errors, kind, None)
         if isinstance(found, type) and issubclass(found, KcliError) and found is not BrokerError:
-            told = explain(RuntimeError(f"Traceback:\nkcli.{nodes[name][1]}.{name}: the reason\n"))
+            told = translate_error(RuntimeError(f"Traceback:\nkcli.{nodes[name][1]}.{name}: the reason\n"))
             assert (status_of(told), str(told)) == (status_of(found("")), "the reason"), name
             seen.add(name)
     assert {"ConfigError", "GroupInUse", "LogTruncated", "DataLoss", "CommitFailed"} <= seen

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
-from kcli.spark.pipelines.plain import ms_of
+from kcli.spark.pipelines.result import ms_of
 from kcli.text import format_time
 
 MOST_SERIES = 20

@@ -23,14 +23,14 @@ def run(env: Environment, common: Common, cluster: Cluster) -> int:
     from kcli.cli import exit_status
     from kcli.cli.output.report import Report, show
     from kcli.cli.spark.running import opened
-    from kcli.spark.ship import choose_way
+    from kcli.spark.ship import resolve_ship
 
     common.config()
     findings: list[Finding] = []
-    way = choose_way(cluster.master, cluster.remote, cluster.ship)
+    way = resolve_ship(cluster.master, cluster.remote, cluster.ship)
     with opened(env, common, cluster) as start:
-        from kcli.spark.doctor import WRONG, look_all
+        from kcli.spark.doctor import WRONG, all_checks
 
-        findings = look_all(start, common.properties, cluster.remote, way)
+        findings = all_checks(start, common.properties, cluster.remote, way)
     show(env, Report("spark.doctor", COLUMNS, [dict(found._asdict()) for found in findings]), common.output)
     return exit_status.FAILED if any(found.status == WRONG for found in findings) else exit_status.DONE

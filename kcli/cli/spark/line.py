@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 _EVERY_S = 0.25
 _REPORT = b"kcli: "
-"""How lines begin that our source writes to the standard error of Spark's Python (`kcli.spark.task.tell`)."""
+"""How lines begin that our source writes to the standard error of Spark's Python (`kcli.spark.task.log_reports`)."""
 
 
 class ProgressLine:

@@ -45,9 +45,9 @@ def cluster_options(
     ] = "auto",
 ) -> Cluster:
     """Where Spark runs. `ConfigError` for anything malformed."""
-    from kcli.spark.ship import choose_way
+    from kcli.spark.ship import resolve_ship
 
-    choose_way(master, remote, ship)
+    resolve_ship(master, remote, ship)
     return Cluster(master, remote, key_values("--conf", conf or ()), ship)
 
 

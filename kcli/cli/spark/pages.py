@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def throughput_sections(windows: Result, totals: Result, wish: Wish) -> list[Section]:
     """Records and bytes over time, and the summary."""
-    from kcli.spark.pipelines.plain import on_calendar
+    from kcli.spark.pipelines.result import on_calendar
 
     sections = []
     drawn = [row for row in windows.rows if row["window"] is not None and on_calendar(row["window"])]

@@ -67,7 +67,7 @@ def spark_session(
 
     from kcli.spark.java import check_java
     from kcli.spark.session import check_pyspark
-    from kcli.spark.spark_errors import explain
+    from kcli.spark.spark_errors import translate_error
 
     check_pyspark()
     found = None
@@ -80,7 +80,7 @@ def spark_session(
         except Exception as error:
             if _is_of_our_output(error):
                 raise
-            raise explain(error) from error
+            raise translate_error(error) from error
 
 
 def _is_of_our_output(error: Exception) -> bool:

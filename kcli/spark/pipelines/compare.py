@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcli.errors import ConfigError
 from kcli.spark.pipelines.digest import digest
-from kcli.spark.pipelines.plain import rows_of
-from kcli.spark.pipelines.result import Result
+from kcli.spark.pipelines.result import Result, rows_of
 from kcli.spark.pipelines.source import load
 
 if TYPE_CHECKING:
@@ -52,7 +51,8 @@ def parse_by(text: str) -> tuple[str, ...]:
 
 def difference_columns(by: Sequence[str]) -> list[str]:
     """What a row tells of a kind of record, with the place of one of them in each topic; of values and headers it tells
-    sizes."""
+    sizes.
+    """
     shown = {"value": _SIZE, "headers": "headers_size"}
     return [*(shown.get(name, name) for name in by), "first", "second", "difference", *_PLACES]
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcli.errors import ConfigError
 from kcli.spark.pipelines.digest import digest
-from kcli.spark.pipelines.plain import rows_of
-from kcli.spark.pipelines.result import Result
+from kcli.spark.pipelines.result import Result, rows_of
 from kcli.spark.pipelines.source import load
 
 if TYPE_CHECKING:

@@ -48,8 +48,9 @@ class Export(NamedTuple):
 
 
 class Exported(NamedTuple):
-    """What was written: `records`, `not_utf8` of them with U+FFFD for bytes that are no text; `ends`: the offsets up
-    to which a stream has come, where it has told them."""
+    """What was written: `records`, `not_utf8` of them with U+FFFD for bytes that are no text; `ends`: the offsets up to
+    which a stream has come, where it has told them.
+    """
 
     records: int
     batches: int

@@ -22,8 +22,9 @@ _SPLITTING = {"minpartitions", "maxrecordsperpartition"}
 
 
 class Found(NamedTuple):
-    """`gaps` are all, or the largest, in the order of offsets; `partitions` a row for each, those without gaps too:
-    how many `gaps` there are, how many `offsets` they have, how many of those for which reason, and the most in one."""
+    """`gaps` are all, or the largest, in the order of offsets; `partitions` a row for each, those without gaps too: how
+    many `gaps` there are, how many `offsets` they have, how many of those for which reason, and the most in one.
+    """
 
     gaps: Result
     partitions: Result
@@ -31,7 +32,8 @@ class Found(NamedTuple):
 
 def prepared(source: KafkaSource) -> KafkaSource:
     """As gaps are looked for: what committed readers see, and what is deleted is a finding and no error; unless the
-    source says otherwise."""
+    source says otherwise.
+    """
     more = {"failOnDataLoss": "false", **source.more}
     given = {name.lower() for name in (*source.more, *(f"kafka.{key}" for key in source.kafka))}
     if "kafka.isolation.level" not in given:
@@ -74,7 +76,8 @@ def run(
 
 def deleted_heads(source: KafkaSource, starts: Mapping[tuple[str, int], int | None]) -> list[dict[str, Any]]:
     """What lies before the logs' starts, between where the source would begin and where it ends, as gaps. Bounds by
-    time or by a group lie in the log, or the source tells. Pure."""
+    time or by a group lie in the log, or the source tells. Pure.
+    """
     from kcli.spark.offset_json import EARLIEST_OFFSET, LATEST_OFFSET
     from kcli.spark.start_end import Everywhere, Offsets, read_end, read_start
 

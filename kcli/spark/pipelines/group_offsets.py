@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcli.errors import KcliError, NotFound, Refused
-from kcli.spark.pipelines.named import check_named
 from kcli.spark.pipelines.result import Result
-from kcli.spark.pipelines.source import is_meant, load
+from kcli.spark.pipelines.source import check_named, is_meant, load
 from kcli.spark.views.lag import LAG
 from kcli.structs import OffsetAndMetadata, TopicPartition
 
@@ -31,7 +30,8 @@ Entry = tuple[str, TopicPartition]
 class Snapshot(NamedTuple):
     """`rows`: a dict of `LAG_COLUMNS` for each partition that a group has committed, sorted; `groups`: a row of
     `GROUP_COLUMNS` for each group that has: `lag` is a sum without the partitions whose lag is `unknown`. `left_out`:
-    what is committed, or gone, and for which `where` does not hold."""
+    what is committed, or gone, and for which `where` does not hold.
+    """
 
     rows: list[dict[str, Any]]
     groups: list[dict[str, Any]]
@@ -105,7 +105,8 @@ def snapshot_of(
 
 def _is_unread(row: Mapping[str, Any]) -> bool:
     """Whether a row tells of offsets that cannot be read: of a group, or of a partition. A partition that a member owns
-    may tell instead what is wrong with its log."""
+    may tell instead what is wrong with its log.
+    """
     return row["topic"] is None or (row["committed"] is None and "api=OffsetFetch" in (row["error"] or ""))
 
 
@@ -156,8 +157,8 @@ def offsets_before(old: Positions, topics: Topics, groups: Sequence[str] | None)
 
 
 def difference(old: Positions, now: Snapshot, now_ms: int, topics: Topics, groups: Sequence[str] | None) -> Result:
-    """What became of each position of the old snapshot, and those that are new, of these topics and groups. Pure.
-    What `now` has left out is in neither.
+    """What became of each position of the old snapshot, and those that are new, of these topics and groups. Pure. What
+    `now` has left out is in neither.
 
     `moved` is how many offsets, below 0 when it went back; `per_s` that over the time between the two, where the old
     one says when it was made.

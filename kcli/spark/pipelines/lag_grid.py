@@ -33,7 +33,8 @@ class Log(NamedTuple):
 
 class Commits(NamedTuple):
     """Those of a group for a partition, in the order of the log: from which step on they count, their offsets (NOTHING:
-    deleted), their times in ms since the epoch."""
+    deleted), their times in ms since the epoch.
+    """
 
     steps: list[int]
     offsets: list[int]

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kcli.errors import ConfigError, NotFound
 from kcli.spark.pipelines.lag_grid import SERIES, Commits, Log, Place, ends_at, lag_rows
 from kcli.spark.pipelines.lag_tasks import COMMIT_FIELDS, END_FIELDS, Grid
-from kcli.spark.pipelines.named import check_named
 from kcli.spark.pipelines.result import Result, collect
-from kcli.spark.pipelines.source import is_meant, load
+from kcli.spark.pipelines.source import check_named, is_meant, load
 from kcli.structs import OFFSETS_TOPIC
 from kcli.text import format_time
 
@@ -41,7 +40,8 @@ class Wish(NamedTuple):
 class History(NamedTuple):
     """`lags`: by series and time. `silent`: groups that were asked for and have no commit till then; `gone`: topics
     that are not there any more, whose lag is not known; `first_ms`: when the first commit was of which anything is
-    known; `ahead`: of how many batches the time is yet to come, so that it is none."""
+    known; `ahead`: of how many batches the time is yet to come, so that it is none.
+    """
 
     lags: Result
     silent: list[str]
@@ -77,7 +77,8 @@ def _fields(by: str) -> list[tuple[str, str]]:
 
 def commits_source(source: KafkaSource, groups: Sequence[str] | None) -> KafkaSource:
     """Where commits come from: all of __consumer_offsets, as a position of today may be an old one. What transactions
-    have not committed is not committed."""
+    have not committed is not committed.
+    """
     return source._replace(
         kafka={**source.kafka, "isolation.level": "read_committed"},
         topics={OFFSETS_TOPIC: None},
@@ -90,7 +91,8 @@ def commits_source(source: KafkaSource, groups: Sequence[str] | None) -> KafkaSo
 
 def run(spark: SparkSession, source: KafkaSource, wish: Wish) -> History:
     """Count. `source`: the topics that are meant, none for all, and with `where` rows of the result. NotFound: nothing
-    is known of any of the groups, or of a topic that is named."""
+    is known of any of the groups, or of a topic that is named.
+    """
     from kcli.spark.pipelines import lag_tasks
     from kcli.spark.pipelines.by_value import by_value
 
@@ -143,7 +145,8 @@ def _batch_ends(
     spark: SparkSession, source: KafkaSource, grid: Grid, logs: Mapping[Place, Log]
 ) -> tuple[list[tuple[Place, int, int, int]], int]:
     """(place, step, end, base), from batches that are as young as the grid, and how many of them have times that are
-    yet to come: see `reduce_batches`."""
+    yet to come: see `reduce_batches`.
+    """
     from kcli.spark.pipelines.lag_tasks import reduce_batches
 
     if not logs:

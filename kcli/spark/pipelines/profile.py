@@ -38,7 +38,8 @@ NUMBERS = {"integer", "number"}
 
 class Profile(NamedTuple):
     """`topics`: a row each; `fields`: one for each field of JSON objects; `sizes`: by topic and "key" or "value", how
-    many records have which size; `partial`: topics with more fields than are told."""
+    many records have which size; `partial`: topics with more fields than are told.
+    """
 
     topics: Result
     fields: Result

@@ -89,7 +89,8 @@ def _add(part: Part, columns: Mapping[str, Any], sample: float | None) -> None:
 
 def is_chosen(topic: str, partition: int, offsets: Any, sample: float) -> Any:
     """Which offsets are in a sample of this share: always the same ones, whatever their pattern, as chance would have
-    it. (SplitMix64, from Steele, Lea and Flood's "Fast splittable pseudorandom number generators", 2014.)"""
+    it. (SplitMix64, from Steele, Lea and Flood's "Fast splittable pseudorandom number generators", 2014.)
+    """
     seed = zlib.crc32(f"{topic}:{partition}".encode())
     with np.errstate(over="ignore"):
         mixed = (offsets.astype(np.uint64) + np.uint64(seed << 31)) * np.uint64(0x9E3779B97F4A7C15)

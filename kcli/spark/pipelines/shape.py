@@ -187,7 +187,8 @@ def find_schema(spark: SparkSession, source: KafkaSource, *, rows: int = 1000) -
 
 def ddl_of_variant(schema: str) -> str:
     """A schema as `schema_of_variant_agg` tells it, as DDL: of numbers seen so far the widest kind, else text; so are
-    objects without fields, which most formats do not have."""
+    objects without fields, which most formats do not have.
+    """
     if not schema.startswith("OBJECT<") or schema == "OBJECT<>":
         raise ConfigError("the values are no JSON objects: say their columns with --value json:DDL, or --value string")
     return _NAME_OR_TYPE.sub(lambda found: _DDL.get(found.lastgroup or "", found[0]), schema)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kcli.spark.pipelines.plain import text_of
-from kcli.spark.pipelines.result import Result
+from kcli.spark.pipelines.result import Result, text_of
 from kcli.spark.pipelines.source import load, log_starts
 
 if TYPE_CHECKING:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kcli.errors import ConfigError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
 
 # A file of properties that other programs share may hold these; the source does not take them (section 7 of the guide
 # "Structured Streaming + Kafka Integration"), and reads without a group.
@@ -48,8 +49,9 @@ class KafkaSource(NamedTuple):
     ) -> dict[str, str]:
         """What `spark.read.format("kcli").options(...)` takes; with `stream`, `readStream`. Views without ranges get
         nothing that they pass over, as a span. ConfigError: `topics` has some whole and some by partitions; `until` in
-        a stream."""
-        from kcli.spark.options import RANGED_VIEWS, passed_over
+        a stream.
+        """
+        from kcli.spark.options import RANGED_VIEWS, ignored_options
 
         if stream and self.until:
             raise ConfigError("a stream has no end: --until is for plain batches")
@@ -60,7 +62,7 @@ class KafkaSource(NamedTuple):
         if stream and self.max_offsets_per_trigger is not None:
             found["maxOffsetsPerTrigger"] = str(self.max_offsets_per_trigger)
         found |= self.more
-        idle = {name.lower() for name in passed_over(view)} if view not in RANGED_VIEWS else set()
+        idle = {name.lower() for name in ignored_options(view)} if view not in RANGED_VIEWS else set()
         return {name: value for name, value in found.items() if name.lower() not in idle}
 
 
@@ -109,7 +111,8 @@ def load(
 
 def pushing(spark: SparkSession, source: KafkaSource) -> KafkaSource:
     """The source with Spark telling it conditions, as far as it understands them: not where the session forbids that,
-    as each read would fail (DATA_SOURCE_PUSHDOWN_DISABLED)."""
+    as each read would fail (DATA_SOURCE_PUSHDOWN_DISABLED).
+    """
     allowed = str(spark.conf.get(PUSHDOWN, "false")).lower() == "true"
     return source._replace(more={"pushdown": "true", **source.more}) if allowed else source
 
@@ -124,3 +127,26 @@ def log_starts(spark: SparkSession, source: KafkaSource) -> dict[tuple[str, int]
     """All partitions that are selected, with or without records, and the first offset of each."""
     frame = load(spark, source._replace(where=None), "offsets", ["topic", "partition", "earliest"])
     return {(row.topic, row.partition): row.earliest for row in frame.collect()}
+
+
+def check_named(spark: SparkSession, source: KafkaSource, seen: Collection[tuple[str, int]]) -> None:
+    """NotFound, as Spark tells it, for what `source.topics` names that is neither among these partitions nor in the
+    cluster.
+    """
+    left = unseen(source.topics, seen)
+    if left:
+        asked = source._replace(topics=left, start={}, until={}, where=None)
+        load(spark, asked, "offsets", ["topic"]).collect()
+
+
+def unseen(topics: Topics, seen: Collection[tuple[str, int]]) -> Topics:
+    """Topics of which no partition is among these; of those that name partitions, the ones that are not. Pure."""
+    known = {topic for topic, _ in seen}
+    left: dict[str, list[int] | None] = {}
+    for topic, numbers in topics.items():
+        if numbers is None:
+            if topic not in known:
+                left[topic] = None
+        elif absent := [number for number in numbers if (topic, number) not in seen]:
+            left[topic] = absent
+    return left

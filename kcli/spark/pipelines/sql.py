@@ -37,8 +37,8 @@ def run(
     *,
     most: int | None = None,
 ) -> Iterator[Answer]:
-    """Carry the statements out, one after the other, and tell what those have found that find something. `most` rows
-    of each, None: all.
+    """Carry the statements out, one after the other, and tell what those have found that find something. `most` rows of
+    each, None: all.
 
     Tables are looked up anew for each statement; a view that one of them has made stays with the offsets of then.
     """
@@ -58,7 +58,8 @@ def _with_tables(
     spark: SparkSession, statement: Statement, source_of: Callable[[Relation], KafkaSource], made: list[str]
 ) -> Statement:
     """The statement with names of temporary views in it. Those of calls are never used again: other views may be made
-    of them."""
+    of them.
+    """
 
     def name(relation: Relation) -> str:
         own = f"kcli_{relation.view}_{len(made)}" if relation.topics else relation.view
@@ -72,7 +73,8 @@ def _with_tables(
 
 def columns_of(statement: Statement, view: str) -> list[str] | None:
     """What is read of a view for this statement, None: all. Of what is large only what is needed, one column at least,
-    as counting needs rows."""
+    as counting needs rows.
+    """
     from kcli.spark.record_schema import ALL, CONNECTOR
     from kcli.spark.views.registry import VIEWS
 

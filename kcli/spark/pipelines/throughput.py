@@ -10,8 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcli.errors import ConfigError
-from kcli.spark.pipelines.plain import ms_of
-from kcli.spark.pipelines.result import Result
+from kcli.spark.pipelines.result import Result, ms_of
 from kcli.spark.pipelines.source import load
 from kcli.text import format_time
 
@@ -30,7 +29,8 @@ GROUPINGS: Mapping[str, tuple[str, ...]] = {
 
 class Wish(NamedTuple):
     """Windows of `window_ms`, one each `slide_ms`, which divides it, for each value of the columns `by`; none: for all
-    together."""
+    together.
+    """
 
     window_ms: int = 60_000
     slide_ms: int = 60_000
@@ -56,7 +56,8 @@ class Wish(NamedTuple):
 
 class Throughput(NamedTuple):
     """`windows`: those in which there was something, by time; `astride`: batches whose first and newest record lie in
-    different windows; `uncounted`: batches in formats before 0.11 whose headers do not tell how many records."""
+    different windows; `uncounted`: batches in formats before 0.11 whose headers do not tell how many records.
+    """
 
     windows: Result
     astride: int

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 
 def read(options: SourceOptions, task: TaskRange | None) -> Iterator[pyarrow.RecordBatch]:
-    """The batches whose last offset lies in the range: ranges that meet within a batch tell it once, all together.
+    """Yield the batches whose last offset is in the range, so ranges that meet within a batch count it once.
 
-    What a header does not tell is null.
+    Values that the header does not have are null.
     """
     if task is not None:
         yield from limited(_read(options, task), options.row_limit_per_partition)
@@ -67,9 +67,9 @@ def _read(options: SourceOptions, task: TaskRange) -> Iterator[pyarrow.RecordBat
     names, rows = [field.name for field in schema], options.batch_rows
     with closing(read_columns(options, task, decode_batches)) as chunks:
         for chunk in chunks:
-            mine = _ending_within(chunk.batches, task.start, task.end)
-            for first in range(0, len(mine.froms), rows):
-                arrays = batch_arrays(mine.pick(slice(first, first + rows)), task.tp, names)
+            ending = _ending_within(chunk.batches, task.start, task.end)
+            for first in range(0, len(ending.froms), rows):
+                arrays = batch_arrays(ending.pick(slice(first, first + rows)), task.tp, names)
                 yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
@@ -81,7 +81,7 @@ def _ending_within(batches: BatchColumns, start: int, end: int) -> BatchColumns:
 
 
 def batch_arrays(batches: BatchColumns, tp: TopicPartition, names: Sequence[str]) -> list[Any]:
-    """The columns of the view called `names`, as Arrow arrays."""
+    """Return the columns called `names`, as Arrow arrays."""
     import pyarrow as pa
 
     place: dict[str, Any] = {
@@ -89,11 +89,11 @@ def batch_arrays(batches: BatchColumns, tp: TopicPartition, names: Sequence[str]
         "partition": pa.scalar(tp.partition, pa.int32()),
     }
     count = len(batches.froms)
-    return [pa.repeat(place[name], count) if name in place else _MAKERS[name](batches) for name in names]
+    return [pa.repeat(place[name], count) if name in place else _COLUMN_ARRAYS[name](batches) for name in names]
 
 
 def _ints(values: Ints) -> Any:
-    """As Spark's int; what is below 0 is not known."""
+    """Return Spark's int; null for values below 0, which are unknown."""
     import numpy as np
     import pyarrow as pa
 
@@ -138,7 +138,7 @@ def _timestamp_types(batches: BatchColumns) -> Any:
     return pa.array(batches.timestamp_types, pa.int8()).cast(pa.int32())
 
 
-_MAKERS: dict[str, Callable[[BatchColumns], Any]] = {
+_COLUMN_ARRAYS: dict[str, Callable[[BatchColumns], Any]] = {
     "base_offset": lambda batches: _longs(batches.base_offsets),
     "last_offset": lambda batches: _longs(batches.last_offsets),
     "count": lambda batches: _ints(batches.counts),

@@ -1,8 +1,8 @@
-"""The view `commits`: what groups have committed and when, as far back as __consumer_offsets remembers.
+"""The view `commits`: committed offsets with their times, from __consumer_offsets.
 
-The topic is compacted: of what is old only the last commit of a group for a partition is left, of the segments that
-the cleaner has not been to yet, every one. What commits in a transaction is told as such a transaction's records are:
-under read_committed when it was committed. Other records of that topic (members, generations) are passed over.
+The topic is compacted: of old commits only the last one of a group for a partition remains; of segments that the
+cleaner has not reached, all. Commits within a transaction follow the isolation level: under read_committed they appear
+when the transaction is committed. Other records of the topic (members, generations) are skipped.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MOST_KEYS = 200_000
 
 
 def read(options: SourceOptions, task: TaskRange | None) -> Iterator[pyarrow.RecordBatch]:
-    """The commits within a range of one partition of __consumer_offsets; of all groups, or those the options name.
+    """Yield the commits in a range of one partition of __consumer_offsets; of all groups, or those in the options.
 
     A tombstone (an offset that expired or was deleted) is a row whose `offset` is null.
     """
@@ -66,7 +66,7 @@ def _read(options: SourceOptions, task: TaskRange) -> Iterator[pyarrow.RecordBat
 
 
 class _Keys:
-    """Keys read once: the same ones come again and again. None for what is no commit, or of a group not asked for."""
+    """Decoded keys; the same keys repeat often. None for other records, and for groups not selected."""
 
     def __init__(self, groups: tuple[str, ...] | None) -> None:
         self._groups = None if groups is None else frozenset(groups)
@@ -112,5 +112,5 @@ def _value(data: bytes) -> dict[str, Any]:
 
 
 def _time(ms: int) -> int | None:
-    """In microseconds, as Arrow has it; None for none."""
+    """Return microseconds, as in Arrow; None for a missing time."""
     return None if ms < 0 else min(ms, MOST_MS) * 1000

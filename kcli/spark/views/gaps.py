@@ -1,4 +1,4 @@
-"""The view `gaps`: a row for each run of offsets without a record to show, found and explained in the task."""
+"""The view `gaps`: a row for each run of offsets without a visible record, explained in the task."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ if TYPE_CHECKING:
     from kcli.spark.task_ranges import TaskRange
 
 KINDS = ("compaction", "control", "aborted", "retention", "unexplained")
-"""What `kind` may be. What was deleted from the log's head is retention's doing; a whole batch is missing by compaction
-only in a topic whose cleanup.policy says so, and unexplained elsewhere."""
-_NAMES = ("control", "aborted", "compaction", "retention", "unexplained")
-"""The names of `kcli.consumer.offset_gaps`' kinds, in their order."""
+"""The values of `kind`. Records deleted from the log's head are `retention`. A missing whole batch is `compaction` only
+if the topic's cleanup.policy includes it, otherwise `unexplained`.
+"""
+_KIND_NAMES = ("control", "aborted", "compaction", "retention", "unexplained")
+"""The names of the kinds of `kcli.consumer.offset_gaps`, in their order."""
 
 
 def read(options: SourceOptions, task: TaskRange | None) -> Iterator[pyarrow.RecordBatch]:
-    """The gaps in the range. Aborted records are gaps under read_committed, and records otherwise."""
+    """Yield the gaps in the range. Aborted records are gaps under read_committed, and records otherwise."""
     if task is not None:
         yield from limited(_read(options, task), options.row_limit_per_partition)
 
@@ -49,18 +50,18 @@ def _read(options: SourceOptions, task: TaskRange) -> Iterator[pyarrow.RecordBat
     from kcli.spark.task import read_columns
 
     finder = GapFinder(task.start, task.end, lambda: is_compacted(options, task.topic))
-    maker = _Maker(options, task)
-    seen: list[PartitionCoverage] = []
-    with closing(read_columns(options, task, decode_for_gaps, seen.append)) as chunks:
+    batcher = _GapBatcher(options, task)
+    coverages: list[PartitionCoverage] = []
+    with closing(read_columns(options, task, decode_for_gaps, coverages.append)) as chunks:
         for rows in chunks:
-            yield from maker.batches(finder.add(rows, seen[-1].lost))
-            del seen[:-1]
-    covered = seen[-1]
-    yield from maker.batches(finder.finish(covered.position, covered.lost))
+            yield from batcher.batches(finder.add(rows, coverages[-1].lost))
+            del coverages[:-1]
+    covered = coverages[-1]
+    yield from batcher.batches(finder.finish(covered.position, covered.lost))
 
 
-class _Maker:
-    """Gaps as Arrow record batches."""
+class _GapBatcher:
+    """Converter of gaps into Arrow record batches."""
 
     def __init__(self, options: SourceOptions, task: TaskRange) -> None:
         from kcli.spark.arrow import arrow_schema
@@ -85,22 +86,22 @@ class _Maker:
         if name == "partition":
             return pa.repeat(pa.scalar(self._task.partition, pa.int32()), count)
         if name == "kind":
-            return pa.array(_NAMES, pa.string()).take(pa.array(gaps.kinds))
+            return pa.array(_KIND_NAMES, pa.string()).take(pa.array(gaps.kinds))
         values = {"first_offset": gaps.firsts, "last_offset": gaps.lasts, "offsets": gaps.lasts - gaps.firsts + 1}
         return pa.array(values[name], pa.int64())
 
 
 def is_compacted(options: SourceOptions, topic: str) -> bool:
-    """Whether the topic's cleanup.policy has compaction in it. If that may not be known, no, and that is told."""
+    """Return whether the topic's cleanup.policy includes compaction. If it cannot be read: False, with a report."""
     from kcli.admin.configs import TOPIC, describe_configs
-    from kcli.spark.task import tell
+    from kcli.spark.task import log_reports
 
     try:
         with client_of(options) as (client, deadline_ms):
-            told = describe_configs(client, TOPIC, [topic], deadline_ms, keys=["cleanup.policy"])
-            if topic in told.errors:
-                raise told.errors[topic]
+            configs = describe_configs(client, TOPIC, [topic], deadline_ms, keys=["cleanup.policy"])
+            if topic in configs.errors:
+                raise configs.errors[topic]
     except KcliError as error:
-        tell([f"{topic}: cleanup.policy is not known, so whole batches that are missing are unexplained: {error}"])
+        log_reports([f"{topic}: cannot read cleanup.policy, so missing whole batches count as unexplained: {error}"])
         return False
-    return any("compact" in (setting.value or "") for setting in told.values.get(topic, ()))
+    return any("compact" in (setting.value or "") for setting in configs.values.get(topic, ()))

@@ -1,4 +1,4 @@
-"""The view `groups`: a row for each group of the cluster; and what `members` and `lag` need to know of groups first."""
+"""The view `groups`: a row for each group of the cluster; also the list of groups for `members` and `lag`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcli.error_codes import ErrorCode
-from kcli.spark.views.table import View, client_of, table_of, told
+from kcli.spark.views.table import View, client_of, error_text, table_of
 
 if TYPE_CHECKING:
     import pyarrow
@@ -20,39 +20,39 @@ if TYPE_CHECKING:
     from kcli.structs import Node
 
 
-class Named(NamedTuple):
-    """Groups by name, with their types as far as known, what brokers list of them, and brokers that list nothing."""
+class SelectedGroups(NamedTuple):
+    """Groups by name, with their types if known, the listed groups, and the brokers that failed to list groups."""
 
-    kinds: dict[str, str | None]
+    types: dict[str, str | None]
     listed: dict[str, ListedGroup]
-    unheard: dict[Node, KcliError]
+    failed_brokers: dict[Node, KcliError]
 
 
-def named_groups(client: ConsumerNetworkClient, options: SourceOptions, deadline_ms: float) -> Named:
-    """The groups that the options name; else all that brokers list."""
+def select_groups(client: ConsumerNetworkClient, options: SourceOptions, deadline_ms: float) -> SelectedGroups:
+    """Return the groups in the options, otherwise all that the brokers list."""
     from kcli.admin.groups.listing import list_groups
 
     if options.groups is not None:
-        return Named(dict.fromkeys(options.groups), {}, {})
+        return SelectedGroups(dict.fromkeys(options.groups), {}, {})
     found = list_groups(client, deadline_ms)
     listed = {group.group: group for groups in found.values.values() for group in groups}
-    return Named({name: listed[name].type for name in sorted(listed)}, listed, found.errors)
+    return SelectedGroups({name: listed[name].type for name in sorted(listed)}, listed, found.errors)
 
 
-def failed_rows(named: Named, errors: dict[str, KcliError]) -> Iterator[dict[str, Any]]:
-    """A row with an error for each group that could not be described, and each broker that did not list its groups.
+def failed_rows(selected: SelectedGroups, errors: dict[str, KcliError]) -> Iterator[dict[str, Any]]:
+    """Yield a row with an error for each group that could not be described, and each broker that did not list groups.
 
-    A listed group that is gone by now is no error.
+    A listed group that has been deleted since is not an error.
     """
     for name, error in errors.items():
-        if name not in named.listed or getattr(error, "code", None) is not ErrorCode.GROUP_ID_NOT_FOUND:
-            yield {"group": name, "error": told(error)}
-    for node, error in named.unheard.items():
-        yield {"error": f"the groups of {node} are not known: {error}"}
+        if name not in selected.listed or getattr(error, "code", None) is not ErrorCode.GROUP_ID_NOT_FOUND:
+            yield {"group": name, "error": error_text(error)}
+    for node, error in selected.failed_brokers.items():
+        yield {"error": f"cannot list the groups of {node}: {error}"}
 
 
 def read(options: SourceOptions, _: TaskRange | None = None) -> Iterator[pyarrow.RecordBatch]:
-    """Groups of all types, or those named in the options."""
+    """Yield groups of all types, or those in the options."""
     with client_of(options) as (client, deadline_ms):
         yield from table_of(GROUPS, options, _rows(client, options, deadline_ms))
 
@@ -81,11 +81,11 @@ GROUPS = View(
 def _rows(client: ConsumerNetworkClient, options: SourceOptions, deadline_ms: float) -> Iterator[dict[str, Any]]:
     from kcli.admin.groups.describe import describe_groups
 
-    named = named_groups(client, options, deadline_ms)
-    described = describe_groups(client, named.kinds, deadline_ms)
+    selected = select_groups(client, options, deadline_ms)
+    described = describe_groups(client, selected.types, deadline_ms)
     for group in described.values.values():
         yield _row(group)
-    yield from failed_rows(named, described.errors)
+    yield from failed_rows(selected, described.errors)
 
 
 def _row(group: Group) -> dict[str, Any]:

@@ -1,13 +1,13 @@
-"""The view `lag`: a row for each partition that a group has committed or owns, as `kcli group lag` counts it."""
+"""The view `lag`: a row for each partition that a group has committed or owns, with the lag of `kcli group lag`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from kcli.spark.views.groups import failed_rows, named_groups
+from kcli.spark.views.groups import failed_rows, select_groups
 from kcli.spark.views.members import OWNER_COLUMNS, owner
-from kcli.spark.views.table import TP_COLUMNS, View, client_of, table_of, told
+from kcli.spark.views.table import TP_COLUMNS, View, client_of, error_text, table_of
 
 if TYPE_CHECKING:
     import pyarrow
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 
 def read(options: SourceOptions, _: TaskRange | None = None) -> Iterator[pyarrow.RecordBatch]:
-    """All groups, or those named in the options; under read_committed the end is the last stable offset.
+    """Yield the lag of all groups, or of those in the options; under read_committed the end is the last stable offset.
 
-    Where several members of a share group read a partition, they are in one row, joined by commas.
+    If several members of a share group read a partition, they are in one row, separated by commas.
     """
     from kcli.spark.client_options import client_config
 
@@ -54,14 +54,14 @@ def _rows(
 ) -> Iterator[dict[str, Any]]:
     from kcli.admin.groups.survey import survey_groups
 
-    named = named_groups(client, options, deadline_ms)
-    surveys = survey_groups(client, named.kinds, deadline_ms, isolation_level=isolation_level)
+    selected = select_groups(client, options, deadline_ms)
+    surveys = survey_groups(client, selected.types, deadline_ms, isolation_level=isolation_level)
     for name, survey in surveys.values.items():
         for lag in survey.partitions:
             yield _row(lag)
         if survey.error is not None:
-            yield {"group": name, "error": told(survey.error)}
-    yield from failed_rows(named, surveys.errors)
+            yield {"group": name, "error": error_text(survey.error)}
+    yield from failed_rows(selected, surveys.errors)
 
 
 def _row(lag: PartitionLag) -> dict[str, Any]:
@@ -77,5 +77,5 @@ def _row(lag: PartitionLag) -> dict[str, Any]:
         "committed_epoch": None if committed is None or committed.leader_epoch < 0 else committed.leader_epoch,
         "metadata": None if committed is None else committed.metadata,
         **owner(lag.members),
-        "error": told(lag.error),
+        "error": error_text(lag.error),
     }

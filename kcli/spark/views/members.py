@@ -1,12 +1,12 @@
-"""The view `members`: a row for each member of each group, with what it owns and, under KIP-848, is meant to own."""
+"""The view `members`: a row for each member of each group, with its assignment and, under KIP-848, its target."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kcli.spark.views.groups import failed_rows, named_groups
-from kcli.spark.views.table import View, client_of, table_of, told
+from kcli.spark.views.groups import failed_rows, select_groups
+from kcli.spark.views.table import View, client_of, error_text, table_of
 
 if TYPE_CHECKING:
     import pyarrow
@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 
 def read(options: SourceOptions, _: TaskRange | None = None) -> Iterator[pyarrow.RecordBatch]:
-    """Members of all groups, or of those named in the options. An empty group has no row, one that fails has one."""
+    """Yield the members of all groups, or of those in the options. An empty group has no row, a failed group
+    has one.
+    """
     with client_of(options) as (client, deadline_ms):
         yield from table_of(MEMBERS, options, _rows(client, options, deadline_ms))
 
@@ -53,20 +55,20 @@ MEMBERS = View(
 def _rows(client: ConsumerNetworkClient, options: SourceOptions, deadline_ms: float) -> Iterator[dict[str, Any]]:
     from kcli.admin.groups.describe import describe_groups
 
-    named = named_groups(client, options, deadline_ms)
-    described = describe_groups(client, named.kinds, deadline_ms)
+    selected = select_groups(client, options, deadline_ms)
+    described = describe_groups(client, selected.types, deadline_ms)
     for group in described.values.values():
         for member in group.members:
             yield {"group": group.group, **owner([member]), **_rest(member)}
-    yield from failed_rows(named, described.errors)
+    yield from failed_rows(selected, described.errors)
 
 
 def owner(members: Sequence[GroupMember]) -> dict[str, str | None]:
-    """Who these are, in the columns that `lag` has too: one word each, for several joined by commas."""
+    """Return the columns of the owner that `lag` has too; values of several members are separated by commas."""
     fields = ((it.id, it.instance_id, it.client_id, it.host, it.rack) for it in members)
-    words = [",".join(filter(None, values)) or None for values in zip(*fields, strict=True)]
+    joined = [",".join(filter(None, values)) or None for values in zip(*fields, strict=True)]
     names = ("member", "instance_id", "client_id", "host", "rack")
-    return dict(zip(names, words, strict=True)) if words else {}
+    return dict(zip(names, joined, strict=True)) if joined else {}
 
 
 def _rest(member: GroupMember) -> dict[str, Any]:
@@ -77,5 +79,5 @@ def _rest(member: GroupMember) -> dict[str, Any]:
         "pattern": member.pattern,
         "assignment": [tp._asdict() for tp in member.owned],
         "target": None if member.target is None else [tp._asdict() for tp in member.target],
-        "error": told(member.error),
+        "error": error_text(member.error),
     }

@@ -1,11 +1,11 @@
-"""The view `offsets`: a row for each partition of the selected topics, where its log begins and ends, who has it."""
+"""The view `offsets`: a row for each partition of the selected topics, with log bounds, leader and replicas."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from kcli.spark.views.table import TP_COLUMNS, View, table_of, told
+from kcli.spark.views.table import TP_COLUMNS, View, error_text, table_of
 
 if TYPE_CHECKING:
     import pyarrow
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 def read(options: SourceOptions, _: TaskRange | None = None) -> Iterator[pyarrow.RecordBatch]:
-    """Without a selection: all topics that we may see, but internal ones.
+    """Yield the partitions; without a selection, those of all visible topics except internal ones.
 
-    `latest` is the high watermark. What a leader does not tell is null, and `error` says why. NotFound for topics or
-    partitions that were named and are not there.
+    `latest` is the high watermark. Values that a leader does not return are null, and `error` has the reason. NotFound
+    for named topics or partitions that do not exist.
     """
     from kcli.spark.lookup import Lookup
     from kcli.spark.selection import check_exists
@@ -72,15 +72,15 @@ def _rows(
             "leader_epoch": None if info is None or info.epoch < 0 else info.epoch,
             "replicas": None if info is None else list(info.replicas),
             "isr": None if info is None else list(info.isr),
-            "error": _problem(tp, bounds.ends, bounds.starts, stable),
+            "error": _first_error(tp, bounds.ends, bounds.starts, stable),
         }
 
 
-def _number(found: Mapping[TopicPartition, int | KcliError], tp: TopicPartition) -> int | None:
-    value = found.get(tp)
+def _number(result: Mapping[TopicPartition, int | KcliError], tp: TopicPartition) -> int | None:
+    value = result.get(tp)
     return value if isinstance(value, int) else None
 
 
-def _problem(tp: TopicPartition, *found: Mapping[TopicPartition, int | KcliError]) -> str | None:
-    errors = [value for value in (its.get(tp) for its in found) if value is not None and not isinstance(value, int)]
-    return told(errors[0]) if errors else None
+def _first_error(tp: TopicPartition, *result: Mapping[TopicPartition, int | KcliError]) -> str | None:
+    errors = [value for value in (its.get(tp) for its in result) if value is not None and not isinstance(value, int)]
+    return error_text(errors[0]) if errors else None

@@ -1,4 +1,4 @@
-"""The views by name, and the dispatch of one task to its view."""
+"""The views by name, and the reader of a task of any view."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all views need: their columns as an Arrow schema, and rows or arrays as RecordBatches of it."""
+"""The type of a view, and helpers of its readers: columns, rows to RecordBatches, a client."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 class View(NamedTuple):
-    """A view. `columns` are (name, type as Spark SQL writes it), all nullable.
+    """A view. `columns` are (name, type in Spark SQL), all nullable.
 
-    `ranged`: read by offset ranges of partitions, as records are, each range in a task; `topics` names the topics then
-    if the options cannot (`commits` reads one topic only). Other views are one task, and their range is None.
+    `ranged`: read by offset ranges of partitions, like records, each range in a task; `topics` then names the topics if
+    the view reads fixed ones (`commits`). Other views have one task, without a range.
     """
 
     name: str
@@ -35,12 +35,12 @@ TP_COLUMNS = (("topic", "string"), ("partition", "int"))
 
 
 def wanted_columns(view: View, options: SourceOptions) -> list[tuple[str, str]]:
-    """The view's columns, or those that the options name. ConfigError for a name that it does not have."""
+    """Return the view's columns, or those in the options. ConfigError for an unknown name."""
     return list(view.columns) if options.columns is None else project(list(view.columns), options.columns)
 
 
 def table_of(view: View, options: SourceOptions, rows: Iterable[Mapping[str, Any]]) -> Iterator[pyarrow.RecordBatch]:
-    """Rows as batches of at most so many as the options allow; what a row lacks is null."""
+    """Yield rows as batches of at most `options.batch_rows`; missing values are null."""
     import pyarrow as pa
 
     from kcli.spark.arrow import arrow_schema
@@ -55,7 +55,7 @@ def table_of(view: View, options: SourceOptions, rows: Iterable[Mapping[str, Any
 
 
 def limited(batches: Iterator[pyarrow.RecordBatch], rows: int | None) -> Iterator[pyarrow.RecordBatch]:
-    """The first `rows` rows of all batches together; None: all."""
+    """Yield the first `rows` rows of all batches together; None: all."""
     left = rows
     for batch in batches:
         if left is None:
@@ -69,7 +69,7 @@ def limited(batches: Iterator[pyarrow.RecordBatch], rows: int | None) -> Iterato
 
 @contextmanager
 def client_of(options: SourceOptions) -> Iterator[tuple[ConsumerNetworkClient, float]]:
-    """A connection, and until when (of its steady clock) questions may take: the patience of a poll."""
+    """A client, and the deadline of its requests (on its monotonic clock): the poll timeout of the options."""
     from kcli.client.connect import connect
     from kcli.spark.client_options import client_config
 
@@ -80,6 +80,6 @@ def client_of(options: SourceOptions) -> Iterator[tuple[ConsumerNetworkClient, f
         client.close()
 
 
-def told(error: KcliError | None) -> str | None:
-    """An error as a row tells it."""
+def error_text(error: KcliError | None) -> str | None:
+    """Return the text of an error for the column `error`."""
     return None if error is None else str(error)
