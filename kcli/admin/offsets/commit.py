@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from kcli.admin.offsets.pieces import Way, pieces_of, send_pieces
+from kcli.admin.offsets.changes import send_changes
 from kcli.client.routing import ask_coordinator
 from kcli.error_codes import ErrorCode
 from kcli.protocol.messages.offset_commit import (
@@ -17,7 +17,7 @@ from kcli.protocol.messages.offset_commit import (
 from kcli.structs import OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
-    from kcli.admin.offsets.pieces import Outcomes, Piece
+    from kcli.admin.offsets.changes import Changes, Outcomes
     from kcli.client.consumer_network_client import ConsumerNetworkClient
 
 # From v10 on topics are named by id, which a caller that names partitions does not have.
@@ -46,18 +46,15 @@ def commit_many(
 
     An error for each other partition, among them TimeoutExpired and DisconnectedError: not known whether it is stored.
     """
-    pieces = [piece for group, offsets in wanted.items() for piece in pieces_of(group, offsets)]
-    return send_pieces(client, pieces, Way(_request_of, _read, _LAST_VERSION_WITH_NAMES), deadline_ms)
+    return send_changes(client, wanted, _request, _read, deadline_ms, max_version=_LAST_VERSION_WITH_NAMES)
 
 
-def _request_of(piece: Piece) -> OffsetCommitRequest:
-    return _request(piece.group, {tp: new for tp, new in piece.changes.items() if new is not None})
-
-
-def _request(group: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> OffsetCommitRequest:
+def _request(group: str, offsets: Changes) -> OffsetCommitRequest:
     """As nobody's member: generation -1, no member id."""
     topics: dict[str, OffsetCommitRequestTopic] = {}
     for tp, committed in offsets.items():
+        if committed is None:
+            continue
         topic = topics.setdefault(tp.topic, OffsetCommitRequestTopic(name=tp.topic, partitions=[]))
         topic.partitions.append(
             OffsetCommitRequestPartition(

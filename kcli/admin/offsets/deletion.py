@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from kcli.admin.offsets.pieces import Piece, Way, pieces_of, send_pieces
+from kcli.admin.offsets.changes import send_changes
 from kcli.client.requests import Results
 from kcli.error_codes import ErrorCode
-from kcli.errors import BrokerError, KcliError
 from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:
-    from kcli.admin.offsets.pieces import Outcomes
+    from kcli.admin.offsets.changes import Changes, Outcomes
     from kcli.client.consumer_network_client import ConsumerNetworkClient
     from kcli.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 
@@ -36,19 +35,12 @@ def forget(
     client: ConsumerNetworkClient, changes: Mapping[str, dict[TopicPartition, None]], deadline_ms: float
 ) -> Outcomes:
     """The same for many groups at once."""
-    tried: set[str] = set()
-
-    def request(piece: Piece) -> OffsetDeleteRequest:
-        if piece.tries:
-            tried.add(piece.group)
-        return _request(piece)
-
-    pieces = [piece for group, partitions in changes.items() for piece in pieces_of(group, partitions)]
-    outcomes = send_pieces(client, pieces, Way(request, _read), deadline_ms)
-    return {key: None if key[0] in tried and _is_gone(error) else error for key, error in outcomes.items()}
+    # After a lost response, a group that is not there was deleted with its last offsets.
+    gone = (ErrorCode.GROUP_ID_NOT_FOUND,)
+    return send_changes(client, changes, _request, _read, deadline_ms, done_if_repeated=gone)
 
 
-def _request(piece: Piece) -> OffsetDeleteRequest:
+def _request(group: str, offsets: Changes) -> OffsetDeleteRequest:
     from kcli.protocol.messages.offset_delete import (
         OffsetDeleteRequest,
         OffsetDeleteRequestPartition,
@@ -56,10 +48,10 @@ def _request(piece: Piece) -> OffsetDeleteRequest:
     )
 
     topics: dict[str, OffsetDeleteRequestTopic] = {}
-    for tp in piece.changes:
+    for tp in offsets:
         topic = topics.setdefault(tp.topic, OffsetDeleteRequestTopic(name=tp.topic, partitions=[]))
         topic.partitions.append(OffsetDeleteRequestPartition(partition_index=tp.partition))
-    return OffsetDeleteRequest(group_id=piece.group, topics=list(topics.values()))
+    return OffsetDeleteRequest(group_id=group, topics=list(topics.values()))
 
 
 def _read(response: OffsetDeleteResponse) -> Mapping[TopicPartition, int] | int:
@@ -70,8 +62,3 @@ def _read(response: OffsetDeleteResponse) -> Mapping[TopicPartition, int] | int:
         for topic in response.topics
         for it in topic.partitions
     }
-
-
-def _is_gone(error: KcliError | None) -> bool:
-    """When an answer was lost and the group is not there at the second try, its last offsets went at the first."""
-    return isinstance(error, BrokerError) and error.code is ErrorCode.GROUP_ID_NOT_FOUND

@@ -59,12 +59,12 @@ def status_of_refusal(plan: Plan, obstacles: Iterable[KcliError]) -> int:
 
 def status_of_outcome(plan: Plan, errors: Iterable[KcliError]) -> int:
     """DONE, FAILED when a part failed; when nothing at all was done the status of why."""
-    from kcli.admin.offsets.pieces import is_of_members
+    from kcli.admin.offsets.changes import is_members_only
 
     failed = list(errors)
     if len(failed) < len(plan.changes):
         return exit_status.FAILED if failed else exit_status.DONE
-    if failed and all(map(is_of_members, failed)):  # they came after the last look: refused, like those seen before
+    if failed and all(map(is_members_only, failed)):  # they came after the last look: refused, like those seen before
         return exit_status.REFUSED
     return exit_status.status_of_all(failed)
 

@@ -8,9 +8,9 @@ import pytest
 
 from kcli.admin.groups.model import Group
 from kcli.admin.offsets.apply import Applied, PlanRefused, apply_plan
+from kcli.admin.offsets.changes import batches
 from kcli.admin.offsets.deletion import delete_offsets
 from kcli.admin.offsets.inspection import GroupInUse, PlanOutdated, WrongCluster, objection_to
-from kcli.admin.offsets.pieces import Piece, pieces_of
 from kcli.admin.offsets.plan import Plan, Row, make_plan
 from kcli.admin.offsets.snapshots import SnapshotError, SnapshotStore
 from kcli.error_codes import ErrorCode
@@ -223,7 +223,7 @@ def test_a_group_that_got_members_after_the_last_look_is_told_so(store: Snapshot
     cluster = cluster_of("g")
     cluster.hiccups.append(int(ErrorCode.UNKNOWN_MEMBER_ID))
     (error,) = apply(cluster, plan_of(move("g", T0)), store).errors.values()
-    assert "UNKNOWN_MEMBER_ID: the group has got members" in str(error)
+    assert "UNKNOWN_MEMBER_ID: the group has members now" in str(error)
 
 
 @pytest.mark.parametrize("hiccup", ["lost", "unheard", 14, 15, 16, 7])
@@ -279,17 +279,22 @@ def test_kafka_s_own_word_for_too_large_may_mean_anything_else_and_is_believed_o
     assert cluster.writes == 4
 
 
-# Pieces
+# The size of requests
 
 
-def test_a_thousand_plain_offsets_are_one_piece_and_large_notes_make_more() -> None:
-    plain = dict.fromkeys(partitions(*range(1000)), OffsetAndMetadata(1))
-    assert list(pieces_of("group", plain)) == [Piece("group", plain)]
-    noted = dict.fromkeys(plain, OffsetAndMetadata(1, metadata="n" * 4096))
-    cut = list(pieces_of("group", noted))
-    assert len(cut) == 8
-    assert [tp for piece in cut for tp in piece.changes] == list(plain)
-    assert list(pieces_of("group", {})) == []
+def test_a_thousand_plain_offsets_are_one_request_and_large_metadata_makes_more() -> None:
+    keys = [("group", tp) for tp in partitions(*range(1000))]
+    assert list(batches(keys, dict.fromkeys(keys, OffsetAndMetadata(1)))) == [keys]
+    divided = list(batches(keys, dict.fromkeys(keys, OffsetAndMetadata(1, metadata="n" * 4096))))
+    assert len(divided) == 8
+    assert [key for batch in divided for key in batch] == keys
+    assert list(batches([], {})) == []
+
+
+def test_requests_are_limited_to_a_number_of_partitions() -> None:
+    keys = [("group", tp) for tp in partitions(*range(7))]
+    changes = dict.fromkeys(keys, OffsetAndMetadata(1))
+    assert [len(batch) for batch in batches(keys, changes, dict.fromkeys(keys, 3))] == [3, 3, 1]
 
 
 # Deletion
