@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from kcli.broker.data_dir import random_uuid
 from kcli.broker.dynamic_config import DynamicConfig
 from kcli.broker.topic_configs import check_topic_configs, log_config
 from kcli.broker.topic_rules import (
@@ -19,7 +20,7 @@ from kcli.broker.topic_rules import (
     check_partition_limit,
     check_replicas,
 )
-from kcli.broker.topic_store import Catalogue, Topic, TopicStore, adopt_partitions, new_topic_id
+from kcli.broker.topic_store import Catalogue, Topic, TopicStore, adopt_partitions
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError
 from kcli.structs import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, TopicPartition
@@ -110,7 +111,7 @@ class ClusterState:
         if replication_factor == DEFAULT:
             replication_factor = self.settings.default_replication_factor
         check_counts(partitions, replication_factor)
-        topic = Topic(name, new_topic_id(), partitions, dict(configs or {}))
+        topic = Topic(name, random_uuid(), partitions, dict(configs or {}))
         check_topic_configs(self.settings, topic.configs)
         if not validate_only:
             self._add(topic)

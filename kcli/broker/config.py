@@ -1,7 +1,7 @@
-"""The broker's settings: Kafka's names, types, defaults and bounds, as attributes with underscores for dots.
+"""Broker settings: Kafka's names, types, defaults and bounds, as attributes with underscores for dots.
 
 Source: https://kafka.apache.org/documentation/#brokerconfigs for 4.3. Defaults that differ: listeners is loopback only,
-node.id is 1, and the internal topics have one replica, because there is one node.
+node.id is 1, and internal topics have one replica, because there is one node.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _CODECS = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
 
 
 class BrokerConfig(Settings):
-    """All settings of a broker, read-only. Made by `from_properties`."""
+    """All settings of a broker, read-only. Create one with `from_properties`."""
 
-    # Who the broker is, and where it listens.
+    # Identity and listeners.
     node_id: Int = option(1, at_least=0)
     broker_rack: String | None = option(None)
     listeners: List = option(("PLAINTEXT://127.0.0.1:9092",))
@@ -62,7 +62,7 @@ class BrokerConfig(Settings):
     delete_topic_enable: Boolean = option(True)
     num_partitions: Int = option(1, at_least=1)
 
-    # What a topic's settings are when it does not say.
+    # Defaults of topic settings.
     compression_gzip_level: Int = option(-1, at_least=-1, at_most=9, excluded=(0,), update=_LIVE)
     compression_lz4_level: Int = option(9, at_least=1, at_most=17, update=_LIVE)
     compression_type: String = option("producer", choices=_CODECS, update=_LIVE)
@@ -97,7 +97,7 @@ class BrokerConfig(Settings):
     min_insync_replicas: Int = option(1, at_least=1, update=_LIVE)
     unclean_leader_election_enable: Boolean = option(False, update=_LIVE)
 
-    # The work on the logs.
+    # Maintenance of the logs.
     log_cleaner_backoff_ms: Long = option(15_000, at_least=0)
     log_cleaner_enable: Boolean = option(True)
     log_cleaner_io_buffer_size: Int = option(524_288, at_least=0)
@@ -122,13 +122,13 @@ class BrokerConfig(Settings):
     offsets_topic_replication_factor: Short = option(1, at_least=1)
     offsets_topic_segment_bytes: Int = option(104_857_600, at_least=1)
 
-    # Producers with an id.
+    # Idempotent producers.
     producer_id_expiration_check_interval_ms: Int = option(600_000, at_least=1, internal=True)
     producer_id_expiration_ms: Int = option(86_400_000, at_least=1)
     transaction_max_timeout_ms: Int = option(900_000, at_least=1)
     transactional_id_expiration_ms: Int = option(604_800_000, at_least=1)
 
-    # Settings of many a server.properties that mean nothing to one process with one loop.
+    # Accepted because many server.properties files have them; they have no effect in one process with one loop.
     background_threads: Int = option(10, at_least=1, heeded=False)
     broker_heartbeat_interval_ms: Int = option(2000, heeded=False)
     broker_session_timeout_ms: Int = option(9000, heeded=False)
@@ -159,7 +159,7 @@ class BrokerConfig(Settings):
     transaction_state_log_num_partitions: Int = option(50, at_least=1, heeded=False)
     transaction_state_log_replication_factor: Short = option(1, at_least=1, heeded=False)
 
-    # Not settings: where clients find the broker, from the listeners; a port of 0 is any that is free.
+    # Derived from the listeners: the addresses to listen on and to advertise. Port 0 means any free port.
     host: str
     port: int
     advertised_host: str | None
@@ -169,7 +169,7 @@ class BrokerConfig(Settings):
         if self.unknown:
             name = self.unknown[0]
             close = closest_name(name, BROKER_OPTIONS)
-            raise ConfigError(f"the broker has no setting {name}" + (f"; did you mean {close}?" if close else ""))
+            raise ConfigError(f"{name} is not a broker setting" + (f"; did you mean {close}?" if close else ""))
         host, port = _endpoint("listeners", self.listeners)
         advertised: tuple[str | None, int | None] = (None, None)
         if self.advertised_listeners:
@@ -178,22 +178,22 @@ class BrokerConfig(Settings):
 
     @property
     def ignored(self) -> tuple[str, ...]:
-        """What was given but changes nothing, for a warning."""
+        """The given settings that have no effect in this broker, for a warning."""
         return tuple(name for name in self.given if not BROKER_OPTIONS[name].heeded)
 
     @property
     def data_dir(self) -> str | None:
-        """The one directory for everything on disk: log.dirs, else log.dir; None if neither is given."""
+        """The data directory: log.dirs, else log.dir; None if neither is given."""
         directories = self.log_dirs or self.log_dir
         return directories[0] if directories else None
 
     def check(self) -> None:
         for name, directories in (("log.dirs", self.log_dirs), ("log.dir", self.log_dir)):
             if directories is not None and len(directories) != 1:
-                raise ConfigError(f"{name} must name one directory: this broker keeps everything in one")
+                raise ConfigError(f"{name} must name exactly one directory; got {','.join(directories)}")
         if self.group_min_session_timeout_ms > self.group_max_session_timeout_ms:
             raise ConfigError(
-                f"group.min.session.timeout.ms {self.group_min_session_timeout_ms} is above "
+                f"group.min.session.timeout.ms {self.group_min_session_timeout_ms} is greater than "
                 f"group.max.session.timeout.ms {self.group_max_session_timeout_ms}"
             )
 
@@ -202,10 +202,10 @@ BROKER_OPTIONS: dict[str, Option] = BrokerConfig.SETTINGS
 
 
 def _endpoint(setting: str, listeners: List) -> tuple[str, int]:
-    """Host and port of the one listener. ConfigError for anything else than PLAINTEXT://host:port."""
+    """Return host and port of the one listener. ConfigError unless it is PLAINTEXT://host:port."""
     served = [one for one in listeners if not one.upper().startswith("CONTROLLER://")]
     if len(served) != 1:
-        raise ConfigError(f"{setting} must name one listener, such as PLAINTEXT://127.0.0.1:9092")
+        raise ConfigError(f"{setting} must name exactly one listener, such as PLAINTEXT://127.0.0.1:9092")
     scheme, _, address = served[0].partition("://")
     host, colon, port = address.rpartition(":")
     if scheme.upper() != "PLAINTEXT" or not colon or not port.isdecimal() or int(port) > 65_535:

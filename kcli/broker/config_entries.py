@@ -1,6 +1,6 @@
-"""Settings as DescribeConfigs tells them: each with its value, where that comes from, and what else would give one.
+"""Settings as DescribeConfigs returns them: each with its value, the source of the value, and its synonyms.
 
-The order of precedence is KIP-226's: topic, this broker, all brokers, what the broker started with, Kafka's default.
+Precedence as in KIP-226: topic, this broker, all brokers, the settings at start, Kafka's default.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ TOPIC, THIS_BROKER, ALL_BROKERS, STARTED_WITH, DEFAULT = 1, 2, 3, 4, 5
 
 
 class Synonym(NamedTuple):
-    """A place that sets a value, by the name that it has there."""
+    """One source of a value, with the setting's name in that source."""
 
     name: str
     value: str
@@ -26,7 +26,7 @@ class Synonym(NamedTuple):
 
 
 class ConfigEntry(NamedTuple):
-    """A setting. `value` is None if it is not set; the first of `synonyms` is the one that is heeded."""
+    """A setting. `value` is None if it is not set; the first of `synonyms` is in effect."""
 
     name: str
     value: str | None
@@ -37,7 +37,7 @@ class ConfigEntry(NamedTuple):
 
 
 def topic_entries(dynamic: DynamicConfig, overrides: Mapping[str, str]) -> list[ConfigEntry]:
-    """All settings of a topic, by name."""
+    """Return all settings of a topic, sorted by name."""
     values = topic_values(dynamic.settings, overrides)
     return [
         _topic_entry(option, values[name], dynamic, overrides)
@@ -56,7 +56,7 @@ def _topic_entry(option: Option, value: object, dynamic: DynamicConfig, override
 
 
 def broker_entries(dynamic: DynamicConfig) -> list[ConfigEntry]:
-    """All settings of the broker, by name."""
+    """Return all settings of the broker, sorted by name."""
     return [
         _broker_entry(option, dynamic)
         for name, option in sorted(BROKER_OPTIONS.items())
@@ -74,7 +74,7 @@ def _broker_entry(option: Option, dynamic: DynamicConfig) -> ConfigEntry:
 
 
 def entries_of_all_brokers(dynamic: DynamicConfig) -> list[ConfigEntry]:
-    """What is set for all brokers while they run."""
+    """Return the overrides for all brokers."""
     return [
         ConfigEntry(
             name, text, ALL_BROKERS, False, [Synonym(name, text, ALL_BROKERS)], TYPE_NUMBERS[BROKER_OPTIONS[name].kind]
@@ -83,7 +83,7 @@ def entries_of_all_brokers(dynamic: DynamicConfig) -> list[ConfigEntry]:
     ]
 
 
-# Settings of which the first that is set is heeded.
+# Groups of settings of which the first one that is set takes effect.
 _FAMILIES = (
     ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
     ("log.roll.ms", "log.roll.hours"),
@@ -93,19 +93,22 @@ _FAMILY_OF = {name: family for family in _FAMILIES for name in family}
 
 
 def _broker_synonyms(name: str, dynamic: DynamicConfig) -> list[Synonym]:
-    """The broker's settings that give a value, first heeded first. Kafka tells none that are before the name itself."""
+    """Return the broker's settings that give a value, in order of precedence.
+
+    As in Kafka, synonyms before the setting itself are left out.
+    """
     family = _FAMILY_OF.get(name, (name,))
-    found: list[Synonym] = []
+    synonyms: list[Synonym] = []
     for source, texts in (
         (THIS_BROKER, dynamic.of_this_broker()),
         (ALL_BROKERS, dynamic.of_all_brokers()),
         (STARTED_WITH, dynamic.started_with.given),
         (DEFAULT, _defaults(family)),
     ):
-        found += [Synonym(member, texts[member], source) for member in family if member in texts]
-    while found and found[0].name != name:
-        found.pop(0)
-    return found
+        synonyms += [Synonym(member, texts[member], source) for member in family if member in texts]
+    while synonyms and synonyms[0].name != name:
+        synonyms.pop(0)
+    return synonyms
 
 
 def _defaults(names: Iterable[str]) -> dict[str, str]:

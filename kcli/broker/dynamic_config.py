@@ -1,4 +1,8 @@
-"""The broker's settings that were changed while it ran (KIP-226): for this broker, or for all."""
+"""Broker settings that are changed at run time (KIP-226), for this broker or for all, and changes to single settings.
+
+`DynamicConfig` holds the broker's settings. `apply_changes` and `replace_all` compute the overrides of a broker or
+topic after an IncrementalAlterConfigs (KIP-339) or AlterConfigs request; they are pure.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,10 @@ _IN_SYNC = "min.insync.replicas"
 
 
 class DynamicConfig:
-    """`started_with` are the settings at start; `changed` what was set since, by broker id as text, "" being all."""
+    """The effective settings of the broker.
+
+    `started_with` are the settings at start; `changed` are the overrides by broker id as text ("": all brokers).
+    """
 
     def __init__(self, started_with: BrokerConfig, changed: dict[str, dict[str, str]]) -> None:
         self.started_with = started_with
@@ -27,7 +34,7 @@ class DynamicConfig:
         return f"<DynamicConfig {self.changed}>"
 
     def seed(self) -> None:
-        """What a new cluster has: where leaders are elected by KIP-966, min.insync.replicas is set for all brokers."""
+        """Set the initial overrides of a new cluster: with KIP-966 elections, min.insync.replicas of all brokers."""
         self.changed[ALL_BROKERS] = {_IN_SYNC: format_value(self.started_with.min_insync_replicas)}
         self.settings = self._effective(self.changed)
 
@@ -38,7 +45,7 @@ class DynamicConfig:
         return self.changed.get(ALL_BROKERS, {})
 
     def replace(self, broker: str, configs: Mapping[str, str], *, validate_only: bool = False) -> dict[str, str]:
-        """Set exactly these; returns what was set before. BrokerError, and no change, if they cannot be set."""
+        """Replace the overrides of a broker and return the previous ones. BrokerError, and no change, if invalid."""
         before = self.changed.get(broker, {})
         self._check_broker(broker)
         _check_changes(configs)
@@ -53,12 +60,12 @@ class DynamicConfig:
         return before
 
     def restore(self, broker: str, before: dict[str, str]) -> None:
-        """Take a `replace` back."""
+        """Undo a `replace`."""
         self.changed[broker] = before
         self.settings = self._effective(self.changed)
 
     def _effective(self, changed: Mapping[str, Mapping[str, str]]) -> BrokerConfig:
-        """A setting of this broker is worth more than one of all brokers, and that more than what it started with."""
+        """Return the settings: overrides of this broker first, then of all brokers, then the settings at start."""
         mine = changed.get(str(self.started_with.node_id), {})
         return self.started_with.with_properties({**changed.get(ALL_BROKERS, {}), **mine})
 
@@ -72,24 +79,24 @@ def _check_changes(configs: Mapping[str, str]) -> None:
     for name in configs:
         known = BROKER_OPTIONS.get(name)
         if known is None:
-            raise BrokerError(ErrorCode.INVALID_CONFIG, f"the broker has no setting {name}")
+            raise BrokerError(ErrorCode.INVALID_CONFIG, f"{name} is not a broker setting")
         if known.update is Update.READ_ONLY:
             raise BrokerError(ErrorCode.INVALID_REQUEST, f"{name} cannot be changed while the broker runs")
 
 
 def _check_in_sync(broker: str, before: Mapping[str, str], configs: Mapping[str, str]) -> None:
-    """KIP-966: electing leaders needs one min.insync.replicas for all brokers."""
+    """Reject changes that leave no single min.insync.replicas for all brokers, which KIP-966 elections need."""
     if broker != ALL_BROKERS and _IN_SYNC in configs:
         raise BrokerError(ErrorCode.INVALID_CONFIG, f"{_IN_SYNC} can only be set for all brokers")
     if broker == ALL_BROKERS and _IN_SYNC in before and _IN_SYNC not in configs:
-        raise BrokerError(ErrorCode.INVALID_CONFIG, f"{_IN_SYNC} of all brokers can be changed but not removed")
+        raise BrokerError(ErrorCode.INVALID_CONFIG, f"{_IN_SYNC} of all brokers can be changed, but not removed")
 
 
 SET, DELETE, APPEND, SUBTRACT = range(4)
 
 
 class Change(NamedTuple):
-    """One setting: SET it to a value, DELETE what was set, APPEND to its list or SUBTRACT from it."""
+    """A change to one setting: SET a value, DELETE the override, APPEND to a list or SUBTRACT from it."""
 
     name: str
     operation: int
@@ -102,16 +109,16 @@ def apply_changes(
     options: Mapping[str, Option],
     value_of: Callable[[str], str],
 ) -> dict[str, str]:
-    """What is set after `changes` to what was set before; `value_of` tells what a list has that is not set.
+    """Return the overrides after `changes`. `value_of` gives the effective value of a list without an override.
 
-    BrokerError for a change that makes no sense; whether the values do is not checked here.
+    BrokerError for an invalid change. The values themselves are not checked here.
     """
     after = dict(before)
     seen: set[str] = set()
     for change in changes:
         name = change.name
         if name in seen:
-            raise BrokerError(ErrorCode.INVALID_REQUEST, f"{name or 'a setting without name'} is changed twice")
+            raise BrokerError(ErrorCode.INVALID_REQUEST, f"{name or 'a setting without a name'} is changed twice")
         seen.add(name)
         if change.operation == DELETE:
             after.pop(name, None)
@@ -123,19 +130,19 @@ def apply_changes(
             _check_list(name, options)
             after[name] = _changed_list(after.get(name), value_of, change)
         else:
-            raise BrokerError(ErrorCode.INVALID_REQUEST, f"there is no operation {change.operation} on a setting")
+            raise BrokerError(ErrorCode.INVALID_REQUEST, f"{change.operation} is not a valid operation on a setting")
     return after
 
 
 def replace_all(settings: Iterable[tuple[str, str | None]]) -> dict[str, str]:
-    """What is set when exactly `settings` are. BrokerError for nulls and for a name that comes twice."""
+    """Return exactly these settings as overrides. BrokerError for a null value or a duplicate name."""
     return apply_changes({}, (Change(name, SET, value) for name, value in settings), {}, str)
 
 
 def _check_list(name: str, options: Mapping[str, Option]) -> None:
     known = options.get(name)
     if known is None or known.kind != "List":
-        raise BrokerError(ErrorCode.INVALID_CONFIG, f"{name} is no list that could be appended to or subtracted from")
+        raise BrokerError(ErrorCode.INVALID_CONFIG, f"{name} is not a list; values cannot be appended or subtracted")
 
 
 def _changed_list(set_before: str | None, value_of: Callable[[str], str], change: Change) -> str:

@@ -1,4 +1,4 @@
-"""The settings of topics: names, bounds, defaults (from the broker's settings), and what logs make of them.
+"""Topic settings: names, types, bounds, defaults from the broker's settings, and the `LogConfig` they result in.
 
 Source: https://kafka.apache.org/documentation/#topicconfigs for 4.3.
 """
@@ -28,7 +28,10 @@ _FLUSH = {"log.flush.interval.ms": 1, "log.flush.scheduler.interval.ms": 1}
 
 
 def _option(name: str, kind: str, default: Any, broker: str | dict[str, int] = "", **bounds: Any) -> Option:
-    """`broker` names the broker's setting that gives the default; or several, each with the factor to our unit."""
+    """Declare a topic setting.
+
+    `broker` names the broker setting that gives the default, or several, each with the factor to the topic's unit.
+    """
     synonyms = {broker: 1} if isinstance(broker, str) and broker else broker or {}
     return Option(default, name=name, kind=kind, synonyms=synonyms, **bounds)
 
@@ -77,7 +80,7 @@ TOPIC_OPTIONS: dict[str, Option] = {
 
 
 def default_value(option: Option, broker: BrokerConfig) -> Any:
-    """What a topic has that does not set this: the first of the broker's settings that is set, else Kafka's default."""
+    """Return the value without an override: the first broker setting that is set, else Kafka's default."""
     for name, factor in option.synonyms.items():
         value = broker.value(name)
         if value is not None:
@@ -86,30 +89,30 @@ def default_value(option: Option, broker: BrokerConfig) -> Any:
 
 
 def topic_values(broker: BrokerConfig, overrides: Mapping[str, str]) -> dict[str, Any]:
-    """The value of every setting of a topic. ConfigError when an override is unknown, malformed or out of bounds."""
+    """Return the value of every setting of a topic. ConfigError for an override that is unknown or invalid."""
     values = {name: default_value(option, broker) for name, option in TOPIC_OPTIONS.items()}
     for name, text in overrides.items():
         option = TOPIC_OPTIONS.get(name)
         if option is None:
-            raise ConfigError(f"a topic has no setting {name}")
+            raise ConfigError(f"{name} is not a topic setting")
         values[name] = option.parse(text)
     return values
 
 
 def log_config(broker: BrokerConfig, overrides: Mapping[str, str]) -> LogConfig:
-    """What the logs of a topic with these overrides go by. ConfigError as from `topic_values`."""
+    """Return the log configuration of a topic with these overrides. ConfigError as from `topic_values`."""
     values = topic_values(broker, overrides)
     small_segments = values["internal.segment.bytes"]
     if small_segments is not None:
         values["segment.bytes"] = small_segments
     values["cleanup.policy"] = frozenset(values["cleanup.policy"])
-    values["retention.ms"] = max(values["retention.ms"], _NO_LIMIT)  # log.retention.ms may say less
+    values["retention.ms"] = max(values["retention.ms"], _NO_LIMIT)  # log.retention.ms may be lower
     known = LogConfig._fields
     return LogConfig(**{field: values[field.replace("_", ".")] for field in known})
 
 
 def check_topic_configs(broker: BrokerConfig, overrides: Mapping[str, str]) -> None:
-    """BrokerError INVALID_CONFIG, with one sentence, unless a topic can have these overrides."""
+    """Raise BrokerError INVALID_CONFIG unless a topic can have these overrides."""
     try:
         values = topic_values(broker, overrides)
     except ConfigError as error:

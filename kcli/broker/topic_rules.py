@@ -1,6 +1,6 @@
-"""Which topics may be: names, counts of partitions and replicas, and replicas placed by hand. Pure.
+"""Rules for topics: valid names, partition and replica counts, and manual replica assignments. Pure.
 
-Every refusal is a BrokerError with the code that Apache Kafka 4.3.1 answers.
+Every violation is a BrokerError with the code that Apache Kafka 4.3.1 returns.
 """
 
 from __future__ import annotations
@@ -11,35 +11,38 @@ from collections.abc import Iterable, Mapping, Sequence
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError
 
-LONGEST_NAME = 249  # with "-" and a partition number it is a directory's name
-MOST_PARTITIONS = 10_000  # that one request may ask for
+LONGEST_NAME = 249  # "-" and a partition number are added for the name of a directory
+MOST_PARTITIONS = 10_000  # of one topic
 _METADATA_LOG = "__cluster_metadata"
 
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+\Z")
 
 
 def name_fault(name: str) -> str | None:
-    """Why a topic cannot be called so; None if it can."""
+    """Return the reason why a topic name is invalid, None if it is valid."""
     if not name:
-        return "A topic name must not be empty"
+        return "The topic name must not be empty"
     if name in (".", ".."):
-        return f"A topic must not be called '{name}'"
+        return f"The topic name must not be '{name}'"
     if len(name) > LONGEST_NAME:
-        return f"A topic name has at most {LONGEST_NAME} characters, but this one has {len(name)}"
+        return f"The topic name has {len(name)} characters; at most {LONGEST_NAME} are allowed"
     if not _LEGAL.match(name):
-        return f"A topic name is made of ASCII letters, digits, '.', '_' and '-', which '{name}' is not"
+        return f"The topic name '{name}' is not valid; use ASCII letters, digits, '.', '_' and '-'"
     return None
 
 
 def check_name(name: str) -> None:
-    """INVALID_TOPIC_EXCEPTION unless a topic can be called so."""
+    """Raise INVALID_TOPIC_EXCEPTION for an invalid name."""
     fault = name_fault(name)
     if fault:
         raise BrokerError(ErrorCode.INVALID_TOPIC_EXCEPTION, fault)
 
 
 def check_new_name(name: str, existing: Iterable[str]) -> None:
-    """Refuse names that are invalid, taken, reserved, or equal to another but for '.' and '_', as metrics see them."""
+    """Reject an invalid, existing or reserved name, and one that differs from another only in '.' and '_'.
+
+    Metric names replace '.' by '_', so such topics would share their metrics.
+    """
     check_name(name)
     if name == _METADATA_LOG:
         raise BrokerError(ErrorCode.INVALID_REQUEST, f"The internal topic {name} cannot be created")
@@ -52,7 +55,7 @@ def check_new_name(name: str, existing: Iterable[str]) -> None:
 
 
 def check_counts(partitions: int, replication_factor: int) -> None:
-    """Refuse what one broker cannot hold. Here -1, the default, has been replaced by its value."""
+    """Reject counts that one broker cannot serve. The caller has replaced -1 by the default."""
     if replication_factor <= 0:
         raise BrokerError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
@@ -66,12 +69,12 @@ def check_counts(partitions: int, replication_factor: int) -> None:
     if replication_factor > 1:
         raise BrokerError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"The replication factor {replication_factor} cannot be reached: there is 1 broker",
+            f"The replication factor is {replication_factor}, but there is only 1 broker",
         )
 
 
 def check_partition_limit(partitions: int) -> None:
-    """POLICY_VIOLATION for more partitions than a topic may have here."""
+    """Raise POLICY_VIOLATION for more partitions than one topic may have."""
     if partitions > MOST_PARTITIONS:
         raise BrokerError(
             ErrorCode.POLICY_VIOLATION, f"A topic can have at most {MOST_PARTITIONS} partitions, not {partitions}"
@@ -79,23 +82,23 @@ def check_partition_limit(partitions: int) -> None:
 
 
 def check_assignments(assignments: Mapping[int, Sequence[int]], node_id: int) -> None:
-    """INVALID_REPLICA_ASSIGNMENT unless partitions 0, 1, ... are each placed on this broker."""
+    """Raise INVALID_REPLICA_ASSIGNMENT unless partitions 0, 1, ... are each assigned to this broker."""
     for replicas in assignments.values():
         check_replicas(replicas, node_id)
     if sorted(assignments) != list(range(len(assignments))):
-        raise _misplaced("The partitions that are placed by hand must be numbered from 0 without a gap")
+        raise _invalid_assignment("The assigned partitions must be numbered from 0 without a gap")
 
 
 def check_replicas(replicas: Sequence[int], node_id: int) -> None:
-    """INVALID_REPLICA_ASSIGNMENT unless these are replicas that one partition can have."""
+    """Raise INVALID_REPLICA_ASSIGNMENT unless one partition can have these replicas."""
     if not replicas:
-        raise _misplaced("A partition is placed by hand on no broker at all")
+        raise _invalid_assignment("The replica assignment of a partition is empty")
     for broker in replicas:
         if broker != node_id:
-            raise _misplaced(f"A partition is placed by hand on broker {broker}, but there is only broker {node_id}")
+            raise _invalid_assignment(f"A replica is assigned to broker {broker}, but there is only broker {node_id}")
     if len(replicas) > 1:
-        raise _misplaced(f"A partition is placed by hand on broker {node_id} more than once")
+        raise _invalid_assignment(f"The replica assignment of a partition has broker {node_id} more than once")
 
 
-def _misplaced(text: str) -> BrokerError:
+def _invalid_assignment(text: str) -> BrokerError:
     return BrokerError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)

@@ -1,7 +1,9 @@
-"""Which topics there are, and what was set by hand while the broker ran: one file in the data directory.
+"""The catalogue of topics and dynamic settings: one JSON file in the data directory.
 
-Real Kafka keeps this in its metadata log. Ours is JSON, replaced as a whole: after a crash the old or the new one is
-there. A deleted topic stays in it as a tombstone until its directories are known to be gone.
+Apache Kafka keeps this in its metadata log. Here the file is replaced as a whole, so that after a crash either the old
+or the new catalogue is there. A deleted topic remains in it as a tombstone until its directories are removed.
+
+`adopt_partitions` reconciles the catalogue with the partitions' directories when the broker starts.
 """
 
 from __future__ import annotations
@@ -9,9 +11,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
-from uuid import UUID, uuid4
+from uuid import UUID
 
-from kcli.broker.data_dir import parse_uuid, uuid_text
+from kcli.broker.data_dir import parse_uuid, random_uuid, uuid_text
 from kcli.errors import ConfigError
 from kcli.structs import INTERNAL_TOPICS, TopicPartition
 
@@ -24,7 +26,7 @@ _VERSION = 1
 
 
 class Topic:
-    """A topic: partitions are 0 to `partitions` - 1; `configs` holds what was set for it, as it was written."""
+    """A topic: partitions are 0 to `partitions` - 1; `configs` holds its overrides as text."""
 
     def __init__(self, name: str, topic_id: UUID, partitions: int, configs: dict[str, str] | None = None) -> None:
         self.name = name
@@ -37,12 +39,12 @@ class Topic:
 
     @property
     def is_internal(self) -> bool:
-        """Whether the broker keeps its own records in it."""
+        """True if brokers keep their own state in it."""
         return self.name in INTERNAL_TOPICS
 
 
 class Catalogue:
-    """What the file holds: topics by name, names of deleted ones by id, settings by broker id as text ("": of all)."""
+    """Topics by name, names of deleted topics by id, and settings by broker id as text ("": all brokers)."""
 
     def __init__(self) -> None:
         self.topics: dict[str, Topic] = {}
@@ -50,16 +52,8 @@ class Catalogue:
         self.broker_configs: dict[str, dict[str, str]] = {}
 
 
-def new_topic_id() -> UUID:
-    """A random id whose text does not begin with a dash, which command lines take for an option."""
-    while True:
-        value = uuid4()
-        if not uuid_text(value).startswith("-"):
-            return value
-
-
 class TopicStore:
-    """The file, in `data_dir`. Saving may raise OSError."""
+    """Reads and writes the file in `data_dir`. Saving may raise OSError."""
 
     def __init__(self, files: Files, data_dir: str) -> None:
         self._files = files
@@ -70,7 +64,7 @@ class TopicStore:
         return f"<TopicStore {self.path}>"
 
     def load(self) -> Catalogue | None:
-        """What was saved last; None if nothing ever was. ConfigError naming the file if it is damaged."""
+        """Return the saved catalogue, None if there is no file. ConfigError with the path if the file is damaged."""
         if not self._files.exists(self.path):
             return None
         try:
@@ -78,12 +72,12 @@ class TopicStore:
             return _catalogue(json.loads(self._saved))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise ConfigError(
-                f"{self.path} is damaged ({error}); restore it, or remove it to adopt the topics from their "
-                "directories without their settings"
+                f"{self.path} is damaged ({error}); restore it, or remove it: the topics are then adopted from their "
+                "directories, without their settings"
             ) from None
 
     def save(self, catalogue: Catalogue) -> None:
-        """Replace what was saved, if it differs."""
+        """Replace the file, unless the catalogue is unchanged."""
         data = json.dumps(_document(catalogue), indent=1).encode()
         if data != self._saved:
             self._files.write_atomically(self.path, data)
@@ -105,49 +99,49 @@ def _document(catalogue: Catalogue) -> dict[str, Any]:
 def _catalogue(document: Any) -> Catalogue:
     if document["version"] != _VERSION:
         raise ValueError(f"version {document['version']} is not {_VERSION}")
-    found = Catalogue()
-    for one in document["topics"]:
-        name, topic_id = one["name"], parse_uuid(one["id"])
-        found.topics[name] = Topic(name, topic_id, _positive(one["partitions"]), _texts(one["configs"]))
-    found.deleted = {parse_uuid(topic_id): name for topic_id, name in document["deleted"].items()}
-    found.broker_configs = {broker: _texts(configs) for broker, configs in document["broker_configs"].items()}
-    return found
+    catalogue = Catalogue()
+    for topic in document["topics"]:
+        name, topic_id = topic["name"], parse_uuid(topic["id"])
+        catalogue.topics[name] = Topic(name, topic_id, _partition_count(topic["partitions"]), _texts(topic["configs"]))
+    catalogue.deleted = {parse_uuid(topic_id): name for topic_id, name in document["deleted"].items()}
+    catalogue.broker_configs = {broker: _texts(configs) for broker, configs in document["broker_configs"].items()}
+    return catalogue
 
 
-def _positive(value: Any) -> int:
+def _partition_count(value: Any) -> int:
     if type(value) is not int or value < 1:
-        raise ValueError(f"{value!r} partitions")
+        raise ValueError(f"{value!r} is not a number of partitions")
     return value
 
 
 def _texts(value: Any) -> dict[str, str]:
     if not all(isinstance(text, str) for text in value.values()):
-        raise ValueError(f"{value!r} are not texts")
+        raise ValueError(f"{value!r} has values that are not text")
     return dict(value)
 
 
 def adopt_partitions(
     catalogue: Catalogue, log_manager: LogManager, internal_configs: Callable[[str], dict[str, str]]
 ) -> list[str]:
-    """Change the catalogue to what is on the disk, and delete what a tombstone is there for. Sentences on what was new.
+    """Bring the catalogue in line with the directories, and finish interrupted deletions. Return messages to log.
 
-    Directories that nobody knows were dropped in by hand, or come from a real Kafka: their topics are taken over with
-    the id in partition.metadata and default settings. A directory that is gone is told. ConfigError when one has
-    another id than its topic.
+    Directories without a topic in the catalogue were copied there by hand, or belong to a real Kafka: their topics are
+    adopted with the id in partition.metadata and default settings. Missing directories are reported. ConfigError if a
+    directory has another topic id than its topic.
     """
     _finish_deletions(catalogue, log_manager)
     adopted: dict[str, list[int]] = {}
     for tp, log in sorted(log_manager.logs.items()):
         topic = catalogue.topics.get(tp.topic)
         if topic is None:
-            topic_id = log.topic_id or new_topic_id()
+            topic_id = log.topic_id or random_uuid()
             topic = catalogue.topics[tp.topic] = Topic(tp.topic, topic_id, 1, internal_configs(tp.topic))
             adopted[tp.topic] = []
         _check_id(tp, log, topic)
         if tp.partition >= topic.partitions or tp.topic in adopted:
             topic.partitions = max(topic.partitions, tp.partition + 1)
             adopted.setdefault(tp.topic, []).append(tp.partition)
-    return _tell_missing(catalogue, log_manager) + [
+    return _missing_messages(catalogue, log_manager) + [
         f"adopted {name} with partition {', '.join(map(str, numbers))} from its directories in {log_manager.data_dir}"
         for name, numbers in adopted.items()
     ]
@@ -155,25 +149,25 @@ def adopt_partitions(
 
 def _finish_deletions(catalogue: Catalogue, log_manager: LogManager) -> None:
     for tp, log in list(log_manager.logs.items()):
-        # A power failure may leave partition.metadata empty; then the name has to do.
-        nameless = log.topic_id is None and tp.topic not in catalogue.topics
-        if log.topic_id in catalogue.deleted or (nameless and tp.topic in catalogue.deleted.values()):
+        # A power failure may leave partition.metadata empty; then only the topic's name identifies it.
+        without_id = log.topic_id is None and tp.topic not in catalogue.topics
+        if log.topic_id in catalogue.deleted or (without_id and tp.topic in catalogue.deleted.values()):
             log_manager.delete(tp)
     catalogue.deleted.clear()
 
 
-def _tell_missing(catalogue: Catalogue, log_manager: LogManager) -> list[str]:
+def _missing_messages(catalogue: Catalogue, log_manager: LogManager) -> list[str]:
     return [
-        f"DATA WAS LOST: the directory of {tp} is gone, and with it what it had up to offset {offset}; it begins anew"
+        f"DATA WAS LOST: the directory of {tp} is missing, with its records up to offset {offset}; it starts empty"
         for tp, offset in sorted(log_manager.missing.items())
         if (topic := catalogue.topics.get(tp.topic)) is not None and tp.partition < topic.partitions
     ]
 
 
 def _check_id(tp: TopicPartition, log: Any, topic: Topic) -> None:
-    found: UUID | None = log.topic_id
-    if found is not None and found != topic.topic_id:
+    topic_id: UUID | None = log.topic_id
+    if topic_id is not None and topic_id != topic.topic_id:
         raise ConfigError(
-            f"{log.directory} belongs to another topic named {tp.topic} (id {found}, not {topic.topic_id}): "
-            "move it elsewhere"
+            f"{log.directory} belongs to another topic named {tp.topic} (id {topic_id}, not {topic.topic_id}); "
+            "move it out of the data directory"
         )

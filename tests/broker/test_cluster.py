@@ -388,7 +388,7 @@ def test_records_that_went_with_their_directory_are_told() -> None:
     node.start()
 
     assert node.cluster.reports == [
-        "DATA WAS LOST: the directory of orders-1 is gone, and with it what it had up to offset 2; it begins anew"
+        "DATA WAS LOST: the directory of orders-1 is missing, with its records up to offset 2; it starts empty"
     ]
     node.restart()
     assert node.cluster.reports == []

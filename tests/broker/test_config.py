@@ -84,9 +84,9 @@ def test_settings_do_not_change() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "sentence"),
     [
-        ("num.partition", "1", "no setting num.partition; did you mean num.partitions?"),
-        ("retention.ms", "1", "no setting retention.ms; did you mean log.retention.ms?"),
-        ("xyzzy", "1", "no setting xyzzy"),
+        ("num.partition", "1", "num.partition is not a broker setting; did you mean num.partitions?"),
+        ("retention.ms", "1", "retention.ms is not a broker setting; did you mean log.retention.ms?"),
+        ("xyzzy", "1", "xyzzy is not a broker setting"),
         ("num.partitions", "0", "num.partitions: '0' is not valid; use a whole number from 1 to 2147483647"),
         ("num.partitions", "one", "num.partitions: 'one' is not valid; use a whole number"),
         ("num.partitions", "1_000", "use a whole number"),
@@ -103,12 +103,12 @@ def test_settings_do_not_change() -> None:
             "0",
             "compression.gzip.level: '0' is not valid; use a whole number from -1 to 9, except 0",
         ),
-        ("log.dirs", "/a,/b", "log.dirs must name one directory"),
+        ("log.dirs", "/a,/b", "log.dirs must name exactly one directory"),
         ("listeners", "SSL://127.0.0.1:9093", "is not valid; use PLAINTEXT://HOST:PORT"),
         ("listeners", "PLAINTEXT://127.0.0.1", "is not valid; use PLAINTEXT://HOST:PORT"),
         ("listeners", "PLAINTEXT://127.0.0.1:70000", "is not valid; use PLAINTEXT://HOST:PORT"),
-        ("listeners", "PLAINTEXT://a:1,PLAINTEXT://b:2", "must name one listener"),
-        ("group.max.session.timeout.ms", "10", "6000 is above group.max.session.timeout.ms 10"),
+        ("listeners", "PLAINTEXT://a:1,PLAINTEXT://b:2", "must name exactly one listener"),
+        ("group.max.session.timeout.ms", "10", "6000 is greater than group.max.session.timeout.ms 10"),
     ],
 )
 def test_a_mistake_is_told_in_one_sentence(name: str, value: str, sentence: str) -> None:
@@ -147,7 +147,7 @@ def test_what_changes_nothing_is_accepted_and_named() -> None:
 def test_one_directory_is_named_by_either_setting() -> None:
     assert BrokerConfig.from_properties({"log.dir": "/a"}).data_dir == "/a"
     assert BrokerConfig.from_properties({"log.dir": "/a", "log.dirs": "/b"}).data_dir == "/b"
-    with pytest.raises(ConfigError, match=r"log\.dir must name one directory"):
+    with pytest.raises(ConfigError, match=r"log\.dir must name exactly one directory"):
         BrokerConfig.from_properties({"log.dir": "/a,/b"})
 
 

@@ -50,7 +50,7 @@ def test_a_real_kafkas_directory_is_taken_as_it_is(tmp_path: Path) -> None:
 
 def test_another_nodes_directory_is_refused(tmp_path: Path) -> None:
     (tmp_path / "meta.properties").write_text(REAL_META)
-    with pytest.raises(ConfigError, match=r"belongs to node 1, not to 2"):
+    with pytest.raises(ConfigError, match=r"belongs to node 1, not to node 2"):
         open_dir(tmp_path, node_id=2)
     open_dir(tmp_path, node_id=1).release()  # the refusal kept no lock
 
