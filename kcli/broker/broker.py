@@ -1,4 +1,4 @@
-"""The composition root: one process, one loop that owns all state."""
+"""The broker: it wires all parts together and runs the one loop that owns all state."""
 
 from __future__ import annotations
 
@@ -37,24 +37,24 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# Of a frame that a client only claims to send; many clients may claim.
-_FIRST_STEP_BYTES = 4096
-# Real Kafka has a thread that does nothing but accept and gets by with 50. Ours serves in between: a queue that short
-# overflows in a storm, and who then is not in it tries again after a second.
-_LEAST_BACKLOG = 1024
-# After the data directory has failed, so long may the answers that say so take to leave.
-_LAST_WORDS_MS = 200.0
-_AFTER_A_BUG_MS = 1000.0
+# Memory reserved for a frame before its bytes arrive, because many clients may announce large frames.
+_FIRST_READ_BYTES = 4096
+# Apache Kafka has a thread that only accepts, so a backlog of 50 is enough. Here requests are served in between: in a
+# connection storm so short a queue overflows, and each dropped client tries again only after a second.
+_MIN_BACKLOG = 1024
+# Time to send the answers with the error after the data directory has failed.
+_FINAL_ANSWERS_MS = 200.0
+_RETRY_AFTER_BUG_MS = 1000.0
 
 
 class BrokerFailed(KcliError):
-    """The data directory cannot be written to any more; the broker ends, as real Kafka does with its only one."""
+    """The data directory has failed and the broker stops, as Apache Kafka does if its only directory fails."""
 
 
 class Broker:
-    """Everything a handler may need, by name. All of it belongs to the thread that calls `poll` or `run`.
+    """One broker; its attributes are the parts that handlers use.
 
-    Only `wakeup` and `call` may come from other threads.
+    All of it belongs to the thread that calls `poll` or `run`. Only `wakeup` and `call` may be used from other threads.
     """
 
     def __init__(
@@ -63,9 +63,9 @@ class Broker:
         *,
         clock: Clock | None = None,
         files: Files | None = None,
-        complain: Callable[[str], None] | None = None,
+        log: Callable[[str], None] | None = None,
     ) -> None:
-        """`complain` is told in sentences what somebody should know; by default they go to standard error."""
+        """`log` receives messages for the operator; by default they go to standard error."""
         self.config = config
         self.clock: Clock = clock or SystemClock()
         self.timer = Timer()
@@ -73,7 +73,7 @@ class Broker:
         self.host = config.host
         self.port = config.port
         self._files = files
-        self._tell = complain or _to_stderr
+        self._log = log or _log_to_stderr
         self._calls: deque[Callable[[], None]] = deque()
         self._loop_thread: int | None = None
         self._reports: list[list[str]] = []
@@ -81,52 +81,54 @@ class Broker:
         self._chores_due_ms = 0.0
         self._handlers: dict[int, Callable[[Any, Request[Any], RequestContext], Answer]] = {}
         self.server: SocketServer
-        self.is_started = False  # from here on `wakeup` works, and `shutdown` is the way out
+        self.is_started = False  # then `wakeup` works, and `shutdown` must be called
 
     def __repr__(self) -> str:
         return f"<Broker {self.address} node={self.config.node_id}>"
 
     @property
     def address(self) -> str:
-        """`host:port` where it listens."""
+        """The `host:port` on which the broker listens."""
         host = f"[{self.host}]" if ":" in self.host else self.host or "0.0.0.0"
         return f"{host}:{self.port}"
 
-    # ---- its life ----
+    # ---- life cycle ----
 
     def start(self) -> None:
-        """Open the data directory, load what is there, and listen. KcliError or OSError if that cannot be done; nothing
-        is left open then."""
+        """Open the data directory, load the logs, and listen.
+
+        KcliError or OSError if that fails; then nothing is left open.
+        """
         with ExitStack() as undo:
             sock = undo.enter_context(self._bind())
             self.port = sock.getsockname()[1]
             self._open_data(undo)
             self.server = self._make_server()
             self.is_started = True
-            self.server.listen_on(sock, max(self.config.socket_listen_backlog_size, _LEAST_BACKLOG))
+            self.server.listen_on(sock, max(self.config.socket_listen_backlog_size, _MIN_BACKLOG))
             undo.pop_all()
         self._chores_due_ms = self.clock.now_ms()
-        self._pass_on_reports()
+        self._log_reports()
 
     def _bind(self) -> socket.socket:
-        """First of all, but nobody can connect before all is loaded."""
+        """Bind the port before anything else. Clients cannot connect until everything is loaded."""
         try:
             return bind_socket(self.config.host, self.config.port)
         except OSError as error:
-            raise KcliError(f"cannot listen at {self.address}: {error.strerror or error}") from None
+            raise KcliError(f"cannot listen on {self.address}: {error.strerror or error}") from None
 
     def _open_data(self, undo: ExitStack) -> None:
         config, files = self.config, self._files or DiskFiles()
         if config.data_dir is None:
-            raise ConfigError("log.dirs must name the directory for the data")
+            raise ConfigError("log.dirs is not set; set it to the data directory")
         self.log_manager = LogManager(config.data_dir, files, config, self.clock)
         self._reports.append(self.log_manager.reports)
-        undo.callback(self._pass_on_reports)
+        undo.callback(self._log_reports)
         undo.callback(lambda: self.log_manager.close(clean=False))
         self.replica_manager = ReplicaManager(self.log_manager, self.timer, self.clock, config)
         self.cluster = ClusterState(config, files, self.log_manager, self.replica_manager)
         self._reports.append(self.cluster.reports)
-        self.cluster.host = config.advertised_host or _reachable(self.host)
+        self.cluster.host = config.advertised_host or _reachable_host(self.host)
         self.cluster.port = config.advertised_port or self.port
         self.log_manager.open(self.cluster.log_config)
         self.cluster.start()
@@ -135,9 +137,9 @@ class Broker:
         self.producer_ids = ProducerIds(config.data_dir, files, highest_seen=self.log_manager.highest_producer_id)
 
     def _load_groups(self) -> tuple[OffsetStore, GroupCoordinator]:
-        """Committed offsets and groups: at the start if some are stored, else with the first request about them.
+        """Load groups and committed offsets: at the start if the offsets topic exists, else at the first request.
 
-        What they import would be a tenth of the time until the broker is ready.
+        Their imports would take a tenth of the start-up time.
         """
         from kcli.broker.group.group_coordinator import GroupCoordinator
         from kcli.broker.group.offset_store import OffsetStore
@@ -148,12 +150,12 @@ class Broker:
         store.load(coordinator)
         self.cluster.on_topic_deleted.append(store.forget_topic)
         self._groups = store, coordinator
-        self._chores_due_ms = self.clock.now_ms()  # it has some, too
+        self._chores_due_ms = self.clock.now_ms()  # because the store has chores, too
         return self._groups
 
     @property
     def offsets(self) -> OffsetStore:
-        """What groups have committed."""
+        """The committed offsets of all groups."""
         return (self._groups or self._load_groups())[0]
 
     @property
@@ -162,7 +164,7 @@ class Broker:
         return (self._groups or self._load_groups())[1]
 
     def poll(self, max_wait_ms: float) -> None:
-        """One round of the loop: wait for something to do, up to `max_wait_ms`, and do it."""
+        """Run one iteration of the loop: wait up to `max_wait_ms` for events or due tasks, and process them."""
         self._loop_thread = threading.get_ident()
         due_ms = min(self.timer.next_deadline_ms(), self._chores_due_ms)
         wait_ms = min(max_wait_ms, due_ms - self.clock.now_ms())
@@ -174,40 +176,40 @@ class Broker:
             self.timer.advance(now_ms)
             if now_ms >= self._chores_due_ms:
                 self._do_chores(now_ms, self.clock.wall_ms())
-        except Exception as bug:  # of one task; the others must not suffer
-            self._complain("something that was due failed", bug)
-        self._pass_on_reports()
+        except Exception as bug:  # in one task, which must not stop the others
+            self._log_fault("a due task failed", bug)
+        self._log_reports()
 
     def _do_chores(self, now_ms: float, now_wall_ms: int) -> None:
-        self._chores_due_ms = now_ms + _AFTER_A_BUG_MS
+        self._chores_due_ms = now_ms + _RETRY_AFTER_BUG_MS
         due_ms = self.log_manager.tick(now_ms, now_wall_ms)
         if self._groups is not None:
             due_ms = min(due_ms, self._groups[0].tick(now_ms, now_wall_ms))
         self._chores_due_ms = due_ms
 
-    def _pass_on_reports(self) -> None:
-        """Tell what the parts had to say since the last time."""
+    def _log_reports(self) -> None:
+        """Log the messages that the parts have collected."""
         for reports in self._reports:
             for text in reports:
-                self._tell(text)
+                self._log(text)
             reports.clear()
 
     def run(self, until: Callable[[], bool]) -> None:
-        """Poll until `until()`, which is asked after each round: `wakeup` ends one.
+        """Poll until `until()` returns True. It is called after each iteration; `wakeup` ends one.
 
-        BrokerFailed when the data directory has failed; who waited for an answer has been told then.
+        BrokerFailed if the data directory fails, after the waiting requests were answered with the error.
         """
         while not until():
             self.poll(float("inf"))
             if self.log_manager.failed is not None:
-                self.server.finish_sending(_LAST_WORDS_MS)
+                self.server.finish_sending(_FINAL_ANSWERS_MS)
                 raise BrokerFailed(f"the data directory has failed: {self.log_manager.failed}")
 
     def shutdown(self, *, clean: bool = True) -> None:
-        """End it: connections are closed; `clean`: everything is flushed and the directory marked as left in order."""
+        """Close all connections and logs. `clean`: flush everything and write the marker of a clean shutdown."""
         self.server.close()
         self.log_manager.close(clean=clean)
-        self._pass_on_reports()
+        self._log_reports()
 
     def kill(self) -> None:
         """End it as kill -9 would: nothing is flushed or marked."""
@@ -216,19 +218,19 @@ class Broker:
     # ---- from other threads ----
 
     def wakeup(self) -> None:
-        """End the wait of `poll` under way, or of the next."""
+        """End the current wait of `poll`, or the next one."""
         self.server.wakeup()
 
-    def call(self, ask: Callable[[], T], timeout_s: float = 30.0) -> T:
-        """`ask()` in the loop's thread, between two requests; returns or raises what it does."""
+    def call(self, fn: Callable[[], T], timeout_s: float = 30.0) -> T:
+        """Call `fn()` in the loop thread between two requests; return its result or raise its exception."""
         if self._loop_thread in (None, threading.get_ident()):
-            return ask()
+            return fn()
         done = threading.Event()
         outcome: list[tuple[T | None, BaseException | None]] = []
 
         def run() -> None:
             try:
-                outcome.append((ask(), None))
+                outcome.append((fn(), None))
             except BaseException as error:
                 outcome.append((None, error))
             done.set()
@@ -236,13 +238,13 @@ class Broker:
         self._calls.append(run)
         self.wakeup()
         if not done.wait(timeout_s):
-            raise KcliError(f"the broker's loop did not come round within {timeout_s:g} s")
+            raise KcliError(f"the broker's loop did not run the call within {timeout_s:g} s")
         value, error = outcome[0]
         if error is not None:
             raise error
         return value  # type: ignore[return-value]
 
-    # ---- inside ----
+    # ---- internal ----
 
     def _handle(self, request: Request[Any], context: RequestContext) -> Answer:
         handler = self._handlers.get(context.api_key)
@@ -259,33 +261,33 @@ class Broker:
             memory_limit_bytes=config.queued_max_request_bytes if config.queued_max_request_bytes > 0 else None,
             idle_ms=config.connections_max_idle_ms,
             in_turn=True,
-            first_step_bytes=_FIRST_STEP_BYTES,
+            first_step_bytes=_FIRST_READ_BYTES,
         )
-        possible = max_open_connections()
-        counts = ConnectionQuotas(min(config.max_connections, possible), config.max_connections_per_ip)
+        affordable = max_open_connections()
+        quotas = ConnectionQuotas(min(config.max_connections, affordable), config.max_connections_per_ip)
         return SocketServer(
             selector,
-            counts,
+            quotas,
             self._handle,
             self.control,
             self.timer,
             self.clock,
-            self._complain,
-            evicts=possible < config.max_connections,
+            self._log_fault,
+            evicts=affordable < config.max_connections,
         )
 
-    def _complain(self, text: str, bug: BaseException | None) -> None:
-        self._tell(text if bug is None else f"{text}: {type(bug).__name__}: {bug}")
+    def _log_fault(self, text: str, bug: BaseException | None) -> None:
+        self._log(text if bug is None else f"{text}: {type(bug).__name__}: {bug}")
         if bug is not None and os.environ.get("KCLI_DEBUG") == "1":
             import traceback
 
-            self._tell("".join(traceback.format_exception(bug)).rstrip())
+            self._log("".join(traceback.format_exception(bug)).rstrip())
 
 
-def _reachable(host: str) -> str:
-    """What to tell clients when we listen everywhere: the name of this machine, as Kafka does."""
+def _reachable_host(host: str) -> str:
+    """Return the host to advertise: the name of this machine if the broker listens on all addresses, as in Kafka."""
     return socket.gethostname() if host in ("", "0.0.0.0", "::") else host
 
 
-def _to_stderr(text: str) -> None:
+def _log_to_stderr(text: str) -> None:
     print(f"kcli broker: {text}", file=sys.stderr, flush=True)

@@ -1,7 +1,8 @@
-"""The topics of this broker: made, changed and removed so that a crash leaves each of them whole or gone.
+"""State of this one-node cluster: its identity, its topics and their settings, and the operations that change them.
 
-A new topic is in the store before its directories are made, and the next start makes what is missing; a deleted one is
-a tombstone in the store before its directories go, and the next start removes what is left.
+A crash leaves each topic complete or absent. A new topic is in the store before its directories are created, and the
+next start creates the missing ones. A deleted topic becomes a tombstone in the store before its directories are
+removed, and the next start removes the rest.
 """
 
 from __future__ import annotations
@@ -32,20 +33,20 @@ if TYPE_CHECKING:
     from kcli.broker.log_manager import LogManager
     from kcli.broker.replica_manager import ReplicaManager
 
-DEFAULT = -1  # partitions and replication factor: as the broker's settings say
+DEFAULT = -1  # as partition count or replication factor: the default in the broker's settings
 
 
 class ClusterState:
-    """Of one node. `topics` by name; `host` and `port` are what clients are told, set when the broker listens.
+    """Topics by name, dynamic settings, and the advertised `host` and `port`, which are set when the broker listens.
 
-    Make it before the logs are opened (`log_config` says what they go by), and `start` it after that. Those in
-    `on_topic_deleted` are called with the topic's name and the wall clock's time.
+    Create it before the logs are opened, because opening needs `log_config`, and call `start` afterwards. The callbacks
+    in `on_topic_deleted` get the topic's name and the wall-clock time. `reports` holds messages to log.
     """
 
     def __init__(
         self, config: BrokerConfig, files: Files, log_manager: LogManager, replica_manager: ReplicaManager
     ) -> None:
-        """Read the store. ConfigError if it is damaged."""
+        """Read the topic store. ConfigError if it is damaged."""
         self.node_id = config.node_id
         self.cluster_id = log_manager.cluster_id
         self.host = config.advertised_host or config.host
@@ -55,10 +56,10 @@ class ClusterState:
         self._log_manager = log_manager
         self._replica_manager = replica_manager
         self._store = TopicStore(files, log_manager.data_dir)
-        found = self._store.load()
-        self._catalogue = found or Catalogue()
+        stored = self._store.load()
+        self._catalogue = stored or Catalogue()
         self.dynamic = DynamicConfig(config, self._catalogue.broker_configs)
-        if found is None:
+        if stored is None:
             self.dynamic.seed()
         self.topics = self._catalogue.topics
         self._by_id = {topic.topic_id: topic for topic in self.topics.values()}
@@ -68,11 +69,11 @@ class ClusterState:
 
     @property
     def settings(self) -> BrokerConfig:
-        """The broker's settings with what was changed while it ran."""
+        """The broker's settings, including those changed at run time."""
         return self.dynamic.settings
 
     def log_config(self, name: str) -> LogConfig:
-        """What the logs of a topic go by; the defaults for an unknown one."""
+        """Return the log configuration of a topic; the defaults for an unknown one."""
         topic = self.topics.get(name)
         return log_config(self.settings, topic.configs if topic else self.internal_configs(name))
 
@@ -80,14 +81,14 @@ class ClusterState:
         return self._by_id.get(topic_id)
 
     def start(self) -> None:
-        """Bring store and directories in line, and lead all partitions. ConfigError when they contradict each other."""
+        """Reconcile the store with the directories, and lead all partitions. ConfigError if they are in conflict."""
         self.reports += adopt_partitions(self._catalogue, self._log_manager, self.internal_configs)
         self._by_id = {topic.topic_id: topic for topic in self.topics.values()}
         self._save()
         for topic in self.topics.values():
             self._lead(topic, range(topic.partitions))
 
-    # ---- new topics ----
+    # ---- creation ----
 
     def create_topic(
         self,
@@ -99,9 +100,9 @@ class ClusterState:
         assignments: Mapping[int, Sequence[int]] | None = None,
         validate_only: bool = False,
     ) -> Topic:
-        """Create a topic, or only see whether it can be. BrokerError with the code that CreateTopics answers.
+        """Create a topic, or only validate the request. BrokerError with the code that CreateTopics returns.
 
-        `assignments` are the replicas of each partition, instead of counts.
+        `assignments` are the replicas of each partition; they replace both counts.
         """
         check_new_name(name, self.topics)
         if assignments:
@@ -118,11 +119,11 @@ class ClusterState:
         return topic
 
     def auto_create(self, name: str) -> Topic:
-        """The topic that a client asked for by merely naming it. BrokerError if it cannot be."""
+        """Create a topic that a client named in a Metadata request. BrokerError if its name is not valid."""
         return self.ensure_internal(name) if self.internal_configs(name) else self.create_topic(name)
 
     def ensure_internal(self, name: str) -> Topic:
-        """The internal topic of that name, made when there is none, with the partitions and settings that it needs."""
+        """Return the internal topic of that name; create it with its partitions and settings if it does not exist."""
         topic = self.topics.get(name)
         if topic is not None:
             return topic
@@ -136,7 +137,7 @@ class ClusterState:
         return self.create_topic(name, *counts[name], self.internal_configs(name))
 
     def internal_configs(self, name: str) -> dict[str, str]:
-        """What is set for an internal topic from its start; nothing for others."""
+        """Return the initial overrides of an internal topic; an empty dict for other topics."""
         if name == OFFSETS_TOPIC:
             size = str(self.settings.offsets_topic_segment_bytes)
             return {"cleanup.policy": "compact", "compression.type": "producer", "segment.bytes": size}
@@ -162,7 +163,7 @@ class ClusterState:
         assignments: Sequence[Sequence[int]] | None = None,
         validate_only: bool = False,
     ) -> None:
-        """Give a topic more partitions: `total` of them. BrokerError with the code that CreatePartitions answers."""
+        """Increase a topic to `total` partitions. BrokerError with the code that CreatePartitions returns."""
         topic = self.topic_or_error(name)
         before = topic.partitions
         if total <= before:
@@ -174,7 +175,7 @@ class ClusterState:
         if assignments is not None and len(assignments) != total - before:
             raise BrokerError(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                f"{total - before} partition(s) are to be added, but {len(assignments)} are placed by hand",
+                f"{total - before} partition(s) are added, but the request assigns replicas to {len(assignments)}",
             )
         for replicas in assignments or ():
             check_replicas(replicas, self.node_id)
@@ -189,26 +190,26 @@ class ClusterState:
             raise
         self._lead(topic, range(before, total))
 
-    # ---- topics that go ----
+    # ---- deletion ----
 
     def delete_topic(self, name_or_id: str | UUID, *, now_wall_ms: int) -> Topic:
-        """Delete a topic and everything that hangs on it. BrokerError with the code that DeleteTopics answers."""
+        """Delete a topic and its data. BrokerError with the code that DeleteTopics returns."""
         topic = self.topic_or_error(name_or_id)
         if not self.settings.delete_topic_enable:
             raise BrokerError(ErrorCode.TOPIC_DELETION_DISABLED, "delete.topic.enable is false")
-        self._bury(topic)
+        self._save_tombstone(topic)
         try:
             for number in range(topic.partitions):
                 self._replica_manager.delete_partition(TopicPartition(topic.name, number))
         except OSError as error:
             raise self._offline(error) from error
-        for tell in self.on_topic_deleted:
-            tell(topic.name, now_wall_ms)
-        # Its directories are gone for good. That is saved with the next change; until then the tombstone does no harm.
+        for callback in self.on_topic_deleted:
+            callback(topic.name, now_wall_ms)
+        # The directories are renamed. This is saved with the next change; until then the tombstone does no harm.
         del self._catalogue.deleted[topic.topic_id]
         return topic
 
-    def _bury(self, topic: Topic) -> None:
+    def _save_tombstone(self, topic: Topic) -> None:
         del self.topics[topic.name], self._by_id[topic.topic_id]
         self._catalogue.deleted[topic.topic_id] = topic.name
         try:
@@ -221,7 +222,7 @@ class ClusterState:
     # ---- settings ----
 
     def set_topic_configs(self, name: str, configs: Mapping[str, str], *, validate_only: bool = False) -> None:
-        """Replace what is set for a topic. BrokerError if it cannot have these settings."""
+        """Replace the overrides of a topic. BrokerError if they are not valid."""
         topic = self.topic_or_error(name)
         check_topic_configs(self.settings, configs)
         if validate_only:
@@ -235,9 +236,9 @@ class ClusterState:
         self._replica_manager.set_log_config(name, self.log_config(name))
 
     def set_broker_configs(self, broker: str, configs: Mapping[str, str], *, validate_only: bool = False) -> None:
-        """Replace what is set for this broker (its id as text) or for all ("") beside the settings it started with.
+        """Replace the overrides of this broker (its id as text) or of all brokers ("").
 
-        BrokerError if they cannot be set, or not while the broker runs.
+        BrokerError if they are not valid, or cannot be changed at run time.
         """
         before = self.dynamic.replace(broker, configs, validate_only=validate_only)
         if validate_only:
@@ -250,17 +251,17 @@ class ClusterState:
         for name in self.topics:
             self._replica_manager.set_log_config(name, self.log_config(name))
 
-    # ---- inside ----
+    # ---- internal ----
 
     def topic_or_error(self, name_or_id: str | UUID) -> Topic:
-        """BrokerError UNKNOWN_TOPIC_OR_PARTITION or UNKNOWN_TOPIC_ID if there is no such topic."""
+        """Return the topic. BrokerError UNKNOWN_TOPIC_OR_PARTITION or UNKNOWN_TOPIC_ID if there is none."""
         if isinstance(name_or_id, UUID):
-            found, unknown = self._by_id.get(name_or_id), ErrorCode.UNKNOWN_TOPIC_ID
+            topic, code = self._by_id.get(name_or_id), ErrorCode.UNKNOWN_TOPIC_ID
         else:
-            found, unknown = self.topics.get(name_or_id), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        if found is None:
-            raise BrokerError(unknown)
-        return found
+            topic, code = self.topics.get(name_or_id), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if topic is None:
+            raise BrokerError(code)
+        return topic
 
     def _lead(self, topic: Topic, numbers: range) -> None:
         settings = self.log_config(topic.name)

@@ -1,4 +1,4 @@
-"""A broker in a thread of this process: started, restarted, killed and closed by whoever embeds it."""
+"""A broker in a thread of this process, for tests and demos: start, restart, kill and close it at will."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ JOIN_S = 30.0
 
 
 class EmbeddedBroker:
-    """One broker of Kafka's protocol on loopback, with a loop thread of its own.
+    """A broker that speaks Kafka's protocol on loopback, with its own loop thread.
 
-    Settings are Kafka's broker properties, with underscores for dots: `EmbeddedBroker(num_partitions=3)`. Without a
-    `data_dir` its data are in a temporary directory, which goes when the broker is closed. The port is the kernel's
-    choice unless `port` is given, and stays the same over restarts. Use it in a `with`, or call `start` and `close`.
+    Settings are Kafka's broker properties with underscores for dots: `EmbeddedBroker(num_partitions=3)`. Without
+    `data_dir` the data are in a temporary directory, which `close` removes. The port is chosen by the kernel unless
+    `port` is given, and remains the same across restarts. Use it in a `with` statement, or call `start` and `close`.
 
-    All methods may be called from any thread but the broker's own.
+    All methods may be called from any thread except the broker's own.
     """
 
     def __init__(self, data_dir: str | Path | None = None, *, port: int = 0, **settings: Any) -> None:
@@ -36,7 +36,7 @@ class EmbeddedBroker:
         self._settings = {name.replace("_", "."): _text(value) for name, value in settings.items()}
         self._broker: Broker | None = None
         self._thread: threading.Thread | None = None
-        self._leave = threading.Event()
+        self._stopping = threading.Event()
         self._failure: BaseException | None = None
         self._control = Control()
 
@@ -61,33 +61,33 @@ class EmbeddedBroker:
 
     @property
     def address(self) -> str:
-        """`127.0.0.1:port`, what clients call `bootstrap.servers`; it outlives restarts. ValueError before a start."""
+        """`127.0.0.1:port`, for `bootstrap.servers`; unchanged by restarts. ValueError before the first start."""
         if not self._port:
             raise ValueError("the broker has no address before its first start")
         return f"127.0.0.1:{self._port}"
 
     bootstrap_servers = address
 
-    # ---- its life ----
+    # ---- life cycle ----
 
     def start(self) -> None:
-        """Start on the data there are; ready for clients when this returns.
+        """Start with the existing data; clients can connect when this returns.
 
-        ValueError when it runs already, ConfigError for settings that make no sense or a directory that is in use,
-        OSError when the port is taken.
+        ValueError if it is running, ConfigError for invalid settings or a directory in use, KcliError if the port is
+        taken.
         """
         from kcli.broker.broker import Broker
         from kcli.broker.config import BrokerConfig
 
         if self.is_running:
-            raise ValueError(f"{self!r} is started")
+            raise ValueError(f"{self!r} is already running")
         own = {"log.dirs": str(self.data_dir), "listeners": f"PLAINTEXT://127.0.0.1:{self._port}"}
         broker = Broker(BrokerConfig.from_properties({**self._settings, **own}))
         broker.control = self._control
         broker.start()
         self._port = broker.port
         self._broker, self._failure = broker, None
-        self._leave.clear()
+        self._stopping.clear()
         looping = threading.Event()
         self._thread = threading.Thread(target=self._run, args=(broker, looping), name="kcli-broker", daemon=True)
         self._thread.start()
@@ -96,60 +96,60 @@ class EmbeddedBroker:
     def _run(self, broker: Broker, looping: threading.Event) -> None:
         try:
             try:
-                broker.poll(0)  # from here on the loop is this thread's
+                broker.poll(0)  # the loop belongs to this thread from here on
             finally:
                 looping.set()
-            broker.run(self._leave.is_set)
+            broker.run(self._stopping.is_set)
         except BaseException as failure:
             self._failure = failure
             broker.kill()
 
     def stop(self) -> None:
-        """Shut down as SIGTERM does: everything is flushed and marked as clean. No harm when it is down."""
+        """Shut down cleanly, as SIGTERM does: flush everything and mark the directory clean. No-op if stopped."""
         self._end(lambda broker: broker.shutdown(clean=True))
 
     def kill(self) -> None:
-        """End as kill -9 does: connections break, nothing is flushed, no marker is left. No harm when it is down."""
+        """Stop as by kill -9: connections break, nothing is flushed, no marker is written. No-op if stopped."""
         self._end(lambda broker: broker.kill())
 
     def restart(self) -> None:
-        """Stop if it runs, and start again with the same address and data. After `kill()` that is a recovery."""
+        """Stop if running, and start with the same address and data. After `kill()` the logs are recovered."""
         self.stop()
         self.start()
 
     def close(self) -> None:
-        """Stop for good; temporary data are removed. Raises what ended the loop, if it ended by itself."""
+        """Stop, and remove temporary data. KcliError if the loop failed."""
         self.stop()
         if self._temporary is not None:
             self._temporary.cleanup()
         if self._failure is not None:
             raise KcliError(f"the embedded broker failed: {self._failure!r}") from self._failure
 
-    def _end(self, how: Callable[[Broker], None]) -> None:
+    def _end(self, finish: Callable[[Broker], None]) -> None:
         broker, thread, self._broker, self._thread = self._broker, self._thread, None, None
         if broker is None or thread is None:
             return
-        self._leave.set()
+        self._stopping.set()
         broker.wakeup()
         thread.join(JOIN_S)
         if thread.is_alive():
             raise KcliError(f"the embedded broker's loop did not end within {JOIN_S:.0f} s")
         if self._failure is None:
-            how(broker)
+            finish(broker)
 
-    # ---- what it holds ----
+    # ---- state ----
 
-    def call(self, ask: Callable[[Broker], T]) -> T:
-        """`ask(broker)` in the broker's thread, between two requests; returns or raises what it does."""
+    def call(self, fn: Callable[[Broker], T]) -> T:
+        """Call `fn(broker)` in the broker's thread between two requests; return its result or raise its exception."""
         broker = self._broker
         if broker is None or not self.is_running:
-            raise KcliError(f"{self!r} does not run") from self._failure
-        return broker.call(lambda: ask(broker))
+            raise KcliError(f"{self!r} is not running") from self._failure
+        return broker.call(lambda: fn(broker))
 
     def create_topic(self, name: str, partitions: int = 1, configs: Mapping[str, Any] | None = None) -> str:
-        """Create a topic, and return its name. `BrokerError` as CreateTopics would answer.
+        """Create a topic and return its name. BrokerError with the code that CreateTopics returns.
 
-        `configs` are Kafka's topic properties, by their own names or with underscores.
+        `configs` are Kafka's topic properties, with dots or underscores.
         """
         texts = {key.replace("_", "."): _text(value) for key, value in (configs or {}).items()}
         self.call(lambda broker: broker.cluster.create_topic(name, partitions, 1, texts, validate_only=False))
@@ -157,37 +157,37 @@ class EmbeddedBroker:
 
     @property
     def topics(self) -> dict[str, int]:
-        """The partition counts of all topics but Kafka's internal ones."""
+        """The partition count of each topic, without internal topics."""
         return self.call(
             lambda broker: {
                 topic.name: topic.partitions for topic in broker.cluster.topics.values() if not topic.is_internal
             }
         )
 
-    # ---- what it is told to do ----
+    # ---- test hooks ----
 
-    def intercept(self, api: str | int, answer: Hook, times: int | None = None) -> None:
-        """Let `answer(request, context)` decide about requests of an API: Kafka's name of it (`"Produce"`) or its key.
+    def intercept(self, api: str | int, hook: Hook, times: int | None = None) -> None:
+        """Call `hook(request, context)` for requests of an API, by Kafka's name (`"Produce"`) or key.
 
-        It is called in the broker's thread, and returns None to let a request pass (to observe it), a response message
-        to send that instead, or what `kcli.broker.control` offers: DROP, SILENCE, Delay(ms). With `times` it is asked
-        about so many requests. It outlives restarts. ValueError for an unknown API.
+        It runs in the broker's thread. It returns None to let the request pass, a response message to send instead of
+        the broker's, or one of `kcli.broker.control`: DROP, SILENCE, Delay(ms). `times` limits the number of calls. The
+        hook survives restarts. ValueError for an unknown API.
         """
-        self._in_the_loop(lambda: self._control.on(api, answer, times))
+        self._in_the_loop(lambda: self._control.on(api, hook, times))
 
     def forget_interceptions(self, api: str | int | None = None) -> None:
-        """Let the requests of an API, or of all, pass again."""
+        """Remove the hooks of an API, or all hooks."""
         self._in_the_loop(lambda: self._control.off(api))
 
     @property
     def requests(self) -> list[SeenRequest]:
-        """The last thousand requests: API, version, client id, connection; oldest first."""
+        """The last 1000 requests with API, version, client id and connection, oldest first."""
         return self._in_the_loop(lambda: list(self._control.requests))
 
-    def _in_the_loop(self, ask: Callable[[], T]) -> T:
-        return self.call(lambda _: ask()) if self.is_running else ask()
+    def _in_the_loop(self, fn: Callable[[], T]) -> T:
+        return self.call(lambda _: fn()) if self.is_running else fn()
 
 
 def _text(value: Any) -> str:
-    """A property's value as Kafka writes it: booleans are lower-case."""
+    """Format a property's value as Kafka does: booleans in lower case."""
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,7 +1,7 @@
-"""One partition as this broker leads it: who may write and read, how far, and under which leader epoch.
+"""One partition that this broker leads: its leader epoch, the checks of each access, and the high watermark.
 
-Around a `Log`, this is where replicas have their place: the high watermark is what every in-sync replica has, and with
-no follower that is the log's end after each append.
+The high watermark is the smallest log end offset of all in-sync replicas. Without followers it is the log end offset
+after each append.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ANY_EPOCH = -1
 
 
 class PartitionFetch(NamedTuple):
-    """What a Fetch asks of one partition. Its topic has a name (until v12) or an id; epochs are -1 when not told."""
+    """One partition of a Fetch request. Its topic has a name (until v12) or an id; an unknown epoch is -1."""
 
     topic: str
     topic_id: UUID
@@ -34,10 +34,10 @@ class PartitionFetch(NamedTuple):
 
 
 class PartitionRead(NamedTuple):
-    """What reading a partition gave. With an error, the offsets are -1.
+    """The result of reading a partition. With an error, the offsets are -1.
 
-    `start` is where the fetch offset lies in the log; `diverging` the (epoch, end offset) up to which the reader's log
-    and ours agree (KIP-595), when they do not.
+    `start` is the position of the fetch offset in the log. If the reader's log diverges from this one, `diverging` is
+    the (epoch, end offset) up to which they agree (KIP-595).
     """
 
     error: ErrorCode = ErrorCode.NONE
@@ -50,20 +50,20 @@ class PartitionRead(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes of records."""
+        """Size of the records in bytes."""
         return 0 if self.records is None else len(self.records)
 
 
 class Partition:
-    """A partition that this broker leads. `follower_ends`: log end by follower, none while there is one node."""
+    """A partition that this broker leads. `follower_ends`: log end offset by follower, empty on a single node."""
 
     def __init__(self, tp: TopicPartition, topic_id: UUID, log: Log) -> None:
         self.tp = tp
         self.topic_id = topic_id
         self.log = log
         self.is_leader = True
-        # A new leader has a new epoch, so that readers can tell its records from those of the one before (KIP-101).
-        # It is stored with the first record appended under it; until then the next start comes to the same number.
+        # Each new leader has a new epoch, so that readers can distinguish its records from earlier ones (KIP-101). The
+        # epoch is stored with the first record appended in it; until then the next start computes the same number.
         self.leader_epoch = log.epochs.latest_epoch + 1
         self.follower_ends: dict[int, int] = {}
         self.advance_high_watermark()
@@ -74,7 +74,7 @@ class Partition:
         return f"<Partition {self.tp} epoch={self.leader_epoch} {offsets}>"
 
     def append(self, records: Buffer, *, now_wall_ms: int, from_client: bool = True) -> AppendInfo:
-        """Write one batch. `BrokerError` when it is refused, `OSError` when it could not be written."""
+        """Append one batch. BrokerError if it is refused, OSError if it cannot be written."""
         self.check_leader()
         info = self.log.append(
             records, leader_epoch=self.leader_epoch, now_wall_ms=now_wall_ms, from_client=from_client
@@ -83,7 +83,7 @@ class Partition:
         return info
 
     def advance_high_watermark(self) -> bool:
-        """Move it to what all in-sync replicas have; False when it is there already. It never goes back."""
+        """Advance to the smallest end offset of the in-sync replicas; False if nothing changes. It never decreases."""
         log = self.log
         common = min(log.log_end_offset, *self.follower_ends.values()) if self.follower_ends else log.log_end_offset
         if common <= log.high_watermark:
@@ -92,9 +92,9 @@ class Partition:
         return True
 
     def delete_records(self, upto: int) -> int:
-        """Delete the records below `upto`, -1 for the high watermark; the first offset there is then.
+        """Delete the records below `upto` (-1: the high watermark), and return the new log start offset.
 
-        `BrokerError`: 1 beyond the high watermark, 17 for an internal topic, 44 where the policy is not to delete.
+        BrokerError: 1 above the high watermark, 17 for an internal topic, 44 if the cleanup policy has no delete.
         """
         self.check_leader()
         log = self.log
@@ -109,36 +109,36 @@ class Partition:
         return log.delete_records(upto)
 
     def read(
-        self, wanted: PartitionFetch, max_bytes: int, *, read_committed: bool, min_one_message: bool
+        self, requested: PartitionFetch, max_bytes: int, *, read_committed: bool, min_one_message: bool
     ) -> PartitionRead:
-        """Records from `wanted.offset` on, below the high watermark or the last stable offset; its errors are rows."""
+        """Read from the requested offset up to the high watermark or last stable offset. Errors are in the result."""
         log = self.log
         try:
-            self.check_epoch(wanted.current_leader_epoch)
+            self.check_epoch(requested.current_leader_epoch)
             self.check_leader()
-            diverging = self._divergence(wanted)
+            diverging = self._divergence(requested)
             if diverging is None:
                 upto = log.last_stable_offset if read_committed else log.high_watermark
-                found = log.read(wanted.offset, max_bytes, upto=upto, min_one_message=min_one_message)
-        except BrokerError as refusal:
-            return PartitionRead(refusal.code)
+                data = log.read(requested.offset, max_bytes, upto=upto, min_one_message=min_one_message)
+        except BrokerError as error:
+            return PartitionRead(error.code)
         offsets = log.high_watermark, log.last_stable_offset, log.log_start_offset
         if diverging is not None:
             return PartitionRead(ErrorCode.NONE, *offsets, diverging=diverging)
-        # The first batch may not fit what is left for this partition: a part of it would be of no use.
-        records = found.records if min_one_message or not found.first_batch_only else None
-        return PartitionRead(ErrorCode.NONE, *offsets, records, found.start)
+        # If the first batch exceeds the remaining bytes, return nothing, because a part of a batch is useless.
+        records = data.records if min_one_message or not data.first_batch_only else None
+        return PartitionRead(ErrorCode.NONE, *offsets, records, data.start)
 
-    def bytes_to_read(self, wanted: PartitionFetch, start: LogOffsetMetadata, *, read_committed: bool) -> int | None:
-        """How many bytes a parked fetch would get now; None when it should not wait for more.
+    def bytes_to_read(self, requested: PartitionFetch, start: LogOffsetMetadata, *, read_committed: bool) -> int | None:
+        """Return the number of bytes that a delayed fetch would get now; None if it must not wait any longer.
 
-        It should not when it reads an older segment than the newest (no more comes there), when the log was cut below
-        it, or when reading would give an error or a divergence.
+        It must not wait if it reads an older segment than the active one (which does not grow), if the log was
+        truncated below its offset, or if reading would return an error or a divergence.
         """
         try:
-            self.check_epoch(wanted.current_leader_epoch)
+            self.check_epoch(requested.current_leader_epoch)
             self.check_leader()
-            if self._divergence(wanted) is not None:
+            if self._divergence(requested) is not None:
                 return None
         except BrokerError:
             return None
@@ -147,10 +147,10 @@ class Partition:
             return 0
         if start.offset > end.offset or start.segment_base_offset != end.segment_base_offset:
             return None
-        return min(end.position - start.position, wanted.max_bytes)
+        return min(end.position - start.position, requested.max_bytes)
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
-        """The largest epoch up to `epoch`, and where it ends; (-1, -1) when that is not known (KIP-101)."""
+        """Return the largest epoch up to `epoch`, and its end offset; (-1, -1) if unknown (KIP-101)."""
         if epoch == self.leader_epoch:
             return epoch, self.log.log_end_offset
         return self.log.end_offset_for_epoch(epoch)
@@ -160,21 +160,21 @@ class Partition:
             raise BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, partition=self.tp)
 
     def check_epoch(self, epoch: int) -> None:
-        """`epoch` is the leader epoch that the client believes in, -1 when it does not say (KIP-320)."""
+        """Check the leader epoch that the client knows, -1 if it sends none (KIP-320)."""
         if epoch in (ANY_EPOCH, self.leader_epoch):
             return
         older = epoch < self.leader_epoch
         code = ErrorCode.FENCED_LEADER_EPOCH if older else ErrorCode.UNKNOWN_LEADER_EPOCH
         raise BrokerError(code, partition=self.tp, theirs=epoch, ours=self.leader_epoch)
 
-    def _divergence(self, wanted: PartitionFetch) -> tuple[int, int] | None:
-        epoch = wanted.last_fetched_epoch
+    def _divergence(self, requested: PartitionFetch) -> tuple[int, int] | None:
+        epoch = requested.last_fetched_epoch
         if epoch < 0:
             return None
         common, end = self.end_offset_for_epoch(epoch)
         if common < 0 or end < 0:
             raise BrokerError(ErrorCode.OFFSET_OUT_OF_RANGE, partition=self.tp, last_fetched_epoch=epoch)
-        return (common, end) if common < epoch or end < wanted.offset else None
+        return (common, end) if common < epoch or end < requested.offset else None
 
     def _fetchable_end(self, read_committed: bool) -> LogOffsetMetadata:
         log = self.log

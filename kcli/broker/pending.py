@@ -1,4 +1,4 @@
-"""An answer that may come later: set once, told to whoever asked."""
+"""An answer that may come later."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _UNSET: Any = object()
 
 
 class Pending(Generic[T]):
-    """What a handler returns when it cannot answer now. Completed exactly once, by whoever gets there first."""
+    """The answer of a request that waits. A handler returns it; it is completed exactly once."""
 
     def __init__(self) -> None:
         self._value: T = _UNSET
@@ -26,23 +26,23 @@ class Pending(Generic[T]):
 
     @property
     def value(self) -> T:
-        """The answer. ValueError while there is none."""
+        """The answer. ValueError before it is complete."""
         if not self.is_done:
-            raise ValueError("there is no answer yet")
+            raise ValueError("the answer is not complete yet")
         return self._value
 
     def complete(self, value: T) -> None:
-        """Set the answer and tell everyone. ValueError when it was set before."""
+        """Set the answer and run the callbacks. ValueError if it is already complete."""
         if self.is_done:
-            raise ValueError("answered before")
+            raise ValueError("the answer is already complete")
         self._value = value
         callbacks, self._callbacks = self._callbacks, []
-        for tell in callbacks:
-            tell(value)
+        for callback in callbacks:
+            callback(value)
 
-    def on_done(self, tell: Callable[[T], None]) -> None:
-        """Call `tell` with the answer, at once if there is one."""
+    def on_done(self, callback: Callable[[T], None]) -> None:
+        """Call `callback` with the answer, immediately if it is complete."""
         if self.is_done:
-            tell(self._value)
+            callback(self._value)
         else:
-            self._callbacks.append(tell)
+            self._callbacks.append(callback)

@@ -1,7 +1,7 @@
-"""Operations that wait for something to happen, or for their deadline: each is completed exactly once.
+"""Delayed operations: requests that wait for an event or their deadline, each completed exactly once.
 
-One thread, so there are no locks: whoever comes first completes an operation, and with that it is gone from the timer
-and from every key it was watched under. Nothing stale is left behind to be purged.
+There is one thread and no locks. Completing an operation removes it from the timer and from all of its keys at once, so
+that nothing stale remains to be purged, unlike in Kafka.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from kcli.broker.timer import Timer, TimerTask
 
 
 class DelayedOperation:
-    """Something that waits until `try_complete` finds that it need not, at the longest until `deadline_ms`."""
+    """An operation that waits until `try_complete` succeeds, at most until `deadline_ms` of the steady clock."""
 
     def __init__(self, deadline_ms: float) -> None:
         self.deadline_ms = deadline_ms
@@ -26,32 +26,32 @@ class DelayedOperation:
         return f"<{type(self).__name__} {state}, keys={len(self._keys)}>"
 
     def try_complete(self) -> bool:
-        """Look whether it can be completed now, and if so return `self.complete()`. To be overridden; called often."""
+        """Return `self.complete()` if it can be completed now, else False. Override this; it is called often."""
         raise NotImplementedError
 
     def on_complete(self) -> None:
-        """What completing means; called exactly once. To be overridden."""
+        """Deliver the result. Override this; it is called exactly once."""
         raise NotImplementedError
 
     def on_expire(self) -> None:
-        """Called before `on_complete` when it was the deadline that completed it. May be overridden."""
+        """Prepare the result after the deadline passed, before `on_complete`. May be overridden."""
 
     def complete(self) -> bool:
-        """Complete it now. False when that was done before."""
+        """Complete the operation. False if it was already complete."""
         if self.is_completed:
             return False
-        self._leave()
+        self._unwatch()
         self.on_complete()
         return True
 
     def expire(self) -> None:
-        """The deadline passed."""
+        """Complete the operation because its deadline passed."""
         if not self.is_completed:
-            self._leave()
+            self._unwatch()
             self.on_expire()
             self.on_complete()
 
-    def _leave(self) -> None:
+    def _unwatch(self) -> None:
         self.is_completed = True
         if self._task is not None:
             self._task.cancel()
@@ -62,7 +62,7 @@ class DelayedOperation:
 
 
 class Purgatory:
-    """Operations by the keys (topic partitions, groups) whose events may complete them."""
+    """Delayed operations by the keys (topic partitions) whose events may complete them."""
 
     def __init__(self, name: str, timer: Timer) -> None:
         self.name = name
@@ -75,18 +75,18 @@ class Purgatory:
 
     @property
     def delayed(self) -> int:
-        """How many operations wait."""
+        """The number of waiting operations."""
         return self._delayed
 
     @property
     def watched(self) -> int:
-        """How many watches there are: an operation counts once for each of its keys."""
+        """The number of watches: an operation counts once for each of its keys."""
         return sum(map(len, self._watched.values()))
 
     def try_complete_else_watch(self, operation: DelayedOperation, keys: Iterable[Hashable]) -> bool:
-        """Complete it at once if that is possible (True), or park it under `keys` until its deadline.
+        """Complete the operation now (True), or watch it under `keys` until its deadline (False).
 
-        Between the try and the parking nothing can happen: there is one thread.
+        Nothing can happen between the try and the watch, because there is one thread.
         """
         if operation.try_complete() or operation.is_completed:
             return True
@@ -99,7 +99,7 @@ class Purgatory:
         return False
 
     def check_and_complete(self, key: Hashable) -> int:
-        """Something happened to `key`: try what waits for it; how many were completed by it."""
+        """Try all operations that wait for `key`, and return the number of completed ones."""
         watchers = self._watched.get(key)
         if watchers is None:
             return 0
@@ -108,13 +108,6 @@ class Purgatory:
             if not operation.is_completed and operation.try_complete():
                 completed += 1
         return completed
-
-    def cancel_for_key(self, key: Hashable) -> list[DelayedOperation]:
-        """Take out what waits under `key`, uncompleted and without its timer, for the caller to deal with."""
-        operations = list(self._watched.get(key, ()))
-        for operation in operations:
-            operation._leave()
-        return operations
 
     def _forget(self, operation: DelayedOperation) -> None:
         self._delayed -= 1

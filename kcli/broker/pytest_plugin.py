@@ -1,6 +1,7 @@
-"""A pytest plugin: the fixture `kafka_broker`, a Kafka of your test's own that starts in a blink.
+"""The pytest plugin of kcli: a fixture `kafka_broker` that starts an embedded broker for one test.
 
-pytest loads this module in every run of an environment that has kcli, so it imports nothing until a test asks.
+pytest loads this module in every run of an environment with kcli, so nothing else is imported until a test uses the
+fixture.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture
 def kafka_broker(request: pytest.FixtureRequest) -> Iterator[EmbeddedBroker]:
-    """A Kafka broker for this test alone, on loopback and with an empty temporary directory.
+    """A Kafka broker for this test only, on loopback and with an empty temporary directory.
 
-    `kafka_broker.address` (also `.bootstrap_servers`) is for clients. `create_topic(name, partitions)`, `topics`,
-    `restart()`, `kill()` and then `start()`, `intercept(api, answer)`: see `kcli.broker.embedded.EmbeddedBroker`.
-    Groups form without the usual delay of three seconds. `@pytest.mark.kafka_broker(num_partitions=3)` sets broker
-    properties.
+    Clients connect to `kafka_broker.address` (also `.bootstrap_servers`). Methods: `create_topic(name, partitions)`,
+    `topics`, `restart()`, `kill()` and then `start()`, `intercept(api, hook)`; see
+    `kcli.broker.embedded.EmbeddedBroker`. Groups form without the default delay of 3 s.
+    `@pytest.mark.kafka_broker(num_partitions=3)` sets broker properties.
     """
     from kcli.broker.embedded import EmbeddedBroker
 

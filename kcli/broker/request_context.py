@@ -1,4 +1,7 @@
-"""What a handler knows about a request besides its body."""
+"""Requests as the broker handles them: their context, decoding from a frame, and encoding of the response.
+
+Pure: no sockets, no clock.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,10 @@ from kcli.protocol.wire import Message, Request, fields_of
 
 
 class RequestContext(NamedTuple):
-    """`now_ms` is the steady clock's and `now_wall_ms` the wall clock's time at which the request was taken up."""
+    """The facts of a request besides its body.
+
+    `now_ms` (steady clock) and `now_wall_ms` (wall clock) are the time at which its handling starts.
+    """
 
     api_key: int
     api_version: int
@@ -29,16 +35,16 @@ class RequestContext(NamedTuple):
 
 
 class CloseConnection(Exception):
-    """Raised by a handler that has no answer: the connection is closed. The text says why."""
+    """Raised to close the connection without an answer. The message is the reason."""
 
 
 def read_request(
     frame: bytearray, connection_id: str, client_host: str, now_ms: float, now_wall_ms: int
 ) -> tuple[Request[Any], RequestContext]:
-    """What a frame asks. CloseConnection for anything that real Kafka answers by closing the connection.
+    """Decode a frame. CloseConnection for every frame on which Apache Kafka closes the connection.
 
-    An ApiVersions request of a version that we don't have comes back as an empty one: its handler sees the version in
-    the context and says which versions there are (KIP-511). Records in a request are views over `frame`.
+    An ApiVersions request of an unknown version is returned empty: its handler sees the version in the context and
+    returns the supported versions (KIP-511). Records in a request are views over `frame`.
     """
     try:
         header, body_at = decode_request_header(frame)
@@ -56,13 +62,13 @@ def read_request(
 
 
 def is_served(key: int, version: int) -> bool:
-    """Whether the broker answers requests of this version."""
+    """Return True if the broker serves this version of the API."""
     served = HANDLERS.get(key)
     return served is not None and served.first_version <= version <= served.last_version
 
 
 def answer_parts(response: Message, context: RequestContext) -> list[Part]:
-    """The frame that answers a request, with slices of files left as they are and everything between them joined."""
+    """Encode a response as parts of a frame: file slices as they are, all bytes between them joined."""
     version = context.api_version
     if context.api_key == ApiKey.API_VERSIONS and not is_served(context.api_key, version):
         version = 0
@@ -70,7 +76,7 @@ def answer_parts(response: Message, context: RequestContext) -> list[Part]:
 
 
 def error_answer(context: RequestContext, code: int) -> Message | None:
-    """A response that says only this error, for APIs whose responses have one for the whole; None for others."""
+    """Return a response with only this error; None if responses of the API have no top-level error code."""
     response = response_type(context.api_key)
     if not any(field.name == "error_code" and field.is_in(context.api_version) for field in fields_of(response)):
         return None

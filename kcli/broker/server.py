@@ -1,4 +1,7 @@
-"""The broker's connections: accepted within limits, one request of each at a time, answers in order."""
+"""The broker's connections: accepted within quotas, one request at a time per connection, answers in order.
+
+`SocketServer` acts on what its neighbours decide: `ConnectionQuotas`, `Control` (test hooks), and the handlers.
+"""
 
 from __future__ import annotations
 
@@ -21,103 +24,153 @@ from kcli.protocol.wire import Message, Request
 Answer = Message | Pending[Any] | None
 Handle = Callable[[Request[Any], RequestContext], Answer]
 
-# When nothing can be accepted (no file descriptors left), look again after this.
+# Pause before accepting again after an error, such as no free file descriptors.
 _ACCEPT_AGAIN_MS = 500.0
-# A connection that has said nothing for so long may be ended to let another in.
+# A connection may be closed in favour of a new one after it was quiet for this time.
 _QUIET_MS = 1000.0
 
 
-class SocketServer:
-    """Drives a `Selector` made with `in_turn`; `poll` does all of it, in the thread of the broker's loop.
+class ConnectionQuotas:
+    """The open connections by id, against `max.connections` and `max.connections.per.ip`."""
 
-    While a connection waits for an answer nothing more is read from it, as in Kafka: a second request goes on waiting
-    in the operating system, and a connection that waits longer than `connections.max.idle.ms` is cut.
+    def __init__(self, max_connections: int, max_per_ip: int) -> None:
+        self.max_connections = max_connections
+        self.max_per_ip = max_per_ip
+        self._hosts: dict[str, str] = {}
+        self._per_host: Counter[str] = Counter()
+
+    def __repr__(self) -> str:
+        return f"<ConnectionQuotas {len(self)} connections from {len(self._per_host)} addresses>"
+
+    def __len__(self) -> int:
+        return len(self._hosts)
+
+    @property
+    def is_full(self) -> bool:
+        """True if no more connections are allowed, from any address."""
+        return len(self._hosts) >= self.max_connections
+
+    def allows(self, host: str) -> bool:
+        """Return True if the address may open one more connection."""
+        return self._per_host[host] < self.max_per_ip if host in self._per_host else self.max_per_ip > 0
+
+    def add(self, id: str, host: str) -> None:
+        self._hosts[id] = host
+        self._per_host[host] += 1
+
+    def remove(self, id: str) -> None:
+        """Remove a connection; an unknown id is ignored."""
+        host = self._hosts.pop(id, None)
+        if host is not None:
+            self._per_host[host] -= 1
+            if not self._per_host[host]:
+                del self._per_host[host]
+
+    def host(self, id: str) -> str:
+        return self._hosts[id]
+
+
+def max_open_connections() -> int:
+    """Return half of the file descriptor limit; the other half is for log segments, which fail without it."""
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return 512
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return 1 << 20 if soft == resource.RLIM_INFINITY else max(soft // 2, 16)
+
+
+class SocketServer:
+    """Drives a `Selector` made with `in_turn`. `poll` does all the work, in the broker's loop thread.
+
+    While a request waits for its answer, nothing more is read from its connection, as in Kafka: the next request stays
+    in the socket buffer, and a connection that waits longer than `connections.max.idle.ms` is closed.
     """
 
     def __init__(
         self,
         selector: Selector,
-        counts: ConnectionQuotas,
+        quotas: ConnectionQuotas,
         handle: Handle,
         control: Control,
         timer: Timer,
         clock: Clock,
-        complain: Callable[[str, BaseException | None], None],
+        log: Callable[[str, BaseException | None], None],
         *,
         evicts: bool = False,
     ) -> None:
-        """`complain` is told what is wrong with us, with the exception if it is a bug of ours.
+        """`log` receives messages about the broker's own faults, with the exception if it is a bug.
 
-        When there are as many connections as `counts` allow, new ones wait until one ends, as in Kafka; with `evicts`
-        they replace those that have been quiet for longest.
+        When the connections reach the quota, new ones wait until one ends, as in Kafka. With `evicts` they replace the
+        connection that has been quiet for longest.
         """
-        self.counts = counts
+        self.quotas = quotas
         self._selector = selector
         self._handle = handle
         self._control = control
         self._timer = timer
         self._clock = clock
         self._evicts = evicts
-        self._complain = complain
+        self._log = log
         self._accepted_count = 0
         self._is_paused = False
 
     def __repr__(self) -> str:
-        return f"<SocketServer {self.counts!r}{' not accepting' if self._is_paused else ''}>"
+        return f"<SocketServer {self.quotas!r}{' not accepting' if self._is_paused else ''}>"
 
     def poll(self, timeout_ms: float) -> None:
-        """Wait up to `timeout_ms` for something to do, and do it."""
+        """Wait up to `timeout_ms` for events, and process them."""
         selector = self._selector
         selector.poll(timeout_ms)
         for id in selector.disconnected:
             self._forget(id)
         if selector.accepted or selector.accept_error:
-            self._let_in(selector.accepted, selector.accept_error)
+            self._accept(selector.accepted, selector.accept_error)
         received, selector.completed_receives = selector.completed_receives, []
         received.reverse()
-        while received:  # popped, so that a frame is gone as soon as its request is done with
-            self._take_up(*received.pop())
+        while received:  # pop, so that each frame is freed as soon as its request is done
+            self._receive(*received.pop())
 
     def listen_on(self, sock: socket.socket, backlog: int) -> None:
-        """Let in who comes to this bound socket."""
+        """Accept connections from this bound socket."""
         self._selector.listen_on(sock, backlog)
 
-    def finish_sending(self, patience_ms: float) -> None:
-        """Take up nothing more, and give the answers under way some time to leave."""
-        deadline_ms = self._clock.now_ms() + patience_ms
+    def finish_sending(self, timeout_ms: float) -> None:
+        """Process no more requests, and wait up to `timeout_ms` until pending answers are sent."""
+        deadline_ms = self._clock.now_ms() + timeout_ms
         while self._selector.is_sending and (left_ms := deadline_ms - self._clock.now_ms()) > 0:
             self._selector.poll(left_ms)
 
     def close(self) -> None:
-        """End all connections; nobody is answered any more."""
+        """Close all connections without further answers."""
         self._selector.close_all()
 
     def wakeup(self) -> None:
-        """End the wait of `poll`; from any thread."""
+        """End the wait of `poll`. May be called from any thread."""
         self._selector.wakeup()
 
     # ---- connections ----
 
-    def _let_in(self, sockets: list[socket.socket], error: OSError | None) -> None:
+    def _accept(self, sockets: list[socket.socket], error: OSError | None) -> None:
         for sock in sockets:
             host = _host(sock)
-            if self.counts.is_full and not self._make_room():
+            if self.quotas.is_full and not self._make_room():
                 sock.close()
-            elif not self.counts.allows(host):
+            elif not self.quotas.allows(host):
                 _reset(sock)
             else:
                 self._accepted_count += 1
                 id = str(self._accepted_count)
-                self.counts.add(id, host)
+                self.quotas.add(id, host)
                 self._selector.register(id, sock)
         if error is not None:
-            self._complain(f"no more connections are accepted for now: {error.strerror}", None)
+            self._log(f"cannot accept connections: {error.strerror}; trying again in {_ACCEPT_AGAIN_MS:.0f} ms", None)
             self._timer.call_at(self._clock.now_ms() + _ACCEPT_AGAIN_MS, lambda: self._pause(False))
-        if error is not None or (self.counts.is_full and not self._evicts):
+        if error is not None or (self.quotas.is_full and not self._evicts):
             self._pause(True)
 
     def _make_room(self) -> bool:
-        """End the connection that has been quiet for longest, if it has been so for a while and waits for nothing."""
+        """Close the quietest connection, if it has been quiet for a second and waits for no answer."""
         quietest = self._selector.quietest() if self._evicts else None
         if quietest is None or self._clock.now_ms() - quietest[1] < _QUIET_MS:
             return False
@@ -133,24 +186,24 @@ class SocketServer:
         self._forget(id)
 
     def _forget(self, id: str) -> None:
-        self.counts.remove(id)
+        self.quotas.remove(id)
         if self._is_paused:
             self._pause(False)
 
     # ---- requests ----
 
-    def _take_up(self, id: str, frame: bytearray) -> None:
-        if not self._selector.is_connected(id):  # closed meanwhile
+    def _receive(self, id: str, frame: bytearray) -> None:
+        if not self._selector.is_connected(id):  # closed since the frame arrived
             return
         now_ms, now_wall_ms = self._clock.now_ms(), self._clock.wall_ms()
         try:
-            request, context = read_request(frame, id, self.counts.host(id), now_ms, now_wall_ms)
+            request, context = read_request(frame, id, self.quotas.host(id), now_ms, now_wall_ms)
         except CloseConnection:
             self._close(id)
             return
-        self._obey(self._control.decide(request, context), request, context)
+        self._apply(self._control.decide(request, context), request, context)
 
-    def _obey(self, verdict: Verdict, request: Request[Any], context: RequestContext) -> None:
+    def _apply(self, verdict: Verdict, request: Request[Any], context: RequestContext) -> None:
         id = context.connection_id
         if verdict is None:
             self._ask_handler(request, context)
@@ -180,7 +233,7 @@ class SocketServer:
             self._answer_error(context, error.code)
             return
         except Exception as bug:
-            self._complain(f"{api_name(context.api_key)} v{context.api_version} failed", bug)
+            self._log(f"{api_name(context.api_key)} v{context.api_version} failed", bug)
             self._answer_error(context, ErrorCode.UNKNOWN_SERVER_ERROR)
             return
         if not isinstance(answer, Pending):
@@ -197,13 +250,15 @@ class SocketServer:
             self._answer(response, context)
 
     def _answer(self, response: Message | None, context: RequestContext) -> None:
-        """None: this request gets no answer."""
+        """Send the response; None means that the request gets none."""
         if response is None:
             return
         try:
             parts = answer_parts(response, context)
         except (ProtocolError, ValueError) as bug:
-            self._complain(f"{api_name(context.api_key)} v{context.api_version} has no encodable answer", bug)
+            self._log(
+                f"{api_name(context.api_key)} v{context.api_version} returned a response that cannot be encoded", bug
+            )
             self._close(context.connection_id)
             return
         self._selector.send(context.connection_id, parts)
@@ -219,61 +274,11 @@ class SocketServer:
 def _host(sock: socket.socket) -> str:
     try:
         return str(sock.getpeername()[0])
-    except OSError:  # gone again
+    except OSError:  # disconnected already
         return ""
 
 
 def _reset(sock: socket.socket) -> None:
-    """Refuse by a reset, as Kafka does beyond `max.connections.per.ip`."""
+    """Close with a TCP reset, as Kafka does above `max.connections.per.ip`."""
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")
     sock.close()
-
-
-class ConnectionQuotas:
-    """The open connections by id, against `max.connections` and `max.connections.per.ip`."""
-
-    def __init__(self, max_connections: int, max_per_ip: int) -> None:
-        self.max_connections = max_connections
-        self.max_per_ip = max_per_ip
-        self._hosts: dict[str, str] = {}
-        self._per_host: Counter[str] = Counter()
-
-    def __repr__(self) -> str:
-        return f"<ConnectionQuotas {len(self)} connections from {len(self._per_host)} addresses>"
-
-    def __len__(self) -> int:
-        return len(self._hosts)
-
-    @property
-    def is_full(self) -> bool:
-        """There is no room for another, wherever it comes from."""
-        return len(self._hosts) >= self.max_connections
-
-    def allows(self, host: str) -> bool:
-        """Whether one more from this address is within its limit."""
-        return self._per_host[host] < self.max_per_ip if host in self._per_host else self.max_per_ip > 0
-
-    def add(self, id: str, host: str) -> None:
-        self._hosts[id] = host
-        self._per_host[host] += 1
-
-    def remove(self, id: str) -> None:
-        """Unknown ids are fine."""
-        host = self._hosts.pop(id, None)
-        if host is not None:
-            self._per_host[host] -= 1
-            if not self._per_host[host]:
-                del self._per_host[host]
-
-    def host(self, id: str) -> str:
-        return self._hosts[id]
-
-
-def max_open_connections() -> int:
-    """How many connections leave the logs half of the files that this process may open: without files they fail."""
-    try:
-        import resource
-    except ImportError:  # not on Windows
-        return 512
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return 1 << 20 if soft == resource.RLIM_INFINITY else max(soft // 2, 16)

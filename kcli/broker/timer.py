@@ -1,8 +1,8 @@
-"""Things to be done at a time: one bucket per millisecond, so that what is parked costs nothing until it is due.
+"""Timer with one bucket per millisecond: a waiting task costs nothing until it is due.
 
-Pure: the time comes in. Inserting costs the same whatever is parked already (but for a heap of the bucket times, in C);
-cancelling takes the task out at once; a tick touches only what is due. As in Kafka's own timer, what is queued by time
-is buckets, not tasks.
+Pure: the caller passes the time. The cost of inserting does not depend on the number of waiting tasks, except for a
+heap of bucket times; cancelling removes the task at once; `advance` touches only due tasks. As in Kafka's timer,
+buckets are ordered by time, tasks are not.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from collections import deque
 from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 
-# The heap may hold this many times of emptied buckets more than there are buckets; then it is made anew.
+# The heap is rebuilt when it has this many more times of empty buckets than there are buckets.
 _SPARE_TIMES = 256
 
 
 class TimerTask:
-    """Something to be done once at `deadline_ms`, unless it is cancelled before."""
+    """A function to be called once at `deadline_ms`, unless the task is cancelled before."""
 
     __slots__ = ("_timer", "deadline_ms", "fn")
 
@@ -27,41 +27,41 @@ class TimerTask:
         self._timer: Timer | None = timer
 
     def __repr__(self) -> str:
-        state = f"at {self.deadline_ms:.0f} ms" if self.is_waiting else "over"
+        state = f"at {self.deadline_ms:.0f} ms" if self.is_waiting else "done"
         return f"<TimerTask {state}: {self.fn!r}>"
 
     @property
     def is_waiting(self) -> bool:
-        """Neither run nor cancelled yet."""
+        """True until the task runs or is cancelled."""
         return self._timer is not None
 
     def cancel(self) -> bool:
-        """Take it out; False when it has run or was cancelled before."""
+        """Remove the task. False if it has run or was cancelled before."""
         timer, self._timer = self._timer, None
         if timer is None:
             return False
-        timer._take_out(self)
+        timer._remove(self)
         return True
 
 
 class Timer:
-    """Runs what is due when told the time. Deadlines are rounded up to whole milliseconds: never early."""
+    """Runs due tasks. Deadlines are rounded up to whole milliseconds, so that no task runs early."""
 
     def __init__(self) -> None:
         self._buckets: dict[int, dict[TimerTask, None]] = {}
-        self._times: list[int] = []  # a heap; some of its times may have no bucket any more
-        self._due: deque[TimerTask] = deque()  # out of their buckets, but not run yet
+        self._times: list[int] = []  # a heap; some of its times may no longer have a bucket
+        self._due: deque[TimerTask] = deque()  # removed from their buckets, but not run yet
         self._waiting = 0
 
     def __repr__(self) -> str:
         return f"<Timer {len(self)} waiting, next at {self.next_deadline_ms():.0f} ms>"
 
     def __len__(self) -> int:
-        """How many tasks wait."""
+        """Return the number of waiting tasks."""
         return self._waiting
 
     def call_at(self, deadline_ms: float, fn: Callable[[], None]) -> TimerTask:
-        """Have `fn` called by the first `advance` that is told `deadline_ms` or later. ValueError if it is infinite."""
+        """Call `fn` in the first `advance` at or after `deadline_ms`. ValueError for an infinite deadline."""
         if not math.isfinite(deadline_ms):
             raise ValueError(f"{deadline_ms} is not a deadline")
         task = TimerTask(deadline_ms, fn, self)
@@ -75,7 +75,7 @@ class Timer:
         return task
 
     def next_deadline_ms(self) -> float:
-        """When `advance` will next have something to do; infinity when nothing waits."""
+        """Return the time of the next due task, infinity if no task waits."""
         if self._due:
             return self._due[0].deadline_ms
         times = self._times
@@ -84,10 +84,10 @@ class Timer:
         return times[0] if times else math.inf
 
     def advance(self, now_ms: float) -> int:
-        """Run what is due by `now_ms`, in the order of the deadlines; how many ran.
+        """Run the tasks due by `now_ms` in the order of their deadlines, and return their number.
 
-        What a task adds waits for the next `advance`, even when it is due. When one raises, those behind it wait for
-        the next `advance`, too.
+        Tasks that are added meanwhile wait for the next `advance`, even if they are due. If a task raises, the due
+        tasks after it wait for the next `advance`, too.
         """
         times, due = self._times, self._due
         while times and times[0] <= now_ms:
@@ -95,7 +95,7 @@ class Timer:
         ran = 0
         while due:
             task = due.popleft()
-            if task._timer is not None:  # else cancelled by one that ran before it
+            if task._timer is not None:  # else an earlier task cancelled it
                 task._timer = None
                 self._waiting -= 1
                 ran += 1
@@ -108,11 +108,11 @@ class Timer:
             self._times = list(self._buckets)
             heapify(self._times)
 
-    def _take_out(self, task: TimerTask) -> None:
+    def _remove(self, task: TimerTask) -> None:
         self._waiting -= 1
         time = math.ceil(task.deadline_ms)
         bucket = self._buckets.get(time)
-        if bucket is not None:  # else it is due, and skipped when its turn comes
+        if bucket is not None:  # else it is due already, and `advance` skips it
             bucket.pop(task, None)
             if not bucket:
                 del self._buckets[time]

@@ -28,10 +28,10 @@ class Room:
         self.handled: list[tuple[Any, RequestContext]] = []
         self.handle: Callable[[Any, RequestContext], Answer] = lambda request, context: HeartbeatResponse()
         self.selector = Selector(self.clock, **{"idle_ms": 600_000, **options}, in_turn=True)
-        self.counts = ConnectionQuotas(max_connections, max_per_ip)
+        self.quotas = ConnectionQuotas(max_connections, max_per_ip)
         self.server = SocketServer(
             self.selector,
-            self.counts,
+            self.quotas,
             self._handle,
             self.control,
             self.timer,
@@ -50,10 +50,10 @@ class Room:
 
     def connect(self, *, admitted: bool = True) -> Wire:
         """A new client, let in unless it is not `admitted`."""
-        before = len(self.counts)
+        before = len(self.quotas)
         self.wires.append(Wire(self.address))
         if admitted:
-            self.poll_until(lambda: len(self.counts) > before)
+            self.poll_until(lambda: len(self.quotas) > before)
         return self.wires[-1]
 
     def poll(self, rounds: int = 5) -> None:

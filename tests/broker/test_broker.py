@@ -20,7 +20,7 @@ from tests.broker.wire import Wire, fetch
 def make(folder: Path, said: list[str] | None = None, **settings: str) -> Broker:
     properties = {name.replace("_", "."): value for name, value in settings.items()}
     own = {"log.dirs": str(folder / "data"), "listeners": "PLAINTEXT://127.0.0.1:0"}
-    return Broker(BrokerConfig.from_properties({**own, **properties}), complain=([] if said is None else said).append)
+    return Broker(BrokerConfig.from_properties({**own, **properties}), log=([] if said is None else said).append)
 
 
 class Served:
@@ -91,7 +91,7 @@ def test_a_loop_that_does_not_come_round_is_told(serve: Callable[..., Served]) -
     held = threading.Event()
     served.broker._calls.append(lambda: held.wait(10) and None)  # type: ignore[arg-type,return-value]
     served.broker.wakeup()
-    with pytest.raises(KcliError, match="did not come round"):
+    with pytest.raises(KcliError, match="did not run the call"):
         served.broker.call(lambda: None, timeout_s=0.1)
     held.set()
 
@@ -107,7 +107,7 @@ def test_a_bug_in_something_that_was_due_is_told_and_the_loop_goes_on(serve: Cal
     done = threading.Event()
     broker.call(lambda: [broker.timer.call_at(broker.clock.now_ms(), one) for one in (stumble, done.set)])
     assert done.wait(5)
-    assert said == ["something that was due failed: KeyError: 'oops'"]
+    assert said == ["a due task failed: KeyError: 'oops'"]
 
 
 def test_a_chore_that_stumbles_is_not_tried_again_at_once(serve: Callable[..., Served]) -> None:
@@ -157,7 +157,7 @@ def test_a_client_that_vanished_in_a_long_poll_leaves_nothing_behind(serve: Call
     with Wire(broker.address) as wire:
         wire.request(fetch("t", max_wait_ms=300), 11)
         until(lambda: broker.call(lambda: broker.replica_manager.fetches.watched) == 1)
-    until(lambda: broker.call(lambda: len(broker.server.counts)) == 0)
+    until(lambda: broker.call(lambda: len(broker.server.quotas)) == 0)
     assert broker.call(lambda: (broker.replica_manager.fetches.watched, len(broker.timer))) == (0, 0)
 
 

@@ -87,17 +87,6 @@ def test_an_operation_named_under_one_key_twice_is_tried_once(purgatory: Purgato
     assert operation.tries == 2
 
 
-def test_cancelling_for_a_key_hands_back_what_waited_there(purgatory: Purgatory, timer: Timer) -> None:
-    first, second, other = Waiting(), Waiting(), Waiting()
-    purgatory.try_complete_else_watch(first, ["a", "b"])
-    purgatory.try_complete_else_watch(second, ["a"])
-    purgatory.try_complete_else_watch(other, ["b"])
-    assert purgatory.cancel_for_key("a") == [first, second]
-    assert purgatory.cancel_for_key("a") == []
-    assert first.events == second.events == []
-    assert (purgatory.delayed, purgatory.watched, len(timer)) == (1, 1, 1)
-
-
 def test_completing_one_may_complete_others_meanwhile(purgatory: Purgatory) -> None:
     """An answer makes its client do something else on the same key, before the round over the key is done."""
 

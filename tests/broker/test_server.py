@@ -68,7 +68,7 @@ def test_an_answer_for_a_client_that_is_gone_is_dropped() -> None:
         wire.request(HeartbeatRequest(), 4)
         here.poll()
         here.let_pass(1000)
-        assert len(here.counts) == 0
+        assert len(here.quotas) == 0
         pending.complete(HeartbeatResponse())
         here.poll()
         assert here.complaints == []
@@ -118,7 +118,7 @@ def test_a_bug_where_no_response_can_say_so_ends_the_connection() -> None:
         wire.request(MetadataRequest(topics=[]), 1)
         here.poll()
         wire.seconds_until_closed()
-        assert len(here.counts) == 0
+        assert len(here.quotas) == 0
 
 
 def test_an_answer_that_its_version_cannot_carry_is_told() -> None:
@@ -128,7 +128,7 @@ def test_an_answer_that_its_version_cannot_carry_is_told() -> None:
         wire.request(HeartbeatRequest(), 4)
         here.poll()
         wire.seconds_until_closed()
-        assert "no encodable answer" in here.complaints[0][0]
+        assert "returned a response that cannot be encoded" in here.complaints[0][0]
 
 
 def test_a_handler_may_close() -> None:
@@ -155,7 +155,7 @@ def test_beyond_the_limit_of_an_address_connections_are_reset() -> None:
         with pytest.raises(ConnectionResetError):
             third.sock.recv(1)
         first.sock.close()
-        here.poll_until(lambda: len(here.counts) == 1)
+        here.poll_until(lambda: len(here.quotas) == 1)
         assert ask(here, here.connect()).error_code == 0
 
 
@@ -166,7 +166,7 @@ def test_beyond_the_limit_of_all_a_connection_waits_until_one_ends() -> None:
         third.request(HeartbeatRequest(), 4)
         here.poll()
         assert third.is_open(0.05)
-        assert len(here.counts) == 2
+        assert len(here.quotas) == 2
         first.sock.close()
         here.poll_until(lambda: here.handled)
         here.poll()
@@ -197,7 +197,7 @@ def test_running_out_of_file_descriptors_pauses_the_accepting(monkeypatch: pytes
         monkeypatch.setattr(listener, "accept", lambda: ([], OSError(24, "Too many open files")))
         late = here.connect(admitted=False)
         here.poll()
-        assert here.complaints == [("no more connections are accepted for now: Too many open files", None)]
+        assert here.complaints == [("cannot accept connections: Too many open files; trying again in 500 ms", None)]
         monkeypatch.undo()
         api_table.HANDLERS[12] = api_table.ServedApi("none", 0, 4)
         try:
@@ -213,10 +213,10 @@ def test_idle_connections_are_ended() -> None:
         wire = here.connect()
         ask(here, wire)
         here.let_pass(999)
-        assert len(here.counts) == 1
+        assert len(here.quotas) == 1
         here.let_pass(1)
         wire.seconds_until_closed()
-        assert len(here.counts) == 0
+        assert len(here.quotas) == 0
 
 
 # ---- hooks ----

@@ -143,7 +143,7 @@ def _try_file_limit(soft: int, hard: int) -> None:
 def _serve(env: Environment, settings: BrokerConfig, topics: list[tuple[str, int | None]], signals: StopSignals) -> int:
     from kcli.broker.broker import Broker
 
-    broker = Broker(settings, complain=lambda text: env.say(f"kcli: {text}"))
+    broker = Broker(settings, log=lambda text: env.say(f"kcli: {text}"))
     try:
         broker.start()
         signals.wake = broker.wakeup
