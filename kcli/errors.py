@@ -104,6 +104,13 @@ class NoOffset(KcliError):
     """There is no committed offset and `auto.offset.reset` is none. Evidence: group, partitions."""
 
 
+class CommitFailed(KcliError):
+    """The member's generation has ended, so its partitions may belong to another member, and nothing was committed.
+
+    The records read since the last commit will be read again by the new owner. Evidence: group, code (the broker's).
+    """
+
+
 class LogTruncated(KcliError):
     """What was read before the position is no longer what the log holds (KIP-320): an unclean leader election.
 

@@ -168,6 +168,13 @@ def format_time(ms: int) -> str:
         return str(ms)
 
 
+def format_timestamp(ms: int) -> str:
+    """Return the timestamp of a record: as `format_time` does, "" for none (-1), else the bare negative number."""
+    if ms < 0:
+        return "" if ms == -1 else str(ms)
+    return format_time(ms)
+
+
 @lru_cache(maxsize=4096)
 def _format_second(second: int) -> str:
     from datetime import timedelta

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kcli.consumer.fetch_buffer import Failure
 from kcli.consumer.fetch_loop import FetchLoop
-from kcli.consumer.group.group_side import GroupMetadata, GroupSide
+from kcli.consumer.group.group_client import GroupMetadata, GroupSide
 from kcli.consumer.subscription import Reset, SubscriptionState
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, KcliError, LogTruncated, OffsetOutOfRange, TimeoutExpired
@@ -16,8 +16,8 @@ from kcli.structs import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 if TYPE_CHECKING:
     from kcli.client.config import ConsumerConfig
     from kcli.client.consumer_network_client import ConsumerNetworkClient
-    from kcli.consumer.group.membership import Membership
-    from kcli.consumer.offset_commits import Callback
+    from kcli.consumer.group.group_membership import Membership
+    from kcli.consumer.group.offset_commits import Callback
     from kcli.protocol.records.columns import RecordColumns
 
 _CLOSE_TIMEOUT_MS = 30_000.0
@@ -262,7 +262,7 @@ class Consumer:
         self, partitions: Iterable[TopicPartition], timeout_ms: float | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """What the group has stored for each partition; None: nothing. A refusal is raised."""
-        from kcli.consumer.committed import fetch_committed
+        from kcli.consumer.offset_fetcher import fetch_committed
 
         group, name = self._group_for("ask for committed offsets"), self._config.group_id or ""
         return fetch_committed(self._client, group.lookup, name, partitions, self._deadline_ms(timeout_ms))

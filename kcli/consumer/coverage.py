@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from kcli.consumer.bounds import Offset, ReadRange, ResolvedRange
+from kcli.consumer.read_range import Offset, ReadRange, ResolvedRange
 from kcli.errors import KcliError
 from kcli.structs import TopicPartition
 

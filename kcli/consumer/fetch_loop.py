@@ -13,7 +13,7 @@ from kcli.structs import TopicPartition
 if TYPE_CHECKING:
     from kcli.client.config import ConsumerConfig
     from kcli.client.consumer_network_client import ConsumerNetworkClient
-    from kcli.consumer.delivery import Decode
+    from kcli.consumer.fetch_buffer import Decode
     from kcli.consumer.group.coordinator_lookup import CoordinatorLookup
     from kcli.protocol.records.columns import RecordColumns
 

@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kcli.consumer.delivery import Delivery
-from kcli.consumer.fetch_answer import judge
-from kcli.consumer.fetch_buffer import Failure, Received, Section, position_after
+from kcli.consumer.fetch_buffer import Delivery, Failure, Received, Section, position_after
 from kcli.consumer.fetch_session import FINAL_EPOCH, Ask, FetchSession, fetch_topics, forgotten_topics
+from kcli.consumer.fetch_verdict import judge
+from kcli.consumer.retry_backoff import Trouble, Troubles
 from kcli.consumer.subscription import FetchPosition, SubscriptionState
-from kcli.consumer.trouble import Trouble, Troubles
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, KcliError, OffsetOutOfRange
 from kcli.structs import Node, TopicPartition
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from kcli.client.config import ConsumerConfig
     from kcli.client.consumer_network_client import ConsumerNetworkClient
     from kcli.client.request_future import RequestFuture
-    from kcli.consumer.delivery import Decode
+    from kcli.consumer.fetch_buffer import Decode
     from kcli.protocol.messages.fetch import FetchRequest, FetchResponse, PartitionData
 
 # v18 is for replicas; v13 needs the id of every topic.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kcli.consumer.bounds import Offset, ReadRange
 from kcli.consumer.range_reader import RangeReader
+from kcli.consumer.read_range import Offset, ReadRange
 from kcli.errors import KcliError
 from kcli.structs import TopicPartition
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from kcli.client.config import ConsumerConfig
     from kcli.client.consumer_network_client import ConsumerNetworkClient
     from kcli.consumer.coverage import PartitionCoverage
-    from kcli.consumer.delivery import Decode
+    from kcli.consumer.fetch_buffer import Decode
     from kcli.protocol.records.columns import RecordColumns
 
 _POLL_MS = 1_000.0

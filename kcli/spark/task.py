@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from kcli.client.config import ConsumerConfig
     from kcli.client.consumer_network_client import ConsumerNetworkClient
     from kcli.consumer.coverage import PartitionCoverage
-    from kcli.consumer.delivery import Decode
+    from kcli.consumer.fetch_buffer import Decode
     from kcli.consumer.partition_reader import PartitionReader
     from kcli.spark.options import SourceOptions
     from kcli.structs import Node

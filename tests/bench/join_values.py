@@ -1,4 +1,4 @@
-"""Ways to join the values of a fetch response into one buffer of lines: why `kcli.cli.consume.gather` is as it is.
+"""Ways to join the values of a fetch response into one buffer of lines, for `kcli.cli.consume.render_text`.
 
     python -m tests.bench.join_values [--records 40000] [--least 90] [--most 110]
 
@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from kcli.cli.consume.gather import join_spans
+from kcli.cli.consume.render_text import join_spans
 
 Join = Callable[[bytes, "np.ndarray", "np.ndarray"], bytes | memoryview]
 

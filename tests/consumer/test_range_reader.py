@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from kcli.consumer.bounds import EARLIEST, LATEST, FromEnd, Offset, ReadRange, Time
 from kcli.consumer.coverage import PartitionCoverage
 from kcli.consumer.partition_reader import PartitionReader
 from kcli.consumer.range_reader import RangeReader
+from kcli.consumer.read_range import EARLIEST, LATEST, FromEnd, Offset, ReadRange, Time
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, CorruptRecords, KcliError, TimeoutExpired
 from kcli.protocol.messages import fetch

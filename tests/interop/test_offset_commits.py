@@ -9,12 +9,12 @@ import pytest
 
 from kcli.client.config import ConsumerConfig
 from kcli.client.connect import connect
-from kcli.consumer.committed import fetch_committed
 from kcli.consumer.group.coordinator_lookup import CoordinatorLookup
-from kcli.consumer.offset_commits import CommitFailed, OffsetCommits
+from kcli.consumer.group.offset_commits import OffsetCommits
+from kcli.consumer.offset_fetcher import fetch_committed
 from kcli.consumer.subscription import SubscriptionState
 from kcli.error_codes import ErrorCode
-from kcli.errors import BrokerError, KcliError, TimeoutExpired
+from kcli.errors import BrokerError, CommitFailed, KcliError, TimeoutExpired
 from kcli.structs import OffsetAndMetadata, TopicPartition
 from tests.real_kafka import Kafka
 

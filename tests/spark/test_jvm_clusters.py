@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from kcli.client.config import ConsumerConfig
-from kcli.consumer.batch_headers import BatchHeaderReader
 from kcli.protocol.records.compression import CODEC_NAMES
 from kcli.structs import TopicPartition
+from tests.consumer.header_reader import BatchHeaderReader
 from tests.real_kafka import OwnBroker
 from tests.spark.clusters import bare_environment, connect_server, standalone
 from tests.spark.groups import committed

@@ -12,8 +12,8 @@ from kcli.cli.parser import Argument, Option
 from kcli.errors import ConfigError
 
 if TYPE_CHECKING:
-    from kcli.cli.consume.member_options import MemberOptions
-    from kcli.cli.consume.session import Manner
+    from kcli.cli.consume.options import MemberOptions
+    from kcli.cli.consume.range_session import Manner
     from kcli.client.config import ConsumerConfig
 
 # The socket's buffer is left to the operating system, which grows it, and answers stay small enough for several of them
@@ -116,11 +116,17 @@ def run(
     by a static member. -e stops when all assigned partitions are read up to the end they had when they were assigned.
     """
     from kcli.cli.consume.filters import compile_filters
-    from kcli.cli.consume.member_options import MemberOptions, check_topics, refuse_without_group
-    from kcli.cli.consume.offset_spec import choose_ranges, parse_offset_specs
-    from kcli.cli.consume.pump import Limits
-    from kcli.cli.consume.renderer import Style, make_renderer
-    from kcli.cli.consume.session import Manner, print_ranges
+    from kcli.cli.consume.options import (
+        MemberOptions,
+        Style,
+        check_topics,
+        choose_ranges,
+        make_renderer,
+        parse_offset_specs,
+        refuse_without_group,
+    )
+    from kcli.cli.consume.range_session import Manner, print_ranges
+    from kcli.cli.consume.read_loop import Limits
     from kcli.cli.topic_spec import find_partitions, parse_topics
 
     member = MemberOptions(group, no_commit, assignor, instance_id, protocol)
@@ -183,7 +189,7 @@ def _take_part(
 def _member_config(
     common: Common, isolation_level: str | None, member: MemberOptions, offsets: Sequence[str]
 ) -> ConsumerConfig:
-    from kcli.cli.consume.member_options import assignor_property, member_properties
+    from kcli.cli.consume.options import assignor_property, member_properties
 
     own = member_properties(member, offsets)
     config = _config(common, isolation_level, own)

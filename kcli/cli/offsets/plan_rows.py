@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from kcli.admin.offsets.plan import WHOLE_TOPIC
 from kcli.admin.offsets.plan_files import row_item
-from kcli.cli.consume.fields import time_text
 from kcli.cli.output.escapes import visible
 from kcli.cli.output.report import Report, error_field
 from kcli.structs import TopicPartition
+from kcli.text import format_timestamp
 
 if TYPE_CHECKING:
     from kcli.admin.offsets.plan import FirstRecord, Plan, Row
@@ -74,7 +74,7 @@ def _flat(item: Item, row: Row) -> Item:
 
 def shown_first(first: FirstRecord) -> str:
     """Time and key in one word: `2024-01-31T10:00:00.000Z:order-17`; blanks in the key are shown as `_`."""
-    when = time_text(first.timestamp_ms) or "-"
+    when = format_timestamp(first.timestamp_ms) or "-"
     if first.key is None:
         return when
     key = visible(first.key.decode("utf-8", "backslashreplace"))

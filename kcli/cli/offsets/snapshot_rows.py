@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kcli.cli.consume.fields import time_text
 from kcli.cli.output.report import error_field
+from kcli.text import format_timestamp
 
 if TYPE_CHECKING:
     from kcli.admin.offsets.snapshots import Snapshot
@@ -27,7 +27,7 @@ def snapshot_items(found: Results[str, Snapshot]) -> list[Item]:
 def _item(snapshot: Snapshot) -> Item:
     return {
         "id": snapshot.id,
-        "time": time_text(snapshot.made_ms),
+        "time": format_timestamp(snapshot.made_ms),
         "made_ms": snapshot.made_ms,
         "kind": snapshot.kind,
         "groups": snapshot.groups,

@@ -14,14 +14,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from kcli.client.backoff import Backoff
 from kcli.client.request_future import RequestFuture
-from kcli.consumer.group import classic_requests as requests
-from kcli.consumer.group.classic_errors import Reaction, reaction_to, refusal
-from kcli.consumer.group.classic_requests import Wish
+from kcli.consumer.group import classic_protocol as requests
+from kcli.consumer.group.classic_protocol import Reaction, Wish, reaction_to, refusal
 from kcli.consumer.group.classic_state import HEARTBEATING, Event, State, next_state
-from kcli.consumer.group.heartbeat_sender import HeartbeatSender
-from kcli.consumer.group.heartbeat_thread import Beat
+from kcli.consumer.group.group_membership import NO_GENERATION, Generation
+from kcli.consumer.group.heartbeat import Beat, HeartbeatSender
 from kcli.consumer.group.leadership import Leadership, take_the_lead
-from kcli.consumer.group.membership import NO_GENERATION, Generation
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, KcliError
 from kcli.protocol.registry import ApiKey, api_name

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from kcli.consumer.group.leader_assignment import snapshot_of
+from kcli.consumer.group.leadership import snapshot_of
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError
 from kcli.structs import TopicPartition

@@ -14,7 +14,7 @@ from kcli.structs import TopicPartition
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from kcli.consumer.group.epoch_heartbeat import PartitionsById
+    from kcli.consumer.group.kip848_protocol import PartitionsById
 
 
 class OwnedTopic(NamedTuple):

@@ -59,13 +59,13 @@ BATCHES = View(
 def _read(options: SourceOptions, task: TaskRange) -> Iterator[pyarrow.RecordBatch]:
     import pyarrow as pa
 
-    from kcli.consumer.batch_headers import decode_batches
+    from kcli.protocol.records.batch_columns import decode_headers
     from kcli.spark.arrow import arrow_schema
     from kcli.spark.task import read_columns
 
     schema = arrow_schema(wanted_columns(BATCHES, options))
     names, rows = [field.name for field in schema], options.batch_rows
-    with closing(read_columns(options, task, decode_batches)) as chunks:
+    with closing(read_columns(options, task, decode_headers)) as chunks:
         for chunk in chunks:
             ending = _ending_within(chunk.batches, task.start, task.end)
             for first in range(0, len(ending.froms), rows):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kcli.cli.consume.member_options import MemberOptions, assignor_property, member_properties
+from kcli.cli.consume.options import MemberOptions, assignor_property, member_properties
 from tests.cli.consume.test_command import consume
 
 

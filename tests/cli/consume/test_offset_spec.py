@@ -4,8 +4,8 @@ from datetime import datetime, timezone
 
 import pytest
 
-from kcli.cli.consume.offset_spec import choose_ranges, parse_offset_spec, parse_offset_specs
-from kcli.consumer.bounds import EARLIEST, LATEST, FromEnd, FromStart, Offset, ReadRange, Time
+from kcli.cli.consume.options import choose_ranges, parse_offset_spec, parse_offset_specs
+from kcli.consumer.read_range import EARLIEST, LATEST, FromEnd, FromStart, Offset, ReadRange, Time
 from kcli.errors import ConfigError
 from kcli.structs import TopicPartition
 

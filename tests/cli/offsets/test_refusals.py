@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from kcli.cli.consume.fields import time_text
 from kcli.structs import OffsetAndMetadata
+from kcli.text import format_timestamp
 from tests.cli.offsets.scene import STEP_MS, Scene
 from tests.real_kafka import Kafka
 
@@ -42,7 +42,7 @@ def scene(any_kafka: Kafka, tmp_path: Path) -> Scene:
 def test_one_row_that_cannot_be_done_keeps_all_from_being_done(
     scene: Scene, words: list[str], status: int, why: str
 ) -> None:
-    names = {"group": scene.group, "t": scene.topic, "late": time_text(scene.begin_ms + 60 * STEP_MS)}
+    names = {"group": scene.group, "t": scene.topic, "late": format_timestamp(scene.begin_ms + 60 * STEP_MS)}
     file = f"{scene.topic},0,1\n{scene.topic},1,70\n".encode()
     refused = scene.is_refused(status, "reset", scene.group, *(word.format(**names) for word in words), stdin=file)
     assert why.format(**names) in refused.err

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kcli.cli.consume.fields import time_text
 from kcli.structs import OffsetAndMetadata
+from kcli.text import format_timestamp
 from tests.cli.offsets.scene import PER_PARTITION, STEP_MS, Scene
 from tests.real_kafka import Kafka
 
@@ -24,7 +24,7 @@ def test_a_dry_run_shows_it_all_and_writes_nothing(scene: Scene) -> None:
     assert shown.text.split("\n")[0].split() == [
         *("GROUP", "TOPIC", "PARTITION", "ACTION", "OLD", "NEW", "REREAD", "SKIPPED", "BYTES", "FIRST-RECORD", "WHY")
     ]
-    first = f"{time_text(scene.begin_ms)}:key_0"
+    first = f"{format_timestamp(scene.begin_ms)}:key_0"
     rows = scene.rows(shown)
     assert [row[:6] for row in rows] == [
         ["0", "move", "4", "0", "4", "0"],
@@ -59,7 +59,7 @@ def test_a_dry_run_shows_it_all_and_writes_nothing(scene: Scene) -> None:
 )
 def test_every_way_there_and_back(scene: Scene, words: list[str], positions: dict[int, int]) -> None:
     """What the dry run shows is what is committed; undo brings back offsets, epochs and notes, and what was not."""
-    stamps = {"text": time_text(scene.begin_ms + 6 * STEP_MS - 1)}
+    stamps = {"text": format_timestamp(scene.begin_ms + 6 * STEP_MS - 1)}
     words = [word.replace("{5}", str(scene.begin_ms + 5 * STEP_MS)).format(**stamps) for word in words]
     planned = scene.reset(*words, "--all-topics", "--output", "json")
     assert planned.status == 0, planned.err

@@ -55,7 +55,7 @@ def line(**members: Any) -> bytes:
 
 
 def test_json_as_consume_writes_it() -> None:
-    """The shape documented in kcli/cli/consume/json.py."""
+    """The shape documented in kcli/cli/consume/render_json.py."""
     text = line(
         topic="orders",
         partition=0,

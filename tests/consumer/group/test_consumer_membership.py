@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from kcli.client.request_future import RequestFuture
-from kcli.consumer.group.membership import NO_GENERATION
+from kcli.consumer.group.group_membership import NO_GENERATION
 from kcli.error_codes import ErrorCode
 from kcli.protocol.messages import find_coordinator
 from kcli.protocol.registry import ApiKey
 from kcli.structs import TopicPartition
-from tests.consumer.group.epoch_cluster import HEARTBEAT, INTERVAL_MS, AssigningCluster, Member, refusal
+from tests.consumer.group.kip848_cluster import HEARTBEAT, INTERVAL_MS, AssigningCluster, Member, refusal
 
 T0, T1, T2, T3 = (TopicPartition("t", number) for number in range(4))
 

@@ -18,7 +18,7 @@ from kcli.protocol.messages.sync_group import SyncGroupResponse
 from kcli.protocol.registry import ApiKey
 from kcli.structs import TopicPartition
 from tests.consumer.group.classic_cluster import ClassicCluster, Member
-from tests.consumer.group.epoch_cluster import INTERVAL_MS, AssigningCluster
+from tests.consumer.group.kip848_cluster import INTERVAL_MS, AssigningCluster
 
 SESSION_MS = 45_000
 TP = TopicPartition("t", 0)

@@ -13,8 +13,7 @@ import pytest
 from kcli.client.config import ClientConfig, ConsumerConfig
 from kcli.client.connect import connect
 from kcli.client.request_future import RequestFuture
-from kcli.consumer.group.heartbeat import Heartbeat
-from kcli.consumer.group.heartbeat_thread import Beat, HeartbeatThread
+from kcli.consumer.group.heartbeat import Beat, Heartbeat, HeartbeatThread
 
 
 def beating(now_ms: float = 0.0) -> Heartbeat:

@@ -1,0 +1,301 @@
+"""What `-o/--offset` means: `start`, `100:200`, `-50`, `@-2h:-1h`, `3=@2024-01-31`. Pure: no I/O, no clock.
+
+    SPEC   = [PARTITION "="] RANGE
+    RANGE  = BOUND | [BOUND] ":" [BOUND]          ":END" starts at the log start; "START:" follows, like "START"
+    BOUND  = "start" | "end" | N | "+N" | "-N" | "@" TIME
+    TIME   = see kcli.text
+
+The end of a range is exclusive. A time that starts a range needs no second "@": `@-2h:-1h`. A time without a
+zone is UTC.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from kcli.consumer.read_range import EARLIEST, LATEST, Bound, FromEnd, FromStart, Offset, ReadRange, Time
+from kcli.errors import ConfigError
+from kcli.structs import TopicPartition
+from kcli.text import DATE, DURATION_STEP, TIME, TIME_SHAPES, parse_time
+
+if TYPE_CHECKING:
+    from kcli.cli.consume.format import Piece
+    from kcli.cli.consume.renderer import Renderer
+
+SHAPES = "start, end, 100, +100, -100, 100:200, :end, @TIME, @TIME:TIME"
+
+_NAMED: dict[str, Bound] = {
+    "start": EARLIEST,
+    "beginning": EARLIEST,
+    "earliest": EARLIEST,
+    "end": LATEST,
+    "latest": LATEST,
+}
+_LARGEST_OFFSET = 2**63 - 1
+_LONGEST = 100
+# Not compiled here: most command lines need none of them, and compiling takes longer than all the rest.
+_TIME_RANGE = rf"@(?P<start>{TIME})(?::(?P<end>.*))?"
+
+_MISTAKES: list[tuple[str, str]] = [
+    (r"[se]@.*", "kcat's 's@A' and 'e@B' are '@A' and '@A:B' here"),
+    (r"stored", "there is no stored position without a consumer group"),
+    (r"[0-9]+(-|\.\.)[0-9]+", "a range is written with a colon, like 100:200"),
+    (rf"-?({DURATION_STEP})+", "a time begins with '@', like @-1h"),
+    (rf"{DATE}.*", "a time begins with '@', like @2024-01-31"),
+    (r"@\+.*", "a time to start at lies in the past, like @-1h"),
+    (rf"@({DURATION_STEP})+.*", "a relative time begins with '-', like @-1h"),
+    (r"@-[0-9.]+", "a relative time needs a unit, like @-30s, @-5m, @-1h30m, @-2d"),
+]
+
+
+class OffsetSpecs(NamedTuple):
+    """Every `-o` of a command line: the range for all partitions (None: not given), and those of single partitions."""
+
+    general: ReadRange | None
+    partitions: dict[int, ReadRange]
+
+    def names_only_partitions(self) -> bool:
+        """Whether ranges were given, but none for all partitions."""
+        return self.general is None and bool(self.partitions)
+
+
+def choose_ranges(
+    partitions: Iterable[TopicPartition], specs: OffsetSpecs, named: Container[str] = (), *, exit_at_end: bool = False
+) -> dict[TopicPartition, ReadRange]:
+    """What to read of each partition. The default is to follow from the end; `exit_at_end` gives every range an end.
+
+    If the specs are for single partitions only, the others are left out, unless the topic's partitions were `named`.
+    """
+    candidates = list(partitions)
+    unknown = sorted(set(specs.partitions) - {tp.partition for tp in candidates})
+    if unknown:
+        raise ConfigError(f"-o {unknown[0]}=... is for a partition that is not read")
+    ranges = {}
+    for tp in candidates:
+        own = specs.partitions.get(tp.partition, specs.general)
+        if own is None and specs.names_only_partitions() and tp.topic not in named:
+            continue
+        start, end = own or ReadRange(LATEST)
+        ranges[tp] = ReadRange(start, end or (LATEST if exit_at_end else None))
+    return ranges
+
+
+def parse_offset_specs(texts: Iterable[str], now_ms: int) -> OffsetSpecs:
+    """All values of a repeated `-o`, each one spec or several between commas. `now_ms`: ms since the epoch."""
+    general: ReadRange | None = None
+    partitions: dict[int, ReadRange] = {}
+    for text in (part for given in texts for part in given.split(",")):
+        partition, asked = parse_offset_spec(text, now_ms)
+        if partition is None:
+            if general is not None:
+                raise _bad(text, "it is the second range for all partitions; for one partition write P=RANGE")
+            general = asked
+        elif partition in partitions:
+            raise _bad(text, f"partition {partition} already has a range")
+        else:
+            partitions[partition] = asked
+    return OffsetSpecs(general, partitions)
+
+
+def parse_offset_spec(text: str, now_ms: int) -> tuple[int | None, ReadRange]:
+    """One spec: the partition it names (None: all of them) and the range. `ConfigError` says what is wrong with it."""
+    text = text.strip()
+    if len(text) > _LONGEST:
+        raise _bad(f"{text[:20]}...", f"it has more than {_LONGEST} signs")
+    named, equals, rest = text.partition("=")
+    if not equals:
+        return None, _parse_range(text, text, now_ms)
+    if not re.fullmatch(r"[0-9]{1,10}", named.strip()):
+        raise _bad(text, f"'{named}' is not a partition number")
+    return int(named), _parse_range(rest.strip(), text, now_ms)
+
+
+def _parse_range(text: str, spec: str, now_ms: int) -> ReadRange:
+    start_text, end_text = _split(text, spec)
+    start = EARLIEST if start_text is None else _bound(start_text, spec, now_ms)
+    end = None if end_text is None else _bound(end_text, spec, now_ms)
+    if _ends_before_start(start, end):
+        raise _bad(spec, "it ends before it starts")
+    return ReadRange(start, end)
+
+
+def _split(text: str, spec: str) -> tuple[str | None, str | None]:
+    """The two bounds as text, None where one is left out. A time may hold colons itself, so times are matched whole."""
+    if text.startswith("@") and not text.startswith("@:"):
+        match = re.fullmatch(_TIME_RANGE, text)
+        if match is None:
+            raise _bad(spec, _hint(text) or f"a time is {TIME_SHAPES}")
+        end = match["end"]
+        if end and not end.startswith("@") and end not in _NAMED:
+            end = "@" + end
+        return "@" + match["start"], end or None
+    start, colon, end = text.removeprefix("@").partition(":")
+    if text.startswith("@:") and not end.startswith("@"):
+        end = "@" + end
+    if not start and not end.removeprefix("@"):
+        raise _bad(spec, f"expected one of {SHAPES}")
+    return (start or None) if colon else start, end or None
+
+
+def _bound(text: str, spec: str, now_ms: int) -> Bound:
+    if text in _NAMED:
+        return _NAMED[text]
+    if text.startswith("@"):
+        return Time(_time_ms(text[1:], spec, now_ms))
+    if not re.fullmatch(r"[+-]?[0-9]+", text):
+        raise _bad(spec, _hint(text) or f"expected one of {SHAPES}")
+    number = int(text.lstrip("+-"))
+    if number > _LARGEST_OFFSET:
+        raise _bad(spec, "an offset has at most 63 bits")
+    if text.startswith("+"):
+        return FromStart(number)
+    return FromEnd(number) if text.startswith("-") else Offset(number)
+
+
+def _time_ms(text: str, spec: str, now_ms: int) -> int:
+    hint = None if re.fullmatch(TIME, text) else _hint("@" + text)
+    if hint:
+        raise _bad(spec, hint)
+    try:
+        return parse_time(text, now_ms)
+    except ConfigError as error:
+        raise _bad(spec, str(error)) from None
+
+
+def _ends_before_start(start: Bound, end: Bound | None) -> bool:
+    """Whether two bounds of one kind stand in the wrong order; bounds of two kinds show that only on the broker."""
+    if end is None or type(start) is not type(end):
+        return False
+    return end.n > start.n if isinstance(start, FromEnd) else end.n < start.n
+
+
+def _hint(text: str) -> str | None:
+    return next((hint for shape, hint in _MISTAKES if re.fullmatch(shape, text)), None)
+
+
+def _bad(spec: str, why: str) -> ConfigError:
+    return ConfigError(f"'{spec}' is not an offset to read from: {why}")
+
+
+_RESETS = {
+    "start": "earliest",
+    "beginning": "earliest",
+    "earliest": "earliest",
+    "end": "latest",
+    "latest": "latest",
+}
+
+
+class MemberOptions(NamedTuple):
+    """The options of `consume topic` that are about groups, as given."""
+
+    group: str | None = None
+    no_commit: bool = False
+    assignor: str | None = None
+    instance_id: str | None = None
+    protocol: str | None = None
+
+
+def refuse_without_group(options: MemberOptions) -> None:
+    """ConfigError if there is no group, but options that need one."""
+    given = {
+        "--no-commit": options.no_commit,
+        "--assignor": options.assignor is not None,
+        "--instance-id": options.instance_id is not None,
+        "--protocol": options.protocol is not None,
+    }
+    for option, is_given in given.items():
+        if is_given and options.group is None:
+            raise ConfigError(f"{option} is for members of a group: it needs --group")
+
+
+def check_topics(wanted: Mapping[str, list[int] | None], partitions: Sequence[str]) -> list[str]:
+    """The topics to subscribe to; ConfigError if single partitions were asked for."""
+    chosen = ["-p"] * bool(partitions) or [f"{name}:..." for name, numbers in wanted.items() if numbers is not None]
+    if chosen:
+        raise ConfigError(f"{chosen[0]} does not go with --group: the group decides who reads which partitions")
+    return list(wanted)
+
+
+def member_properties(options: MemberOptions, offsets: Sequence[str]) -> dict[str, str]:
+    """Kafka properties for the options; ConfigError for what does not go together."""
+    if not options.group:
+        raise ConfigError("--group needs the name of a group")
+    own = {"group.id": options.group, "enable.auto.commit": "false"}
+    if options.instance_id == "":
+        raise ConfigError("--instance-id needs an id: '' is none, and the member would not be static")
+    if options.instance_id is not None:
+        own["group.instance.id"] = options.instance_id
+    if options.protocol is not None:
+        own["group.protocol"] = options.protocol
+    if offsets:
+        own["auto.offset.reset"] = _reset(offsets)
+    return own
+
+
+def assignor_property(assignor: str, protocol: str) -> dict[str, str]:
+    """The property that `--assignor` is under a group protocol. A classic one that is not known: ConfigError."""
+    if protocol == "consumer":
+        return {"group.remote.assignor": assignor}
+    from kcli.assignors.strategies import find_strategy
+
+    return {"partition.assignment.strategy": find_strategy(assignor).name}
+
+
+def _reset(offsets: Sequence[str]) -> str:
+    reset = _RESETS.get(offsets[0].strip().lower())
+    if reset is None or len(offsets) > 1:
+        raise ConfigError(
+            f"-o {' -o '.join(offsets)} does not go with --group: a member goes on at its group's committed offsets, "
+            "and -o start or -o end says where to begin where there is none"
+        )
+    return reset
+
+
+class Style(NamedTuple):
+    """How records are to be printed, as the command line says it."""
+
+    output: str | None = None
+    format: str | None = None
+    delimiter: str = "\\n"
+    key_delimiter: str | None = None
+    null: str | None = None
+    terminal: bool = False
+
+
+def make_renderer(style: Style) -> Renderer:
+    """The renderer for a style; only its module is imported. `ConfigError` for what does not go together."""
+    pieces = _pieces(style)
+    if pieces is not None:
+        from kcli.cli.consume.render_text import text_renderer
+
+        return text_renderer(pieces, null=style.null, terminal=style.terminal)
+    if style.output in ("json", "jsonl"):
+        from kcli.cli.consume.render_json import json_renderer
+
+        return json_renderer(lines=style.output == "jsonl", terminal=style.terminal)
+    from kcli.cli.consume.render_tables import separated_renderer, table_renderer
+
+    if style.output == "table":
+        return table_renderer()
+    return separated_renderer(tabs=style.output == "tsv", terminal=style.terminal)
+
+
+def _pieces(style: Style) -> list[Piece] | None:
+    """The format to fill in, None when an output format with a shape of its own was asked for."""
+    from kcli.cli.consume.format import compile_format, raw_format
+
+    if style.output is not None:
+        given = [("-f", style.format), ("-K", style.key_delimiter), ("-Z", style.null)]
+        given.append(("-D", None if style.delimiter == "\\n" else style.delimiter))
+        for option, value in given:
+            if value is not None:
+                raise ConfigError(f"{option} is for raw output: it does not go with --output {style.output}")
+        return None
+    if style.format is None:
+        return raw_format(style.delimiter, style.key_delimiter)
+    if style.key_delimiter is not None or style.delimiter != "\\n":
+        raise ConfigError("-f says it all: -D and -K do not go with it")
+    return compile_format(style.format)

@@ -1,0 +1,160 @@
+"""OffsetCommit as a member sends it: the request, and what each error code in its answer means. Pure.
+
+The reactions are those of Kafka's Java client (its ConsumerCoordinator for classic groups, its CommitRequestManager for
+KIP-848 groups), code by code in `REACTIONS`. A code that is not in it is raised as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import TYPE_CHECKING, NamedTuple
+
+from kcli.error_codes import ErrorCode
+from kcli.errors import BrokerError, CommitFailed, KcliError
+from kcli.structs import OffsetAndMetadata, TopicPartition
+
+if TYPE_CHECKING:
+    from kcli.consumer.group.group_membership import Generation
+    from kcli.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+
+# From v10 topics have ids, which buys nothing here: a commit for a topic that was made anew is refused either way.
+NEWEST_VERSION = 9
+
+
+class Reaction(Enum):
+    """What a refused commit leads to, the gravest last."""
+
+    RETRY = "send it again to the same coordinator"
+    FIND = "find the coordinator again, then send it again"
+    RAISE = "the caller must change something"
+    REBALANCING = "the caller must poll until the rebalance is over"
+    STALE = "the epoch is an old one: send it again if there is a newer one, else CommitFailed"
+    GONE = "the generation is gone: CommitFailed, and the member joins again"
+    FENCED = "another process has this member's group.instance.id"
+
+
+REACTIONS = {
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: Reaction.RETRY,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: Reaction.RETRY,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: Reaction.FIND,
+    ErrorCode.NOT_COORDINATOR: Reaction.FIND,
+    ErrorCode.REQUEST_TIMED_OUT: Reaction.FIND,
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: Reaction.RAISE,
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: Reaction.RAISE,
+    ErrorCode.OFFSET_METADATA_TOO_LARGE: Reaction.RAISE,
+    ErrorCode.INVALID_COMMIT_OFFSET_SIZE: Reaction.RAISE,
+    ErrorCode.REBALANCE_IN_PROGRESS: Reaction.REBALANCING,
+    ErrorCode.ILLEGAL_GENERATION: Reaction.GONE,
+    ErrorCode.UNKNOWN_MEMBER_ID: Reaction.GONE,
+    ErrorCode.STALE_MEMBER_EPOCH: Reaction.STALE,
+    ErrorCode.FENCED_INSTANCE_ID: Reaction.FENCED,
+}
+_GRAVITY = list(Reaction)
+
+
+class Refusal(NamedTuple):
+    """Why a commit, or some of its partitions, was not stored."""
+
+    code: ErrorCode
+    reaction: Reaction
+    partitions: tuple[TopicPartition, ...]
+
+
+def commit_request(
+    group: str,
+    offsets: Mapping[TopicPartition, OffsetAndMetadata],
+    generation: Generation,
+    instance_id: str | None = None,
+) -> OffsetCommitRequest:
+    """Commit `offsets` under a generation (or member epoch); NO_GENERATION: as somebody who is no member."""
+    from kcli.protocol.messages.offset_commit import (
+        OffsetCommitRequest,
+        OffsetCommitRequestPartition,
+        OffsetCommitRequestTopic,
+    )
+
+    topics: dict[str, OffsetCommitRequestTopic] = {}
+    for tp, it in offsets.items():
+        if it.offset < 0:
+            raise ValueError(f"an offset is never negative: {it.offset} for {tp}")
+        topic = topics.setdefault(tp.topic, OffsetCommitRequestTopic(name=tp.topic, partitions=[]))
+        topic.partitions.append(
+            OffsetCommitRequestPartition(
+                partition_index=tp.partition,
+                committed_offset=it.offset,
+                committed_leader_epoch=it.leader_epoch,
+                committed_metadata=it.metadata,
+            )
+        )
+    return OffsetCommitRequest(
+        group_id=group,
+        generation_id_or_member_epoch=generation.id,
+        member_id=generation.member_id,
+        group_instance_id=instance_id,
+        topics=list(topics.values()),
+    )
+
+
+def read_refusal(asked: Mapping[TopicPartition, OffsetAndMetadata], answer: OffsetCommitResponse) -> Refusal | None:
+    """The gravest refusal in an answer, with all its partitions; None: all is stored.
+
+    A partition that the answer says nothing about counts as UNKNOWN_SERVER_ERROR.
+    """
+    codes = dict.fromkeys(asked, ErrorCode.UNKNOWN_SERVER_ERROR)
+    for topic in answer.topics:
+        for it in topic.partitions:
+            codes[TopicPartition(topic.name, it.partition_index)] = ErrorCode.of(it.error_code)
+    refused = {code for code in codes.values() if code != ErrorCode.NONE}
+    if not refused:
+        return None
+    gravest = max(refused, key=lambda code: (_GRAVITY.index(_reaction(code)), -code))
+    return Refusal(gravest, _reaction(gravest), tuple(sorted(tp for tp, code in codes.items() if code == gravest)))
+
+
+def _reaction(code: ErrorCode) -> Reaction:
+    return REACTIONS.get(code, Reaction.RAISE)
+
+
+def error_of(refusal: Refusal, group: str, *, is_member: bool, has_moved_on: bool) -> KcliError:
+    """The error that a refusal is for the caller.
+
+    `is_member`: it was sent under a generation. `has_moved_on`: the member is in the next rebalance already, and so the
+    refusal says nothing about the generation that it will have.
+    """
+    code, reaction = refusal.code, refusal.reaction
+    if reaction is Reaction.REBALANCING or (has_moved_on and reaction in (Reaction.GONE, Reaction.FENCED)):
+        return rebalancing(group)
+    if reaction in (Reaction.GONE, Reaction.STALE):
+        return CommitFailed(_GONE if is_member else _NOT_OURS, group=group, code=code.name)
+    if code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+        topics = ", ".join(dict.fromkeys(tp.topic for tp in refusal.partitions))
+        return BrokerError(code, api="OffsetCommit", group=group, topics=topics)
+    if code == ErrorCode.GROUP_AUTHORIZATION_FAILED or reaction in (Reaction.FIND, Reaction.FENCED):
+        return BrokerError(code, api="OffsetCommit", group=group)
+    return BrokerError(code, api="OffsetCommit", group=group, partitions=_few(refusal.partitions))
+
+
+def rebalancing(group: str) -> KcliError:
+    """The error for a commit in the middle of a rebalance."""
+    text = "the group rebalances: poll until that is over, then commit what is still assigned"
+    return BrokerError(ErrorCode.REBALANCE_IN_PROGRESS, text, api="OffsetCommit", group=group)
+
+
+def not_a_member(group: str) -> CommitFailed:
+    """The error for a commit of somebody who was put out of the group, or has not joined it yet."""
+    return CommitFailed(_GONE, group=group)
+
+
+_GONE = (
+    "the commit failed: this consumer is no longer the member of its group that it was, it may have been silent for "
+    "longer than max.poll.interval.ms or session.timeout.ms; its partitions may belong to others by now"
+)
+_NOT_OURS = (
+    "the commit failed: the group has members, and only they may commit; a consumer with assigned partitions is none"
+)
+
+
+def _few(partitions: tuple[TopicPartition, ...]) -> str:
+    shown = ", ".join(map(str, partitions[:5]))
+    return shown if len(partitions) <= 5 else f"{shown} and {len(partitions) - 5} more"

@@ -1,0 +1,113 @@
+"""Records as text: raw values, keys, and formats filled in."""
+
+import pytest
+
+from kcli.cli.consume.format import compile_format, raw_format
+from kcli.cli.consume.options import Style, make_renderer
+from kcli.cli.consume.render_text import text_renderer
+from kcli.errors import ConfigError
+from kcli.text import format_timestamp
+from tests.cli.consume.data import NOON, ORDERS_3, columns, record
+
+MIXED = columns(
+    record(b"v1", b"k1", headers=[("a", b"1"), ("b", None), ("a", b"\x00\xff"), ("e", b"")]),
+    record(None, b"k2"),
+    record(b"v3", None),
+    record(b"", b""),
+    record(b"\xc3\xbc\xff\x1b", b"\x00k"),
+    base_offset=7,
+)
+
+
+def raw(delimiter: str = r"\n", key_delimiter: str | None = None, **options: object) -> bytes:
+    renderer = text_renderer(raw_format(delimiter, key_delimiter), **options)  # type: ignore[arg-type]
+    return bytes(renderer.render(ORDERS_3, MIXED))
+
+
+def formatted(text: str, **options: object) -> bytes:
+    return bytes(text_renderer(compile_format(text), **options).render(ORDERS_3, MIXED))  # type: ignore[arg-type]
+
+
+def test_values_byte_for_byte_a_null_is_an_empty_line() -> None:
+    assert raw() == b"v1\n\nv3\n\n\xc3\xbc\xff\x1b\n"
+    assert raw(r"\0") == b"v1\0\0v3\0\0\xc3\xbc\xff\x1b\0"
+    assert raw("") == b"v1v3\xc3\xbc\xff\x1b"
+    assert raw(r"<\n>") == b"v1<\n><\n>v3<\n><\n>\xc3\xbc\xff\x1b<\n>"
+
+
+def test_keys_before_values() -> None:
+    assert raw(key_delimiter=r"\t") == b"k1\tv1\nk2\t\n\tv3\n\t\n\x00k\t\xc3\xbc\xff\x1b\n"
+
+
+def test_a_text_for_nulls_tells_them_from_empty() -> None:
+    assert raw(null="NULL") == b"v1\nNULL\nv3\n\n\xc3\xbc\xff\x1b\n"
+    assert raw(key_delimiter=":", null="~") == b"k1:v1\nk2:~\n~:v3\n:\n\x00k:\xc3\xbc\xff\x1b\n"
+
+
+def test_on_a_terminal_control_bytes_are_shown_and_the_delimiter_is_the_users() -> None:
+    assert raw(key_delimiter=r"\t", terminal=True) == "k1\tv1\nk2\t\n\tv3\n\t\n\\x00k\tü\\xff\\x1b\n".encode()
+    assert formatted(r"\x1b[1m%h\x1b[0m ", terminal=True).startswith(b"\x1b[1ma=1,b=NULL,a=\\x00\\xff,e=\x1b[0m ")
+
+
+@pytest.mark.parametrize(
+    ("text", "first", "second"),
+    [
+        ("%t %p %o", b"orders 3 7", b"orders 3 8"),
+        ("%k=%s", b"k1=v1", b"k2="),
+        ("%T", b"%d" % NOON, b"%d" % NOON),
+        ("%{time}", b"2024-01-31T12:00:00.000Z", b"2024-01-31T12:00:00.000Z"),
+        ("%K/%S", b"2/2", b"2/-1"),
+        ("%R", b"\0\0\0\2", b"\xff\xff\xff\xff"),
+        ("%h", b"a=1,b=NULL,a=\0\xff,e=", b""),
+        ("%{key:hex} %{value:hex}", b"6b31 7631", b"6b32 "),
+        ("%{value:base64}", b"djE=", b""),
+        ("%t:%s", b"orders:v1", b"orders:"),
+        ("just words", b"just words", b"just words"),
+    ],
+)
+def test_verbs(text, first, second):
+    assert formatted(text + r"\x01").split(b"\x01")[:2] == [first, second]
+
+
+def test_many_records_are_filled_in_piece_by_piece() -> None:
+    many = columns(*(record(b"%d" % n, b"k") for n in range(20_000)))
+    expected = b"".join(b"%d %d\n" % (n, n) for n in range(20_000))
+    assert text_renderer(compile_format(r"%o %s\n")).render(ORDERS_3, many) == expected
+
+
+def test_no_records_no_output() -> None:
+    nothing = MIXED.take(slice(0, 0))
+    for text in ("%s", "%k%s", "%o", "x"):
+        assert bytes(text_renderer(compile_format(text)).render(ORDERS_3, nothing)) == b""
+
+
+@pytest.mark.parametrize(
+    ("style", "words"),
+    [
+        (Style(format="%s", key_delimiter=":"), "-D and -K do not go with it"),
+        (Style(format="%s", delimiter=":"), "-D and -K do not go with it"),
+        (Style(output="jsonl", format="%s"), "-f is for raw output"),
+        (Style(output="csv", key_delimiter=";"), "-K is for raw output"),
+        (Style(output="json", null="x"), "-Z is for raw output"),
+        (Style(output="table", delimiter=";"), "-D is for raw output"),
+    ],
+)
+def test_styles_that_contradict_themselves(style, words):
+    with pytest.raises(ConfigError, match=words):
+        make_renderer(style)
+
+
+@pytest.mark.parametrize(
+    ("ms", "text"),
+    [
+        (0, "1970-01-01T00:00:00.000Z"),
+        (NOON + 7, "2024-01-31T12:00:00.007Z"),
+        (-1, ""),
+        (-5, "-5"),
+        (253_402_300_799_999, "9999-12-31T23:59:59.999Z"),
+        (253_402_300_800_000, "253402300800000"),
+        (2**63 - 1, str(2**63 - 1)),
+    ],
+)
+def test_times_a_calendar_knows_and_others(ms, text):
+    assert format_timestamp(ms) == text

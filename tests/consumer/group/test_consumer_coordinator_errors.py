@@ -1,0 +1,402 @@
+"""Every error code of JoinGroup, SyncGroup, Heartbeat and LeaveGroup, and what a classic member does about it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kcli.consumer.group.classic_protocol import Reaction, reaction_to
+from kcli.error_codes import ErrorCode
+from kcli.errors import BrokerError
+from kcli.protocol.messages.find_coordinator import FindCoordinatorResponse
+from kcli.protocol.messages.heartbeat import HeartbeatResponse
+from kcli.protocol.messages.join_group import JoinGroupResponse
+from kcli.protocol.messages.leave_group import LeaveGroupResponse
+from kcli.protocol.messages.sync_group import SyncGroupResponse
+from kcli.protocol.registry import ApiKey
+from tests.consumer.group.classic_cluster import ClassicCluster, Member, subscription_of
+
+E = ErrorCode
+ANSWERS: dict[ApiKey, Any] = {
+    ApiKey.JOIN_GROUP: JoinGroupResponse,
+    ApiKey.SYNC_GROUP: SyncGroupResponse,
+    ApiKey.HEARTBEAT: HeartbeatResponse,
+    ApiKey.LEAVE_GROUP: LeaveGroupResponse,
+}
+
+
+def two_partitions(nodes: int = 1) -> ClassicCluster:
+    cluster = ClassicCluster(nodes)
+    cluster.topic("t", partitions=2).append("a")
+    return cluster
+
+
+def refuse(cluster: ClassicCluster, api: ApiKey, *codes: ErrorCode) -> None:
+    """The next requests of this API are answered so."""
+    cluster.answer_next(api, *[lambda _, code=code: ANSWERS[api](error_code=code) for code in codes])
+
+
+def settled(cluster: ClassicCluster, **properties: object) -> Member:
+    """A cooperative member with both partitions, so that what is lost is told apart from what is revoked."""
+    member = Member(cluster, partition_assignment_strategy="cooperative-sticky", **properties)
+    member.poll()
+    assert member.told.taken() == [("assigned", [0, 1])]
+    member.joins()
+    return member
+
+
+# --- join
+
+
+@pytest.mark.parametrize("code", [E.COORDINATOR_LOAD_IN_PROGRESS, E.REBALANCE_IN_PROGRESS])
+def test_a_join_that_comes_at_a_bad_time_is_sent_again(code: ErrorCode) -> None:
+    cluster = two_partitions()
+    refuse(cluster, ApiKey.JOIN_GROUP, code)
+    member = Member(cluster)
+    member.poll()
+    assert member.told.taken() == [("assigned", [0, 1])]
+    assert [join.member_id for join in member.joins()] == ["", "", "member-1"]
+    assert len(cluster.asked(ApiKey.FIND_COORDINATOR)) == 1
+
+
+@pytest.mark.parametrize("code", [E.NOT_COORDINATOR, E.COORDINATOR_NOT_AVAILABLE])
+def test_a_join_at_the_wrong_broker_is_sent_to_the_right_one(code: ErrorCode) -> None:
+    cluster = two_partitions(nodes=2)
+    refuse(cluster, ApiKey.JOIN_GROUP, code)
+    member = Member(cluster)
+    cluster.answer_next(ApiKey.FIND_COORDINATOR, lambda it: cluster._find_coordinator(1, it), _moves(cluster, 2))
+    member.poll()
+    assert member.told.taken() == [("assigned", [0, 1])]
+    nodes = [it.node for it in cluster.requests if it.request.API_KEY == ApiKey.JOIN_GROUP]
+    assert nodes == [1, 2, 2]
+
+
+def _moves(cluster: ClassicCluster, node: int) -> Any:
+    def found(request: Any) -> Any:
+        cluster.coordinator = node
+        return cluster._find_coordinator(1, request)
+
+    return found
+
+
+def test_a_member_that_the_broker_has_forgotten_joins_as_a_new_one() -> None:
+    cluster = two_partitions()
+    member = settled(cluster)
+    refuse(cluster, ApiKey.JOIN_GROUP, E.UNKNOWN_MEMBER_ID)
+    cluster.rebalances = True
+    member.poll(100)
+    assert member.told.taken() == [("lost", [0, 1]), ("assigned", [0, 1])]
+    assert [join.member_id for join in member.joins()] == ["member-1", "", "member-2"]
+
+
+FATAL_FOR_JOIN = [
+    E.INCONSISTENT_GROUP_PROTOCOL,
+    E.INVALID_SESSION_TIMEOUT,
+    E.INVALID_GROUP_ID,
+    E.GROUP_AUTHORIZATION_FAILED,
+    E.GROUP_MAX_SIZE_REACHED,
+    E.UNSUPPORTED_VERSION,
+    E.UNKNOWN_SERVER_ERROR,
+]
+
+
+@pytest.mark.parametrize("code", FATAL_FOR_JOIN)
+def test_a_join_that_is_refused_is_told_and_tried_again_by_a_later_poll(code: ErrorCode) -> None:
+    cluster = two_partitions()
+    refuse(cluster, ApiKey.JOIN_GROUP, code)
+    member = Member(cluster)
+    with pytest.raises(BrokerError, match=rf"{code.name}.*api=JoinGroup, group=billing") as refused:
+        member.poll()
+    assert refused.value.code is code
+    member.poll()
+    assert member.told.taken() == [("assigned", [0, 1])]
+
+
+# --- sync
+
+
+@pytest.mark.parametrize(
+    ("code", "ids", "coordinators"),
+    [
+        (E.REBALANCE_IN_PROGRESS, ["member-1", "member-1"], 1),
+        (E.COORDINATOR_LOAD_IN_PROGRESS, ["member-1", "member-1"], 1),
+        (E.NOT_COORDINATOR, ["member-1", "member-1"], 2),
+        (E.COORDINATOR_NOT_AVAILABLE, ["member-1", "member-1"], 2),
+    ],
+)
+def test_a_sync_that_comes_to_nothing_is_joined_again_for_by_the_same_member(
+    code: ErrorCode, ids: list[str], coordinators: int
+) -> None:
+    cluster = two_partitions()
+    member = settled(cluster)
+    refuse(cluster, ApiKey.SYNC_GROUP, code)
+    cluster.rebalances = True
+    member.poll(100)
+    assert member.told.taken() == [("assigned", [])]
+    joins = member.joins()
+    assert [join.member_id for join in joins] == ids
+    assert [subscription_of(join).generation_id for join in joins] == [1, 2]
+    assert len(cluster.asked(ApiKey.FIND_COORDINATOR)) == coordinators
+
+
+@pytest.mark.parametrize(
+    ("code", "ids"),
+    [(E.ILLEGAL_GENERATION, ["member-1", "member-1"]), (E.UNKNOWN_MEMBER_ID, ["member-1", "", "member-2"])],
+)
+def test_a_sync_for_a_generation_that_is_gone_loses_everything(code: ErrorCode, ids: list[str]) -> None:
+    """Java: the id is kept when only the generation is wrong, so that nobody waits for a member that never comes."""
+    cluster = two_partitions()
+    member = settled(cluster)
+    refuse(cluster, ApiKey.SYNC_GROUP, code)
+    cluster.rebalances = True
+    member.poll(100)
+    assert member.told.taken() == [("lost", [0, 1]), ("assigned", [0, 1])]
+    joins = member.joins()
+    assert [join.member_id for join in joins] == ids
+    assert subscription_of(joins[1]).owned_partitions == []
+    assert subscription_of(joins[1]).generation_id == -1
+
+
+@pytest.mark.parametrize("code", [E.GROUP_AUTHORIZATION_FAILED, E.INCONSISTENT_GROUP_PROTOCOL, E.UNKNOWN_SERVER_ERROR])
+def test_a_sync_that_is_refused_is_told(code: ErrorCode) -> None:
+    cluster = two_partitions()
+    refuse(cluster, ApiKey.SYNC_GROUP, code)
+    member = Member(cluster)
+    with pytest.raises(BrokerError, match=rf"{code.name}.*api=SyncGroup"):
+        member.poll()
+    member.poll()
+    assert member.told.taken() == [("assigned", [0, 1])]
+
+
+def test_an_answer_for_another_strategy_than_was_joined_for_is_told() -> None:
+    cluster = two_partitions()
+    cluster.answer_next(ApiKey.SYNC_GROUP, lambda _: SyncGroupResponse(protocol_name="sticky"))
+    with pytest.raises(BrokerError, match="INCONSISTENT_GROUP_PROTOCOL"):
+        Member(cluster).poll()
+
+
+# --- heartbeats
+
+
+def test_heartbeats_leave_by_interval_while_the_member_polls() -> None:
+    cluster = two_partitions()
+    member = settled(cluster, heartbeat_interval_ms=1000)
+    before = len(cluster.asked(ApiKey.HEARTBEAT))
+    member.poll(1, timeout_ms=10_000)
+    beats = cluster.asked(ApiKey.HEARTBEAT)[before:]
+    assert 9 <= len(beats) <= 11
+    assert {(it.generation_id, it.member_id, it.group_id) for it in beats} == {(1, "member-1", "billing")}
+
+
+def test_a_heartbeat_that_tells_of_a_rebalance_makes_the_member_join_again() -> None:
+    cluster = two_partitions()
+    member = settled(cluster)
+    refuse(cluster, ApiKey.HEARTBEAT, E.REBALANCE_IN_PROGRESS)
+    member.poll(100)
+    assert member.told.taken() == [("assigned", [])]
+    assert [join.reason for join in member.joins()] == ["the group rebalances"]
+
+
+@pytest.mark.parametrize("code", [E.NOT_COORDINATOR, E.COORDINATOR_NOT_AVAILABLE])
+def test_a_heartbeat_at_the_wrong_broker_goes_to_the_right_one_and_nothing_is_joined(code: ErrorCode) -> None:
+    cluster = two_partitions(nodes=2)
+    member = settled(cluster)
+    refuse(cluster, ApiKey.HEARTBEAT, code)
+    cluster.coordinator = 2
+    member.poll(100)
+    assert member.told.taken() == []
+    assert member.joins() == []
+    assert [it.node for it in cluster.requests if it.request.API_KEY == ApiKey.HEARTBEAT][:2] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("code", "ids"), [(E.ILLEGAL_GENERATION, ["member-1"]), (E.UNKNOWN_MEMBER_ID, ["", "member-2"])]
+)
+def test_a_member_that_was_expelled_has_lost_its_partitions_and_comes_back(code: ErrorCode, ids: list[str]) -> None:
+    cluster = two_partitions()
+    member = settled(cluster)
+    refuse(cluster, ApiKey.HEARTBEAT, code)
+    member.poll(100)
+    assert member.told.taken() == [("lost", [0, 1]), ("assigned", [0, 1])]
+    assert [join.member_id for join in member.joins()] == ids
+
+
+@pytest.mark.parametrize("api", [ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.HEARTBEAT])
+def test_a_fenced_member_is_told_at_every_poll_and_does_not_fence_its_successor(api: ApiKey) -> None:
+    cluster = two_partitions()
+    member = Member(cluster, group_instance_id="i")
+    if api == ApiKey.HEARTBEAT:
+        member.poll()
+    refuse(cluster, api, E.FENCED_INSTANCE_ID)
+    for _ in range(3):
+        with pytest.raises(BrokerError, match=r"FENCED_INSTANCE_ID.*member=i"):
+            member.poll(100)
+    assert len(member.joins()) == 1
+    lost = [("assigned", [0, 1]), ("lost", [0, 1])] if api == ApiKey.HEARTBEAT else []
+    assert member.told.taken() == lost
+
+
+def test_a_heartbeat_without_rights_is_told_and_the_member_stays() -> None:
+    cluster = two_partitions()
+    member = settled(cluster)
+    refuse(cluster, ApiKey.HEARTBEAT, E.GROUP_AUTHORIZATION_FAILED)
+    with pytest.raises(BrokerError, match=r"GROUP_AUTHORIZATION_FAILED.*api=Heartbeat"):
+        member.poll(100)
+    member.poll(100)
+    assert member.joins() == []
+
+
+@pytest.mark.parametrize("code", [E.UNKNOWN_SERVER_ERROR, E.COORDINATOR_LOAD_IN_PROGRESS])
+def test_a_heartbeat_that_fails_otherwise_is_sent_again_soon(code: ErrorCode) -> None:
+    cluster = two_partitions()
+    member = settled(cluster)
+    refuse(cluster, ApiKey.HEARTBEAT, code)
+    member.poll(80)  # the interval is 3 s, the backoff a tenth of one
+    assert len(cluster.asked(ApiKey.HEARTBEAT)) >= 2
+    assert (member.told.taken(), member.joins()) == ([], [])
+
+
+def test_an_answer_to_a_heartbeat_of_an_older_generation_means_nothing() -> None:
+    cluster = two_partitions()
+    member = settled(cluster)
+    inner = member.consumer.membership
+    assert inner is not None
+    inner.commit_refused(E.UNKNOWN_MEMBER_ID, inner.generation._replace(id=0))
+    member.poll()
+    assert (member.told.taken(), member.joins()) == ([], [])
+
+
+def test_a_coordinator_that_falls_silent_is_looked_for_again_when_the_session_is_over() -> None:
+    cluster = two_partitions()
+    member = settled(cluster, session_timeout_ms=6000)
+    cluster.answer_next(ApiKey.HEARTBEAT, lambda _: None)
+    member.poll(200)
+    assert len(cluster.asked(ApiKey.FIND_COORDINATOR)) == 2
+    assert member.joins() == []
+    assert len(cluster.asked(ApiKey.HEARTBEAT)) >= 2
+
+
+def test_a_coordinator_that_dies_is_replaced_by_another() -> None:
+    cluster = two_partitions(nodes=2)
+    cluster.logs = {tp: log for tp, log in cluster.logs.items() if not log.lead(2)}  # type: ignore[func-returns-value]
+    member = settled(cluster)
+    cluster.coordinator = 2
+    cluster.lose(1)
+    member.poll(200)
+    assert (member.told.taken(), member.joins()) == ([], [])
+    assert cluster.requests[-1].node == 2
+
+
+def test_a_connection_that_is_lost_while_the_member_waits_for_the_others_is_no_harm() -> None:
+    cluster = two_partitions()
+    member = settled(cluster)
+    cluster.answer_next(ApiKey.JOIN_GROUP, lambda _: None)
+    cluster.rebalances = True
+    member.poll(80)
+    cluster.cut(1)
+    member.poll(100)
+    assert member.told.taken() == [("assigned", [])]
+    assert [join.member_id for join in member.joins()] == ["member-1", "member-1"]
+
+
+# --- the application's part
+
+
+def test_an_application_that_does_not_poll_is_taken_out_of_the_group() -> None:
+    """KIP-62: what the heartbeat thread does, by hand."""
+    cluster = two_partitions()
+    member = settled(cluster, max_poll_interval_ms=10_000)
+    inner: Any = member.consumer.membership
+    cluster.clock.advance(10_001)
+    inner._member.beat(cluster.clock.now_ms())
+    member.poll(100)
+    farewell = cluster.asked(ApiKey.LEAVE_GROUP)[0].members[0]
+    assert (farewell.member_id, farewell.reason) == ("member-1", "the application did not poll for 10 s")
+    assert member.told.taken() == [("lost", [0, 1]), ("assigned", [0, 1])]
+    assert [join.member_id for join in member.joins()] == ["", "member-2"]
+
+
+def test_a_poll_that_lasts_longer_than_the_poll_interval_is_work_too() -> None:
+    cluster = two_partitions()
+    member = settled(cluster, max_poll_interval_ms=2_000)
+    member.poll(1, timeout_ms=10_000)
+    assert cluster.asked(ApiKey.LEAVE_GROUP) == []
+
+
+# --- leave, find coordinator, commit
+
+
+@pytest.mark.parametrize("code", [E.UNKNOWN_MEMBER_ID, E.NOT_COORDINATOR, E.GROUP_AUTHORIZATION_FAILED])
+def test_who_leaves_has_left_whatever_is_answered(code: ErrorCode) -> None:
+    cluster = two_partitions()
+    member = settled(cluster)
+    refuse(cluster, ApiKey.LEAVE_GROUP, code)
+    member.consumer.close()
+    assert member.told.taken() == [("revoked", [0, 1])]
+    assert len(cluster.asked(ApiKey.LEAVE_GROUP)) == 1
+
+
+def test_leaving_keeps_to_its_deadline() -> None:
+    cluster = two_partitions()
+    member = settled(cluster)
+    cluster.answer_next(ApiKey.LEAVE_GROUP, lambda _: None)
+    before_ms = cluster.clock.now_ms()
+    member.consumer.close(timeout_ms=500)
+    assert cluster.clock.now_ms() - before_ms == pytest.approx(500, abs=50)
+
+
+@pytest.mark.parametrize("code", [E.GROUP_AUTHORIZATION_FAILED, E.INVALID_GROUP_ID])
+def test_a_coordinator_that_nobody_may_know_is_told(code: ErrorCode) -> None:
+    cluster = two_partitions()
+    cluster.answer_next(ApiKey.FIND_COORDINATOR, lambda _: FindCoordinatorResponse(error_code=code))
+    member = Member(cluster)
+    with pytest.raises(BrokerError, match=rf"{code.name}.*api=FindCoordinator"):
+        member.poll()
+    member.poll()
+    assert member.told.taken() == [("assigned", [0, 1])]
+
+
+def test_a_coordinator_that_is_not_there_yet_is_asked_for_with_growing_pauses() -> None:
+    cluster = two_partitions()
+    refusal = FindCoordinatorResponse(error_code=E.COORDINATOR_NOT_AVAILABLE)
+    cluster.answer_next(ApiKey.FIND_COORDINATOR, *[lambda _: refusal] * 4)
+    member = Member(cluster)
+    member.poll(100)
+    assert member.told.taken() == [("assigned", [0, 1])]
+    assert len(cluster.asked(ApiKey.FIND_COORDINATOR)) == 5
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        (E.REBALANCE_IN_PROGRESS, [("assigned", [])]),
+        (E.ILLEGAL_GENERATION, [("lost", [0, 1]), ("assigned", [0, 1])]),
+        (E.UNKNOWN_MEMBER_ID, [("lost", [0, 1]), ("assigned", [0, 1])]),
+        (E.OFFSET_METADATA_TOO_LARGE, []),
+    ],
+)
+def test_what_the_refusal_of_a_commit_means_for_the_member(code: ErrorCode, told: list[Any]) -> None:
+    member = settled(two_partitions())
+    inner = member.consumer.membership
+    assert inner is not None
+    inner.commit_refused(code, inner.generation)
+    member.poll()
+    assert member.told.taken() == told
+
+
+# --- the table
+
+
+def test_every_code_has_one_reaction_for_each_api() -> None:
+    for api in (*ANSWERS, ApiKey.OFFSET_COMMIT):
+        assert all(isinstance(reaction_to(api, code), Reaction) for code in ErrorCode.all())
+        assert reaction_to(api, E.NONE) is Reaction.GO_ON
+
+
+def test_only_joins_and_syncs_tell_the_caller_what_they_do_not_know() -> None:
+    strange = E.SECURITY_DISABLED
+    assert {api for api in ANSWERS if reaction_to(api, strange) is Reaction.RAISE} == {
+        ApiKey.JOIN_GROUP,
+        ApiKey.SYNC_GROUP,
+    }

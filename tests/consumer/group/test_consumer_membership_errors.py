@@ -1,0 +1,330 @@
+"""A KIP-848 member and every refusal, silence and loss: what it does, and what the application hears.
+
+Codes as Kafka 4.3.1's coordinator sends them, reactions as Kafka's Java client has them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kcli.consumer.group.group_membership import NO_GENERATION
+from kcli.consumer.group.kip848_protocol import REACTIONS
+from kcli.error_codes import ErrorCode
+from kcli.errors import BrokerError, UnsupportedVersion
+from kcli.protocol.messages import find_coordinator
+from kcli.protocol.registry import ApiKey
+from kcli.structs import TopicPartition
+from tests.consumer.group.kip848_cluster import HEARTBEAT, INTERVAL_MS, AssigningCluster, Member, refusal
+
+T0, T1 = (TopicPartition("t", number) for number in range(2))
+FATAL = [code for code, reaction in REACTIONS.items() if reaction == "fail"]
+FENCING = [ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.GROUP_ID_NOT_FOUND]
+
+
+@pytest.fixture
+def cluster() -> AssigningCluster:
+    cluster = AssigningCluster()
+    cluster.topic("t", partitions=2)
+    cluster.assign(T0, T1)
+    return cluster
+
+
+@pytest.fixture
+def member(cluster: AssigningCluster) -> Member:
+    """One that has joined and owns t-0 and t-1."""
+    member = Member(cluster)
+    member.poll()
+    cluster.requests.clear()
+    member.said.clear()
+    return member
+
+
+def answers(code: ErrorCode, message: str | None = None) -> Any:
+    return lambda request: refusal(code, message)
+
+
+def is_full(request: Any) -> bool:
+    return request.rebalance_timeout_ms > 0 and request.topic_partitions is not None
+
+
+# --- fenced
+
+
+@pytest.mark.parametrize("code", FENCING)
+def test_who_is_fenced_has_lost_its_partitions_and_joins_anew(
+    member: Member, cluster: AssigningCluster, code: ErrorCode
+) -> None:
+    cluster.answer_next(HEARTBEAT, answers(code))
+    member.poll(INTERVAL_MS)
+    assert member.said == [("lost", "t-0 t-1"), ("assigned", "t-0 t-1")]
+    refused, join, _acknowledgement = cluster.heartbeats()
+    assert (refused.member_epoch, join.member_epoch, join.topic_partitions) == (2, 0, [])
+    assert is_full(join)
+    assert join.member_id == refused.member_id
+    assert member.membership.state == "stable"
+
+
+def test_a_fenced_member_sends_nothing_and_may_not_commit_until_the_application_polls(
+    member: Member, cluster: AssigningCluster
+) -> None:
+    cluster.fence()
+    member.work(10 * INTERVAL_MS)
+    assert len(cluster.heartbeats()) == 1
+    assert (member.membership.state, member.membership.generation) == ("fenced", NO_GENERATION)
+    assert member.membership.next_ms() <= cluster.clock.now_ms(), "a poll that waits must not wait any longer"
+    assert not member.membership.is_stable()
+    member.poll()
+    assert member.said == [("lost", "t-0 t-1"), ("assigned", "t-0 t-1")]
+
+
+@pytest.mark.parametrize("callback", ["commit", "revoked", "assigned"])
+def test_who_is_fenced_in_the_middle_of_a_rebalance_loses_what_is_left(
+    member: Member, cluster: AssigningCluster, callback: str
+) -> None:
+    def slow(_: object) -> None:
+        member.on.clear()
+        cluster.fence()
+        member.work(INTERVAL_MS + 100)
+
+    member.on[callback] = slow
+    cluster.assign(T1)
+    member.poll(INTERVAL_MS)
+    member.poll()
+    before = {
+        "commit": [("commit", "t-0"), ("lost", "t-0 t-1")],
+        "revoked": [("commit", "t-0"), ("revoked", "t-0"), ("lost", "t-1")],
+        "assigned": [("commit", "t-0"), ("revoked", "t-0"), ("assigned", ""), ("lost", "t-1")],
+    }
+    assert member.said == [*before[callback], ("assigned", "t-1")]
+    assert (member.membership.state, member.owned()) == ("stable", "t-1")
+
+
+def test_who_is_fenced_while_leaving_has_nobody_to_say_farewell_to(member: Member, cluster: AssigningCluster) -> None:
+    def slow(_: object) -> None:
+        cluster.fence()
+        member.work(INTERVAL_MS + 100)
+
+    member.on["commit"] = slow
+    member.leave()
+    assert member.said == [("commit", "t-0 t-1"), ("lost", "t-0 t-1")]
+    assert [request.member_epoch for request in cluster.heartbeats()] == [2]
+    assert (member.membership.state, member.owned()) == ("out", "")
+
+
+def test_leaving_after_being_fenced_loses_instead_of_revoking(member: Member, cluster: AssigningCluster) -> None:
+    cluster.fence()
+    member.work(INTERVAL_MS + 100)
+    member.leave()
+    assert (member.said, member.membership.state) == ([("lost", "t-0 t-1")], "out")
+
+
+def test_the_callback_that_hears_of_the_loss_may_unsubscribe(member: Member, cluster: AssigningCluster) -> None:
+    def enough(_: object) -> None:
+        member.leave()
+        member.subscription.unsubscribe()
+
+    member.on["lost"] = enough
+    cluster.fence()
+    member.poll(INTERVAL_MS + 500)
+    assert (member.said[0], member.owned(), member.membership.state) == (("lost", "t-0 t-1"), "", "out")
+    assert len(cluster.heartbeats()) == 1
+
+
+def test_a_refused_commit_makes_the_member_ask_at_once(member: Member, cluster: AssigningCluster) -> None:
+    cluster.fence()
+    member.membership.commit_refused(ErrorCode.UNKNOWN_MEMBER_ID, member.membership.generation)
+    member.poll()
+    assert member.said == [("lost", "t-0 t-1"), ("assigned", "t-0 t-1")]
+
+
+def test_a_refused_commit_of_an_earlier_epoch_says_nothing_about_this_one(
+    member: Member, cluster: AssigningCluster
+) -> None:
+    member.membership.commit_refused(ErrorCode.UNKNOWN_MEMBER_ID, NO_GENERATION)
+    member.poll()
+    assert cluster.heartbeats() == []
+
+
+# --- an application that does not poll
+
+
+def test_an_application_that_stops_polling_is_taken_out_and_joins_again_with_its_next_poll(
+    cluster: AssigningCluster,
+) -> None:
+    member = Member(cluster, max_poll_interval_ms=12_000)
+    member.poll()
+    member.work(11_000)
+    assert cluster.members
+    member.work(20_000)
+    assert [request.member_epoch for request in cluster.heartbeats()][-1] == -1
+    assert (cluster.members, member.membership.state) == ({}, "stale")
+    assert "did not poll for 12000 ms" in repr(member.membership)
+    member.poll()
+    assert member.said == [("assigned", "t-0 t-1"), ("lost", "t-0 t-1"), ("assigned", "t-0 t-1")]
+    assert member.membership.state == "stable"
+
+
+def test_a_callback_that_takes_longer_than_the_poll_interval_is_no_poll(cluster: AssigningCluster) -> None:
+    member = Member(cluster, max_poll_interval_ms=12_000)
+    member.on["assigned"] = lambda _: (member.on.clear(), member.work(13_000))
+    member.poll()
+    assert member.said[:2] == [("assigned", "t-0 t-1"), ("lost", "t-0 t-1")]
+
+
+def test_a_long_poll_is_a_living_application(cluster: AssigningCluster) -> None:
+    member = Member(cluster, max_poll_interval_ms=12_000)
+    member.poll(60_000)
+    assert member.said == [("assigned", "t-0 t-1")]
+
+
+# --- for good
+
+
+@pytest.mark.parametrize("code", FATAL)
+def test_a_refusal_for_good_is_raised_at_every_poll(cluster: AssigningCluster, code: ErrorCode) -> None:
+    cluster.answer_next(HEARTBEAT, answers(code, "the broker's own words"))
+    member = Member(cluster, group_instance_id="i1")
+    errors = [member.error(), member.error(10_000)]
+    assert all(isinstance(error, BrokerError) and error.code == code for error in errors)
+    assert "group=g, instance=i1" in str(errors[0])
+    assert ("broker's own words" in str(errors[0])) == (code != ErrorCode.UNSUPPORTED_VERSION)
+    assert (len(cluster.heartbeats()), member.membership.generation) == (1, NO_GENERATION)
+
+
+@pytest.mark.parametrize("code", sorted(set(FATAL) - set(FENCING)))
+def test_a_member_refused_for_good_loses_its_partitions_once(
+    member: Member, cluster: AssigningCluster, code: ErrorCode
+) -> None:
+    cluster.answer_next(HEARTBEAT, answers(code))
+    member.error(INTERVAL_MS)
+    member.error()
+    assert (member.said, member.owned()) == ([("lost", "t-0 t-1")], "")
+    member.leave()
+    assert (member.membership.state, len(cluster.heartbeats())) == ("out", 1)
+    member.poll()
+    assert member.owned() == "t-0 t-1", "whoever leaves and subscribes again gets another chance"
+
+
+def test_an_error_that_nobody_foresaw_is_fatal(cluster: AssigningCluster) -> None:
+    cluster.answer_next(HEARTBEAT, answers(ErrorCode.UNKNOWN_SERVER_ERROR))
+    assert "UNKNOWN_SERVER_ERROR" in str(Member(cluster).error())
+
+
+def test_a_broker_without_the_api_is_told_in_a_sentence(cluster: AssigningCluster) -> None:
+    del cluster.spoken[HEARTBEAT]
+    member = Member(cluster)
+    error = member.error()
+    assert isinstance(error, UnsupportedVersion)
+    assert "set group.protocol=classic, or use Kafka 4.0 or newer" in str(error)
+    assert isinstance(member.error(), UnsupportedVersion)
+
+
+def test_a_broker_of_the_early_access_knows_no_patterns(cluster: AssigningCluster) -> None:
+    cluster.spoken[HEARTBEAT] = (0, 0)
+    assert isinstance(Member(cluster, pattern="t.*").error(), UnsupportedVersion)
+
+
+def test_a_broker_of_the_early_access_does_for_names(cluster: AssigningCluster) -> None:
+    cluster.spoken[HEARTBEAT] = (0, 0)
+    member = Member(cluster)
+    member.poll()
+    assert member.owned() == "t-0 t-1"
+
+
+def test_a_group_that_may_not_be_read_is_told_by_who_looks_for_its_coordinator(cluster: AssigningCluster) -> None:
+    code = ErrorCode.GROUP_AUTHORIZATION_FAILED
+    refused = find_coordinator.FindCoordinatorResponse(error_code=code)
+    cluster.answer_next(ApiKey.FIND_COORDINATOR, lambda request: refused)
+    member = Member(cluster)
+    assert [str(member.error()).split(":")[0] for _ in range(2)] == [code.name] * 2
+
+
+def test_topics_that_may_not_be_read_are_told_and_tried_again(member: Member, cluster: AssigningCluster) -> None:
+    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    cluster.answer_next(HEARTBEAT, answers(code, "not t"))
+    error = member.error(INTERVAL_MS)
+    assert isinstance(error, BrokerError)
+    assert error.code == code
+    member.poll(1000)
+    assert (member.said, member.membership.state) == ([], "stable")
+
+
+# --- for a while
+
+
+def test_a_coordinator_that_is_loading_is_asked_again_after_a_pause(cluster: AssigningCluster) -> None:
+    cluster.answer_next(HEARTBEAT, *[answers(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)] * 5)
+    member = Member(cluster)
+    member.poll(300)
+    assert len(cluster.heartbeats()) <= 3
+    member.poll(5000)
+    assert member.owned() == "t-0 t-1"
+    assert all(is_full(request) for request in cluster.heartbeats()[:6])
+
+
+@pytest.mark.parametrize("code", [ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE])
+def test_a_coordinator_that_has_moved_is_found_again(
+    member: Member, cluster: AssigningCluster, code: ErrorCode
+) -> None:
+    times = []
+
+    def refused_at(request: Any) -> Any:
+        times.append(cluster.clock.now_ms())
+        return refusal(code)
+
+    def answered_at(request: Any) -> Any:
+        times.append(cluster.clock.now_ms())
+        return cluster.answer(request.member_id, told=False)
+
+    cluster.answer_next(HEARTBEAT, refused_at, answered_at)
+    member.poll(INTERVAL_MS + 200)
+    assert times[1] - times[0] < 50, "a coordinator that is known again need not be spared"
+    assert len(cluster.asked(ApiKey.FIND_COORDINATOR)) == 1
+    refused, again = cluster.heartbeats()
+    assert (is_full(refused), is_full(again), again.member_epoch) == (False, True, 2)
+    assert member.said == []
+
+
+def test_a_coordinator_that_is_lost_is_found_again_and_told_everything(
+    member: Member, cluster: AssigningCluster
+) -> None:
+    cluster.answer_next(HEARTBEAT, lambda request: cluster.cut(1))
+    member.poll(INTERVAL_MS + 2000)
+    again = cluster.heartbeats()[1]
+    assert is_full(again)
+    assert [it.partitions for it in again.topic_partitions] == [[0, 1]]
+    assert (member.said, member.membership.state) == ([], "stable")
+
+
+def test_a_coordinator_that_is_silent_is_given_up_after_the_request_timeout(cluster: AssigningCluster) -> None:
+    cluster.answer_next(HEARTBEAT, lambda request: None)
+    member = Member(cluster, request_timeout_ms=2000)
+    member.poll(1900)
+    assert len(cluster.heartbeats()) == 1
+    member.poll(3000)
+    assert member.owned() == "t-0 t-1"
+
+
+def test_the_acknowledgement_that_got_lost_is_repeated(cluster: AssigningCluster) -> None:
+    member = Member(cluster)
+    cluster.answer_next(HEARTBEAT, lambda request: cluster.answer(request.member_id, told=True))
+    cluster.members[member.membership.member.who.member_id] = cluster.epoch
+    member.membership.poll(0)
+    cluster.answer_next(HEARTBEAT, answers(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
+    member.poll(3000)
+    _join, lost, again = cluster.heartbeats()[:3]
+    assert [[it.partitions for it in request.topic_partitions] for request in (lost, again)] == [[[0, 1]]] * 2
+    assert member.said == [("assigned", "t-0 t-1")]
+
+
+def test_a_member_without_brokers_stays_and_goes_on_when_they_are_back(
+    member: Member, cluster: AssigningCluster
+) -> None:
+    cluster.lose(1)
+    member.poll(20_000)
+    assert (member.said, member.owned()) == ([], "t-0 t-1")
+    cluster.come_back(1)
+    member.poll(5000)
+    assert (member.membership.state, cluster.heartbeats()[-1].member_epoch) == ("stable", 2)

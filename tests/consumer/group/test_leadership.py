@@ -1,0 +1,95 @@
+"""What a leader reads, watches and gives; and what a member gives up before and after a round. All pure."""
+
+from __future__ import annotations
+
+import pytest
+
+from kcli.assignors.model import Topic
+from kcli.assignors.strategies import STRATEGIES
+from kcli.client.metadata import Cluster, PartitionInfo, TopicInfo
+from kcli.consumer.group.consumer_coordinator import change_of, given_up_before_join
+from kcli.consumer.group.leadership import (
+    read_members,
+    share_out,
+    snapshot_of,
+    topic_facts,
+    topics_of,
+)
+from kcli.error_codes import ErrorCode
+from kcli.errors import ProtocolError
+from kcli.protocol.consumer_protocol import Subscription, by_topic, decode_assignment, encode_subscription, flat
+from kcli.protocol.messages.join_group import JoinGroupResponseMember
+from kcli.structs import Node, TopicPartition
+
+T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
+
+
+def topic(name: str, partitions: int, *replicas: int) -> TopicInfo:
+    found = {n: PartitionInfo(name, n, leader=1, replicas=replicas) for n in range(partitions)}
+    return TopicInfo(name, partitions=found)
+
+
+def cluster(*topics: TopicInfo, racks: tuple[str | None, ...] = (None, None)) -> Cluster:
+    nodes = {number: Node(number, "h", 9092, rack) for number, rack in enumerate(racks, 1)}
+    return Cluster(nodes=nodes, topics={it.name: it for it in topics})
+
+
+def wants(member_id: str, *topics: str) -> JoinGroupResponseMember:
+    return JoinGroupResponseMember(member_id=member_id, metadata=encode_subscription(Subscription(topics=list(topics))))
+
+
+def test_members_are_read_and_a_malformed_one_is_named() -> None:
+    members = read_members([wants("a", "t"), wants("b", "t", "u")])
+    assert topics_of(members) == {"t", "u"}
+    with pytest.raises(ProtocolError, match="member broken"):
+        read_members([wants("a", "t"), JoinGroupResponseMember(member_id="broken", metadata=b"\x00")])
+
+
+def test_topics_that_do_not_exist_are_no_facts() -> None:
+    gone = TopicInfo("gone", error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    assert topic_facts(cluster(topic("t", 3), gone), ["t", "gone", "never heard of"]) == {"t": Topic(3)}
+
+
+def test_racks_of_replicas_are_told_where_brokers_tell_them() -> None:
+    found = topic_facts(cluster(topic("t", 1, 1, 2, 9), racks=("east", None)), ["t"])
+    assert found == {"t": Topic(1, (frozenset({"east"}),))}
+
+
+def test_shares_go_to_every_member_as_bytes() -> None:
+    members = read_members([wants("a", "t"), wants("b", "t")])
+    shares = share_out(STRATEGIES["range"], members, {"t": Topic(3)})
+    read = {member: flat(decode_assignment(share).assigned_partitions) for member, share in shares.items()}
+    assert read == {"a": (T0, T1), "b": (TopicPartition("t", 2),)}
+
+
+def test_a_topic_that_has_no_leaders_for_a_moment_is_no_reason_to_rebalance() -> None:
+    before = snapshot_of(cluster(topic("t", 2), topic("u", 1)), ["t", "u"], {}, with_racks=False)
+    busy = cluster(TopicInfo("t", error=ErrorCode.LEADER_NOT_AVAILABLE), topic("u", 1))
+    assert snapshot_of(busy, ["t", "u"], before, with_racks=False) == before
+
+
+def test_a_topic_that_is_gone_or_has_grown_is_a_reason_and_a_moved_replica_only_if_racks_matter() -> None:
+    before = snapshot_of(cluster(topic("t", 2)), ["t"], {}, with_racks=False)
+    gone = cluster(TopicInfo("t", error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+    assert snapshot_of(gone, ["t"], before, with_racks=False) == {}
+    assert snapshot_of(cluster(topic("t", 3)), ["t"], before, with_racks=False) != before
+    east, west = (cluster(topic("t", 2, node), racks=("east", "west")) for node in (1, 2))
+    for with_racks in (False, True):
+        one, other = (snapshot_of(it, ["t"], {}, with_racks=with_racks) for it in (east, west))
+        assert (one != other) is with_racks
+
+
+def test_partitions_survive_being_grouped_by_topic() -> None:
+    assert flat(by_topic([T1, U0, T0])) == (T1, T0, U0)
+
+
+def test_what_is_given_up_before_joining() -> None:
+    owned = [U0, T1, T0]
+    assert given_up_before_join(owned, {"t", "u"}, cooperative=False) == [T0, T1, U0]
+    assert given_up_before_join(owned, {"t", "u"}, cooperative=True) == []
+    assert given_up_before_join(owned, {"t"}, cooperative=True) == [U0]
+
+
+def test_what_an_assignment_changes() -> None:
+    assert change_of([T0, U0], [T1, T0]) == ([U0], [T1])
+    assert change_of([], []) == ([], [])
