@@ -46,7 +46,7 @@ NEEDS_KAFKA = {"real_kafka", "own_kafka"}
 BOTH = ["kcli", pytest.param("apache", marks=pytest.mark.real_kafka)]
 
 # Files of tests/spark that start Spark themselves.
-JVMS_OF_THEIR_OWN = ["test_jvm_clusters", "test_jvm_process"]
+JVMS_OF_THEIR_OWN = ["test_own_jvm_clusters", "test_own_jvm_process"]
 # Files that take long, and that workers cannot share: started first, they keep nobody waiting at the end.
 LONGEST = [
     *JVMS_OF_THEIR_OWN,
