@@ -1,12 +1,13 @@
-"""Conditions on a group, such as `lag>1000 or age>10m`: parsed once, judged for each group. Pure.
+"""The grammar of conditions such as `lag>1000 or age>10m`: parsed once, evaluated for each group or row.
 
-    condition  = one or more comparisons joined by `and`, `or`, `not` and parentheses; `and` binds before `or`
-    comparison = lag, members or uncommitted  > >= < <= = !=  a whole number
-               | age                          > >= < <=       a length of time: 90s, 10m, 1h30m, 2d
-               | state                        = !=            a state's name, in any case
+    condition  = comparisons joined by `and`, `or`, `not` and parentheses; `and` binds before `or`
+    comparison = NAME  > >= < <= = !=  a number, for a count or a number
+               | NAME  > >= < <=       a duration: 90s, 10m, 1h30m, 2d
+               | NAME  = !=            a state, in any case
 
-What is not known makes a comparison neither true nor false, unless what is known settles it: a lag of at least 5000 is
-above 1000 though one partition did not answer. `and`, `or` and `not` carry this on as Kleene's logic does.
+The caller gives the names and the kind of each. An unknown value makes a comparison neither true nor false, unless the
+known part decides it: a lag of at least 5000 is above 1000 although one partition did not answer. `and`, `or` and `not`
+follow Kleene's three-valued logic. Pure.
 """
 
 from __future__ import annotations
@@ -14,27 +15,35 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Iterable, Mapping
+from enum import Enum
 from typing import NamedTuple
 
 from kcli.errors import ConfigError
-from kcli.text import duration_ms
+from kcli.text import duration_ms, format_duration
+
+
+class Kind(Enum):
+    """The kind of a name's value, which decides the comparisons and the values that its name takes."""
+
+    COUNT = "count"  # a whole number of at least 0; 1_000 is allowed
+    NUMBER = "number"  # 12, -0.5 or 20%
+    DURATION = "duration"  # 90s, 10m, 1h30m; compared in milliseconds
+    STATE = "state"  # a word, in any case
+    TEXT = "text"  # cannot be compared
 
 
 class Amount(NamedTuple):
-    """A number that is known, or (not `exact`) of which only a part is known: it is that or more."""
+    """A number that is known, or (not `exact`) a lower bound of it."""
 
     least: float
     exact: bool = True
 
 
-Facts = Mapping[str, "Amount | str | None"]  # by name; None or absent: not known
-Verdict = bool | None  # None: cannot be told
-Judge = Callable[[Facts], Verdict]
-
-NUMBERS = ("lag", "members", "uncommitted")
-DURATIONS = ("age",)
-WORDS = ("state",)
-NAMES = (*NUMBERS, *DURATIONS, *WORDS)
+Facts = Mapping[str, "Amount | str | None"]
+"""The values by name; None or absent: not known."""
+Verdict = bool | None
+"""None: the facts do not decide."""
+_Judge = Callable[[Facts], Verdict]
 
 _COMPARE: dict[str, Callable[[float, float], bool]] = {
     ">": operator.gt,
@@ -45,147 +54,172 @@ _COMPARE: dict[str, Callable[[float, float], bool]] = {
     "==": operator.eq,
     "!=": operator.ne,
 }
-_TOKEN = re.compile(r"\s*(>=|<=|!=|==|[<>=()]|[\w.+-]+)")
-_JOINING = ("and", "or", "not", "(", ")")
+_EQUALITY = ("=", "==", "!=")
+_TOKEN = re.compile(r"\s*(>=|<=|!=|==|[<>=()]|[\w.+%-]+)")
+_KEYWORDS = ("and", "or", "not", "(", ")")
 
 
 class Condition:
-    """A condition that can be judged. `names` are the facts it asks for."""
+    """A parsed condition. `text` is as written, `names` are the names that it uses."""
 
-    def __init__(self, text: str, names: frozenset[str], judge: Judge) -> None:
+    def __init__(self, text: str, kinds: Mapping[str, Kind], judge: _Judge) -> None:
         self.text = text
-        self.names = names
+        self.names = frozenset(kinds)
+        self._kinds = kinds
         self._judge = judge
 
     def __repr__(self) -> str:
         return f"<Condition {self.text}>"
 
     def judge(self, facts: Facts) -> Verdict:
-        """Is it so? None when the facts do not tell."""
+        """Return True or False, or None when the facts do not decide."""
         return self._judge(facts)
 
+    def describe(self, facts: Facts) -> str:
+        """Return the values that the condition uses: `age is not known, lag is 5000 or more`."""
+        return ", ".join(f"{name} is {self._format(name, facts.get(name))}" for name in sorted(self.names))
 
-def parse_condition(text: str) -> Condition:
-    """The condition that a person wrote. ConfigError says what is wrong with it."""
-    parser = _Parser(text)
-    judge = parser.alternatives()
+    def _format(self, name: str, fact: Amount | str | None) -> str:
+        if not isinstance(fact, Amount):
+            return fact or "not known"
+        number = fact.least
+        if self._kinds[name] is Kind.DURATION:
+            text = format_duration(number)
+        else:
+            text = f"{number:.9g}" if isinstance(number, float) else str(number)
+        return text if fact.exact else f"{text} or more"
+
+
+def parse_condition(text: str, kinds: Mapping[str, Kind]) -> Condition:
+    """Parse a condition on these names. `ConfigError` says what is wrong with the text."""
+    parser = _Parser(text, kinds)
+    judge = parser.any_of()
     if parser.rest:
-        raise parser.wrong(f"'{parser.rest[0]}' is out of place")
-    return Condition(text, frozenset(parser.names), judge)
+        raise parser.error(f"unexpected '{parser.rest[0]}'; join comparisons with 'and' or 'or'")
+    return Condition(text, {name: kinds[name] for name in parser.used}, judge)
 
 
 class _Parser:
     """Recursive descent, one method for each level of binding; takes its tokens off `rest`."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, kinds: Mapping[str, Kind]) -> None:
         self.text = text
-        self.names: set[str] = set()
+        self.used: set[str] = set()
+        self._kinds = kinds
+        self._names = ", ".join(name for name, kind in kinds.items() if kind is not Kind.TEXT)
         self.rest = self._tokens()
 
-    def wrong(self, why: str) -> ConfigError:
-        return ConfigError(f"'{self.text}' is not a condition: {why}")
+    def error(self, why: str) -> ConfigError:
+        return ConfigError(f"'{self.text}' is not a valid condition: {why}")
 
     def _tokens(self) -> list[str]:
         tokens, at = [], 0
         while self.text[at:].strip():
             match = _TOKEN.match(self.text, at)
             if match is None:
-                raise self.wrong(f"'{self.text[at:].split()[0]}' means nothing in it")
+                raise self.error(f"unexpected '{self.text[at:].split()[0]}'")
             tokens.append(match[1])
             at = match.end()
         return tokens
 
     def _next(self, expected: str) -> str:
         if not self.rest:
-            raise self.wrong(f"{expected} is missing at the end")
+            raise self.error(f"expected {expected}, but the text ends")
         return self.rest.pop(0)
 
-    def _took(self, word: str) -> bool:
-        if self.rest and self.rest[0].lower() == word:
+    def _accept(self, keyword: str) -> bool:
+        if self.rest and self.rest[0].lower() == keyword:
             self.rest.pop(0)
             return True
         return False
 
-    def alternatives(self) -> Judge:
+    def any_of(self) -> _Judge:
         judges = [self._all_of()]
-        while self._took("or"):
+        while self._accept("or"):
             judges.append(self._all_of())
         return judges[0] if len(judges) == 1 else lambda facts: _any(judge(facts) for judge in judges)
 
-    def _all_of(self) -> Judge:
-        judges = [self._one()]
-        while self._took("and"):
-            judges.append(self._one())
+    def _all_of(self) -> _Judge:
+        judges = [self._operand()]
+        while self._accept("and"):
+            judges.append(self._operand())
         return judges[0] if len(judges) == 1 else lambda facts: _not(_any(_not(judge(facts)) for judge in judges))
 
-    def _one(self) -> Judge:
-        if self._took("not"):
-            judge = self._one()
+    def _operand(self) -> _Judge:
+        if self._accept("not"):
+            judge = self._operand()
             return lambda facts: _not(judge(facts))
-        if self._took("("):
-            inner = self.alternatives()
-            if not self._took(")"):
-                raise self.wrong("a ')' is missing")
+        if self._accept("("):
+            inner = self.any_of()
+            if not self._accept(")"):
+                raise self.error("missing ')'")
             return inner
         return self._comparison()
 
-    def _comparison(self) -> Judge:
-        name = self._next(f"one of {', '.join(NAMES)}")
-        if name.lower() not in NAMES:
-            raise self.wrong(f"'{name}' is not one of {', '.join(NAMES)}")
+    def _comparison(self) -> _Judge:
+        name = self._next(f"one of {self._names}")
+        kind = self._kinds.get(name.lower())
+        if kind is None:
+            raise self.error(f"'{name}' is unknown; use one of {self._names}")
         name = name.lower()
+        if kind is Kind.TEXT:
+            raise self.error(f"'{name}' is text and cannot be compared; use one of {self._names}")
         sign = self._next(f"a comparison after '{name}'")
         if sign not in _COMPARE:
-            raise self.wrong(f"after '{name}' comes one of > >= < <= = !=, not '{sign}'")
+            raise self.error(f"expected one of > >= < <= = != after '{name}', got '{sign}'")
         value = self._next(f"a value after '{name}{sign}'")
-        self.names.add(name)
-        if name in WORDS:
-            return self._word(name, sign, value)
-        wanted = self._duration(name, sign, value) if name in DURATIONS else self._number(name, value)
-        return lambda facts: _compared(facts.get(name), sign, wanted)
+        self.used.add(name)
+        if kind is Kind.STATE:
+            return self._state(name, sign, value)
+        limit = self._limit(name, kind, sign, value)
+        return lambda facts: _compare(facts.get(name), sign, limit)
 
-    def _word(self, name: str, sign: str, value: str) -> Judge:
-        if sign not in ("=", "==", "!="):
-            raise self.wrong(f"a {name} can only be equal or not: {name}={value}")
-        if not re.fullmatch(r"[A-Za-z]+", value) or value.lower() in _JOINING:
-            raise self.wrong(f"'{value}' is not a {name}")
+    def _state(self, name: str, sign: str, value: str) -> _Judge:
+        if sign not in _EQUALITY:
+            raise self.error(f"{name} can only be compared with = or !=, got '{sign}'")
+        if not re.fullmatch(r"[A-Za-z]+", value) or value.lower() in _KEYWORDS:
+            raise self.error(f"'{value}' is not a valid {name}")
         equal = sign != "!="
 
         def judge(facts: Facts) -> Verdict:
-            found = facts.get(name)
-            return None if found is None else (str(found).lower() == value.lower()) is equal
+            state = facts.get(name)
+            return None if state is None else (str(state).lower() == value.lower()) is equal
 
         return judge
 
-    def _duration(self, name: str, sign: str, value: str) -> float:
-        if sign in ("=", "==", "!="):
-            raise self.wrong(f"an {name} is never exactly so: use > or <")
-        wanted = duration_ms(value)
-        if wanted is None:
-            raise self.wrong(f"an {name} is a length of time such as 90s, 10m or 1h30m, not '{value}'")
-        return wanted
+    def _limit(self, name: str, kind: Kind, sign: str, value: str) -> float:
+        if kind is Kind.DURATION:
+            if sign in _EQUALITY:
+                raise self.error(f"{name} cannot be compared with '{sign}'; use > >= < or <=")
+            ms = duration_ms(value)
+            if ms is None:
+                raise self.error(f"{name} takes a duration such as 90s, 10m or 1h30m, got '{value}'")
+            return ms
+        if kind is Kind.COUNT:
+            if not re.fullmatch(r"\d[\d_]*", value):
+                raise self.error(f"{name} takes a whole number, got '{value}'")
+            return int(value.replace("_", ""))
+        number = re.fullmatch(r"(-?\d+(?:\.\d+)?)(%?)", value)
+        if number is None:
+            raise self.error(f"{name} takes a number such as 10, 0.5 or 20%, got '{value}'")
+        return float(f"{number[1]}e-2" if number[2] else number[1])  # 33.3e-2 is 0.333, 33.3 / 100 is not
 
-    def _number(self, name: str, value: str) -> float:
-        if not re.fullmatch(r"\d[\d_]*", value):
-            raise self.wrong(f"{name} is compared with a whole number, not '{value}'")
-        return int(value.replace("_", ""))
 
-
-def _compared(found: Amount | str | None, sign: str, wanted: float) -> Verdict:
-    if not isinstance(found, Amount):
+def _compare(fact: Amount | str | None, sign: str, limit: float) -> Verdict:
+    if not isinstance(fact, Amount):
         return None
-    if found.exact:
-        return _COMPARE[sign](found.least, wanted)
+    if fact.exact:
+        return _COMPARE[sign](fact.least, limit)
     if sign in (">", ">="):
-        return _COMPARE[sign](found.least, wanted) or None
+        return _COMPARE[sign](fact.least, limit) or None
     if sign in ("<", "<="):
-        return None if _COMPARE[sign](found.least, wanted) else False
-    return (sign == "!=") if found.least > wanted else None
+        return None if _COMPARE[sign](fact.least, limit) else False
+    return (sign == "!=") if fact.least > limit else None
 
 
 def _any(verdicts: Iterable[Verdict]) -> Verdict:
-    answers = list(verdicts)
-    return True if True in answers else None if None in answers else False
+    known = list(verdicts)
+    return True if True in known else None if None in known else False
 
 
 def _not(verdict: Verdict) -> Verdict:

@@ -143,18 +143,18 @@ def test_ways_to_be_equal() -> None:
         (("gaps",), "say which topic to read"),
         (("gaps", "t", "--by", "kind"), "--by must be partition or gap, not kind"),
         (("gaps", "t", "--top", "3"), "--top is for --by gap"),
-        (("gaps", "t", "--fail-if", "missing"), "there is no column missing"),
+        (("gaps", "t", "--fail-if", "missing"), "'missing' is unknown; use one of"),
         (("duplicates", "t", "--by", "value"), "--by must be key, or key,value, or sequence, not 'value'"),
         (
             ("duplicates", "t", "--within", "soon"),
             "--within: 'soon' is not valid; use a duration, such as 30s or 1m30s",
         ),
-        (("duplicates", "t", "--fail-if", "share>1"), "there is no column share"),
+        (("duplicates", "t", "--fail-if", "share>1"), "'share' is unknown; use one of"),
         (("compare", "t"), "a topic is always equal to itself: name another, or --bootstrap2"),
         (("compare", "t:0", "u", "--topic-partition", "v:1"), "not --topic-partition"),
         (("compare", "t", "u", "--by", "offset"), "--by is some of key, value, headers, timestamp, partition"),
         (("compare", "t", "--command-config2", "/no/such/file"), "cannot read the properties file /no/such/file"),
-        (("compare", "t:0", "u", "--fail-if", "different>some"), "a comparison and a number"),
+        (("compare", "t:0", "u", "--fail-if", "different>some"), "different takes a number such as"),
     ],
 )
 def test_what_makes_no_sense_is_one_line(words: tuple[str, ...], told: str) -> None:

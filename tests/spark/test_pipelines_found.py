@@ -273,13 +273,13 @@ def test_a_threshold_names_the_rows_that_break_it() -> None:
     assert parse_threshold("share>0", ["share"]).broken_by(rows) == ["share is 1e-05 where topic=t"]
     assert rounded(Result(["share"], rows)).rows == [{"topic": "t", "repeats": 1, "share": 0.0}]
     assert parse_threshold("share>33.3%", ["share"]).broken_by([{"share": 333 / 1000}]) == []
-    for wrong, words in (("share", "a comparison"), ("shore>1", "no column shore"), ("share>x", "a number")):
+    for wrong, words in (("share", "a comparison"), ("shore>1", "'shore' is unknown"), ("share>x", "a number")):
         with pytest.raises(ConfigError, match=words):
             parse_threshold(wrong, ["share"])
 
 
 def test_a_threshold_on_text_could_never_hold() -> None:
-    with pytest.raises(ConfigError, match=r"topic is no number; there are share"):
+    with pytest.raises(ConfigError, match=r"'topic' is text and cannot be compared; use one of share"):
         parse_threshold("topic>1", ["topic", "share"])
     numbers = {"drift", "share", "nulls", "gini", "max_over_mean", "producer_id", "partition", "value_size", "moved"}
     shown = [
@@ -343,7 +343,7 @@ def test_a_page_shows_names_as_text_and_loads_nothing(tmp_path: Path) -> None:
         (("throughput", "t", "--from", " "), "--from is earliest, latest, group:GROUP, a time"),
         (("throughput", "t", "--until", ""), "--until is latest, a time"),
         (("throughput", "t", "--by", "broker"), "--by is total, or some of"),
-        (("throughput", "t", "--fail-if", "peak_records_per_s>1"), "no column peak_records_per_s"),
+        (("throughput", "t", "--fail-if", "peak_records_per_s>1"), "'peak_records_per_s' is unknown; use one of"),
         (("throughput",), "say which topic to read"),
         (("skew", "t", "--by", "value"), "--by must be one of key, partition, topic, not value"),
         (("skew", "t", "--metric", "hits"), "--metric must be one of records, bytes, not hits"),
@@ -351,7 +351,10 @@ def test_a_page_shows_names_as_text_and_loads_nothing(tmp_path: Path) -> None:
         (("skew", "t", "--report", "/nowhere/at/all.html"), "there is no folder /nowhere/at"),
         (("profile", "t", "--sample", "0.1"), "--sample is for --json"),
         (("profile", "t", "--json", "--sample", "2"), "above 0 and at most 1"),
-        (("profile", "t", "--fail-if", "nulls"), "--fail-if is a column, a comparison and a number"),
+        (
+            ("profile", "t", "--fail-if", "tombstones"),
+            "'tombstones' is not a valid condition: expected a comparison after 'tombstones'",
+        ),
     ],
 )
 def test_what_makes_no_sense_is_one_line(words: tuple[str, ...], told: str) -> None:

@@ -418,7 +418,7 @@ def test_mistakes_are_one_line_before_anything_starts(tmp_path: Path) -> None:
         (("lag-history", "--since", "-1h", "--until", "-2h"), "--since -1h is after --until -2h"),
         (("lag-history", "--since", "2020-01-01", "--every", "1s"), "choose a longer --every"),
         (("lag-history", "--groups", " , "), "--groups names no group"),
-        (("lag-history", "--fail-if", "lagg>1"), "no column lagg"),
+        (("lag-history", "--fail-if", "lagg>1"), "'lagg' is unknown"),
         (("group-offsets", "--all"), "--all is for --diff"),
         (("group-offsets", "--to", str(tmp_path / "no" / "file")), "--to: there is no folder"),
         (("group-offsets", "--diff", str(tmp_path / "none.json")), "cannot read"),

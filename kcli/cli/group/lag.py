@@ -1,9 +1,11 @@
-"""`kcli group lag`: how far behind each group is, a line for each. Never joins, never commits."""
+"""`kcli group lag`: the lag of each group, one line per group. Never joins, never commits."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Annotated
 
+from kcli.cli import exit_status
 from kcli.cli.environment import Environment
 from kcli.cli.group.selection import AllGroups, GroupNames, IsolationLevel, Match, NoTimeLag
 from kcli.cli.options import Common
@@ -11,10 +13,15 @@ from kcli.cli.parser import Option
 from kcli.errors import ConfigError
 
 if TYPE_CHECKING:
+    from kcli.admin.groups.lag import PartitionLag
     from kcli.admin.groups.survey import GroupSurvey
     from kcli.cli.group.selection import Selected
+    from kcli.cli.output.report import Item
     from kcli.client.requests import Results
     from kcli.conditions import Condition
+    from kcli.errors import KcliError
+
+SUMS = ["partitions", "lag", "max_lag"]
 
 
 def run(
@@ -23,7 +30,7 @@ def run(
     group: GroupNames = None,
     all_groups: AllGroups = False,
     match: Match = None,
-    by_topic: Annotated[bool, Option("--by-topic", help="A line for each topic of each group.")] = False,
+    by_topic: Annotated[bool, Option("--by-topic", help="Show a line for each topic of each group.")] = False,
     fail_if: Annotated[
         str | None,
         Option("--fail-if", metavar="CONDITION", help="Exit with 6 if it holds for a group: 'lag>99 or age>10m'."),
@@ -31,34 +38,57 @@ def run(
     isolation_level: IsolationLevel = None,
     no_time_lag: NoTimeLag = False,
 ) -> int:
-    """How far behind each group is: a line for each, for scripts and alarms.
+    """Show the lag of each group: one line per group, for scripts and alarms.
 
-    LAG is the sum over the partitions, MAX-LAG the largest of one, TIME-LAG the age of the oldest record still to be
-    read (with a ~ where that is not sound). UNKNOWN counts the partitions that are in no sum: nothing is committed
-    there, or they failed, which is an error as well.
+    LAG is the sum over the partitions, MAX-LAG the largest lag of one partition, TIME-LAG the age of the oldest unread
+    record (with a ~ where it is not exact). UNKNOWN counts the partitions that are in no sum: they have no committed
+    offset, or they failed, which is an error as well.
 
-    A condition is about lag, age (the TIME-LAG), members, state, and uncommitted (partitions with records of which
-    nothing is committed), with > >= < <= = !=, and, or, not, parentheses. Where it cannot be told the status is 1.
+    A condition compares lag, age (the TIME-LAG), members, state, and uncommitted (the number of partitions with records
+    and without a committed offset), with > >= < <= = !=, and, or, not, parentheses. If the result is unknown for a
+    group, the status is 1.
     """
+    from kcli.admin.groups.group_conditions import parse_group_condition
     from kcli.cli.group.look import look, without_collections
     from kcli.cli.group.selection import check_selection
-    from kcli.conditions import parse_condition
 
     found = check_selection(group or (), match, every=all_groups)
-    condition = None if fail_if is None else parse_condition(fail_if)
+    condition = None if fail_if is None else parse_group_condition(fail_if)
     if no_time_lag and condition is not None and "age" in condition.names:
-        raise ConfigError("--fail-if asks for the age, which --no-time-lag leaves out")
+        raise ConfigError("--fail-if with age cannot be combined with --no-time-lag")
     with without_collections():
         selected, surveys = look(common, group or (), found, isolation_level, time_lag=not no_time_lag)
         status = _show(env, common, selected, surveys, by_topic=by_topic)
-    return status if condition is None else _judged(env, surveys, condition, status)
+    if condition is None:
+        return status
+    status, lines = judge(surveys.values.values(), condition, status)
+    for line in lines:
+        env.say(line)
+    return status
+
+
+def judge(surveys: Iterable[GroupSurvey], condition: Condition, status: int) -> tuple[int, list[str]]:
+    """Return the exit status and a line for each group for which the condition holds or is unknown.
+
+    `status` is the one without the condition. One group for which it holds is enough for 6. An unknown result is a
+    failure, because silence would read as a pass.
+    """
+    from kcli.admin.groups.group_conditions import judge_groups
+
+    verdicts = judge_groups(surveys, condition)
+    lines = [f"kcli: {group}: {condition.text}: {values}" for group, values in verdicts.holds.items()]
+    lines += [
+        f"kcli: {group}: unknown whether {condition.text}: {values}" for group, values in verdicts.unknown.items()
+    ]
+    if verdicts.holds:
+        return exit_status.THRESHOLD, lines
+    return (status or exit_status.FAILED) if verdicts.unknown else status, lines
 
 
 def _show(
     env: Environment, common: Common, selected: Selected, surveys: Results[str, GroupSurvey], *, by_topic: bool
 ) -> int:
     from kcli.cli.group.items import failed_group, unheard_broker
-    from kcli.cli.group.lags import lag_columns, lag_item, lag_rows
     from kcli.cli.group.outcome import status_of_survey
     from kcli.cli.output.report import Report, show
 
@@ -67,15 +97,65 @@ def _show(
         for name in selected.groups
     ]
     items += [unheard_broker(node, error) for node, error in selected.unheard.items()]
-    columns = lag_columns(by_topic=by_topic, for_programs=common.output in ("csv", "tsv"))
+    columns = _columns(by_topic=by_topic, for_programs=common.output in ("csv", "tsv"))
     show(env, Report("group.lag", columns, items, lag_rows(items, by_topic=by_topic)), common.output)
     return status_of_survey(selected, surveys)
 
 
-def _judged(env: Environment, surveys: Results[str, GroupSurvey], condition: Condition, status: int) -> int:
-    from kcli.cli.group.threshold import judge_all
+def _columns(*, by_topic: bool, for_programs: bool) -> list[str]:
+    leading = ["group", "topic"] if by_topic else ["group", "type", "state", "members"]
+    return [*leading, *SUMS, "time_lag_ms" if for_programs else "time_lag", "unknown"]
 
-    status, lines = judge_all(surveys.values.values(), condition, status)
-    for line in lines:
-        env.say(line)
-    return status
+
+def lag_item(survey: GroupSurvey) -> Item:
+    """Return a group's totals and those of its topics. A failed partition makes the sums incomplete: an item error."""
+    from kcli.admin.groups.lag import rows_by_topic
+    from kcli.cli.group.items import group_item
+
+    return {
+        **group_item(survey.group),
+        **_sums(survey.partitions, survey.error),
+        "topics": [{"topic": topic, **_sums(rows)} for topic, rows in rows_by_topic(survey.partitions).items()],
+    }
+
+
+def _sums(rows: Sequence[PartitionLag], error: KcliError | None = None) -> Item:
+    from kcli.admin.groups.lag import total_lag
+    from kcli.cli.group.items import totals_item
+    from kcli.cli.output.report import error_field
+
+    item: Item = totals_item(total_lag(rows))
+    item["time_lag_notes"] = sorted({row.time_lag_note for row in rows if row.time_lag_note})
+    errors = [row.error for row in rows if row.error is not None]
+    if error is not None:
+        item["error"] = error_field(error)
+    elif errors:
+        first = error_field(errors[0])
+        extent = "the sums are incomplete" if len(errors) < len(rows) else "no partition answered"
+        item["error"] = {**first, "message": f"{extent}: {first['message']}"}
+    return item
+
+
+def lag_rows(items: Iterable[Item], *, by_topic: bool) -> list[Item]:
+    """Return a row for each group or each of its topics; a failed group is a row too."""
+    from kcli.cli.group.items import failed_row
+
+    rows = []
+    for item in items:
+        if "lag" not in item:
+            rows.append(failed_row(item))
+        elif by_topic:
+            rows += [{**_row(topic), "group": item["group"]} for topic in item["topics"]]
+            if "error" in item and not any("error" in topic for topic in item["topics"]):
+                rows.append(failed_row(item))
+        else:
+            rows.append({**_row(item), "members": item["member_count"]})
+    return rows
+
+
+def _row(item: Item) -> Item:
+    from kcli.cli.group.rows import shown_time_lag
+
+    ms = item["max_time_lag_ms"]
+    time_lag = shown_time_lag(ms, "; ".join(item["time_lag_notes"]))
+    return {**item, "partitions": item["partition_count"], "time_lag_ms": ms, "time_lag": time_lag}

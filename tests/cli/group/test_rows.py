@@ -9,7 +9,7 @@ import pytest
 from kcli.admin.groups.model import GroupMember
 from kcli.admin.groups.time_lag import CREATE_TIME, NOTHING_THERE
 from kcli.cli.group.items import described_item, survey_item, unheard_broker
-from kcli.cli.group.lags import lag_item, lag_rows
+from kcli.cli.group.lag import lag_item, lag_rows
 from kcli.cli.group.outcome import status_of_look
 from kcli.cli.group.rows import (
     SORTS,
