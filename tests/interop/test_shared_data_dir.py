@@ -17,7 +17,7 @@ from tests.real_kafka import Kafka, KafkaNode
 Row = tuple[int, bytes | None, bytes | None]
 
 # Words in a broker's log that say it was not content with what it found.
-COMPLAINTS = re.compile(r"corrupt|rebuild|truncat|damaged|made anew|stray|inconsisten|fail", re.IGNORECASE)
+COMPLAINTS = re.compile(r"corrupt|rebuil[dt]|truncat|damaged|stray|inconsisten|fail", re.IGNORECASE)
 HARMLESS = re.compile(
     r"log\.cleaner|= |truncateOnRestart|authorization failed|Truncating to|failed authentication|Truncation|failover",
 )

@@ -1,7 +1,8 @@
-"""Checkpoint files: Kafka's small text tables of offsets, one line per row below a version and a count.
+"""Checkpoint files: Kafka's small text tables of offsets, a version, a row count, and one line per row.
 
 `recovery-point-offset-checkpoint`, `log-start-offset-checkpoint` and `replication-offset-checkpoint` of a data
-directory have rows of topic, partition and offset.
+directory have rows of topic, partition and offset; `leader-epoch-checkpoint` of a partition has rows of epoch and start
+offset.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ _VERSION = "0"
 
 
 def read_offsets(files: Files, path: str) -> dict[TopicPartition, int]:
-    """The offsets of a checkpoint. `ConfigError` names a file that is garbage.
+    """Return the offsets of a checkpoint. `ConfigError` names a damaged file.
 
-    There are none without the file, nor in one of no bytes: a real Kafka makes those before it has anything to say.
+    A missing file has no offsets, nor has an empty one: Kafka creates checkpoints empty before the first write.
     """
     offsets: dict[TopicPartition, int] = {}
     for topic, partition, offset in _read_rows(files, path, 3):
@@ -36,17 +37,17 @@ def read_offsets(files: Files, path: str) -> dict[TopicPartition, int]:
 
 
 def write_offsets(files: Files, path: str, offsets: Mapping[TopicPartition, int]) -> None:
-    """Replace a checkpoint, whole or not at all."""
+    """Replace a checkpoint atomically."""
     write_rows(files, path, (f"{tp.topic} {tp.partition} {offset}" for tp, offset in sorted(offsets.items())))
 
 
 def read_epochs(files: Files, path: str) -> list[tuple[int, int]]:
-    """The (epoch, start offset) rows of a partition's leader-epoch-checkpoint; `ConfigError` for garbage."""
+    """Return the (epoch, start offset) rows of a leader-epoch-checkpoint. `ConfigError` names a damaged file."""
     return [(_number(epoch, path), _number(start, path)) for epoch, start in _read_rows(files, path, 2)]
 
 
 def write_rows(files: Files, path: str, rows: Iterable[str]) -> None:
-    """Replace the file at `path` by these lines below the version and their count."""
+    """Replace the file at `path` by the version, the number of rows and the rows."""
     lines = list(rows)
     files.write_atomically(path, "\n".join([_VERSION, str(len(lines)), *lines, ""]).encode())
 
@@ -59,26 +60,26 @@ def _read_rows(files: Files, path: str, columns: int) -> list[list[str]]:
         if not lines:
             return []
     except UnicodeDecodeError:
-        raise _garbage(path, "it is not text") from None
+        raise _damaged(path, "it is not text") from None
     if len(lines) < 2:
-        raise _garbage(path, "its version and its count are missing")
+        raise _damaged(path, "its version and count are missing")
     if lines[0] != _VERSION:
-        raise _garbage(path, f"its version is {lines[0][:20]!r}")
+        raise _damaged(path, f"its version is {lines[0][:20]!r}")
     rows = [line.split(" ") for line in lines[2:]]
     if len(rows) != _number(lines[1], path):
-        raise _garbage(path, f"it has {len(rows)} rows and claims {lines[1]}")
+        raise _damaged(path, f"it has {len(rows)} rows but a count of {lines[1]}")
     if any(len(row) != columns for row in rows):
-        raise _garbage(path, f"a row has not {columns} columns")
+        raise _damaged(path, f"a row does not have {columns} columns")
     return rows
 
 
 def _number(text: str, path: str) -> int:
     if text.isascii() and text.isdigit():
         return int(text)
-    raise _garbage(path, f"{text[:20]!r} is not a number")
+    raise _damaged(path, f"{text[:20]!r} is not a number")
 
 
-def _garbage(path: str, why: str) -> ConfigError:
+def _damaged(path: str, why: str) -> ConfigError:
     return ConfigError(
-        f"the checkpoint file {os.path.basename(path)} is damaged: {why}; remove it to have it made anew", path=path
+        f"the checkpoint file {os.path.basename(path)} is damaged: {why}; remove it to have it rebuilt", path=path
     )

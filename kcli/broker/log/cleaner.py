@@ -1,7 +1,8 @@
-"""Compaction done, a small step at a time: the broker's one loop has other things to do.
+"""Log compaction in small steps, between the other work of the broker's one loop. Kafka's LogCleaner.
 
-A log is read twice, first its dirty part for the last offset of each key, then all of it up to there for what stays.
-That goes to a `.cleaned` segment, which replaces the old ones at once: a crash leaves the old or the new ones.
+A log is read twice: first its dirty part, for the last offset of each key; then everything up to there, for the records
+to keep. Those are written to a `.cleaned` segment, which replaces the old ones atomically: a crash leaves the old
+segments or the new ones.
 """
 
 from __future__ import annotations
@@ -25,27 +26,27 @@ if TYPE_CHECKING:
 
 STEP_BYTES = 64 * 1024
 
-_BYTES_PER_KEY = 24  # of Kafka's dedupe buffer
+_BYTES_PER_KEY = 24  # in Kafka's dedupe buffer
 _MOST_KEYS = 500_000
 _NO_LAG = (1 << 63) - 1
 
 
 class Uncleanable(KcliError):
-    """Something in a log is such that it must not be written anew."""
+    """The log contains something that must not be rewritten: damage or transactions."""
 
 
-class _Changed(Exception):
-    """Segments went away in the middle of the work, by retention or because records were deleted."""
+class _SegmentsChanged(Exception):
+    """Segments were removed during the cleaning, by retention or by DeleteRecords."""
 
 
 class Cleaner:
-    """Cleans the dirtiest log first. How far each is clean is kept in the checkpoint file at `path`.
+    """Cleans the dirtiest log first. The checkpoint file at `path` stores the offset up to which each log is clean.
 
-    A log that cannot be cleaned, because it is damaged or has transactions in it, is reported once and left alone.
+    A log that cannot be cleaned, because it is damaged or contains transactions, is reported once and skipped.
     """
 
     def __init__(self, files: Files, path: str, *, dedupe_buffer_bytes: int, report: Callable[[str], None]) -> None:
-        """`ConfigError` when the checkpoint is garbage."""
+        """Read the checkpoint. `ConfigError` names a damaged file."""
         self.cleaned_up_to = read_offsets(files, path)
         self.uncleanable: set[TopicPartition] = set()
         self._files = files
@@ -56,10 +57,10 @@ class Cleaner:
         self._work: Generator[None] | None = None
 
     def __repr__(self) -> str:
-        return f"<Cleaner {f'at work on {self._tp}' if self._work else 'idle'}>"
+        return f"<Cleaner {f'cleaning {self._tp}' if self._work else 'idle'}>"
 
     def step(self, logs: Mapping[TopicPartition, Log], now_wall_ms: int) -> bool:
-        """Do a little. False when there is nothing to clean now. OSError: see `LogManager.fail`."""
+        """Do one step of work. False when there is nothing to clean now. OSError: see `LogManager.fail`."""
         if self._work is None:
             self._tp, dirt = self._choose(logs, now_wall_ms)
             if self._tp is None or dirt is None:
@@ -68,19 +69,19 @@ class Cleaner:
         assert self._tp is not None
         try:
             next(self._work)
-        except (StopIteration, _Changed):
+        except (StopIteration, _SegmentsChanged):
             self._work = None
         except (CorruptRecords, Uncleanable) as problem:
             self._work = None
             self.uncleanable.add(self._tp)
-            self._report(f"{self._tp} is not compacted any more: {problem}")
+            self._report(f"{self._tp} will not be compacted any more: {problem}")
         except BaseException:
             self._work = None
             raise
         return True
 
     def forget(self, tp: TopicPartition) -> None:
-        """The partition is about to be deleted."""
+        """Forget a partition that is about to be deleted."""
         if tp == self._tp:
             self.abandon()
         self.uncleanable.discard(tp)
@@ -88,7 +89,7 @@ class Cleaner:
             self._write_checkpoint()
 
     def abandon(self) -> None:
-        """Give up what is under way; nothing of it stays."""
+        """Cancel the cleaning in progress and remove its files."""
         work, self._work = self._work, None
         if work is not None:
             work.close()
@@ -105,7 +106,7 @@ class Cleaner:
         return max(due)[1:] if due else (None, None)
 
     def dirt_of(self, log: Log, now_wall_ms: int) -> Dirt:
-        """How dirty a log is now."""
+        """Return the dirty part of a log."""
         needs_first = log.config.max_compaction_lag_ms < _NO_LAG
         return find_dirt(
             [_facts(segment, needs_first) for segment in log.segments],
@@ -129,9 +130,9 @@ class Cleaner:
             self._write_checkpoint()
 
     def _index(self, log: Log, segments: Sequence[LogSegment], dirt: Dirt, latest: LatestOffsets) -> Generator[None]:
-        """Take the keys of the dirty part into `latest`; not all of them if there are too many."""
+        """Add the keys of the dirty part to `latest`, up to the largest number of keys."""
         latest.end = dirt.start
-        done = 0
+        read_bytes = 0
         for segment in segments:
             for info in read_batches(segment):
                 if info.last_offset < dirt.start:
@@ -139,11 +140,11 @@ class Cleaner:
                 if latest.is_full:
                     return
                 latest.add(info)
-                done += info.size
-                if done >= STEP_BYTES:
-                    done = 0
+                read_bytes += info.size
+                if read_bytes >= STEP_BYTES:
+                    read_bytes = 0
                     yield
-                    _check_still_there(log, segments)
+                    _check_unchanged(log, segments)
         latest.end = dirt.end
 
     def _write_checkpoint(self) -> None:
@@ -151,9 +152,9 @@ class Cleaner:
 
 
 def _clean_group(log: Log, segments: Sequence[LogSegment], latest: LatestOffsets, now_wall_ms: int) -> Generator[None]:
-    """Write what stays of `segments` to a new one, and put that in their place."""
+    """Write the records to keep of `segments` to one new segment, and replace them by it."""
     cleaned = log.create_cleaned(segments[0].base_offset)
-    done, replaced = 0, False
+    read_bytes, replaced = 0, False
     try:
         for segment in segments:
             for info in read_batches(segment):
@@ -167,11 +168,11 @@ def _clean_group(log: Log, segments: Sequence[LogSegment], latest: LatestOffsets
                 )
                 if kept is not None:
                     cleaned.append(read_batch_info(kept))
-                done += info.size
-                if done >= STEP_BYTES:
-                    done = 0
+                read_bytes += info.size
+                if read_bytes >= STEP_BYTES:
+                    read_bytes = 0
                     yield
-                    _check_still_there(log, segments)
+                    _check_unchanged(log, segments)
         log.replace_segments(cleaned, segments)
         replaced = True
         for segment in segments[1:]:
@@ -183,7 +184,7 @@ def _clean_group(log: Log, segments: Sequence[LogSegment], latest: LatestOffsets
 
 
 def read_batches(segment: LogSegment) -> Iterator[BatchInfo]:
-    """Every batch of a segment with its bytes. `Uncleanable` for damage and for transactions."""
+    """Yield every batch of a segment with its bytes. `Uncleanable` for damage and for transactions."""
     try:
         for position, info in segment.batches(bodies=True):
             _check(info, segment, position)
@@ -197,13 +198,13 @@ def _check(info: BatchInfo, segment: LogSegment, at: int) -> None:
     if crc32c(view[batch.CRC_FROM :]) != int.from_bytes(view[batch.CRC_AT : batch.CRC_FROM], "big"):
         raise Uncleanable(f"its segment {segment.base_offset} is damaged: at byte {at} the checksum is wrong")
     if info.is_transactional or info.is_control:
-        raise Uncleanable(f"it has records of transactions, such as those from offset {info.base_offset} on")
+        raise Uncleanable(f"it contains records of transactions, for example at offset {info.base_offset}")
 
 
-def _check_still_there(log: Log, segments: Sequence[LogSegment]) -> None:
-    there = {id(segment) for segment in log.segments}
-    if not all(id(segment) in there for segment in segments):
-        raise _Changed
+def _check_unchanged(log: Log, segments: Sequence[LogSegment]) -> None:
+    current = {id(segment) for segment in log.segments}
+    if not all(id(segment) in current for segment in segments):
+        raise _SegmentsChanged
 
 
 def _facts(segment: LogSegment, needs_first: bool = False) -> SegmentFacts:

@@ -1,8 +1,8 @@
-"""Compaction decided: what may be cleaned, what of a batch stays, which segments become one. Pure: no files, no clock.
+"""Decisions of log compaction: the cleanable range, the records of a batch to keep, the segments to merge. Pure.
 
 Kafka's rules: https://kafka.apache.org/documentation/#compaction, KIP-534 for tombstones. A batch keeps its first and
-last offset whatever goes out of it, so offsets have holes; the last batch of an idempotent producer stays even when
-nothing is left in it, since its sequence number is remembered by it.
+last offset when records are removed from it, so offsets have gaps. The last batch of an idempotent producer is kept
+even without records, because it carries the producer's last sequence number.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MOST_OFFSET_SPAN = (1 << 31) - 1
 
 
 class SegmentFacts(NamedTuple):
-    """A segment as cleaning sees it. Timestamps are -1 when it has none, or nobody needs to know."""
+    """The properties of a segment that cleaning depends on. Timestamps are -1 when absent or not needed."""
 
     base_offset: int
     size: int
@@ -32,7 +32,7 @@ class SegmentFacts(NamedTuple):
 
 
 class Dirt(NamedTuple):
-    """What of a log could be cleaned: from offset `start` up to `end`, not included. `ratio`: bytes, dirty to all."""
+    """The cleanable offsets of a log, `start` to `end` (exclusive). `ratio`: dirty bytes divided by all bytes."""
 
     start: int
     end: int
@@ -41,7 +41,7 @@ class Dirt(NamedTuple):
     is_overdue: bool
 
     def is_due(self, config: LogConfig) -> bool:
-        """Whether it is worth cleaning now."""
+        """Whether the log should be cleaned now, by `min.cleanable.dirty.ratio` or `max.compaction.lag.ms`."""
         return self.dirty_bytes > 0 and (self.is_overdue or self.ratio > config.min_cleanable_dirty_ratio)
 
 
@@ -54,20 +54,20 @@ def find_dirt(
     config: LogConfig,
     now_wall_ms: int,
 ) -> Dirt:
-    """How dirty a log is. The last of `segments` is the active one, which is never cleaned.
+    """Return the dirty part of a log. The last of `segments` is the active one, which is never cleaned.
 
-    `cleaned_up_to` is where the last cleaning ended; one that is outside of the log is not believed.
+    `cleaned_up_to` is the offset where the last cleaning ended; it is ignored when it is outside of the log.
     """
     active = segments[-1].base_offset
     start = cleaned_up_to if log_start_offset <= cleaned_up_to <= active else log_start_offset
     end = min(active, last_stable_offset)
-    behind = {one.base_offset: following.base_offset for one, following in pairwise(segments)}
-    dirty = [one for one in segments[:-1] if behind[one.base_offset] > start and one.base_offset < end]
+    next_offset = {one.base_offset: following.base_offset for one, following in pairwise(segments)}
+    dirty = [one for one in segments[:-1] if next_offset[one.base_offset] > start and one.base_offset < end]
     newest_ms = now_wall_ms - config.min_compaction_lag_ms
     if config.min_compaction_lag_ms > 0:
         end = min([end, *(one.base_offset for one in dirty if one.largest_timestamp_ms > newest_ms)])
         dirty = [one for one in dirty if one.base_offset < end]
-    clean_bytes = sum(one.size for one in segments[:-1] if behind[one.base_offset] <= start)
+    clean_bytes = sum(one.size for one in segments[:-1] if next_offset[one.base_offset] <= start)
     dirty_bytes = sum(one.size for one in dirty)
     oldest_ms = min((one.first_timestamp_ms for one in dirty if one.first_timestamp_ms >= 0), default=now_wall_ms)
     overdue = now_wall_ms - oldest_ms > config.max_compaction_lag_ms
@@ -76,12 +76,12 @@ def find_dirt(
 
 
 def group_segments(segments: Sequence[SegmentFacts], most_bytes: int) -> list[range]:
-    """Which neighbours may become one segment, as ranges of indices: together they are no larger than `most_bytes`."""
+    """Return runs of segments that can be merged into one, as ranges of indices; each is at most `most_bytes` large."""
     groups = []
     first = size = 0
     for index, segment in enumerate(segments):
-        behind = segments[index + 1].base_offset if index + 1 < len(segments) else segment.base_offset
-        too_wide = behind - segments[first].base_offset > _MOST_OFFSET_SPAN
+        end = segments[index + 1].base_offset if index + 1 < len(segments) else segment.base_offset
+        too_wide = end - segments[first].base_offset > _MOST_OFFSET_SPAN
         if index > first and (size + segment.size > most_bytes or too_wide):
             groups.append(range(first, index))
             first, size = index, 0
@@ -90,7 +90,7 @@ def group_segments(segments: Sequence[SegmentFacts], most_bytes: int) -> list[ra
 
 
 class LatestOffsets:
-    """The last offset of each key in the dirty part, up to (not included) `end`; at most `most` keys."""
+    """The last offset of each key in the dirty part, up to `end` (exclusive); at most `most` keys."""
 
     def __init__(self, most: int) -> None:
         self.end = -1
@@ -105,21 +105,21 @@ class LatestOffsets:
         return len(self._offsets) >= self._most
 
     def add(self, info: BatchInfo) -> None:
-        """Take in a batch, all of it."""
+        """Add all records of a batch."""
         for record in iter_records(info.records):
             if record.key is not None:
                 self._offsets[_short(record.key)] = record.offset
         self.end = info.last_offset + 1
 
     def is_latest(self, key: bytes, offset: int) -> bool:
-        """Whether nothing newer than `offset` has this key."""
+        """Whether no record after `offset` has this key."""
         return offset >= self._offsets.get(_short(key), -1)
 
 
 def _short(key: bytes) -> bytes:
     if len(key) <= _LONG_KEY_BYTES:
         return key
-    from hashlib import blake2b  # few topics have such keys, and it takes its time to import
+    from hashlib import blake2b  # slow to import, and few topics have such keys
 
     return blake2b(key, digest_size=_LONG_KEY_BYTES).digest()
 
@@ -127,13 +127,13 @@ def _short(key: bytes) -> bytes:
 def filter_batch(
     info: BatchInfo, latest: LatestOffsets, *, is_producers_last: bool, delete_retention_ms: int, now_wall_ms: int
 ) -> Buffer | None:
-    """The batch without the records that newer ones replace: the same bytes, fewer, or None when nothing stays.
+    """Return the batch without superseded records: the same bytes, a new batch, or None when no record is kept.
 
-    The first cleaning that finds a tombstone gives its batch a time, `delete_retention_ms` from now; a cleaning after
-    that time drops it. `is_producers_last`: it is the last batch of a producer that is still remembered.
+    The first cleaning that finds a tombstone sets a delete horizon, `delete_retention_ms` from now, in its batch; a
+    cleaning after that time removes it. `is_producers_last`: the batch is the last one of a known producer.
     """
     horizon_ms = info.delete_horizon_ms
-    tombstones_stay = horizon_ms is None or now_wall_ms < horizon_ms
+    keep_tombstones = horizon_ms is None or now_wall_ms < horizon_ms
     records = list(iter_records(info.records))
     kept = [
         record
@@ -141,7 +141,7 @@ def filter_batch(
         if record.offset >= latest.end
         or (
             record.key is not None
-            and (record.value is not None or tombstones_stay)
+            and (record.value is not None or keep_tombstones)
             and latest.is_latest(record.key, record.offset)
         )
     ]
@@ -153,7 +153,7 @@ def filter_batch(
         horizon_ms = None
     if len(kept) == len(records) and horizon_ms == info.delete_horizon_ms:
         return info.records
-    stays = bool(kept) and not info.is_append_time
+    recompute_max = bool(kept) and not info.is_append_time
     return build_batch(
         [NewRecord(record.key, record.value, record.timestamp_ms, record.headers) for record in kept],
         compression=CODEC_NAMES[info.codec if kept else 0],
@@ -165,6 +165,6 @@ def filter_batch(
         producer_epoch=info.producer_epoch,
         base_sequence=info.base_sequence,
         timestamp_type="append" if info.is_append_time else "create",
-        max_timestamp_ms=None if stays else info.max_timestamp_ms,
+        max_timestamp_ms=None if recompute_max else info.max_timestamp_ms,
         delete_horizon_ms=horizon_ms,
     )

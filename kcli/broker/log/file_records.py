@@ -1,4 +1,7 @@
-"""Batches in a log file: the walk over them, the search for an offset, and the next whole batch after damage."""
+"""Record batches of a log file: iteration, search by offset, and search for the next valid batch after damage.
+
+Kafka's FileRecords and FileLogInputStream, for batches of format v2 only.
+"""
 
 from __future__ import annotations
 
@@ -10,39 +13,40 @@ from kcli.protocol.records import batch
 from kcli.protocol.records.batch import BatchInfo, read_batch_info
 from kcli.protocol.records.checksum import crc32c
 
-# Small batches lie many in a block; of large ones only the headers are read unless their bodies are asked for.
+# A block holds many small batches; of large batches only the headers are read, unless the bodies are needed too.
 _HEADERS_BYTES = 4096
 _BODIES_BYTES = 1 << 20
+_SEARCH_BYTES = 1 << 20
 _SCAN = struct.Struct(">qi4xb6xi")  # base offset, size, magic, last offset delta
 
 
 class LogDamage(Exception):
-    """At `position` of a log file there is no whole batch; `reason` says what is there instead."""
+    """No whole, valid batch at `position` of a log file; `reason` says what is wrong there."""
 
     def __init__(self, position: int, reason: str) -> None:
-        super().__init__(f"at byte {position} {reason}")
+        super().__init__(f"at byte {position}: {reason}")
         self.position = position
         self.reason = reason
 
 
-def walk(file: SliceableFile, start: int, end: int, *, bodies: bool = False) -> Iterator[tuple[int, BatchInfo]]:
-    """The batches of `file[start:end]` with their positions. `LogDamage` when they do not fill it exactly.
+def iter_batches(file: SliceableFile, start: int, end: int, *, bodies: bool = False) -> Iterator[tuple[int, BatchInfo]]:
+    """Yield (position, batch) of `file[start:end]`. `LogDamage` where a batch is not valid or does not end by `end`.
 
-    With `bodies` their `records` are whole; without, they may end anywhere behind the header. Nothing is believed of
-    a header but that its size is possible.
+    With `bodies` the `records` of each batch are complete; without, they may end anywhere after the header. Only the
+    header is checked, not the checksum.
     """
     at, block_bytes = start, _BODIES_BYTES if bodies else _HEADERS_BYTES
     while at < end:
         block = file.read_at(at, min(block_bytes, end - at))
-        have, inner, wanted = len(block), 0, 0
-        if have < batch.HEADER_BYTES:
-            raise LogDamage(at, f"are {end - at} bytes, too few for a batch")
-        while have - inner >= batch.HEADER_BYTES:
+        block_end, inner, wanted = len(block), 0, 0
+        if block_end < batch.HEADER_BYTES:
+            raise LogDamage(at, f"{end - at} bytes are too few for a batch")
+        while block_end - inner >= batch.HEADER_BYTES:
             info = read_batch_info(block, inner)
-            reason = _impossible(info, block[inner + batch.MAGIC_AT], end - at - inner)
+            reason = _header_error(info, block[inner + batch.MAGIC_AT], end - at - inner)
             if reason:
                 raise LogDamage(at + inner, reason)
-            if bodies and info.size > have - inner:
+            if bodies and info.size > block_end - inner:
                 wanted = info.size
                 break
             yield at + inner, info
@@ -51,26 +55,26 @@ def walk(file: SliceableFile, start: int, end: int, *, bodies: bool = False) -> 
         block_bytes = max(block_bytes, wanted)
 
 
-def _impossible(info: BatchInfo, magic: int, room: int) -> str | None:
+def _header_error(info: BatchInfo, magic: int, available: int) -> str | None:
     if info.size < batch.HEADER_BYTES:
-        return f"something claims to be a batch of {info.size} bytes"
+        return f"{info.size} is not a valid batch size"
     if magic != 2:
-        return f"something claims to be a batch of format {magic}"
-    if info.size > room:
-        return f"only {room} of a batch's {info.size} bytes are there"
+        return f"{magic} is not a valid batch format"
+    if info.size > available:
+        return f"only {available} of a batch's {info.size} bytes are present"
     if info.base_offset < 0 or info.last_offset < info.base_offset:
-        return f"a batch claims the offsets {info.base_offset} to {info.last_offset}"
+        return f"{info.base_offset} to {info.last_offset} are not valid offsets of a batch"
     return None
 
 
-def find(file: SliceableFile, end: int, offset: int, floor: tuple[int, int] | None) -> tuple[int, int] | None:
-    """Position and size of the first batch of `file[:end]` that ends at `offset` or behind it; None: there is none.
+def find_batch(file: SliceableFile, end: int, offset: int, floor: tuple[int, int] | None) -> tuple[int, int] | None:
+    """Return position and size of the first batch of `file[:end]` whose last offset is at least `offset`, or None.
 
-    `floor` is an index entry, at or below `offset`, from which to look: an offset, and the position of a batch that
-    does not go beyond it. (Kafka's cleaner indexes the first of many batches with the last one's offset.) `LogDamage`
-    when it names no such batch, or when something on the way is none.
+    `floor` is the index entry to start from: an offset up to `offset`, and the position of a batch whose last offset is
+    not larger. (The entries of Kafka's cleaner name the first of several batches with the last offset of the last one.)
+    `LogDamage` when there is no such batch at that position, or no valid batch on the way.
     """
-    most, at = floor or (None, 0)
+    max_offset, at = floor or (None, 0)
     while at < end:
         block = file.read_at(at, min(_HEADERS_BYTES, end - at))
         inner, last_inner = 0, len(block) - batch.HEADER_BYTES
@@ -78,59 +82,60 @@ def find(file: SliceableFile, end: int, offset: int, floor: tuple[int, int] | No
             base, size, magic, delta = _SCAN.unpack_from(block, inner)
             size += batch.PREFIX_BYTES
             last = base + delta
-            if magic != 2 or size < batch.HEADER_BYTES or (most is not None and not 0 <= base <= last <= most):
-                raise LogDamage(at + inner, "is no batch, or not the one that should be there")
+            if (
+                magic != 2
+                or size < batch.HEADER_BYTES
+                or (max_offset is not None and not 0 <= base <= last <= max_offset)
+            ):
+                raise LogDamage(at + inner, "no valid batch, or not the batch of the index entry")
             if last >= offset:
                 return at + inner, size
-            most = None
+            max_offset = None
             inner += size
         if not inner:
-            raise LogDamage(at, f"are {end - at} bytes, too few for a batch")
+            raise LogDamage(at, f"{end - at} bytes are too few for a batch")
         at += inner
     return None
 
 
-_BLOCK_BYTES = 1 << 20
-
-
-def has_right_checksum(info: BatchInfo) -> bool:
-    """Whether a whole batch is as it was written, except for its offset and epoch, which no checksum covers."""
+def has_valid_checksum(info: BatchInfo) -> bool:
+    """Whether a whole batch is unchanged, except for its offset and leader epoch, which the checksum does not cover."""
     stored = int.from_bytes(info.records[batch.CRC_AT : batch.CRC_FROM], "big")
     return crc32c(info.records[batch.CRC_FROM :]) == stored
 
 
-def next_whole(file: SliceableFile, position: int, size: int, offset: int) -> int | None:
-    """Where behind `position` the next batch begins that is whole and not below `offset`; None when there is none."""
+def next_valid_batch(file: SliceableFile, position: int, size: int, offset: int) -> int | None:
+    """Return the position after `position` of the next valid batch with a base offset of at least `offset`, or None."""
     for start in _possible_starts(file, position, size):
-        info = whole_at(file, start, size)
+        info = valid_batch_at(file, start, size)
         if info is not None and info.base_offset >= offset:
             return start
     return None
 
 
-def whole_at(file: SliceableFile, position: int, size: int) -> BatchInfo | None:
-    """The batch at `position`, if it is whole."""
+def valid_batch_at(file: SliceableFile, position: int, size: int) -> BatchInfo | None:
+    """Return the batch at `position` if it is whole and its checksum is valid."""
     try:
-        _, info = next(walk(file, position, size))
+        _, info = next(iter_batches(file, position, size))
     except (LogDamage, StopIteration):
         return None
     info = info._replace(records=memoryview(file.read_at(position, info.size)))
-    return info if has_right_checksum(info) else None
+    return info if has_valid_checksum(info) else None
 
 
 def _possible_starts(file: SliceableFile, position: int, size: int) -> Iterator[int]:
-    """Where a batch behind a damaged one may begin: at its end, as far as it tells, else where a header may be."""
+    """Yield positions where the batch after a damaged one may start: its end by its own size, then possible headers."""
     prefix = file.read_at(position, batch.PREFIX_BYTES)
     if len(prefix) == batch.PREFIX_BYTES:
-        behind = position + batch.PREFIX_BYTES + batch.PREFIX.unpack(prefix)[1]
-        if position < behind < size:
-            yield behind
+        end = position + batch.PREFIX_BYTES + batch.PREFIX.unpack(prefix)[1]
+        if position < end < size:
+            yield end
     start = position + 1
     while start + batch.MAGIC_AT < size:
-        block = file.read_at(start, min(_BLOCK_BYTES, size - start))
+        block = file.read_at(start, min(_SEARCH_BYTES, size - start))
         at = block.find(b"\2", batch.MAGIC_AT)
         while at >= 0:
-            # Format 2, and an offset below 2^48: so begins every batch that a broker has written.
+            # Format 2 and an offset below 2^48: every batch written by a broker starts with two zero bytes.
             if block[at - batch.MAGIC_AT : at - batch.MAGIC_AT + 2] == b"\0\0":
                 yield start + at - batch.MAGIC_AT
             at = block.find(b"\2", at + 1)

@@ -1,4 +1,4 @@
-"""Leader epochs of a partition (KIP-101): at which offset each leader began."""
+"""Leader epochs of a partition (KIP-101): the start offset of each epoch."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ UNDEFINED = (-1, -1)
 
 
 class EpochStart(NamedTuple):
-    """An epoch and the first offset that was written in it."""
+    """An epoch and the offset of the first record written in it."""
 
     epoch: int
     start_offset: int
 
 
 class LeaderEpochCache:
-    """Epochs in memory and in the partition's leader-epoch-checkpoint; both always strictly rising in both columns."""
+    """Epochs in memory and in the partition's leader-epoch-checkpoint; epochs and start offsets strictly increase."""
 
     def __init__(self, directory: str, files: Files) -> None:
-        """Reads the checkpoint; `ConfigError` names one that is garbage."""
+        """Read the checkpoint. `ConfigError` names a damaged file."""
         self.directory = directory
         self._files = files
         self._entries: list[EpochStart] = []
@@ -48,9 +48,9 @@ class LeaderEpochCache:
         return self._entries[-1].epoch if self._entries else -1
 
     def assign(self, epoch: int, start_offset: int) -> None:
-        """Note that `epoch` begins at `start_offset`; what contradicts it goes. Nothing happens when it is known."""
+        """Record that `epoch` starts at `start_offset`, removing contradicting entries. A known epoch is ignored."""
         if epoch < 0 or start_offset < 0:
-            raise ValueError(f"no epoch {epoch} can begin at offset {start_offset}")
+            raise ValueError(f"epoch {epoch} and start offset {start_offset} must not be negative")
         last = self._entries[-1] if self._entries else None
         if last is None or epoch != last.epoch or start_offset < last.start_offset:
             self._insert(EpochStart(epoch, start_offset))
@@ -63,9 +63,9 @@ class LeaderEpochCache:
         entries.append(entry)
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """The largest known epoch up to `epoch`, and where the next one begins; (-1, -1) when that is unknown.
+        """Return the largest known epoch up to `epoch` and the start offset of the next one; (-1, -1) when unknown.
 
-        For an epoch older than all that are known it is that epoch and the start of the first known one.
+        For an epoch older than all known ones, return that epoch and the start offset of the first known one.
         """
         if epoch < 0:
             return UNDEFINED
@@ -79,28 +79,28 @@ class LeaderEpochCache:
         return UNDEFINED
 
     def epoch_for(self, offset: int) -> int:
-        """In which epoch the record at `offset` was written, -1 when that is unknown."""
-        found = -1
+        """Return the epoch of the record at `offset`, -1 when it is unknown."""
+        epoch_at = -1
         for epoch, start_offset in self._entries:
             if start_offset > offset:
                 break
-            found = epoch
-        return found
+            epoch_at = epoch
+        return epoch_at
 
     def truncate_from_end(self, end_offset: int) -> None:
-        """Forget epochs that begin at `end_offset` or behind it."""
+        """Remove epochs that start at or after `end_offset`."""
         kept = [entry for entry in self._entries if entry.start_offset < end_offset]
         self._replace(kept)
 
     def truncate_from_start(self, start_offset: int) -> None:
-        """Forget epochs that ended before `start_offset`; the one that was going on there begins there now."""
+        """Remove epochs that end before `start_offset`; the epoch at that offset now starts there."""
         before = [entry for entry in self._entries if entry.start_offset <= start_offset]
         if before:
             kept = [EpochStart(before[-1].epoch, start_offset), *self._entries[len(before) :]]
             self._replace(kept)
 
     def clear(self) -> None:
-        """Forget all epochs."""
+        """Remove all epochs."""
         self._replace([])
 
     def _replace(self, entries: list[EpochStart]) -> None:

@@ -1,7 +1,7 @@
-"""Opening a partition's directory: leftovers finished, segments recovered after a crash, the end found in the log.
+"""Loading a partition's directory: interrupted compactions, recovery after a crash, epochs and producers.
 
-What was wrong is told in sentences. After a clean stop only the end of the newest segment is read; of older segments
-the indexes are checked when they are first used.
+Kafka's LogLoader. Every problem is reported as a sentence. After a clean shutdown only the end of the newest segment is
+read; the indexes of older segments are checked at their first use.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from kcli.broker.files import Files
 from kcli.broker.log.file_records import LogDamage
 from kcli.broker.log.leader_epoch_cache import LeaderEpochCache
 from kcli.broker.log.producer_state import ProducerStateManager
-from kcli.broker.log.recovery import cut_tail, recover
+from kcli.broker.log.recovery import recover, truncate_tail
 from kcli.broker.log.segment import LOG, OFFSET_INDEX, TIME_INDEX, LogSegment, Report
 from kcli.broker.log.segment_swap import base_offset, finish_interrupted, is_segment_file
 from kcli.broker.log.segments import segment_number
 from kcli.protocol.records.batch import BatchInfo
 
 
-class Opening(NamedTuple):
-    """What is known before a directory is looked at. `is_clean`: the broker that had it last stopped cleanly."""
+class LoadRequest(NamedTuple):
+    """The directory to load and its checkpointed offsets. `is_clean`: the previous shutdown was clean."""
 
     files: Files
     directory: str
@@ -34,8 +34,8 @@ class Opening(NamedTuple):
     report: Report
 
 
-class Loaded(NamedTuple):
-    """A log that can be used: its segments, at least one, and its offsets."""
+class LoadedLog(NamedTuple):
+    """A loaded log: its segments, at least one, and its offsets."""
 
     segments: list[LogSegment]
     log_start_offset: int
@@ -43,84 +43,84 @@ class Loaded(NamedTuple):
     recovery_point: int
 
 
-def load(opening: Opening, epochs: LeaderEpochCache, producers: ProducerStateManager) -> Loaded:
-    """Open a directory. `CorruptRecords`: it has records of formats before v2. `OSError`: the disk does not answer."""
-    finish_interrupted(opening.files, opening.directory, opening.report)
-    segments = _find_segments(opening)
-    if opening.is_clean:
-        _check_newest(opening, segments)
+def load(request: LoadRequest, epochs: LeaderEpochCache, producers: ProducerStateManager) -> LoadedLog:
+    """Load a directory. `CorruptRecords` for record formats before v2, `OSError` for a failing disk."""
+    finish_interrupted(request.files, request.directory, request.report)
+    segments = _find_segments(request)
+    if request.is_clean:
+        _check_newest(request, segments)
     else:
-        _recover(opening, segments, epochs)
-    if segments and segments[-1].next_offset < opening.log_start_offset:
-        opening.report(
-            f"all of {opening.directory} was removed: its log ends at {segments[-1].next_offset}, before the offset "
-            f"{opening.log_start_offset} where it was known to begin"
+        _recover(request, segments, epochs)
+    if segments and segments[-1].next_offset < request.log_start_offset:
+        request.report(
+            f"all segments of {request.directory} were removed: the log ends at offset {segments[-1].next_offset}, "
+            f"before its log start offset {request.log_start_offset}"
         )
         _drop(segments, 0)
         epochs.clear()
     if not segments:
-        segments.append(_new_segment(opening, opening.log_start_offset))
-    start = max(opening.log_start_offset, segments[0].base_offset)
+        segments.append(_new_segment(request, request.log_start_offset))
+    start = max(request.log_start_offset, segments[0].base_offset)
     end = segments[-1].next_offset
-    _load_epochs(opening, segments, epochs, start, end)
-    _load_producers(opening, segments, producers, start, end)
-    return Loaded(segments, start, end, end if opening.is_clean else min(opening.recovery_point, end))
+    _load_epochs(request, segments, epochs, start, end)
+    _load_producers(request, segments, producers, start, end)
+    return LoadedLog(segments, start, end, end if request.is_clean else min(request.recovery_point, end))
 
 
-def _new_segment(opening: Opening, offset: int, size: int = 0) -> LogSegment:
+def _new_segment(request: LoadRequest, offset: int, size: int = 0) -> LogSegment:
     return LogSegment(
-        opening.files,
-        opening.directory,
+        request.files,
+        request.directory,
         offset,
         size=size,
-        index_interval_bytes=opening.index_interval_bytes,
-        created_ms=opening.now_wall_ms,
-        report=opening.report,
+        index_interval_bytes=request.index_interval_bytes,
+        created_ms=request.now_wall_ms,
+        report=request.report,
     )
 
 
-def _find_segments(opening: Opening) -> list[LogSegment]:
-    files, directory = opening.files, opening.directory
+def _find_segments(request: LoadRequest) -> list[LogSegment]:
+    files, directory = request.files, request.directory
     names = {name for name in files.list(directory) if is_segment_file(name)}
     logs = sorted(name for name in names if name.endswith(LOG))
     segments = []
     for name in logs:
         size = files.size(os.path.join(directory, name))
-        segments.append(_new_segment(opening, base_offset(name), size))
+        segments.append(_new_segment(request, base_offset(name), size))
     stems = {name[: -len(LOG)] for name in logs}
     for orphan in sorted(name for name in names if name.partition(".")[0] not in stems):
-        opening.report(f"{os.path.join(directory, orphan)} was removed: its log file is gone, and records with it")
+        request.report(f"{os.path.join(directory, orphan)} was removed: its log file and records are missing")
         files.remove(os.path.join(directory, orphan))
-    if opening.is_clean:
+    if request.is_clean:
         for segment in segments:
             stem = f"{segment.base_offset:020d}"
             if segment.size and not {stem + OFFSET_INDEX, stem + TIME_INDEX} <= names:
-                segment.index  # noqa: B018  made now
+                segment.index  # noqa: B018  builds the index now
     return segments
 
 
-def _check_newest(opening: Opening, segments: list[LogSegment]) -> None:
-    """After a clean stop the log goes on behind its last whole batch."""
-    cut = cut_tail(segments[-1]) if segments else None
-    if cut is not None:
-        opening.report(f"{segments[-1].path()}: {cut}, although the broker had stopped cleanly")
+def _check_newest(request: LoadRequest, segments: list[LogSegment]) -> None:
+    """After a clean shutdown, truncate the newest segment after its last whole batch."""
+    truncation = truncate_tail(segments[-1]) if segments else None
+    if truncation is not None:
+        request.report(f"{segments[-1].path()}: {truncation}, although the broker had shut down cleanly")
 
 
-def _recover(opening: Opening, segments: list[LogSegment], epochs: LeaderEpochCache) -> None:
-    """Check what may not have been on the disk when the broker died: from the recovery point's segment on."""
+def _recover(request: LoadRequest, segments: list[LogSegment], epochs: LeaderEpochCache) -> None:
+    """Check the segments that may not have been flushed before a crash, from the recovery point's segment on."""
 
-    def note_epoch(info: BatchInfo) -> None:
+    def add_epoch(info: BatchInfo) -> None:
         if info.leader_epoch > epochs.latest_epoch:
             epochs.assign(info.leader_epoch, info.base_offset)
 
-    first = segment_number(segments, opening.recovery_point) if segments else 0
+    first = segment_number(segments, request.recovery_point) if segments else 0
     for number, segment in enumerate(segments[first:], first):
-        cut = recover(segment, note_epoch, recovery_point=opening.recovery_point, report=opening.report)
-        if cut is None:
+        truncation = recover(segment, add_epoch, recovery_point=request.recovery_point, report=request.report)
+        if truncation is None:
             continue
-        opening.report(f"{segment.path()}: {cut}")
+        request.report(f"{segment.path()}: {truncation}")
         for lost in segments[number + 1 :]:
-            opening.report(f"DATA WAS LOST: {lost.path()} with {lost.size} bytes lay behind the damage and was removed")
+            request.report(f"DATA WAS LOST: {lost.path()} with {lost.size} bytes followed the damage and was removed")
         _drop(segments, number + 1)
         return
 
@@ -131,11 +131,13 @@ def _drop(segments: list[LogSegment], first: int) -> None:
     del segments[first:]
 
 
-def _load_epochs(opening: Opening, segments: list[LogSegment], epochs: LeaderEpochCache, start: int, end: int) -> None:
-    """Epochs of what is in the log; read from the log when their checkpoint is gone."""
+def _load_epochs(
+    request: LoadRequest, segments: list[LogSegment], epochs: LeaderEpochCache, start: int, end: int
+) -> None:
+    """Fit the epochs to the log; rebuild them from its batches when the checkpoint is missing."""
     if epochs.latest_epoch < 0:
         for segment in segments:
-            for _, info in _readable(opening, segment, start):
+            for _, info in _readable(request, segment, start):
                 if info.leader_epoch > epochs.latest_epoch:
                     epochs.assign(info.leader_epoch, info.base_offset)
     epochs.truncate_from_end(end)
@@ -143,22 +145,22 @@ def _load_epochs(opening: Opening, segments: list[LogSegment], epochs: LeaderEpo
 
 
 def _load_producers(
-    opening: Opening, segments: list[LogSegment], producers: ProducerStateManager, start: int, end: int
+    request: LoadRequest, segments: list[LogSegment], producers: ProducerStateManager, start: int, end: int
 ) -> None:
-    """Producers from their snapshot, and from what was written since."""
-    offset = producers.load(start, end, opening.now_wall_ms)
+    """Load producers from the newest snapshot and from the batches after it."""
+    offset = producers.load(start, end, request.now_wall_ms)
     if offset < end:
         for segment in segments[segment_number(segments, offset) :]:
-            for position, info in _readable(opening, segment, offset):
+            for position, info in _readable(request, segment, offset):
                 if info.is_control:
                     info = info._replace(records=segment.file.read_at(position, info.size))
                 producers.update(info)
     producers.delete_stray_snapshots({segment.base_offset for segment in segments})
 
 
-def _readable(opening: Opening, segment: LogSegment, offset: int) -> Iterator[tuple[int, BatchInfo]]:
-    """The batches of a segment from `offset` on, as far as they can be read; what cannot is told."""
+def _readable(request: LoadRequest, segment: LogSegment, offset: int) -> Iterator[tuple[int, BatchInfo]]:
+    """Yield the batches of a segment from `offset` on; unreadable ones end the iteration and are reported."""
     try:
         yield from segment.batches(offset)
     except LogDamage as damage:
-        opening.report(f"{segment.path()} is damaged: {damage}; its records from there on cannot be read")
+        request.report(f"{segment.path()} is damaged: {damage}; records from there on cannot be read")

@@ -1,7 +1,8 @@
-"""A partition's log: batches in, with offsets given to them; slices of files out; and what goes at its old end.
+"""Log: the records of one partition, as a directory of segments. Kafka's UnifiedLog.
 
-Kafka's own format on disk (https://kafka.apache.org/documentation/#log): a directory of segments. What one is asked for
-here never waits, except for the disk.
+Appends assign offsets to batches, reads return slices of segment files, retention and DeleteRecords remove the oldest
+segments. The format on disk is Kafka's (https://kafka.apache.org/documentation/#log). No method waits for anything but
+the disk.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from uuid import UUID
 from kcli.broker.files import Files
 from kcli.broker.log.file_records import LogDamage
 from kcli.broker.log.leader_epoch_cache import LeaderEpochCache
-from kcli.broker.log.loader import Opening, load
+from kcli.broker.log.loader import LoadRequest, load
 from kcli.broker.log.log_config import LogConfig
 from kcli.broker.log.producer_state import ProducerStateManager
 from kcli.broker.log.retention import Bounds, segments_to_delete
@@ -41,7 +42,7 @@ NO_APPEND_TIME = -1
 
 
 class AppendInfo(NamedTuple):
-    """Where a batch is. `log_append_time_ms` is -1 when its records keep the times that their producer gave them."""
+    """Offsets of an appended batch. `log_append_time_ms` is -1 when records keep the timestamps of their producer."""
 
     base_offset: int
     last_offset: int
@@ -50,7 +51,7 @@ class AppendInfo(NamedTuple):
 
 
 class Log:
-    """One partition's log. `log_end_offset` is the next record's offset; an append does not move `high_watermark`."""
+    """One partition's log. `log_end_offset` is the offset of the next record; appends do not move `high_watermark`."""
 
     def __init__(
         self,
@@ -61,7 +62,7 @@ class Log:
         files: Files,
         report: Callable[[str], None],
     ) -> None:
-        """For `Log.open`."""
+        """Called by `Log.open`."""
         self.directory = directory
         self.tp = tp
         self.topic_id = topic_id
@@ -75,7 +76,7 @@ class Log:
         self._report = report
         self._unflushed_since_ms: int | None = None
         self._has_transactions = False
-        self._told: set[str] = set()
+        self._reported_damage: set[str] = set()
 
     @classmethod
     def open(
@@ -92,18 +93,18 @@ class Log:
         now_wall_ms: int,
         report: Callable[[str], None],
     ) -> Log:
-        """Open a directory (made when missing); after a stop that was not `clean` recover it, with words to `report`.
+        """Open a directory (created when missing); recover it after a shutdown that was not `clean`.
 
-        `recovery_point`: below it everything was on the disk. `CorruptRecords` for records from before Kafka 0.11,
-        `ConfigError` for a checkpoint that is garbage.
+        Everything below `recovery_point` was flushed. Problems are reported to `report` as sentences.
+        `CorruptRecords` for record formats before Kafka 0.11, `ConfigError` for a damaged checkpoint.
         """
         files.make_dir(directory)
         log = cls(directory, tp, topic_id, config, files, report)
-        opening = Opening(
+        request = LoadRequest(
             files, directory, recovery_point, log_start_offset, clean, config.index_interval_bytes, now_wall_ms, report
         )
         log.segments, log.log_start_offset, log.log_end_offset, log.recovery_point = load(
-            opening, log.epochs, log.producers
+            request, log.epochs, log.producers
         )
         log.high_watermark = log.log_start_offset
         if log.log_end_offset and not log.size_bytes:
@@ -125,7 +126,7 @@ class Log:
 
     @property
     def last_stable_offset(self) -> int:
-        """Below it no transaction is open: as far as read_committed consumers get."""
+        """The offset up to which read_committed consumers can read: all transactions before it have ended."""
         if not self._has_transactions:
             return self.high_watermark
         unstable = self.producers.first_unstable_offset
@@ -138,10 +139,10 @@ class Log:
     # ---- appending ----
 
     def append(self, records: Buffer, *, leader_epoch: int, now_wall_ms: int, from_client: bool = True) -> AppendInfo:
-        """Write one batch, whose (writable) bytes are changed. One that a producer sends again is found, not written.
+        """Append one batch; its (writable) bytes are changed. A producer's retry returns the offsets of the first try.
 
-        `BrokerError` (`RecordsRefused` with its reason) when it is refused, `OSError` when it cannot be written:
-        then the log is as before.
+        `BrokerError` (`RecordsRefused` with its reason) when it is refused, `OSError` when it cannot be written. The
+        log is then unchanged.
         """
         if self.is_closed:
             raise BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the log is closed", partition=self.tp)
@@ -178,7 +179,7 @@ class Log:
             self.flush()
 
     def roll(self, now_wall_ms: int) -> LogSegment:
-        """Go on in a new segment, unless this one is empty. The old one is then on the disk."""
+        """Flush the active segment and start a new one, unless the active one is empty."""
         if not self.segments[-1].size:
             return self.segments[-1]
         self.segments[-1].seal()
@@ -201,7 +202,7 @@ class Log:
         )
 
     def flush(self) -> None:
-        """Return when everything in the log is on the disk."""
+        """Flush all segments; return when everything in the log is on the disk."""
         for segment in reversed(self.segments):
             segment.sync()
             if segment.base_offset <= self.recovery_point:
@@ -210,7 +211,7 @@ class Log:
         self._unflushed_since_ms = None
 
     def flush_if_due(self, now_wall_ms: int) -> bool:
-        """Flush when something has waited for it longer than `flush.ms`; whether it did."""
+        """Flush if the oldest unflushed append is older than `flush.ms`; return whether it was flushed."""
         since_ms = self._unflushed_since_ms
         if since_ms is None:
             return False
@@ -224,14 +225,14 @@ class Log:
     # ---- reading ----
 
     def advance_high_watermark(self, offset: int) -> None:
-        """Consumers may read up to `offset`. It never goes back, nor beyond the log's end."""
+        """Move the high watermark up to `offset`; never back, and never beyond the log end offset."""
         self.high_watermark = max(self.high_watermark, min(offset, self.log_end_offset))
 
     def read(self, offset: int, max_bytes: int, *, upto: int, min_one_message: bool) -> LogRead:
-        """Batches from the one with `offset` on: at most `max_bytes`, below offset `upto`, of one segment.
+        """Return batches from the one with `offset` on: at most `max_bytes`, below offset `upto`, of one segment.
 
-        There are none at `upto` or behind it. `BrokerError`: OFFSET_OUT_OF_RANGE, or CORRUPT_MESSAGE when the log is
-        damaged there.
+        With `min_one_message` the first batch is complete even if it is larger than `max_bytes`. `BrokerError`:
+        OFFSET_OUT_OF_RANGE, or CORRUPT_MESSAGE when the log is damaged there.
         """
         if not self.log_start_offset <= offset <= self.log_end_offset:
             raise BrokerError(
@@ -249,41 +250,41 @@ class Log:
             raise self._damaged(damage) from None
 
     def offset_metadata(self, offset: int) -> LogOffsetMetadata:
-        """Where an offset lies. `BrokerError`: CORRUPT_MESSAGE when the log is damaged there."""
+        """Return the location of an offset. `BrokerError`: CORRUPT_MESSAGE when the log is damaged there."""
         try:
             return find_offset(self.segments, offset, end_offset=self.log_end_offset)
         except (LogDamage, CorruptRecords) as damage:
             raise self._damaged(damage) from None
 
     def _damaged(self, damage: Exception) -> BrokerError:
-        words = f"the log of {self.tp} in {self.directory} is damaged: {damage}"
-        if words not in self._told:  # consumers try again and again
-            self._told.add(words)
-            self._report(words)
+        text = f"the log of {self.tp} in {self.directory} is damaged: {damage}"
+        if text not in self._reported_damage:  # consumers retry without end
+            self._reported_damage.add(text)
+            self._report(text)
         return BrokerError(ErrorCode.CORRUPT_MESSAGE, str(damage), partition=self.tp)
 
     def offset_for_timestamp(self, timestamp_ms: int) -> OffsetAndTimestamp | None:
-        """The first record with this time or a later one. `BrokerError` as for `read`."""
+        """Return the first record with this timestamp or a later one. `BrokerError` as for `read`."""
         try:
             return first_at_or_after(self.segments, timestamp_ms, self.log_start_offset)
         except (LogDamage, CorruptRecords) as damage:
             raise self._damaged(damage) from None
 
     def max_timestamp(self) -> OffsetAndTimestamp | None:
-        """The first record with the largest time; None when no record has one. `BrokerError` as for `read`."""
+        """Return the first record with the largest timestamp; None without timestamps. `BrokerError` as for `read`."""
         try:
             return record_with_largest_timestamp(self.segments, self.log_start_offset)
         except (LogDamage, CorruptRecords) as damage:
             raise self._damaged(damage) from None
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
-        """The largest epoch up to `epoch`, and where it ends; (-1, -1) when that is not known (KIP-101)."""
+        """Return the largest epoch up to `epoch` and its end offset; (-1, -1) when unknown (KIP-101)."""
         return self.epochs.end_offset_for(epoch, self.log_end_offset)
 
     # ---- deleting ----
 
     def delete_records(self, upto: int) -> int:
-        """Nobody gets records below `upto` any more (-1: the high watermark); the new start of the log.
+        """Move the log start offset to `upto` (-1: the high watermark); return the new log start offset.
 
         `BrokerError`: OFFSET_OUT_OF_RANGE beyond the high watermark.
         """
@@ -297,50 +298,50 @@ class Log:
         return self.log_start_offset
 
     def retain(self, now_wall_ms: int) -> list[str]:
-        """Delete the segments that the topic's retention says; a sentence about each. Open files are let go of."""
+        """Delete segments by the topic's retention; return a sentence about each. Idle segment files are closed."""
         bounds = Bounds(self.log_start_offset, self.high_watermark, self.log_end_offset)
         due = segments_to_delete(self.segments, self.config, bounds, now_wall_ms)
         if len(due) == len(self.segments):
             self.roll(now_wall_ms)
         self._delete_first(len(due))
         for segment in self.segments[:-1]:
-            segment.rest()
-        return [f"the segment {base_offset} of {self.tp} was deleted: {why}" for base_offset, why in due]
+            segment.release_file()
+        return [f"the segment {base_offset} of {self.tp} was deleted: {reason}" for base_offset, reason in due]
 
     def _delete_first(self, count: int) -> None:
         if count <= 0:
             return
         if count + 1 == len(self.segments):
-            self.active_segment.establish()  # before what tells a recovery where the log ends is gone
-        gone, self.segments = self.segments[:count], self.segments[count:]
+            self.active_segment.establish()  # a recovery needs it to find the log end offset
+        deleted, self.segments = self.segments[:count], self.segments[count:]
         self.log_start_offset = max(self.log_start_offset, self.segments[0].base_offset)
-        for segment in gone:
+        for segment in deleted:
             segment.remove()
         self.producers.delete_snapshots_before(self.segments[0].base_offset)
         self.epochs.truncate_from_start(self.log_start_offset)
 
-    # ---- compaction's part ----
+    # ---- compaction ----
 
     def create_cleaned(self, base_offset: int) -> LogSegment:
-        """A segment for a cleaner to write to; no part of the log until it replaces others."""
+        """Create a segment for a cleaner to write to; it is not part of the log until it replaces others."""
         segment = self._new_segment(base_offset, suffix=CLEANED)
         segment.remove()
         return segment
 
     def replace_segments(self, cleaned: LogSegment, old: Sequence[LogSegment]) -> None:
-        """Put `cleaned` in the place of the `old` ones, which are neighbours and not the newest."""
+        """Replace the `old` segments by `cleaned`. They are adjacent and do not include the newest."""
         self.segments = replace_segments(self._files, self.segments, cleaned, old)
 
     def discard_cleaned(self, cleaned: LogSegment) -> None:
-        """Remove a segment that is to replace nothing after all."""
+        """Remove the segment of a cancelled cleaning."""
         cleaned.remove()
 
-    # ---- the end ----
+    # ---- closing ----
 
     def close(self, *, clean: bool = True) -> None:
-        """Cleanly: everything is on the disk, indexes and producers are stored. Otherwise as if the process had died.
+        """Close the log. `clean`: flush everything and write indexes and producers; otherwise like a crash.
 
-        Slices that are on their way keep their files.
+        Slices that are still being sent keep their files open.
         """
         if clean and not self.is_closed:
             self.segments[-1].seal()
@@ -348,7 +349,7 @@ class Log:
             self.producers.take_snapshot()
         self.is_closed = True
         for segment in self.segments:
-            segment.rest()
+            segment.release_file()
 
     def delete(self) -> None:
         """Close the log and remove its directory."""

@@ -1,4 +1,4 @@
-"""What a topic's configuration means to its logs."""
+"""LogConfig: the topic configs that a log uses."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class LogConfig(NamedTuple):
-    """Topic configs with Kafka's names (dots as underscores) and defaults; -1 means no limit where Kafka says so.
+    """Topic configs with Kafka's names (dots as underscores) and defaults; -1 is no limit where it is in Kafka.
 
     Source: https://kafka.apache.org/documentation/#topicconfigs
     """

@@ -1,4 +1,7 @@
-"""Idempotent producers of a partition (KIP-98): what each wrote last, so that a batch sent again is not doubled."""
+"""Idempotent producers of a partition (KIP-98): their last batches, for the detection of duplicates, and snapshots.
+
+Kafka's ProducerStateManager. The `.snapshot` files are Kafka's ProducerSnapshot messages, version 1.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ _MOST_SEQUENCE = (1 << 31) - 1
 
 
 class Duplicate(NamedTuple):
-    """Where the records of a batch that came again already are."""
+    """The offsets of a batch that was already appended."""
 
     base_offset: int
     last_offset: int
@@ -33,7 +36,7 @@ class Duplicate(NamedTuple):
 
 
 class WrittenBatch(NamedTuple):
-    """A batch that a producer wrote, by its sequence numbers and its offsets."""
+    """Sequence numbers and offsets of a batch that a producer wrote."""
 
     base_sequence: int
     last_sequence: int
@@ -43,7 +46,7 @@ class WrittenBatch(NamedTuple):
 
 
 class ProducerState:
-    """One producer: its epoch, its last batches, and the first offset of a transaction that it has open (-1: none)."""
+    """One producer: its epoch, its last batches, and the first offset of its open transaction (-1: none)."""
 
     __slots__ = ("batches", "coordinator_epoch", "epoch", "last_timestamp_ms", "transaction_offset")
 
@@ -59,7 +62,7 @@ class ProducerState:
         return f"<ProducerState epoch={self.epoch} last={last}>"
 
     def set_epoch(self, epoch: int) -> None:
-        """Sequence numbers begin anew with each epoch."""
+        """Set the epoch; sequence numbers restart with each epoch."""
         if epoch != self.epoch:
             self.epoch = epoch
             self.batches.clear()
@@ -68,8 +71,8 @@ class ProducerState:
 class ProducerStateManager:
     """Producers by id, and the snapshot files of the partition's directory.
 
-    `end_offset` is the offset up to which (not included) batches are accounted for. Snapshots make it needless to read
-    a whole log when it is opened; one that is missing or damaged only costs that time.
+    Batches below `end_offset` are included. With a snapshot, opening a log does not have to read all of it; without a
+    valid one it does.
     """
 
     def __init__(self, tp: TopicPartition, directory: str, files: Files, *, expiration_ms: int = 86_400_000) -> None:
@@ -84,11 +87,11 @@ class ProducerStateManager:
         return f"<ProducerStateManager {self.tp} {len(self.producers)} producers up to {self.end_offset}>"
 
     def check(self, info: BatchInfo) -> Duplicate | None:
-        """May the batch of a client be appended? None: yes. `Duplicate`: it is there already, and answered as success.
+        """Check a client's batch. None: append it. `Duplicate`: it is already in the log; the response is a success.
 
-        `BrokerError` says no: OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH, or INVALID_TXN_STATE, since nobody
-        can have begun a transaction here yet. A producer that is not known may begin with any number: it may be known
-        to have written before retention, or its expiry, made us forget.
+        `BrokerError` for a refusal: OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH, or INVALID_TXN_STATE, because
+        this broker has no transactions. An unknown producer may start with any sequence number: its state may have been
+        removed by retention or expiry.
         """
         if info.is_transactional:
             raise BrokerError(ErrorCode.INVALID_TXN_STATE, f"{self.tp} is not part of a transaction")
@@ -114,11 +117,11 @@ class ProducerStateManager:
             last = state.batches[-1].last_sequence if state.batches else -1
             expected = 0 if last == _MOST_SEQUENCE else last + 1
         if info.base_sequence != expected:
-            reason = f"the sequence number {info.base_sequence} should be {expected}"
+            reason = f"the sequence number is {info.base_sequence}, expected {expected}"
             raise BrokerError(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, reason, producer_id=info.producer_id)
 
     def update(self, info: BatchInfo) -> None:
-        """A batch was appended, or was found in the log when it was opened (of a control batch all its bytes)."""
+        """Add a batch that was appended, or read at the opening of the log (a control batch with all its bytes)."""
         if info.has_producer:
             state = self.producers.setdefault(info.producer_id, ProducerState())
             if info.is_control:
@@ -128,18 +131,18 @@ class ProducerStateManager:
         self.end_offset = info.last_offset + 1
 
     def last_offset_of(self, producer_id: int) -> int | None:
-        """The offset of the last record that a producer wrote, None when nothing is remembered of it."""
+        """Return the offset of the last record of a producer, None when it is unknown."""
         state = self.producers.get(producer_id)
         return state.batches[-1].last_offset if state and state.batches else None
 
     @property
     def first_unstable_offset(self) -> int | None:
-        """Where the oldest open transaction began; read_committed consumers get nothing from there on."""
-        begun = [state.transaction_offset for state in self.producers.values() if state.transaction_offset >= 0]
-        return min(begun, default=None)
+        """The first offset of the oldest open transaction; read_committed consumers cannot read beyond it."""
+        starts = [state.transaction_offset for state in self.producers.values() if state.transaction_offset >= 0]
+        return min(starts, default=None)
 
     def remove_expired(self, now_wall_ms: int) -> None:
-        """Forget producers that wrote nothing for `expiration_ms` and have no transaction open."""
+        """Remove producers without an open transaction that wrote nothing for `expiration_ms`."""
         expired = [
             producer_id
             for producer_id, state in self.producers.items()
@@ -149,16 +152,16 @@ class ProducerStateManager:
             del self.producers[producer_id]
 
     def clear(self, offset: int) -> None:
-        """Forget everything, snapshots too; the log is empty and goes on at `offset`."""
+        """Remove all producers and snapshots; the log is empty and continues at `offset`."""
         self.producers.clear()
         self.end_offset = offset
         for snapshot in self.snapshots():
             self._remove(snapshot)
 
     def load(self, log_start_offset: int, log_end_offset: int, now_wall_ms: int) -> int:
-        """Start over from the newest usable snapshot within the log; those outside of it and damaged ones are removed.
+        """Load the newest valid snapshot within the log. Damaged snapshots and those after the log's end are removed.
 
-        Returns the offset from which on `update` is to be told the log's batches: the snapshot's, or the log's start.
+        Return the offset from which the caller must `update` with the log's batches: the snapshot's or the log start.
         """
         self.producers.clear()
         for offset in reversed(self.snapshots()):
@@ -178,35 +181,35 @@ class ProducerStateManager:
         return log_start_offset
 
     def take_snapshot(self) -> None:
-        """Write `<end_offset>.snapshot` unless there is one: when a segment is rolled, and at a clean end."""
+        """Write `<end_offset>.snapshot` unless it exists: when a segment is rolled, and at a clean shutdown."""
         path = self._path(self.end_offset)
         if self.end_offset > 0 and not self._files.exists(path):
             entries = [_to_entry(producer_id, state) for producer_id, state in self.producers.items()]
             self._files.write_atomically(path, encode_snapshot(entries))
 
     def snapshots(self) -> list[int]:
-        """The offsets for which there are snapshot files, rising."""
-        found = []
+        """Return the offsets of the snapshot files in increasing order."""
+        offsets = []
         for name in self._files.list(self.directory):
             stem, dot, suffix = name.partition(".")
             if dot and suffix == "snapshot" and stem.isascii() and stem.isdigit():
-                found.append(int(stem))
-        return sorted(found)
+                offsets.append(int(stem))
+        return sorted(offsets)
 
     def delete_snapshots_before(self, offset: int) -> None:
-        """Remove the snapshots below `offset`: the segments before it are gone."""
+        """Remove the snapshots below `offset`, after the deletion of the segments before it."""
         for snapshot in self.snapshots():
             if snapshot < offset:
                 self._remove(snapshot)
 
     def delete_stray_snapshots(self, base_offsets: Container[int]) -> None:
-        """Remove those that are neither the newest nor begin a segment, such as each clean stop leaves one."""
+        """Remove snapshots, except the newest, that do not start a segment: each clean shutdown writes one."""
         for snapshot in self.snapshots()[:-1]:
             if snapshot not in base_offsets:
                 self._remove(snapshot)
 
     def delete_snapshot(self, offset: int) -> None:
-        """Remove one snapshot, if it is there: its segment was merged into another."""
+        """Remove one snapshot, if it exists, after its segment was merged into another."""
         self._remove(offset)
 
     def _path(self, offset: int) -> str:
@@ -227,7 +230,7 @@ def _add_batch(state: ProducerState, info: BatchInfo) -> None:
 
 
 def _end_transaction(state: ProducerState, info: BatchInfo) -> None:
-    """A commit or abort marker: its value holds a version and the transaction coordinator's epoch."""
+    """Apply a commit or abort marker; its value contains a version and the transaction coordinator's epoch."""
     state.set_epoch(info.producer_epoch)
     for marker in iter_records(info.records):
         if marker.value is not None and len(marker.value) >= 6:
@@ -257,7 +260,7 @@ def _from_entry(entry: ProducerEntry) -> ProducerState:
     state.transaction_offset = entry.transaction_offset
     if entry.last_offset >= 0:
         base_sequence = entry.last_sequence - entry.offset_delta
-        if base_sequence < 0:  # the numbers went on at 0 within the batch
+        if base_sequence < 0:  # the sequence numbers wrapped to 0 within the batch
             base_sequence += _MOST_SEQUENCE + 1
         base_offset = entry.last_offset - entry.offset_delta
         written = (base_sequence, entry.last_sequence, base_offset, entry.last_offset, entry.timestamp_ms)
@@ -265,15 +268,17 @@ def _from_entry(entry: ProducerEntry) -> ProducerState:
     return state
 
 
+# ---- snapshot files ----
+
 VERSION = 1
 
-_HEADER = struct.Struct(">hIi")  # version, CRC-32C of all that follows it, count
+_HEADER = struct.Struct(">hIi")  # version, CRC-32C of everything after it, count
 _CRC_FROM = 6
 _ENTRY = struct.Struct(">qhiqiqiq")
 
 
 class ProducerEntry(NamedTuple):
-    """A producer and its last batch; `offset_delta` is the batch's last offset less its first. -1: there is none."""
+    """A producer and its last batch (-1: none). `offset_delta` is the last offset of the batch minus its first."""
 
     producer_id: int
     epoch: int
@@ -286,14 +291,14 @@ class ProducerEntry(NamedTuple):
 
 
 def encode_snapshot(entries: Iterable[ProducerEntry]) -> bytes:
-    """The bytes of a snapshot file."""
+    """Encode the contents of a snapshot file."""
     rows = [_ENTRY.pack(*entry) for entry in entries]
     body = b"".join([struct.pack(">i", len(rows)), *rows])
     return _HEADER.pack(VERSION, crc32c(body), len(rows))[:_CRC_FROM] + body
 
 
 def decode_snapshot(data: bytes) -> list[ProducerEntry]:
-    """The producers of a snapshot file; `CorruptRecords` says what is wrong with a damaged one."""
+    """Decode the contents of a snapshot file. `CorruptRecords` for a damaged one."""
     if len(data) < _HEADER.size:
         raise CorruptRecords(f"a producer snapshot of {len(data)} bytes ends too early")
     version, crc, count = _HEADER.unpack_from(data)
@@ -302,5 +307,5 @@ def decode_snapshot(data: bytes) -> list[ProducerEntry]:
     if crc32c(memoryview(data)[_CRC_FROM:]) != crc:
         raise CorruptRecords("the checksum of a producer snapshot is wrong")
     if len(data) != _HEADER.size + count * _ENTRY.size:
-        raise CorruptRecords(f"a producer snapshot claims {count} producers in {len(data)} bytes")
+        raise CorruptRecords(f"a producer snapshot of {len(data)} bytes has a count of {count} producers")
     return [ProducerEntry(*row) for row in _ENTRY.iter_unpack(memoryview(data)[_HEADER.size :])]

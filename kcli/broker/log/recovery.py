@@ -1,4 +1,4 @@
-"""A segment after a crash: every batch checked, its indexes made anew, and cut at the first batch that is not whole."""
+"""Recovery of a segment after a crash: check every batch, rebuild the indexes, truncate at the first damaged batch."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from kcli.broker.files import LogFile
-from kcli.broker.log.file_records import LogDamage, has_right_checksum, next_whole, walk, whole_at
+from kcli.broker.log.file_records import LogDamage, has_valid_checksum, iter_batches, next_valid_batch, valid_batch_at
 from kcli.broker.log.segment import LogSegment, Report
 from kcli.broker.log.segment_index import MOST_RELATIVE, SegmentIndex
 from kcli.errors import CorruptRecords
@@ -17,11 +17,11 @@ from kcli.protocol.records.batch import BatchInfo
 _BLOCK_BYTES = 1 << 20
 
 
-class Cut(NamedTuple):
-    """What was cut off a segment: from which offset on, how many bytes, and why.
+class Truncation(NamedTuple):
+    """A truncation of a segment: the first removed offset, the number of removed bytes, and the reason.
 
-    `lost_end_offset` is behind the last whole batch that lay behind the damage; None when there was none, as when a
-    write was torn.
+    `lost_end_offset` is the end offset of the last whole batch after the damage; None when there was no whole batch, as
+    after a torn write.
     """
 
     offset: int
@@ -30,37 +30,36 @@ class Cut(NamedTuple):
     lost_end_offset: int | None
 
     def __str__(self) -> str:
-        what = f"{self.lost_bytes} bytes were cut off its end ({self.reason}), it goes on at offset {self.offset}"
+        text = f"its last {self.lost_bytes} bytes were truncated ({self.reason}); it continues at offset {self.offset}"
         if self.lost_end_offset is None:
-            return what
-        return f"DATA WAS LOST: whole batches up to offset {self.lost_end_offset} lay behind the damage; {what}"
+            return text
+        return f"DATA WAS LOST: whole batches up to offset {self.lost_end_offset} followed the damage; {text}"
 
 
 def recover(
     segment: LogSegment, on_batch: Callable[[BatchInfo], None], *, recovery_point: int, report: Report
-) -> Cut | None:
-    """Check a segment to its end or to what a crash has done to it, cut it there, and say what was cut; None: nothing.
+) -> Truncation | None:
+    """Check a segment and truncate it at the first damage of a crash; return the truncation, None without damage.
 
-    Damage below the recovery point was not done by the crash, since everything there was on the disk: that is reported
-    and left to who reads there, and what lies behind it is kept. `CorruptRecords` for records of the formats before
-    Kafka 0.11, which are left as they are.
+    Damage below the recovery point was not caused by the crash, because everything there was flushed: it is reported,
+    and the batches after it are kept. `CorruptRecords` for the record formats before Kafka 0.11; nothing is changed.
     """
     index = SegmentIndex(segment.base_offset, segment.interval_bytes)
     file, size = segment.file, segment.size
-    cut, start = None, 0
+    truncation, start = None, 0
     while start < size:
         try:
-            for position, info in walk(file, start, size, bodies=True):
+            for position, info in iter_batches(file, start, size, bodies=True):
                 _check(info, position, index)
-                index.note(info, position)
+                index.add(info, position)
                 on_batch(info)
                 index.end_position = start = position + info.size
         except LogDamage as damage:
             refuse_old_format(segment, damage.position)
             is_old = index.next_offset < recovery_point
-            resumed = next_whole(file, damage.position, size, index.next_offset) if is_old else None
+            resumed = next_valid_batch(file, damage.position, size, index.next_offset) if is_old else None
             if resumed is None:
-                cut = _explain(file, damage, index.next_offset, size)
+                truncation = _explain(file, damage, index.next_offset, size)
                 break
             report(f"{segment.path()} is damaged: {damage}; records there cannot be read")
             index.resume(damage)
@@ -68,36 +67,36 @@ def recover(
     index.complete()
     segment.replace_index(index, index.end_position)
     segment.seal()
-    return cut
+    return truncation
 
 
 def _check(info: BatchInfo, position: int, index: SegmentIndex) -> None:
-    if not has_right_checksum(info):
+    if not has_valid_checksum(info):
         raise LogDamage(position, f"the checksum of the batch at offset {info.base_offset} is wrong")
     if info.base_offset < index.next_offset or info.last_offset - index.base_offset > MOST_RELATIVE:
-        raise LogDamage(position, f"the offset {info.base_offset} cannot follow on {index.next_offset - 1}")
+        raise LogDamage(position, f"the offset {info.base_offset} cannot follow the offset {index.next_offset - 1}")
 
 
-def cut_tail(segment: LogSegment) -> Cut | None:
-    """After a clean stop: cut what follows on the last whole batch of a segment, which is never more than a torn write.
+def truncate_tail(segment: LogSegment) -> Truncation | None:
+    """After a clean shutdown: truncate a segment after its last whole batch, which removes at most a torn write.
 
-    Damage before that is left to who reads there: what was acknowledged is not thrown away for it. `CorruptRecords`
-    as for `recover`.
+    Damage before that is reported to readers there; acknowledged records are not removed. `CorruptRecords` as for
+    `recover`.
     """
     index, size = segment.index, segment.size
     for damage in index.damages:
         refuse_old_format(segment, damage.position)
-    if index.ends_whole:
+    if index.ends_with_whole_batch:
         return None
     tail = LogDamage(index.end_position, index.damages.pop().reason)
-    cut = _explain(segment.file, tail, index.next_offset, size)
+    truncation = _explain(segment.file, tail, index.next_offset, size)
     segment.replace_index(index, index.end_position)
     segment.seal()
-    return cut
+    return truncation
 
 
 def refuse_old_format(segment: LogSegment, position: int) -> None:
-    """Messages of format 0 and 1 with the right checksum are no damage that anything should be cut for."""
+    """Raise for messages of format 0 and 1 with a valid checksum: they are not damage and must not be truncated."""
     prefix = segment.file.read_at(position, batch.MAGIC_AT + 1)
     if len(prefix) <= batch.MAGIC_AT or prefix[batch.MAGIC_AT] > 1:
         return
@@ -107,22 +106,22 @@ def refuse_old_format(segment: LogSegment, position: int) -> None:
     message = segment.file.read_at(position + batch.PREFIX_BYTES, message_bytes)
     if zlib.crc32(message[4:]) == int.from_bytes(message[:4], "big"):
         raise CorruptRecords(
-            f"{segment.path()} holds records of format {prefix[batch.MAGIC_AT]}, which Kafka wrote before 0.11 and "
-            "this broker does not read; it is left as it is"
+            f"{segment.path()} contains records of format {prefix[batch.MAGIC_AT]}, which this broker cannot read "
+            "(Kafka wrote it before 0.11); the file was not changed"
         )
 
 
-def _explain(file: LogFile, damage: LogDamage, offset: int, size: int) -> Cut:
+def _explain(file: LogFile, damage: LogDamage, offset: int, size: int) -> Truncation:
     lost_bytes = size - damage.position
     if _is_zero(file, damage.position, size):
-        return Cut(offset, lost_bytes, "they were zeros", None)
-    lost_end, start = None, next_whole(file, damage.position, size, offset)
+        return Truncation(offset, lost_bytes, "they are zeros", None)
+    lost_end, start = None, next_valid_batch(file, damage.position, size, offset)
     while start is not None:
-        while (info := whole_at(file, start, size)) is not None:
+        while (info := valid_batch_at(file, start, size)) is not None:
             lost_end = max(lost_end or 0, info.last_offset + 1)
             start += info.size
-        start = next_whole(file, start, size, offset)
-    return Cut(offset, lost_bytes, str(damage), lost_end)
+        start = next_valid_batch(file, start, size, offset)
+    return Truncation(offset, lost_bytes, str(damage), lost_end)
 
 
 def _is_zero(file: LogFile, position: int, size: int) -> bool:

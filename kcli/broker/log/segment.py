@@ -1,7 +1,7 @@
-"""A segment: one file of batches, its two sparse indexes, and how to get from an offset to a slice of the file.
+"""LogSegment: one file of batches with two sparse indexes, and reads by offset as slices of the file.
 
-The indexes live in memory. Their files are written when a segment is sealed or the log is closed, since after a crash
-the newest segment is read and indexed anew anyway.
+The indexes are kept in memory. Their files are written when a segment is sealed or the log is closed; after a crash the
+indexes of the newest segment are rebuilt from its batches.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from kcli.broker.files import Files, LogFile
-from kcli.broker.log.file_records import LogDamage, find, walk
+from kcli.broker.log.file_records import LogDamage, find_batch, iter_batches
 from kcli.broker.log.log_config import LogConfig
-from kcli.broker.log.segment_index import MOST_RELATIVE, NO_TIMESTAMP, TIME_ENTRY_BYTES, SegmentIndex, WrongIndex
+from kcli.broker.log.segment_index import MOST_RELATIVE, NO_TIMESTAMP, TIME_ENTRY_BYTES, InvalidIndex, SegmentIndex
 from kcli.network.file_slice import FileSlice
 from kcli.protocol.records.batch import BatchInfo
 
@@ -23,7 +23,7 @@ Report = Callable[[str], None]
 
 
 class SegmentRead(NamedTuple):
-    """What was found at an offset: where its batch begins, how large that is, and the slice from there on."""
+    """The result of a read: position and size of the first batch, and the slice of the file from that position on."""
 
     position: int
     batch_bytes: int
@@ -31,9 +31,9 @@ class SegmentRead(NamedTuple):
 
 
 class LogSegment:
-    """Batches from `base_offset` on. What lies on the disk already is looked at when it is first needed.
+    """Batches from `base_offset` on. Existing files are opened and checked at their first use.
 
-    `jitter_ms`: how much before its time it is rolled. `is_synced`: all its bytes are known to be on the disk.
+    `jitter_ms` is subtracted from `segment.ms`. `is_synced`: all bytes of the log file are flushed to the disk.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class LogSegment:
         suffix: str = "",
         report: Report = lambda _: None,
     ) -> None:
-        """`size`: bytes of its log file that is there; 0 for a new segment. `suffix` as for `rename`."""
+        """`size`: bytes of the existing log file; 0 for a new segment. `suffix` as for `rename`."""
         self.directory = directory
         self.base_offset = base_offset
         self.size = size
@@ -72,39 +72,39 @@ class LogSegment:
         return f"<LogSegment {self.path()} {self.base_offset}..{end} {self.size} bytes>"
 
     def path(self, kind: str = LOG) -> str:
-        """The path of its file of a kind, one of `SUFFIXES`."""
+        """Return the path of its file of this kind, one of `SUFFIXES`."""
         return os.path.join(self.directory, f"{self.base_offset:020d}{kind}{self._suffix}")
 
     @property
     def file(self) -> LogFile:
-        """The log file, opened when it is first needed (made, when the segment is new)."""
+        """The log file, opened at its first use; created for a new segment."""
         if self._file is None:
             self._file = self._files.open(self.path(), create=not self.size)
         return self._file
 
     @property
     def index(self) -> SegmentIndex:
-        """What it knows of its batches, read and checked when first needed."""
+        """The segment's indexes, read and checked at their first use."""
         if self._index is None:
             self._index = self._load_index()
         return self._index
 
     @property
     def next_offset(self) -> int:
-        """The offset behind its last batch."""
+        """The offset after its last record."""
         return self.index.next_offset
 
     @property
     def max_timestamp_ms(self) -> int:
-        """The largest time of its batches, -1 when there is none."""
+        """The largest timestamp of its batches, -1 when there is none."""
         return self.index.max_timestamp_ms
 
     @property
     def first_timestamp_ms(self) -> int:
-        """The largest time of the first batch, from which a segment's age is counted; -1 when there is none."""
+        """The largest timestamp of the first batch, the start of the segment's age; -1 when there is none."""
         if self._first_timestamp_ms is None:
             try:
-                first = next(walk(self.file, 0, self.size), None)
+                first = next(iter_batches(self.file, 0, self.size), None)
             except LogDamage:
                 return NO_TIMESTAMP
             if first is None:
@@ -115,14 +115,14 @@ class LogSegment:
     # ---- writing ----
 
     def append(self, info: BatchInfo) -> None:
-        """Write a batch behind the last one. `OSError`: nothing of it is there, as far as that was in our power."""
+        """Append a batch. After an `OSError` the file is truncated to its old size, if the disk allows it."""
         index, position = self.index, self.size
         self.file.append((info.records,))
         self.size = position + info.size
         self.is_synced = self._are_indexes_saved = False
         if not position:
             self._first_timestamp_ms = info.max_timestamp_ms
-        index.note(info, position)
+        index.add(info, position)
 
     def should_roll(self, info: BatchInfo, config: LogConfig, now_wall_ms: int) -> bool:
         """Whether `info` belongs in a new segment. An empty segment takes any batch.
@@ -141,18 +141,18 @@ class LogSegment:
         return not self.can_hold(info.last_offset, config.segment_index_bytes)
 
     def can_hold(self, last_offset: int, index_bytes: int) -> bool:
-        """Whether indexes of at most `index_bytes` could name this offset."""
+        """Whether an index of at most `index_bytes` has room for an entry with this offset."""
         if last_offset - self.base_offset > MOST_RELATIVE:
             return False
         return (len(self.index.offsets) + 2) * TIME_ENTRY_BYTES <= index_bytes
 
     def seal(self) -> None:
-        """Complete the indexes and write them to their files: nothing is going to be appended for a while."""
+        """Complete the indexes and write them to their files, after the last append."""
         index = self.index
         if self._are_indexes_saved:
             return
         index.complete()
-        self.file  # noqa: B018  the log of an empty segment, too, is there
+        self.file  # noqa: B018  creates the log file of an empty segment
         self._save(OFFSET_INDEX, index.offsets.encode())
         self._save(TIME_INDEX, index.times.encode())
         self._are_indexes_saved = True
@@ -165,7 +165,7 @@ class LogSegment:
         file.close()
 
     def sync(self) -> None:
-        """Return when its batches, and its name in the directory, are on the disk."""
+        """Flush its batches and its directory entry to the disk."""
         if not self.is_synced:
             self.file.sync()
             self.is_synced = True
@@ -175,12 +175,12 @@ class LogSegment:
             self._has_synced_name = True
 
     def establish(self) -> None:
-        """Have its file on the disk, though it may be empty: for a log of which nothing else tells where it goes on."""
-        self.file  # noqa: B018  made now
+        """Create and flush the log file, even if empty: its name stores the offset where the log continues."""
+        self.file  # noqa: B018  creates the file
         self.sync()
 
     def replace_index(self, index: SegmentIndex, size: int) -> None:
-        """After a crash: cut the file to `size`, whose batches `index` was made from."""
+        """Set a rebuilt index, and truncate the file to `size`, the end of the batches in the index."""
         if size < self.size:
             self.file.truncate(size)
             self.size = size
@@ -191,35 +191,35 @@ class LogSegment:
     # ---- reading ----
 
     def read(self, offset: int, max_bytes: int, max_position: int, *, min_one_message: bool) -> SegmentRead | None:
-        """The batches from the one that holds `offset` (or the next one there is) on; None when all end before it.
+        """Return batches from the one with `offset` (or the next existing one) on; None when all end before it.
 
-        They are at most `max_bytes`, which may end within a batch, and lie before `max_position`. With
-        `min_one_message` the first one is whole however large it is. `LogDamage` when there are no batches.
+        The slice has at most `max_bytes`, may end within a batch, and ends at `max_position` at the latest. With
+        `min_one_message` the first batch is complete, whatever its size. `LogDamage` when the log is damaged there.
         """
-        found = self.locate(offset)
-        if found is None:
+        location = self.locate(offset)
+        if location is None:
             return None
-        position, size = found
+        position, size = location
         length = min(max(max_bytes, size) if min_one_message else max_bytes, max_position - position)
         return SegmentRead(position, size, FileSlice(self.file, position, max(length, 0)))
 
     def locate(self, offset: int) -> tuple[int, int] | None:
-        """Position and size of the first batch that ends at `offset` or behind it; None when there is none."""
+        """Return position and size of the first batch whose last offset is at least `offset`, or None."""
         floor = self.index.offsets.floor(offset)
         try:
-            return find(self.file, self.size, offset, floor)
+            return find_batch(self.file, self.size, offset, floor)
         except LogDamage:
             if self._was_index_built:
-                raise  # it is the log that is wrong
-            index = self._build_index("it does not fit the log")
-            return find(self.file, self.size, offset, index.offsets.floor(offset))
+                raise  # the index fits the log, so the log is damaged
+            index = self._build_index("it does not match the log")
+            return find_batch(self.file, self.size, offset, index.offsets.floor(offset))
 
     def batches(self, offset: int = 0, *, bodies: bool = False) -> Iterator[tuple[int, BatchInfo]]:
-        """Its batches with their positions, from the one that holds `offset` on; see `walk`."""
-        found = (0, 0) if offset <= self.base_offset else self.locate(offset)
-        return walk(self.file, found[0] if found else self.size, self.size, bodies=bodies)
+        """Yield (position, batch) from the batch with `offset` on; see `iter_batches`."""
+        location = (0, 0) if offset <= self.base_offset else self.locate(offset)
+        return iter_batches(self.file, location[0] if location else self.size, self.size, bodies=bodies)
 
-    # ---- what was there already ----
+    # ---- loading the indexes ----
 
     def _load_index(self) -> SegmentIndex:
         try:
@@ -227,32 +227,32 @@ class LogSegment:
             return SegmentIndex.read(self.base_offset, self.interval_bytes, data, self.file, self.size)
         except FileNotFoundError:
             return self._build_index("it is missing")
-        except WrongIndex as wrong:
-            return self._build_index(str(wrong))
+        except InvalidIndex as problem:
+            return self._build_index(str(problem))
 
-    def _build_index(self, why: str) -> SegmentIndex:
+    def _build_index(self, reason: str) -> SegmentIndex:
         index = SegmentIndex.build(self.base_offset, self.interval_bytes, self.file, self.size)
-        self._report(f"the index of {self.path()} was made anew: {why}")
+        self._report(f"the index of {self.path()} was rebuilt: {reason}")
         for damage in index.damages:
             self._report(f"{self.path()} is damaged: {damage}; records there cannot be read")
         self._index, self._are_indexes_saved, self._was_index_built = index, False, True
         self.seal()
         return index
 
-    # ---- its files ----
+    # ---- files ----
 
     @property
     def newest_ms(self) -> int:
-        """The largest time of its batches, or when the file was last written to if none has a time."""
+        """The largest timestamp of its batches, or the modification time of the file without timestamps."""
         newest_ms = self.max_timestamp_ms
         return newest_ms if newest_ms >= 0 else self._files.modified_ms(self.path())
 
-    def rest(self) -> None:
-        """Let go of the open file until it is needed again. Slices that are on their way keep it."""
+    def release_file(self) -> None:
+        """Close the file until its next use. Slices that are still being sent keep it open."""
         self._file = None
 
     def rename(self, suffix: str) -> None:
-        """Give its files another suffix behind their kinds: `.cleaned`, `.swap`, `.deleted` or none."""
+        """Replace the suffix after the kind in its file names: `.cleaned`, `.swap`, `.deleted` or none."""
         old = {kind: self.path(kind) for kind in SUFFIXES}
         self._suffix, self._file = suffix, None
         for kind, path in old.items():
@@ -260,7 +260,7 @@ class LogSegment:
                 self._files.rename(path, self.path(kind))
 
     def remove(self) -> None:
-        """Remove its files. Who still holds a slice of it can read it to the end."""
+        """Remove its files. Existing slices can still be read to their end."""
         self._file = None
         for kind in SUFFIXES:
             if self._files.exists(self.path(kind)):

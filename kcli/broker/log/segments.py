@@ -1,4 +1,4 @@
-"""From an offset to a slice of a file. A read ends at its size, at the offset to stop at, and with its segment."""
+"""Reads and look-ups in a log's segments, which are ordered by base offset: by offset and by timestamp."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kcli.structs import OffsetAndTimestamp
 
 
 class LogOffsetMetadata(NamedTuple):
-    """An offset, and where it lies: which segment, and at which byte of that its batch begins."""
+    """An offset and its location: the segment, and the byte position of its batch in the segment."""
 
     offset: int
     segment_base_offset: int
@@ -21,7 +21,7 @@ class LogOffsetMetadata(NamedTuple):
 
 
 class LogRead(NamedTuple):
-    """What was found at an offset. `first_batch_only`: the first batch alone is more than was asked for."""
+    """The result of a read. `first_batch_only`: the first batch alone is larger than the requested size."""
 
     start: LogOffsetMetadata
     records: FileSlice | None
@@ -31,35 +31,37 @@ class LogRead(NamedTuple):
 def read_segments(
     segments: Sequence[LogSegment], offset: int, max_bytes: int, *, upto: int, end_offset: int, min_one_message: bool
 ) -> LogRead:
-    """Read the one segment that has `offset`, or the next offset there is; see `Log.read`. `LogDamage`."""
+    """Read from the one segment that contains `offset` or the next existing offset; see `Log.read`. `LogDamage`."""
     for number in range(segment_number(segments, offset), len(segments)):
         segment = segments[number]
-        behind = segments[number + 1].base_offset if number + 1 < len(segments) else end_offset
-        found = segment.read(offset, max_bytes, _position_of(segment, upto, behind), min_one_message=min_one_message)
-        if found is not None:
-            start = LogOffsetMetadata(offset, segment.base_offset, found.position)
-            return LogRead(start, found.records if len(found.records) else None, found.batch_bytes > max_bytes)
+        next_offset = segments[number + 1].base_offset if number + 1 < len(segments) else end_offset
+        read = segment.read(
+            offset, max_bytes, _position_of(segment, upto, next_offset), min_one_message=min_one_message
+        )
+        if read is not None:
+            start = LogOffsetMetadata(offset, segment.base_offset, read.position)
+            return LogRead(start, read.records if len(read.records) else None, read.batch_bytes > max_bytes)
     return LogRead(end_metadata(segments, end_offset), None, False)
 
 
 def find_offset(segments: Sequence[LogSegment], offset: int, *, end_offset: int) -> LogOffsetMetadata:
-    """Where an offset, or the next one there is, lies. `LogDamage`."""
+    """Return the location of an offset or of the next existing one. `LogDamage`."""
     if offset < end_offset:
         for segment in segments[segment_number(segments, offset) :]:
-            found = segment.locate(offset)
-            if found is not None:
-                return LogOffsetMetadata(offset, segment.base_offset, found[0])
+            location = segment.locate(offset)
+            if location is not None:
+                return LogOffsetMetadata(offset, segment.base_offset, location[0])
     return end_metadata(segments, end_offset)
 
 
 def end_metadata(segments: Sequence[LogSegment], end_offset: int) -> LogOffsetMetadata:
-    """Where the next record will lie."""
+    """Return the location of the next record to be appended."""
     newest = segments[-1]
     return LogOffsetMetadata(end_offset, newest.base_offset, newest.size)
 
 
 def segment_number(segments: Sequence[LogSegment], offset: int) -> int:
-    """Which segment has this offset, or would have it: the last one that does not begin behind it, else the first."""
+    """Return the index of the last segment with a base offset up to `offset`, or 0 when there is none."""
     low, high = 0, len(segments) - 1
     if segments[high].base_offset <= offset:
         return high
@@ -72,32 +74,38 @@ def segment_number(segments: Sequence[LogSegment], offset: int) -> int:
     return low
 
 
-def _position_of(segment: LogSegment, offset: int, behind: int) -> int:
-    """Where in a segment, which ends before the offset `behind`, the batches below `offset` end."""
-    found = None if offset >= behind else segment.locate(offset)
-    return found[0] if found else segment.size
+def _position_of(segment: LogSegment, offset: int, next_offset: int) -> int:
+    """Return the end position of the batches below `offset` in a segment whose offsets are below `next_offset`."""
+    location = None if offset >= next_offset else segment.locate(offset)
+    return location[0] if location else segment.size
 
 
 def first_at_or_after(segments: Sequence[LogSegment], time_ms: int, start_offset: int) -> OffsetAndTimestamp | None:
-    """The first record from `start_offset` on that has this time or a later one. `LogDamage`, `CorruptRecords`."""
+    """Return the first record at or after `start_offset` with this timestamp or a later one (ListOffsets, KIP-79).
+
+    `LogDamage` or `CorruptRecords` when the log is damaged there.
+    """
     for segment in segments:
         if segment.max_timestamp_ms < time_ms or segment.next_offset <= start_offset:
             continue
         for position, info in segment.batches(max(segment.index.times.before(time_ms), start_offset)):
             if info.max_timestamp_ms >= time_ms:
-                found = _first_record(segment, position, info, time_ms, start_offset)
-                if found is not None:
-                    return found
+                record = _first_record(segment, position, info, time_ms, start_offset)
+                if record is not None:
+                    return record
     return None
 
 
 def record_with_largest_timestamp(segments: Sequence[LogSegment], start_offset: int) -> OffsetAndTimestamp | None:
-    """The first record from `start_offset` on that has the largest time there is. `LogDamage`, `CorruptRecords`."""
+    """Return the first record at or after `start_offset` with the largest timestamp (KIP-734).
+
+    `LogDamage` or `CorruptRecords` when the log is damaged there.
+    """
     newest = max(segments, key=lambda segment: segment.max_timestamp_ms)
     time_ms, offset = newest.max_timestamp_ms, newest.index.max_timestamp_offset
     if time_ms < 0:
         return None
-    if offset < start_offset:  # it is in a part of the segment that was deleted
+    if offset < start_offset:  # that record was deleted by DeleteRecords
         times = (info.max_timestamp_ms for segment in segments for _, info in segment.batches(start_offset))
         time_ms = max(times, default=-1)
         return first_at_or_after(segments, time_ms, start_offset) if time_ms >= 0 else None

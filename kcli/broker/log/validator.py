@@ -1,8 +1,8 @@
-"""What a Produce may append: Kafka's rules for a batch (KIP-98, KIP-467, KIP-937), and offsets assigned in place.
+"""Validation of produced batches (KIP-98, KIP-467, KIP-937) and assignment of their offsets, in place.
 
-The codes are those that Apache Kafka 4.3.1 answers with. Two rules are stricter: records whose offset deltas have gaps
-are given dense ones whether the batch is compressed or not, where Kafka looks at them only in compressed batches; and
-the only negative length that means null is -1, where Kafka takes all of them.
+Kafka's LogValidator. The error codes are those of Apache Kafka 4.3.1. Two rules are stricter: offset deltas with gaps
+are made dense whether the batch is compressed or not (Kafka checks them only in compressed batches), and the only
+negative length that means null is -1 (Kafka accepts any negative one).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kcli.protocol.records.summary import RecordsSummary, summarize_records
 
 NO_TIMESTAMP = -1
 
-_SMALLEST_SIZE = 14  # of a message in format 0; less is no message in any format
+_SMALLEST_SIZE = 14  # the size of the smallest message of format 0, the smallest of all formats
 _OFFSET = struct.Struct(">q")
 _EPOCH = struct.Struct(">i")
 _LEADER_EPOCH_AT = 12
@@ -33,9 +33,9 @@ _MAX_TIMESTAMP_AT = 35
 
 
 class RecordsRefused(BrokerError):
-    """A batch that is not appended. `record_errors`: (index in the batch, why) of the records at fault, if they are.
+    """A batch failed validation. `record_errors`: (index in the batch, reason) of each invalid record.
 
-    `reason` is the sentence without the code's name, as a Produce response carries it.
+    `reason` is the sentence without the name of the code, as in a Produce response.
     """
 
     def __init__(self, code: int, reason: str, record_errors: tuple[tuple[int, str], ...] = ()) -> None:
@@ -53,17 +53,17 @@ def validate_and_assign(
     now_wall_ms: int,
     from_client: bool = True,
 ) -> BatchInfo:
-    """Check the bytes of one partition of a Produce and give their records offsets from `base_offset` on.
+    """Check the bytes of one partition of a Produce request and assign offsets from `base_offset` on.
 
-    `records` is patched in place. `BatchInfo.records` is what to append: `records`, or a new buffer when the topic's
-    `compression.type` is another one. `RecordsRefused` says why not. With `from_client` False (the broker's own
-    records) the batch may be a control batch and its offsets need not begin at 0.
+    `records` is changed in place. `BatchInfo.records` are the bytes to append: `records`, or a new buffer when the
+    topic's `compression.type` requires another codec. `RecordsRefused` gives the reason of a refusal. With
+    `from_client` False (the broker's own records) control batches and base offsets other than 0 are valid.
     """
     records = records[: _only_batch(records)]
     header = batch.HEADER.unpack_from(records)
     attributes, last_delta, count = header[5], header[6], header[12]
     if from_client and header[0] != 0:
-        raise _invalid(f"the offsets of a batch must begin at 0, not at {header[0]}")
+        raise _invalid(f"the base offset of a produced batch must be 0, not {header[0]}")
     _check_size(len(records), config)
     if crc32c(records[batch.CRC_FROM :]) != header[4] & 0xFFFFFFFF:
         raise RecordsRefused(ErrorCode.CORRUPT_MESSAGE, "the checksum of the batch is wrong")
@@ -99,36 +99,36 @@ def validate_and_assign(
 
 
 def target_codec(config: LogConfig, codec: int) -> int:
-    """In which codec a batch is stored that came in `codec`."""
+    """Return the codec in which a batch received in `codec` is stored."""
     wanted = config.compression_type
     return codec if wanted == "producer" else 0 if wanted == "uncompressed" else CODEC_IDS[wanted]
 
 
 def _only_batch(records: memoryview) -> int:
-    """The size of the one batch in `records`. A piece of another behind it is ignored, as Kafka does."""
+    """Return the size of the only batch in `records`. A partial batch after it is ignored, as in Kafka."""
     size = _batch_size(records, 0)
     if size is None:
-        raise _invalid("there is no whole record batch")
+        raise _invalid("the record batch is missing or incomplete")
     if records[batch.MAGIC_AT] < 2:
-        raise _invalid(f"batches of format {records[batch.MAGIC_AT]} are not taken any more")
+        raise _invalid(f"record format {records[batch.MAGIC_AT]} is not supported; use format 2")
     if size < batch.HEADER_BYTES:
-        raise RecordsRefused(ErrorCode.CORRUPT_MESSAGE, f"a batch claims a size of {size} bytes")
+        raise RecordsRefused(ErrorCode.CORRUPT_MESSAGE, f"the size of a batch is not valid: {size} bytes")
     if len(records) > size and _batch_size(records, size) is not None:
         raise _invalid("there is more than one record batch")
     return size
 
 
 def _batch_size(records: memoryview, at: int) -> int | None:
-    left = len(records) - at
-    if left <= batch.MAGIC_AT:
+    available = len(records) - at
+    if available <= batch.MAGIC_AT:
         return None
     _, size = batch.PREFIX.unpack_from(records, at)
     if size < _SMALLEST_SIZE:
-        raise RecordsRefused(ErrorCode.CORRUPT_MESSAGE, f"a batch claims a size of {size} bytes")
+        raise RecordsRefused(ErrorCode.CORRUPT_MESSAGE, f"the size of a batch is not valid: {size} bytes")
     if records[at + batch.MAGIC_AT] > 2:
         raise RecordsRefused(ErrorCode.CORRUPT_MESSAGE, f"record format {records[at + batch.MAGIC_AT]} is unknown")
     size += batch.PREFIX_BYTES
-    return size if size <= left else None
+    return size if size <= available else None
 
 
 def _check_size(size: int, config: LogConfig) -> None:
@@ -142,9 +142,9 @@ def _check_size(size: int, config: LogConfig) -> None:
 
 def _check_header(attributes: int, last_delta: int, count: int, *, producer_id: int, base_sequence: int) -> None:
     if last_delta < 0 or count <= 0 or count != last_delta + 1:
-        raise _invalid(f"the batch claims {count} records and {last_delta} as their last offset")
+        raise _invalid(f"the batch has a record count of {count} but a last offset delta of {last_delta}")
     if attributes & batch.CONTROL_BIT:
-        raise _invalid("clients may not write control records")
+        raise _invalid("clients must not write control records")
     if producer_id >= 0 and base_sequence < 0:
         raise _invalid(f"the batch of producer {producer_id} has a sequence number of {base_sequence}")
 
@@ -152,9 +152,9 @@ def _check_header(attributes: int, last_delta: int, count: int, *, producer_id: 
 def _check_records(
     records: memoryview, header: tuple[int, ...], summary: RecordsSummary, config: LogConfig, now_wall_ms: int
 ) -> int:
-    """The largest timestamp of the records, once none of them is at fault."""
+    """Return the largest timestamp of the records, after checking that all records are valid."""
     stamped = header[5] & batch.APPEND_TIME_BIT
-    if stamped:  # every record has the batch's
+    if stamped:  # every record has the timestamp of its batch
         least_ms = most_ms = header[8]
     else:
         least_ms, most_ms = header[7] + summary.least_timestamp_delta, header[7] + summary.most_timestamp_delta
@@ -173,13 +173,13 @@ def _time_range(config: LogConfig, now_wall_ms: int) -> tuple[int, int]:
 
 
 def _refuse_records(records: memoryview, config: LogConfig, now_wall_ms: int) -> None:
-    """Look at every record again, now one by one. It may turn out that there is nothing wrong with them."""
+    """Check records one by one and raise for the invalid ones; there may be none after all."""
     stamped = bool(records[batch.ATTRIBUTES_AT + 1] & batch.APPEND_TIME_BIT)
-    found = list(_record_errors(iter_records(records), stamped, config, now_wall_ms))
-    if not found:
+    invalid = list(_record_errors(iter_records(records), stamped, config, now_wall_ms))
+    if not invalid:
         return
-    errors = tuple((index, why) for index, why, _ in found)
-    if any(is_time for _, _, is_time in found):
+    errors = tuple((index, reason) for index, reason, _ in invalid)
+    if any(is_time for _, _, is_time in invalid):
         raise RecordsRefused(ErrorCode.INVALID_TIMESTAMP, "records have timestamps that are not allowed", errors)
     raise RecordsRefused(ErrorCode.INVALID_RECORD, f"{len(errors)} records are not allowed", errors)
 
@@ -187,7 +187,7 @@ def _refuse_records(records: memoryview, config: LogConfig, now_wall_ms: int) ->
 def _record_errors(
     records: Iterator[Record], stamped: bool, config: LogConfig, now_wall_ms: int
 ) -> Iterator[tuple[int, str, bool]]:
-    """(index, why, whether its time is why) of each record at fault."""
+    """Yield (index, reason, whether the reason is the timestamp) of each invalid record."""
     earliest, latest = _time_range(config, now_wall_ms)
     for index, record in enumerate(records):
         if config.is_compacted and record.key is None:
@@ -196,11 +196,11 @@ def _record_errors(
             if not earliest <= record.timestamp_ms <= latest:
                 yield index, f"the timestamp {record.timestamp_ms} is not within [{earliest}, {latest}]", True
         elif stamped:
-            yield index, "a producer may not set the timestamp type LogAppendTime", True
+            yield index, "a producer must not set the timestamp type LogAppendTime", True
 
 
 def _set_max_timestamp(records: memoryview, header: tuple[int, ...], max_ms: int, append_time: bool) -> None:
-    """Write the time type and the largest timestamp, and the checksum anew if that changes anything."""
+    """Write the timestamp type and the largest timestamp, and update the checksum if they change."""
     attributes = header[5] & ~batch.APPEND_TIME_BIT | batch.APPEND_TIME_BIT * append_time
     if (attributes, max_ms) != (header[5], header[8]):
         _ATTRIBUTES.pack_into(records, batch.ATTRIBUTES_AT, attributes)
@@ -209,7 +209,7 @@ def _set_max_timestamp(records: memoryview, header: tuple[int, ...], max_ms: int
 
 
 def _rebuild(records: memoryview, codec: int, config: LogConfig, now_wall_ms: int) -> memoryview:
-    """The same records with dense offsets in another codec."""
+    """Return a new batch of the same records with dense offsets in the given codec."""
     from kcli.protocol.records.builder import build_batch
     from kcli.protocol.records.record import NewRecord
 

@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from kcli.broker.files import DiskFiles, Files
-from kcli.broker.log.file_records import walk
+from kcli.broker.log.file_records import iter_batches
 from kcli.broker.log.log import AppendInfo, Log
 from kcli.broker.log.log_config import LogConfig
 from kcli.protocol.records.builder import NewRecord, build_batch
@@ -105,11 +105,11 @@ def whole_batches(data: bytes) -> list[Any]:
 
     found = walk_batches(data, 0, len(data))
     end = found.ends[-1] if found.ends else 0
-    return [info for _, info in walk(_Bytes(data), 0, end, bodies=True)]
+    return [info for _, info in iter_batches(_Bytes(data), 0, end, bodies=True)]
 
 
 class _Bytes:
-    """A file for `walk` that is only bytes."""
+    """Bytes as a file for `iter_batches`."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data

@@ -54,7 +54,7 @@ def test_a_torn_write_is_cut_at_the_next_start(memory_keeper: Keeper, files: Mem
     log.close(clean=False)
     log = memory_keeper.open(clean=False)
     assert values(log) == wanted
-    assert memory_keeper.told(f"{torn_bytes} bytes were cut off")
+    assert memory_keeper.told(f"{torn_bytes} bytes were truncated")
 
 
 def _takes(log: Log, value: bytes) -> bool:

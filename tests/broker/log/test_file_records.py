@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kcli.broker.files import DiskFiles, LogFile
-from kcli.broker.log.file_records import next_whole
+from kcli.broker.log.file_records import next_valid_batch
 from kcli.broker.log.segment_index import SegmentIndex
 from tests.broker.log.logs import batch
 
@@ -47,14 +47,14 @@ def opened(path: Path, data: bytes) -> LogFile:
 )
 def test_the_next_whole_batch_is_found_behind(path: Path, damage: bytes) -> None:
     file = opened(path, damage + WHOLE + WHOLE)
-    assert next_whole(file, 0, file.size, 7) == len(damage)
+    assert next_valid_batch(file, 0, file.size, 7) == len(damage)
 
 
 @pytest.mark.parametrize("data", [b"", b"?", bytes(5000), WHOLE, b"x" + WHOLE[:-1], b"x" + spoiled(WHOLE)])
 def test_where_there_is_none_none_is_found(path: Path, data: bytes) -> None:
     file = opened(path, data)
-    assert next_whole(file, 0, file.size, 7) is None
-    assert next_whole(file, 0, file.size, 8) is None
+    assert next_valid_batch(file, 0, file.size, 7) is None
+    assert next_valid_batch(file, 0, file.size, 8) is None
 
 
 def test_an_index_that_is_made_anew_leaves_out_batches_that_go_back(path: Path) -> None:
@@ -63,9 +63,9 @@ def test_an_index_that_is_made_anew_leaves_out_batches_that_go_back(path: Path) 
     assert index.next_offset == 10
     assert [damage.position for damage in index.damages] == [len(WHOLE)]
     assert index.offsets.floor(9) == (9, len(WHOLE + early))
-    assert index.ends_whole
+    assert index.ends_with_whole_batch
 
 
 def test_an_index_that_is_made_anew_knows_where_the_last_whole_batch_ends(path: Path) -> None:
     index = SegmentIndex.build(0, 4096, opened(path, WHOLE + b"torn"), path.stat().st_size)
-    assert (index.end_position, index.ends_whole) == (len(WHOLE), False)
+    assert (index.end_position, index.ends_with_whole_batch) == (len(WHOLE), False)

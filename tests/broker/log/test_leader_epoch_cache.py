@@ -81,5 +81,5 @@ def test_garbage_in_the_checkpoint_names_the_file(tmp_path: Path) -> None:
 
 def test_impossible_epochs_are_a_bug(tmp_path: Path) -> None:
     for entry in ((-1, 0), (0, -1)):
-        with pytest.raises(ValueError, match="no epoch"):
+        with pytest.raises(ValueError, match="must not be negative"):
             cache(tmp_path, entry)

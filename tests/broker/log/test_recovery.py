@@ -53,7 +53,7 @@ def test_a_torn_tail_is_cut_at_the_last_whole_batch_and_told(keeper: Keeper) -> 
     os.truncate(keeper.file(0), size - 37)
     log = keeper.open(clean=False)
     assert (log.log_end_offset, values(log)) == (19, wanted[:19])
-    assert keeper.told("it goes on at offset 19")
+    assert keeper.told("it continues at offset 19")
     assert not keeper.told("DATA WAS LOST")
     assert append(log, b"next").base_offset == 19
 
@@ -83,7 +83,7 @@ def test_bytes_behind_the_tail_that_are_no_batch_are_cut(keeper: Keeper, tail: b
         file.write(tail)
     log = keeper.open(clean=clean)
     assert (log.log_end_offset, values(log)) == (20, wanted)
-    assert keeper.told(f"{len(tail)} bytes were cut off")
+    assert keeper.told(f"{len(tail)} bytes were truncated")
     assert not keeper.told("DATA WAS LOST")
 
 
@@ -172,7 +172,7 @@ def test_offsets_that_go_back_are_damage(keeper: Keeper) -> None:
     with keeper.file(0).open("ab") as file:
         file.write(build_batch([NewRecord(None, b"again", NOW)], base_offset=1))
     assert keeper.open(clean=False).log_end_offset == 3
-    assert keeper.told("the offset 1 cannot follow on 2")
+    assert keeper.told("the offset 1 cannot follow the offset 2")
 
 
 def test_records_of_ancient_formats_are_refused_and_left_alone(keeper: Keeper) -> None:
@@ -225,7 +225,7 @@ def test_missing_indexes_are_made_anew(keeper: Keeper, kinds: tuple[str, ...], c
     assert (log.log_end_offset, values(log)) == (30, wanted)
     for (base, kind), data in before.items():
         assert keeper.file(base, kind).read_bytes() == data
-    assert clean == keeper.told("was made anew")
+    assert clean == keeper.told("was rebuilt")
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -241,7 +241,7 @@ def test_an_index_full_of_noise_hides_nothing_after_a_clean_stop(keeper: Keeper,
         keeper.file(base, kind).write_bytes(noise.randbytes(keeper.file(base, kind).stat().st_size))
     log = keeper.open(index_interval_bytes=0, segment_bytes=2000)
     assert log.log_end_offset == 30
-    assert keeper.told("was made anew")
+    assert keeper.told("was rebuilt")
     assert append(log, b"next").base_offset == 30
     assert values(log) == [*wanted, b"next"]
     for offset in range(30):
@@ -282,7 +282,7 @@ def test_an_entry_in_the_middle_that_is_wrong_is_found_out_when_it_is_used(keepe
     log = keeper.open(index_interval_bytes=0)
     assert keeper.reports == []
     assert [values(log, offset)[0] for offset in range(30)] == wanted
-    assert keeper.told("was made anew: it does not fit the log")
+    assert keeper.told("was rebuilt: it does not match the log")
 
 
 @pytest.mark.parametrize("preallocated", [10 * 1024 * 1024, 4096])
@@ -341,7 +341,7 @@ def test_a_last_entry_that_names_another_batch_is_seen_at_the_start(keeper: Keep
     data[-5] -= 1  # the offset, by one
     keeper.file(0, ".index").write_bytes(data)
     keeper.open(index_interval_bytes=300)
-    assert keeper.told("it does not fit the log")
+    assert keeper.told("it does not match the log")
 
 
 @pytest.mark.parametrize("damaged", [[0], [0, 1, 2], [15], [15, 17], [28]])
@@ -360,11 +360,11 @@ def test_a_damaged_header_after_a_clean_stop_costs_that_record_and_no_other(
         keeper.file(0, ".index").unlink()
     log = keeper.open()
     assert append(log, b"next").base_offset == 30
-    assert not keeper.told("cut off")
+    assert not keeper.told("truncated")
     log.close(clean=False)
     log = keeper.open(clean=False, recovery_point=30)
     assert keeper.told("records there cannot be read")
-    assert not keeper.told("cut off")
+    assert not keeper.told("truncated")
     assert values(log, 30) == [b"next"]
     assert values(log, damaged[-1] + 1) == [*wanted[damaged[-1] + 1 :], b"next"]
     with pytest.raises(BrokerError):
@@ -394,7 +394,7 @@ def test_a_last_batch_that_claims_impossible_offsets_is_cut(keeper: Keeper, at: 
     data[position + at] ^= 0x80
     keeper.file(0).write_bytes(data)
     assert keeper.open().log_end_offset == 29
-    assert keeper.told("a batch claims the offsets")
+    assert keeper.told("are not valid offsets of a batch")
 
 
 def test_a_torn_tail_is_cut_after_a_clean_stop_too_whatever_is_damaged_before_it(keeper: Keeper) -> None:
@@ -406,7 +406,7 @@ def test_a_torn_tail_is_cut_after_a_clean_stop_too_whatever_is_damaged_before_it
     os.truncate(keeper.file(0), size - 37)
     log = keeper.open()
     assert append(log, b"next").base_offset == 29
-    assert keeper.told("cut off")
+    assert keeper.told("truncated")
     assert not keeper.told("DATA WAS LOST")
     assert len(values(log, 8)) == 22
 
@@ -422,7 +422,7 @@ def test_an_entry_that_names_a_later_batch_hides_nothing(keeper: Keeper) -> None
     log = keeper.open(index_interval_bytes=0)
     assert keeper.reports == []
     assert [values(log, offset)[0] for offset in range(30)] == wanted
-    assert keeper.told("it does not fit the log")
+    assert keeper.told("it does not match the log")
 
 
 def test_a_time_index_that_names_another_batch_is_found_out(keeper: Keeper) -> None:
@@ -433,7 +433,7 @@ def test_a_time_index_that_names_another_batch_is_found_out(keeper: Keeper) -> N
     data[-5] += 1  # the last time
     keeper.file(0, ".timeindex").write_bytes(data)
     assert keeper.open(index_interval_bytes=0).max_timestamp() == (29, NOW + 145, 0)
-    assert keeper.told("the time index does not fit the log")
+    assert keeper.told("the time index does not match the log")
 
 
 # ---- other files that are missing or in the way ----
@@ -447,7 +447,7 @@ def test_a_missing_log_file_in_the_middle_leaves_a_hole_that_is_told_and_read_ov
     log = keeper.open(segment_bytes=500)
     assert values(log) == wanted[:4] + wanted[6:]
     assert values(log, 4) == wanted[6:]
-    assert keeper.told("its log file is gone, and records with it")
+    assert keeper.told("its log file and records are missing")
     assert not keeper.file(4, ".index").exists()
 
 
@@ -498,7 +498,7 @@ def test_a_log_that_ends_before_it_should_begin_is_begun_anew_and_told(keeper: K
     log.close()
     log = keeper.open(log_start_offset=9)
     assert (log.log_start_offset, log.log_end_offset) == (9, 9)
-    assert keeper.told("it was known to begin")
+    assert keeper.told("before its log start offset")
     assert append(log, b"next").base_offset == 9
 
 
@@ -643,10 +643,10 @@ def test_a_swap_that_was_begun_is_finished_and_one_that_was_not_is_undone(keeper
         keeper.file(base).write_bytes(data)
     keeper.file(0, ".log.cleaned").write_bytes(new)
     assert values(keeper.open(clean=clean, segment_bytes=500)) == wanted
-    assert keeper.told("was undone")
+    assert keeper.told("was rolled back")
     keeper.file(0, ".log.swap").write_bytes(new)
     assert values(keeper.open(clean=clean, segment_bytes=500)) == wanted[0:6:2] + wanted[6:]
-    assert keeper.told("was finished")
+    assert keeper.told("was completed")
     assert not keeper.file(2).exists()
 
 
@@ -664,7 +664,7 @@ def test_nonsense_is_not_swapped(keeper: Keeper) -> None:
     log = keeper.open(segment_bytes=500)
     fill(log, 9)
     cleaned = log.create_cleaned(0)
-    with pytest.raises(ValueError, match="neighbours"):
+    with pytest.raises(ValueError, match="adjacent"):
         log.replace_segments(cleaned, log.segments[-2:])
     log.discard_cleaned(cleaned)
     assert not keeper.file(0, ".log.cleaned").exists()

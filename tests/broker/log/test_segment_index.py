@@ -86,7 +86,7 @@ def test_a_time_is_looked_up_from_the_last_entry_with_an_earlier_one() -> None:
 @pytest.mark.parametrize(
     ("data", "why"),
     [
-        (b"\0" * 7, "no whole number"),
+        (b"\0" * 7, "not a whole number"),
         (struct.pack(">iiii", 5, 10, 5, 20), "out of order"),
         (struct.pack(">iiii", 5, 10, 6, 10), "out of order"),
         (struct.pack(">iiii", 5, 10, 6, 9), "out of order"),
@@ -103,7 +103,7 @@ def test_what_cannot_be_an_offset_index_is_refused(data: bytes, why: str) -> Non
 @pytest.mark.parametrize(
     ("data", "why"),
     [
-        (b"\0" * 13, "no whole number"),
+        (b"\0" * 13, "not a whole number"),
         (struct.pack(">qiqi", 5, 1, 5, 2), "out of order"),
         (struct.pack(">qiqi", 5, 1, 6, 1), "out of order"),
         (struct.pack(">qi", -5, 1), "negative"),
