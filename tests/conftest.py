@@ -42,35 +42,32 @@ sys.dont_write_bytecode = False
 
 # Till a broker that has just started has looked for records that are too old to keep, which many a test writes.
 FIRST_LOOK_S = 0.7
-NEEDS_KAFKA = {"real_kafka", "own_kafka"}
+NEEDS_KAFKA = {"real_kafka", "own_kafka", "kafka_jars"}
 BOTH = ["kcli", pytest.param("apache", marks=pytest.mark.real_kafka)]
-
-# Files of tests/spark that start Spark themselves.
-JVMS_OF_THEIR_OWN = ["test_own_jvm_clusters", "test_own_jvm_process"]
-# Files that take long, and that workers cannot share: started first, they keep nobody waiting at the end.
-LONGEST = [
-    *JVMS_OF_THEIR_OWN,
-    *("test_stories", "test_real_kafka_files", "test_kill_loop", "test_java_and_offsets", "test_shared_data_dir"),
-    *("test_checks", "test_same_words", "test_consume_group", "test_operator_walk", "test_java_groups"),
-    *("test_foretold", "test_classic_member", "test_hostile_frames", "test_confluent_records", "test_round_trip"),
-    *("test_runbooks", "test_produce", "test_bounded_reads", "test_disk_faults", "test_broker_restart", "test_fire"),
-    *("test_consume_command", "test_golden", "test_kafkas_classes", "test_explain_logs", "test_kafka_python_suite"),
-    *("test_hostile_batches", "test_next_generation", "test_groups_live", "test_offset_stories", "test_drivers"),
-    *("test_java_topics", "test_java_console", "test_storm", "test_offset_kills", "test_explain", "test_looking"),
-    *("test_explain_members", "test_topic_tools", "test_pytest_plugin", "test_demo"),
-]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that need Apache Kafka and those of the quick run; put the slow files first.
+
+    A file is run by one worker. A slow file that starts early leaves the other workers enough to do at the end.
+    """
     for item in items:
         if NEEDS_KAFKA & set(getattr(item, "fixturenames", ())):
             item.add_marker("real_kafka")
-    rank = {name: place for place, name in enumerate(LONGEST, 1)}
-    items.sort(key=lambda item: 0 if _shares_spark(item.nodeid) else rank.get(item.path.stem, len(rank) + 1))
+        if _is_quick(item):
+            item.add_marker("quick")
+    items.sort(key=lambda item: 0 if _shares_spark(item.nodeid) else 1 if item.get_closest_marker("slow") else 2)
+
+
+def _is_quick(item: pytest.Item) -> bool:
+    """Whether the test needs neither Java nor another client, and takes little time."""
+    if "/interop/" in item.nodeid or _shares_spark(item.nodeid):
+        return False
+    return not any(item.get_closest_marker(mark) for mark in ("real_kafka", "spark_cluster", "slow"))
 
 
 def _shares_spark(nodeid: str) -> bool:
-    return "tests/spark/test_jvm_" in nodeid and not any(name in nodeid for name in JVMS_OF_THEIR_OWN)
+    return "tests/spark/test_jvm_" in nodeid
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

@@ -11,6 +11,8 @@ import pytest
 
 from tests.real_kafka import cache_directory, locked
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parent.parent
 CHECKS = [
     ("mypy", "--strict", "kcli"),

@@ -33,6 +33,8 @@ from tests.interop.shapes import wait_until_decided
 from tests.real_kafka import Kafka
 from tests.streams_member import StreamsMember
 
+pytestmark = pytest.mark.slow
+
 PATIENCE_S = 20
 JVM_PATIENCE_S = 120
 

@@ -5,7 +5,11 @@ from __future__ import annotations
 import re
 import subprocess
 
+import pytest
+
 from tests.real_kafka import Kafka
+
+pytestmark = pytest.mark.slow
 
 NAME = "tools-tell.the_same"
 

@@ -20,6 +20,8 @@ from kcli.structs import TopicPartition
 from tests.interop import shapes
 from tests.real_kafka import Kafka
 
+pytestmark = pytest.mark.slow
+
 ALL = ReadRange(EARLIEST, LATEST)
 DEADLINE_MS = 60_000
 

@@ -13,6 +13,8 @@ from confluent_kafka import Producer
 from tests.interop.process import kcli_running, wait_for_lines
 from tests.real_kafka import OwnBroker
 
+pytestmark = pytest.mark.slow
+
 
 def idempotent_producer(kafka: OwnBroker) -> Producer:
     """Acknowledged by all, retried until it works, without doubles: what it was given is in the log exactly once."""

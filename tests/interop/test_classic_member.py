@@ -18,6 +18,8 @@ from kcli.producer.producer import Producer
 from kcli.structs import OffsetAndMetadata, TopicPartition
 from tests.real_kafka import Kafka, OwnBroker
 
+pytestmark = pytest.mark.slow
+
 QUICK = {
     "auto.offset.reset": "earliest",
     "session.timeout.ms": 6000,

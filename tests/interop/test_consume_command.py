@@ -17,6 +17,8 @@ from confluent_kafka.admin import AdminClient
 from tests.interop.process import KCLI, ROOT, Finished, kcli, kcli_running
 from tests.real_kafka import Kafka
 
+pytestmark = pytest.mark.slow
+
 NOON = 1_706_702_400_000  # 2024-01-31T12:00:00Z
 HOUR = 3_600_000
 

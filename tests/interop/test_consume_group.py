@@ -17,6 +17,8 @@ from tests.interop.forked import Forker
 from tests.interop.process import KCLI, ROOT, Finished, kcli_running, wait_for_lines
 from tests.real_kafka import Kafka
 
+pytestmark = pytest.mark.slow
+
 Consume = Callable[..., Finished]
 PER_PARTITION = 100
 QUICK = ("-X", "auto.commit.interval.ms=200")

@@ -20,6 +20,8 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from tests.broker_process import BrokerProcess
 from tests.interop.process import ROOT, kcli
 
+pytestmark = pytest.mark.slow
+
 Start = Callable[..., BrokerProcess]
 
 COUNT = 3000

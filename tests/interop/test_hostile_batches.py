@@ -19,6 +19,8 @@ from kcli.protocol.records.builder import NewRecord, build_batch
 from tests.interop.fake_broker import GoodBroker, scripted
 from tests.interop.process import Finished, kcli
 
+pytestmark = pytest.mark.slow
+
 GOOD = build_batch([NewRecord(None, b"good %d" % n, 1_700_000_000_000) for n in range(3)])
 NEXT = [NewRecord(b"k", b"bad %d" % n, 1_700_000_000_000) for n in range(3)]
 MEGABYTE = 1 << 20

@@ -25,6 +25,8 @@ from tests.interop.fake_broker import (
 )
 from tests.interop.process import Finished, kcli
 
+pytestmark = pytest.mark.slow
+
 TIMEOUT_S = 1
 LARGEST_MB = 200
 

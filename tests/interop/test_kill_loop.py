@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+
 from tests.broker_process import BrokerProcess
 from tests.interop.kill_loop import PARTITIONS, KillLoop
+
+pytestmark = pytest.mark.slow
 
 ROUNDS = 50
 

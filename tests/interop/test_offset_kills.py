@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.interop.offset_kills import run
 from tests.real_kafka import OwnBroker
+
+pytestmark = pytest.mark.slow
 
 ROUNDS = 30
 

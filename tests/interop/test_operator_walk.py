@@ -19,6 +19,8 @@ from tests.interop.process import KCLI, ROOT, Finished, kcli, kcli_running, wait
 from tests.interop.shapes import head_deleted, produce
 from tests.real_kafka import Kafka
 
+pytestmark = pytest.mark.slow
+
 Header = tuple[str, bytes | None]
 BINARY = b"\x00\xff\xfe\x1b[31mred\x1b[0m\nsecond line\ttab"
 NASTY = [

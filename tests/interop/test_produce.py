@@ -17,6 +17,8 @@ from kcli.producer.producer import Producer
 from tests.interop.process import Finished, kcli
 from tests.real_kafka import Kafka, OwnBroker
 
+pytestmark = pytest.mark.slow
+
 ALL = ["-o", "beginning", "-e", "-q"]
 KEYS = [f"customer-{n}" for n in range(200)]
 

@@ -9,6 +9,8 @@ import pytest
 from tests.interop.process import Finished, kcli
 from tests.real_kafka import Kafka
 
+pytestmark = pytest.mark.slow
+
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 LINES = [b"line %d with some text: \xc3\xa4\xe2\x82\xac %s" % (n, b"x" * (n % 50)) for n in range(100_000)]
 FEW = LINES[:2000]

@@ -15,6 +15,8 @@ from tests.cli.offsets.scene import STEP_MS, Scene
 from tests.interop.process import ROOT
 from tests.real_kafka import Kafka
 
+pytestmark = pytest.mark.slow
+
 RUNBOOKS = ROOT / "tests" / "runbooks"
 
 

@@ -14,6 +14,8 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from tests.broker_process import BrokerProcess
 from tests.real_kafka import Kafka, KafkaNode
 
+pytestmark = pytest.mark.slow
+
 Row = tuple[int, bytes | None, bytes | None]
 
 # Words in a broker's log that say it was not content with what it found.

@@ -12,6 +12,8 @@ from kcli.protocol.wire import Message
 from tests.protocol.audit import our_messages
 from tests.protocol.golden import Golden, as_json, goldens, goldens_of
 
+pytestmark = pytest.mark.slow
+
 every_message = pytest.mark.parametrize("cls", our_messages(), ids=lambda cls: cls.__name__)
 
 

@@ -15,6 +15,8 @@ from tests.real_kafka import Kafka
 from tests.spark.clusters import QUICK_JVM
 from tests.spark.export_topics import RECORDS, fill, read_back
 
+pytestmark = pytest.mark.slow
+
 
 def alive_in_session(session: int) -> list[str]:
     """The programs whose session this is: JVM and Python workers leave their parent's group, but not its session."""

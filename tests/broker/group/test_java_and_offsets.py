@@ -7,12 +7,16 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from tests.broker.group.kafka_history import TOPIC, live_through, told_groups, told_offsets
 from tests.broker.group.lab import ask
 from tests.broker.group.offsets_labs import OffsetsSocketLab, commit, delete, fetch
 from tests.broker.group.requests import leave, settle_alone, subscribed_to
 from tests.broker_process import BrokerProcess
 from tests.real_kafka import Kafka, KafkaNode, OwnBroker
+
+pytestmark = pytest.mark.slow
 
 FORMATTERS = "org.apache.kafka.tools.consumer."
 _MEMBER_ID = re.compile(r"reader-[0-9a-f-]{36}")

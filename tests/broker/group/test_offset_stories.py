@@ -10,6 +10,8 @@ from tests.broker.group.offsets_labs import OffsetsDirectLab, OffsetsNotebook, O
 from tests.broker.group.stories_offsets import STORIES
 from tests.real_kafka import Kafka
 
+pytestmark = pytest.mark.slow
+
 Story = Callable[[OffsetsNotebook], None]
 every_story = pytest.mark.parametrize("story", STORIES, ids=lambda story: story.__name__)
 

@@ -11,6 +11,8 @@ from tests.broker.group.lab import DirectLab, Notebook, SocketLab
 from tests.real_kafka import Kafka, OwnBroker
 from tests.slowness import wait_for_a_quiet_moment
 
+pytestmark = pytest.mark.slow
+
 Story = Callable[[Notebook], None]
 STORIES: list[Story] = [*stories_rounds.STORIES, *stories_members.STORIES]
 # Between what a story does or sees and the end of a session or a round, one way or the other, is half a second or more.

@@ -9,6 +9,8 @@ import pytest
 from tests.broker.group.lab import DirectConnection, DirectLab, ask
 from tests.broker.group.requests import heartbeat, join, leave, sync
 
+pytestmark = pytest.mark.slow
+
 PARTITIONS = [bytes([n]) for n in range(7)]
 
 

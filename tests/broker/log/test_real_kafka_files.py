@@ -14,6 +14,8 @@ import pytest
 from tests.broker.log.logs import NOW, Keeper, append, fill, scan, values
 from tests.real_kafka import Kafka, KafkaNode
 
+pytestmark = pytest.mark.slow
+
 INDEXES = (".index", ".timeindex")
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 

@@ -16,6 +16,8 @@ from tests.interop.process import KCLI, ROOT
 from tests.real_kafka import answers
 from tests.slowness import slowness
 
+pytestmark = pytest.mark.slow
+
 LIMIT_S = 15  # with a core for it; tests have to share theirs
 
 

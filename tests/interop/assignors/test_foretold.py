@@ -22,6 +22,8 @@ from tests.cli.fake import run_kcli
 from tests.interop.groups.members import MAKERS, MemberProcess
 from tests.real_kafka import Kafka
 
+pytestmark = pytest.mark.slow
+
 Start = Callable[..., MemberProcess]
 Shares = dict[str, set[TopicPartition]]
 

@@ -18,6 +18,8 @@ from tests.interop.assignors.compare import compare
 from tests.interop.assignors.oracle import Oracle, blob
 from tests.needs import TOLD
 
+pytestmark = pytest.mark.slow
+
 CASES = 5_000
 
 

@@ -13,6 +13,8 @@ from tests.needs import lacking
 from tests.real_kafka import free_ports
 from tests.slowness import wait_for_a_quiet_moment
 
+pytestmark = pytest.mark.slow
+
 EXCLUSIONS = Path(__file__).with_name("exclusions.txt")
 # The suite at this version, without the tests of listeners that it would start itself. Fewer would mean that some did
 # not run.

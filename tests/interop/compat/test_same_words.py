@@ -14,6 +14,8 @@ from tests.interop.compat.beside import GroupTool, Said, normalised, run_ours
 from tests.interop.compat.scene import LONG, scene
 from tests.real_kafka import Kafka, KafkaNode
 
+pytestmark = pytest.mark.slow
+
 DONE, FAILED, USAGE, NOT_FOUND, REFUSED, INCOMPLETE = 0, 1, 2, 3, 4, 5
 
 # What both say the same of, and the exit status of ours. Theirs is 1 where ours is USAGE* and 0 everywhere else.

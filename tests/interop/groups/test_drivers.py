@@ -16,6 +16,8 @@ from tests.interop.groups.members import MAKERS, MemberProcess
 from tests.interop.strangers.test_confluent_groups import fill
 from tests.real_kafka import Kafka
 
+pytestmark = pytest.mark.slow
+
 Start = Callable[..., MemberProcess]
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import time
 
+import pytest
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as At
 
 from tests.interop.groups.explaining import admin, commit, explained, fill, meanwhile, until_found
 from tests.interop.groups.members import confluent_member
 from tests.real_kafka import Kafka
+
+pytestmark = pytest.mark.slow
 
 
 def test_data_lost_and_offsets_that_never_were(any_kafka: Kafka) -> None:

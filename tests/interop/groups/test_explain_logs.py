@@ -24,6 +24,8 @@ from tests.interop.shapes import wait_until_decided
 from tests.real_kafka import Kafka
 from tests.real_kafka_cluster import KafkaCluster
 
+pytestmark = pytest.mark.slow
+
 
 def test_a_transaction_that_pins_the_last_stable_offset(real_kafka: Kafka) -> None:
     topic, group, name = real_kafka.new_topic(), real_kafka.new_name("g"), real_kafka.new_name("tx")

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from confluent_kafka.admin import NewPartitions
 
 from tests.interop.groups.explaining import admin, commit, explained, fill, until_found
 from tests.interop.groups.members import MemberProcess, confluent_member, kcat_member
 from tests.real_kafka import Kafka
+
+pytestmark = pytest.mark.slow
 
 LONG = {"session_timeout_ms": 45_000, "max_poll_interval_ms": 60_000}
 

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import os
 
+import pytest
+
 from tests.interop.groups.storm import Storm
 from tests.real_kafka import Kafka
+
+pytestmark = pytest.mark.slow
 
 
 def fight(kafka: Kafka, assignor: str) -> None:

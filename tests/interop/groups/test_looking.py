@@ -18,6 +18,8 @@ from tests.interop.shapes import wait_until
 from tests.interop.strangers.test_confluent_groups import fill
 from tests.real_kafka import Kafka
 
+pytestmark = pytest.mark.slow
+
 PARTITIONS = 4
 
 

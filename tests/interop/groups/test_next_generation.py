@@ -23,6 +23,8 @@ from tests.interop.groups.group_configs import LONGEST_SESSION_S, new_group
 from tests.interop.groups.members import MAKERS, MemberProcess
 from tests.real_kafka import Kafka, OwnBroker
 
+pytestmark = pytest.mark.slow
+
 SESSION_S = 3.0
 Start = Callable[..., MemberProcess]
 

@@ -13,6 +13,8 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Pro
 from tests.interop.shapes import wait_until
 from tests.real_kafka import Kafka, OwnBroker
 
+pytestmark = pytest.mark.slow
+
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 NOON = 1_706_702_400_000
 

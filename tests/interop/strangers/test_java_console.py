@@ -6,6 +6,8 @@ import pytest
 
 from tests.real_kafka import Kafka
 
+pytestmark = pytest.mark.slow
+
 SHOWN = ("key", "headers", "partition", "offset")
 
 

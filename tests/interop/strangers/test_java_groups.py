@@ -8,8 +8,12 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from tests.interop.shapes import produce, wait_until
 from tests.real_kafka import Kafka
+
+pytestmark = pytest.mark.slow
 
 
 def group_tool(kafka: Kafka, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:

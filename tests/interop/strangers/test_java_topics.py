@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from tests.interop.shapes import produce, wait_until
 from tests.real_kafka import Kafka
+
+pytestmark = pytest.mark.slow
 
 
 def tool(kafka: Kafka, name: str, *arguments: str, check: bool = True) -> str:
