@@ -1,6 +1,7 @@
-"""The options of the source by name, each with a line for a person: the connector's own, then ours. Pure data.
+"""Options of the data source by name, with type, bounds and help: those of the connector, then those of kcli. Pure.
 
-The first part is spark-sql-kafka-0-10's (Spark's "Structured Streaming + Kafka Integration Guide"), names and meaning.
+Names and meaning of the first part are those of spark-sql-kafka-0-10 (Spark's "Structured Streaming + Kafka Integration
+Guide").
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _UNITS_MS = {**UNITS_MS, "us": 0.001, "min": UNITS_MS["m"]}
 
 
 def _duration_ms(name: str, text: str) -> int:
-    """A duration in the syntax of Spark's configuration: `15m`, `90s`, `100ms`; a bare number is milliseconds."""
+    """Parse a duration of Spark's configuration: `15m`, `90s`, `100ms`; a bare number is milliseconds."""
     match = re.fullmatch(r"([0-9]{1,15})(us|ms|s|m|min|h|d)?", text.lower())
     if match is None:
         raise invalid_value(name, text, "a duration like 15m, 90s or 100ms")
@@ -26,13 +27,13 @@ def _duration_ms(name: str, text: str) -> int:
 
 
 def _distinct_names(name: str, text: str) -> tuple[str, ...]:
-    """Names between commas; a duplicate is an error."""
+    """Parse comma-separated names; a duplicate is an error."""
     names = [part.strip() for part in text.split(",") if part.strip()]
     if not names:
         raise ConfigError(f"{name} is empty")
     for part in names:
         if names.count(part) > 1:
-            raise ConfigError(f"{name} names {part} twice")
+            raise ConfigError(f"{name}: {part} is given twice")
     return tuple(names)
 
 
@@ -46,118 +47,123 @@ _CONNECTORS = (
         "String",
         'Partitions to read: {"topic":[0,1]}. One of assign, subscribe, subscribePattern is required.',
     ),
-    _option("subscribe", "String", "Topics to read, between commas."),
-    _option("subscribePattern", "String", "Topics to read, as a regular expression of Java for the whole name."),
+    _option("subscribe", "String", "Topics to read, comma-separated."),
+    _option("subscribePattern", "String", "Topics to read: a Java regular expression that matches the whole name."),
     _option(
         "startingTimestamp",
         "Long",
-        "Start at the first record as young as this: ms since the epoch, or -1h.",
+        "Start at the first record at or after this time: ms since the epoch, or relative like -1h.",
         at_least=0,
     ),
-    _option("startingOffsetsByTimestamp", "String", "The same for each partition: JSON of ms since the epoch."),
+    _option("startingOffsetsByTimestamp", "String", "Start time of each partition: JSON of ms since the epoch."),
     _option(
-        "startingOffsets", "String", "earliest, latest, JSON by partition (-2 earliest, -1 latest), group:NAME, or -1h."
+        "startingOffsets",
+        "String",
+        "Start: earliest, latest, JSON by partition (-2 earliest, -1 latest), group:NAME, or -1h.",
     ),
     _option(
         "startingOffsetsByTimestampStrategy",
         "String",
-        "If no record is as young: error, or latest.",
+        "Start without a record at or after the time: error or latest.",
         choices=("error", "latest"),
     ),
     _option(
         "endingTimestamp",
         "Long",
-        "End of a batch: before the first record as young as this; ms since the epoch, or -1h.",
+        "End of a batch, before the first record at or after this time: ms since the epoch, or -1h.",
         at_least=0,
     ),
-    _option("endingOffsetsByTimestamp", "String", "The same for each partition: JSON of ms since the epoch."),
+    _option("endingOffsetsByTimestamp", "String", "End time of each partition: JSON of ms since the epoch."),
     _option("endingOffsets", "String", "End of a batch: latest, JSON by partition (-1 latest), or -1h."),
     _option(
-        "failOnDataLoss", "Boolean", "Fail when records that were to be read are gone (true); else go on and tell."
+        "failOnDataLoss", "Boolean", "If records no longer exist: fail (true), or log it and continue; default true."
     ),
     _option(
         "kafkaConsumer.pollTimeoutMs",
         "Long",
-        "A task fails when nothing arrives for so long; ms, default 120000.",
+        "Timeout of a task in which no data arrives; ms, default 120000.",
         at_least=1,
     ),
+    _option("fetchOffset.numRetries", "Int", "Attempts of an offset look-up; default 3.", at_least=1),
+    _option("fetchOffset.retryIntervalMs", "Long", "Pause between the attempts; ms, default 1000.", at_least=0),
     _option(
-        "fetchOffset.numRetries", "Int", "How often offsets are looked up before giving up; default 3.", at_least=1
+        "maxOffsetsPerTrigger", "Long", "Maximum offsets in a batch of a stream, distributed by backlog.", at_least=1
     ),
-    _option("fetchOffset.retryIntervalMs", "Long", "Pause between these; ms, default 1000.", at_least=0),
+    _option("minOffsetsPerTrigger", "Long", "Minimum offsets in a batch of a stream, see maxTriggerDelay.", at_least=1),
     _option(
-        "maxOffsetsPerTrigger", "Long", "Most offsets in one batch of a stream, shared out by backlog.", at_least=1
+        "maxTriggerDelay", "Long", "Maximum time to wait for minOffsetsPerTrigger; default 15m.", parse=_duration_ms
     ),
-    _option("minOffsetsPerTrigger", "Long", "A stream waits for so many offsets...", at_least=1),
-    _option("maxTriggerDelay", "Long", "...but at most so long since the last batch; default 15m.", parse=_duration_ms),
-    _option("minPartitions", "Int", "At least about so many tasks: large ranges are split.", at_least=1),
-    _option("maxRecordsPerPartition", "Long", "Most offsets in one task: larger ranges are split.", at_least=1),
-    _option("groupIdPrefix", "String", "Without effect: reading needs no group here."),
-    _option("includeHeaders", "Boolean", "A column headers; default false."),
+    _option("minPartitions", "Int", "Minimum number of tasks, approximately: large ranges are split.", at_least=1),
+    _option("maxRecordsPerPartition", "Long", "Maximum offsets in a task: larger ranges are split.", at_least=1),
+    _option("groupIdPrefix", "String", "No effect: the source reads without a group."),
+    _option("includeHeaders", "Boolean", "Add the column headers; default false."),
 )
 
 _OURS = (
     _option(
         "view",
         "String",
-        "What a row is: records, batches, gaps, offsets, groups, members, lag, commits; default records.",
+        "Rows to read: records, batches, gaps, offsets, groups, members, lag, commits; default records.",
         choices=VIEW_NAMES,
     ),
-    _option("columns", "List", "Only these columns, between commas, in this order.", parse=_distinct_names),
-    _option(
-        "groups", "List", "The groups that views of groups tell of, between commas; default all.", parse=_distinct_names
-    ),
+    _option("columns", "List", "Columns to read, comma-separated, in this order.", parse=_distinct_names),
+    _option("groups", "List", "Groups for the views of groups, comma-separated; default all.", parse=_distinct_names),
     _option(
         "startingGroupStrategy",
         "String",
-        "With group:NAME, if nothing is committed: error (default), earliest or latest.",
+        "Start of group:NAME without a committed offset: error (default), earliest or latest.",
         choices=("error", "earliest", "latest"),
     ),
-    _option("commitGroup", "String", "A group that shows how far a stream is, for tools that watch lag."),
-    _option("commitOnIdleSeconds", "Int", "Commit again when idle for so long; default 3600, 0: never.", at_least=0),
-    _option("arrow.batchRows", "Int", "Most rows in one Arrow batch; default 10000.", at_least=1),
-    # The offsets of one Arrow column are 32 bits wide, and the record that fills a batch may still be large.
+    _option("commitGroup", "String", "Group to commit the position of a stream to, for lag monitoring."),
+    _option(
+        "commitOnIdleSeconds",
+        "Int",
+        "Interval of repeated commits while idle, seconds; default 3600, 0: never.",
+        at_least=0,
+    ),
+    _option("arrow.batchRows", "Int", "Maximum rows in an Arrow batch; default 10000.", at_least=1),
+    # The offsets of one Arrow column are 32 bits wide, and the last record of a batch may be large as well.
     _option(
         "arrow.batchBytes",
         "Int",
-        "About the most bytes in one Arrow batch; default 8388608.",
+        "Maximum bytes in an Arrow batch, approximately; default 8388608.",
         at_least=1,
         at_most=1 << 30,
     ),
     _option(
-        "offsetPollIntervalMs", "Int", "A stream asks for the logs' ends at most so often; ms, default 500.", at_least=0
+        "offsetPollIntervalMs", "Int", "Minimum interval of log end look-ups of a stream; ms, default 500.", at_least=0
     ),
     _option(
         "pushdown",
         "Boolean",
-        "Let filters choose partitions and offsets (needs spark.sql.python.filterPushdown.enabled).",
+        "Prune partitions and offsets by filters (needs spark.sql.python.filterPushdown.enabled).",
     ),
-    _option("rowLimitPerPartition", "Long", "Most rows of each task of a batch.", at_least=1),
-    _option("path", "String", "load(PATH): the same as subscribe."),
+    _option("rowLimitPerPartition", "Long", "Maximum rows of each task of a batch.", at_least=1),
+    _option("path", "String", "Topics of load(PATH), like subscribe."),
 )
 
 CONNECTORS = {option.name: option for option in _CONNECTORS}
 OURS = {option.name: option for option in _OURS}
 OPTIONS = {**CONNECTORS, **OURS}
 CANONICAL = {name.lower(): name for name in OPTIONS}
-"""The names as written, by their lower-case form: Spark does not keep the case of options."""
+"""Canonical names by lower-case name: Spark does not preserve the case of options."""
 
 KAFKA = "kafka."
 CONFIG_FILE = "config.file"
-"""kafka.config.file: a properties file of the client's, read where the client is made."""
+"""kafka.config.file: a properties file of the client, read in the process that connects."""
 
-_FOREIGN = {
-    "topic": "it is for writing; to read a topic say subscribe",
-    "topics": "to read topics say subscribe",
-    "bootstrap.servers": "say kafka.bootstrap.servers",
-    "group.id": "reading needs no group; to start where one is, say startingOffsets=group:NAME",
+_OTHER_NAMES = {
+    "topic": "it is for writing; to read a topic use subscribe",
+    "topics": "to read topics use subscribe",
+    "bootstrap.servers": "use kafka.bootstrap.servers",
+    "group.id": "the source reads without a group; to start at committed offsets use startingOffsets=group:NAME",
 }
 
 
 def unknown_option(name: str) -> str:
-    """What to say about an option that nobody knows."""
-    why = _FOREIGN.get(name.lower())
-    if why is None:
+    """Return the error text for an unknown option."""
+    hint = _OTHER_NAMES.get(name.lower())
+    if hint is None:
         close = closest_name(name.lower(), CANONICAL)
-        why = f"did you mean {CANONICAL[close]}?" if close else "options for Kafka's client begin with kafka."
-    return f"there is no option {name}: {why}"
+        hint = f"did you mean {CANONICAL[close]}?" if close else "options of the Kafka client begin with kafka."
+    return f"{name} is not an option: {hint}"

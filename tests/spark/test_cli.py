@@ -157,11 +157,11 @@ def test_an_unknown_topic_is_told_before_spark_is_started(our_kafka: Kafka) -> N
         (["orders", "--to", "x", "--every", "5s"], "--every is for --follow"),
         (["orders", "--to", "x", "--follow", "--every", "soon"], "--every: 'soon' is not valid; use a duration"),
         (["orders", "--to", "x", "--once", "--mode", "append"], "--mode is for plain batches"),
-        (["orders", "--to", "x", "--once", "--until", "-1h"], "--until is for plain batches"),
+        (["orders", "--to", "x", "--once", "--until", "-1h"], "--until cannot be used with a stream"),
         (["orders", "--to", "x", "--mode", "mad"], "--mode must be one of"),
         (["orders", "--to", "x", "--columns", "kye"], "did you mean key?"),
         (["orders", "--to", "x", "--partition-by", "day"], "day"),
-        (["orders", "--to", "x", "--value", "avro"], "--value is raw, string, json"),
+        (["orders", "--to", "x", "--value", "avro"], "use raw, string, json"),
         (["orders", "--to", "x", "--value", "json", "--once"], "need the DDL"),
         (["orders", "--to", "x", "--value", "json:a INT", "--format", "csv"], "no nested columns"),
         (["orders", "--to", "x", "--from", "yesterday"], "--from is earliest"),
@@ -171,7 +171,7 @@ def test_an_unknown_topic_is_told_before_spark_is_started(our_kafka: Kafka) -> N
         (["orders", "--to", "x", "--ship", "boat"], "--ship: 'boat' is not valid; use auto"),
         (["orders", "--to", "x", "--ship", "zip", "--remote", "sc://x"], "--ship zip is for classic clusters"),
         (["orders", "--to", "x", "-O", "minPartition=3"], "minPartitions"),
-        (["orders", "pays:0", "--to", "x"], "name the partitions of orders too"),
+        (["orders", "pays:0", "--to", "x"], "topic orders: add its partitions"),
     ],
 )
 def test_wrong_usage_is_one_line_and_status_2(words: list[str], said: str) -> None:

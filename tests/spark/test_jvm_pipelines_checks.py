@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 from kcli.spark.pipelines import compare, duplicates, throughput
-from kcli.spark.pipelines.duplicates import Wish
+from kcli.spark.pipelines.duplicates import DuplicateOptions
 from kcli.spark.pipelines.result import collect
 from kcli.spark.pipelines.source import KafkaSource, load
 from kcli.text import format_time
@@ -178,7 +178,7 @@ def test_producers_own_numbers(
     assert (row["left_out"], row["distinct"], row["repeats"]) == (row["records"] - numbered, numbered, 0)
     # No broker takes a number twice on purpose, so the rest is made up.
     rng = random.Random(3)
-    wish = Wish("sequence")
+    wish = DuplicateOptions("sequence")
     rows = [("t", rng.randrange(2), 7, 0, rng.randrange(40), offset, None) for offset in range(90)]
     rows += [("t", 0, None, None, None, offset, None) for offset in range(90, 100)]
     types = "topic string, partition int, producer_id bigint, producer_epoch int, sequence int, offset bigint"
@@ -287,8 +287,8 @@ def test_microseconds_sent_for_milliseconds_stop_no_report(spark: SparkSession, 
     source, nothing = (KafkaSource(there, {it: None}) for it in (topic, our_kafka.new_topic()))
     far = str(now_ms * 1000)
     assert [row["timestamp"] for row in collect(load(spark, source, "records", ["timestamp"])).rows[1:]] == [far, far]
-    assert [row["last_seen"] for row in duplicates.run(spark, source, Wish()).groups.rows] == [far]
+    assert [row["last_seen"] for row in duplicates.run(spark, source, DuplicateOptions()).groups.rows] == [far]
     apart = compare.run(spark, source, nothing, ("timestamp",)).differences
     assert [(row["timestamp"], row["difference"]) for row in apart.rows] == [(far, -2), (format_time(now_ms), -1)]
-    windows = throughput.run(spark, source, throughput.Wish()).windows
+    windows = throughput.run(spark, source, throughput.DuplicateOptions()).windows
     assert [(row["window"], row["records"]) for row in windows.rows] == [(format_time(now_ms), 1), (far, 2)]

@@ -19,7 +19,7 @@ import pytest
 from kcli.spark.pipelines import profile, skew, throughput
 from kcli.spark.pipelines.profile_tasks import is_chosen
 from kcli.spark.pipelines.source import KafkaSource
-from kcli.spark.pipelines.throughput import Wish
+from kcli.spark.pipelines.throughput import ThroughputOptions
 from kcli.text import format_time
 from tests.cli.fake import Result, run_kcli
 from tests.spark.browser import Dom, rendered
@@ -114,7 +114,7 @@ def test_throughput_of_each_record_in_sliding_windows(spark: SparkSession, known
         for start in (last, last - TEN_MINUTES // 2):
             expected[iso(start)][0] += 1
             expected[iso(start)][1] += len(it.key or b"") + len(it.value or b"")
-    wish = Wish(TEN_MINUTES, TEN_MINUTES // 2, (), exact=True)
+    wish = ThroughputOptions(TEN_MINUTES, TEN_MINUTES // 2, (), exact=True)
     source = source_of(known_topic, **{"kafka.isolation.level": "read_committed"})
     windows = throughput.run(spark, source, wish).windows
     assert {row["window"]: [row["records"], row["bytes"]] for row in windows.rows} == expected

@@ -92,13 +92,13 @@ def test_defaults_are_the_connectors() -> None:
 @pytest.mark.parametrize(
     ("name", "why"),
     [
-        ("startingOffset", "there is no option startingOffset: did you mean startingOffsets?"),
+        ("startingOffset", "startingOffset is not an option: did you mean startingOffsets?"),
         ("failOnDataloos", "did you mean failOnDataLoss?"),
         ("maxOffsetPerTrigger", "did you mean maxOffsetsPerTrigger?"),
-        ("topic", "to read a topic say subscribe"),
-        ("bootstrap.servers", "say kafka.bootstrap.servers"),
+        ("topic", "to read a topic use subscribe"),
+        ("bootstrap.servers", "use kafka.bootstrap.servers"),
         ("group.id", "startingOffsets=group:NAME"),
-        ("qqqq", "options for Kafka's client begin with kafka."),
+        ("qqqq", "options of the Kafka client begin with kafka."),
     ],
 )
 def test_an_unknown_option_is_an_error_with_the_nearest_name(name: str, why: str) -> None:
@@ -157,7 +157,7 @@ def test_an_unknown_option_is_an_error_with_the_nearest_name(name: str, why: str
         ({"startingGroupStrategy": "none"}, "use error, earliest or latest"),
         ({"view": "record"}, "is not valid; use records, batches"),
         ({"columns": " , "}, "columns is empty"),
-        ({"columns": "key,value,key"}, "columns names key twice"),
+        ({"columns": "key,value,key"}, "columns: key is given twice"),
         ({"subscribe": " , "}, "subscribe names no topic"),
         ({"subscribePattern": "o.*"}, "only one of assign, subscribe, subscribePattern"),
         ({"path": "orders"}, "not subscribe and load(...)"),

@@ -13,7 +13,7 @@ from kcli.errors import ConfigError
 from kcli.spark.options import parse_options
 from kcli.spark.pipelines.compare import parse_by as parse_compared
 from kcli.spark.pipelines.duplicates import parse_by
-from kcli.spark.pipelines.gaps import deleted_heads, prepared
+from kcli.spark.pipelines.gaps import deleted_heads, gap_source
 from kcli.spark.pipelines.source import KafkaSource
 from kcli.spark.task_ranges import TaskRange
 from kcli.spark.views.gaps import _GapBatcher, is_compacted
@@ -104,7 +104,9 @@ def test_what_was_deleted_before_the_start_counts_from_where_one_wants_to_begin(
 
 def test_gaps_are_those_of_committed_readers_unless_told_otherwise() -> None:
     def level(kafka: dict[str, str], **more: str) -> Any:
-        options = prepared(KafkaSource({"bootstrap.servers": NOBODY, **kafka}, {"t": None}, more=more)).options("gaps")
+        options = gap_source(KafkaSource({"bootstrap.servers": NOBODY, **kafka}, {"t": None}, more=more)).options(
+            "gaps"
+        )
         return parse_options(options).kafka["isolation.level"]
 
     assert level({}) == "read_committed"
@@ -130,7 +132,7 @@ def test_ways_to_be_equal() -> None:
         for wrong in ("", "offset", "key,offset"):
             with pytest.raises(ConfigError, match="--by"):
                 parse(wrong)
-    with pytest.raises(ConfigError, match="not 'value'"):
+    with pytest.raises(ConfigError, match="'value' is not valid"):
         parse_by("value")
 
 
@@ -144,7 +146,7 @@ def test_ways_to_be_equal() -> None:
         (("gaps", "t", "--by", "kind"), "--by must be partition or gap, not kind"),
         (("gaps", "t", "--top", "3"), "--top is for --by gap"),
         (("gaps", "t", "--fail-if", "missing"), "'missing' is unknown; use one of"),
-        (("duplicates", "t", "--by", "value"), "--by must be key, or key,value, or sequence, not 'value'"),
+        (("duplicates", "t", "--by", "value"), "--by: 'value' is not valid; use key or key,value or sequence"),
         (
             ("duplicates", "t", "--within", "soon"),
             "--within: 'soon' is not valid; use a duration, such as 30s or 1m30s",
@@ -152,7 +154,7 @@ def test_ways_to_be_equal() -> None:
         (("duplicates", "t", "--fail-if", "share>1"), "'share' is unknown; use one of"),
         (("compare", "t"), "a topic is always equal to itself: name another, or --bootstrap2"),
         (("compare", "t:0", "u", "--topic-partition", "v:1"), "not --topic-partition"),
-        (("compare", "t", "u", "--by", "offset"), "--by is some of key, value, headers, timestamp, partition"),
+        (("compare", "t", "u", "--by", "offset"), "use some of key, value, headers, timestamp, partition"),
         (("compare", "t", "--command-config2", "/no/such/file"), "cannot read the properties file /no/such/file"),
         (("compare", "t:0", "u", "--fail-if", "different>some"), "different takes a number such as"),
     ],

@@ -27,13 +27,13 @@ from kcli.spark.pipelines import duplicates, group_offsets, profile, profile_tas
 from kcli.spark.pipelines.by_value import by_value
 from kcli.spark.pipelines.lag_grid import SERIES
 from kcli.spark.pipelines.lag_history import row_columns
-from kcli.spark.pipelines.profile import _task, as_profile, check_sample, drifts, percentile
+from kcli.spark.pipelines.profile import _task, check_sample, drifts, join_profile, percentile
 from kcli.spark.pipelines.profile_tasks import MOST_FIELDS, is_chosen, profile_batches
 from kcli.spark.pipelines.result import Result, ms_of
 from kcli.spark.pipelines.skew import gini
 from kcli.spark.pipelines.throughput import (
-    Wish,
-    _as_result,
+    ThroughputOptions,
+    _to_result,
     median,
     parse_by,
     summarize,
@@ -69,7 +69,7 @@ def window(minute: int, records: int) -> dict[str, Any]:
 
 def test_a_summary_is_over_all_windows_from_the_first_to_the_last() -> None:
     rows = [window(0, 600), window(1, 60), window(4, 120)]
-    [row] = summarize(Result(["window"], [*rows, {**window(0, 7), "window": None}]), Wish()).rows
+    [row] = summarize(Result(["window"], [*rows, {**window(0, 7), "window": None}]), ThroughputOptions()).rows
     assert row["windows"] == 5
     assert (row["records"], row["bytes"]) == (780, 7800)
     assert (row["mean_records_per_s"], row["median_records_per_s"], row["peak_records_per_s"]) == (2.6, 1.0, 10.0)
@@ -79,13 +79,13 @@ def test_a_summary_is_over_all_windows_from_the_first_to_the_last() -> None:
 def test_what_has_no_time_has_no_rate_and_is_counted_once() -> None:
     counts = {"topic": "t", "records": 6000, "bytes": 600, "batches": 4, "astride": 0, "uncounted": 4}
     timed = [{**counts, "window": start, "uncounted": 2, "astride": 1} for start in range(0, 60_000, 12_000)]
-    found = _as_result([{**counts, "window": None}, *timed], Wish(60_000, 12_000))
+    found = _to_result([{**counts, "window": None}, *timed], ThroughputOptions(60_000, 12_000))
     assert (found.uncounted, found.astride) == (4 + 2, 1)
     [timeless, first, *_] = found.windows.rows
     assert (timeless["window"], timeless["records"]) == (None, 6000)
     assert (timeless["records_per_s"], timeless["bytes_per_s"]) == (None, None)
     assert (first["records_per_s"], first["bytes_per_s"]) == (100, 10)
-    told = _findings(found, Wish(60_000, 12_000), summary=True).words
+    told = _findings(found, ThroughputOptions(60_000, 12_000), summary=True).words
     assert "6,000 records have no time and are in no window, nor in the summary" in told
     assert parse_threshold("records_per_s>50", found.windows.columns).broken_by([timeless]) == []
 
@@ -94,11 +94,11 @@ def test_a_window_that_no_calendar_has_is_counted_and_not_drawn() -> None:
     """Producers that send microseconds for milliseconds."""
     far = {**window(0, 6), "window": "1700000000000000"}
     windows = Result(["window"], [window(0, 600), window(1, 60), far])
-    totals = summarize(windows, Wish())
+    totals = summarize(windows, ThroughputOptions())
     [row] = totals.rows
     assert (row["records"], row["last_window"]) == (666, far["window"])
     assert row["windows"] == (1_700_000_000_000_000 - ms_of(window(0, 1)["window"])) // 60_000 + 1
-    [records, *_] = throughput_sections(windows, totals, Wish())
+    [records, *_] = throughput_sections(windows, totals, ThroughputOptions())
     assert list(records.figure.data[0].x) == [it["window"] for it in windows.rows[:2]]
     assert records.words == "1 window without a place on the calendar left out."
 
@@ -108,7 +108,7 @@ def test_groupings() -> None:
     assert parse_by("topic, producer") == ("topic", "producer_id")
     assert parse_by("total") == ()
     for wrong in ("", "broker", "topic,total"):
-        with pytest.raises(ConfigError, match="--by is total, or some of topic, partition, producer"):
+        with pytest.raises(ConfigError, match="use total, or some of topic, partition, producer"):
             parse_by(wrong)
 
 
@@ -158,11 +158,11 @@ def test_it_does_not_matter_how_tasks_and_batches_cut_a_partition() -> None:
         (n * 3 + n % 3, chance.randrange(-1, 50), chance.choice([None, b"", b'{"a": 1}', b'{"a": "x"}', b"no"]))
         for n in range(100)
     ]
-    whole = as_profile(profile_batches([records(rows)], 1))
+    whole = join_profile(profile_batches([records(rows)], 1))
     for _ in range(10):
         tasks = [[records(it) for it in pieces(task, chance)] for task in pieces(rows, chance)]
         chance.shuffle(tasks)
-        assert as_profile(part for task in tasks for part in profile_batches(task, 1)) == whole
+        assert join_profile(part for task in tasks for part in profile_batches(task, 1)) == whole
     times = [at for _, at, _ in rows if at >= 0]
     [row] = whole.topics.rows
     assert row["out_of_order"] == sum(times[n] < times[n - 1] for n in range(1, len(times)))
@@ -172,13 +172,13 @@ def test_it_does_not_matter_how_tasks_and_batches_cut_a_partition() -> None:
 
 def test_partitions_in_one_batch_are_kept_apart() -> None:
     both = pa.Table.from_batches([records([(0, 5, b"a")]), records([(0, 3, b"bc")], 1)]).combine_chunks().to_batches()
-    [row] = as_profile(profile_batches(both, None)).topics.rows
+    [row] = join_profile(profile_batches(both, None)).topics.rows
     assert (row["records"], row["out_of_order"], row["value_bytes"]) == (2, 0, 3)
 
 
 def test_sizes_above_255_are_less_than_one_percent_too_small() -> None:
     sizes = [*range(250, 300), 1000, 4095, 4096, 100_001]
-    found = as_profile(profile_batches([records([(n, 0, b"x" * size) for n, size in enumerate(sizes)])], None))
+    found = join_profile(profile_batches([records([(n, 0, b"x" * size) for n, size in enumerate(sizes)])], None))
     told = [size for size, count in found.sizes["t", "value"].items() for _ in range(count)]
     assert all(size * 0.99 < it <= size for size, it in zip(sizes, told, strict=True))
     assert told[:6] == sizes[:6]
@@ -190,7 +190,7 @@ def test_what_is_json_and_what_drifts() -> None:
         *(b'{"a.b": 1, "c": [{"d": null}, {"d": 2}]}', b'{"a.b": 1.5, "c": []}', b"[1]", b"NaN", b'{"a": NaN}'),
         *(b"\xff", b"{" * 5000, b'"text"', b"null", b"true", '{"ä": true}'.encode("utf-16")),
     ]
-    found = as_profile(profile_batches([records([(n, n, value) for n, value in enumerate(values)])], 1))
+    found = join_profile(profile_batches([records([(n, n, value) for n, value in enumerate(values)])], 1))
     [row] = found.topics.rows
     assert row["json_types"] == {"object": 2, "array": 1, "string": 1, "null": 1, "boolean": 1, "not JSON": 5}
     assert {it["field"]: (it["types"], it["share"]) for it in found.fields.rows} == {
@@ -205,7 +205,7 @@ def test_what_is_json_and_what_drifts() -> None:
 
 def test_keys_that_are_data_do_not_fill_the_memory() -> None:
     values = [b'{"id-%d": 1}' % n for n in range(MOST_FIELDS + 5)]
-    found = as_profile(profile_batches([records([(n, n, value) for n, value in enumerate(values)])], 1))
+    found = join_profile(profile_batches([records([(n, n, value) for n, value in enumerate(values)])], 1))
     assert len(found.fields.rows) == MOST_FIELDS
     assert found.partial == ["t"]
 
@@ -226,11 +226,11 @@ print(found.column(0)[0].as_py())
 """
     ran = subprocess.run([sys.executable, "-c", there], cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert ran.returncode == 0, ran.stderr
-    assert as_profile([json.loads(ran.stdout)]) == as_profile(profile_batches([records([(4, 5, b'{"a": 1}')])], 1))
+    assert join_profile([json.loads(ran.stdout)]) == join_profile(profile_batches([records([(4, 5, b'{"a": 1}')])], 1))
 
 
 def test_a_topic_without_records_has_a_row_of_zeros() -> None:
-    [row] = as_profile([], ["t"]).topics.rows
+    [row] = join_profile([], ["t"]).topics.rows
     assert (row["topic"], row["records"], row["value_max"], row["value_p50"], row["oldest"]) == ("t", 0, *[None] * 3)
 
 
@@ -249,7 +249,7 @@ def test_a_sample_is_the_share_that_was_asked_for_whatever_pattern_offsets_have(
 def test_half_a_character_in_the_name_of_a_field_can_be_written(tmp_path: Path) -> None:
     names = [b"\\ud800", b"\\ud83d\\ude00", b"a b"]
     parts = profile_batches([records([(0, 0, b'{"' + b'": 1, "'.join(names) + b'": 1}')])], 1)
-    found = as_profile(json.loads(json.dumps(part)) for part in parts)
+    found = join_profile(json.loads(json.dumps(part)) for part in parts)
     assert [row["field"] for row in found.fields.rows] == ['"\\ud800"', '"a b"', '"😀"']
     (tmp_path / "x.html").write_text(as_html("t", "of", 0, profile_sections(found)), encoding="utf-8")
 
@@ -283,11 +283,11 @@ def test_a_threshold_on_text_could_never_hold() -> None:
         parse_threshold("topic>1", ["topic", "share"])
     numbers = {"drift", "share", "nulls", "gini", "max_over_mean", "producer_id", "partition", "value_size", "moved"}
     shown = [
-        *(column for by in ((), ("topic",), ("producer_id",)) for column in window_columns(Wish(by=by))),
-        *summary_columns(Wish()),
+        *(column for by in ((), ("topic",), ("producer_id",)) for column in window_columns(ThroughputOptions(by=by))),
+        *summary_columns(ThroughputOptions()),
         *(*skew.KEY_COLUMNS, *skew.PARTITION_COLUMNS, *skew.TOPIC_COLUMNS),
         *(*profile.TOPIC_COLUMNS, *profile.MORE_COLUMNS, *profile.FIELD_COLUMNS),
-        *(column for by in duplicates.WAYS for column in duplicates.group_columns(by)),
+        *(column for by in duplicates.FIELDS for column in duplicates.group_columns(by)),
         *(*group_offsets.COLUMNS, *group_offsets.DIFF_COLUMNS),
         *(column for by in SERIES for column in row_columns(by)),
     ]
@@ -342,7 +342,7 @@ def test_a_page_shows_names_as_text_and_loads_nothing(tmp_path: Path) -> None:
         (("throughput", "t", "--from", ""), "--from is earliest, latest, group:GROUP, a time"),
         (("throughput", "t", "--from", " "), "--from is earliest, latest, group:GROUP, a time"),
         (("throughput", "t", "--until", ""), "--until is latest, a time"),
-        (("throughput", "t", "--by", "broker"), "--by is total, or some of"),
+        (("throughput", "t", "--by", "broker"), "use total, or some of"),
         (("throughput", "t", "--fail-if", "peak_records_per_s>1"), "'peak_records_per_s' is unknown; use one of"),
         (("throughput",), "say which topic to read"),
         (("skew", "t", "--by", "value"), "--by must be one of key, partition, topic, not value"),

@@ -31,9 +31,9 @@ from kcli.spark.pipelines.lag_grid import Commits, Log, ends_at, lag_rows
 from kcli.spark.pipelines.lag_history import make_grid
 from kcli.spark.pipelines.lag_tasks import Grid, reduce_batches, reduce_commits
 from kcli.spark.pipelines.result import collect
-from kcli.spark.pipelines.source import unseen
-from kcli.spark.pipelines.sql import columns_of, relations_of
-from kcli.spark.pipelines.sql_text import Relation, find_relations, split_statements
+from kcli.spark.pipelines.source import unseen_topics
+from kcli.spark.pipelines.sql import columns_of, find_tables
+from kcli.spark.pipelines.sql_text import Relation, replace_relations, split_statements
 from kcli.structs import OffsetAndMetadata, TopicPartition
 from tests.cli.fake import Result, run_kcli
 from tests.real_kafka import Kafka
@@ -247,7 +247,7 @@ UNREAD = str(BrokerError(ErrorCode.UNSTABLE_OFFSET_COMMIT, api="OffsetFetch", to
 )
 def test_a_snapshot_is_whole_or_an_error(failed: dict[str, Any]) -> None:
     rows = [lag_row("a", "t", 0, committed=9), failed]
-    with pytest.raises(KcliError, match="not all offsets can be read"):
+    with pytest.raises(KcliError, match="cannot read all offsets"):
         snapshot_of([group_row("a")], rows, {"t": None}, False)
 
 
@@ -280,9 +280,9 @@ def test_an_error_of_a_committed_offset_is_known_as_one() -> None:
 
 def test_names_that_nobody_knows_are_left() -> None:
     seen = {("a", 0), ("b", 1)}
-    assert unseen({}, seen) == {}
-    assert unseen({"a": None, "x": None}, seen) == {"x": None}
-    assert unseen({"a": [0], "b": [0, 1, 2], "x": [3]}, seen) == {"b": [0, 2], "x": [3]}
+    assert unseen_topics({}, seen) == {}
+    assert unseen_topics({"a": None, "x": None}, seen) == {"x": None}
+    assert unseen_topics({"a": [0], "b": [0, 1, 2], "x": [3]}, seen) == {"b": [0, 2], "x": [3]}
 
 
 def remote_snapshot(monkeypatch: pytest.MonkeyPatch, found: Snapshot, *words: str, address: str) -> Result:
@@ -346,7 +346,7 @@ def test_tables_are_found_where_names_are() -> None:
         told.append(relation)
         return next(names)
 
-    text = find_relations(statement, name).text
+    text = replace_relations(statement, name).text
     assert told == [
         Relation("records", ("a", "b:0,1"), "-1h", "latest"),
         Relation("lag"),
@@ -359,14 +359,14 @@ def test_tables_are_found_where_names_are() -> None:
 
 def test_malformed_calls_are_refused() -> None:
     for text, words in (
-        ("SELECT * FROM topic('a'", "not closed"),
-        ("SELECT * FROM topic()", "lacks a topic"),
+        ("SELECT * FROM topic('a'", "no closing parenthesis"),
+        ("SELECT * FROM topic()", "has no topic"),
         ("SELECT * FROM topic('a',)", "no argument like ''"),
         ("SELECT * FROM topic(a)", "no argument like 'a'"),
         ("SELECT * FROM batches('a', since => '-1h')", "no argument like"),
     ):
         with pytest.raises(ConfigError, match=words):
-            relations_of(split_statements(text))
+            find_tables(split_statements(text))
 
 
 USUAL = ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType"]
@@ -416,7 +416,7 @@ def test_mistakes_are_one_line_before_anything_starts(tmp_path: Path) -> None:
         (("lag-history", "--every", "soon"), "--every: 'soon' is not valid; use a duration"),
         (("lag-history", "--by", "broker"), "--by must be one of group, topic, partition"),
         (("lag-history", "--since", "-1h", "--until", "-2h"), "--since -1h is after --until -2h"),
-        (("lag-history", "--since", "2020-01-01", "--every", "1s"), "choose a longer --every"),
+        (("lag-history", "--since", "2020-01-01", "--every", "1s"), "use a longer one"),
         (("lag-history", "--groups", " , "), "--groups names no group"),
         (("lag-history", "--fail-if", "lagg>1"), "'lagg' is unknown"),
         (("group-offsets", "--all"), "--all is for --diff"),

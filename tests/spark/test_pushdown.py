@@ -12,7 +12,7 @@ import pytest
 filters = pytest.importorskip("pyspark.sql.datasource")
 
 from kcli.spark.options import parse_options  # noqa: E402
-from kcli.spark.pipelines.source import PUSHDOWN, KafkaSource, pushing  # noqa: E402
+from kcli.spark.pipelines.source import PUSHDOWN, KafkaSource, with_pushdown  # noqa: E402
 from kcli.spark.pushdown import NO_BOUNDS, bounds_of, prune  # noqa: E402
 from kcli.spark.source import PushdownReader  # noqa: E402
 from kcli.spark.task_ranges import TaskRange  # noqa: E402
@@ -124,5 +124,5 @@ def test_filters_are_asked_for_where_the_session_has_them(conf: dict[str, str], 
     """Elsewhere each read would fail: DATA_SOURCE_PUSHDOWN_DISABLED."""
     spark: Any = SimpleNamespace(conf=conf)
     source = KafkaSource({}, {"t": None}, where="partition = 0")
-    assert pushing(spark, source).options().get("pushdown") == ("true" if allowed else None)
+    assert with_pushdown(spark, source).options().get("pushdown") == ("true" if allowed else None)
     assert "pushdown" not in source.options(), "it depends on the session"

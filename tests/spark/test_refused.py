@@ -16,7 +16,7 @@ from tests.cli.fake import run_kcli
         (("skew", "a,b"), "no topic is called 'a,b': say a b"),
         (("skew", "--topic-partition", "a b:0"), "no topic is called 'a b', only letters, digits, '.', '_' and '-'"),
         (("skew", ".."), "no topic is called '..'"),
-        (("skew", "t", "-O", "Strating=1"), "there is no option Strating"),
+        (("skew", "t", "-O", "Strating=1"), "Strating is not an option"),
         (("skew", "t", "-O", "MINPARTITIONS=none"), "minPartitions: 'none' is not valid; use a whole number"),
         (("duplicates", "t", "--summary", "--top", "3"), "--top is for groups, of which --summary tells none"),
         (("compare", "t", "u", "--summary", "--top", "3"), "--top is for differences, of which --summary tells none"),

@@ -45,11 +45,13 @@ def run(
     """
     from kcli.cli.spark.findings import find
     from kcli.spark.pipelines import duplicates
-    from kcli.spark.pipelines.duplicates import TOP, TOPIC_COLUMNS, Wish, group_columns, parse_by
+    from kcli.spark.pipelines.duplicates import TOP, TOPIC_COLUMNS, DuplicateOptions, group_columns, parse_by
 
     if summary and top is not None:
         raise ConfigError("--top is for groups, of which --summary tells none")
-    wish = Wish(parse_by(by), None if within is None else parse_duration_option("--within", within, at_least=0))
+    wish = DuplicateOptions(
+        parse_by(by), None if within is None else parse_duration_option("--within", within, at_least=0)
+    )
     source = job.source(topic)
     return find(
         job,

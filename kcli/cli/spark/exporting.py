@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kcli.cli.spark.options import Job
     from kcli.cli.spark.survey import Survey
     from kcli.spark.batch_plan import OffsetMap
-    from kcli.spark.pipelines.export import Export, Exported
+    from kcli.spark.pipelines.export import Export, ExportResult
     from kcli.spark.pipelines.source import KafkaSource
 
 EVERY_S = 5.0
@@ -101,12 +101,12 @@ def export(job: Job, source: KafkaSource, wishes: Wishes) -> int:
 
 def _look(source: KafkaSource, wanted: Export, wishes: Wishes) -> Survey:
     from kcli.cli.spark.survey import survey
-    from kcli.spark.pipelines.export import source_of
+    from kcli.spark.pipelines.export import export_source
     from kcli.spark.pipelines.shape import columns_to_read
 
     columns = columns_to_read(wanted.shape, source.where)
     resumed = _resumed(wanted) if wishes.is_stream else None
-    return survey(source_of(source, wanted), "records", columns, stream=wishes.is_stream, resumed=resumed)
+    return survey(export_source(source, wanted), "records", columns, stream=wishes.is_stream, resumed=resumed)
 
 
 def _resumed(wanted: Export) -> OffsetMap | None:
@@ -161,7 +161,7 @@ def _is_data(path: Path) -> bool:
     return not path.name.startswith(("_", "."))
 
 
-def _batch(job: Job, spark: SparkSession, source: KafkaSource, wanted: Export) -> Exported:
+def _batch(job: Job, spark: SparkSession, source: KafkaSource, wanted: Export) -> ExportResult:
     from kcli.spark.pipelines.export import export_batch
     from kcli.spark.pipelines.shape import find_schema
 
@@ -172,17 +172,17 @@ def _batch(job: Job, spark: SparkSession, source: KafkaSource, wanted: Export) -
     return export_batch(spark, source, wanted._replace(shape=shape))
 
 
-def _stream(job: Job, spark: SparkSession, source: KafkaSource, wanted: Export, every_s: float | None) -> Exported:
+def _stream(job: Job, spark: SparkSession, source: KafkaSource, wanted: Export, every_s: float | None) -> ExportResult:
     from kcli.spark.pipelines.export import export_stream
 
-    last: Exported | None = None
+    last: ExportResult | None = None
 
-    def seen(now: Exported) -> None:
+    def on_progress(now: ExportResult) -> None:
         nonlocal last
         last = now
 
     try:
-        return export_stream(spark, source, wanted, every_s=every_s, seen=seen)
+        return export_stream(spark, source, wanted, every_s=every_s, on_progress=on_progress)
     except KeyboardInterrupt:
         if last is not None:
             job.env.say(f"{last.records:,} records written to {wanted.to}; the next run goes on there")
@@ -190,7 +190,7 @@ def _stream(job: Job, spark: SparkSession, source: KafkaSource, wanted: Export, 
         raise
 
 
-def _tell(job: Job, wanted: Export, done: Exported, seconds: float) -> None:
+def _tell(job: Job, wanted: Export, done: ExportResult, seconds: float) -> None:
     from kcli.cli.spark.results import show_result
     from kcli.spark.pipelines.result import Result
 
@@ -204,7 +204,7 @@ def _tell(job: Job, wanted: Export, done: Exported, seconds: float) -> None:
     _tell_not_utf8(job, done)
 
 
-def _tell_not_utf8(job: Job, done: Exported) -> None:
+def _tell_not_utf8(job: Job, done: ExportResult) -> None:
     if done.not_utf8:
         job.env.say(f"records with bytes that are no UTF-8: {done.not_utf8:,}; U+FFFD is there, --value raw keeps them")
 

@@ -12,7 +12,7 @@ from kcli.errors import ConfigError
 
 if TYPE_CHECKING:
     from kcli.cli.spark.findings import Findings
-    from kcli.spark.pipelines.gaps import Found
+    from kcli.spark.pipelines.gaps import GapReport
 
 
 def run(
@@ -47,7 +47,7 @@ def run(
         raise ConfigError(f"--by must be partition or gap, not {by}")
     if top is not None and by != "gap":
         raise ConfigError("--top is for --by gap")
-    source = gaps.prepared(job.source(topic))
+    source = gaps.gap_source(job.source(topic))
     return find(
         job,
         "spark.gaps",
@@ -60,7 +60,7 @@ def run(
     )
 
 
-def _findings(found: Found, by: str) -> Findings:
+def _findings(found: GapReport, by: str) -> Findings:
     from kcli.cli.spark.findings import Findings
     from kcli.spark.views.gaps import KINDS
 

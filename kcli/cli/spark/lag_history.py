@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from kcli.cli.spark.findings import Findings
     from kcli.cli.spark.survey import Survey
-    from kcli.spark.pipelines.lag_history import History, Wish
+    from kcli.spark.pipelines.lag_history import History, LagHistoryOptions
     from kcli.spark.pipelines.source import KafkaSource
 
 
@@ -65,11 +65,11 @@ def run(
     )
 
 
-def _wish(env: Environment, groups: str | None, since: str, until: str, every: str, by: str) -> Wish:
+def _wish(env: Environment, groups: str | None, since: str, until: str, every: str, by: str) -> LagHistoryOptions:
     from kcli.cli.spark.group_names import parse_groups
     from kcli.errors import ConfigError
     from kcli.spark.pipelines.lag_grid import SERIES
-    from kcli.spark.pipelines.lag_history import Wish, make_grid
+    from kcli.spark.pipelines.lag_history import LagHistoryOptions, make_grid
     from kcli.text import parse_duration_option, parse_time
 
     if by not in SERIES:
@@ -79,10 +79,10 @@ def _wish(env: Environment, groups: str | None, since: str, until: str, every: s
     times = [parse_time(text.removeprefix("@"), now_ms) for text in (since, until)]
     if times[0] > times[1]:
         raise ConfigError(f"--since {since} is after --until {until}")
-    return Wish(make_grid(times[0], min(times[1], now_ms), every_ms), parse_groups(groups), by)
+    return LagHistoryOptions(make_grid(times[0], min(times[1], now_ms), every_ms), parse_groups(groups), by)
 
 
-def _heading(source: KafkaSource, wish: Wish) -> str:
+def _heading(source: KafkaSource, wish: LagHistoryOptions) -> str:
     """What was asked for, in a line."""
     from kcli.text import format_time
 
@@ -97,7 +97,7 @@ def _topic(item: tuple[str, Sequence[int] | None]) -> str:
     return topic if numbers is None else f"{topic}:{','.join(map(str, numbers))}"
 
 
-def _look(source: KafkaSource, wish: Wish) -> Survey:
+def _look(source: KafkaSource, wish: LagHistoryOptions) -> Survey:
     """The log of commits. Which other topics there are to read only the commits tell: a dry run says so."""
     from kcli.cli.spark.survey import survey
     from kcli.spark.pipelines.lag_history import COMMIT_COLUMNS, commits_source
@@ -111,7 +111,7 @@ def _look(source: KafkaSource, wish: Wish) -> Survey:
     return found._replace(plan=found.plan._replace(reports=[*found.plan.reports, more]))
 
 
-def _findings(found: History, wish: Wish, of: str) -> Findings:
+def _findings(found: History, wish: LagHistoryOptions, of: str) -> Findings:
     from kcli.cli.spark.findings import Findings
     from kcli.cli.spark.pages import lag_history_sections
     from kcli.text import format_time

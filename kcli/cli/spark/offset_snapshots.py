@@ -113,7 +113,7 @@ def findings(job: Job, spark: SparkSession, source: KafkaSource, wishes: Wishes,
         if not wishes.every:
             words.append(f"{len(every.rows) - len(moved):,} of {len(every.rows):,} have not moved")
         return Findings(every if wishes.every else Result(every.columns, moved), words, judged=every)
-    rows = group_offsets.shown(found)
+    rows = group_offsets.snapshot_result(found)
     if wishes.to is None:
         return Findings(rows, words)
     return Findings(Result(group_offsets.GROUP_COLUMNS, found.groups), words, judged=rows)

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from kcli.spark.pipelines.profile import Profile
     from kcli.spark.pipelines.result import Result
     from kcli.spark.pipelines.skew import Skew
-    from kcli.spark.pipelines.throughput import Wish
+    from kcli.spark.pipelines.throughput import ThroughputOptions
 
 
-def throughput_sections(windows: Result, totals: Result, wish: Wish) -> list[Section]:
+def throughput_sections(windows: Result, totals: Result, wish: ThroughputOptions) -> list[Section]:
     """Records and bytes over time, and the summary."""
     from kcli.spark.pipelines.result import on_calendar
 
@@ -65,7 +65,7 @@ def profile_sections(found: Profile) -> list[Section]:
     return [*sections, Section("Fields", table=found.fields)]
 
 
-def lag_history_sections(lags: Result, wish: lag_history.Wish) -> list[Section]:
+def lag_history_sections(lags: Result, wish: lag_history.LagHistoryOptions) -> list[Section]:
     """Lag over time, those with most of it; how the last point of each is."""
     from kcli.spark.pipelines.lag_grid import SERIES
     from kcli.spark.pipelines.result import Result

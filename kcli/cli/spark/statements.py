@@ -39,7 +39,7 @@ def answer(job: Job, statements: Sequence[Statement], most: int | None) -> int:
     general = job.source(None, needs_topics=False)
     if general.where is not None:
         raise ConfigError("--where is not for SQL: say it in the statement")
-    relations = sql.relations_of(statements)
+    relations = sql.find_tables(statements)
     sources = {relation: source_of(job, general, relation) for relation in relations}
     if job.dry_run:
         return _dry_run(job, statements, sources)
@@ -76,12 +76,12 @@ def source_of(job: Job, general: KafkaSource, relation: Relation) -> KafkaSource
 def _look(statements: Sequence[Statement], sources: dict[Relation, KafkaSource]) -> list[tuple[Relation, Survey]]:
     """Whether the topics are there, and what there is to read; and those options that only a look can refuse."""
     from kcli.cli.spark.survey import survey
-    from kcli.spark.pipelines.sql import columns_of, relations_of
+    from kcli.spark.pipelines.sql import columns_of, find_tables
 
     return [
         (relation, survey(sources[relation], relation.view, columns_of(statement, relation.view)))
         for statement in statements
-        for relation in relations_of([statement])
+        for relation in find_tables([statement])
     ]
 
 

@@ -13,7 +13,7 @@ from kcli.errors import ConfigError
 
 if TYPE_CHECKING:
     from kcli.cli.spark.findings import Findings
-    from kcli.spark.pipelines.throughput import Throughput, Wish
+    from kcli.spark.pipelines.throughput import Throughput, ThroughputOptions
 
 
 def run(
@@ -61,18 +61,18 @@ def run(
     )
 
 
-def _wish(window: str, slide: str | None, by: str, exact: bool) -> Wish:
-    from kcli.spark.pipelines.throughput import Wish, parse_by
+def _wish(window: str, slide: str | None, by: str, exact: bool) -> ThroughputOptions:
+    from kcli.spark.pipelines.throughput import ThroughputOptions, parse_by
     from kcli.text import parse_duration_option
 
     window_ms = parse_duration_option("--window", window)
     slide_ms = window_ms if slide is None else parse_duration_option("--slide", slide)
     if window_ms % slide_ms:
         raise ConfigError(f"--slide {slide} must divide --window {window}")
-    return Wish(window_ms, slide_ms, parse_by(by), exact)
+    return ThroughputOptions(window_ms, slide_ms, parse_by(by), exact)
 
 
-def _findings(found: Throughput, wish: Wish, *, summary: bool) -> Findings:
+def _findings(found: Throughput, wish: ThroughputOptions, *, summary: bool) -> Findings:
     from kcli.cli.spark.findings import Findings
     from kcli.cli.spark.pages import throughput_sections
     from kcli.spark.pipelines.throughput import summarize

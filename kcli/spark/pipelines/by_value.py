@@ -1,4 +1,4 @@
-"""Functions of ours for Spark's tasks (mapInArrow), on machines that may have nothing of kcli."""
+"""Pickling by value of functions for Spark's tasks (mapInArrow), for machines without kcli."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from types import ModuleType
 
 @contextmanager
 def by_value(*modules: ModuleType) -> Iterator[None]:
-    """While entered, what these modules define is pickled whole for tasks, not by name.
+    """Pickle these modules whole instead of by name, while the context is entered.
 
-    They must not import kcli, not in functions either. What is called in the job must be pickled in here: call the
-    action, not only the transformation.
+    The modules must not import kcli, not even in functions. Pickling happens when the job starts: call the action in
+    the context, not only the transformation.
     """
     from pyspark import cloudpickle
 

@@ -1,7 +1,7 @@
-"""Whether two topics, of one cluster or of two, have the same records: how often each is in the one and in the other.
+"""Comparison of the records of two topics, of one cluster or two: occurrences of each record in both.
 
-Partitions, offsets and order may differ, as they do in a mirror; what makes two records the same is for the caller to
-say. Both are brought together by a shuffle of what they are compared by; of long bytes only SHA-256 and size.
+Partitions, offsets and order may differ, as in a mirrored topic; `by` selects the fields that are compared. The records
+are shuffled by these fields; long byte fields are replaced by their SHA-256 and size.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from kcli.spark.pipelines.source import KafkaSource
 
-#: What records can be compared by, and the source's columns for that.
-WAYS = ("key", "value", "headers", "timestamp", "partition")
+#: The fields that records can be compared by, which are columns of the source.
+FIELDS = ("key", "value", "headers", "timestamp", "partition")
 SUMMARY_COLUMNS = ["first", "second", "same", "different", "only_first", "only_second", "lacking", "extra"]
 TOP = 20
 _SIDES = ("first", "second")
@@ -30,11 +30,11 @@ _DIGEST = "_digest"
 
 
 class Comparison(NamedTuple):
-    """`differences`: what is not equally often in both, the most lacking or extra first; `summary`: one row.
+    """`differences`: records with different counts, the largest differences first; `summary`: one row.
 
-    `first` and `second` count records. Kinds of records (by what they are compared) are `same` or `different`; of the
-    different some are `only_first` or `only_second`. `lacking` records are in the first and have none to match in the
-    second; `extra` the other way round.
+    `first` and `second` count records. Distinct records (by the compared fields) are `same` or `different`; some of the
+    different ones are `only_first` or `only_second`. `lacking` counts records of the first topic without a match in the
+    second, `extra` the opposite.
     """
 
     differences: Result
@@ -42,33 +42,33 @@ class Comparison(NamedTuple):
 
 
 def parse_by(text: str) -> tuple[str, ...]:
-    """Some of WAYS, in their order. ConfigError."""
+    """Parse some of FIELDS, and return them in their order. ConfigError for other names."""
     names = {name.strip() for name in text.split(",") if name.strip()}
-    if not names or names - set(WAYS):
-        raise ConfigError(f"--by is some of {', '.join(WAYS)}, not '{text}'")
-    return tuple(way for way in WAYS if way in names)
+    if not names or names - set(FIELDS):
+        raise ConfigError(f"--by: {text!r} is not valid; use some of {', '.join(FIELDS)}")
+    return tuple(way for way in FIELDS if way in names)
 
 
 def difference_columns(by: Sequence[str]) -> list[str]:
-    """What a row tells of a kind of record, with the place of one of them in each topic; of values and headers it tells
-    sizes.
+    """Return the columns of a difference, with the position of one of the records in each topic; for values and
+    headers, their sizes.
     """
     shown = {"value": _SIZE, "headers": "headers_size"}
     return [*(shown.get(name, name) for name in by), "first", "second", "difference", *_PLACES]
 
 
 def columns(by: Sequence[str]) -> list[str]:
-    """What is read."""
+    """Return the columns to read."""
     return list(dict.fromkeys([*by, *(["headers_size"] if "headers" in by else []), "partition", "offset"]))
 
 
 def run(
     spark: SparkSession, first: KafkaSource, second: KafkaSource, by: Sequence[str] = ("key", "value"), top: int = TOP
 ) -> Comparison:
-    """Compare; both are read once."""
+    """Compare the topics. Each is read once."""
     from pyspark.sql import functions as f
 
-    sides = [_side(spark, source, by, place) for place, source in enumerate((first, second))]
+    sides = [_side_frame(spark, source, by, place) for place, source in enumerate((first, second))]
     same = [name for name in sides[0].columns if name not in (*_SIDES, *_PLACES)]
     kinds = sides[0].unionByName(sides[1]).groupBy(*same)
     amounts = [f.sum(name).alias(name) for name in _SIDES]
@@ -78,13 +78,13 @@ def run(
         [summary] = both.agg(*_sums()).toArrow().to_pylist()
         apart = both.where("difference <> 0").orderBy(f.desc(f.abs("difference")), *_sortable(same)).limit(top)
         names = difference_columns(by)
-        rows = [_shown(row) for row in rows_of(apart.select(*names).toArrow())]
+        rows = [_plain_row(row) for row in rows_of(apart.select(*names).toArrow())]
     finally:
         both.unpersist()
     return Comparison(Result(names, rows), Result(SUMMARY_COLUMNS, [summary]))
 
 
-def _side(spark: SparkSession, source: KafkaSource, by: Sequence[str], place: int) -> DataFrame:
+def _side_frame(spark: SparkSession, source: KafkaSource, by: Sequence[str], place: int) -> DataFrame:
     from pyspark.sql import functions as f
 
     frame = load(spark, source, "records", columns(by))
@@ -120,7 +120,7 @@ def _sortable(names: Sequence[str]) -> list[str]:
     return [name for name in names if name != "headers"]
 
 
-def _shown(row: dict[str, Any]) -> dict[str, Any]:
+def _plain_row(row: dict[str, Any]) -> dict[str, Any]:
     for name in _PLACES:
         place = row[name]
         row[name] = None if place is None else f"{place['partition']}:{place['offset']}"

@@ -1,4 +1,6 @@
-"""Bytes as what tells them apart: short ones whole, of long ones the SHA-256. Their size has to go with it."""
+"""Digest of byte columns for comparisons: short values unchanged, longer ones as SHA-256. Compare their sizes
+as well.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ LONGEST_WHOLE = 32
 
 
 def digest(name: str) -> Column:
-    """Of the column of bytes called `name`; null stays null."""
+    """Return the digest of the column called `name`; null stays null."""
     from pyspark.sql import functions as f
 
     return f.when(f.length(name) > LONGEST_WHOLE, f.unhex(f.sha2(name, 256))).otherwise(f.col(name))

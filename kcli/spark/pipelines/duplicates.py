@@ -1,4 +1,4 @@
-"""Records that are there more than once: by key, by key and value, or by the producer's own sequence numbers."""
+"""Duplicate records: by key, by key and value, or by the producer's sequence numbers."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ if TYPE_CHECKING:
     from kcli.spark.pipelines.source import KafkaSource
 
 _SEQUENCE = ("partition", "producer_id", "producer_epoch", "sequence")
-#: What `by` may be, and what records have in common then, beside the topic.
-WAYS: Mapping[str, tuple[str, ...]] = {"key": ("key",), "key,value": ("key", "value"), "sequence": _SEQUENCE}
+#: The values of `by`, with the columns that duplicates have in common in addition to the topic.
+FIELDS: Mapping[str, tuple[str, ...]] = {"key": ("key",), "key,value": ("key", "value"), "sequence": _SEQUENCE}
 TOP = 20
 _DIGEST = "value_digest"
 TOPIC_COLUMNS = ["topic", "records", "left_out", "distinct", "repeated", "repeats", "share"]
 
 
-class Wish(NamedTuple):
-    """`by` is one of WAYS. `within_ms`: a repeat comes at most that long after the copy before it, by timestamps."""
+class DuplicateOptions(NamedTuple):
+    """`by` is one of FIELDS. `within_ms`: a repeat is at most that long after the previous copy, by timestamp."""
 
     by: str = "key"
     within_ms: int | None = None
 
     @property
     def columns(self) -> list[str]:
-        """What is read."""
-        return list(dict.fromkeys(["topic", *WAYS[self.by], "partition", "offset", "timestamp"]))
+        """The columns to read."""
+        return list(dict.fromkeys(["topic", *FIELDS[self.by], "partition", "offset", "timestamp"]))
 
 
 class Duplicates(NamedTuple):
-    """`groups`: of equal records those with most repeats; `topics`: a row for each topic.
+    """`groups`: the groups of equal records with most repeats; `topics`: a row for each topic.
 
-    `copies` are all records of a group, `repeats` those of them that repeat another. Of a topic, `left_out` records
-    have no key, or no sequence number, and count as no group; `distinct` groups are there, `repeated` of them have
-    repeats; `share` of all `records` are repeats.
+    Of a group, `copies` counts all records and `repeats` those after the first. Of a topic, `left_out` counts records
+    without key, or without sequence number, which belong to no group; `distinct` counts groups, `repeated` those with
+    repeats; `share` is the share of repeats in `records`.
     """
 
     groups: Result
@@ -48,32 +48,32 @@ class Duplicates(NamedTuple):
 
 
 def parse_by(text: str) -> str:
-    """One of WAYS, however it is written. ConfigError."""
+    """Parse one of FIELDS, in any order and spacing. ConfigError for other values."""
     names = [name.strip() for name in text.split(",") if name.strip()]
-    found = next((way for way in WAYS if sorted(way.split(",")) == sorted(names)), None)
+    found = next((way for way in FIELDS if sorted(way.split(",")) == sorted(names)), None)
     if found is None:
-        raise ConfigError(f"--by must be key, or key,value, or sequence, not '{text}'")
+        raise ConfigError(f"--by: {text!r} is not valid; use key or key,value or sequence")
     return found
 
 
 def group_columns(by: str) -> list[str]:
-    """What a row tells of a group."""
+    """Return the columns of a group."""
     same = {"key": ["key"], "key,value": ["key", "value_size"], "sequence": list(_SEQUENCE)}[by]
     places = [] if by == "sequence" else ["partitions"]
     return ["topic", *same, "copies", "repeats", *places, "first_seen", "last_seen", "first_at", "last_at"]
 
 
-def run(spark: SparkSession, source: KafkaSource, wish: Wish, top: int = TOP) -> Duplicates:
-    """Count. Records are shuffled by what they have in common; of long values only their SHA-256 and size are."""
+def run(spark: SparkSession, source: KafkaSource, options: DuplicateOptions, top: int = TOP) -> Duplicates:
+    """Find the duplicates. Records are shuffled by the compared columns; long values as their SHA-256 and size."""
     from pyspark.sql import functions as f
 
-    frame = load(spark, source, "records", wish.columns)
-    same = ["topic", *WAYS[wish.by]]
-    if wish.by == "key,value":
+    frame = load(spark, source, "records", options.columns)
+    same = ["topic", *FIELDS[options.by]]
+    if options.by == "key,value":
         frame, same = _digested(frame), ["topic", "key", "value_size", _DIGEST]
-    groups = _grouped(frame, same, wish).persist()
+    groups = _grouped(frame, same, options).persist()
     try:
-        taken = _counts(wish.by)
+        taken = _is_group(options.by)
         sums = groups.groupBy("topic").agg(
             f.sum("copies").alias("records"),
             f.sum(f.when(~taken, f.col("copies")).otherwise(0)).alias("left_out"),
@@ -90,12 +90,12 @@ def run(spark: SparkSession, source: KafkaSource, wish: Wish, top: int = TOP) ->
     topics += [{**dict.fromkeys(TOPIC_COLUMNS, 0), "topic": topic} for topic in source.topics if topic not in found]
     for row in topics:
         row["share"] = row["repeats"] / row["records"] if row["records"] else None
-    names = group_columns(wish.by)
-    return Duplicates(Result(names, [_shown(row, names) for row in rows]), Result(TOPIC_COLUMNS, topics))
+    names = group_columns(options.by)
+    return Duplicates(Result(names, [_plain_row(row, names) for row in rows]), Result(TOPIC_COLUMNS, topics))
 
 
-def _counts(by: str) -> Column:
-    """Whether a group is one: no key is no key, and no sequence number none."""
+def _is_group(by: str) -> Column:
+    """Return whether records form a group: not without a key, or without a sequence number."""
     from pyspark.sql import functions as f
 
     if by == "key,value":
@@ -104,7 +104,7 @@ def _counts(by: str) -> Column:
 
 
 def _digested(frame: DataFrame) -> DataFrame:
-    """Values as what tells them apart, together with their size: short ones whole."""
+    """Replace values by their digest and size."""
     from pyspark.sql import functions as f
 
     return frame.select(
@@ -114,13 +114,13 @@ def _digested(frame: DataFrame) -> DataFrame:
     )
 
 
-def _grouped(frame: DataFrame, same: Sequence[str], wish: Wish) -> DataFrame:
+def _grouped(frame: DataFrame, same: Sequence[str], options: DuplicateOptions) -> DataFrame:
     from pyspark.sql import functions as f
 
     place = f.struct("timestamp", "partition", "offset")
     repeats = f.count("*") - 1
-    if wish.within_ms is not None:
-        frame = frame.withColumn("repeats", _is_repeat(same, wish).cast("long"))
+    if options.within_ms is not None:
+        frame = frame.withColumn("repeats", _is_repeat(same, options).cast("long"))
         repeats = f.sum("repeats")
     return frame.groupBy(*same).agg(
         f.count("*").alias("copies"),
@@ -131,19 +131,19 @@ def _grouped(frame: DataFrame, same: Sequence[str], wish: Wish) -> DataFrame:
     )
 
 
-def _is_repeat(same: Sequence[str], wish: Wish) -> Column:
-    """Whether the copy before it in time is that near. A record without a time, told as before 1970, is near none."""
+def _is_repeat(same: Sequence[str], options: DuplicateOptions) -> Column:
+    """Return whether the previous copy in time is near enough; never for a record without a timestamp (before 1970)."""
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
-    alone = f.when(~_counts(wish.by), f.col("offset"))  # or all that have no key would go to one task, for nothing
+    alone = f.when(~_is_group(options.by), f.col("offset"))  # otherwise all records without a key would go to one task
     in_time = Window.partitionBy(*same, alone).orderBy("timestamp", "partition", "offset")
     at = f.unix_millis("timestamp")
     before = f.lag(at).over(in_time)
-    return f.coalesce((before >= 0) & (at - before <= wish.within_ms), f.lit(False))
+    return f.coalesce((before >= 0) & (at - before <= options.within_ms), f.lit(False))
 
 
-def _shown(row: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+def _plain_row(row: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
     first, last = row["first"], row["last"]
     found = {**row, "first_seen": first["timestamp"], "last_seen": last["timestamp"]}
     for name, place in (("first_at", first), ("last_at", last)):

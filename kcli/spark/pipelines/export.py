@@ -1,7 +1,7 @@
-"""Topics as files: Parquet, ORC, JSON, CSV, or whatever format is installed; once, by and by, or as a stream.
+"""Export of topics to files: Parquet, ORC, JSON, CSV, or another installed format; as a batch or as a stream.
 
-Source: Spark's "Structured Streaming Programming Guide": file sinks write each batch exactly once, by the list they
-keep in `_spark_metadata`; a query goes on where its checkpoint says.
+Source: Spark's "Structured Streaming Programming Guide". File sinks write each batch exactly once, using their list in
+`_spark_metadata`; a query continues at its checkpoint.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import json
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kcli.spark.pipelines.shape import NOT_UTF8, Shape, columns_to_read, shaped
-from kcli.spark.pipelines.source import KafkaSource, load, pushing
+from kcli.spark.pipelines.shape import NOT_UTF8, Shape, apply_shape, columns_to_read
+from kcli.spark.pipelines.source import KafkaSource, load, with_pushdown
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Observation, SparkSession
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 MODES = ("error", "append", "overwrite", "ignore")
 Offsets = Mapping[str, Mapping[str, int]]
 _WRITTEN = "kcli export"
-#: RFC 4180, which Spark's own way is not: that trims values, and escapes quotes with a backslash.
-_AS_ALL_READ_CSV = {
+#: CSV by RFC 4180. Spark's default trims values and escapes quotes with a backslash.
+_RFC_4180_CSV = {
     "header": "true",
     "escape": '"',
     "ignoreLeadingWhiteSpace": "false",
@@ -31,7 +31,10 @@ _AS_ALL_READ_CSV = {
 
 
 class Export(NamedTuple):
-    """Where to, and how. `files`: about so many at a time; `checkpoint` is for streams, `mode` for plain batches."""
+    """Target and format of an export.
+
+    `files` is the approximate number of files per batch; `checkpoint` is for streams, `mode` for batches.
+    """
 
     to: str
     shape: Shape
@@ -43,13 +46,15 @@ class Export(NamedTuple):
 
     @property
     def checkpoint_location(self) -> str:
-        """Readers of files pass over names that begin with an underscore, so it may lie beside the data."""
+        """Return the checkpoint location. Its default is beside the data: readers of files skip names with an
+        underscore.
+        """
         return self.checkpoint or f"{self.to.rstrip('/')}/_checkpoint"
 
 
-class Exported(NamedTuple):
-    """What was written: `records`, `not_utf8` of them with U+FFFD for bytes that are no text; `ends`: the offsets up to
-    which a stream has come, where it has told them.
+class ExportResult(NamedTuple):
+    """Result of an export. `not_utf8` of the `records` have U+FFFD in place of invalid UTF-8; `ends` are the end
+    offsets of a stream, if reported.
     """
 
     records: int
@@ -58,11 +63,11 @@ class Exported(NamedTuple):
     not_utf8: int = 0
 
 
-def source_of(source: KafkaSource, export: Export) -> KafkaSource:
-    """The source as the export reads it. Its condition is for the rows as they are written: Spark brings that to the
-    source as far as the source understands it.
+def export_source(source: KafkaSource, export: Export) -> KafkaSource:
+    """Return the source with the options of the export.
 
-    As many files as asked for need as many tasks: ranges are split for them, which no shuffle is needed for.
+    The condition applies to the written rows; Spark pushes it down as far as the source supports it. A number of files
+    needs as many tasks, so ranges are split for it, which avoids a shuffle.
     """
     more = dict(source.more)
     if "headers" in export.shape.columns:
@@ -72,22 +77,24 @@ def source_of(source: KafkaSource, export: Export) -> KafkaSource:
     return source._replace(where=None, more=more)
 
 
-def export_batch(spark: SparkSession, source: KafkaSource, export: Export) -> Exported:
-    """Write what the topics hold now. AnalysisException and others of Spark: see `kcli.spark.spark_errors`."""
+def export_batch(spark: SparkSession, source: KafkaSource, export: Export) -> ExportResult:
+    """Write the present records of the topics. Raises Spark's exceptions, as AnalysisException: see
+    `kcli.spark.spark_errors`.
+    """
     from pyspark.sql import Observation
 
-    reading = source_of(source, export)
+    reading = export_source(source, export)
     if source.where is not None:
-        reading = pushing(spark, reading)
+        reading = with_pushdown(spark, reading)
     frame = load(spark, reading, columns=columns_to_read(export.shape, source.where))
     counted = Observation()
-    frame = _prepared(frame, source, export, counted)
-    writer = frame.write.format(export.shape.format).mode(export.mode).options(**_writing(export))
+    frame = _observed_rows(frame, source, export, counted)
+    writer = frame.write.format(export.shape.format).mode(export.mode).options(**_write_options(export))
     if export.shape.partition_by:
         writer = writer.partitionBy(*export.shape.partition_by)
     writer.save(export.to)
     found = counted.get
-    return Exported(int(found["records"]), 1, not_utf8=int(found["not_utf8"]))
+    return ExportResult(int(found["records"]), 1, not_utf8=int(found["not_utf8"]))
 
 
 def export_stream(
@@ -96,12 +103,13 @@ def export_stream(
     export: Export,
     *,
     every_s: float | None,
-    seen: Callable[[Exported], None] = lambda _: None,
-    look_s: float = 1.0,
-) -> Exported:
-    """Write as a stream: every so many seconds a batch, without end, or with None all there is now, in batches.
+    on_progress: Callable[[ExportResult], None] = lambda _: None,
+    poll_s: float = 1.0,
+) -> ExportResult:
+    """Write as a stream: a batch every `every_s` seconds without end; None: all present records, in batches.
 
-    `seen` is told every `look_s` seconds how far it is. GroupInUse: `commit_group` has live members.
+    `on_progress` is called every `poll_s` seconds with the result so far. GroupInUse if `commit_group` has live
+    members.
     """
     with contextlib.ExitStack() as committing:
         if export.commit_group is not None:
@@ -110,14 +118,14 @@ def export_stream(
             told = source.options(stream=True)
             committer = commit_to_group(spark, export.commit_group, told, checkpoint=export.checkpoint_location)
             committing.enter_context(committer)
-        return await_export(_start(spark, source, export, every_s), look_s=look_s, seen=seen)
+        return await_export(_start(spark, source, export, every_s), poll_s=poll_s, on_progress=on_progress)
 
 
 def _start(spark: SparkSession, source: KafkaSource, export: Export, every_s: float | None) -> StreamingQuery:
-    reading = source_of(source, export)
+    reading = export_source(source, export)
     options = reading.options("records", columns_to_read(export.shape, source.where), stream=True)
-    frame = _prepared(spark.readStream.format("kcli").options(**options).load(), source, export, _WRITTEN)
-    writer = frame.writeStream.format(export.shape.format).outputMode("append").options(**_writing(export))
+    frame = _observed_rows(spark.readStream.format("kcli").options(**options).load(), source, export, _WRITTEN)
+    writer = frame.writeStream.format(export.shape.format).outputMode("append").options(**_write_options(export))
     writer = writer.option("checkpointLocation", export.checkpoint_location).queryName("kcli export")
     if export.shape.partition_by:
         writer = writer.partitionBy(*export.shape.partition_by)
@@ -128,26 +136,28 @@ def _start(spark: SparkSession, source: KafkaSource, export: Export, every_s: fl
     return writer.start(export.to)
 
 
-def await_export(query: StreamingQuery, *, look_s: float, seen: Callable[[Exported], None]) -> Exported:
-    """Wait for the end of the stream, counting what its batches have written; a failure of it is raised."""
+def await_export(query: StreamingQuery, *, poll_s: float, on_progress: Callable[[ExportResult], None]) -> ExportResult:
+    """Wait for the end of the stream and count the written records. A failure of the stream is raised."""
     batches: dict[int, tuple[int, int]] = {}
     ends: Offsets | None = None
     ended = False
     while not ended:
-        ended = query.awaitTermination(look_s)
+        ended = query.awaitTermination(poll_s)
         for progress in query.recentProgress:
             written = progress.observedMetrics.get(_WRITTEN)
-            if written is not None:  # a batch, not a look at the source that found nothing new
+            if written is not None:  # a batch with data; other progress events report an idle source
                 batches[progress.batchId] = _counts(written)
             ends = _ends(progress) or ends
         records, not_utf8 = (sum(counts[which] for counts in batches.values()) for which in (0, 1))
-        done = Exported(records, sum(1 for rows, _ in batches.values() if rows), ends, not_utf8)
-        seen(done)
+        done = ExportResult(records, sum(1 for rows, _ in batches.values() if rows), ends, not_utf8)
+        on_progress(done)
     return done
 
 
 def _counts(observed: Any) -> tuple[int, int]:
-    """Over Spark Connect a row comes as its JSON, which has values and a schema (seen with 4.3.0)."""
+    """Return the observed counts. Over Spark Connect a row comes as its JSON, with values and schema (seen with
+    4.3.0).
+    """
     counts = tuple(observed)
     if "values" in observed:
         counts = observed["values"]
@@ -155,7 +165,7 @@ def _counts(observed: Any) -> tuple[int, int]:
 
 
 def _ends(progress: Any) -> Offsets | None:
-    """Where a batch ended: its one source's offsets."""
+    """Return the end offsets of a batch: those of its only source."""
     try:
         found = json.loads(progress.sources[0].endOffset)
     except (TypeError, ValueError, IndexError):
@@ -163,11 +173,11 @@ def _ends(progress: Any) -> Offsets | None:
     return found if isinstance(found, dict) else None
 
 
-def _prepared(frame: DataFrame, source: KafkaSource, export: Export, counted: Observation | str) -> DataFrame:
-    """The rows as they are written, which `counted` observes."""
+def _observed_rows(frame: DataFrame, source: KafkaSource, export: Export, counted: Observation | str) -> DataFrame:
+    """Return the rows to write; `counted` observes them."""
     from pyspark.sql import functions as f
 
-    frame = shaped(frame, export.shape)
+    frame = apply_shape(frame, export.shape)
     if source.where is not None:
         frame = frame.where(source.where)
     frame = frame.observe(counted, f.count(f.lit(1)).alias("records"), f.count_if(NOT_UTF8).alias("not_utf8"))
@@ -175,10 +185,10 @@ def _prepared(frame: DataFrame, source: KafkaSource, export: Export, counted: Ob
     return frame if export.files is None else frame.coalesce(export.files)
 
 
-def _writing(export: Export) -> dict[str, str]:
+def _write_options(export: Export) -> dict[str, str]:
     options = {} if export.compression is None else {"compression": export.compression}
     if export.shape.format == "csv":
-        options |= _AS_ALL_READ_CSV
+        options |= _RFC_4180_CSV
         if len(export.shape.written()) == 1 + len(export.shape.partition_by):
-            options["quoteAll"] = "true"  # a line without anything would not be written
+            options["quoteAll"] = "true"  # otherwise a row of nulls would not be written
     return options

@@ -1,4 +1,4 @@
-"""Offsets without a record, by why they have none. Tasks find and explain them (view `gaps`); here they are counted."""
+"""Offsets without a record, by reason. Tasks find and explain them (view `gaps`); this module counts them."""
 
 from __future__ import annotations
 
@@ -21,19 +21,17 @@ RETENTION = "retention"
 _SPLITTING = {"minpartitions", "maxrecordsperpartition"}
 
 
-class Found(NamedTuple):
-    """`gaps` are all, or the largest, in the order of offsets; `partitions` a row for each, those without gaps too: how
-    many `gaps` there are, how many `offsets` they have, how many of those for which reason, and the most in one.
+class GapReport(NamedTuple):
+    """`gaps`: all, or the largest, in offset order; `partitions`: a row for each, also without gaps: their number, the
+    offsets in them by reason, and the largest.
     """
 
     gaps: Result
     partitions: Result
 
 
-def prepared(source: KafkaSource) -> KafkaSource:
-    """As gaps are looked for: what committed readers see, and what is deleted is a finding and no error; unless the
-    source says otherwise.
-    """
+def gap_source(source: KafkaSource) -> KafkaSource:
+    """Return the source with defaults for gaps: read_committed, and deleted records as gaps instead of an error."""
     more = {"failOnDataLoss": "false", **source.more}
     given = {name.lower() for name in (*source.more, *(f"kafka.{key}" for key in source.kafka))}
     if "kafka.isolation.level" not in given:
@@ -43,19 +41,19 @@ def prepared(source: KafkaSource) -> KafkaSource:
 
 def run(
     spark: SparkSession, source: KafkaSource, *, least: int = 1, listed: bool = True, top: int | None = None
-) -> Found:
-    """Look for gaps of at least so many offsets. `listed`: tell each; with `top`, only so many, the largest.
+) -> GapReport:
+    """Find gaps of at least `least` offsets. `listed`: return each; with `top`, only the largest.
 
-    What was deleted before the log's start is a gap as well, if the source starts at earliest or at lower offsets.
+    Records deleted before the log start are a gap too, if the source starts at earliest or at lower offsets.
     """
     from pyspark.sql import functions as f
 
-    source = prepared(source)
+    source = gap_source(source)
     starts = log_starts(spark, source)
     heads = deleted_heads(source, starts)
     frame = load(spark, source, "gaps", GAP_COLUMNS)
     if _SPLITTING & {name.lower() for name in source.more}:
-        frame = _rejoined(frame)
+        frame = _join_split_gaps(frame)
     if heads:
         of_heads = spark.createDataFrame([tuple(head[name] for name in GAP_COLUMNS) for head in heads], frame.schema)
         frame = frame.unionByName(of_heads if source.where is None else of_heads.where(source.where))
@@ -70,13 +68,14 @@ def run(
     finally:
         if listed:
             frame.unpersist()
-    everywhere = sorted({*starts, *((row["topic"], row["partition"]) for row in counted)})
-    return Found(Result(GAP_COLUMNS, gaps), Result(PARTITION_COLUMNS, partition_rows(counted, everywhere)))
+    partitions = sorted({*starts, *((row["topic"], row["partition"]) for row in counted)})
+    return GapReport(Result(GAP_COLUMNS, gaps), Result(PARTITION_COLUMNS, partition_rows(counted, partitions)))
 
 
 def deleted_heads(source: KafkaSource, starts: Mapping[tuple[str, int], int | None]) -> list[dict[str, Any]]:
-    """What lies before the logs' starts, between where the source would begin and where it ends, as gaps. Bounds by
-    time or by a group lie in the log, or the source tells. Pure.
+    """Return gaps for the deleted offsets between the source's start and the log start. Pure.
+
+    Bounds by time or group are within the log, or the source reports the loss.
     """
     from kcli.spark.offset_json import EARLIEST_OFFSET, LATEST_OFFSET
     from kcli.spark.start_end import Everywhere, Offsets, read_end, read_start
@@ -85,13 +84,13 @@ def deleted_heads(source: KafkaSource, starts: Mapping[tuple[str, int], int | No
     asked, until = read_start(given, stream=None).at, read_end(given, stream=None).at
     if not isinstance(asked, (Everywhere, Offsets)):
         return []
-    everywhere = asked.offset if isinstance(asked, Everywhere) else EARLIEST_OFFSET
+    partitions = asked.offset if isinstance(asked, Everywhere) else EARLIEST_OFFSET
     firsts = asked.offsets if isinstance(asked, Offsets) else {}
     ends = until.offsets if isinstance(until, Offsets) else {}
     heads = []
     for place, start in sorted(starts.items()):
         tp = TopicPartition(*place)
-        first, end = firsts.get(tp, everywhere), ends.get(tp, LATEST_OFFSET)
+        first, end = firsts.get(tp, partitions), ends.get(tp, LATEST_OFFSET)
         first = 0 if first == EARLIEST_OFFSET else first
         behind = 0 if start is None else start if end == LATEST_OFFSET else min(start, end)
         if 0 <= first < behind:
@@ -100,8 +99,8 @@ def deleted_heads(source: KafkaSource, starts: Mapping[tuple[str, int], int | No
     return heads
 
 
-def _rejoined(frame: DataFrame) -> DataFrame:
-    """One row for gaps that a border between two ranges has cut."""
+def _join_split_gaps(frame: DataFrame) -> DataFrame:
+    """Join gaps that the border of two ranges has split."""
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
@@ -128,10 +127,10 @@ def _gap_rows(frame: DataFrame, top: int | None) -> list[dict[str, Any]]:
     return rows
 
 
-def partition_rows(counted: Iterable[Mapping[str, Any]], everywhere: Iterable[tuple[str, int]]) -> list[dict[str, Any]]:
-    """A row for each partition. Pure."""
+def partition_rows(counted: Iterable[Mapping[str, Any]], partitions: Iterable[tuple[str, int]]) -> list[dict[str, Any]]:
+    """Return a row for each partition. Pure."""
     rows: dict[tuple[str, int], dict[str, Any]] = {}
-    for topic, partition in everywhere:
+    for topic, partition in partitions:
         rows[topic, partition] = {"topic": topic, "partition": partition, **dict.fromkeys(PARTITION_COLUMNS[2:], 0)}
     for it in counted:
         row = rows[it["topic"], it["partition"]]

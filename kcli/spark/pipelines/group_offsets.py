@@ -1,4 +1,4 @@
-"""What all groups have committed at one moment: to be kept as a file for offsets commands, and compared later."""
+"""Snapshot of the committed offsets of all groups, to be saved for `kcli offsets` and compared later."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcli.errors import KcliError, NotFound, Refused
 from kcli.spark.pipelines.result import Result
-from kcli.spark.pipelines.source import check_named, is_meant, load
+from kcli.spark.pipelines.source import check_topics_exist, is_selected, load
 from kcli.spark.views.lag import LAG
 from kcli.structs import OffsetAndMetadata, TopicPartition
 
@@ -22,15 +22,17 @@ COLUMNS = ["group", "topic", "partition", "committed", "end", "lag"]
 GROUP_COLUMNS = ["group", "type", "state", "members", "partitions", "lag", "unknown"]
 DIFF_COLUMNS = ["group", "topic", "partition", "change", "old", "new", "moved", "per_s", "lag"]
 SAME, FORWARD, BACK, NEW, GONE = "same", "forward", "back", "new", "gone"
-_MEANT = "is_meant"
+_IS_SELECTED = "is_meant"
 
 Entry = tuple[str, TopicPartition]
 
 
 class Snapshot(NamedTuple):
-    """`rows`: a dict of `LAG_COLUMNS` for each partition that a group has committed, sorted; `groups`: a row of
-    `GROUP_COLUMNS` for each group that has: `lag` is a sum without the partitions whose lag is `unknown`. `left_out`:
-    what is committed, or gone, and for which `where` does not hold.
+    """Committed offsets at one moment.
+
+    `rows` has a dict of `LAG_COLUMNS` for each committed partition, sorted. `groups` has a row of `GROUP_COLUMNS` for
+    each group; its `lag` is the sum without the partitions of `unknown` lag. `left_out` are committed or deleted
+    positions for which `where` is false.
     """
 
     rows: list[dict[str, Any]]
@@ -46,22 +48,23 @@ class Snapshot(NamedTuple):
 def run(
     spark: SparkSession, source: KafkaSource, groups: Sequence[str] | None = None, old: Positions | None = None
 ) -> Snapshot:
-    """Read the offsets of these groups, None: of all but share groups, which commit none; of `source.topics`, none: of
-    all. Whole or an error, since what is missing in a snapshot would be believed not to be committed.
+    """Read the committed offsets of these groups and topics; all or an error, because a missing offset would look like
+    no commit.
 
-    `old` is what the snapshot will be compared with: `where` is then about what is gone since, too, as rows in which
-    all but the place is null. NotFound for a group or topic that is named and not there, nor in `old`.
+    `groups` None: all except share groups, which commit no offsets. No `source.topics`: all topics. `old` is the
+    snapshot to compare with: `where` then applies to its deleted positions as well, as rows with group and partition
+    only. NotFound for a named group or topic that neither exists nor is in `old`.
     """
     named = {} if groups is None else {"groups": ",".join(groups)}
     everywhere = source._replace(topics={}, start={}, until={}, where=None, more={**source.more, **named})
-    told = load(spark, everywhere, "groups", ["group", "type", "state", "members", "error"]).collect()
-    lags = _judged(load(spark, everywhere, "lag", LAG_COLUMNS), source.where).collect()
+    group_rows = load(spark, everywhere, "groups", ["group", "type", "state", "members", "error"]).collect()
+    lags = _with_condition(load(spark, everywhere, "lag", LAG_COLUMNS), source.where).collect()
     found = snapshot_of(
-        [row.asDict() for row in told], [row.asDict() for row in lags], source.topics, groups is not None
+        [row.asDict() for row in group_rows], [row.asDict() for row in lags], source.topics, groups is not None
     )
     known = {*found.committed, *found.left_out}
     before = {} if old is None else offsets_before(old, source.topics, groups)
-    check_named(spark, source, {(tp.topic, tp.partition) for _, tp in (*known, *before)})
+    check_topics_exist(spark, source, {(tp.topic, tp.partition) for _, tp in (*known, *before)})
     gone = sorted(before.keys() - known)
     if source.where is None or not gone:
         return found
@@ -69,43 +72,43 @@ def run(
     frame = spark.createDataFrame(
         rows, ", ".join(f"`{name}` {kind}" for name, kind in LAG.columns if name in LAG_COLUMNS)
     )
-    judged = (row.asDict() for row in _judged(frame, source.where).collect())
-    return found._replace(left_out=found.left_out | {_entry(row) for row in judged if not row[_MEANT]})
+    judged = (row.asDict() for row in _with_condition(frame, source.where).collect())
+    return found._replace(left_out=found.left_out | {_entry(row) for row in judged if not row[_IS_SELECTED]})
 
 
-def _judged(frame: DataFrame, where: str | None) -> DataFrame:
-    """The rows with one column more: whether `where` holds."""
+def _with_condition(frame: DataFrame, where: str | None) -> DataFrame:
+    """Add a column with the value of `where`."""
     from pyspark.sql import functions as f
 
-    return frame.withColumn(_MEANT, f.lit(True) if where is None else f.coalesce(f.expr(where), f.lit(False)))
+    return frame.withColumn(_IS_SELECTED, f.lit(True) if where is None else f.coalesce(f.expr(where), f.lit(False)))
 
 
 def snapshot_of(
     groups: Sequence[dict[str, Any]], lags: Sequence[dict[str, Any]], topics: Topics, are_named: bool
 ) -> Snapshot:
-    """Out of rows of the views `groups` and `lag`, the latter judged. Pure.
+    """Build a snapshot from rows of the views `groups` and `lag`, the latter with the value of `where`. Pure.
 
-    KcliError where a group, or an offset that is committed for these topics, cannot be read. What else may be wrong
-    with a partition only makes its lag unknown.
+    KcliError if a group, or a committed offset of these topics, cannot be read. Other errors of a partition only make
+    its lag unknown.
     """
     shares = {row["group"] for row in groups if row["type"] == "share"}
     if are_named and shares:
         raise Refused(f"{', '.join(sorted(shares))}: a share group has no committed offsets")
     lags = [row for row in lags if row["group"] not in shares]
-    meant = [row for row in lags if row["topic"] is None or is_meant(row["topic"], row["partition"], topics)]
-    for row in (*groups, *filter(_is_unread, meant)):
+    selected = [row for row in lags if row["topic"] is None or is_selected(row["topic"], row["partition"], topics)]
+    for row in (*groups, *filter(_has_unknown_offset, selected)):
         if row["error"] is not None:
             kind = NotFound if row["error"].startswith("GROUP_ID_NOT_FOUND") else KcliError
-            raise kind(f"not all offsets can be read: {row['error']}")
-    committed = [row for row in meant if row["committed"] is not None]
-    rows = sorted(({name: row[name] for name in LAG_COLUMNS} for row in committed if row[_MEANT]), key=_entry)
-    left_out = frozenset(_entry(row) for row in committed if not row[_MEANT])
+            raise kind(f"cannot read all offsets: {row['error']}")
+    committed = [row for row in selected if row["committed"] is not None]
+    rows = sorted(({name: row[name] for name in LAG_COLUMNS} for row in committed if row[_IS_SELECTED]), key=_entry)
+    left_out = frozenset(_entry(row) for row in committed if not row[_IS_SELECTED])
     return Snapshot(rows, _by_group(rows, {row["group"]: row for row in groups}), left_out)
 
 
-def _is_unread(row: Mapping[str, Any]) -> bool:
-    """Whether a row tells of offsets that cannot be read: of a group, or of a partition. A partition that a member owns
-    may tell instead what is wrong with its log.
+def _has_unknown_offset(row: Mapping[str, Any]) -> bool:
+    """Return whether the row's error means that committed offsets are unknown, rather than the log of an owned
+    partition.
     """
     return row["topic"] is None or (row["committed"] is None and "api=OffsetFetch" in (row["error"] or ""))
 
@@ -128,7 +131,7 @@ def _by_group(rows: Sequence[dict[str, Any]], groups: Mapping[str, dict[str, Any
 
 
 def positions_of(snapshot: Snapshot, cluster_id: str | None, made_ms: int) -> Positions:
-    """As files have them: see kcli.admin.offsets.plan_files."""
+    """Return the snapshot in the type of offset files: see kcli.admin.offsets.plan_files."""
     from kcli.admin.offsets.plan_files import Positions
 
     offsets: dict[tuple[str | None, TopicPartition], OffsetAndMetadata] = {
@@ -142,26 +145,25 @@ def _epoch(epoch: int | None) -> int:
     return -1 if epoch is None else epoch
 
 
-def shown(snapshot: Snapshot) -> Result:
-    """A row for each partition."""
+def snapshot_result(snapshot: Snapshot) -> Result:
+    """Return a row for each partition."""
     return Result(COLUMNS, snapshot.rows)
 
 
 def offsets_before(old: Positions, topics: Topics, groups: Sequence[str] | None) -> dict[Entry, int]:
-    """The old snapshot's, of these topics and groups."""
+    """Return the offsets of the old snapshot for these topics and groups."""
     return {
         (group, tp): at.offset
         for (group, tp), at in old.offsets.items()
-        if group is not None and (groups is None or group in groups) and is_meant(*tp, topics)
+        if group is not None and (groups is None or group in groups) and is_selected(*tp, topics)
     }
 
 
 def difference(old: Positions, now: Snapshot, now_ms: int, topics: Topics, groups: Sequence[str] | None) -> Result:
-    """What became of each position of the old snapshot, and those that are new, of these topics and groups. Pure. What
-    `now` has left out is in neither.
+    """Compare two snapshots for these topics and groups. Pure.
 
-    `moved` is how many offsets, below 0 when it went back; `per_s` that over the time between the two, where the old
-    one says when it was made.
+    Has a row for each position in either, except those that `now` left out. `moved` is the number of offsets, negative
+    for backward moves; `per_s` is `moved` over the time between the snapshots, if the old one has a time.
     """
     before = offsets_before(old, topics, groups)
     for entry in now.left_out:

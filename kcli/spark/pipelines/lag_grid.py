@@ -1,4 +1,4 @@
-"""The history of lag as numbers: what was committed, and where logs ended, at each point of a grid of times. Pure."""
+"""Committed offsets, log ends and lag at each point of a time grid. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     Ints: TypeAlias = NDArray[np.int64]
 
-#: What `by` may be, and the columns that name a series.
+#: The values of `by`, with the columns that identify a series.
 SERIES: Mapping[str, tuple[str, ...]] = {
     "group": ("group",),
     "topic": ("group", "topic"),
@@ -21,19 +21,19 @@ SERIES: Mapping[str, tuple[str, ...]] = {
 }
 Place: TypeAlias = tuple[str, int]
 NOTHING = -1
-"""Where an array of offsets has none."""
+"""An unknown offset in arrays."""
 
 
 class Log(NamedTuple):
-    """Where it begins and ends now."""
+    """The present bounds of a log."""
 
     earliest: int
     latest: int
 
 
 class Commits(NamedTuple):
-    """Those of a group for a partition, in the order of the log: from which step on they count, their offsets (NOTHING:
-    deleted), their times in ms since the epoch.
+    """Commits of a group for a partition, in log order: their grid steps, offsets (NOTHING: deleted), and times (ms
+    since the epoch).
     """
 
     steps: list[int]
@@ -41,7 +41,7 @@ class Commits(NamedTuple):
     times_ms: list[int]
 
     def add(self, step: int, offset: int | None, at_ms: int) -> None:
-        """One more; of those at the same step the last one counts."""
+        """Add a commit. Of several in the same step the last one counts."""
         if self.steps and step <= self.steps[-1]:
             step = self.steps[-1]
             for before in self:
@@ -51,7 +51,7 @@ class Commits(NamedTuple):
         self.times_ms.append(at_ms)
 
     def at(self, grid: Grid) -> tuple[Ints, Ints]:
-        """What was committed at each point, or NOTHING, and when."""
+        """Return the committed offset at each point (NOTHING: none), and its commit time."""
         import numpy as np
 
         last = np.searchsorted(self.steps, np.arange(grid.points), side="right") - 1
@@ -65,38 +65,42 @@ def ends_at(
     batches: Iterable[tuple[Place, int, int, int]],
     commits: Mapping[tuple[str, str, int], Commits],
 ) -> dict[Place, Ints]:
-    """Where each log ended at each point: behind the batches (place, step, end, base, by rising ends) of until then,
-    and never before what anybody had committed then or at an earlier point. NOTHING where batches of then are deleted:
-    it ended somewhere before the first that is left.
+    """Return the end of each log at each point.
+
+    `batches` are (partition, step, end, base), with rising ends. The end is that of the last batch until then, and at
+    least the highest offset committed until then. NOTHING where the batches of that time are deleted: the end was
+    before the first remaining one.
     """
     import numpy as np
 
-    ends = {place: np.full(grid.points, NOTHING, np.int64) for place in logs}
-    bases: dict[Place, int] = {}
+    ends = {tp: np.full(grid.points, NOTHING, np.int64) for tp in logs}
+    first_offsets: dict[Place, int] = {}
     clocks: dict[Place, int] = {}
-    for place, step, end, base in batches:
-        bases[place] = min(base, bases.get(place, base))
-        clocks[place] = step = max(step, clocks.get(place, 0))  # of all ranges of the partition together
+    for tp, step, end, base in batches:
+        first_offsets[tp] = min(base, first_offsets.get(tp, base))
+        clocks[tp] = step = max(step, clocks.get(tp, 0))  # for all ranges of the partition together
         if step < grid.points:
-            ends[place][step] = max(ends[place][step], end)
-    for (_, topic, partition), its in commits.items():
+            ends[tp][step] = max(ends[tp][step], end)
+    for (_, topic, partition), series_commits in commits.items():
         log = logs.get((topic, partition))
-        for step, offset in zip(its.steps, its.offsets, strict=True):
+        for step, offset in zip(series_commits.steps, series_commits.offsets, strict=True):
             if log is not None and offset <= log.latest:
                 ends[topic, partition][step] = max(ends[topic, partition][step], offset)
-    for place, log in logs.items():
-        start = bases.get(place, log.latest)
-        if start > log.earliest or log.earliest == 0:  # it begins where it was first looked at, with nothing before it
-            ends[place][0] = max(ends[place][0], start)
-        highest = np.maximum.accumulate(ends[place])
-        ends[place] = np.where(highest >= start, highest, NOTHING)
+    for tp, log in logs.items():
+        start = first_offsets.get(tp, log.latest)
+        if start > log.earliest or log.earliest == 0:  # the log begins here
+            ends[tp][0] = max(ends[tp][0], start)
+        highest = np.maximum.accumulate(ends[tp])
+        ends[tp] = np.where(highest >= start, highest, NOTHING)
     return ends
 
 
 def lag_rows(
     grid: Grid, commits: Mapping[tuple[str, str, int], Commits], ends: Mapping[Place, Ints], by: str
 ) -> list[dict[str, Any]]:
-    """A row for each series of `by` and point at which something was committed, sorted; times in ms since the epoch."""
+    """Return a row for each series of `by` and each point with a committed offset, sorted; times are ms since the
+    epoch.
+    """
     rows = _partition_rows if by == "partition" else _sum_rows
     return list(rows(grid, commits, ends, SERIES[by]))
 
@@ -119,7 +123,7 @@ def _partition_rows(
 
 
 def _lags(offsets: Ints, ends: Ints | None) -> tuple[Ints, Ints]:
-    """Lags and ends; NOTHING where not known. As everywhere, an offset beyond the end is no lag."""
+    """Return lags and ends, NOTHING where unknown. An offset after the end has lag 0, as in other commands."""
     import numpy as np
 
     log_ends = np.full_like(offsets, NOTHING) if ends is None else ends

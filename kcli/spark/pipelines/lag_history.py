@@ -1,9 +1,8 @@
-"""How far behind groups were at any time: their commits of then against where the logs ended then.
+"""History of lag: the commits of groups against the log ends at the same time.
 
-Commits come from __consumer_offsets, ends from the headers of batches: so it goes back to before anybody watched. Its
-log is compacted, which takes a commit away only where a later one of the same group and partition follows, and of what
-is not yet compacted nothing at all: hence between commits that are left none is missing, and what is not known is the
-time before the first of them.
+Commits come from __consumer_offsets, log ends from batch headers, so the history begins before anybody measured it.
+Compaction removes a commit only if a later one of the same group and partition follows, and removes nothing from the
+recent part of the log. So no commit is missing between remaining ones; only the time before the first one is unknown.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from kcli.errors import ConfigError, NotFound
 from kcli.spark.pipelines.lag_grid import SERIES, Commits, Log, Place, ends_at, lag_rows
 from kcli.spark.pipelines.lag_tasks import COMMIT_FIELDS, END_FIELDS, Grid
 from kcli.spark.pipelines.result import Result, collect
-from kcli.spark.pipelines.source import check_named, is_meant, load
+from kcli.spark.pipelines.source import check_topics_exist, is_selected, load
 from kcli.structs import OFFSETS_TOPIC
 from kcli.text import format_time
 
@@ -29,8 +28,8 @@ BATCH_COLUMNS = ["topic", "partition", "base_offset", "last_offset", "max_timest
 MOST_POINTS = 100_000
 
 
-class Wish(NamedTuple):
-    """The lag at each point of the grid, of these groups (None: of all), a row for each series of `by`."""
+class LagHistoryOptions(NamedTuple):
+    """Grid of times, groups (None: all), and the series `by`."""
 
     grid: Grid
     groups: tuple[str, ...] | None = None
@@ -38,9 +37,11 @@ class Wish(NamedTuple):
 
 
 class History(NamedTuple):
-    """`lags`: by series and time. `silent`: groups that were asked for and have no commit till then; `gone`: topics
-    that are not there any more, whose lag is not known; `first_ms`: when the first commit was of which anything is
-    known; `ahead`: of how many batches the time is yet to come, so that it is none.
+    """History of lag.
+
+    `lags`: rows by series and time. `silent`: requested groups without a commit before the end; `gone`: deleted topics,
+    whose lag is unknown; `first_ms`: time of the first known commit; `ahead`: number of batches with a timestamp in the
+    future, which is ignored.
     """
 
     lags: Result
@@ -51,33 +52,33 @@ class History(NamedTuple):
 
 
 def make_grid(since_ms: int, until_ms: int, every_ms: int) -> Grid:
-    """Whole multiples of `every_ms` from since to until, both included. ConfigError for none, or for too many."""
+    """Return the multiples of `every_ms` in the closed interval. ConfigError if there are none or too many."""
     first = -(-since_ms // every_ms) * every_ms
     points = (until_ms - first) // every_ms + 1
     if points < 1:
-        raise ConfigError("there is no point of time to look at: --since is too near to --until for this --every")
+        raise ConfigError("--every: no multiple of it is between --since and --until; use a shorter one")
     if points > MOST_POINTS:
-        raise ConfigError(f"{points:,} points of time are more than {MOST_POINTS:,}: choose a longer --every")
+        raise ConfigError(f"--every: {points:,} points of time are more than {MOST_POINTS:,}; use a longer one")
     return Grid(first, every_ms, points)
 
 
 def row_columns(by: str) -> list[str]:
-    """What a row tells. Sums are over `partitions`, without those of `unknown` lag."""
+    """Return the columns of a row. Sums are over `partitions`, without the `unknown` ones."""
     return [name for name, _ in _fields(by)]
 
 
 def _fields(by: str) -> list[tuple[str, str]]:
     names = [(name, "int" if name == "partition" else "string") for name in SERIES[by]]
     if by == "partition":
-        told = [("lag", "bigint"), ("committed", "bigint"), ("end", "bigint"), ("committed_at", "timestamp")]
+        expressions = [("lag", "bigint"), ("committed", "bigint"), ("end", "bigint"), ("committed_at", "timestamp")]
     else:
-        told = [("lag", "bigint"), ("max_lag", "bigint"), ("partitions", "int"), ("unknown", "int")]
-    return [("time", "timestamp"), *names, *told]
+        expressions = [("lag", "bigint"), ("max_lag", "bigint"), ("partitions", "int"), ("unknown", "int")]
+    return [("time", "timestamp"), *names, *expressions]
 
 
 def commits_source(source: KafkaSource, groups: Sequence[str] | None) -> KafkaSource:
-    """Where commits come from: all of __consumer_offsets, as a position of today may be an old one. What transactions
-    have not committed is not committed.
+    """Return the source of commits: all of __consumer_offsets, because a current position may be old. Aborted commits
+    are skipped.
     """
     return source._replace(
         kafka={**source.kafka, "isolation.level": "read_committed"},
@@ -89,49 +90,56 @@ def commits_source(source: KafkaSource, groups: Sequence[str] | None) -> KafkaSo
     )
 
 
-def run(spark: SparkSession, source: KafkaSource, wish: Wish) -> History:
-    """Count. `source`: the topics that are meant, none for all, and with `where` rows of the result. NotFound: nothing
-    is known of any of the groups, or of a topic that is named.
+def run(spark: SparkSession, source: KafkaSource, options: LagHistoryOptions) -> History:
+    """Compute the history. `source` selects the topics (none: all); its `where` filters rows of the result.
+
+    NotFound if no commit of the groups is known, or a named topic does not exist.
     """
     from kcli.spark.pipelines import lag_tasks
     from kcli.spark.pipelines.by_value import by_value
 
     with by_value(lag_tasks):
-        return _run(spark, source, wish)
+        return _run(spark, source, options)
 
 
-def _run(spark: SparkSession, source: KafkaSource, wish: Wish) -> History:
-    commits = _commits(spark, source, wish)
-    held = {(topic, partition) for _, topic, partition in commits}
-    check_named(spark, source, held)
-    silent = sorted(set(wish.groups or ()) - {group for group, _, _ in commits})
-    if wish.groups and len(silent) == len(set(wish.groups)):
-        raise NotFound(f"of {', '.join(silent)} no commit before {format_time(wish.grid.last_ms)} is left")
-    logs = {place: log for place, log in _logs(spark, source).items() if place in held} if held else {}
-    batches, ahead = _batch_ends(spark, source, wish.grid, logs)
-    ends = ends_at(wish.grid, logs, batches, commits)
-    rows = lag_rows(wish.grid, commits, ends, wish.by)
-    gone = sorted({topic for topic, _ in held - logs.keys()})
-    first = min((at for its in commits.values() for at in its.times_ms), default=None)
-    return History(_shown(spark, rows, source.where, wish), silent, gone, first, ahead)
+def _run(spark: SparkSession, source: KafkaSource, options: LagHistoryOptions) -> History:
+    commits = _commits(spark, source, options)
+    committed_partitions = {(topic, partition) for _, topic, partition in commits}
+    check_topics_exist(spark, source, committed_partitions)
+    silent = sorted(set(options.groups or ()) - {group for group, _, _ in commits})
+    if options.groups and len(silent) == len(set(options.groups)):
+        raise NotFound(f"{', '.join(silent)}: no commit before {format_time(options.grid.last_ms)} found")
+    logs = (
+        {place: log for place, log in _logs(spark, source).items() if place in committed_partitions}
+        if committed_partitions
+        else {}
+    )
+    batches, ahead = _batch_ends(spark, source, options.grid, logs)
+    ends = ends_at(options.grid, logs, batches, commits)
+    rows = lag_rows(options.grid, commits, ends, options.by)
+    gone = sorted({topic for topic, _ in committed_partitions - logs.keys()})
+    first = min((at for series_commits in commits.values() for at in series_commits.times_ms), default=None)
+    return History(_to_result(spark, rows, source.where, options), silent, gone, first, ahead)
 
 
-def _commits(spark: SparkSession, source: KafkaSource, wish: Wish) -> dict[tuple[str, str, int], Commits]:
-    """The last commit of each series in each step, in the order of the log."""
+def _commits(
+    spark: SparkSession, source: KafkaSource, options: LagHistoryOptions
+) -> dict[tuple[str, str, int], Commits]:
+    """Return the last commit of each series in each step, in log order."""
     from kcli.spark.pipelines.lag_tasks import reduce_commits
 
-    frame = load(spark, commits_source(source, wish.groups), "commits", COMMIT_COLUMNS)
-    table = _reduced(frame, COMMIT_FIELDS, reduce_commits, wish.grid).toArrow().sort_by("log_offset")
+    frame = load(spark, commits_source(source, options.groups), "commits", COMMIT_COLUMNS)
+    table = _reduced(frame, COMMIT_FIELDS, reduce_commits, options.grid).toArrow().sort_by("log_offset")
     found: dict[tuple[str, str, int], Commits] = {}
     columns = (table.column(name).to_pylist() for name in table.column_names)
     for group, topic, partition, step, committed, at_ms, _ in zip(*columns, strict=True):
-        if is_meant(topic, partition, source.topics):
+        if is_selected(topic, partition, source.topics):
             found.setdefault((group, topic, partition), Commits([], [], [])).add(step, committed, at_ms)
     return found
 
 
 def _logs(spark: SparkSession, source: KafkaSource) -> dict[Place, Log]:
-    """Where the logs begin and end now, of all that answer."""
+    """Return the present log bounds of all partitions that answer."""
     everywhere = source._replace(topics={}, start={}, until={}, where=None)
     rows = load(spark, everywhere, "offsets", ["topic", "partition", "earliest", "latest"]).collect()
     return {
@@ -144,8 +152,8 @@ def _logs(spark: SparkSession, source: KafkaSource) -> dict[Place, Log]:
 def _batch_ends(
     spark: SparkSession, source: KafkaSource, grid: Grid, logs: Mapping[Place, Log]
 ) -> tuple[list[tuple[Place, int, int, int]], int]:
-    """(place, step, end, base), from batches that are as young as the grid, and how many of them have times that are
-    yet to come: see `reduce_batches`.
+    """Return (partition, step, end, base) of batches in the grid, and the number of batches with timestamps in the
+    future. See `reduce_batches`.
     """
     from kcli.spark.pipelines.lag_tasks import reduce_batches
 
@@ -155,8 +163,8 @@ def _batch_ends(
     for topic, partition in sorted(logs):
         topics.setdefault(topic, []).append(partition)
     start = {"startingTimestamp": str(grid.first_ms), "startingOffsetsByTimestampStrategy": "latest"}
-    young = source._replace(topics=topics, start=start, until={}, where=None)
-    frame = load(spark, young, "batches", BATCH_COLUMNS)
+    recent = source._replace(topics=topics, start=start, until={}, where=None)
+    frame = load(spark, recent, "batches", BATCH_COLUMNS)
     table = _reduced(frame, END_FIELDS, reduce_batches, grid).toArrow().sort_by("end")
     columns = (table.column(name).to_pylist() for name in table.column_names)
     rows = list(zip(*columns, strict=True))
@@ -164,7 +172,7 @@ def _batch_ends(
 
 
 def _reduced(frame: DataFrame, fields: str, reduce: Callable[..., Any], grid: Grid) -> DataFrame:
-    """What `reduce` makes of each task's rows."""
+    """Apply `reduce` to the rows of each task."""
 
     def reduced(batches: Iterator[Any]) -> Iterator[Any]:
         from time import time
@@ -179,15 +187,17 @@ def _reduced(frame: DataFrame, fields: str, reduce: Callable[..., Any], grid: Gr
     return frame.mapInArrow(reduced, fields)
 
 
-def _shown(spark: SparkSession, rows: Sequence[Mapping[str, Any]], where: str | None, wish: Wish) -> Result:
-    """The rows for which `where` holds, times as results have them."""
-    fields = _fields(wish.by)
+def _to_result(
+    spark: SparkSession, rows: Sequence[Mapping[str, Any]], where: str | None, options: LagHistoryOptions
+) -> Result:
+    """Return the rows for which `where` is true, with formatted times."""
+    fields = _fields(options.by)
     names = [name for name, _ in fields]
     times = [name for name, kind in fields if kind == "timestamp"]
     if where is None or not rows:
         return Result(names, [{**row, **{name: format_time(row[name]) for name in times}} for row in rows])
     numbered = ", ".join(f"`{name}` {'bigint' if name in times else kind}" for name, kind in fields)
     frame = spark.createDataFrame([tuple(row[name] for name in names) for row in rows], numbered)
-    told = [f"timestamp_millis(`{name}`) AS `{name}`" if name in times else f"`{name}`" for name in names]
-    found = collect(frame.selectExpr(*told).where(where))
-    return Result(names, sorted(found.rows, key=lambda row: [row[it] for it in (*SERIES[wish.by], "time")]))
+    expressions = [f"timestamp_millis(`{name}`) AS `{name}`" if name in times else f"`{name}`" for name in names]
+    found = collect(frame.selectExpr(*expressions).where(where))
+    return Result(names, sorted(found.rows, key=lambda row: [row[it] for it in (*SERIES[options.by], "time")]))

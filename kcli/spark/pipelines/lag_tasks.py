@@ -1,7 +1,7 @@
-"""What tasks do for the history of lag: many commits, or batches, become one for each step of time. Pure.
+"""Task functions of the lag history: reduce commits, or batches, to one per time step. Pure.
 
-It imports nothing of kcli: tasks run where there may be none. A step is a number: the first point of the grid at which
-something is there already, 0 for all that was before.
+The module imports nothing of kcli, because workers may not have it. A step is the index of the first grid point at or
+after an event; 0 for all earlier events.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 
 class Grid(NamedTuple):
-    """Points of time: `points` of them, `every_ms` apart, the first at `first_ms` (since the epoch)."""
+    """Time grid: `points` times, `every_ms` apart, the first at `first_ms` (since the epoch)."""
 
     first_ms: int
     every_ms: int
@@ -19,11 +19,11 @@ class Grid(NamedTuple):
 
     @property
     def last_ms(self) -> int:
-        """The last point."""
+        """The last time."""
         return self.first_ms + (self.points - 1) * self.every_ms
 
     def step(self, ms: int) -> int:
-        """The first point at or after this time; 0 for what is before all, `points` for what is after all."""
+        """Return the index of the first point at or after the time; `points` if there is none."""
         return min(max(-((self.first_ms - ms) // self.every_ms), 0), self.points)
 
 
@@ -39,10 +39,10 @@ COMMIT_FIELDS = "group string, topic string, partition int, step int, committed 
 
 
 def reduce_commits(batches: Iterable[Any], grid: Grid, now_ms: int) -> Iterator[dict[str, list[Any]]]:
-    """Of a range of the log of commits: the last of each series (group, topic, partition) in each step.
+    """Reduce a range of the commit log to the last commit of each series (group, topic, partition) in each step.
 
-    A later commit counts from then on, also when its time is before that of an earlier one; one of a time that is yet
-    to come has that of the one before it. What is after the grid is left out. Yields columns as in `COMMIT_FIELDS`.
+    A later commit replaces an earlier one even if its timestamp is older; a timestamp in the future is replaced by that
+    of the previous commit. Commits after the grid are dropped. Yields columns as in `COMMIT_FIELDS`.
     """
     series: dict[tuple[str, str, int], _Commit] = {}
     for batch in batches:
@@ -66,7 +66,7 @@ def reduce_commits(batches: Iterable[Any], grid: Grid, now_ms: int) -> Iterator[
 
 
 def _plain(column: Any) -> list[Any]:
-    """Times as numbers of microseconds: an Arrow time as a Python one is slow, and ends with the year 9999."""
+    """Return values, with times as microseconds: Python's datetime is slow, and ends with the year 9999."""
     if str(column.type).startswith("timestamp"):
         column = column.cast("int64")
     values: list[Any] = column.to_pylist()
@@ -82,11 +82,12 @@ END_FIELDS = "topic string, partition int, step int, end bigint, base bigint, ah
 
 
 def reduce_batches(batches: Iterable[Any], grid: Grid, now_ms: int) -> Iterator[dict[str, list[Any]]]:
-    """Of a range of one partition: where the log ended in each step in which that changed, where the range begins, and
-    of how many batches the time is yet to come (all told in the first row).
+    """Reduce a range of one partition to the log end in each step in which it changed.
 
-    A batch is there from the newest time on that it or any before it has: as Kafka finds offsets by time. A time that
-    is yet to come is none: all that follows would seem to be as young. Yields columns as in `END_FIELDS`.
+    The rows also have the start of the range, and the number of batches with timestamps in the future (all in the first
+    row). A batch exists from the maximum of its timestamp and those before it on, as in Kafka's offset look-up by time.
+    A timestamp in the future is ignored, because it would apply to all later batches. Yields columns as in
+    `END_FIELDS`.
     """
     import numpy as np
 

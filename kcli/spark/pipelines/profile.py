@@ -1,6 +1,6 @@
-"""What a topic's records are like: nulls, tombstones, sizes, order in time; of JSON values the fields and their drift.
+"""Profile of a topic's records: nulls, tombstones, sizes, order in time; fields of JSON values and their drift.
 
-Each task counts while it reads, in the order of offsets, and what the tasks tell is joined here: nothing is shuffled.
+Each task counts its records in offset order; the parts are joined here, without a shuffle.
 """
 
 from __future__ import annotations
@@ -31,14 +31,16 @@ MORE_COLUMNS = [
     *("null_values", "empty_values", "key_bytes", "key_min", "key_p50", "key_p90", "key_p99"),
     *("value_bytes", "value_min", "value_p90", "timeless", "oldest", "newest"),
 ]
-"""Fields of a topic's row beside its columns; and looked_at and json_types where values were looked into."""
+"""Fields of a topic's row that are not columns of the table; looked_at and json_types if values were parsed."""
 FIELD_COLUMNS = ["topic", "field", "types", "share", "nulls", "drift", "first_seen", "last_seen"]
 NUMBERS = {"integer", "number"}
 
 
 class Profile(NamedTuple):
-    """`topics`: a row each; `fields`: one for each field of JSON objects; `sizes`: by topic and "key" or "value", how
-    many records have which size; `partial`: topics with more fields than are told.
+    """Profile of topics.
+
+    `topics` and `fields` have a row each; `sizes` has the number of records by size, for each topic and "key" or
+    "value"; `partial` are topics with more fields than are counted.
     """
 
     topics: Result
@@ -48,25 +50,25 @@ class Profile(NamedTuple):
 
 
 def columns(*, fields: bool) -> list[str]:
-    """What is read: values themselves only to look into them."""
+    """Return the columns to read: values only if they are parsed."""
     return [*COLUMNS, "value"] if fields else COLUMNS
 
 
 def check_sample(share: float) -> None:
-    """ConfigError for a share that is none."""
+    """Raise ConfigError for a share that is not valid."""
     if not 0 < share <= 1:
-        raise ConfigError(f"--sample is the share of values to look into, above 0 and at most 1, not {share:g}")
+        raise ConfigError(f"--sample: {share:g} is not valid; use a share above 0 and at most 1")
 
 
 def run(spark: SparkSession, source: KafkaSource, *, fields: bool = False, sample: float = 1.0) -> Profile:
-    """Read all of it once. `fields`: look into values as JSON, into a `sample` of them."""
+    """Read the records once. `fields`: parse a `sample` of the values as JSON."""
     from kcli.spark.pipelines import profile_tasks
 
     check_sample(sample)
     frame = load(spark, source, "records", columns(fields=fields))
     with by_value(profile_tasks):
         rows = frame.mapInArrow(_task(sample if fields else None), "part string").collect()
-    return as_profile((json.loads(row.part) for row in rows), source.topics)
+    return join_profile((json.loads(row.part) for row in rows), source.topics)
 
 
 def _task(sample: float | None) -> Any:
@@ -83,8 +85,8 @@ def _task(sample: float | None) -> Any:
     return profiled
 
 
-def as_profile(parts: Iterable[Part], topics: Iterable[str] = ()) -> Profile:
-    """What all tasks have found, by topic; of `topics` those in which nothing was as well. Pure."""
+def join_profile(parts: Iterable[Part], topics: Iterable[str] = ()) -> Profile:
+    """Join the parts of all tasks, by topic; `topics` without records are included. Pure."""
     from kcli.spark.pipelines.profile_tasks import join_parts, sum_parts
 
     by_topic: dict[str, list[Part]] = {topic: [] for topic in topics}
@@ -119,7 +121,7 @@ def _histogram(sizes: Part) -> dict[int, int]:
 
 
 def percentile(sizes: Mapping[int, int], percent: float) -> int | None:
-    """The smallest size that at least so many percent do not exceed. Pure."""
+    """Return the smallest size that at least `percent` of the records do not exceed. Pure."""
     left = math.ceil(sum(sizes.values()) * percent / 100)
     for size, count in sizes.items():
         left -= count
@@ -142,5 +144,5 @@ def _field_rows(part: Part) -> list[dict[str, Any]]:
 
 
 def drifts(types: Iterable[str]) -> bool:
-    """Whether a field has values of types that are not each other's: whole and other numbers are, null is anyone's."""
+    """Return whether the types of a field are incompatible: integers and numbers are compatible, null with all."""
     return len({"number" if name in NUMBERS else name for name in types if name != "null"}) > 1

@@ -1,7 +1,7 @@
-"""What one task finds out about the records it sees, and how such findings of a partition come together.
+"""Task functions of the profile: count the records of a task, and join the counts of a partition.
 
-Runs where Spark runs Python, perhaps without kcli: pickled by value, so nothing of kcli is imported here. A part is a
-dict of JSON's types. Pure but for Arrow's columns, which come in.
+The module imports nothing of kcli, because it is pickled by value for workers that may not have it. A part is a dict of
+JSON types. Pure.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ Part = dict[str, Any]
 
 
 def profile_batches(batches: Iterable[Any], sample: float | None) -> Iterator[Part]:
-    """Parts, one for each partition, of the record batches of a task, whose records come in the order of offsets.
+    """Yield a part for each partition in a task's record batches, whose records are in offset order.
 
-    With `sample` about this share of the values are looked into as JSON: those that `is_chosen` names.
+    With `sample`, about this share of the values is parsed as JSON: those that `is_chosen` selects.
     """
     parts: dict[tuple[str, int], Part] = {}
     for batch in batches:
@@ -43,7 +43,7 @@ def profile_batches(batches: Iterable[Any], sample: float | None) -> Iterator[Pa
 
 
 def new_part(topic: str, partition: int, first_offset: int) -> Part:
-    """Nothing seen yet."""
+    """Return a part without records."""
     sizes: Part = {it: {"count": 0, "total": 0, "min": None, "max": None, "sizes": {}} for it in ("key", "value")}
     return {
         "topic": topic,
@@ -84,12 +84,13 @@ def _add(part: Part, columns: Mapping[str, Any], sample: float | None) -> None:
     if sample is not None:
         chosen = is_chosen(part["topic"], part["partition"], _ints(columns["offset"]), sample)
         for row in np.nonzero(chosen & (values >= 0))[0].tolist():
-            _look_into(part, columns["value"][row].as_py(), int(times[row]))
+            _parse_value(part, columns["value"][row].as_py(), int(times[row]))
 
 
 def is_chosen(topic: str, partition: int, offsets: Any, sample: float) -> Any:
-    """Which offsets are in a sample of this share: always the same ones, whatever their pattern, as chance would have
-    it. (SplitMix64, from Steele, Lea and Flood's "Fast splittable pseudorandom number generators", 2014.)
+    """Return which offsets belong to a sample of this share. The choice is deterministic and independent of patterns.
+
+    SplitMix64, from Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014.
     """
     seed = zlib.crc32(f"{topic}:{partition}".encode())
     with np.errstate(over="ignore"):
@@ -101,7 +102,7 @@ def is_chosen(topic: str, partition: int, offsets: Any, sample: float) -> Any:
 
 
 def _ints(column: Any) -> Any:
-    """As numpy's int64; null is -1."""
+    """Return numpy's int64; null is -1."""
     return column.cast("int64").fill_null(-1).to_numpy(zero_copy_only=False)
 
 
@@ -113,7 +114,7 @@ def _add_sizes(sizes: Part, found: Any) -> None:
     sizes["max"] = high if sizes["max"] is None else max(high, sizes["max"])
     sizes["count"] += len(found)
     sizes["total"] += int(found.sum())
-    # Sizes below 256 are counted as they are; of others the highest eight bits, so they are less than 1 % too small.
+    # Sizes below 256 are exact; of larger ones the highest eight bits are kept, so they are less than 1 % too small.
     lost_bits = np.maximum(np.floor(np.log2(np.maximum(found, 1))).astype(np.int64) - 7, 0)
     for size, count in zip(*np.unique((found >> lost_bits) << lost_bits, return_counts=True), strict=True):
         sizes["sizes"][str(size)] = sizes["sizes"].get(str(size), 0) + int(count)
@@ -137,7 +138,7 @@ def _add_times(part: Part, times: Any) -> None:
 
 
 def _join_times(part: Part, later: Part) -> None:
-    """Into `part` the times of records that follow its own. Exact, as each is told by its edges and extremes."""
+    """Join the times of later records into `part`. Exact, because first, last and extremes are enough."""
     if later["first_ms"] is None:
         return
     part["out_of_order"] += later["out_of_order"]
@@ -152,7 +153,7 @@ def _join_times(part: Part, later: Part) -> None:
     part["newest_ms"] = max(part["newest_ms"], later["newest_ms"])
 
 
-def _look_into(part: Part, value: bytes, at_ms: int) -> None:
+def _parse_value(part: Part, value: bytes, at_ms: int) -> None:
     part["looked_at"] += 1
     try:
         document = json.loads(value.decode(), parse_constant=_refuse)
@@ -163,7 +164,7 @@ def _look_into(part: Part, value: bytes, at_ms: int) -> None:
     part["types"][kind] = part["types"].get(kind, 0) + 1
     if kind == "object":
         found: dict[str, set[str]] = {}
-        _walk(document, "", found, DEEPEST)
+        _collect_types(document, "", found, DEEPEST)
         for path, types in found.items():
             _add_field(part, path, types, at_ms)
 
@@ -173,12 +174,12 @@ def _refuse(word: str) -> None:
 
 
 def type_of(value: Any) -> str:
-    """The JSON type of a decoded value; whole numbers are `integer`."""
+    """Return the JSON type of a decoded value; whole numbers are `integer`."""
     return "null" if value is None else _TYPES[type(value)]
 
 
-def _walk(value: Any, path: str, found: dict[str, set[str]], deeper: int) -> None:
-    """The types at all paths below: `a.b` a field in a field, `a[]` what is in an array."""
+def _collect_types(value: Any, path: str, found: dict[str, set[str]], deeper: int) -> None:
+    """Collect the types at all paths below: `a.b` is a nested field, `a[]` an array element."""
     if isinstance(value, dict):
         inner = [(_step(path, name), part) for name, part in value.items()]
     else:
@@ -186,12 +187,12 @@ def _walk(value: Any, path: str, found: dict[str, set[str]], deeper: int) -> Non
     for name, part in inner:
         found.setdefault(name, set()).add(type_of(part))
         if isinstance(part, dict | list) and deeper:
-            _walk(part, name, found, deeper - 1)
+            _collect_types(part, name, found, deeper - 1)
 
 
 def _step(path: str, name: str) -> str:
     if not _PLAIN_NAME.fullmatch(name):
-        # Half of a character, which JSON can write as an escape, is no text that could be written.
+        # A lone surrogate, which JSON can escape, cannot be encoded as UTF-8.
         name = json.dumps(name, ensure_ascii=False).encode("utf-8", "backslashreplace").decode()
     return f"{path}.{name}" if path else name
 
@@ -211,7 +212,7 @@ def _add_field(part: Part, path: str, types: set[str], at_ms: int) -> None:
 
 
 def join_parts(parts: Iterable[Part]) -> list[Part]:
-    """One part for each partition, whatever ranges its tasks had."""
+    """Join the parts of each partition, for any split into tasks."""
     joined: dict[tuple[str, int], Part] = {}
     for part in sorted(parts, key=lambda it: (it["topic"], it["partition"], it["first_offset"])):
         whole = joined.setdefault(
@@ -223,7 +224,7 @@ def join_parts(parts: Iterable[Part]) -> list[Part]:
 
 
 def sum_parts(topic: str, parts: Iterable[Part]) -> Part:
-    """The partitions of a topic together; between partitions there is no order."""
+    """Sum the partitions of a topic; there is no order between partitions."""
     whole = new_part(topic, -1, 0)
     for part in parts:
         _join_counts(whole, part)

@@ -1,4 +1,8 @@
-"""What a pipeline finds: rows of plain values, ready for any output."""
+"""Results of pipelines: rows of plain values for all output formats, converted from Arrow. Pure.
+
+Times become text in UTC, and bytes become text if they are UTF-8. Arrow's times are read as numbers, because a producer
+may send years that Python's calendar does not have.
+"""
 
 from __future__ import annotations
 
@@ -15,25 +19,25 @@ if TYPE_CHECKING:
 
 
 class Result(NamedTuple):
-    """`rows` are dicts of JSON's types by the names in `columns`; more fields than those go into JSON only."""
+    """`rows` are dicts of JSON types, with the keys in `columns`; other keys are for JSON output only."""
 
     columns: list[str]
     rows: list[dict[str, Any]]
 
 
 def collect(frame: DataFrame) -> Result:
-    """All rows of a small frame, as plain values (`kcli.spark.pipelines.result`).
+    """Return all rows of a small frame, as plain values.
 
-    SQL lets columns have one name: the second `offset` is called `offset_2`.
+    SQL permits repeated column names: the second `offset` becomes `offset_2`.
     """
 
     table = frame.toArrow()
-    names = _each_once(table.column_names)
+    names = _unique_names(table.column_names)
     return Result(names, rows_of(table.rename_columns(names)))
 
 
-def _each_once(names: Sequence[str]) -> list[str]:
-    """The names, with a number behind those that were there before."""
+def _unique_names(names: Sequence[str]) -> list[str]:
+    """Return unique names: repeated ones get a number."""
     found: list[str] = []
     for name in names:
         numbered = (f"{name}_{number}" for number in count(2))
@@ -42,7 +46,7 @@ def _each_once(names: Sequence[str]) -> list[str]:
 
 
 def write_parquet(columns: Sequence[str], rows: Sequence[dict[str, Any]], path: str) -> None:
-    """Rows as one Parquet file."""
+    """Write rows as one Parquet file."""
     import pyarrow
     from pyarrow import parquet
 
@@ -55,19 +59,19 @@ _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
 def ms_of(text: str) -> int:
-    """The milliseconds that `format_time` has made this text of."""
+    """Return the milliseconds of a text made by `format_time`."""
     if on_calendar(text):
         return (datetime.fromisoformat(text.replace("Z", "+00:00")) - _EPOCH) // timedelta(milliseconds=1)
     return int(text)
 
 
 def on_calendar(text: str) -> bool:
-    """Whether what `format_time` has made is a date, no bare number."""
+    """Return whether a text made by `format_time` is a date, not a bare number."""
     return text.endswith("Z")
 
 
 def text_of(value: bytes) -> str:
-    """Bytes as a person reads them: UTF-8, and what is not that as 0x and hexadecimal digits."""
+    """Return bytes as text: UTF-8, otherwise 0x and hexadecimal digits."""
     try:
         return value.decode()
     except UnicodeDecodeError:
@@ -75,21 +79,21 @@ def text_of(value: bytes) -> str:
 
 
 def rows_of(table: pyarrow.Table) -> list[dict[str, Any]]:
-    """The rows of a small table, as plain values by the names of the columns."""
+    """Return the rows of a small table, as dicts of plain values."""
     columns = [values_of(column) for column in table.columns]
     return [dict(zip(table.column_names, values, strict=True)) for values in zip(*columns, strict=True)]
 
 
 def values_of(column: pyarrow.ChunkedArray) -> list[Any]:
-    """A column's values; lengths of time are as ISO 8601 has them, maps are lists of pairs."""
-    counted = _counted(column.type)
+    """Return the plain values of a column; durations in ISO 8601, maps as lists of pairs."""
+    counted = _numeric_type(column.type)
     values: list[Any] = (column if counted == column.type else column.cast(counted)).to_pylist()
-    make = _maker(column.type)
+    make = _converter(column.type)
     return [None if value is None else make(value) for value in values]
 
 
-def _counted(kind: Any) -> Any:
-    """The type with numbers in it where there were times."""
+def _numeric_type(kind: Any) -> Any:
+    """Return the type with numbers in place of times."""
     import pyarrow as pa
     from pyarrow import types
 
@@ -98,16 +102,16 @@ def _counted(kind: Any) -> Any:
     if types.is_date32(kind):
         return pa.int32()
     if types.is_struct(kind):
-        return pa.struct([field.with_type(_counted(field.type)) for field in kind])
+        return pa.struct([field.with_type(_numeric_type(field.type)) for field in kind])
     if types.is_map(kind):
-        return pa.map_(_counted(kind.key_type), _counted(kind.item_type))
+        return pa.map_(_numeric_type(kind.key_type), _numeric_type(kind.item_type))
     if types.is_list(kind):
-        return pa.list_(kind.value_field.with_type(_counted(kind.value_type)))
+        return pa.list_(kind.value_field.with_type(_numeric_type(kind.value_type)))
     return kind
 
 
-def _maker(kind: Any) -> Callable[[Any], Any]:
-    """What makes a value of such a type, with numbers for its times, a plain one."""
+def _converter(kind: Any) -> Callable[[Any], Any]:
+    """Return a function that converts a value of this type, with numbers in place of times, to a plain one."""
     from pyarrow import types
 
     if types.is_timestamp(kind):
@@ -115,7 +119,7 @@ def _maker(kind: Any) -> Callable[[Any], Any]:
         return lambda number: format_time(number * 1000 // per_second)
     if types.is_duration(kind):
         per_second = _PER_SECOND[kind.unit]
-        return lambda number: _plain_length(number * 10**6 // per_second)
+        return lambda number: _plain_duration(number * 10**6 // per_second)
     if types.is_date64(kind):
         return lambda number: _plain_date(number // 86_400_000)
     if types.is_date32(kind):
@@ -123,13 +127,13 @@ def _maker(kind: Any) -> Callable[[Any], Any]:
     if types.is_time(kind):
         return lambda clock: str(clock.isoformat())
     if types.is_struct(kind):
-        makers = {field.name: _maker(field.type) for field in kind}
+        makers = {field.name: _converter(field.type) for field in kind}
         return lambda parts: {name: _or_none(makers[name], part) for name, part in parts.items()}
     if types.is_map(kind):
-        key, item = _maker(kind.key_type), _maker(kind.item_type)
+        key, item = _converter(kind.key_type), _converter(kind.item_type)
         return lambda pairs: [[key(name), _or_none(item, part)] for name, part in pairs]
     if types.is_list(kind):
-        make = _maker(kind.value_type)
+        make = _converter(kind.value_type)
         return lambda parts: [_or_none(make, part) for part in parts]
     return _plain
 
@@ -149,15 +153,15 @@ def _plain(value: Any) -> Any:
 
 
 def _plain_date(days: int) -> str:
-    """A date, or the bare number of days since the epoch."""
+    """Return a date, or the number of days since the epoch if the calendar does not have it."""
     try:
         return (date(1970, 1, 1) + timedelta(days=days)).isoformat()
     except OverflowError:
         return str(days)
 
 
-def _plain_length(us: int) -> str:
-    """`P1DT2H3.5S`, as ISO 8601 has it; below nothing the minus sign stands before it."""
+def _plain_duration(us: int) -> str:
+    """Return a duration in ISO 8601, as `P1DT2H3.5S`; a negative one starts with a minus sign."""
     seconds, us_left = divmod(abs(us), 10**6)
     (days, seconds), fraction = divmod(seconds, 86_400), f".{us_left:06}".rstrip("0").rstrip(".")
     hours, minutes, seconds = seconds // 3600, seconds // 60 % 60, seconds % 60

@@ -1,4 +1,4 @@
-"""The columns of exported rows: keys and values as bytes, text or decoded JSON; columns to partition directories by."""
+"""Shape of exported rows: keys and values as bytes, text or decoded JSON; columns of partition directories."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ if TYPE_CHECKING:
     from kcli.spark.pipelines.source import KafkaSource
 
 ALL_COLUMNS = (*(name for name, _ in CONNECTOR), HEADERS[0])
-#: Partition columns made from the record's timestamp, in UTC whatever the session's time zone is.
+#: Partition columns from the record's timestamp, always in UTC.
 OF_TIME = {
     "dt": "string(date_from_unix_date(int(floor(unix_seconds(timestamp) / 86400))))",
     "hour": "lpad(string(pmod(floor(unix_seconds(timestamp) / 3600), 24)), 2, '0')",
 }
-#: Formats that have neither bytes nor nested columns.
+#: Formats without bytes and nested columns.
 FLAT = {"csv", "text"}
-#: Formats in which bytes are not what people want.
+#: Formats in which bytes are written as text by default.
 TEXTUAL = FLAT | {"json", "xml"}
-#: Formats of Spark's file sink, which lists what it has written.
+#: Formats of Spark's file sink, which keeps a list of its files.
 FILES = {"avro", "csv", "json", "orc", "parquet", "text", "xml"}
 ERROR_COLUMN = "value_error"
-#: Whether a row's text stands for bytes that are no UTF-8; never written.
+#: Whether the row has invalid UTF-8; not written.
 NOT_UTF8 = "_not_utf8"
-_UNREAD = "_unread"
-#: What stands in a schema of variants: names, quoted or followed by a colon, and types that are not DDL's.
+_CORRUPT = "_unread"
+#: Tokens of a variant schema: names (quoted, or followed by a colon), and types that DDL does not have.
 _NAME_OR_TYPE = re.compile(
     r"`(?:[^`]|``)*`|\w+:|\b(?:(?P<object>OBJECT)(?=<[^>])|(?P<decimal>DECIMAL\(\d+,\s*\d+\))|(?P<other>(?:VARIANT|VOID)\b|OBJECT<>))"
 )
@@ -38,7 +38,9 @@ _DDL = {"object": "STRUCT", "decimal": "DOUBLE", "other": "STRING"}
 
 
 class Shape(NamedTuple):
-    """`value` is raw, string or json; `schema` the DDL of JSON values, None until it is found out."""
+    """Columns and encoding of exported rows. `value` is raw, string or json; `schema` is the DDL of JSON values, None
+    until it is inferred.
+    """
 
     format: str = "parquet"
     columns: tuple[str, ...] = ALL_COLUMNS
@@ -47,52 +49,54 @@ class Shape(NamedTuple):
     partition_by: tuple[str, ...] = ()
 
     def written(self) -> list[str]:
-        """The columns of a written row, those of directories included."""
+        """Return the columns of a written row, including those of directories."""
         names = [*self.columns, *(name for name in self.partition_by if name not in self.columns)]
         if self.value == "json" and "value" in names:
             names.insert(names.index("value") + 1, ERROR_COLUMN)
         return [f"`{name}`" for name in names]
 
     def text(self, columns: Iterable[str]) -> list[str]:
-        """Those of the columns whose bytes are taken for text; other bytes stay so, or are base64."""
+        """Return the columns whose bytes are written as text; other bytes are binary or base64."""
         if self.value == "raw":
             return []
         return [name for name in columns if name in ("key", "value") or (name == "headers" and self.format in FLAT)]
 
 
 def parse_shape(form: str, columns: str | None, value: str | None, partition_by: Sequence[str]) -> Shape:
-    """What the options say. ConfigError: no such column; JSON values where none can be written."""
+    """Parse the options. ConfigError for unknown columns, or JSON values in a flat format."""
     names = ALL_COLUMNS if columns is None else tuple(name.strip() for name in columns.split(",") if name.strip())
     project(ALL, names)
     by = tuple(name.strip() for text in partition_by for name in text.split(",") if name.strip())
     project([*ALL, *((name, "string") for name in OF_TIME)], by or ("dt",))
     if set(by) >= set(names):
-        raise ConfigError("--partition-by takes all columns: nothing is left to write into the files")
+        raise ConfigError("--partition-by must not name all columns: the files would be empty")
     kind, colon, schema = (value or ("string" if form in TEXTUAL else "raw")).partition(":")
     if kind not in ("raw", "string", "json") or (colon and (kind != "json" or not schema.strip())):
-        raise ConfigError(f"--value is raw, string, json, or json:DDL like 'json:id BIGINT, name STRING', not {value}")
+        raise ConfigError(
+            f"--value: {value!r} is not valid; use raw, string, json, or json:DDL like 'json:id BIGINT, name STRING'"
+        )
     if kind == "json" and form in FLAT:
-        raise ConfigError(f"{form} has no nested columns: --value json needs another --format")
+        raise ConfigError(f"--value json: the format {form} has no nested columns; use another --format")
     if form == "text" and names != ("value",):
-        raise ConfigError("text has one column: say --columns value")
+        raise ConfigError("--format text has a single column; use --columns value")
     return Shape(form, names, kind, schema.strip() or None, by)
 
 
 def columns_to_read(shape: Shape, where: str | None) -> list[str]:
-    """The source's columns that the shape is made of, and those that a condition speaks of."""
-    from kcli.spark.pipelines.source import mentioned
+    """Return the source's columns that the shape and the condition need."""
+    from kcli.spark.pipelines.source import columns_in
 
     wanted = list(shape.columns)
     wanted += [name for name in shape.partition_by if name not in OF_TIME]
     if set(shape.partition_by) & OF_TIME.keys():
         wanted.append("timestamp")
     if where is not None:
-        wanted += mentioned(where, ALL)
+        wanted += columns_in(where, ALL)
     return list(dict.fromkeys(wanted))
 
 
-def shaped(frame: DataFrame, shape: Shape) -> DataFrame:
-    """The frame's rows as they will be written, with all columns that were read."""
+def apply_shape(frame: DataFrame, shape: Shape) -> DataFrame:
+    """Return the frame's rows in the written form, with all columns that were read."""
     from pyspark.sql import functions as f
 
     frame = frame.withColumn(NOT_UTF8, _not_utf8(frame, shape))
@@ -100,7 +104,7 @@ def shaped(frame: DataFrame, shape: Shape) -> DataFrame:
         if name in shape.partition_by:
             frame = frame.withColumn(name, f.expr(expression))
     if shape.value == "json" and "value" in frame.columns:
-        frame = _decoded(frame, shape)
+        frame = _decode_json(frame, shape)
     for name in {"key", "value"} & set(frame.columns):
         if shape.value == "string" or (shape.value == "json" and name == "key"):
             frame = frame.withColumn(name, _as_text(f.col(name)))
@@ -123,41 +127,44 @@ def _not_utf8(frame: DataFrame, shape: Shape) -> Column:
     return f.coalesce(found, f.lit(False))
 
 
-def _decoded(frame: DataFrame, shape: Shape) -> DataFrame:
-    """`value` by its schema, and what is not like that as text in a column of its own: nothing is lost in silence."""
+def _decode_json(frame: DataFrame, shape: Shape) -> DataFrame:
+    """Decode `value` by its schema; a value that does not match goes as text into a column of its own, so nothing is
+    lost.
+    """
     from pyspark.sql import functions as f
 
     if shape.schema is None:
         raise ConfigError("--value json needs the DDL of the values")
-    schema = f"STRUCT<{_fields(shape.schema)}, {_UNREAD}: STRING>"
+    schema = f"STRUCT<{_fields(shape.schema)}, {_CORRUPT}: STRING>"
     text = f.col("value")
     frame = frame.withColumn("value", _as_text(text))
-    frame = frame.withColumn(_UNREAD, f.from_json(text, schema, {"columnNameOfCorruptRecord": _UNREAD}))
-    # What follows an object is passed over by from_json, unless an array goes on there. Counting is the faster way to
-    # look, but does not know NaN.
+    frame = frame.withColumn(_CORRUPT, f.from_json(text, schema, {"columnNameOfCorruptRecord": _CORRUPT}))
+    # from_json ignores text after an object, except an array. Counting array elements is faster, but rejects NaN.
     array = f.concat(f.lit("["), text, f.lit(",{}]"))
     is_alone = (f.json_array_length(array) == 2) | (f.size(f.from_json(array, "ARRAY<STRUCT<>>")) == 2)
-    is_read = f.coalesce(f.col(_UNREAD).isNotNull() & f.col(f"{_UNREAD}.{_UNREAD}").isNull() & is_alone, f.lit(False))
+    is_read = f.coalesce(
+        f.col(_CORRUPT).isNotNull() & f.col(f"{_CORRUPT}.{_CORRUPT}").isNull() & is_alone, f.lit(False)
+    )
     frame = frame.withColumn(ERROR_COLUMN, f.when(~is_read, text))
-    read = f.when(f.col(ERROR_COLUMN).isNull(), f.col(_UNREAD).dropFields(_UNREAD))
-    return frame.withColumn("value", read).drop(_UNREAD)
+    read = f.when(f.col(ERROR_COLUMN).isNull(), f.col(_CORRUPT).dropFields(_CORRUPT))
+    return frame.withColumn("value", read).drop(_CORRUPT)
 
 
 def _fields(schema: str) -> str:
-    """What stands between the brackets of `STRUCT<a: BIGINT, b: STRING>`, which need not be there."""
+    """Return the fields of a DDL, without the optional `STRUCT<...>`."""
     inner = re.fullmatch(r"(?is)\s*struct\s*<(.*)>\s*", schema)
     return inner[1] if inner else schema
 
 
 def _as_text(bytes_: Column) -> Column:
-    """What is no UTF-8 becomes U+FFFD, in files whose readers would stumble over it, too."""
+    """Return text; invalid UTF-8 becomes U+FFFD, because readers may fail on it."""
     from pyspark.sql import functions as f
 
     return f.make_valid_utf8(bytes_.cast("string"))
 
 
 def _as_base64(bytes_: Column) -> Column:
-    """In one line, as in JSON: Spark makes lines of 76 characters."""
+    """Return base64 in one line, as in JSON; Spark breaks lines after 76 characters."""
     from pyspark.sql import functions as f
 
     return f.translate(f.base64(bytes_), "\r\n", "")
@@ -174,7 +181,7 @@ def _headers_as_text(shape: Shape) -> Column:
 
 
 def find_schema(spark: SparkSession, source: KafkaSource, *, rows: int = 1000) -> str:
-    """The DDL that the first values of each partition have in common. ConfigError if there is no JSON object there."""
+    """Return the DDL of the first values of each partition. ConfigError if there is no JSON object."""
     from pyspark.sql import functions as f
 
     from kcli.spark.pipelines.source import load
@@ -186,9 +193,11 @@ def find_schema(spark: SparkSession, source: KafkaSource, *, rows: int = 1000) -
 
 
 def ddl_of_variant(schema: str) -> str:
-    """A schema as `schema_of_variant_agg` tells it, as DDL: of numbers seen so far the widest kind, else text; so are
-    objects without fields, which most formats do not have.
+    """Convert a schema of `schema_of_variant_agg` to DDL.
+
+    Numbers become the widest type seen; other types become text, also objects without fields, which most formats do not
+    support.
     """
     if not schema.startswith("OBJECT<") or schema == "OBJECT<>":
-        raise ConfigError("the values are no JSON objects: say their columns with --value json:DDL, or --value string")
+        raise ConfigError("the values are not JSON objects; use --value json:DDL or --value string")
     return _NAME_OR_TYPE.sub(lambda found: _DDL.get(found.lastgroup or "", found[0]), schema)

@@ -1,4 +1,4 @@
-"""Hot keys, and how evenly keys, records and bytes lie in partitions. Values are never read: their sizes are enough."""
+"""Skew: hot keys, and the distribution of keys, records and bytes over partitions. Values are not read, only sizes."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ METRICS = ("records", "bytes")
 
 
 class Skew(NamedTuple):
-    """`keys`: the hottest, over all topics; `partitions`: all, those with nothing too; `topics`: a summary of each.
+    """`keys`: the hottest ones of all topics; `partitions`: all, also empty ones; `topics`: a summary of each.
 
-    `share` is a part of the metric in the topic; `hottest_share` in the partition. `gini` is that of the topic's
-    partitions by the metric: 0 all equal, towards 1 all in one. `keyless` are records without a key, which is no key
-    here; `spread_keys` are keys that were found in more than one partition.
+    `share` is the share of the metric in the topic, `hottest_share` in the partition. `gini` is the Gini coefficient of
+    the topic's partitions: 0 if all are equal, near 1 if one has all. `keyless` counts records without a key, which is
+    not a key here; `spread_keys` counts keys in more than one partition.
     """
 
     keys: Result
@@ -37,7 +37,7 @@ class Skew(NamedTuple):
 def run(
     spark: SparkSession, source: KafkaSource, top: int = TOP, metric: str = "records", *, as_hex: bool = False
 ) -> Skew:
-    """Count. One shuffle by (topic, partition, key); Spark keeps what comes of it while the answers are made."""
+    """Compute the skew, with one shuffle by (topic, partition, key) whose result is persisted."""
     from pyspark.sql import functions as f
 
     frame = load(spark, source, "records", COLUMNS)
@@ -45,25 +45,25 @@ def run(
     groups = frame.groupBy("topic", "partition", "key").agg(f.count("*").alias("records"), f.sum(size).alias("bytes"))
     groups = groups.persist()
     try:
-        parts = _partitions(groups, metric)
+        by_partition = _partitions(groups, metric)
         keys = groups.where("key is not null").groupBy("topic", "key")
         of_keys = keys.agg(
             f.sum("records").alias("records"), f.sum("bytes").alias("bytes"), f.count("*").alias("partitions")
         )
         hottest = of_keys.orderBy(f.desc(metric), "topic", "key").limit(top).toArrow().to_pylist()
-        spread = f.count_if(f.col("partitions") > 1).alias("spread_keys")
-        counted = of_keys.groupBy("topic").agg(f.count("*").alias("keys"), spread).toArrow().to_pylist()
+        spread_count = f.count_if(f.col("partitions") > 1).alias("spread_keys")
+        counted = of_keys.groupBy("topic").agg(f.count("*").alias("keys"), spread_count).toArrow().to_pylist()
     finally:
         groups.unpersist()
-    everywhere = sorted({*log_starts(spark, source), *parts})
+    partitions = sorted({*log_starts(spark, source), *by_partition})
     text = hex_of if as_hex else text_of
-    topics = topic_rows(parts, everywhere, {row["topic"]: row for row in counted}, metric)
+    topics = topic_rows(by_partition, partitions, {row["topic"]: row for row in counted}, metric)
     totals = {row["topic"]: row[metric] for row in topics}
     for row in hottest:
         row |= {"key": text(row["key"]), "share": share(row[metric], totals[row["topic"]])}
     return Skew(
         Result(KEY_COLUMNS, [{name: row[name] for name in KEY_COLUMNS} for row in hottest]),
-        Result(PARTITION_COLUMNS, partition_rows(parts, everywhere, totals, metric, text)),
+        Result(PARTITION_COLUMNS, partition_rows(by_partition, partitions, totals, metric, text)),
         Result(TOPIC_COLUMNS, topics),
     )
 
@@ -84,16 +84,16 @@ def _partitions(groups: DataFrame, metric: str) -> dict[tuple[str, int], dict[st
 
 
 def partition_rows(
-    parts: Mapping[tuple[str, int], dict[str, Any]],
-    everywhere: Sequence[tuple[str, int]],
+    by_partition: Mapping[tuple[str, int], dict[str, Any]],
+    partitions: Sequence[tuple[str, int]],
     totals: Mapping[str, int],
     metric: str,
     text: Any,
 ) -> list[dict[str, Any]]:
-    """A row for each partition. Pure."""
+    """Return a row for each partition. Pure."""
     rows = []
-    for topic, partition in everywhere:
-        part = parts.get((topic, partition), {"records": 0, "bytes": 0, "keys": 0, "hottest": None})
+    for topic, partition in partitions:
+        part = by_partition.get((topic, partition), {"records": 0, "bytes": 0, "keys": 0, "hottest": None})
         hottest = part["hottest"]
         row = {"topic": topic, "partition": partition, "records": part["records"], "bytes": part["bytes"]}
         row |= {"share": share(part[metric], totals[topic]), "keys": part["keys"]}
@@ -104,15 +104,15 @@ def partition_rows(
 
 
 def topic_rows(
-    parts: Mapping[tuple[str, int], dict[str, Any]],
-    everywhere: Sequence[tuple[str, int]],
+    by_partition: Mapping[tuple[str, int], dict[str, Any]],
+    partitions: Sequence[tuple[str, int]],
     counted: Mapping[str, dict[str, Any]],
     metric: str,
 ) -> list[dict[str, Any]]:
-    """A row for each topic. Pure."""
+    """Return a row for each topic. Pure."""
     rows = []
-    for topic in dict.fromkeys(topic for topic, _ in everywhere):
-        mine = [parts.get(place, {}) for place in everywhere if place[0] == topic]
+    for topic in dict.fromkeys(topic for topic, _ in partitions):
+        mine = [by_partition.get(place, {}) for place in partitions if place[0] == topic]
         amounts = [part.get(metric, 0) for part in mine]
         row: dict[str, Any] = {"topic": topic, "partitions": len(mine)}
         row |= {name: sum(part.get(name, 0) for part in mine) for name in ("records", "bytes", "keyless")}
@@ -125,7 +125,7 @@ def topic_rows(
 
 
 def gini(amounts: Sequence[float]) -> float | None:
-    """The Gini coefficient: the mean difference between any two, over twice the mean. None of nothing. Pure."""
+    """Return the Gini coefficient: the mean difference of two values over twice the mean; None for a sum of 0. Pure."""
     ordered, count, total = sorted(amounts), len(amounts), sum(amounts)
     if not total:
         return None

@@ -1,7 +1,8 @@
-"""SQL in which topics are tables: `topic('orders')`, `batches('orders', from => '-1h')`, and `lag`, `groups`, ... Pure.
+"""Parser of table names in SQL: `topic('orders')`, `batches('orders', from => '-1h')`, `lag`, `groups` and others.
+Pure.
 
-Spark's own parser reads the statements; here only those names are looked for, wherever Spark would see a name: not in
-literals, quoted names and comments. Source: "Lexical structure" in Spark's SQL reference.
+Spark parses the statements; this module only finds and replaces these names, except in literals, quoted names and
+comments. Source: "Lexical structure" in Spark's SQL reference.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ from typing import NamedTuple
 
 from kcli.errors import ConfigError
 
-#: What a call may be of, and the view that stands for it.
+#: The table functions, with their views.
 CALLS = {"topic": "records", "records": "records", "batches": "batches", "gaps": "gaps"}
-#: Tables that need no topic.
+#: The tables without topics.
 TABLES = ("lag", "groups", "members", "offsets", "commits")
 _SPAN = ("from", "until")
 
@@ -32,7 +33,7 @@ _TOKEN = re.compile(
 
 
 class Token(NamedTuple):
-    """A piece of SQL; `kind` is a group's name in the pattern above."""
+    """A token of SQL; `kind` is the name of a group in the pattern."""
 
     kind: str
     text: str
@@ -42,7 +43,7 @@ class Token(NamedTuple):
 
 
 class Relation(NamedTuple):
-    """A table of ours in a statement: the view, the topics as they were written, and the span."""
+    """A table of kcli in a statement: the view, the topics as written, and the range."""
 
     view: str
     topics: tuple[str, ...] = ()
@@ -61,7 +62,7 @@ class Statement(NamedTuple):
 
     @property
     def words(self) -> list[str]:
-        """Its names, whether quoted or not, in lower case; without those of calls to tables."""
+        """The names in the statement, quoted or not, in lower case; without those of table functions."""
         tokens = [token for token in self.tokens if token.kind not in ("space", "comment")]
         return [
             token.text.strip("`").lower()
@@ -72,7 +73,7 @@ class Statement(NamedTuple):
 
 
 def split_statements(text: str) -> list[Statement]:
-    """The statements of a script, between semicolons; those with nothing in them are left out."""
+    """Split a script at semicolons; empty statements are dropped."""
     statements: list[list[Token]] = [[]]
     for token in _tokens(text):
         if token == ("sign", ";"):
@@ -95,7 +96,7 @@ def _tokens(text: str) -> Iterator[Token]:
 
 
 def _end_of_comment(text: str, at: int) -> int:
-    """Comments in brackets may hold others."""
+    """Return the end of a comment; bracketed comments can be nested."""
     depth = 0
     for match in re.compile(r"/\*|\*/").finditer(text, at):
         depth += 1 if match[0] == "/*" else -1
@@ -104,13 +105,15 @@ def _end_of_comment(text: str, at: int) -> int:
     return len(text)
 
 
-def find_relations(statement: Statement, name: Callable[[Relation], str]) -> Statement:
-    """The statement with each call replaced by what `name` calls it, and `name` told of each table too, under whose
-    own name it stays. ConfigError for calls that are malformed."""
+def replace_relations(statement: Statement, name: Callable[[Relation], str]) -> Statement:
+    """Return the statement with each table function replaced by the result of `name`.
+
+    `name` is also called for each table without topics, which keeps its own name. ConfigError for malformed calls.
+    """
     tokens, found, at = statement.tokens, [], 0
     while at < len(tokens):
         token = tokens[at]
-        following = _next(tokens, at + 1)
+        following = _next_token(tokens, at + 1)
         is_call = following < len(tokens) and tokens[following].text == "("
         if token.is_word(*CALLS) and is_call and not _is_part_of_name(tokens, at):
             relation, at = _read_call(tokens, at, following)
@@ -123,35 +126,36 @@ def find_relations(statement: Statement, name: Callable[[Relation], str]) -> Sta
     return Statement(found)
 
 
-def _next(tokens: Sequence[Token], at: int) -> int:
-    """The place of the next token that is neither space nor comment."""
+def _next_token(tokens: Sequence[Token], at: int) -> int:
+    """Return the index of the next token that is not space or comment."""
     while at < len(tokens) and tokens[at].kind in ("space", "comment"):
         at += 1
     return at
 
 
-def _before(tokens: Sequence[Token], at: int) -> Token | None:
+def _previous(tokens: Sequence[Token], at: int) -> Token | None:
     return next((it for it in reversed(tokens[:at]) if it.kind not in ("space", "comment")), None)
 
 
 def _is_part_of_name(tokens: Sequence[Token], at: int) -> bool:
-    before = _before(tokens, at)
+    before = _previous(tokens, at)
     return before is not None and before.text == "."
 
 
 def _is_table(tokens: Sequence[Token], at: int) -> bool:
-    """Whether this can be the name of a table: behind FROM, JOIN, TABLE, a comma, and so on. To make one more view than
-    is needed does no harm, as nothing is read for it."""
-    before = _before(tokens, at)
+    """Return whether this can be a table name: after FROM, JOIN, TABLE, a comma, and so on. A false positive only makes
+    a view that is not read.
+    """
+    before = _previous(tokens, at)
     return before is not None and before.text != "." and (before.kind == "word" or before.text in (",", "("))
 
 
 def _read_call(tokens: Sequence[Token], at: int, opening: int) -> tuple[Relation, int]:
-    """`topic('a', 'b:0,1', from => '-1h')`, and the place behind it."""
-    called = tokens[at].text.lower()
+    """Parse `topic('a', 'b:0,1', from => '-1h')`; return the relation and the index after it."""
+    function = tokens[at].text.lower()
     closing = next((n for n in range(opening, len(tokens)) if tokens[n].text == ")"), None)
     if closing is None:
-        raise ConfigError(f"{called}( is not closed")
+        raise ConfigError(f"{function}( has no closing parenthesis")
     topics: list[str] = []
     span: dict[str, str] = {}
     for argument in _arguments(tokens[opening + 1 : closing]):
@@ -162,10 +166,13 @@ def _read_call(tokens: Sequence[Token], at: int, opening: int) -> tuple[Relation
             span[argument[0].text.lower()] = _literal(argument[2].text)
         else:
             words = "".join(token.text for token in argument)
-            raise ConfigError(f"{called}('TOPIC', ..., from => 'START', until => 'END') has no argument like {words!r}")
+            raise ConfigError(
+                f"{function}: {words!r} is not a valid argument; "
+                f"use {function}('TOPIC', ..., from => 'START', until => 'END')"
+            )
     if not topics:
-        raise ConfigError(f"{called}() lacks a topic, as in {called}('orders')")
-    return Relation(CALLS[called], tuple(topics), span.get("from"), span.get("until")), closing + 1
+        raise ConfigError(f"{function}() has no topic; use {function}('orders')")
+    return Relation(CALLS[function], tuple(topics), span.get("from"), span.get("until")), closing + 1
 
 
 def _arguments(tokens: Sequence[Token]) -> list[list[Token]]:
@@ -179,37 +186,38 @@ def _arguments(tokens: Sequence[Token]) -> list[list[Token]]:
 
 
 def _literal(text: str) -> str:
-    """A string literal's text; topics and times need no other escapes than these."""
+    """Return the text of a string literal; topics and times need no other escapes."""
     return re.sub(r"\\(.)", r"\1", text[1:-1])
 
 
 def columns_read(statement: Statement, known: Sequence[str], usual: Sequence[str]) -> list[str]:
-    """Of the columns `known` those that the statement names; and all `usual` ones, unless it is sure to name what it
-    needs."""
+    """Return the columns of `known` that the statement names, and all `usual` ones unless it names all that it
+    needs.
+    """
     words = set(statement.words)
     named = [name for name in known if name.lower() in words]
-    if _takes_all(statement):
+    if _uses_all_columns(statement):
         return [*usual, *(name for name in named if name not in usual)]
     return named
 
 
-# What takes columns without naming them, anywhere or as the first word; FROM alone selects all of them as well.
-_TAKING_ALL = {"natural", "table", "pivot", "unpivot"}
-_SHOWING_ALL = {"describe", "desc", "show", "from"}
-_BEHIND_TABLES = {"where", "on", "using"}
+# Syntax that uses columns without naming them: anywhere, or as the first word. FROM without SELECT selects all as well.
+_USES_ALL = {"natural", "table", "pivot", "unpivot"}
+_FIRST_WORD_USES_ALL = {"describe", "desc", "show", "from"}
+_AFTER_TABLES = {"where", "on", "using"}
 
 
-def _takes_all(statement: Statement) -> bool:
+def _uses_all_columns(statement: Statement) -> bool:
     tokens = [token for token in statement.tokens if token.kind not in ("space", "comment")]
     words = [it.text.lower() for it, after in zip(tokens, [*tokens[1:], None], strict=True) if _is_name(it, after)]
     return (
         any(token.text == "*" and not _is_counted(tokens, at) for at, token in enumerate(tokens))
         or any(token.text == "|>" for token in tokens)
-        or any(_renames(tokens, at) for at, token in enumerate(tokens) if token.is_word(*CALLS))
+        or any(_has_column_aliases(tokens, at) for at, token in enumerate(tokens) if token.is_word(*CALLS))
         or words.count("select") < words.count("from")
         or words[:1] == []
-        or words[0] in _SHOWING_ALL
-        or not _TAKING_ALL.isdisjoint(words)
+        or words[0] in _FIRST_WORD_USES_ALL
+        or not _USES_ALL.isdisjoint(words)
     )
 
 
@@ -221,8 +229,8 @@ def _is_counted(tokens: Sequence[Token], at: int) -> bool:
     return at >= 2 and tokens[at - 1].text == "(" and tokens[at - 2].is_word("count")
 
 
-def _renames(tokens: Sequence[Token], at: int) -> bool:
-    """Whether a call is followed by names for its columns, in their order: `topic('orders') AS t(k, v, ...)`."""
+def _has_column_aliases(tokens: Sequence[Token], at: int) -> bool:
+    """Return whether column aliases follow a call: `topic('orders') AS t(k, v, ...)`."""
     closing = next((n for n in range(at, len(tokens)) if tokens[n].text == ")"), len(tokens))
     behind = [token for token in tokens[closing + 1 : closing + 4] if not token.is_word("as")]
-    return len(behind) > 1 and behind[1].text == "(" and not behind[0].is_word(*_BEHIND_TABLES)
+    return len(behind) > 1 and behind[1].text == "(" and not behind[0].is_word(*_AFTER_TABLES)
