@@ -1,4 +1,4 @@
-"""Formatters and parsers of values that people read and write: times, durations, sizes, counts, partition numbers.
+"""Formatters and parsers of values that people read and write: times, durations, sizes, counts, topics, partitions.
 
     TIME     = epoch seconds or milliseconds | DATE | DATE "T" CLOCK [ZONE] | "-" DURATION | "now"
     DURATION = 1h30m | P1DT2H30M
@@ -10,7 +10,7 @@ varies. Pure: the current time is an argument.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -189,7 +189,7 @@ def _epoch() -> datetime:
     return datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
-# Counts, sizes, partition numbers, ids
+# Counts, sizes, topics, partition numbers, ids
 
 
 def format_count(count: int, noun: str) -> str:
@@ -212,6 +212,28 @@ def parse_partitions(text: str) -> list[int]:
             raise ConfigError(f"'{text}' is not a valid list of partitions; write it like 0,2,5-7")
         numbers.update(range(first, last + 1))
     return sorted(numbers)
+
+
+def is_topic_name(name: str) -> bool:
+    """Return whether brokers accept the name for a topic (`org.apache.kafka.common.internals.Topic`)."""
+    return re.fullmatch(r"[a-zA-Z0-9._-]{1,249}", name) is not None and name not in (".", "..")
+
+
+def parse_topics(texts: Iterable[str], partitions: Sequence[str] = ()) -> dict[str, list[int] | None]:
+    """Return the partitions of each topic in texts `TOPIC[:p,p..]`; None: all partitions of the topic.
+
+    `partitions` (the values of --partition) apply to the topics that name no partitions themselves.
+    """
+    general = sorted({p for text in partitions for p in parse_partitions(text)}) or None
+    wanted: dict[str, list[int] | None] = {}
+    for text in texts:
+        name, colon, numbers = text.partition(":")
+        if not name:
+            raise ConfigError(f"'{text}' is not a valid topic; write it like orders or orders:0,2,5-7")
+        chosen = parse_partitions(numbers) if colon else general
+        earlier = wanted.get(name, [])
+        wanted[name] = None if chosen is None or earlier is None else sorted({*earlier, *chosen})
+    return wanted
 
 
 def runs_of(numbers: Iterable[int]) -> list[tuple[int, int]]:

@@ -26,8 +26,8 @@ HIGHEST_DESCRIPTOR = 64
 # Whatever one of its commands imports sooner or later. Only what many tests run: the rest imports what it lacks.
 PACKAGES = "cli.consume cli.group cli.offsets cli.output cli.produce cli.topic broker.handlers broker.log"
 MODULES = """
-cli.app cli.consume.offset_spec cli.topic_spec client.connect client.routing consumer.consumer consumer.partition_reader
-consumer.group.consumer_membership consumer.group.coordinator assignors.strategies network.selector
+cli.app cli.consume.offset_spec client.connect client.routing consumer.consumer consumer.partition_reader
+consumer.group.consumer_membership consumer.group.coordinator assignors.lookup network.selector
 protocol.codec protocol.records.decode protocol.records.builder producer
 """
 MESSAGES = """

@@ -1,10 +1,11 @@
-"""Durations as people write and read them."""
+"""Durations, topics and partitions as people write and read them."""
 
 from __future__ import annotations
 
 import pytest
 
-from kcli.text import duration_ms, format_duration, parse_duration_option
+from kcli.errors import ConfigError
+from kcli.text import duration_ms, format_duration, parse_duration_option, parse_partitions, parse_topics
 
 
 @pytest.mark.parametrize(
@@ -52,3 +53,32 @@ def test_text_that_is_not_a_duration(text: str) -> None:
 def test_duration_is_formatted_without_spaces(ms: float, shown: str) -> None:
     assert format_duration(ms) == shown
     assert " " not in shown
+
+
+@pytest.mark.parametrize(
+    ("texts", "partitions", "wanted"),
+    [
+        (["orders"], [], {"orders": None}),
+        (["orders:0"], [], {"orders": [0]}),
+        (["orders:2,0,5-7"], [], {"orders": [0, 2, 5, 6, 7]}),
+        (["orders", "bills:1"], ["0,3"], {"orders": [0, 3], "bills": [1]}),
+        (["orders"], ["3", "0-1"], {"orders": [0, 1, 3]}),
+        (["orders:1", "orders:0"], [], {"orders": [0, 1]}),
+        (["orders:1", "orders"], [], {"orders": None}),
+        (["orders", "orders:1"], [], {"orders": None}),
+        (["a.b_c-D"], [], {"a.b_c-D": None}),
+    ],
+)
+def test_topics_with_partitions_are_parsed(texts, partitions, wanted):
+    assert parse_topics(texts, partitions) == wanted
+
+
+@pytest.mark.parametrize("text", ["", ",", "x", "-1", "1-", "3-1", "1.5", "0-99999999", "1,,2"])
+def test_an_invalid_list_of_partitions_is_an_error(text):
+    with pytest.raises(ConfigError, match="is not a valid list of partitions"):
+        parse_partitions(text)
+
+
+def test_partitions_without_a_topic_are_an_error() -> None:
+    with pytest.raises(ConfigError, match="':1' is not a valid topic"):
+        parse_topics([":1"])

@@ -11,7 +11,7 @@ from kcli.admin.groups.lag import PartitionLag
 from kcli.admin.groups.model import CLASSIC, CONSUMER, Group, GroupMember
 from kcli.admin.groups.patience import half_of
 from kcli.admin.groups.survey import GroupSurvey, survey_groups
-from kcli.assignors.foresee import NAMES_ON_SERVER
+from kcli.assignors.lookup import name_on_server
 from kcli.assignors.model import Member, Topic
 from kcli.client.metadata import partition_count, replica_racks
 from kcli.client.offset_lookup import list_offsets
@@ -34,7 +34,7 @@ class LiveGroup(NamedTuple):
     """A group as an assignor would see it now.
 
     `members` own what they will claim at the next rebalance: in a classic group what they have been assigned, in one
-    whose broker assigns (KIP-848) their target. `assignor` is a name of `assignors.foresee`, "" if there is none yet.
+    whose broker assigns (KIP-848) their target. `assignor` is a name of `assignors.lookup`, "" if there is none yet.
     `missing`: topics that members want and that are not there. `lags` and `rates` have the partitions whose are known;
     a rate is in offsets per second over the last `RATE_WINDOW_MS`, by the times of the records.
     """
@@ -69,8 +69,7 @@ def look_at_group(
     topics = _topics(client, {*wanted, *group.topics, *more_topics}, deadline_ms)
     lags = {row.tp: float(lag) for row in survey.partitions if (lag := _lag(row)) is not None}
     rates = _rates(client, topics, deadline_ms)
-    names = NAMES_ON_SERVER if group.type == CONSUMER else {}
-    assignor = names.get(group.assignor, group.assignor)
+    assignor = name_on_server(group.assignor) if group.type == CONSUMER else group.assignor
     return LiveGroup(group, assignor, topics, members, sorted(wanted - topics.keys()), lags, rates)
 
 

@@ -161,3 +161,48 @@ def create_partitions(
 
 def _error(code: int, message: str | None, topic: str) -> BrokerError:
     return BrokerError(code, message, topic=topic)
+
+
+def find_partitions(
+    client: ConsumerNetworkClient, wanted: Mapping[str, list[int] | None], deadline_ms: float
+) -> list[TopicPartition]:
+    """Return the chosen partitions of each topic, in order; None stands for all partitions of a topic.
+
+    A topic or partition that does not exist is an error; nothing is created.
+    """
+    from kcli.client.metadata import check_partitions
+
+    topics = client.topics_metadata(list(wanted), deadline_ms).topics
+    bad = [topics[name] for name in wanted if topics[name].error]
+    if bad:
+        raise _no_topics(client, bad, deadline_ms)
+    found: list[TopicPartition] = []
+    for name, numbers in wanted.items():
+        check_partitions(topics[name], numbers or ())
+        found += [TopicPartition(name, number) for number in numbers or sorted(topics[name].partitions)]
+    return found
+
+
+def _no_topics(client: ConsumerNetworkClient, bad: Sequence[TopicInfo], deadline_ms: float) -> Exception:
+    """Return one error for unusable topics: the first that is not merely unknown, else all unknown ones."""
+    from kcli.error_codes import ErrorCode
+    from kcli.errors import BrokerError, KcliError
+
+    for topic in bad:
+        if topic.error not in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION):
+            return BrokerError(topic.error, topic=topic.name)
+    try:
+        names = client.topics_metadata(None, deadline_ms).topics
+    except KcliError:
+        names = {}
+    there = [name for name, topic in names.items() if not topic.error]
+    return BrokerError(bad[0].error, ", ".join(f"there is no topic {t.name}{_nearest(t.name, there)}" for t in bad))
+
+
+def _nearest(name: str, names: Iterable[str]) -> str:
+    """Return ` (did you mean a or b?)` for the existing names that resemble `name`."""
+    from difflib import get_close_matches
+
+    lowered = {other.lower(): other for other in names if other != name}
+    close = [lowered[near] for near in get_close_matches(name.lower(), lowered, n=3, cutoff=0.6)]
+    return f" (did you mean {' or '.join(close)}?)" if close else ""

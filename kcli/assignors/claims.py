@@ -1,7 +1,7 @@
-"""Who really owns what, of all that members say they own. Pure.
+"""Ownership of partitions, settled from the claims of all members. Pure.
 
-Members join with what they had, and some of them slept through a rebalance: of several claims to a partition that of
-the newest generation holds (KIP-341, KIP-792), and two of the same generation cancel each other.
+Members join with the partitions they owned, and some of them missed a rebalance. Of several claims to a partition, the
+claim of the newest generation is valid (KIP-341, KIP-792). Two claims of the same generation cancel each other.
 """
 
 from collections.abc import Sequence
@@ -12,27 +12,27 @@ from kcli.structs import TopicPartition
 
 
 class Claims(NamedTuple):
-    """The claims that hold, by member id, and the partitions whose newest claims cancel each other."""
+    """The valid claims by member id, and the partitions whose newest claims cancel each other."""
 
     held: dict[str, list[TopicPartition]]
     disputed: set[TopicPartition]
 
     def owners(self) -> dict[TopicPartition, str]:
-        """The member that holds a partition."""
+        """Return the owner of each partition."""
         return {partition: member for member, partitions in self.held.items() for partition in partitions}
 
 
 def settle(topics: Topics, members: Sequence[Member]) -> Claims:
-    """Settle claims to partitions that exist; all others are void. Whether the owner still wants them is not asked."""
+    """Settle the claims to existing partitions; all others are void. The subscription of the owner is not checked."""
     best: dict[TopicPartition, Member] = {}
     disputed: set[TopicPartition] = set()
     for member in members:
         for partition in existing(topics, member):
-            rival = best.get(partition)
-            if rival is None or rival.generation < member.generation:
+            other = best.get(partition)
+            if other is None or other.generation < member.generation:
                 best[partition] = member
                 disputed.discard(partition)
-            elif rival.generation == member.generation:
+            elif other.generation == member.generation:
                 disputed.add(partition)
     held: dict[str, list[TopicPartition]] = {member.id: [] for member in members}
     for partition, member in best.items():
@@ -42,7 +42,10 @@ def settle(topics: Topics, members: Sequence[Member]) -> Claims:
 
 
 def existing(topics: Topics, member: Member) -> list[TopicPartition]:
-    """What a member says it owns, once each, less what is not there: a topic may have been made anew and smaller."""
+    """Return the partitions a member claims, without duplicates and without those that do not exist.
+
+    A topic may have been deleted and created again with fewer partitions.
+    """
     return [
         partition
         for partition in dict.fromkeys(member.owned)

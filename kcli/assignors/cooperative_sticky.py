@@ -1,4 +1,4 @@
-"""Cooperative sticky (KIP-429): the sticky outcome, less what its owner must revoke before another may have it."""
+"""Cooperative sticky (KIP-429): the sticky result without the partitions that their owner must revoke first."""
 
 from collections.abc import Sequence
 
@@ -8,14 +8,14 @@ from kcli.assignors.sticky import assign_settled
 
 
 def assign(topics: Topics, members: Sequence[Member]) -> Assignment:
-    """The assignment of this rebalance. What moves is given to nobody; its new owner gets it in the next rebalance.
+    """Return the assignment of this rebalance. A partition that moves is unassigned until the next rebalance.
 
-    A partition that two members claim with equal right is withheld from both. Kafka's CooperativeStickyAssignor does
-    so among equal subscriptions only; otherwise it lets whoever claims a partition have it at once, though another
-    may still be reading it.
+    A partition that two members claim with the same generation is withheld from both. Kafka's CooperativeStickyAssignor
+    does so only with equal subscriptions; otherwise it assigns such a partition at once, although another member may
+    still read it.
 
-    Where racks count and subscriptions differ, some groups never come to rest: each rebalance moves what the one
-    before has moved. Kafka's class does the same, and a leader of ours must not decide otherwise than one of theirs.
+    Where racks matter and subscriptions differ, some groups never settle: each rebalance moves what the previous one
+    has moved. Kafka's class does the same, and a leader must decide as a leader of Kafka's Java client does.
     """
     topics = subscribed(topics, members)
     claims = settle(topics, members)

@@ -1,9 +1,9 @@
-"""In which order hash tables of a Java program walk through their keys. Pure.
+"""Iteration order of Java's hash tables. Pure.
 
-The group coordinator keeps members, topics and partitions in hash tables and takes them as they come, so who gets which
-partition hangs on it. A table goes by the low bits of its keys' hash codes, mixed with their high bits; keys that share
-a bucket stay in the order of their coming. (Eight or more of them in one bucket would become a tree, whose order is
-another; among the ids that members and topics have this does not happen.)
+The group coordinator keeps members, topics and partitions in hash tables and iterates over them, so the assignment
+depends on their order. A table places keys by the low bits of their hash codes, mixed with the high bits; keys that
+share a bucket keep their order of insertion. (Eight or more keys in one bucket would become a tree with a different
+order; this does not happen with ids of members and topics.)
 
 Source: the contracts of java.lang.String.hashCode and org.apache.kafka.common.Uuid.hashCode; OpenJDK's HashMap.
 """
@@ -18,16 +18,16 @@ from kcli.assignors.model import java_order
 T = TypeVar("T")
 _WORD = 0xFFFF_FFFF
 _LEAST_TABLE = 16
-_GOLDEN = 0x9E37_79B9_7F4A_7C15  # 2**64 by the golden ratio
+_GOLDEN = 0x9E37_79B9_7F4A_7C15  # 2**64 divided by the golden ratio
 
 
 def walk(keys: Iterable[T], table: int, hash_code: Callable[[T], int]) -> list[T]:
-    """The keys in the order of a table of that size, into which they were put in the order given."""
+    """Return the keys in the iteration order of a table of that size, inserted in the given order."""
     return sorted(keys, key=lambda key: _mixed(hash_code(key)) & (table - 1))
 
 
 def grown_table(count: int) -> int:
-    """The size of a table into which so many keys were put one by one: at most three quarters of it are taken."""
+    """Return the size of a table into which `count` keys were inserted one by one (load factor 3/4)."""
     table = _LEAST_TABLE
     while count * 4 > table * 3:
         table *= 2
@@ -35,7 +35,7 @@ def grown_table(count: int) -> int:
 
 
 def copied_table(count: int) -> int:
-    """The size of a HashSet made from a collection that tells so many keys: somewhat larger than it need be."""
+    """Return the size of a HashSet made from a collection of `count` keys. It is larger than necessary."""
     table = _LEAST_TABLE
     while table < count * 4 // 3 + 1:
         table *= 2
@@ -43,9 +43,9 @@ def copied_table(count: int) -> int:
 
 
 def timeline_walk(keys: Iterable[T], hash_code: Callable[[T], int]) -> list[T]:
-    """The keys in the order of Kafka's TimelineHashMap, which grew as they came in the order given and never shrank.
+    """Return the keys in the iteration order of Kafka's TimelineHashMap, inserted in the given order.
 
-    It spreads them by Fibonacci hashing and is more crowded than Java's. Source: its BaseHashTable.
+    The table only grows. It uses Fibonacci hashing and a higher load factor than Java's. Source: Kafka's BaseHashTable.
     """
     listed = list(keys)
     bits = 1
@@ -55,7 +55,7 @@ def timeline_walk(keys: Iterable[T], hash_code: Callable[[T], int]) -> list[T]:
 
 
 def hash_of_text(text: str) -> int:
-    """String.hashCode, as an unsigned number."""
+    """Return String.hashCode as an unsigned number."""
     units = java_order(text)
     code = 0
     for unit in unpack(f">{len(units) // 2}H", units):
@@ -64,18 +64,18 @@ def hash_of_text(text: str) -> int:
 
 
 def hash_of_id(topic_id: UUID) -> int:
-    """Uuid.hashCode, as an unsigned number."""
+    """Return Uuid.hashCode as an unsigned number."""
     high, low = divmod(topic_id.int, 1 << 64)
     return ((high ^ low) >> 32) ^ ((high ^ low) & _WORD)
 
 
 def hash_of_number(number: int) -> int:
-    """Integer.hashCode of a partition."""
+    """Return Integer.hashCode of a partition number."""
     return number
 
 
 def order_of_id(topic_id: UUID) -> tuple[int, int]:
-    """A sort key that puts topic ids in the order of Uuid.compareTo: two signed halves."""
+    """Return a sort key for topic ids in the order of Uuid.compareTo: two signed halves."""
     high, low = divmod(topic_id.int, 1 << 64)
     return _signed(high), _signed(low)
 

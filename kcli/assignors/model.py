@@ -1,4 +1,4 @@
-"""What goes into an assignor and what comes out of it."""
+"""Input and output of an assignor: topics, members, and the assignment."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -10,9 +10,10 @@ NO_GENERATION = -1
 
 
 class Topic(NamedTuple):
-    """A topic as an assignor sees it. `racks[p]`: the racks of the replicas of partition p; () if they are unknown.
+    """A topic as an assignor sees it.
 
-    Only the server's assignors ask for the `id`; some of their decisions go by it.
+    `racks[p]` are the racks of the replicas of partition p; () if they are unknown. Only the assignors of the server
+    use the `id`: some of their decisions depend on it.
     """
 
     partitions: int
@@ -21,7 +22,7 @@ class Topic(NamedTuple):
 
 
 class Member(NamedTuple):
-    """A member of a group: what it wants, and what it says it owns since which generation (-1: it did not say)."""
+    """A member of a group: its subscription, and the partitions it claims to own since a generation (-1: unknown)."""
 
     id: str
     topics: frozenset[str]
@@ -31,7 +32,7 @@ class Member(NamedTuple):
     instance_id: str | None = None
 
 
-# A subscribed topic that is not in it does not exist: its subscribers get nothing of it.
+# A subscribed topic that is missing here does not exist: its subscribers get no partitions of it.
 Topics = Mapping[str, Topic]
 
 # Every member is a key.
@@ -39,38 +40,38 @@ Assignment = dict[str, list[TopicPartition]]
 
 
 def static_first(members: Sequence[Member]) -> list[Member]:
-    """The members as Kafka sorts them: static ones by instance id, then the others by member id."""
-    return sorted(members, key=_place)
+    """Return the members in Kafka's order: static ones by instance id, then the others by member id."""
+    return sorted(members, key=_sort_key)
 
 
 def subscribed(topics: Topics, members: Iterable[Member]) -> Topics:
-    """Those topics that exist, have partitions, and are wanted by somebody; in Java's order of their names."""
+    """Return the existing topics that have partitions and at least one subscriber, in Java's order of their names."""
     wanted: set[str] = set().union(*(member.topics for member in members))
     return {name: topics[name] for name in sorted(wanted & topics.keys(), key=java_order) if topics[name].partitions}
 
 
 def subscribers(topics: Topics, members: Sequence[Member]) -> dict[str, list[int]]:
-    """For each of the topics the places, among the members, of those that want it."""
-    alike: dict[frozenset[str], list[int]] = {}
+    """Return the subscribers of each topic as indexes into `members`."""
+    places_of: dict[frozenset[str], list[int]] = {}
     for place, member in enumerate(members):
-        alike.setdefault(member.topics, []).append(place)
-    found: dict[str, list[int]] = {topic: [] for topic in topics}
-    for wanted, places in alike.items():
+        places_of.setdefault(member.topics, []).append(place)
+    by_topic: dict[str, list[int]] = {topic: [] for topic in topics}
+    for wanted, places in places_of.items():
         for topic in wanted:
-            if topic in found:
-                found[topic] += places
-    if len(alike) > 1:
-        for places in found.values():
+            if topic in by_topic:
+                by_topic[topic] += places
+    if len(places_of) > 1:
+        for places in by_topic.values():
             places.sort()
-    return found
+    return by_topic
 
 
 def java_order(text: str) -> bytes:
-    """A sort key that puts strings in Java's order, that of UTF-16 code units."""
+    """Return a sort key for Java's order of strings, that of UTF-16 code units."""
     return text.encode("utf-16-be", "surrogatepass")
 
 
-def _place(member: Member) -> tuple[bool, bytes]:
+def _sort_key(member: Member) -> tuple[bool, bytes]:
     if member.instance_id is None:
         return True, java_order(member.id)
     return False, java_order(member.instance_id)

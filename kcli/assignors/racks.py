@@ -1,4 +1,4 @@
-"""When racks count in an assignment, and which member is near which partition (KIP-881). Pure."""
+"""Racks in an assignment: when they matter, and which members share a rack with which partitions (KIP-881). Pure."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -6,52 +6,55 @@ from typing import NamedTuple
 from kcli.assignors.model import Member, Topic, Topics
 from kcli.structs import TopicPartition
 
-NOWHERE: frozenset[str] = frozenset()
+NO_RACKS: frozenset[str] = frozenset()
 Replicas = tuple[frozenset[str], ...]
 
 
-class Nearness(NamedTuple):
-    """Racks of members by id, and of replicas by topic; both empty where an assignment need not heed racks."""
+class RackMatch(NamedTuple):
+    """Racks of members by id, and racks of replicas by topic. Both are empty where the assignment ignores racks."""
 
     members: Mapping[str, str]
     replicas: Mapping[str, Replicas]
 
     def allows(self, member: str, partition: TopicPartition) -> bool:
-        """Whether the member has a replica in its own rack; one that names no rack is at home in all of them."""
+        """Return whether the partition has a replica in the member's rack.
+
+        A member without a rack matches every rack.
+        """
         rack = self.members.get(member)
         return rack is None or rack in self.replicas[partition.topic][partition.partition]
 
     def racks_of(self, partition: TopicPartition) -> frozenset[str]:
-        """The racks of a partition's replicas."""
+        """Return the racks of a partition's replicas."""
         return self.replicas[partition.topic][partition.partition]
 
 
-FAR_AND_WIDE = Nearness({}, {})
+RACKS_IGNORED = RackMatch({}, {})
 
 
-def nearness(topics: Topics, members: Sequence[Member]) -> Nearness:
-    """What there is to heed among these members and topics; FAR_AND_WIDE if heeding racks could change nothing."""
+def rack_match(topics: Topics, members: Sequence[Member]) -> RackMatch:
+    """Return the racks of these members and topics, or `RACKS_IGNORED` if racks cannot change the assignment."""
     racks = racks_of_members(members)
     replicas = {name: racks_of_replicas(topic) for name, topic in topics.items()}
-    if not matter(racks.values(), (each for partitions in replicas.values() for each in partitions)):
-        return FAR_AND_WIDE
-    return Nearness(racks, replicas)
+    if not racks_matter(racks.values(), (each for partitions in replicas.values() for each in partitions)):
+        return RACKS_IGNORED
+    return RackMatch(racks, replicas)
 
 
-def matter(of_members: Collection[str], of_replicas: Iterable[frozenset[str]]) -> bool:
-    """Whether racks count: some are shared, and not every partition lives in all of them."""
-    if not of_members:
+def racks_matter(member_racks: Collection[str], replica_racks: Iterable[frozenset[str]]) -> bool:
+    """Return whether racks matter: members and replicas share racks, and not every partition is in all racks."""
+    if not member_racks:
         return False
-    distinct = set(of_replicas)
+    distinct = set(replica_racks)
     everywhere = frozenset().union(*distinct)
-    return not everywhere.isdisjoint(of_members) and distinct != {everywhere}
+    return not everywhere.isdisjoint(member_racks) and distinct != {everywhere}
 
 
 def racks_of_members(members: Iterable[Member]) -> dict[str, str]:
-    """Rack by member id, of those members that name one."""
+    """Return the rack of each member that has one, by member id."""
     return {member.id: member.rack for member in members if member.rack}
 
 
 def racks_of_replicas(topic: Topic) -> Replicas:
-    """One set of racks for each partition, empty where they are not known."""
-    return (*topic.racks[: topic.partitions], *[NOWHERE] * (topic.partitions - len(topic.racks)))
+    """Return one set of racks per partition, empty where the racks are unknown."""
+    return (*topic.racks[: topic.partitions], *[NO_RACKS] * (topic.partitions - len(topic.racks)))

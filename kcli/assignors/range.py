@@ -1,45 +1,54 @@
-"""Range: each topic cut into as many runs of neighbouring partitions as it has subscribers.
+"""Range assignors: cut each topic into runs of consecutive partitions, one run per subscriber.
 
-The first `partitions mod subscribers` members, static ones first, get one more than the others. Topics with the same
-subscribers and the same number of partitions are co-partitioned: partition p of all of them goes to the same member,
-which is what makes joins possible, and the reason why they are shared out together here.
+`assign` is the classic assignor of clients (Kafka's RangeAssignor). The first `partitions mod subscribers` members,
+static ones first, get one partition more than the others. Topics with the same subscribers and the same number of
+partitions are co-partitioned: partition p of all of them goes to the same member, so that a consumer can join them.
+Therefore such topics are assigned together here. Where racks matter (KIP-881), members first get partitions that have a
+replica in their rack, within their share, then the remaining ones.
 
-Where racks count (KIP-881), members first get what has a replica in their rack, within their share, then what is left.
-Source: Kafka's RangeAssignor.
+`assign_on_server` is the assignor of the group coordinator (KIP-848). It uses neither racks nor the previous
+assignment. Partitions tend to stay with their member because static members come first, in the order of their instance
+ids. Topics with the same number of partitions and the same subscribers come out co-partitioned. Source:
+org.apache.kafka.coordinator.group.assignor.RangeAssignor.
 """
+
+from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
 from kcli.assignors.model import Assignment, Member, Topics, static_first, subscribed, subscribers
-from kcli.assignors.racks import Replicas, matter, racks_of_replicas
+from kcli.assignors.racks import Replicas, racks_matter, racks_of_replicas
 from kcli.structs import TopicPartition
 
 
 def assign(topics: Topics, members: Sequence[Member]) -> Assignment:
-    """What Kafka's RangeAssignor answers, each member's partitions sorted."""
+    """Return the assignment of Kafka's classic RangeAssignor; each member's partitions are sorted."""
     members = static_first(members)
     assignment: list[list[TopicPartition]] = [[] for _ in members]
-    tables = _tables(subscribed(topics, members), members)
-    if any(table.heeds_racks() for table in tables):
-        for table in tables:
-            table.seat_neighbours()
-    for table in tables:
-        table.seat_all()
-        for place, partitions in table.taken.items():
-            assignment[place] += [TopicPartition(topic, p) for topic in table.topics for p in partitions]
+    divisions = _divisions(subscribed(topics, members), members)
+    if any(division.considers_racks() for division in divisions):
+        for division in divisions:
+            division.assign_within_racks()
+    for division in divisions:
+        division.assign_rest()
+        for place, partitions in division.taken.items():
+            assignment[place] += [TopicPartition(topic, p) for topic in division.topics for p in partitions]
     return {member.id: sorted(found) for member, found in zip(members, assignment, strict=True)}
 
 
-def _tables(topics: Topics, members: Sequence[Member]) -> list["_Table"]:
+def _divisions(topics: Topics, members: Sequence[Member]) -> list[_Division]:
     racks = [member.rack or None for member in members]
     alike: dict[tuple[int, tuple[int, ...]], list[str]] = {}
     for topic, places in subscribers(topics, members).items():
         alike.setdefault((topics[topic].partitions, tuple(places)), []).append(topic)
-    return [_Table(topics, names, places, racks) for (_, places), names in alike.items()]
+    return [_Division(topics, names, places, racks) for (_, places), names in alike.items()]
 
 
-class _Table:
-    """Co-partitioned topics (or a single one) being shared out among their subscribers, who go by their places."""
+class _Division:
+    """The division of co-partitioned topics (or of a single topic) among their subscribers.
+
+    Members are numbers: indexes into the sorted list of members.
+    """
 
     def __init__(self, topics: Topics, names: list[str], members: tuple[int, ...], racks: list[str | None]) -> None:
         self.topics = names
@@ -52,19 +61,21 @@ class _Table:
         self.taken: dict[int, list[int]] = {}
 
     def __repr__(self) -> str:
-        return f"<_Table {','.join(self.topics)} free={len(self.free)}/{self.partitions} members={len(self.members)}>"
+        return (
+            f"<_Division {','.join(self.topics)} free={len(self.free)}/{self.partitions} members={len(self.members)}>"
+        )
 
-    def heeds_racks(self) -> bool:
-        """Whether one of these topics gives its subscribers a reason to look at racks."""
+    def considers_racks(self) -> bool:
+        """Return whether racks matter for at least one of these topics."""
         racks = {rack for rack in map(self.racks.__getitem__, self.members) if rack}
-        return any(matter(racks, replicas) for replicas in self.replicas)
+        return any(racks_matter(racks, replicas) for replicas in self.replicas)
 
     def room(self, member: int) -> int:
-        """How many more partitions the member may get."""
+        """Return the number of further partitions that the member may get."""
         return max(0, self.each + (self.extras > 0) - len(self.taken.get(member, ())))
 
     def take(self, member: int, partitions: Sequence[int]) -> None:
-        """Give partitions, at most as many as there is room for."""
+        """Assign partitions to a member, at most as many as it has room for."""
         for partition in partitions:
             del self.free[partition]
         taken = self.taken.setdefault(member, [])
@@ -72,18 +83,21 @@ class _Table:
         if len(taken) > self.each:
             self.extras -= 1
 
-    def seat_neighbours(self) -> None:
-        """Give what lives in its member's rack: a single topic by member, co-partitioned ones by partition."""
+    def assign_within_racks(self) -> None:
+        """Assign partitions with a replica in the member's rack.
+
+        A single topic is assigned member by member, co-partitioned topics partition by partition.
+        """
         if len(self.topics) > 1:
-            self._seat_together()
-        elif self.heeds_racks():
-            self._seat(lambda member, partition: self._near(member, self.replicas[0][partition]))
+            self._assign_co_partitioned()
+        elif self.considers_racks():
+            self._assign_runs(lambda member, partition: self._near(member, self.replicas[0][partition]))
 
-    def seat_all(self) -> None:
-        """Give what is left, in runs."""
-        self._seat(None)
+    def assign_rest(self) -> None:
+        """Assign the remaining partitions, in runs."""
+        self._assign_runs(None)
 
-    def _seat(self, may: Callable[[int, int], bool] | None) -> None:
+    def _assign_runs(self, may: Callable[[int, int], bool] | None) -> None:
         for member in self.members:
             if not self.free:
                 return
@@ -97,8 +111,8 @@ class _Table:
             if fitting:
                 self.take(member, fitting)
 
-    def _seat_together(self) -> None:
-        """Partition p of all the topics to the first member that has room and a replica of each in its rack."""
+    def _assign_co_partitioned(self) -> None:
+        """Assign partition p of all topics to the first member that has room and shares a rack with each of them."""
         if not any(map(self.racks.__getitem__, self.members)):
             return
         waiting = [member for member in self.members if self.room(member)]
@@ -113,3 +127,18 @@ class _Table:
     def _near(self, member: int, replicas: frozenset[str]) -> bool:
         rack = self.racks[member]
         return rack is None or rack in replicas
+
+
+def assign_on_server(topics: Topics, members: Sequence[Member]) -> Assignment:
+    """Return the assignment of the coordinator's RangeAssignor; each member's partitions are sorted."""
+    members = static_first(members)
+    assignment: Assignment = {member.id: [] for member in members}
+    topics = subscribed(topics, members)
+    for topic, places in subscribers(topics, members).items():
+        count = topics[topic].partitions
+        each, extras = divmod(count, len(places))
+        end = 0
+        for turn, place in enumerate(places[:count]):
+            start, end = end, end + each + (turn < extras)
+            assignment[members[place].id] += [TopicPartition(topic, p) for p in range(start, end)]
+    return {member: sorted(partitions) for member, partitions in assignment.items()}

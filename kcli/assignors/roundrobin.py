@@ -1,4 +1,4 @@
-"""Round robin: all subscribed partitions, topic by topic, dealt in turn to those members that want the topic."""
+"""Round robin: deal all partitions of the subscribed topics, topic by topic, to the subscribers in turn."""
 
 from collections.abc import Sequence
 
@@ -7,17 +7,18 @@ from kcli.structs import TopicPartition
 
 
 def assign(topics: Topics, members: Sequence[Member]) -> Assignment:
-    """What Kafka's RoundRobinAssignor answers. Topics go by name, static members before the others.
+    """Return the assignment of Kafka's RoundRobinAssignor.
 
-    Members that do not want the topic lose their turn. Source: Kafka's RoundRobinAssignor.
+    Topics are sorted by name, and static members come before the others. A member that does not subscribe to the topic
+    is skipped. Source: Kafka's RoundRobinAssignor.
     """
     assignment: Assignment = {member.id: [] for member in members}
-    circle = static_first(members)
+    ordered = static_first(members)
     turn = 0
-    for topic, facts in subscribed(topics, members).items():
-        for partition in range(facts.partitions):
-            while topic not in circle[turn].topics:
-                turn = (turn + 1) % len(circle)
-            assignment[circle[turn].id].append(TopicPartition(topic, partition))
-            turn = (turn + 1) % len(circle)
+    for topic, info in subscribed(topics, members).items():
+        for partition in range(info.partitions):
+            while topic not in ordered[turn].topics:
+                turn = (turn + 1) % len(ordered)
+            assignment[ordered[turn].id].append(TopicPartition(topic, partition))
+            turn = (turn + 1) % len(ordered)
     return assignment

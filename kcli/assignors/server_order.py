@@ -1,4 +1,4 @@
-"""In which order the group coordinator (KIP-848) takes members and topics. Pure."""
+"""Order in which the group coordinator (KIP-848) iterates over members and topics. Pure."""
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
@@ -17,11 +17,11 @@ from kcli.assignors.model import Member, Topics, java_order
 from kcli.structs import TopicPartition
 
 
-def as_it_comes(members: Iterable[Member]) -> list[Member]:
-    """The members, and what they own, as the coordinator most likely has them in its tables.
+def in_coordinator_order(members: Iterable[Member]) -> list[Member]:
+    """Return the members, and their owned partitions, in the most likely order of the coordinator's tables.
 
-    Where keys share buckets their order is a matter of history, which only ConsumerGroupDescribe tells: here it is
-    that of a group that has only grown, whose members were given whole topics at a time.
+    The order of keys that share a bucket depends on the history, which only ConsumerGroupDescribe shows. Assumed here:
+    a group that has only grown, and whose members were assigned whole topics at a time.
     """
     by_id = sorted(members, key=lambda member: java_order(member.id))
     by_slot = timeline_walk(by_id, lambda member: hash_of_text(member.id))
@@ -29,17 +29,17 @@ def as_it_comes(members: Iterable[Member]) -> list[Member]:
 
 
 def walk_names(names: Collection[str]) -> list[str]:
-    """The topics of a subscription as the coordinator has them."""
+    """Return the topics of a subscription in the coordinator's order."""
     return walk(sorted(names, key=java_order), copied_table(len(names)), hash_of_text)
 
 
 def walk_members(members: Sequence[Member]) -> list[Member]:
-    """The members as an assignor of the server meets them."""
+    """Return the members in the order in which an assignor of the server iterates over them."""
     return walk(members, grown_table(len(members)), lambda member: hash_of_text(member.id))
 
 
 def walk_topics(names: Iterable[str], topics: Topics, table: int) -> list[str]:
-    """Names of some of the topics in the order of a hash table of their ids; if ids are not known, sorted."""
+    """Return topic names in the order of a hash table of their ids; sorted by name if ids are unknown."""
     ids = _ids_of(topics)
     if ids is None:
         return sorted(names, key=java_order)
@@ -47,7 +47,7 @@ def walk_topics(names: Iterable[str], topics: Topics, table: int) -> list[str]:
 
 
 def order_of_topics(topics: Topics) -> Callable[[str], Any]:
-    """A sort key that puts names of topics in the order of their ids; if ids are not known, of the names."""
+    """Return a sort key that orders topic names by topic id; by name if ids are unknown."""
     ids = _ids_of(topics)
     return java_order if ids is None else lambda name: order_of_id(ids[name])
 
@@ -58,6 +58,6 @@ def _topic_by_topic(owned: Sequence[TopicPartition]) -> tuple[TopicPartition, ..
 
 
 def _ids_of(topics: Topics) -> dict[str, UUID] | None:
-    """The ids by name, or None if not all are known."""
+    """Return the topic ids by name, or None if some are unknown."""
     ids = {name: topic.id for name, topic in topics.items() if topic.id is not None}
     return ids if len(ids) == len(topics) else None

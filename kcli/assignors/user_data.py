@@ -1,6 +1,6 @@
-"""What sticky assignors put into the user data of a subscription: the last assignment and its generation.
+"""User data of sticky assignors in a subscription: the last assignment and its generation.
 
-A blob that cannot be read says nothing, as for Kafka: the group must go on though one member writes nonsense.
+User data that cannot be decoded counts as absent, as in Kafka: one member with malformed data must not stop the group.
 Source: Kafka's StickyAssignor and CooperativeStickyAssignor; KIP-54, KIP-341 (the generation), KIP-429.
 """
 
@@ -23,7 +23,7 @@ _GENERATION_BYTES = 4
 
 @struct
 class PreviousAssignment:
-    """User data of the sticky assignor. It carries no version: v1 is v0 with the generation behind it."""
+    """User data of the sticky assignor. It has no version field: v1 is v0 followed by the generation."""
 
     previous_assignment: Array[TopicPartitions] = []
     generation: Int32 = since(1, default=NO_GENERATION, ignorable=True)
@@ -31,35 +31,38 @@ class PreviousAssignment:
 
 @struct
 class LastGeneration:
-    """User data of the cooperative sticky assignor; owned partitions have their place in the subscription."""
+    """User data of the cooperative sticky assignor. The owned partitions are a field of the subscription."""
 
     generation: Int32 = NO_GENERATION
 
 
 def write_nothing(owned: Sequence[TopicPartition], generation: int) -> bytes | None:
-    """Range and round robin have no user data."""
+    """Return None: range and round robin have no user data."""
     return None
 
 
 def write_sticky(owned: Sequence[TopicPartition], generation: int) -> bytes | None:
-    """The last assignment and its generation; nothing before a member has had one."""
+    """Encode the last assignment and its generation; None before the first assignment."""
     if generation == NO_GENERATION and not owned:
         return None
     return _encode(PreviousAssignment(previous_assignment=by_topic(owned), generation=generation), 1)
 
 
 def write_cooperative(owned: Sequence[TopicPartition], generation: int) -> bytes | None:
-    """The generation alone."""
+    """Encode the generation."""
     return _encode(LastGeneration(generation=generation), 0)
 
 
 def read_subscription(subscription: Subscription) -> Claim:
-    """What the subscription itself says is owned; of use to forecasts where the strategy does not ask."""
+    """Return the owned partitions of the subscription. Range and round robin ignore them, but forecasts use them."""
     return flat(subscription.owned_partitions), subscription.generation_id
 
 
 def read_sticky(subscription: Subscription) -> Claim:
-    """Only the user data counts: an eager member has revoked everything, and its subscription says so."""
+    """Return the claim in the user data; the subscription's own field is ignored.
+
+    An eager member has revoked all partitions before it joins, so that its subscription owns none.
+    """
     if not subscription.user_data:
         return NOTHING
     for version in (1, 0):
@@ -72,9 +75,9 @@ def read_sticky(subscription: Subscription) -> Claim:
 
 
 def read_cooperative(subscription: Subscription) -> Claim:
-    """Owned partitions of the subscription; its generation, or before v2 (KIP-792) that of the user data.
+    """Return the owned partitions of the subscription and its generation; before v2 (KIP-792) that of the user data.
 
-    Members of librdkafka write the same user data for both strategies: the generation is at its end.
+    librdkafka writes the same user data for both strategies: the generation comes last.
     """
     owned = flat(subscription.owned_partitions)
     if subscription.generation_id != NO_GENERATION or not subscription.user_data:

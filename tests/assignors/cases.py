@@ -1,4 +1,4 @@
-"""Groups in all sorts of trouble, drawn from a seeded random generator: for comparisons, properties and benches."""
+"""Difficult groups from a seeded random generator: for comparisons, properties and benchmarks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from kcli.assignors.claims import settle
 from kcli.assignors.model import Member, Topic, subscribed
-from kcli.assignors.racks import nearness
+from kcli.assignors.racks import rack_match
 from kcli.structs import TopicPartition
 
 RACKS = ("a", "b", "c")
@@ -40,7 +40,7 @@ def troubles(case: Case) -> set[str]:
     topics = subscribed(case.topics, case.members)
     claimants = [member for member in case.members if member.owned]
     found = {
-        "racks": bool(nearness(topics, case.members).members),
+        "racks": bool(rack_match(topics, case.members).members),
         "static members": any(member.instance_id for member in case.members),
         "stale generations": len({member.generation for member in claimants}) > 1,
         "double claims": bool(settle(case.topics, case.members).disputed),
@@ -120,9 +120,11 @@ def _owning(random: Random, topics: dict[str, Topic], members: list[Member]) -> 
         for member in random.sample(veterans, random.randint(1, len(veterans))):
             generations[member.id] = random.choice((3, 6, -1))
             owned[member.id] = random.sample(everything, random.randint(0, len(everything) // 2))
-    told = []
+    given_members = []
     for member in members:
         mine = tuple(dict.fromkeys(owned[member.id]))
         joined = member in veterans
-        told.append(member._replace(owned=mine if joined else (), generation=generations[member.id] if joined else -1))
-    return told
+        given_members.append(
+            member._replace(owned=mine if joined else (), generation=generations[member.id] if joined else -1)
+        )
+    return given_members

@@ -1,12 +1,12 @@
-"""What must hold of every assignment, whoever made it: each fault as a sentence."""
+"""Properties that every assignment must have; each fault is a sentence."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from kcli.assignors.claims import settle
+from kcli.assignors.lookup import STRATEGIES
 from kcli.assignors.model import Assignment, subscribed
-from kcli.assignors.strategies import STRATEGIES
 from kcli.structs import TopicPartition
 from tests.assignors.cases import Case
 

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
+from kcli.assignors.lookup import STRATEGIES
 from kcli.assignors.model import Member, Topic
-from kcli.assignors.strategies import STRATEGIES
 from kcli.structs import TopicPartition
 
 # strategy | topics | members: topics, what they own @generation, /rack, !instance id | outcome
@@ -39,7 +39,7 @@ MEMBER = re.compile(
 
 
 @pytest.mark.parametrize("fact", FACTS.strip().splitlines())
-def test_kafka_assigns_so(fact: str) -> None:
+def test_the_assignment_equals_kafkas(fact: str) -> None:
     name, topics, members, outcome = (part.strip() for part in fact.split("|"))
     found = STRATEGIES[name].assign(
         dict(topic_of(text) for text in topics.split()), [member_of(text) for text in members.split()]

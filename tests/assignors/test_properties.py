@@ -1,4 +1,4 @@
-"""Properties of all assignors over groups in all sorts of trouble; the bench does ten thousand of them."""
+"""Properties of all assignors over difficult random groups; the benchmark checks ten thousand of them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kcli.assignors.strategies import STRATEGIES
+from kcli.assignors.lookup import STRATEGIES
 from tests.assignors.cases import Case, make_case
 from tests.assignors.properties import faults
 
@@ -18,7 +18,7 @@ SEEDS = st.integers(min_value=0, max_value=2**64)
 @pytest.mark.parametrize("name", STRATEGIES)
 @settings(max_examples=100, deadline=None)
 @given(seed=SEEDS)
-def test_every_partition_goes_once_to_somebody_who_wants_it_and_evenly(name: str, seed: int) -> None:
+def test_every_partition_is_assigned_once_to_a_subscriber_and_balanced(name: str, seed: int) -> None:
     case = make_case(Random(seed))
     found = STRATEGIES[name].assign(case.topics, case.members)
     assert not list(faults(case, name, found)), case
@@ -27,7 +27,7 @@ def test_every_partition_goes_once_to_somebody_who_wants_it_and_evenly(name: str
 @pytest.mark.parametrize("name", STRATEGIES)
 @settings(max_examples=50, deadline=None)
 @given(seed=SEEDS)
-def test_the_order_in_which_members_come_does_not_matter(name: str, seed: int) -> None:
+def test_the_order_of_members_does_not_matter(name: str, seed: int) -> None:
     case = make_case(Random(seed))
     shuffled = Random(seed + 1).sample(case.members, len(case.members))
     assign = STRATEGIES[name].assign
@@ -36,7 +36,7 @@ def test_the_order_in_which_members_come_does_not_matter(name: str, seed: int) -
 
 @settings(max_examples=100, deadline=None)
 @given(seed=SEEDS)
-def test_an_even_assignment_stays_as_it_is(seed: int) -> None:
+def test_a_balanced_assignment_does_not_change(seed: int) -> None:
     topics, members = make_case(Random(seed))
     assign = STRATEGIES["sticky"].assign
     before = assign(topics, members)
@@ -51,7 +51,7 @@ def test_an_even_assignment_stays_as_it_is(seed: int) -> None:
 
 @settings(max_examples=100, deadline=None)
 @given(seed=SEEDS)
-def test_a_cooperative_group_comes_to_rest_and_then_everything_is_assigned(seed: int) -> None:
+def test_a_cooperative_group_settles_and_then_all_partitions_are_assigned(seed: int) -> None:
     """Nobody joins again once nobody has anything to revoke.
 
     Left out are racks among unequal subscriptions: there Kafka's class may go round for ever, and so does ours.

@@ -17,9 +17,8 @@ from collections.abc import Sequence
 from random import Random
 from uuid import UUID
 
-from kcli.assignors.foresee import SERVER_ASSIGNORS, assign_by
+from kcli.assignors.lookup import SERVER_ASSIGNORS, STRATEGIES, assign_by
 from kcli.assignors.model import Assignment, Member, Topic
-from kcli.assignors.strategies import STRATEGIES
 from tests.assignors.cases import Case, make_cases
 from tests.assignors.properties import faults
 from tests.assignors.server_cases import make_server_cases

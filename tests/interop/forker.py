@@ -32,9 +32,9 @@ def child(task: dict[str, object]) -> None:
 
 # What a member imports, now or later, and who moves offsets.
 MODULES = """
-cli.app cli.commands.consume_topic cli.offset_spec cli.topic_spec cli.records.account cli.records.filters
+cli.app cli.commands.consume_topic cli.offset_spec cli.records.account cli.records.filters
 cli.records.member_session cli.records.renderer cli.records.session cli.records.text client.connect client.routing
-consumer.consumer consumer.group.consumer_membership consumer.group.coordinator assignors.strategies network.selector
+consumer.consumer consumer.group.consumer_membership consumer.group.coordinator assignors.lookup network.selector
 protocol.codec protocol.records.decode
 admin.offsets.apply admin.offsets.preview admin.offsets.undo cli.commands.offsets_reset cli.commands.offsets_undo
 cli.offsets.carry_out cli.render.show

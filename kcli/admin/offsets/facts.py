@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     Committed = Mapping[TopicPartition, OffsetAndMetadata | KcliError]
 
 Scope: TypeAlias = Mapping[str, "Sequence[int] | None"] | None
-"""Topic to partitions (None: all of them), as `topic_spec.parse_topics` gives it. None: all partitions of each topic in
+"""Topic to partitions (None: all of them), as `kcli.text.parse_topics` gives it. None: all partitions of each topic in
 which a group has commits; for `FromOffsets` those that it tells of."""
 
 

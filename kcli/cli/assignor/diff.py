@@ -1,4 +1,4 @@
-"""`kcli assignor diff`: today's assignment of a group beside the one that would follow. Never joins, never commits."""
+"""`kcli assignor diff`: the current assignment of a group beside the next one. It never joins and never commits."""
 
 from __future__ import annotations
 
@@ -14,64 +14,69 @@ from kcli.cli.parser import Argument, Option
 def run(
     env: Environment,
     common: Common,
-    group: Annotated[str | None, Argument(metavar="[GROUP]", help="A group of the cluster.")] = None,
-    to: Annotated[str | None, Option("--to", metavar="NAME", help="The assignor. [the one of today]")] = None,
+    group: Annotated[str | None, Argument(metavar="[GROUP]", help="Group of the cluster.")] = None,
+    to: Annotated[str | None, Option("--to", metavar="NAME", help="Forecast with this assignor. [today's]")] = None,
     members: Annotated[
         str | None,
-        Option("--members", metavar="+N|-N", help="So many more members, that sort last, or fewer of those."),
+        Option("--members", metavar="+N|-N", help="Add N members (sorted last), or remove the last N."),
     ] = None,
     add: Annotated[
         list[str] | None,
         Option(
             "--add",
             metavar="NAME[=TOPIC,TOPIC[@RACK][:INSTANCE]]",
-            help="A new member (nothing said: reads what most others do); repeatable.",
+            help="Add a member (default: the most common topics); repeatable.",
         ),
     ] = None,
     remove: Annotated[
         list[str] | None,
-        Option("--remove", metavar="MEMBER", help="A member goes, by its id, instance id or client id; repeatable."),
+        Option("--remove", metavar="MEMBER", help="Remove a member by its id, instance id or client id; repeatable."),
     ] = None,
     partitions: Annotated[
         list[str] | None,
-        Option("--partitions", metavar="TOPIC=N", help="A topic gets N partitions; repeatable."),
+        Option("--partitions", metavar="TOPIC=N", help="Assume that a topic has N partitions; repeatable."),
     ] = None,
     compare: Compare = None,
     member: Members = None,
     topic: Topics = None,
     owned: Owned = None,
     strategy: Annotated[
-        str | None, Option("--strategy", "-s", metavar="NAME", help="Today's assignor of the --member list.")
+        str | None,
+        Option("--strategy", "-s", metavar="NAME", help="Assume this as today's assignor of the --member list."),
     ] = None,
 ) -> int:
-    """What the next rebalance of a group would do: who keeps, gains and loses what, and how even it gets.
+    """Show what the next rebalance of a group would change: partitions kept, gained and lost by each member, and the
+    skew.
 
-    Today's assignment is compared with that of another assignor (--to), of more or fewer members (--members, --add,
-    --remove), of a topic with more partitions (--partitions), or of all that together; of nothing, with what a
-    rebalance would do now. --compare range,sticky,uniform has a row for each assignor. Nothing is changed by it.
+    The current assignment is compared with that of another assignor (--to), of more or fewer members (--members, --add,
+    --remove), of a topic with more partitions (--partitions), or with all of these together. Without any of them, it is
+    compared with the result of a rebalance now. --compare range,sticky,uniform shows one row per assignor. The command
+    changes nothing.
 
-    Before and after, for each member: partitions, lag, and RATE, offsets per second that the last minute brought, by
-    the times of the records. Standard error tells how many partitions move, how many stop meanwhile under the eager
-    and under the cooperative protocol, and how even it is: the most that a member has by what one has on average.
+    For each member the table shows, before and after: partitions, lag, and RATE, the offsets per second of the last
+    minute by record timestamps. Stderr has the number of partitions that move, the number that stop during the
+    rebalance with the eager and with the cooperative protocol, and the skew: the largest load of a member divided by
+    the mean.
 
-    A new member gets what its place among the others gives it: static ones come first, by instance id, then the rest by
-    member id, which in classic groups is the client id, a hyphen and a random UUID. --members puts it last, the NAME of
-    --add where you say. Where hash codes of random ids decide which of two equals gets one more, as with sticky and
-    uniform now and then, it may be the other one. A leader of another maker, librdkafka's for one, has its own rules.
+    The partitions of a new member depend on its place in the order of members: static ones come first, by instance id,
+    then the others by member id, which in classic groups is the client id, a hyphen and a random UUID. --members puts
+    it last; --add gives it the NAME as id. Where Kafka decides by hash codes of random ids, as sticky and uniform
+    sometimes do, another member may get the extra partition. A group leader with another client library, such as
+    librdkafka, has rules of its own.
 
-    In a group whose broker assigns, range is the broker's, and today's assignment is the target one. A group that
-    rebalances is waited for.
+    In a group whose broker assigns, range is the broker's assignor, and today's assignment is the target assignment. If
+    the group rebalances, the command waits for the end of the rebalance.
 
-    Without GROUP, --member, --topic and --owned describe one, as in `kcli assignor show`; without --owned its members
-    have what --strategy (or else --to) gives them.
+    Without GROUP, --member, --topic and --owned describe a group, as in `kcli assignor show`. Without --owned its
+    members have the assignment of --strategy (or else --to).
     """
     from kcli.cli.assignor.diff_options import DiffOptions, situation_of
-    from kcli.cli.assignor.outlook import DIFF, look_ahead, show_outlook
+    from kcli.cli.assignor.forecast_report import DIFF, make_forecasts, show_forecasts
 
     options = DiffOptions.parse(
         group, to, members, add, remove, partitions, compare, given=(member, topic, owned), strategy=strategy
     )
     found = situation_of(common, options)
-    outlook = look_ahead(found, options.assignors_for(found), options.changes_for(found))
-    show_outlook(env, DIFF, outlook, common.output, compared=compare is not None)
+    forecasts = make_forecasts(found, options.assignors_for(found), options.changes_for(found))
+    show_forecasts(env, DIFF, forecasts, common.output, compared=compare is not None)
     return exit_status.DONE

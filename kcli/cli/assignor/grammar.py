@@ -1,11 +1,11 @@
-"""How members, topics and what is owned are written on the command line. Pure.
+"""Grammar of members, topics and owned partitions on the command line. Pure.
 
     MEMBER       a   a=orders,payments   a=orders@rack-1   a=orders:instance-1   a=@rack-1:instance-1
     TOPIC        orders   orders=6   orders=4@a+b,b+c
     OWNED        a=orders:0-2,5;payments:1   a=orders:0@7
 
-A member that names no topics wants all that the others can have. `orders=4@a+b,b+c`: the replicas of partition 0 are in
-the racks a and b, those of 1 in b and c, those of 2 in a and b again. `@7`: of generation 7.
+A member without topics subscribes to all topics that are given. `orders=4@a+b,b+c`: the replicas of partition 0 are in
+the racks a and b, those of 1 in b and c, those of 2 in a and b again. `@7`: owned since generation 7.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from kcli.assignors.lookup import NAMES, assignor_name
 from kcli.assignors.model import Member, Topic
-from kcli.cli.topic_spec import can_be_topic, parse_topics
 from kcli.errors import ConfigError
 from kcli.structs import TopicPartition
-from kcli.text import format_partitions
+from kcli.text import format_partitions, is_topic_name, parse_topics
 
-MOST_PARTITIONS = 1_000_000
+MAX_PARTITIONS = 1_000_000
 GENERATION = 1
 
-_WISH = re.compile(r"(?P<topics>[^@:]*)(?:@(?P<rack>[^:]*))?(?::(?P<instance>.*))?")
+_SUBSCRIPTION = re.compile(r"(?P<topics>[^@:]*)(?:@(?P<rack>[^:]*))?(?::(?P<instance>.*))?")
 _OWNED = re.compile(r"(?P<partitions>[^@]*)(?:@(?P<generation>[0-9]{1,9}))?")
 _COUNT = re.compile(r"[0-9]{1,7}")
 
@@ -30,39 +30,39 @@ Owned = dict[str, tuple[tuple[TopicPartition, ...], int]]
 
 
 def parse_members(option: str, texts: Iterable[str]) -> list[Member]:
-    """Values of `--member` or `--add`. A member whose `topics` are empty named none."""
+    """Parse the values of `--member` or `--add`. A member without topics has an empty subscription."""
     members: dict[str, Member] = {}
     for text in texts:
         member = _member(option, text)
         if member.id in members:
-            raise ConfigError(f"{option} {text}: there is a member {member.id} already")
+            raise ConfigError(f"{option} {text}: member {member.id} is given twice")
         members[member.id] = member
     return list(members.values())
 
 
 def _member(option: str, text: str) -> Member:
-    name, equals, wish = text.partition("=")
-    match = _WISH.fullmatch(wish)
-    if not name or not match or "" in (match["rack"], match["instance"]) or (equals and not wish):
-        raise ConfigError(f"{option} is NAME[=TOPIC,TOPIC...[@RACK][:INSTANCE]], not '{text}'")
+    name, equals, subscription = text.partition("=")
+    match = _SUBSCRIPTION.fullmatch(subscription)
+    if not name or not match or "" in (match["rack"], match["instance"]) or (equals and not subscription):
+        raise ConfigError(f"{option}: '{text}' is not valid; write NAME[=TOPIC,TOPIC...[@RACK][:INSTANCE]]")
     topics = frozenset(_topic_name(option, topic) for topic in match["topics"].split(",")) if match["topics"] else ()
     return Member(name, frozenset(topics), rack=match["rack"], instance_id=match["instance"])
 
 
-def parse_topic_facts(texts: Iterable[str]) -> dict[str, Topic | None]:
-    """Values of `--topic`; None: only the cluster knows how many partitions it has."""
+def parse_described_topics(texts: Iterable[str]) -> dict[str, Topic | None]:
+    """Parse the values of `--topic`; None: the number of partitions must come from the cluster."""
     topics: dict[str, Topic | None] = {}
     for text in texts:
-        name, equals, facts = text.partition("=")
-        count, _, racks = facts.partition("@")
+        name, equals, description = text.partition("=")
+        count, _, racks = description.partition("@")
         name = _topic_name("--topic", name)
         if name in topics:
-            raise ConfigError(f"--topic {text}: topic {name} was given before")
+            raise ConfigError(f"--topic {text}: topic {name} is given twice")
         if not equals:
             topics[name] = None
             continue
         partitions = parse_count("--topic", text, count)
-        topics[name] = Topic(partitions, _racks(racks.split(","), partitions) if "@" in facts else ())
+        topics[name] = Topic(partitions, _racks(racks.split(","), partitions) if "@" in description else ())
     return topics
 
 
@@ -72,7 +72,7 @@ def _racks(texts: Sequence[str], partitions: int) -> tuple[frozenset[str], ...]:
 
 
 def parse_counts(option: str, texts: Iterable[str]) -> dict[str, int]:
-    """Values of `--partitions`: TOPIC=N."""
+    """Parse the values of `--partitions`: TOPIC=N."""
     counts = {}
     for text in texts:
         name, _, count = text.partition("=")
@@ -81,23 +81,23 @@ def parse_counts(option: str, texts: Iterable[str]) -> dict[str, int]:
 
 
 def parse_count(option: str, text: str, count: str) -> int:
-    """How many partitions; ConfigError with the whole `text` of an option if it is no number, or too large."""
-    if not _COUNT.fullmatch(count) or int(count) > MOST_PARTITIONS:
-        raise ConfigError(f"{option} is TOPIC=N, N partitions up to {MOST_PARTITIONS}, not '{text}'")
+    """Return a number of partitions. `ConfigError` shows the whole `text` of the option."""
+    if not _COUNT.fullmatch(count) or int(count) > MAX_PARTITIONS:
+        raise ConfigError(f"{option}: '{text}' is not valid; write TOPIC=N with 0 to {MAX_PARTITIONS} partitions")
     return int(count)
 
 
 def parse_owned(texts: Iterable[str], members: Sequence[Member]) -> list[Member]:
-    """The members with what values of `--owned` say they own; several about one member add up."""
+    """Return the members with the owned partitions of the `--owned` values; several for one member add up."""
     owned: Owned = {}
     known = {member.id for member in members}
     for text in texts:
         name, equals, claim = text.partition("=")
         match = _OWNED.fullmatch(claim)
         if not name or not equals or not match:
-            raise ConfigError(f"--owned is NAME=TOPIC:0,1,2[;TOPIC:3...][@GENERATION], not '{text}'")
+            raise ConfigError(f"--owned: '{text}' is not valid; write NAME=TOPIC:0,1,2[;TOPIC:3...][@GENERATION]")
         if name not in known:
-            raise ConfigError(f"--owned {text}: there is no --member {name}")
+            raise ConfigError(f"--owned {text}: member {name} is not given; add --member {name}")
         before, _ = owned.get(name, ((), GENERATION))
         owned[name] = (*before, *_partitions(text, match["partitions"])), int(match["generation"] or GENERATION)
     return [
@@ -108,20 +108,30 @@ def parse_owned(texts: Iterable[str], members: Sequence[Member]) -> list[Member]
 def _partitions(text: str, claim: str) -> Iterable[TopicPartition]:
     for topic, numbers in parse_topics(part for part in claim.split(";") if part).items():
         if numbers is None:
-            raise ConfigError(f"--owned {text}: say which partitions of {topic}, as {topic}:0,1")
+            raise ConfigError(f"--owned {text}: the partitions of {topic} are missing; write {topic}:0,1")
         for number in numbers:
             yield TopicPartition(_topic_name("--owned", topic), number)
 
 
 def _topic_name(option: str, name: str) -> str:
-    if not can_be_topic(name):
-        raise ConfigError(f"{option}: '{name}' cannot be the name of a topic")
+    if not is_topic_name(name):
+        raise ConfigError(f"{option}: '{name}' is not a valid topic name; use letters, digits, '.', '_' and '-'")
     return name
 
 
-def shown_partitions(partitions: Iterable[TopicPartition]) -> str | None:
-    """`orders:0-3,7;payments:1`, as `--owned` reads it; None for none."""
+def format_assignment(partitions: Iterable[TopicPartition]) -> str | None:
+    """Return partitions in the form of `--owned`: `orders:0-3,7;payments:1`. None for no partitions."""
     topics: dict[str, list[int]] = {}
     for topic, number in sorted(partitions):
         topics.setdefault(topic, []).append(number)
     return ";".join(f"{topic}:{format_partitions(numbers)}" for topic, numbers in topics.items()) or None
+
+
+def parse_assignors(option: str, texts: Sequence[str]) -> list[str]:
+    """Parse names separated by commas; duplicates are dropped. `ConfigError` for an unknown assignor."""
+    names = [name.strip() for text in texts for name in text.split(",")]
+    if "" in names:
+        raise ConfigError(
+            f"{option}: '{','.join(texts)}' has an empty name; write NAME,NAME with names of {', '.join(NAMES)}"
+        )
+    return list(dict.fromkeys(assignor_name(name, option=option) for name in names))

@@ -1,4 +1,4 @@
-"""Options that both commands have: members, topics and what is owned, and which assignors to compare."""
+"""Options of both assignor commands: members, topics, owned partitions, and assignors to compare."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Members = Annotated[
         "--member",
         "-m",
         metavar="NAME[=TOPIC,TOPIC[@RACK][:INSTANCE]]",
-        help="A member and what it reads (nothing said: all there is); repeatable.",
+        help="Add a member with its topics (default: all topics); repeatable.",
     ),
 ]
 Topics = Annotated[
@@ -21,7 +21,7 @@ Topics = Annotated[
         "--topic",
         "-t",
         metavar="TOPIC[=N[@RACKS]]",
-        help="A topic with N partitions; without N, or not named at all: as the cluster has it; repeatable.",
+        help="Assume a topic with N partitions (without N: as in the cluster); repeatable.",
     ),
 ]
 Owned = Annotated[
@@ -29,10 +29,10 @@ Owned = Annotated[
     Option(
         "--owned",
         metavar="NAME=TOPIC:P,P[;TOPIC:P][@GENERATION]",
-        help="What a member says it owns, in which generation [1]; repeatable.",
+        help="Set the partitions that a member owns, and their generation [1]; repeatable.",
     ),
 ]
 Compare = Annotated[
     list[str] | None,
-    Option("--compare", metavar="NAME,NAME", help="A row for each of these assignors instead of each member."),
+    Option("--compare", metavar="NAME,NAME", help="Show one row per assignor instead of one per member."),
 ]

@@ -1,4 +1,4 @@
-"""`kcli assignor show`: what an assignor gives to members that need not exist."""
+"""`kcli assignor show`: the assignment for members that the command line describes."""
 
 from __future__ import annotations
 
@@ -15,37 +15,37 @@ from kcli.errors import ConfigError
 def run(
     env: Environment,
     common: Common,
-    strategy: Annotated[str | None, Option("--strategy", "-s", metavar="NAME", help="The assignor.")] = None,
+    strategy: Annotated[str | None, Option("--strategy", "-s", metavar="NAME", help="Use this assignor.")] = None,
     member: Members = None,
     topic: Topics = None,
     owned: Owned = None,
     compare: Compare = None,
 ) -> int:
-    """Who gets what from an assignor: of members that need not exist, of topics that need not either.
+    """Show the assignment for members and topics that need not exist.
 
-    Assignors are those of members (range, roundrobin, sticky, cooperative-sticky) and those of brokers (uniform,
-    server-range). The outcome is that of Kafka's own classes. Where every topic is given with its number of partitions
-    no cluster is asked.
+    Assignors are those of clients (range, roundrobin, sticky, cooperative-sticky) and those of brokers (uniform,
+    server-range). The result is that of Kafka's own classes. If all topics are given with their number of partitions,
+    no cluster is needed.
 
-    --member a=orders,payments@rack-1:worker-7 reads two topics, is in a rack, and has a group.instance.id. --topic
-    orders=4@a+b,b+c has the replicas of its even partitions in racks a and b, of its odd ones in b and c. --owned
-    'a=orders:0-2,5;payments:1' is what the sticky assignors begin with; a member without it has just come.
+    --member a=orders,payments@rack-1:worker-7 subscribes to two topics, is in a rack, and has a group.instance.id.
+    --topic orders=4@a+b,b+c has the replicas of its even partitions in racks a and b, those of its odd ones in b and c.
+    --owned 'a=orders:0-2,5;payments:1' is the previous assignment for the sticky assignors; a member without it is new.
 
-    Standard error tells how even it is: the most that a member has by what one has on average. Cooperative members
-    give up in one rebalance what others get in the next; shown is how it ends.
+    The skew on stderr is the largest number of partitions of a member divided by the mean. With cooperative-sticky, a
+    partition moves in two rebalances; shown is the final assignment.
     """
-    from kcli.cli.assignor.assignors import parse_assignor, parse_assignors
-    from kcli.cli.assignor.grammar import parse_members, parse_owned, parse_topic_facts
-    from kcli.cli.assignor.outlook import SHOW, look_ahead, show_outlook
-    from kcli.cli.assignor.situation import given_situation
+    from kcli.assignors.lookup import assignor_name
+    from kcli.cli.assignor.forecast_report import SHOW, make_forecasts, show_forecasts
+    from kcli.cli.assignor.grammar import parse_assignors, parse_described_topics, parse_members, parse_owned
+    from kcli.cli.assignor.situation import described_situation
 
-    assignors = [parse_assignor("--strategy", strategy)] if strategy is not None else []
+    assignors = [assignor_name(strategy, option="--strategy")] if strategy is not None else []
     assignors += [name for name in parse_assignors("--compare", compare or []) if name not in assignors]
     if not assignors:
-        raise ConfigError("say which assignor: --strategy NAME, or --compare NAME,NAME for several")
+        raise ConfigError("the assignor is missing; give --strategy NAME, or --compare NAME,NAME for several")
     members = parse_owned(owned or [], parse_members("--member", member or []))
     if not members:
-        raise ConfigError("say who the members are: --member NAME=TOPIC,TOPIC for each")
-    found = given_situation(common, "", members, parse_topic_facts(topic or []))
-    show_outlook(env, SHOW, look_ahead(found, assignors), common.output, compared=compare is not None)
+        raise ConfigError("the members are missing; give --member NAME=TOPIC,TOPIC for each")
+    found = described_situation(common, "", members, parse_described_topics(topic or []))
+    show_forecasts(env, SHOW, make_forecasts(found, assignors), common.output, compared=compare is not None)
     return exit_status.DONE

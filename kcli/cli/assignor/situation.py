@@ -1,4 +1,4 @@
-"""What is to be compared with a forecast: a live group, or one that the command line describes."""
+"""The group to forecast: one of the cluster, or one that the command line describes."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kcli.assignors.model import Member, Topic
 from kcli.errors import ConfigError, DisconnectedError, NotFound, TimeoutExpired
 from kcli.structs import TopicPartition
+from kcli.text import format_count
 
 if TYPE_CHECKING:
     from kcli.admin.assignments import LiveGroup
@@ -17,9 +18,9 @@ if TYPE_CHECKING:
 
 
 class Situation(NamedTuple):
-    """Members with what they own, and topics. `assignor` is today's, "" if there is none.
+    """Members with their partitions, and topics. `assignor` is today's, "" if there is none.
 
-    `live` None: it is not about a group of a cluster. Then there are no loads.
+    `live` is None for a described group, which has no lag or rate.
     """
 
     assignor: str
@@ -29,32 +30,37 @@ class Situation(NamedTuple):
 
     @property
     def before(self) -> dict[str, tuple[TopicPartition, ...]]:
-        """What each member has today."""
+        """The partitions that each member has today."""
         return {member.id: member.owned for member in self.members}
 
     @property
     def described(self) -> dict[str, GroupMember]:
-        """What the coordinator says of the members, by id."""
+        """The members as the coordinator describes them, by id."""
         return {} if self.live is None else {member.id: member for member in self.live.group.members}
 
     def find(self, name: str) -> str:
-        """The id of the member with this id, instance id or client id; NotFound, or ConfigError if it is several's."""
+        """Return the id of the member with this id, instance id or client id.
+
+        `NotFound` without such a member; `ConfigError` for a client id of several members.
+        """
         for ids in (
             [it.id for it in self.members if it.id == name],
             [it.id for it in self.members if it.instance_id == name],
             [it.id for it in self.described.values() if it.client_id == name],
         ):
             if len(ids) > 1:
-                raise ConfigError(f"{name} is the client id of {len(ids)} members: {', '.join(sorted(ids))}")
+                raise ConfigError(
+                    f"{name} is the client id of {len(ids)} members; give a member id: {', '.join(sorted(ids))}"
+                )
             if ids:
                 return ids[0]
-        there = ", ".join(sorted(it.id for it in self.members)) or "none"
-        raise NotFound(f"there is no member {name}; there are {there}")
+        known = ", ".join(sorted(it.id for it in self.members)) or "none"
+        raise NotFound(f"there is no member {name}; the members are {known}")
 
 
-def ask_cluster(common: Common, names: Iterable[str]) -> dict[str, Topic]:
-    """Topics as the cluster has them; BrokerError for one that it has not."""
-    from kcli.cli.topic_spec import find_partitions
+def topics_of_cluster(common: Common, names: Iterable[str]) -> dict[str, Topic]:
+    """Return topics of the cluster. `BrokerError` for one that does not exist."""
+    from kcli.admin.topics import find_partitions
     from kcli.client.metadata import partition_count, replica_racks
 
     names = sorted(names)
@@ -64,43 +70,46 @@ def ask_cluster(common: Common, names: Iterable[str]) -> dict[str, Topic]:
             find_partitions(client, dict.fromkeys(names), deadline_ms)
             cluster = client.metadata.cluster
     except (TimeoutExpired, DisconnectedError) as error:
-        asked = f"the cluster was asked for {', '.join(names)}; --topic NAME=N tells without it"
-        raise TimeoutExpired(f"{error}; {asked}") from error
+        hint = f"to run without a cluster, give --topic NAME=N for {', '.join(names)}"
+        raise TimeoutExpired(f"{error}; {hint}") from error
     infos = {name: cluster.topics[name] for name in names}
     return {
         name: Topic(partition_count(info), replica_racks(cluster, info), info.topic_id) for name, info in infos.items()
     }
 
 
-def given_situation(
+def described_situation(
     common: Common,
     assignor: str,
     members: Sequence[Member],
     given: Mapping[str, Topic | None],
     more_topics: Iterable[str] = (),
 ) -> Situation:
-    """Members and topics of the command line; only topics of which it does not say enough are asked for."""
+    """Return the members and topics of the command line; only incomplete topics are looked up in the cluster."""
     named = frozenset(given).union(*(member.topics for member in members))
     if not named:
-        raise ConfigError("say what the members read: --member NAME=TOPIC,TOPIC, or --topic TOPIC=PARTITIONS")
+        raise ConfigError(
+            "no topic is given; add topics to --member NAME=TOPIC,TOPIC, or give --topic TOPIC=PARTITIONS"
+        )
     members = [it if it.topics else it._replace(topics=named) for it in members]
     wanted: set[str] = set().union(*(member.topics for member in members))
     for member in members:
         for topic, _ in member.owned:
             if topic not in wanted and topic not in given:
-                raise ConfigError(f"--owned: no member reads topic {topic}, and no --topic names it")
+                raise ConfigError(f"--owned: no member subscribes to topic {topic}, and no --topic names it")
     topics = {name: topic for name, topic in given.items() if topic is not None}
     if unknown := {*wanted, *given, *more_topics} - topics.keys():
-        topics |= ask_cluster(common, unknown)
+        topics |= topics_of_cluster(common, unknown)
     for member in members:
         for tp in member.owned:
             if tp.partition >= topics[tp.topic].partitions:
-                raise ConfigError(f"--owned: there is no {tp}; topic {tp.topic} has {topics[tp.topic].partitions}")
+                count = format_count(topics[tp.topic].partitions, "partition")
+                raise ConfigError(f"--owned: there is no partition {tp}; topic {tp.topic} has {count}")
     return Situation(assignor, topics, members)
 
 
 def live_situation(common: Common, group: str, more_topics: Iterable[str]) -> Situation:
-    """A group of the cluster as it is now."""
+    """Return a group of the cluster as it is now."""
     from kcli.admin.assignments import look_at_group
 
     more = list(more_topics)

@@ -239,9 +239,9 @@ def assignor_property(assignor: str, protocol: str) -> dict[str, str]:
     """The property that `--assignor` is under a group protocol. A classic one that is not known: ConfigError."""
     if protocol == "consumer":
         return {"group.remote.assignor": assignor}
-    from kcli.assignors.strategies import find_strategy
+    from kcli.assignors.lookup import find_strategy
 
-    return {"partition.assignment.strategy": find_strategy(assignor).name}
+    return {"partition.assignment.strategy": find_strategy(assignor, option="--assignor").name}
 
 
 def _reset(offsets: Sequence[str]) -> str:

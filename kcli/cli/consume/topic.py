@@ -115,6 +115,7 @@ def run(
     printed, and so does what was written into a pipe, so use -n and not head. Then the group is left at once, but not
     by a static member. -e stops when all assigned partitions are read up to the end they had when they were assigned.
     """
+    from kcli.admin.topics import find_partitions
     from kcli.cli.consume.filters import compile_filters
     from kcli.cli.consume.options import (
         MemberOptions,
@@ -127,7 +128,7 @@ def run(
     )
     from kcli.cli.consume.range_session import Manner, print_ranges
     from kcli.cli.consume.read_loop import Limits
-    from kcli.cli.topic_spec import find_partitions, parse_topics
+    from kcli.text import parse_topics
 
     member = MemberOptions(group, no_commit, assignor, instance_id, protocol)
     refuse_without_group(member)
@@ -170,8 +171,8 @@ def _take_part(
     exit_at_end: bool,
     commits: bool,
 ) -> int:
+    from kcli.admin.topics import find_partitions
     from kcli.cli.consume.member_session import MemberPlan, print_as_member
-    from kcli.cli.topic_spec import find_partitions
     from kcli.client.routing import GROUP, find_coordinators
     from kcli.consumer.consumer import Consumer
 

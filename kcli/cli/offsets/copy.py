@@ -42,8 +42,8 @@ def run(
     from kcli.cli.offsets.positions import check_scope, read_positions
     from kcli.cli.offsets.reset_plan import make_reset_plan
     from kcli.cli.offsets.targets import check_policies
-    from kcli.cli.topic_spec import parse_topics
     from kcli.errors import NotFound
+    from kcli.text import parse_topics
 
     if not group or not to_group:
         raise ConfigError("a group has a name: '' is none")

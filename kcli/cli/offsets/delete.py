@@ -32,7 +32,7 @@ def run(
     from kcli.admin.offsets.plan import Row, make_plan
     from kcli.cli.offsets.carry_out import carry_out
     from kcli.cli.offsets.positions import check_scope, read_positions
-    from kcli.cli.topic_spec import parse_topics
+    from kcli.text import parse_topics
 
     if not group:
         raise ConfigError("a group has a name: '' is none")

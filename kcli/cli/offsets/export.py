@@ -43,7 +43,7 @@ def run(
     from kcli.admin.offsets.plan_files import Positions
     from kcli.cli.group.selection import check_selection, select_groups
     from kcli.cli.offsets.positions import check_scope, read_positions
-    from kcli.cli.topic_spec import parse_topics
+    from kcli.text import parse_topics
 
     found = check_selection(group or (), match, every=all_groups)
     scope = parse_topics(topic) if topic else None

@@ -81,7 +81,7 @@ def simple_target(wanted: Wanted, now_ms: int) -> Target | None:
 
 def parse_scope(topics: list[str], *, all_topics: bool, optional: bool) -> Scope:
     """`--topic T[:p,p]` or `--all-topics`, one of them; without any if it is `optional`."""
-    from kcli.cli.topic_spec import parse_topics
+    from kcli.text import parse_topics
 
     if bool(topics) + all_topics != 1 and not (optional and not topics and not all_topics):
         raise ConfigError("say which topics: --topic TOPIC[:0,1,2], or --all-topics for those that the group reads")

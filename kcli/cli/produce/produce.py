@@ -66,11 +66,11 @@ def run(
     While input pauses, what was read is sent at once. A record that is not acknowledged within --timeout has failed;
     there is a line for each kind of failure, and the exit status is then 1.
     """
+    from kcli.admin.topics import find_partitions
     from kcli.cli.output.escapes import unescape
     from kcli.cli.produce.chunks import open_inputs
     from kcli.cli.produce.feed import feed
     from kcli.cli.produce.tally import WriteTally
-    from kcli.cli.topic_spec import find_partitions
     from kcli.producer.producer import Producer
 
     config = _config(common, compression, acks)

@@ -59,8 +59,8 @@ def look(job: Job, source: KafkaSource, wishes: Wishes, cluster: list[str | None
     cluster it is goes into `cluster`."""
     from kcli.admin.groups.describe import describe_groups
     from kcli.admin.offsets.inspection import check_cluster
+    from kcli.admin.topics import find_partitions
     from kcli.cli.spark.survey import survey
-    from kcli.cli.topic_spec import find_partitions
 
     deadline_ms = job.common.deadline_ms()
     saved = set() if wishes.old is None else {tp.topic for _, tp in wishes.old.offsets}

@@ -26,7 +26,7 @@ from kcli.protocol.registry import ApiKey, api_name
 from kcli.structs import Node
 
 if TYPE_CHECKING:
-    from kcli.assignors.strategies import Strategy
+    from kcli.assignors.lookup import Strategy
     from kcli.client.config import ConsumerConfig
     from kcli.client.consumer_network_client import ConsumerNetworkClient
     from kcli.consumer.group.coordinator_lookup import CoordinatorLookup

@@ -16,7 +16,7 @@ from kcli.protocol.consumer_protocol import PROTOCOL_TYPE, Subscription, by_topi
 from kcli.protocol.registry import ApiKey, api_name
 
 if TYPE_CHECKING:
-    from kcli.assignors.strategies import Strategy
+    from kcli.assignors.lookup import Strategy
     from kcli.client.config import ConsumerConfig
     from kcli.consumer.group.group_membership import Generation
     from kcli.protocol.messages.heartbeat import HeartbeatRequest

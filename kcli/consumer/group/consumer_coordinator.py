@@ -45,12 +45,13 @@ class ConsumerCoordinator:
         *,
         in_background: bool = True,
     ) -> None:
-        from kcli.assignors.strategies import find_strategy
+        from kcli.assignors.lookup import find_strategy
 
         assert config.group_id is not None, "a member without a group"
         if not config.partition_assignment_strategy:
             raise ConfigError("partition.assignment.strategy is empty: a member of a group needs one")
-        strategies = [find_strategy(name) for name in config.partition_assignment_strategy]
+        option = "partition.assignment.strategy"
+        strategies = [find_strategy(name, option=option) for name in config.partition_assignment_strategy]
         self._client = client
         self._lookup = lookup
         self._subscription = subscription

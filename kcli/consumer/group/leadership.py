@@ -18,7 +18,7 @@ from kcli.protocol.consumer_protocol import (
 )
 
 if TYPE_CHECKING:
-    from kcli.assignors.strategies import Strategy
+    from kcli.assignors.lookup import Strategy
     from kcli.client.config import ConsumerConfig
     from kcli.client.consumer_network_client import ConsumerNetworkClient
     from kcli.client.metadata import Cluster, TopicInfo

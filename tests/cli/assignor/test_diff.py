@@ -17,9 +17,8 @@ from kcli.admin.groups.model import Group
 from kcli.admin.offsets.commit import commit_offsets
 from kcli.assignors.model import Member, Topic
 from kcli.broker.embedded import EmbeddedBroker
-from kcli.cli.assignor.outlook import look_ahead
+from kcli.cli.assignor.forecast_report import make_forecasts, summary_lines
 from kcli.cli.assignor.situation import Situation
-from kcli.cli.assignor.words import sentences
 from kcli.client.config import ClientConfig
 from kcli.client.connect import connect
 from kcli.structs import Node, OffsetAndMetadata, TopicPartition
@@ -62,7 +61,7 @@ class Scene(NamedTuple):
 
 @pytest.fixture(scope="module")
 def scene(any_kafka: Kafka) -> Iterator[Scene]:
-    """It is looked at only, so one does for all tests of a broker."""
+    """One group for all tests of a broker: they do not change it."""
     from confluent_kafka import Consumer
 
     found = Scene(any_kafka, any_kafka.new_topic(4), any_kafka.new_name("group"))
@@ -122,7 +121,7 @@ def shares(scene: Scene, item: dict[str, Any]) -> dict[str, list[int]]:
     }
 
 
-# --- what may happen
+# --- changes of the group
 
 
 @pytest.mark.parametrize(
@@ -142,7 +141,7 @@ def shares(scene: Scene, item: dict[str, Any]) -> dict[str, list[int]]:
         ("--to sticky --members +1 --add c --remove b --partitions {topic}=6", {"a": [0, 1], "b": None}),
     ],
 )
-def test_what_the_next_rebalance_would_do(scene: Scene, words: str, expected: dict[str, list[int] | None]) -> None:
+def test_the_forecast_of_the_next_rebalance(scene: Scene, words: str, expected: dict[str, list[int] | None]) -> None:
     """Today range has given 0 and 1 to a, which is static and stands first, and 2 and 3 to b."""
     item = scene.item(*words.format(topic=scene.topic).split())
     found = shares(scene, item)
@@ -153,7 +152,7 @@ def test_what_the_next_rebalance_would_do(scene: Scene, words: str, expected: di
     assert before == {"a": {scene.topic: [0, 1]}, "b": {scene.topic: [2, 3]}}
 
 
-def test_moves_stops_and_skew_by_count_lag_and_rate(scene: Scene) -> None:
+def test_moves_stopped_partitions_and_skew_by_count_lag_and_rate(scene: Scene) -> None:
     """Round robin gives both partitions that are written to and lag to a."""
     item = scene.item("--to", "roundrobin")
     lag, rate = NEW + OLD - COMMITTED, NEW / 60
@@ -177,7 +176,7 @@ def test_moves_stops_and_skew_by_count_lag_and_rate(scene: Scene) -> None:
     assert (item["rate_window_ms"], item["unknown_lags"]) == (60_000, {scene.topic: [1]})
 
 
-def test_a_table_for_people(scene: Scene) -> None:
+def test_the_table_and_its_summary_lines(scene: Scene) -> None:
     shown = scene.diff(scene.group, "--members", "+1")
     a, b, new = ([*line.split()[1:]] for line in shown.text.splitlines()[1:])
     topic, lag = scene.topic, str(NEW + OLD - COMMITTED)
@@ -186,16 +185,16 @@ def test_a_table_for_people(scene: Scene) -> None:
     assert new == ["-", "-", "new", "-", "1", "0", f"{topic}:3", "-", "-", "0", "-", "0"]
     for words in (
         "range: 1 partition moved, 3 kept\n",
-        "stopped meanwhile: 4 under the eager protocol, 1 under the cooperative one",
-        "skew (most by mean): partitions 1.00 -> 1.50; lag 1.00 -> 1.50; rate 1.00 -> 1.50",
-        "by the order of ids: range; new members stand last here, --add NAME says where",
-        "RATE: offsets per second in the last 60 s, by the times of the records",
-        "LAG: without 1 partition where nothing is committed, or that failed",
+        "stopped during the rebalance: 4 with the eager protocol, 1 with the cooperative protocol",
+        "skew (largest / mean): partitions 1.00 -> 1.50; lag 1.00 -> 1.50; rate 1.00 -> 1.50",
+        "range depends on the order of member ids; new members sort last here, give ids with --add NAME",
+        "RATE: offsets per second in the last 60 s, by record timestamps",
+        "LAG: unknown for 1 partition (no committed offset, or failed); not included",
     ):
         assert words in shown.err
 
 
-def test_assignors_side_by_side(scene: Scene) -> None:
+def test_compare_has_one_row_per_assignor(scene: Scene) -> None:
     shown = scene.diff(scene.group, "--compare", "range,sticky,uniform", "--to", "roundrobin", "--output", "csv")
     rows = [*csv.DictReader(io.StringIO(shown.text))]
     assert [(it["assignor"], it["moved"], it["kept"], it["lag_skew"], it["stopped_eager"]) for it in rows] == [
@@ -209,39 +208,42 @@ def test_assignors_side_by_side(scene: Scene) -> None:
     assert [json.loads(line)["assignor"] for line in lines] == ["range", "sticky"]
 
 
-# --- what cannot be
+# --- invalid requests
 
 
 @pytest.mark.parametrize(
-    ("words", "status", "told"),
+    ("words", "status", "expected_error"),
     [
         ("{group}-gone", 3, "GROUP_ID_NOT_FOUND: there is no such group (group={group}-gone)"),
-        ("{group} --to rang", 2, "--to: there is no assignor 'rang'; did you mean range?"),
-        ("{group} --compare range,mine", 2, "--compare: there is no assignor 'mine'; there are range, roundrobin,"),
-        ("{group} --remove c", 3, "there is no member c; there are "),
-        ("{group} --add c=gone", 3, "--add: there is no topic gone; --partitions gone=N is as if there were"),
-        ("{group} --partitions gone=3", 3, "no member reads topic gone; they read {topic}"),
-        ("{group} --partitions {topic}=3", 2, "topic {topic} has 4 partitions, and Kafka cannot take some away"),
-        ("{group} --partitions {topic}", 2, "--partitions is TOPIC=N"),
-        ("{group} --members 3", 2, "--members is +N or -N, so many more or fewer, not '3'"),
-        ("{group} --members -3", 2, "there are not 3 members to remove, but 2"),
-        ("{group} --member a", 2, "--member describes a group that is not there, and {group} is one of the cluster"),
-        ("{group} --strategy range", 2, "--strategy describes a group that is not there"),
-        ("", 2, "say which GROUP, or who its members are: --member NAME=TOPIC,TOPIC for each"),
-        ("--member a={topic}", 2, "say which assignor: --strategy NAME or --to NAME"),
+        ("{group} --to rang", 2, "--to: 'rang' is not a known assignor; did you mean range?"),
+        ("{group} --compare range,mine", 2, "--compare: 'mine' is not a known assignor; use one of range, roundrobin,"),
+        ("{group} --remove c", 3, "there is no member c; the members are "),
+        ("{group} --add c=gone", 3, "--add: there is no topic gone; to assume one, add --partitions gone=N"),
+        ("{group} --partitions gone=3", 3, "no member subscribes to topic gone; subscribed: {topic}"),
+        ("{group} --partitions {topic}=3", 2, "topic {topic} has 4 partitions; Kafka cannot reduce them to 3"),
+        ("{group} --partitions {topic}", 2, "--partitions: '{topic}' is not valid; write TOPIC=N"),
+        ("{group} --members 3", 2, "--members: '3' is not valid; use +N to add N members or -N to remove N"),
+        ("{group} --members -3", 2, "cannot remove 3 members: there are only 2"),
+        (
+            "{group} --member a",
+            2,
+            "--member describes a group that need not exist; it cannot be combined with GROUP ({group})",
+        ),
+        ("{group} --strategy range", 2, "--strategy describes a group that need not exist"),
+        ("", 2, "GROUP is missing; give a group of the cluster, or describe one with --member NAME=TOPIC,TOPIC"),
+        ("--member a={topic}", 2, "the assignor is missing; give --strategy NAME or --to NAME"),
         ("--member a=gone --to range", 3, "there is no topic gone"),
     ],
 )
-def test_one_line_for_what_is_wrong(scene: Scene, words: str, status: int, told: str) -> None:
+def test_an_invalid_request_is_one_error_line(scene: Scene, words: str, status: int, expected_error: str) -> None:
     names = {"group": scene.group, "topic": scene.topic}
     refused = scene.diff(*words.format(**names).split())
     assert (refused.status, refused.out) == (status, b"")
-    assert told.format(**names) in refused.err
+    assert expected_error.format(**names) in refused.err
     assert refused.err.count("\n") == 1
 
 
-def test_a_group_without_members_is_foretold_when_it_is_said_who_comes() -> None:
-    """And the broker is asked nothing that could change anything."""
+def test_a_group_without_members_is_forecast_with_added_members_and_read_only_requests() -> None:
     with EmbeddedBroker() as broker:
         broker.create_topic("orders", 3)
         with closing(connect(ClientConfig.from_properties({"bootstrap.servers": broker.address}))) as client:
@@ -250,11 +252,11 @@ def test_a_group_without_members_is_foretold_when_it_is_said_who_comes() -> None
             )
         done = len(broker.requests)
         where = ("assignor", "diff", "g", "-b", broker.address, "--timeout", "10")
-        assert "has no members and so no assignor: say which one, --to NAME" in run_kcli(*where).err
+        assert "has no members and therefore no assignor; give one with --to NAME" in run_kcli(*where).err
         refused = run_kcli(*where, "--to", "range", "--members", "+2")
         assert (refused.status, refused.err) == (
             4,
-            "kcli: group g has no members: say who will come, --add NAME=TOPIC,TOPIC\n",
+            "kcli: group g has no members; add some with --add NAME=TOPIC,TOPIC\n",
         )
         shown = run_kcli(*where, "--to", "range", "--add", "a=orders", "--members", "+1", "--output", "json")
         (item,) = json.loads(shown.out)["items"]
@@ -276,22 +278,22 @@ def live(*shares: tuple[str, str | None, list[int]], topics: dict[str, Topic]) -
     return Situation("range", topics, members, LiveGroup(group, "range", topics, members, [], {}, {}))
 
 
-def told(found: Situation) -> str:
-    return "\n".join(sentences(look_ahead(found, ["range"]), with_before=True, compared=False))
+def summary(found: Situation) -> str:
+    return "\n".join(summary_lines(make_forecasts(found, ["range"]), with_before=True, compared=False))
 
 
-def test_a_leader_that_is_not_kafkas_is_noticed() -> None:
+def test_a_leader_with_another_client_library_is_reported() -> None:
     """Java's puts static members first (KIP-345), librdkafka's goes by member ids."""
     four = {"t": Topic(4)}
-    assert "today is not what" not in told(live(("z", "i", [0, 1]), ("b", None, [2, 3]), topics=four))
-    words = told(live(("z", "i", [2, 3]), ("b", None, [0, 1]), topics=four))
-    assert "today is not what Kafka's range makes of it: the leader is of another maker" in words
+    assert "differs from Kafka's" not in summary(live(("z", "i", [0, 1]), ("b", None, [2, 3]), topics=four))
+    lines = summary(live(("z", "i", [2, 3]), ("b", None, [0, 1]), topics=four))
+    assert "today's assignment differs from Kafka's range: the group leader runs a different client library" in lines
 
 
 # --- without a cluster
 
 
-def test_a_group_that_the_command_line_describes() -> None:
+def test_a_group_described_on_the_command_line() -> None:
     """Without --owned its members have what today's assignor gives them."""
     words = ("--strategy", "range", "--member", "a", "--member", "b", "--topic", "orders=6")
     nobody = ("-b", "127.0.0.1:1", "--timeout", "2")

@@ -1,4 +1,4 @@
-"""Members, topics and what is owned, as the command line writes them."""
+"""Grammar of members, topics and owned partitions on the command line."""
 
 from __future__ import annotations
 
@@ -7,35 +7,42 @@ from typing import Any
 
 import pytest
 
+from kcli.assignors.lookup import assignor_name, name_on_server
 from kcli.assignors.model import Member, Topic
-from kcli.cli.assignor.assignors import on_server, parse_assignor, parse_assignors
-from kcli.cli.assignor.grammar import parse_counts, parse_members, parse_owned, parse_topic_facts, shown_partitions
+from kcli.cli.assignor.grammar import (
+    format_assignment,
+    parse_assignors,
+    parse_counts,
+    parse_described_topics,
+    parse_members,
+    parse_owned,
+)
 from kcli.errors import ConfigError
 from kcli.structs import TopicPartition
 
-NONE: frozenset[str] = frozenset()
+NO_TOPICS: frozenset[str] = frozenset()
 
 
 @pytest.mark.parametrize(
     ("text", "member"),
     [
-        ("a", Member("a", NONE)),
+        ("a", Member("a", NO_TOPICS)),
         ("a=orders,payments", Member("a", frozenset({"orders", "payments"}))),
         ("a=orders@use1-az1", Member("a", frozenset({"orders"}), rack="use1-az1")),
         ("a=orders:worker-7", Member("a", frozenset({"orders"}), instance_id="worker-7")),
         ("a=orders@r 1:worker-7", Member("a", frozenset({"orders"}), rack="r 1", instance_id="worker-7")),
-        ("a=:worker-7", Member("a", NONE, instance_id="worker-7")),
-        ("me@host:1", Member("me@host:1", NONE)),
+        ("a=:worker-7", Member("a", NO_TOPICS, instance_id="worker-7")),
+        ("me@host:1", Member("me@host:1", NO_TOPICS)),
         ("consumer-g-1-2ae7=orders", Member("consumer-g-1-2ae7", frozenset({"orders"}))),
     ],
 )
-def test_a_member_says_what_it_reads_and_where_it_is(text: str, member: Member) -> None:
+def test_a_member_has_topics_a_rack_and_an_instance_id(text: str, member: Member) -> None:
     assert parse_members("--member", [text]) == [member]
 
 
-def test_topics_have_partitions_and_these_have_racks() -> None:
+def test_topics_have_partitions_and_racks() -> None:
     both, second = frozenset({"a", "b"}), frozenset({"b", "c"})
-    assert parse_topic_facts(["orders", "bills=6", "ghost=0", "near=3@a+b,b+c"]) == {
+    assert parse_described_topics(["orders", "bills=6", "ghost=0", "near=3@a+b,b+c"]) == {
         "orders": None,
         "bills": Topic(6),
         "ghost": Topic(0),
@@ -44,28 +51,28 @@ def test_topics_have_partitions_and_these_have_racks() -> None:
     assert parse_counts("--partitions", ["orders=24"]) == {"orders": 24}
 
 
-def test_what_is_owned_adds_up_and_is_of_generation_1_unless_it_says_so() -> None:
+def test_owned_partitions_add_up_and_default_to_generation_1() -> None:
     members = parse_members("--member", ["a", "b", "c"])
     a, b, c = parse_owned(["a=orders:0-1,5;bills:1", "b=orders:2@7", "a=orders:3"], members)
     assert list(map(str, a.owned)) == ["orders-0", "orders-1", "orders-5", "bills-1", "orders-3"]
     assert (a.generation, b.generation, b.owned) == (1, 7, (TopicPartition("orders", 2),))
-    assert c == Member("c", NONE), "it has just come"
+    assert c == Member("c", NO_TOPICS), "without --owned it is a new member"
 
 
-def test_partitions_are_shown_as_they_are_read() -> None:
-    (member,) = parse_owned(["a=orders:0-3,7,9-10;bills:1"], [Member("a", NONE)])
-    assert shown_partitions(member.owned) == "bills:1;orders:0-3,7,9-10"
-    assert shown_partitions(()) is None
+def test_an_assignment_is_formatted_as_it_is_parsed() -> None:
+    (member,) = parse_owned(["a=orders:0-3,7,9-10;bills:1"], [Member("a", NO_TOPICS)])
+    assert format_assignment(member.owned) == "bills:1;orders:0-3,7,9-10"
+    assert format_assignment(()) is None
 
 
-def test_an_assignor_is_named_as_kafka_names_it() -> None:
+def test_assignors_have_kafkas_names() -> None:
     assert parse_assignors("--compare", ["range,sticky", "range, uniform"]) == ["range", "sticky", "uniform"]
-    assert parse_assignor("--to", "org.apache.kafka.clients.consumer.StickyAssignor") == "sticky"
-    assert (on_server("range"), on_server("uniform"), on_server("sticky")) == ("server-range", "uniform", "sticky")
+    assert assignor_name("org.apache.kafka.clients.consumer.StickyAssignor") == "sticky"
+    assert tuple(map(name_on_server, ("range", "uniform", "sticky"))) == ("server-range", "uniform", "sticky")
 
 
 def owned(texts: list[str]) -> list[Member]:
-    return parse_owned(texts, [Member("a", NONE)])
+    return parse_owned(texts, [Member("a", NO_TOPICS)])
 
 
 def members(texts: list[str]) -> list[Member]:
@@ -83,32 +90,36 @@ def assignors(texts: list[str]) -> list[str]:
 @pytest.mark.parametrize(
     ("parse", "texts", "words"),
     [
-        (members, [""], "--member is NAME[=TOPIC,TOPIC...[@RACK][:INSTANCE]], not ''"),
-        (members, ["a="], "not 'a='"),
-        (members, ["=orders"], "not '=orders'"),
-        (members, ["a=orders@"], "not 'a=orders@'"),
-        (members, ["a=orders:"], "not 'a=orders:'"),
-        (members, ["a=orders,"], "'' cannot be the name of a topic"),
-        (members, ["a=or ders"], "'or ders' cannot be the name of a topic"),
-        (members, ["a=orders", "a=bills"], "there is a member a already"),
-        (parse_topic_facts, ["orders="], "--topic is TOPIC=N, N partitions up to 1000000, not 'orders='"),
-        (parse_topic_facts, ["orders=-1"], "not 'orders=-1'"),
-        (parse_topic_facts, ["orders=1000001"], "not 'orders=1000001'"),
-        (parse_topic_facts, ["orders=two"], "not 'orders=two'"),
-        (parse_topic_facts, [".."], "'..' cannot be the name of a topic"),
-        (parse_topic_facts, ["orders=1", "orders=2"], "topic orders was given before"),
-        (counts, ["orders"], "--partitions is TOPIC=N"),
-        (owned, ["a"], "--owned is NAME=TOPIC:0,1,2[;TOPIC:3...][@GENERATION], not 'a'"),
-        (owned, ["a=orders:0@x"], "not 'a=orders:0@x'"),
-        (owned, ["a=orders"], "say which partitions of orders, as orders:0,1"),
+        (members, [""], "--member: '' is not valid; write NAME[=TOPIC,TOPIC...[@RACK][:INSTANCE]]"),
+        (members, ["a="], "'a=' is not valid"),
+        (members, ["=orders"], "'=orders' is not valid"),
+        (members, ["a=orders@"], "'a=orders@' is not valid"),
+        (members, ["a=orders:"], "'a=orders:' is not valid"),
+        (members, ["a=orders,"], "'' is not a valid topic name"),
+        (members, ["a=or ders"], "'or ders' is not a valid topic name"),
+        (members, ["a=orders", "a=bills"], "member a is given twice"),
+        (
+            parse_described_topics,
+            ["orders="],
+            "--topic: 'orders=' is not valid; write TOPIC=N with 0 to 1000000 partitions",
+        ),
+        (parse_described_topics, ["orders=-1"], "'orders=-1' is not valid"),
+        (parse_described_topics, ["orders=1000001"], "'orders=1000001' is not valid"),
+        (parse_described_topics, ["orders=two"], "'orders=two' is not valid"),
+        (parse_described_topics, [".."], "'..' is not a valid topic name"),
+        (parse_described_topics, ["orders=1", "orders=2"], "topic orders is given twice"),
+        (counts, ["orders"], "--partitions: 'orders' is not valid; write TOPIC=N"),
+        (owned, ["a"], "--owned: 'a' is not valid; write NAME=TOPIC:0,1,2[;TOPIC:3...][@GENERATION]"),
+        (owned, ["a=orders:0@x"], "'a=orders:0@x' is not valid"),
+        (owned, ["a=orders"], "the partitions of orders are missing; write orders:0,1"),
         (owned, ["a=orders:x"], "'x' is not a valid list of partitions"),
-        (owned, ["b=orders:0"], "there is no --member b"),
-        (assignors, ["rnge"], "there is no assignor 'rnge'; did you mean range?"),
-        (assignors, ["mine"], "there are range, roundrobin, sticky, cooperative-sticky, uniform, server-range"),
-        (assignors, ["range,"], "one is missing in 'range,'"),
+        (owned, ["b=orders:0"], "member b is not given; add --member b"),
+        (assignors, ["rnge"], "'rnge' is not a known assignor; did you mean range?"),
+        (assignors, ["mine"], "use one of range, roundrobin, sticky, cooperative-sticky, uniform, server-range"),
+        (assignors, ["range,"], "--compare: 'range,' has an empty name"),
     ],
 )
-def test_what_makes_no_sense_is_told_in_a_line(parse: Callable[[list[str]], Any], texts: list[str], words: str) -> None:
+def test_an_invalid_value_is_one_error_line(parse: Callable[[list[str]], Any], texts: list[str], words: str) -> None:
     with pytest.raises(ConfigError) as refused:
         parse(texts)
     assert words in str(refused.value)

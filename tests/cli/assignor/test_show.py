@@ -1,4 +1,4 @@
-"""`kcli assignor show`: without a cluster where it is told all topics."""
+"""`kcli assignor show`: it needs no cluster if all topics are given."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import pytest
 from tests.cli.fake import Result, run_kcli
 from tests.real_kafka import Kafka
 
-NOBODY = ("-b", "127.0.0.1:1", "--timeout", "2")  # no broker is there: whoever asks one fails
+NOBODY = ("-b", "127.0.0.1:1", "--timeout", "2")  # no broker listens there: a request fails
 
 
 def show(*words: str) -> Result:
     return run_kcli("assignor", "show", *words, *NOBODY)
 
 
-# Written as the fact cases are: topics, members, and what Kafka 4.3.1 computes.
+# Topics, members, and the assignment that Kafka 4.3.1 computes.
 CASES = {
     "R1": (
         "--strategy range --topic topic1=3 --topic topic2=2 "
@@ -61,7 +61,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_the_outcome_is_kafkas_own(name: str) -> None:
+def test_the_assignment_is_kafkas(name: str) -> None:
     words, expected = CASES[name]
     shown = show(*words.split(), "--output", "csv")
     assert shown.status == 0, shown.err
@@ -69,17 +69,17 @@ def test_the_outcome_is_kafkas_own(name: str) -> None:
     assert " ".join(f"{row['member']}={row['partitions'] or '-'}" for row in rows) == expected
 
 
-def test_a_table_for_people_and_how_even_it_is() -> None:
+def test_the_table_and_the_skew() -> None:
     shown = show("-s", "range", "-m", "a=orders,bills", "-m", "b=orders@r1", "-t", "orders=3", "-t", "bills=1")
     assert [line.split() for line in shown.text.splitlines()] == [
         ["MEMBER", "RACK", "COUNT", "PARTITIONS"],
         ["a", "-", "3", "bills:0;orders:0-1"],
         ["b", "r1", "1", "orders:2"],
     ]
-    assert shown.err == "range: 4 partitions for 2 members\nskew (most by mean): partitions 1.50\n"
+    assert shown.err == "range: 4 partitions for 2 members\nskew (largest / mean): partitions 1.50\n"
 
 
-def test_what_is_owned_is_kept_or_lost_and_two_rebalances_are_told() -> None:
+def test_owned_partitions_are_kept_or_lost_and_two_rebalances_are_reported() -> None:
     words = ("-m", "a", "-m", "b", "-t", "orders=4", "--owned", "a=orders:0-3")
     shown = show("-s", "cooperative-sticky", *words)
     assert [line.split() for line in shown.text.splitlines()] == [
@@ -87,8 +87,8 @@ def test_what_is_owned_is_kept_or_lost_and_two_rebalances_are_told() -> None:
         ["a", "2", "orders:0-1", "2", "-", "orders:2-3"],
         ["b", "2", "orders:2-3", "0", "orders:2-3", "-"],
     ]
-    assert "2 rebalances; between the first and the last nobody has orders:2-3" in shown.err
-    assert "4 under the eager protocol, 2 under the cooperative one" in shown.err
+    assert "2 rebalances; until the last one no member has orders:2-3" in shown.err
+    assert "4 with the eager protocol, 2 with the cooperative protocol" in shown.err
     (item,) = json.loads(show("-s", "cooperative-sticky", *words, "--output", "json").out)["items"]
     assert (item["moved"], item["kept"], item["rebalances"], item["withheld"]) == (2, 2, 2, {"orders": [2, 3]})
     assert item["members"][0]["assignment"] == {"orders": [0, 1]}
@@ -96,7 +96,7 @@ def test_what_is_owned_is_kept_or_lost_and_two_rebalances_are_told() -> None:
     assert item["skew"]["after"]["partitions"]["ratio"] == 1
 
 
-def test_assignors_side_by_side() -> None:
+def test_compare_has_one_row_per_assignor() -> None:
     words = ("--compare", "range,roundrobin,uniform,server-range", "-m", "a", "-m", "b", "-t", "x=1", "-t", "y=1")
     rows = [line.split() for line in show(*words).text.splitlines()]
     place = rows[0].index("SKEW")
@@ -111,33 +111,37 @@ def test_assignors_side_by_side() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "status", "told"),
+    ("words", "status", "expected_error"),
     [
-        ("", 2, "say which assignor: --strategy NAME, or --compare NAME,NAME for several"),
-        ("-s range", 2, "say who the members are: --member NAME=TOPIC,TOPIC for each"),
-        ("-s rang -m a", 2, "--strategy: there is no assignor 'rang'; did you mean range?"),
-        ("-s range -m a", 2, "say what the members read: --member NAME=TOPIC,TOPIC, or --topic TOPIC=PARTITIONS"),
-        ("-s range -m a -t x=1 --owned b=x:0", 2, "there is no --member b"),
-        ("-s range -m a -t x=1 --owned a=y:0", 2, "--owned: no member reads topic y, and no --topic names it"),
-        ("-s range -m a -t x=1 --owned a=x:1", 2, "--owned: there is no x-1; topic x has 1"),
-        ("-s range -m a=x", 5, "the cluster was asked for x; --topic NAME=N tells without it"),
+        ("", 2, "the assignor is missing; give --strategy NAME, or --compare NAME,NAME for several"),
+        ("-s range", 2, "the members are missing; give --member NAME=TOPIC,TOPIC for each"),
+        ("-s rang -m a", 2, "--strategy: 'rang' is not a known assignor; did you mean range?"),
+        (
+            "-s range -m a",
+            2,
+            "no topic is given; add topics to --member NAME=TOPIC,TOPIC, or give --topic TOPIC=PARTITIONS",
+        ),
+        ("-s range -m a -t x=1 --owned b=x:0", 2, "member b is not given; add --member b"),
+        ("-s range -m a -t x=1 --owned a=y:0", 2, "--owned: no member subscribes to topic y, and no --topic names it"),
+        ("-s range -m a -t x=1 --owned a=x:1", 2, "--owned: there is no partition x-1; topic x has 1 partition"),
+        ("-s range -m a=x", 5, "to run without a cluster, give --topic NAME=N for x"),
     ],
 )
-def test_one_line_for_what_is_wrong(words: str, status: int, told: str) -> None:
+def test_an_invalid_request_is_one_error_line(words: str, status: int, expected_error: str) -> None:
     refused = show(*words.split())
     assert (refused.status, refused.out) == (status, b"")
-    assert told in refused.err
+    assert expected_error in refused.err
     assert refused.err.count("\n") == 1
 
 
-def test_topics_may_come_from_the_cluster(any_kafka: Kafka) -> None:
+def test_topics_are_looked_up_in_the_cluster(any_kafka: Kafka) -> None:
     topic = any_kafka.new_topic(3)
     where = ("-b", any_kafka.bootstrap_servers)
     shown = run_kcli("assignor", "show", "-s", "range", "-m", f"a={topic},new", "-m", "b", "-t", "new=2", *where)
     assert [line.split()[1:] for line in shown.text.splitlines()[1:]] == [
         ["3", f"new:0;{topic}:0-1"],
         ["2", f"new:1;{topic}:2"],
-    ], "b says nothing and reads all that is named"
+    ], "b names no topics and so subscribes to all of them"
     gone = run_kcli("assignor", "show", "-s", "range", "-m", f"a={topic},{topic}-gone", *where)
     assert (gone.status, gone.err.count("\n")) == (3, 1)
     assert f"there is no topic {topic}-gone (did you mean {topic}" in gone.err

@@ -16,7 +16,7 @@ from tests.cli.consume.test_command import consume
         (["-o", "100"], "-o 100 does not go with --group: a member goes on at its group's committed offsets"),
         (["-o", "start:end"], "-o start:end does not go with --group"),
         (["-o", "start", "-o", "end"], "-o start -o end does not go with --group"),
-        (["--assignor", "fair"], "there is no assignor 'fair'; there are range, roundrobin, sticky"),
+        (["--assignor", "fair"], "--assignor: 'fair' is not a known assignor; use one of range, roundrobin, sticky"),
         (["--protocol", "modern"], "group.protocol: 'modern' is not valid; use classic or consumer"),
         (["-X", "session.timeout.ms=100"], "heartbeat.interval.ms=3000 must be below session.timeout.ms=100"),
     ],

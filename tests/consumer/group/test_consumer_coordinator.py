@@ -125,7 +125,7 @@ def test_a_group_of_connect_workers_is_none_for_consumers() -> None:
 
 
 def test_strategies_are_checked_before_anything_is_sent() -> None:
-    with pytest.raises(ConfigError, match="there is no assignor 'fair'"):
+    with pytest.raises(ConfigError, match=r"partition\.assignment\.strategy: 'fair' is not a known assignor"):
         Member(two_partitions(), partition_assignment_strategy="range,fair")
     with pytest.raises(ConfigError, match=r"partition\.assignment\.strategy is empty"):
         Member(two_partitions(), partition_assignment_strategy=",")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from kcli.assignors.lookup import STRATEGIES
 from kcli.assignors.model import Topic
-from kcli.assignors.strategies import STRATEGIES
 from kcli.client.metadata import Cluster, PartitionInfo, TopicInfo
 from kcli.consumer.group.consumer_coordinator import change_of, given_up_before_join
 from kcli.consumer.group.leadership import (

@@ -17,9 +17,8 @@ from string import ascii_letters
 from typing import NamedTuple
 
 from kcli.assignors.claims import settle
-from kcli.assignors.foresee import SERVER_ASSIGNORS
+from kcli.assignors.lookup import SERVER_ASSIGNORS, STRATEGIES
 from kcli.assignors.model import Assignment, subscribed
-from kcli.assignors.strategies import STRATEGIES
 from kcli.structs import TopicPartition
 from tests.assignors.cases import Case
 from tests.interop.assignors.oracle import Oracle, assignment, question, server_question

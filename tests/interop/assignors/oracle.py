@@ -11,8 +11,8 @@ from threading import Thread
 from types import TracebackType
 from typing import Any
 
+from kcli.assignors.lookup import STRATEGIES, Strategy
 from kcli.assignors.model import Assignment, Member, Topics
-from kcli.assignors.strategies import STRATEGIES, Strategy
 from kcli.protocol.consumer_protocol import Subscription, by_topic, encode_subscription
 from kcli.structs import TopicPartition
 from tests.java_driver import compiled

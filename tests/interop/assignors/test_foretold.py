@@ -1,7 +1,7 @@
 """What `kcli assignor diff` foretells is what happens then, in live groups of Apache's Java client and of others.
 
 The numbers of partitions divide evenly: which of several members has one more than the others is decided by hash codes
-of member ids in Kafka's sticky assignors, and nobody can foretell these.
+of member ids in Kafka's sticky assignors, and nobody can forecast_assignment these.
 """
 
 from __future__ import annotations

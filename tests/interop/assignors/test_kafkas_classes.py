@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from kcli.assignors.lookup import STRATEGIES
 from kcli.assignors.model import Member
-from kcli.assignors.strategies import STRATEGIES
 from kcli.protocol.consumer_protocol import by_topic, decode_subscription
 from kcli.structs import TopicPartition
 from tests.assignors.cases import make_cases, troubles
