@@ -88,7 +88,7 @@ def bench(tmp_path: Path) -> Bench:
     return Bench(tmp_path)
 
 
-def test_the_latest_record_of_each_key_stays_where_it_was(bench: Bench) -> None:
+def test_latest_record_of_each_key_keeps_its_offset(bench: Bench) -> None:
     bench.append((b"a", b"1"), (b"b", b"1"))
     bench.roll()
     bench.append((b"a", b"2"), (b"c", b"1"))
@@ -102,7 +102,7 @@ def test_the_latest_record_of_each_key_stays_where_it_was(bench: Bench) -> None:
     assert bench.clean() == 0
 
 
-def test_reading_finds_the_batch_behind_a_hole(bench: Bench) -> None:
+def test_read_in_an_offset_gap_returns_the_next_batch(bench: Bench) -> None:
     for number in range(20):
         bench.append((b"a", b"%d" % number))
     bench.append((b"b", b"1"))
@@ -114,7 +114,7 @@ def test_reading_finds_the_batch_behind_a_hole(bench: Bench) -> None:
     assert read_batch_info(bytes(read.records)).base_offset == 19
 
 
-def test_a_restart_sees_the_same(bench: Bench) -> None:
+def test_cleaned_log_is_the_same_after_a_restart(bench: Bench) -> None:
     for number in range(3):
         bench.append((b"a", b"%d" % number), (b"k%d" % number, b"x"))
         bench.roll()
@@ -128,7 +128,7 @@ def test_a_restart_sees_the_same(bench: Bench) -> None:
     assert bench.reports == []
 
 
-def test_snapshots_of_segments_that_are_merged_go_with_them(bench: Bench) -> None:
+def test_producer_snapshots_of_merged_segments_are_removed(bench: Bench) -> None:
     for number in range(3):
         bench.append((b"a", b"%d" % number), producer_id=7, producer_epoch=0, base_sequence=number)
         bench.roll()
@@ -138,7 +138,7 @@ def test_snapshots_of_segments_that_are_merged_go_with_them(bench: Bench) -> Non
     assert bench.log.producers.snapshots() == [3]
 
 
-def test_a_segment_of_which_nothing_stays_can_be_read_over(bench: Bench) -> None:
+def test_reads_skip_a_segment_without_remaining_records(bench: Bench) -> None:
     bench.append((b"a", b"1"))
     bench.roll()
     bench.append((b"a", b"2"))
@@ -155,7 +155,7 @@ def test_a_segment_of_which_nothing_stays_can_be_read_over(bench: Bench) -> None
     assert bench.contents(bench.open_log(clean=False)) == bench.contents()
 
 
-def test_tombstones_go_a_while_after_they_were_seen(bench: Bench) -> None:
+def test_tombstones_are_removed_after_delete_retention_ms(bench: Bench) -> None:
     bench.append((b"a", b"1"))
     bench.append((b"a", None))
     bench.roll()
@@ -169,7 +169,7 @@ def test_tombstones_go_a_while_after_they_were_seen(bench: Bench) -> None:
     assert bench.contents() == {3: (b"b", b"2"), 4: (b"c", b"1")}
 
 
-def test_the_last_batch_of_a_producer_keeps_its_place(bench: Bench) -> None:
+def test_last_batch_of_a_producer_is_kept(bench: Bench) -> None:
     bench.append((b"a", b"1"), producer_id=7, producer_epoch=0, base_sequence=41)
     bench.append((b"a", b"2"))
     bench.roll()
@@ -184,7 +184,7 @@ def test_the_last_batch_of_a_producer_keeps_its_place(bench: Bench) -> None:
     assert again.producers.producers[7].batches[-1].last_sequence == 41
 
 
-def test_what_does_not_fit_in_the_map_of_keys_is_cleaned_the_next_time(bench: Bench) -> None:
+def test_keys_beyond_the_dedupe_buffer_are_cleaned_in_the_next_pass(bench: Bench) -> None:
     bench.cleaner = bench.new_cleaner(dedupe_buffer_bytes=24 * 10)
     for number in range(100):
         bench.append((b"k%d" % (number % 50), b"%d" % number))
@@ -195,7 +195,7 @@ def test_what_does_not_fit_in_the_map_of_keys_is_cleaned_the_next_time(bench: Be
     assert steps > 5
 
 
-def test_a_step_is_bounded(bench: Bench) -> None:
+def test_one_step_reads_a_bounded_number_of_bytes(bench: Bench) -> None:
     for number in range(60):
         bench.append((b"k%d" % (number % 7), b"v" * 16_000))
     bench.roll()
@@ -204,7 +204,7 @@ def test_a_step_is_bounded(bench: Bench) -> None:
     assert len(bench.contents()) == 8
 
 
-def test_the_dirtiest_log_comes_first(bench: Bench, tmp_path: Path) -> None:
+def test_dirtiest_log_is_cleaned_first(bench: Bench, tmp_path: Path) -> None:
     other = Bench(tmp_path / "other")
     clean, dirty = TopicPartition("clean", 0), TopicPartition("dirty", 0)
     bench.log.tp, other.log.tp = clean, dirty
@@ -222,7 +222,7 @@ def test_the_dirtiest_log_comes_first(bench: Bench, tmp_path: Path) -> None:
     bench.cleaner.abandon()
 
 
-def test_topics_that_are_not_compacted_are_left_alone(tmp_path: Path) -> None:
+def test_topics_without_compaction_are_not_cleaned(tmp_path: Path) -> None:
     bench = Bench(tmp_path, LogConfig())
     bench.append((b"a", b"1"), (b"a", b"2"))
     bench.roll()
@@ -230,7 +230,7 @@ def test_topics_that_are_not_compacted_are_left_alone(tmp_path: Path) -> None:
     assert bench.clean() == 0
 
 
-def test_a_damaged_log_is_reported_once_and_left_as_it_is(bench: Bench) -> None:
+def test_damaged_log_is_reported_once_and_not_changed(bench: Bench) -> None:
     bench.append((b"a", b"1"), (b"a", b"2"))
     bench.roll()
     bench.append((b"b", b"1"))
@@ -247,7 +247,7 @@ def test_a_damaged_log_is_reported_once_and_left_as_it_is(bench: Bench) -> None:
     assert (bench.files(), path.read_bytes()) == (before, bytes(data))
 
 
-def test_a_log_with_transactions_of_another_broker_is_not_touched(bench: Bench) -> None:
+def test_log_with_transactions_is_not_cleaned(bench: Bench) -> None:
     """What was aborted must not hide what was committed; this broker does not know which is which yet."""
     bench.append((b"a", b"1"))
     bench.append((b"a", b"2"), producer_id=7, producer_epoch=0, base_sequence=0, transactional=True)
@@ -261,7 +261,7 @@ def test_a_log_with_transactions_of_another_broker_is_not_touched(bench: Bench) 
 
 
 @pytest.mark.parametrize("steps", range(1, 11))
-def test_a_crash_in_the_middle_loses_nothing(bench: Bench, steps: int) -> None:
+def test_crash_during_cleaning_loses_no_records(bench: Bench, steps: int) -> None:
     for number in range(40):
         bench.append((b"k%d" % (number % 7), b"v" * 9000))
     bench.roll()
@@ -275,7 +275,7 @@ def test_a_crash_in_the_middle_loses_nothing(bench: Bench, steps: int) -> None:
     assert not any("cleaned" in name for name in bench.files())
 
 
-def test_records_deleted_meanwhile_end_the_work_without_a_trace(bench: Bench) -> None:
+def test_cleaning_is_cancelled_when_records_are_deleted_meanwhile(bench: Bench) -> None:
     for number in range(40):
         bench.append((b"k%d" % (number % 7), b"v" * 9000))
         if number == 20:
@@ -293,7 +293,7 @@ def test_records_deleted_meanwhile_end_the_work_without_a_trace(bench: Bench) ->
     assert bench.reports == []
 
 
-def test_a_deleted_partition_is_forgotten(bench: Bench) -> None:
+def test_deleted_partition_is_forgotten(bench: Bench) -> None:
     for number in range(40):
         bench.append((b"k%d" % (number % 7), b"v" * 9000))
     bench.roll()

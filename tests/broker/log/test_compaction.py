@@ -52,7 +52,7 @@ def offsets_in(info: BatchInfo | None) -> list[int]:
 # What a real Kafka does
 
 
-def test_the_same_bytes_stay_as_with_the_cleaner_of_a_real_kafka() -> None:
+def test_cleaned_bytes_equal_those_of_apache_kafkas_cleaner() -> None:
     """Two producers, tombstones, headers, a batch that is emptied: the file says how it was made."""
     captured: dict[str, dict[str, bytes]] = {"before": {}, "after": {}}
     for line in CAPTURE.read_text().splitlines():
@@ -85,7 +85,7 @@ def test_the_same_bytes_stay_as_with_the_cleaner_of_a_real_kafka() -> None:
 # What stays of a batch
 
 
-def test_the_newest_record_of_each_key_stays_and_offsets_keep_their_holes() -> None:
+def test_newest_record_of_each_key_is_kept_with_its_offset() -> None:
     old, new = batch(10, (b"a", b"1"), (b"b", b"1"), (b"c", b"1")), batch(13, (b"a", b"2"), (b"c", b"2"))
     kept = clean(old, latest(old, new))
     assert kept is not None
@@ -96,17 +96,17 @@ def test_the_newest_record_of_each_key_stays_and_offsets_keep_their_holes() -> N
     assert untouched.records == new.records
 
 
-def test_within_a_batch_the_last_record_of_a_key_stays() -> None:
+def test_last_record_of_a_key_within_a_batch_is_kept() -> None:
     info = batch(0, (b"a", b"1"), (b"a", b"2"), (b"a", b"3"))
     assert offsets_in(clean(info, latest(info))) == [2]
 
 
-def test_a_batch_without_anything_left_goes() -> None:
+def test_batch_without_remaining_records_is_removed() -> None:
     old, new = batch(0, (b"a", b"1")), batch(1, (b"a", b"2"))
     assert clean(old, latest(old, new)) is None
 
 
-def test_the_last_batch_of_a_producer_stays_though_it_is_empty() -> None:
+def test_last_batch_of_a_producer_is_kept_without_records() -> None:
     old, new = batch(0, (b"a", b"1"), producer_id=5, producer_epoch=2, base_sequence=8), batch(1, (b"a", b"2"))
     kept = clean(old, latest(old, new), last=True)
     assert kept is not None
@@ -118,17 +118,17 @@ def test_the_last_batch_of_a_producer_stays_though_it_is_empty() -> None:
     assert clean(kept, latest(new), last=False) is None
 
 
-def test_records_without_a_key_go() -> None:
+def test_records_without_a_key_are_removed() -> None:
     info = batch(0, (None, b"1"), (b"a", b"2"))
     assert offsets_in(clean(info, latest(info))) == [1]
 
 
-def test_records_behind_those_that_were_looked_at_stay() -> None:
+def test_records_after_the_indexed_offsets_are_kept() -> None:
     first, second = batch(0, (b"a", b"1")), batch(1, (b"a", b"2"), (b"a", b"3"))
     assert offsets_in(clean(second, latest(first))) == [1, 2]
 
 
-def test_a_tombstone_gets_a_time_and_goes_after_it() -> None:
+def test_tombstone_gets_a_delete_horizon_and_is_removed_after_it() -> None:
     info = batch(0, (b"a", None), (b"b", b"1"))
     offsets = latest(info)
     kept = clean(info, offsets)
@@ -146,13 +146,13 @@ def test_a_tombstone_gets_a_time_and_goes_after_it() -> None:
     assert clean(marked, latest(only), now=NOW + DAY) is None
 
 
-def test_a_tombstone_takes_older_values_with_it_and_goes_itself_for_newer_ones() -> None:
+def test_tombstone_supersedes_older_values_and_is_superseded_by_newer_ones() -> None:
     value, tombstone, newer = batch(0, (b"a", b"1")), batch(1, (b"a", None)), batch(2, (b"a", b"2"))
     assert clean(value, latest(value, tombstone)) is None
     assert clean(tombstone, latest(value, tombstone, newer)) is None
 
 
-def test_a_batch_stays_compressed_as_it_was_and_keeps_the_brokers_time() -> None:
+def test_filtered_batch_keeps_its_codec_and_append_time() -> None:
     rows = ((b"a", b"1"), (b"a", b"2"))
     info = batch(0, *rows, compression="gzip", timestamp_type="append", max_timestamp_ms=NOW + 7)
     kept = clean(info, latest(info))
@@ -160,13 +160,13 @@ def test_a_batch_stays_compressed_as_it_was_and_keeps_the_brokers_time() -> None
     assert (kept.codec, kept.is_append_time, kept.max_timestamp_ms) == (1, True, NOW + 7)
 
 
-def test_long_keys_are_told_apart() -> None:
+def test_long_keys_are_distinguished() -> None:
     one, other = b"k" * 500 + b"1", b"k" * 500 + b"2"
     info = batch(0, (one, b"1"), (other, b"1"), (one, b"2"))
     assert offsets_in(clean(info, latest(info))) == [1, 2]
 
 
-def test_the_map_of_keys_says_when_it_is_full() -> None:
+def test_latest_offsets_are_full_at_the_largest_number_of_keys() -> None:
     offsets = LatestOffsets(2)
     offsets.add(batch(0, (b"a", b"1")))
     assert not offsets.is_full
@@ -188,14 +188,14 @@ def dirt(logs: list[SegmentFacts], *, cleaned: int = 0, start: int = 0, stable: 
     ), whole
 
 
-def test_the_active_segment_is_never_cleaned() -> None:
+def test_active_segment_is_never_cleaned() -> None:
     found, config = dirt(segments((0, 100, NOW)))
     assert (found.start, found.end, found.dirty_bytes, found.is_due(config)) == (0, 0, 0, False)
     found, config = dirt(segments((0, 100, NOW), (10, 900, NOW)))
     assert (found.start, found.end, found.dirty_bytes, found.ratio, found.is_due(config)) == (0, 10, 100, 1.0, True)
 
 
-def test_a_log_is_due_when_more_than_its_ratio_is_dirty() -> None:
+def test_log_is_due_above_min_cleanable_dirty_ratio() -> None:
     logs = segments((0, 500, NOW), (10, 500, NOW), (20, 10, NOW))
     found, config = dirt(logs, cleaned=10)
     assert (found.start, found.ratio, found.is_due(config)) == (10, 0.5, False)
@@ -203,18 +203,18 @@ def test_a_log_is_due_when_more_than_its_ratio_is_dirty() -> None:
     assert found.is_due(config)
 
 
-def test_a_segment_that_was_cleaned_in_part_is_dirty() -> None:
+def test_partly_cleaned_segment_is_dirty() -> None:
     found, _ = dirt(segments((0, 500, NOW), (10, 500, NOW), (20, 10, NOW)), cleaned=13)
     assert (found.start, found.end, found.dirty_bytes) == (13, 20, 500)
 
 
-def test_young_records_wait() -> None:
+def test_records_younger_than_min_compaction_lag_are_not_cleaned() -> None:
     logs = segments((0, 100, NOW - 2000), (10, 100, NOW - 500), (20, 100, NOW - 3000), (30, 1, NOW))
     found, _ = dirt(logs, min_compaction_lag_ms=1000)
     assert (found.end, found.dirty_bytes) == (10, 100)
 
 
-def test_old_records_do_not_wait_for_the_ratio() -> None:
+def test_records_older_than_max_compaction_lag_are_due_below_the_ratio() -> None:
     logs = segments((0, 900, NOW - 9000), (10, 50, NOW - 5000), (20, 10, NOW))
     found, config = dirt(logs, cleaned=10, max_compaction_lag_ms=4000)
     assert found.is_due(config)
@@ -222,25 +222,25 @@ def test_old_records_do_not_wait_for_the_ratio() -> None:
     assert not found.is_due(config)
 
 
-def test_an_open_transaction_ends_what_can_be_cleaned() -> None:
+def test_cleanable_part_ends_at_the_last_stable_offset() -> None:
     found, _ = dirt(segments((0, 100, NOW), (10, 100, NOW), (20, 100, NOW)), stable=5)
     assert (found.end, found.dirty_bytes) == (5, 100)
 
 
-def test_a_checkpoint_outside_of_the_log_is_not_believed() -> None:
+def test_checkpoint_outside_of_the_log_is_ignored() -> None:
     logs = segments((0, 100, NOW), (10, 100, NOW), (20, 100, NOW))
     assert dirt(logs, cleaned=5, start=10)[0].start == 10
     assert dirt(logs, cleaned=50)[0].start == 0
 
 
-def test_small_segments_become_one() -> None:
+def test_small_segments_are_merged() -> None:
     logs = segments((0, 400, 0), (10, 500, 0), (20, 200, 0), (30, 2000, 0), (40, 1, 0))
     assert group_segments(logs, 1000) == [range(2), range(2, 3), range(3, 4), range(4, 5)]
     assert group_segments(logs, 1 << 30) == [range(5)]
     assert group_segments([], 1000) == []
 
 
-def test_offsets_of_one_segment_fit_into_its_index() -> None:
+def test_merged_segment_spans_at_most_int32_offsets() -> None:
     far = (1 << 31) + 5
     assert group_segments(segments((0, 1, 0), (10, 1, 0), (far, 1, 0), (far + 1, 1, 0)), 1000) == [
         range(1), range(1, 4),

@@ -22,7 +22,7 @@ def files(memory_keeper: Keeper) -> MemoryFiles:
     return memory_keeper.files
 
 
-def test_a_log_in_memory_is_a_log(memory_keeper: Keeper) -> None:
+def test_log_works_on_memory_files(memory_keeper: Keeper) -> None:
     log = memory_keeper.open(segment_bytes=500)
     wanted = fill(log, 9)
     assert values(log) == wanted
@@ -33,7 +33,7 @@ def test_a_log_in_memory_is_a_log(memory_keeper: Keeper) -> None:
     assert not memory_keeper.files.exists(memory_keeper.directory)
 
 
-def test_a_write_that_fails_leaves_the_log_as_it_was(memory_keeper: Keeper, files: MemoryFiles) -> None:
+def test_failed_write_leaves_the_log_unchanged(memory_keeper: Keeper, files: MemoryFiles) -> None:
     log = memory_keeper.open()
     fill(log, 2)
     files.faults.append(Fault("append", ".log"))
@@ -45,7 +45,7 @@ def test_a_write_that_fails_leaves_the_log_as_it_was(memory_keeper: Keeper, file
 
 
 @pytest.mark.parametrize("torn_bytes", [1, 11, 60, 61, 70])
-def test_a_torn_write_is_cut_at_the_next_start(memory_keeper: Keeper, files: MemoryFiles, torn_bytes: int) -> None:
+def test_torn_write_is_truncated_at_the_next_start(memory_keeper: Keeper, files: MemoryFiles, torn_bytes: int) -> None:
     log = memory_keeper.open()
     wanted = fill(log, 5)
     files.faults.append(Fault("append", ".log", torn_bytes=torn_bytes))
@@ -67,7 +67,7 @@ def _takes(log: Log, value: bytes) -> bool:
     return True
 
 
-def test_a_full_disk_loses_nothing_that_was_acknowledged(memory_keeper: Keeper, files: MemoryFiles) -> None:
+def test_full_disk_loses_no_acknowledged_record(memory_keeper: Keeper, files: MemoryFiles) -> None:
     files.room_bytes = 3000
     log = memory_keeper.open(segment_bytes=1000)
     acknowledged = [value for value in (b"%d" % number + b"x" * 100 for number in range(100)) if _takes(log, value)]
@@ -79,7 +79,7 @@ def test_a_full_disk_loses_nothing_that_was_acknowledged(memory_keeper: Keeper, 
     assert append(log, b"next").base_offset == len(acknowledged)
 
 
-def test_an_epoch_that_cannot_be_stored_writes_no_record(memory_keeper: Keeper, files: MemoryFiles) -> None:
+def test_no_record_is_written_when_the_epoch_cannot_be_stored(memory_keeper: Keeper, files: MemoryFiles) -> None:
     log = memory_keeper.open()
     files.faults.append(Fault("write_atomically", "leader-epoch-checkpoint"))
     with pytest.raises(OSError):
@@ -87,7 +87,7 @@ def test_an_epoch_that_cannot_be_stored_writes_no_record(memory_keeper: Keeper, 
     assert log.log_end_offset == 0
 
 
-def test_with_flush_messages_1_a_power_cut_loses_nothing(memory_keeper: Keeper, files: MemoryFiles) -> None:
+def test_power_failure_loses_nothing_with_flush_messages_1(memory_keeper: Keeper, files: MemoryFiles) -> None:
     log = memory_keeper.open(flush_messages=1, segment_bytes=500)
     wanted = fill(log, 9)
     found = Keeper(memory_keeper.directory, files.after_power_loss())
@@ -95,9 +95,7 @@ def test_with_flush_messages_1_a_power_cut_loses_nothing(memory_keeper: Keeper, 
     assert not found.reports
 
 
-def test_without_it_a_power_cut_takes_what_was_not_flushed_and_no_more(
-    memory_keeper: Keeper, files: MemoryFiles
-) -> None:
+def test_power_failure_loses_only_unflushed_records(memory_keeper: Keeper, files: MemoryFiles) -> None:
     log = memory_keeper.open(segment_bytes=500)
     wanted = fill(log, 9)
     assert log.recovery_point == 8
@@ -109,7 +107,7 @@ def test_without_it_a_power_cut_takes_what_was_not_flushed_and_no_more(
     assert len(values(found.open(clean=False, recovery_point=10))) == 10
 
 
-def test_after_a_clean_end_a_power_cut_takes_nothing(memory_keeper: Keeper, files: MemoryFiles) -> None:
+def test_power_failure_after_a_clean_shutdown_loses_nothing(memory_keeper: Keeper, files: MemoryFiles) -> None:
     log = memory_keeper.open(segment_bytes=500)
     wanted = fill(log, 9)
     log.close()
@@ -117,7 +115,7 @@ def test_after_a_clean_end_a_power_cut_takes_nothing(memory_keeper: Keeper, file
     assert values(found.open(clean=True)) == wanted
 
 
-def test_a_failed_fsync_is_not_taken_for_one(memory_keeper: Keeper, files: MemoryFiles) -> None:
+def test_failed_fsync_does_not_move_the_recovery_point(memory_keeper: Keeper, files: MemoryFiles) -> None:
     log = memory_keeper.open(flush_messages=1)
     files.faults.append(Fault("sync", ".log"))
     with pytest.raises(OSError):
@@ -125,7 +123,7 @@ def test_a_failed_fsync_is_not_taken_for_one(memory_keeper: Keeper, files: Memor
     assert log.recovery_point == 0
 
 
-def test_files_are_synced_no_more_than_asked_for(memory_keeper: Keeper, files: MemoryFiles) -> None:
+def test_files_are_not_synced_more_often_than_configured(memory_keeper: Keeper, files: MemoryFiles) -> None:
     log = memory_keeper.open()
     fill(log, 100)
     assert [path for operation, path in files.operations if operation == "sync"] == []
@@ -150,7 +148,7 @@ for number in range(1000):
 """
 
 
-def test_a_file_that_may_not_grow_refuses_one_record_and_keeps_the_others(keeper: Keeper) -> None:
+def test_append_beyond_the_file_size_limit_fails_and_keeps_other_records(keeper: Keeper) -> None:
     """`ulimit -f`, as the facts imitate a full disk: the torn end of the last write is cut off at once."""
     root = Path(__file__).parents[3]
     done = subprocess.run(
@@ -164,7 +162,7 @@ def test_a_file_that_may_not_grow_refuses_one_record_and_keeps_the_others(keeper
     assert keeper.reports == []
 
 
-def test_a_short_write_is_gone_on_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_short_write_is_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = DiskFiles().open(str(tmp_path / "f"), create=True)
     real = os.pwrite
     monkeypatch.setattr(os, "pwrite", lambda fd, data, at: real(fd, bytes(data)[:3], at))
@@ -172,7 +170,7 @@ def test_a_short_write_is_gone_on_with(tmp_path: Path, monkeypatch: pytest.Monke
     assert (file.size, file.read_at(0, 100)) == (10, b"abcdefghij")
 
 
-def test_parts_are_written_behind_each_other_and_read_at_any_place(tmp_path: Path) -> None:
+def test_parts_are_appended_in_order_and_read_at_any_position(tmp_path: Path) -> None:
     files = DiskFiles()
     path = str(tmp_path / "f")
     with pytest.raises(FileNotFoundError):
@@ -189,7 +187,7 @@ def test_parts_are_written_behind_each_other_and_read_at_any_place(tmp_path: Pat
     assert files.open(path).size == 3
 
 
-def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_is_replaced_atomically(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files, path = DiskFiles(), str(tmp_path / "checkpoint")
     files.write_atomically(path, b"old")
 
@@ -204,7 +202,7 @@ def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("kind", ["disk", "memory"])
-def test_a_lock_is_had_by_one(tmp_path: Path, kind: str) -> None:
+def test_lock_is_exclusive(tmp_path: Path, kind: str) -> None:
     files = DiskFiles() if kind == "disk" else MemoryFiles()
     path = str(tmp_path / ".lock")
     lock = files.lock(path)
@@ -216,7 +214,7 @@ def test_a_lock_is_had_by_one(tmp_path: Path, kind: str) -> None:
     again.close()
 
 
-def test_the_lock_is_the_kind_that_java_takes(tmp_path: Path) -> None:
+def test_lock_is_compatible_with_javas_file_lock(tmp_path: Path) -> None:
     path = str(tmp_path / ".lock")
     lock = DiskFiles().lock(path)
     assert lock is not None
@@ -228,7 +226,7 @@ def test_the_lock_is_the_kind_that_java_takes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["disk", "memory"])
-def test_both_kinds_of_files_do_the_same(tmp_path: Path, kind: str) -> None:
+def test_disk_and_memory_files_behave_the_same(tmp_path: Path, kind: str) -> None:
     files = DiskFiles() if kind == "disk" else MemoryFiles()
     root = str(tmp_path / "data")
     files.make_dir(f"{root}/t-0")

@@ -45,19 +45,19 @@ def opened(path: Path, data: bytes) -> LogFile:
     ],
     ids=["a byte", "zeros", "twos", "noise", "a block", "torn", "spoiled", "spoiled often", "old", "wrong size"],
 )
-def test_the_next_whole_batch_is_found_behind(path: Path, damage: bytes) -> None:
+def test_next_valid_batch_after_damage_is_found(path: Path, damage: bytes) -> None:
     file = opened(path, damage + WHOLE + WHOLE)
     assert next_valid_batch(file, 0, file.size, 7) == len(damage)
 
 
 @pytest.mark.parametrize("data", [b"", b"?", bytes(5000), WHOLE, b"x" + WHOLE[:-1], b"x" + spoiled(WHOLE)])
-def test_where_there_is_none_none_is_found(path: Path, data: bytes) -> None:
+def test_no_batch_is_found_in_damage_that_resembles_one(path: Path, data: bytes) -> None:
     file = opened(path, data)
     assert next_valid_batch(file, 0, file.size, 7) is None
     assert next_valid_batch(file, 0, file.size, 8) is None
 
 
-def test_an_index_that_is_made_anew_leaves_out_batches_that_go_back(path: Path) -> None:
+def test_rebuilt_index_skips_batches_with_decreasing_offsets(path: Path) -> None:
     early, late = bytes(batch(b"early", base_offset=3)), bytes(batch(b"late", base_offset=9))
     index = SegmentIndex.build(0, 4096, opened(path, WHOLE + early + late), path.stat().st_size)
     assert index.next_offset == 10
@@ -66,6 +66,6 @@ def test_an_index_that_is_made_anew_leaves_out_batches_that_go_back(path: Path) 
     assert index.ends_with_whole_batch
 
 
-def test_an_index_that_is_made_anew_knows_where_the_last_whole_batch_ends(path: Path) -> None:
+def test_rebuilt_index_has_the_end_of_the_last_whole_batch(path: Path) -> None:
     index = SegmentIndex.build(0, 4096, opened(path, WHOLE + b"torn"), path.stat().st_size)
     assert (index.end_position, index.ends_with_whole_batch) == (len(WHOLE), False)

@@ -13,7 +13,7 @@ from kcli.protocol.records.scan import iter_records
 from tests.broker.log.logs import NOW, Keeper, append, batch, fill, scan, values, whole_batches
 
 
-def test_records_get_the_next_offsets_and_are_read_back(keeper: Keeper) -> None:
+def test_appended_records_get_the_next_offsets(keeper: Keeper) -> None:
     log = keeper.open()
     first, second = append(log, b"a", b"b"), append(log, b"c")
     assert (first.base_offset, first.last_offset, second.base_offset, second.last_offset) == (0, 1, 2, 2)
@@ -21,7 +21,7 @@ def test_records_get_the_next_offsets_and_are_read_back(keeper: Keeper) -> None:
     assert [(record.offset, record.value) for record in scan(log)] == [(0, b"a"), (1, b"b"), (2, b"c")]
 
 
-def test_appending_does_not_move_the_high_watermark_and_nothing_is_read_beyond_it(keeper: Keeper) -> None:
+def test_append_does_not_move_the_high_watermark_and_reads_stop_at_it(keeper: Keeper) -> None:
     log = keeper.open()
     append(log, b"a")
     log.append(batch(b"b"), leader_epoch=0, now_wall_ms=NOW)
@@ -33,7 +33,7 @@ def test_appending_does_not_move_the_high_watermark_and_nothing_is_read_beyond_i
     assert log.read(1, 1000, upto=log.log_end_offset, min_one_message=True).records is not None
 
 
-def test_the_high_watermark_never_goes_back_nor_beyond_the_end(keeper: Keeper) -> None:
+def test_high_watermark_never_decreases_nor_exceeds_the_log_end(keeper: Keeper) -> None:
     log = keeper.open()
     append(log, b"a", b"b")
     log.advance_high_watermark(1)
@@ -42,7 +42,7 @@ def test_the_high_watermark_never_goes_back_nor_beyond_the_end(keeper: Keeper) -
     assert log.high_watermark == 2
 
 
-def test_a_slice_is_bytes_of_the_file_as_they_lie_there(keeper: Keeper) -> None:
+def test_slice_equals_the_bytes_of_the_file(keeper: Keeper) -> None:
     log = keeper.open()
     append(log, b"a"), append(log, b"b")
     read = log.read(0, 10_000, upto=2, min_one_message=True)
@@ -51,7 +51,7 @@ def test_a_slice_is_bytes_of_the_file_as_they_lie_there(keeper: Keeper) -> None:
     assert read.records.file.fileno() >= 0
 
 
-def test_an_offset_inside_a_batch_gives_the_whole_batch(keeper: Keeper) -> None:
+def test_read_inside_a_batch_returns_the_whole_batch(keeper: Keeper) -> None:
     log = keeper.open()
     append(log, b"a", b"b", b"c")
     append(log, b"d")
@@ -64,7 +64,7 @@ def test_an_offset_inside_a_batch_gives_the_whole_batch(keeper: Keeper) -> None:
 
 
 @pytest.mark.parametrize(("max_bytes", "whole"), [(0, 1), (1, 1), (170, 1), (400, 2), (10_000, 5)])
-def test_a_limit_counts_except_for_the_first_batch(keeper: Keeper, max_bytes: int, whole: int) -> None:
+def test_max_bytes_is_exceeded_only_by_the_first_batch(keeper: Keeper, max_bytes: int, whole: int) -> None:
     log = keeper.open()
     fill(log, 5)
     read = log.read(0, max_bytes, upto=5, min_one_message=True)
@@ -75,7 +75,7 @@ def test_a_limit_counts_except_for_the_first_batch(keeper: Keeper, max_bytes: in
     assert read.first_batch_only == (max_bytes < size)
 
 
-def test_without_the_grace_for_the_first_batch_a_limit_is_a_limit(keeper: Keeper) -> None:
+def test_max_bytes_is_strict_without_min_one_message(keeper: Keeper) -> None:
     log = keeper.open()
     fill(log, 2)
     cut = log.read(0, 50, upto=2, min_one_message=False)
@@ -94,7 +94,7 @@ def test_offsets_outside_of_the_log_are_out_of_range(keeper: Keeper, offset: int
     assert refused.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
 
 
-def test_a_read_never_goes_on_in_the_next_segment(keeper: Keeper) -> None:
+def test_read_ends_with_its_segment(keeper: Keeper) -> None:
     log = keeper.open(segment_bytes=1000)
     wanted = fill(log, 20)
     assert len(log.segments) > 2
@@ -105,7 +105,7 @@ def test_a_read_never_goes_on_in_the_next_segment(keeper: Keeper) -> None:
     assert values(log) == wanted
 
 
-def test_the_slice_ends_before_the_offset_to_stop_at_in_any_segment(keeper: Keeper) -> None:
+def test_slice_ends_before_the_upto_offset_in_any_segment(keeper: Keeper) -> None:
     log = keeper.open(segment_bytes=1000)
     fill(log, 20)
     for upto in range(1, 21):
@@ -120,7 +120,7 @@ def test_the_slice_ends_before_the_offset_to_stop_at_in_any_segment(keeper: Keep
         assert found == list(range(upto))
 
 
-def test_every_offset_is_found_with_a_sparse_index_and_without(keeper: Keeper) -> None:
+def test_every_offset_is_found_with_and_without_index_entries(keeper: Keeper) -> None:
     for interval in (0, 300, 4096):
         log = Keeper(f"{keeper.directory}{interval}").open(index_interval_bytes=interval, segment_bytes=20_000)
         wanted = fill(log, 300)
@@ -129,7 +129,7 @@ def test_every_offset_is_found_with_a_sparse_index_and_without(keeper: Keeper) -
             assert next(scan(log, offset)).offset == offset
 
 
-def test_a_file_that_retention_removed_can_be_read_to_its_end_by_who_holds_a_slice(keeper: Keeper) -> None:
+def test_slice_of_a_removed_segment_is_still_readable(keeper: Keeper) -> None:
     log = keeper.open(segment_bytes=1000, retention_bytes=0)
     fill(log, 20)
     held = log.read(0, 10_000, upto=20, min_one_message=True).records
@@ -143,14 +143,14 @@ def test_a_file_that_retention_removed_can_be_read_to_its_end_by_who_holds_a_sli
 # ---- rolling ----
 
 
-def test_a_segment_rolls_before_it_would_be_too_large(keeper: Keeper) -> None:
+def test_segment_rolls_before_it_exceeds_segment_bytes(keeper: Keeper) -> None:
     log = keeper.open(segment_bytes=500)
     fill(log, 9, size=100)
     assert all(0 < segment.size <= 500 for segment in log.segments)
     assert [segment.base_offset for segment in log.segments] == [0, 2, 4, 6, 8]
 
 
-def test_a_segment_rolls_by_the_age_of_its_records_not_by_the_clock(keeper: Keeper) -> None:
+def test_segment_rolls_by_record_timestamps_and_not_by_the_clock(keeper: Keeper) -> None:
     log = keeper.open(segment_ms=1000)
     append(log, b"a", time_ms=NOW - 5000)
     append(log, b"b", time_ms=NOW - 4000, now_wall_ms=NOW + 10**6)
@@ -159,7 +159,7 @@ def test_a_segment_rolls_by_the_age_of_its_records_not_by_the_clock(keeper: Keep
     assert [segment.base_offset for segment in log.segments] == [0, 2]
 
 
-def test_records_without_a_time_let_the_clock_decide(keeper: Keeper) -> None:
+def test_segment_without_timestamps_rolls_by_the_clock(keeper: Keeper) -> None:
     log = keeper.open(segment_ms=1000)
     append(log, b"a", time_ms=-1, now_wall_ms=NOW + 1000)
     append(log, b"b", time_ms=-1, now_wall_ms=NOW + 1000)
@@ -168,7 +168,7 @@ def test_records_without_a_time_let_the_clock_decide(keeper: Keeper) -> None:
     assert len(log.segments) == 2
 
 
-def test_jitter_makes_a_segment_roll_before_its_time(keeper: Keeper) -> None:
+def test_jitter_rolls_a_segment_before_segment_ms(keeper: Keeper) -> None:
     log = keeper.open(segment_ms=1000, segment_jitter_ms=400)
     append(log, b"a")
     assert 0 <= log.roll(NOW).jitter_ms < 400
@@ -180,13 +180,13 @@ def test_jitter_makes_a_segment_roll_before_its_time(keeper: Keeper) -> None:
     assert len(log.segments) == 3
 
 
-def test_a_segment_rolls_when_its_index_is_full(keeper: Keeper) -> None:
+def test_segment_rolls_when_its_index_is_full(keeper: Keeper) -> None:
     log = keeper.open(index_interval_bytes=0, segment_index_bytes=12 * 5)
     fill(log, 12)
     assert [segment.base_offset for segment in log.segments] == [0, 5, 10]
 
 
-def test_an_empty_segment_is_not_rolled(keeper: Keeper) -> None:
+def test_empty_segment_is_not_rolled(keeper: Keeper) -> None:
     log = keeper.open()
     assert log.roll(NOW) is log.active_segment
     append(log, b"a")
@@ -195,7 +195,7 @@ def test_an_empty_segment_is_not_rolled(keeper: Keeper) -> None:
     assert [segment.base_offset for segment in log.segments] == [0, 1]
 
 
-def test_a_rolled_segment_has_its_indexes_on_the_disk_and_a_snapshot_of_the_producers(keeper: Keeper) -> None:
+def test_rolled_segment_has_its_indexes_and_a_producer_snapshot_on_disk(keeper: Keeper) -> None:
     log = keeper.open(index_interval_bytes=0)
     fill(log, 3)
     assert not keeper.file(0, ".index").exists()
@@ -208,7 +208,7 @@ def test_a_rolled_segment_has_its_indexes_on_the_disk_and_a_snapshot_of_the_prod
 # ---- refusals ----
 
 
-def test_a_refused_batch_leaves_the_log_as_it_was(keeper: Keeper) -> None:
+def test_refused_batch_leaves_the_log_unchanged(keeper: Keeper) -> None:
     log = keeper.open()
     append(log, b"a")
     spoiled = batch(b"b")
@@ -221,7 +221,7 @@ def test_a_refused_batch_leaves_the_log_as_it_was(keeper: Keeper) -> None:
     assert values(log) == [b"a", b"c"]
 
 
-def test_a_batch_that_comes_again_is_answered_with_its_first_offset_and_not_written(keeper: Keeper) -> None:
+def test_duplicate_batch_returns_its_first_offsets_and_is_not_written(keeper: Keeper) -> None:
     log = keeper.open()
     append(log, b"other")
     options = {"producer_id": 5, "producer_epoch": 0, "base_sequence": 0}
@@ -232,7 +232,7 @@ def test_a_batch_that_comes_again_is_answered_with_its_first_offset_and_not_writ
     assert log.log_end_offset == 3
 
 
-def test_a_gap_in_the_sequence_is_refused_and_the_producer_is_known_after_a_restart(keeper: Keeper) -> None:
+def test_sequence_gap_is_refused_also_after_a_restart(keeper: Keeper) -> None:
     log = keeper.open()
     append(log, b"a", producer_id=5, producer_epoch=0, base_sequence=0)
     log.close()
@@ -245,14 +245,14 @@ def test_a_gap_in_the_sequence_is_refused_and_the_producer_is_known_after_a_rest
         log.close()
 
 
-def test_append_time_replaces_the_times_of_the_producer(keeper: Keeper) -> None:
+def test_log_append_time_replaces_record_timestamps(keeper: Keeper) -> None:
     log = keeper.open(message_timestamp_type="LogAppendTime")
     info = append(log, b"a", b"b", time_ms=5, now_wall_ms=NOW + 3)
     assert info.log_append_time_ms == NOW + 3
     assert [record.timestamp_ms for record in scan(log)] == [NOW + 3, NOW + 3]
 
 
-def test_a_closed_log_takes_nothing(keeper: Keeper) -> None:
+def test_closed_log_refuses_appends(keeper: Keeper) -> None:
     log = keeper.open()
     log.close()
     with pytest.raises(BrokerError) as refused:
@@ -263,7 +263,7 @@ def test_a_closed_log_takes_nothing(keeper: Keeper) -> None:
 # ---- epochs, start, deletion ----
 
 
-def test_leader_epochs_begin_with_their_first_batch(keeper: Keeper) -> None:
+def test_leader_epoch_starts_at_its_first_batch(keeper: Keeper) -> None:
     log = keeper.open()
     append(log, b"a", leader_epoch=0)
     append(log, b"b", leader_epoch=2)
@@ -273,7 +273,7 @@ def test_leader_epochs_begin_with_their_first_batch(keeper: Keeper) -> None:
     assert keeper.open().end_offset_for_epoch(0) == (0, 1)
 
 
-def test_deleted_records_are_gone_and_so_are_segments_below_them(keeper: Keeper) -> None:
+def test_delete_records_removes_segments_below_the_new_start(keeper: Keeper) -> None:
     log = keeper.open(segment_bytes=500)
     wanted = fill(log, 9)
     assert log.delete_records(5) == 5
@@ -284,7 +284,7 @@ def test_deleted_records_are_gone_and_so_are_segments_below_them(keeper: Keeper)
     assert keeper.open(log_start_offset=5).log_start_offset == 5
 
 
-def test_epochs_of_deleted_records_are_forgotten(keeper: Keeper) -> None:
+def test_epochs_of_deleted_records_are_removed(keeper: Keeper) -> None:
     log = keeper.open()
     for epoch in range(4):
         append(log, b"a", b"b", leader_epoch=epoch)
@@ -292,7 +292,7 @@ def test_epochs_of_deleted_records_are_forgotten(keeper: Keeper) -> None:
     assert log.epochs.entries == ((1, 3), (2, 4), (3, 6))
 
 
-def test_all_records_can_be_deleted_and_none_that_nobody_could_read_yet(keeper: Keeper) -> None:
+def test_delete_records_stops_at_the_high_watermark(keeper: Keeper) -> None:
     log = keeper.open()
     fill(log, 3)
     log.append(batch(b"x"), leader_epoch=0, now_wall_ms=NOW)
@@ -303,7 +303,7 @@ def test_all_records_can_be_deleted_and_none_that_nobody_could_read_yet(keeper: 
     assert log.log_end_offset == 4
 
 
-def test_positions_tell_how_much_there_is_to_read(keeper: Keeper) -> None:
+def test_offset_metadata_has_byte_positions(keeper: Keeper) -> None:
     log = keeper.open(segment_bytes=500)
     fill(log, 3)
     first, end = log.offset_metadata(0), log.end_metadata
@@ -313,7 +313,7 @@ def test_positions_tell_how_much_there_is_to_read(keeper: Keeper) -> None:
     assert log.offset_metadata(1).position == log.segments[0].size // 2
 
 
-def test_open_files_of_old_segments_are_let_go_and_opened_again(keeper: Keeper) -> None:
+def test_files_of_old_segments_are_released_and_opened_again(keeper: Keeper) -> None:
     log = keeper.open(segment_bytes=500)
     wanted = fill(log, 9)
     assert values(log) == wanted
@@ -331,7 +331,7 @@ def _open_files(keeper: Keeper) -> list[str]:
     return sorted(path for path in paths if path.startswith(keeper.directory))
 
 
-def test_consumers_of_committed_records_stop_where_a_transaction_is_open(keeper: Keeper) -> None:
+def test_last_stable_offset_stops_at_an_open_transaction(keeper: Keeper) -> None:
     """Nobody can begin one yet, but a directory of real Kafka may have one."""
     producer = {"producer_id": 5, "producer_epoch": 0, "transactional": True}
     log = keeper.open()
@@ -356,7 +356,7 @@ def _unflushed(log: Log) -> int:
     return log.log_end_offset - log.recovery_point
 
 
-def test_flush_messages_bounds_what_is_not_on_the_disk(keeper: Keeper) -> None:
+def test_flush_messages_bounds_the_unflushed_records(keeper: Keeper) -> None:
     log = keeper.open(flush_messages=3)
     seen = []
     for number in range(7):
@@ -365,7 +365,7 @@ def test_flush_messages_bounds_what_is_not_on_the_disk(keeper: Keeper) -> None:
     assert seen == [1, 2, 0, 1, 2, 0, 1]
 
 
-def test_flush_ms_counts_from_the_first_record_that_waits(keeper: Keeper) -> None:
+def test_flush_ms_starts_at_the_first_unflushed_record(keeper: Keeper) -> None:
     log = keeper.open(flush_ms=1000)
     assert not log.flush_if_due(NOW + 10**9)
     append(log, b"a")
@@ -375,14 +375,14 @@ def test_flush_ms_counts_from_the_first_record_that_waits(keeper: Keeper) -> Non
     assert _unflushed(log) == 0
 
 
-def test_a_clock_that_is_set_back_does_not_put_off_a_flush_for_ever(keeper: Keeper) -> None:
+def test_flush_is_due_again_after_the_clock_is_set_back(keeper: Keeper) -> None:
     log = keeper.open(flush_ms=1000)
     append(log, b"a")
     assert not log.flush_if_due(NOW - 10**6)
     assert log.flush_if_due(NOW - 10**6 + 1000)
 
 
-def test_rolling_puts_the_old_segment_on_the_disk(keeper: Keeper) -> None:
+def test_roll_flushes_the_old_segment(keeper: Keeper) -> None:
     log = keeper.open(segment_bytes=500)
     fill(log, 3)
     assert log.recovery_point == 2

@@ -71,32 +71,32 @@ def append(producers: ProducerStateManager, info: BatchInfo) -> None:
     producers.update(info)
 
 
-def test_a_batch_that_comes_again_is_a_duplicate_of_the_one_that_is_there(producers: ProducerStateManager) -> None:
+def test_repeated_batch_is_a_duplicate_with_the_first_offsets(producers: ProducerStateManager) -> None:
     append(producers, batch(2, 0, 3))
     append(producers, batch(5, 3, 2))
     assert producers.check(batch(7, 0, 3)) == Duplicate(2, 4, NOW)
     assert producers.check(batch(7, 3, 2)) == Duplicate(5, 6, NOW)
 
 
-def test_only_the_last_five_batches_are_remembered(producers: ProducerStateManager) -> None:
+def test_duplicates_are_detected_in_the_last_five_batches(producers: ProducerStateManager) -> None:
     for number in range(6):
         append(producers, batch(number, number))
     assert producers.check(batch(6, 1)) == Duplicate(1, 1, NOW)
     assert refused(producers, batch(6, 0)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
-def test_a_gap_is_out_of_order(producers: ProducerStateManager) -> None:
+def test_sequence_gap_is_out_of_order(producers: ProducerStateManager) -> None:
     append(producers, batch(0, 0, 3))
     assert refused(producers, batch(3, 4)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert refused(producers, batch(3, 1, 3)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     append(producers, batch(3, 3))
 
 
-def test_an_unknown_producer_may_begin_anywhere(producers: ProducerStateManager) -> None:
+def test_unknown_producer_may_start_at_any_sequence(producers: ProducerStateManager) -> None:
     append(producers, batch(0, 5))
 
 
-def test_a_new_epoch_begins_at_zero_and_fences_the_old_one(producers: ProducerStateManager) -> None:
+def test_new_epoch_starts_at_sequence_zero_and_fences_the_old_one(producers: ProducerStateManager) -> None:
     append(producers, batch(0, 0))
     assert refused(producers, batch(1, 1, epoch=1)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     append(producers, batch(1, 0, epoch=1))
@@ -104,7 +104,7 @@ def test_a_new_epoch_begins_at_zero_and_fences_the_old_one(producers: ProducerSt
     assert refused(producers, batch(2, 0, epoch=0)) is ErrorCode.INVALID_PRODUCER_EPOCH
 
 
-def test_sequence_numbers_go_on_at_zero_behind_the_largest(producers: ProducerStateManager) -> None:
+def test_sequence_numbers_wrap_to_zero(producers: ProducerStateManager) -> None:
     append(producers, batch(0, LAST_SEQUENCE - 1, 4))
     assert batch(0, LAST_SEQUENCE - 1, 4).last_sequence == 1
     assert producers.check(batch(4, LAST_SEQUENCE - 1, 4)) == Duplicate(0, 3, NOW)
@@ -112,17 +112,17 @@ def test_sequence_numbers_go_on_at_zero_behind_the_largest(producers: ProducerSt
     append(producers, batch(5, 3))
 
 
-def test_batches_without_a_producer_are_only_counted(producers: ProducerStateManager) -> None:
+def test_batches_without_a_producer_only_move_the_end_offset(producers: ProducerStateManager) -> None:
     append(producers, read_batch_info(build_batch([NewRecord(None, b"x", NOW)] * 3)))
     assert producers.producers == {}
     assert producers.end_offset == 3
 
 
-def test_nobody_can_be_in_a_transaction_yet(producers: ProducerStateManager) -> None:
+def test_transactional_batches_are_refused(producers: ProducerStateManager) -> None:
     assert refused(producers, batch(0, 0, transactional=True)) is ErrorCode.INVALID_TXN_STATE
 
 
-def test_a_producer_is_forgotten_when_it_was_silent_for_long(producers: ProducerStateManager) -> None:
+def test_inactive_producer_expires(producers: ProducerStateManager) -> None:
     append(producers, batch(0, 0, producer=1, time_ms=NOW))
     append(producers, batch(1, 0, producer=2, time_ms=NOW + 5))
     producers.remove_expired(NOW + DAY - 1)
@@ -132,7 +132,7 @@ def test_a_producer_is_forgotten_when_it_was_silent_for_long(producers: Producer
     append(producers, batch(2, 77, producer=1))
 
 
-def test_an_open_transaction_of_another_broker_holds_the_stable_offset_until_its_marker(
+def test_open_transaction_holds_the_stable_offset_until_its_marker(
     producers: ProducerStateManager,
 ) -> None:
     producers.update(batch(10, 0, 2, producer=4000, epoch=3, transactional=True))
@@ -145,14 +145,14 @@ def test_an_open_transaction_of_another_broker_holds_the_stable_offset_until_its
     assert producers.end_offset == 201
 
 
-def test_a_snapshot_of_a_real_kafka_is_read_and_written_byte_for_byte() -> None:
+def test_snapshot_of_apache_kafka_is_decoded_and_encoded_byte_for_byte() -> None:
     entries = decode_snapshot(REAL_SNAPSHOT)
     assert entries == [ProducerEntry(0, 0, 1942, 1942, 1942, 1795228499685, -1, -1)]
     assert encode_snapshot(entries) == REAL_SNAPSHOT
 
 
 @pytest.mark.parametrize("at", [1, 3, 9, 20, len(REAL_SNAPSHOT) - 1])
-def test_a_damaged_snapshot_is_noticed(at: int) -> None:
+def test_damaged_snapshot_is_detected(at: int) -> None:
     damaged = bytearray(REAL_SNAPSHOT)
     damaged[at] ^= 1
     for data in (damaged, REAL_SNAPSHOT[:at]):
@@ -160,7 +160,7 @@ def test_a_damaged_snapshot_is_noticed(at: int) -> None:
             decode_snapshot(bytes(data))
 
 
-def test_a_restart_knows_the_last_batch_of_each_producer(producers: ProducerStateManager, tmp_path: Path) -> None:
+def test_restart_restores_the_last_batch_of_each_producer(producers: ProducerStateManager, tmp_path: Path) -> None:
     append(producers, batch(0, 0, 3))
     append(producers, batch(3, 3, 2))
     append(producers, batch(5, LAST_SEQUENCE, 2, producer=7))
@@ -173,9 +173,7 @@ def test_a_restart_knows_the_last_batch_of_each_producer(producers: ProducerStat
     append(again, batch(7, 5))
 
 
-def test_a_snapshot_is_named_after_the_next_offset_and_written_once(
-    producers: ProducerStateManager, tmp_path: Path
-) -> None:
+def test_snapshot_is_named_by_the_next_offset_and_written_once(producers: ProducerStateManager, tmp_path: Path) -> None:
     producers.take_snapshot()  # of an empty log there is none
     append(producers, batch(0, 0, 3))
     producers.take_snapshot()
@@ -183,7 +181,7 @@ def test_a_snapshot_is_named_after_the_next_offset_and_written_once(
     assert [path.name for path in tmp_path.iterdir()] == ["00000000000000000003.snapshot"]
 
 
-def test_loading_takes_the_newest_snapshot_within_the_log(producers: ProducerStateManager, tmp_path: Path) -> None:
+def test_load_uses_the_newest_snapshot_within_the_log(producers: ProducerStateManager, tmp_path: Path) -> None:
     for number in range(4):
         append(producers, batch(number, number))
         producers.take_snapshot()
@@ -197,7 +195,7 @@ def test_loading_takes_the_newest_snapshot_within_the_log(producers: ProducerSta
     assert producers.producers == {}
 
 
-def test_snapshots_go_with_their_segments(producers: ProducerStateManager) -> None:
+def test_snapshots_are_removed_with_their_segments(producers: ProducerStateManager) -> None:
     for number in range(4):
         append(producers, batch(number, number))
         producers.take_snapshot()
@@ -210,7 +208,7 @@ def test_snapshots_go_with_their_segments(producers: ProducerStateManager) -> No
     assert (producers.snapshots(), producers.end_offset, producers.producers) == ([], 50, {})
 
 
-def test_stray_snapshots_are_those_that_begin_no_segment(producers: ProducerStateManager) -> None:
+def test_stray_snapshots_do_not_start_a_segment(producers: ProducerStateManager) -> None:
     for number in range(4):
         append(producers, batch(number, number))
         producers.take_snapshot()

@@ -134,7 +134,7 @@ def _is_cleaned_up_to_its_last_segment(folder: Path) -> bool:
 
 
 @pytest.mark.real_kafka
-def test_a_directory_of_real_kafka_is_served_byte_for_byte(theirs: Theirs, keeper: Keeper) -> None:
+def test_directory_of_apache_kafka_is_served_byte_for_byte(theirs: Theirs, keeper: Keeper) -> None:
     log = adopt(theirs.node, "codecs", keeper).open(clean=True)
     assert keeper.reports == []
     assert len(log.segments) > 2
@@ -153,7 +153,7 @@ def test_a_directory_of_real_kafka_is_served_byte_for_byte(theirs: Theirs, keepe
 
 
 @pytest.mark.real_kafka
-def test_our_indexes_are_those_that_real_kafka_made(theirs: Theirs, keeper: Keeper) -> None:
+def test_rebuilt_indexes_equal_those_of_apache_kafka(theirs: Theirs, keeper: Keeper) -> None:
     made = {
         path.name: path.read_bytes()
         for path in (theirs.node.data / "small-batches-0").iterdir()
@@ -168,7 +168,7 @@ def test_our_indexes_are_those_that_real_kafka_made(theirs: Theirs, keeper: Keep
 
 
 @pytest.mark.real_kafka
-def test_a_log_that_real_kafka_compacted_is_read_with_its_holes(theirs: Theirs, keeper: Keeper) -> None:
+def test_log_compacted_by_apache_kafka_is_read_with_its_offset_gaps(theirs: Theirs, keeper: Keeper) -> None:
     log = adopt(theirs.node, "compacted", keeper).open(clean=True)
     assert [(record.offset, record.value) for record in scan(log)] == theirs.seen
     assert len(theirs.seen) < 3500
@@ -177,7 +177,7 @@ def test_a_log_that_real_kafka_compacted_is_read_with_its_holes(theirs: Theirs, 
     assert keeper.reports == []
 
 
-def test_what_real_kafka_acknowledged_before_kill_9_is_there(
+def test_records_acknowledged_by_apache_kafka_before_kill_9_are_recovered(
     own_kafka: Callable[..., KafkaNode], keeper: Keeper
 ) -> None:
     node = own_kafka()
@@ -227,7 +227,7 @@ def kafka_tools(kafka_jars: Path) -> Kafka:
 
 
 @pytest.mark.real_kafka
-def test_the_dump_tool_reads_our_segments_and_indexes_without_complaint(kafka_tools: Kafka, keeper: Keeper) -> None:
+def test_dump_log_reads_our_segments_and_indexes_without_errors(kafka_tools: Kafka, keeper: Keeper) -> None:
     found, _ = _ours(keeper)
     files = sorted(str(path) for path in keeper.path.iterdir() if path.suffix in (".log", *INDEXES))
     done = kafka_tools.tool("DumpLogSegments", "--deep-iteration", "--print-data-log", "--files", ",".join(files))
@@ -239,7 +239,7 @@ def test_the_dump_tool_reads_our_segments_and_indexes_without_complaint(kafka_to
 
 
 @pytest.mark.real_kafka
-def test_the_dump_tool_reads_our_snapshots_of_producers(kafka_tools: Kafka, keeper: Keeper) -> None:
+def test_dump_log_reads_our_producer_snapshots(kafka_tools: Kafka, keeper: Keeper) -> None:
     _ours(keeper)
     newest = sorted(keeper.path.glob("*.snapshot"))[-1]
     done = kafka_tools.tool("DumpLogSegments", "--files", str(newest))
@@ -248,7 +248,7 @@ def test_the_dump_tool_reads_our_snapshots_of_producers(kafka_tools: Kafka, keep
 
 
 @pytest.mark.parametrize("stopped", ["cleanly", "by kill -9"])
-def test_real_kafka_serves_a_directory_of_ours_and_gives_it_back(
+def test_apache_kafka_serves_our_directory_and_we_serve_it_again(
     own_kafka: Callable[..., KafkaNode], keeper: Keeper, stopped: str
 ) -> None:
     found, _ = _ours(keeper)

@@ -35,7 +35,7 @@ def flip(path: Path, at: int) -> None:
 # ---- a crash ----
 
 
-def test_a_crash_loses_nothing_that_was_appended(keeper: Keeper) -> None:
+def test_crash_loses_no_appended_record(keeper: Keeper) -> None:
     log = keeper.open(clean=False)
     wanted = fill(log, 200)
     crash(log)
@@ -45,7 +45,7 @@ def test_a_crash_loses_nothing_that_was_appended(keeper: Keeper) -> None:
     assert append(log, b"next").base_offset == 200
 
 
-def test_a_torn_tail_is_cut_at_the_last_whole_batch_and_told(keeper: Keeper) -> None:
+def test_torn_tail_is_truncated_after_the_last_whole_batch_and_reported(keeper: Keeper) -> None:
     log = keeper.open()
     wanted = fill(log, 20)
     size = log.size_bytes
@@ -58,7 +58,7 @@ def test_a_torn_tail_is_cut_at_the_last_whole_batch_and_told(keeper: Keeper) -> 
     assert append(log, b"next").base_offset == 19
 
 
-def test_a_log_cut_at_any_byte_keeps_its_whole_batches(keeper: Keeper) -> None:
+def test_log_truncated_at_any_byte_keeps_its_whole_batches(keeper: Keeper) -> None:
     log = keeper.open()
     fill(log, 4, size=10)
     size = log.size_bytes
@@ -75,7 +75,7 @@ def test_a_log_cut_at_any_byte_keeps_its_whole_batches(keeper: Keeper) -> None:
 
 @pytest.mark.parametrize("tail", [bytes(4096), random.Random(3).randbytes(300), b"\0" * 7])
 @pytest.mark.parametrize("clean", [False, True])
-def test_bytes_behind_the_tail_that_are_no_batch_are_cut(keeper: Keeper, tail: bytes, clean: bool) -> None:
+def test_bytes_after_the_last_batch_are_truncated(keeper: Keeper, tail: bytes, clean: bool) -> None:
     log = keeper.open()
     wanted = fill(log, 20)
     log.close(clean=clean)
@@ -87,7 +87,7 @@ def test_bytes_behind_the_tail_that_are_no_batch_are_cut(keeper: Keeper, tail: b
     assert not keeper.told("DATA WAS LOST")
 
 
-def test_a_flipped_bit_in_what_was_not_flushed_cuts_from_there_on_and_says_what_is_lost(keeper: Keeper) -> None:
+def test_bit_flip_in_unflushed_data_truncates_there_and_reports_the_loss(keeper: Keeper) -> None:
     log = keeper.open()
     wanted = fill(log, 20)
     position = log.offset_metadata(7).position
@@ -100,7 +100,7 @@ def test_a_flipped_bit_in_what_was_not_flushed_cuts_from_there_on_and_says_what_
 
 
 @pytest.mark.parametrize("at", [0, 8, 11, 16, 23])  # offset, size (twice), format, last offset
-def test_a_flipped_bit_in_a_header_does_not_hide_what_lay_behind_it(keeper: Keeper, at: int) -> None:
+def test_bit_flip_in_a_header_reports_the_batches_after_it(keeper: Keeper, at: int) -> None:
     log = keeper.open()
     fill(log, 20)
     position = log.offset_metadata(7).position
@@ -111,7 +111,7 @@ def test_a_flipped_bit_in_a_header_does_not_hide_what_lay_behind_it(keeper: Keep
     assert keeper.told("DATA WAS LOST: whole batches up to offset 20")
 
 
-def test_segments_behind_the_damage_go_and_each_is_told(keeper: Keeper) -> None:
+def test_segments_after_the_damage_are_removed_and_reported(keeper: Keeper) -> None:
     log = keeper.open(segment_bytes=500)
     wanted = fill(log, 9)
     crash(log)
@@ -134,14 +134,14 @@ def test_only_segments_from_the_recovery_point_on_are_checked(keeper: Keeper) ->
     assert keeper.reports == []
 
 
-def test_a_recovery_point_beyond_the_log_is_brought_back(keeper: Keeper) -> None:
+def test_recovery_point_beyond_the_log_end_is_lowered(keeper: Keeper) -> None:
     log = keeper.open()
     fill(log, 3)
     crash(log)
     assert keeper.open(clean=False, recovery_point=50).recovery_point == 3
 
 
-def test_large_batches_are_checked_whole(keeper: Keeper) -> None:
+def test_large_batches_are_checked_completely(keeper: Keeper) -> None:
     log = keeper.open(max_message_bytes=10_000_000)
     wanted = fill(log, 30, size=70_000) + fill(log, 1, start=30, size=3_000_000) + fill(log, 3, start=31, size=70_000)
     crash(log)
@@ -154,7 +154,7 @@ def test_large_batches_are_checked_whole(keeper: Keeper) -> None:
     assert keeper.open(clean=False).log_end_offset == 30
 
 
-def test_epochs_of_what_was_cut_and_of_what_was_deleted_are_forgotten(keeper: Keeper) -> None:
+def test_epochs_of_truncated_and_deleted_records_are_removed(keeper: Keeper) -> None:
     log = keeper.open()
     for epoch in range(4):
         append(log, b"%d" % epoch, leader_epoch=epoch)
@@ -165,7 +165,7 @@ def test_epochs_of_what_was_cut_and_of_what_was_deleted_are_forgotten(keeper: Ke
     assert log.epochs.entries == ((1, 1), (2, 2))
 
 
-def test_offsets_that_go_back_are_damage(keeper: Keeper) -> None:
+def test_decreasing_offsets_are_damage(keeper: Keeper) -> None:
     log = keeper.open()
     fill(log, 3)
     crash(log)
@@ -175,7 +175,7 @@ def test_offsets_that_go_back_are_damage(keeper: Keeper) -> None:
     assert keeper.told("the offset 1 cannot follow the offset 2")
 
 
-def test_records_of_ancient_formats_are_refused_and_left_alone(keeper: Keeper) -> None:
+def test_record_formats_0_and_1_are_refused_and_not_changed(keeper: Keeper) -> None:
     log = keeper.open()
     fill(log, 1)
     crash(log)
@@ -191,7 +191,7 @@ def test_records_of_ancient_formats_are_refused_and_left_alone(keeper: Keeper) -
     assert keeper.file(0).read_bytes() == before
 
 
-def test_a_batch_of_the_broker_written_in_a_later_epoch_is_known_after_a_crash(keeper: Keeper) -> None:
+def test_later_leader_epoch_is_recovered_from_batches_after_a_crash(keeper: Keeper) -> None:
     log = keeper.open()
     append(log, b"a", leader_epoch=0)
     append(log, b"b", leader_epoch=4)
@@ -207,7 +207,7 @@ def test_a_batch_of_the_broker_written_in_a_later_epoch_is_known_after_a_crash(k
 
 @pytest.mark.parametrize("clean", [True, False])
 @pytest.mark.parametrize("kinds", [(".index",), (".timeindex",), INDEXES])
-def test_missing_indexes_are_made_anew(keeper: Keeper, kinds: tuple[str, ...], clean: bool) -> None:
+def test_missing_indexes_are_rebuilt(keeper: Keeper, kinds: tuple[str, ...], clean: bool) -> None:
     log = keeper.open(index_interval_bytes=0, segment_bytes=2000)
     wanted = fill(log, 30, time_step_ms=5)
     bases = [segment.base_offset for segment in log.segments]
@@ -230,7 +230,7 @@ def test_missing_indexes_are_made_anew(keeper: Keeper, kinds: tuple[str, ...], c
 
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("kind", INDEXES)
-def test_an_index_full_of_noise_hides_nothing_after_a_clean_stop(keeper: Keeper, kind: str, seed: int) -> None:
+def test_random_index_contents_hide_no_record_after_a_clean_shutdown(keeper: Keeper, kind: str, seed: int) -> None:
     """Real Kafka 4.3.1 gave out offset 2148 twice here, and threw 852 acknowledged records away later."""
     log = keeper.open(index_interval_bytes=0, segment_bytes=2000)
     wanted = fill(log, 30, time_step_ms=5)
@@ -250,7 +250,7 @@ def test_an_index_full_of_noise_hides_nothing_after_a_clean_stop(keeper: Keeper,
 
 @pytest.mark.parametrize("damage", ["truncated", "emptied", "odd length", "too long", "another's", "shifted", "zeroed"])
 @pytest.mark.parametrize("base", [0, 16])
-def test_an_index_that_looks_right_but_is_not_is_found_out(keeper: Keeper, damage: str, base: int) -> None:
+def test_plausible_but_wrong_index_is_rebuilt(keeper: Keeper, damage: str, base: int) -> None:
     log = keeper.open(index_interval_bytes=0, segment_bytes=2800)
     wanted = fill(log, 30, time_step_ms=5)
     assert [segment.base_offset for segment in log.segments] == [0, 16]
@@ -272,7 +272,7 @@ def test_an_index_that_looks_right_but_is_not_is_found_out(keeper: Keeper, damag
     assert [values(log, offset)[0] for offset in range(30)] == wanted
 
 
-def test_an_entry_in_the_middle_that_is_wrong_is_found_out_when_it_is_used(keeper: Keeper) -> None:
+def test_wrong_entry_in_the_middle_is_detected_at_its_first_use(keeper: Keeper) -> None:
     log = keeper.open(index_interval_bytes=0)
     wanted = fill(log, 30)
     log.close()
@@ -286,7 +286,7 @@ def test_an_entry_in_the_middle_that_is_wrong_is_found_out_when_it_is_used(keepe
 
 
 @pytest.mark.parametrize("preallocated", [10 * 1024 * 1024, 4096])
-def test_indexes_that_are_filled_up_with_zeros_are_as_good_as_trimmed_ones(keeper: Keeper, preallocated: int) -> None:
+def test_preallocated_indexes_with_trailing_zeros_are_valid(keeper: Keeper, preallocated: int) -> None:
     log = keeper.open(index_interval_bytes=0)
     wanted = fill(log, 30, time_step_ms=1)
     log.close()
@@ -299,7 +299,7 @@ def test_indexes_that_are_filled_up_with_zeros_are_as_good_as_trimmed_ones(keepe
     assert keeper.file(0, ".index").stat().st_size == 30 * 8
 
 
-def test_a_time_index_that_lost_its_last_entry_is_made_anew(keeper: Keeper) -> None:
+def test_time_index_without_its_last_entry_is_rebuilt(keeper: Keeper) -> None:
     log = keeper.open(index_interval_bytes=0)
     fill(log, 30, time_step_ms=5)
     log.close()
@@ -309,7 +309,7 @@ def test_a_time_index_that_lost_its_last_entry_is_made_anew(keeper: Keeper) -> N
     assert keeper.told("the time index ends too early")
 
 
-def test_a_large_segment_whose_index_was_emptied_gets_it_back(keeper: Keeper) -> None:
+def test_emptied_index_of_a_large_segment_is_rebuilt(keeper: Keeper) -> None:
     log = keeper.open()
     fill(log, 60, size=30_000, time_step_ms=-1)
     log.close()
@@ -319,7 +319,7 @@ def test_a_large_segment_whose_index_was_emptied_gets_it_back(keeper: Keeper) ->
     assert keeper.file(0, ".index").stat().st_size > 0
 
 
-def test_one_entry_for_many_batches_is_right_if_it_names_the_first(keeper: Keeper) -> None:
+def test_one_index_entry_for_many_batches_is_valid(keeper: Keeper) -> None:
     """So Kafka's cleaner writes them: the position of the first batch of many, and the offset of the last."""
     log = keeper.open()
     wanted = fill(log, 30)
@@ -332,7 +332,7 @@ def test_one_entry_for_many_batches_is_right_if_it_names_the_first(keeper: Keepe
     assert keeper.reports == []
 
 
-def test_a_last_entry_that_names_another_batch_is_seen_at_the_start(keeper: Keeper) -> None:
+def test_wrong_last_entry_is_detected_at_the_start(keeper: Keeper) -> None:
     log = keeper.open(index_interval_bytes=300)
     for number in range(30):
         append(log, b"%d" % number, time_ms=-1)
@@ -346,7 +346,7 @@ def test_a_last_entry_that_names_another_batch_is_seen_at_the_start(keeper: Keep
 
 @pytest.mark.parametrize("damaged", [[0], [0, 1, 2], [15], [15, 17], [28]])
 @pytest.mark.parametrize("index", ["kept", "gone"])
-def test_a_damaged_header_after_a_clean_stop_costs_that_record_and_no_other(
+def test_damaged_header_after_a_clean_shutdown_loses_only_that_record(
     keeper: Keeper, damaged: list[int], index: str
 ) -> None:
     """What was flushed is not cut off for a bit that flipped before it, not even after a later crash."""
@@ -371,7 +371,7 @@ def test_a_damaged_header_after_a_clean_stop_costs_that_record_and_no_other(
         log.read(damaged[0], 100, upto=31, min_one_message=True)
 
 
-def test_damage_on_both_sides_of_the_recovery_point_cuts_only_behind_it(keeper: Keeper) -> None:
+def test_damage_truncates_only_after_the_recovery_point(keeper: Keeper) -> None:
     log = keeper.open()
     wanted = fill(log, 30)
     positions = [log.offset_metadata(number).position for number in (5, 20)]
@@ -385,7 +385,7 @@ def test_damage_on_both_sides_of_the_recovery_point_cuts_only_behind_it(keeper: 
 
 
 @pytest.mark.parametrize("at", [0, 23])  # the signs of the offset and of the last offset's distance from it
-def test_a_last_batch_that_claims_impossible_offsets_is_cut(keeper: Keeper, at: int) -> None:
+def test_last_batch_with_invalid_offsets_is_truncated(keeper: Keeper, at: int) -> None:
     log = keeper.open()
     fill(log, 30)
     position = log.offset_metadata(29).position
@@ -397,7 +397,7 @@ def test_a_last_batch_that_claims_impossible_offsets_is_cut(keeper: Keeper, at: 
     assert keeper.told("are not valid offsets of a batch")
 
 
-def test_a_torn_tail_is_cut_after_a_clean_stop_too_whatever_is_damaged_before_it(keeper: Keeper) -> None:
+def test_torn_tail_is_truncated_after_a_clean_shutdown_despite_earlier_damage(keeper: Keeper) -> None:
     log = keeper.open()
     fill(log, 30)
     position, size = log.offset_metadata(7).position, log.size_bytes
@@ -411,7 +411,7 @@ def test_a_torn_tail_is_cut_after_a_clean_stop_too_whatever_is_damaged_before_it
     assert len(values(log, 8)) == 22
 
 
-def test_an_entry_that_names_a_later_batch_hides_nothing(keeper: Keeper) -> None:
+def test_index_entry_of_a_later_batch_hides_no_record(keeper: Keeper) -> None:
     log = keeper.open(index_interval_bytes=0)
     wanted = fill(log, 30)
     log.close()
@@ -425,7 +425,7 @@ def test_an_entry_that_names_a_later_batch_hides_nothing(keeper: Keeper) -> None
     assert keeper.told("it does not match the log")
 
 
-def test_a_time_index_that_names_another_batch_is_found_out(keeper: Keeper) -> None:
+def test_time_index_entry_of_another_batch_is_detected(keeper: Keeper) -> None:
     log = keeper.open(index_interval_bytes=0)
     fill(log, 30, time_step_ms=5)
     log.close()
@@ -439,7 +439,7 @@ def test_a_time_index_that_names_another_batch_is_found_out(keeper: Keeper) -> N
 # ---- other files that are missing or in the way ----
 
 
-def test_a_missing_log_file_in_the_middle_leaves_a_hole_that_is_told_and_read_over(keeper: Keeper) -> None:
+def test_missing_log_file_leaves_a_reported_offset_gap(keeper: Keeper) -> None:
     log = keeper.open(segment_bytes=500)
     wanted = fill(log, 9)
     log.close()
@@ -451,7 +451,7 @@ def test_a_missing_log_file_in_the_middle_leaves_a_hole_that_is_told_and_read_ov
     assert not keeper.file(4, ".index").exists()
 
 
-def test_starts_and_stops_do_not_leave_ever_more_snapshots(keeper: Keeper) -> None:
+def test_restarts_do_not_accumulate_snapshots(keeper: Keeper) -> None:
     for number in range(4):
         log = keeper.open()
         append(log, b"x", producer_id=9, producer_epoch=0, base_sequence=number)
@@ -460,7 +460,7 @@ def test_starts_and_stops_do_not_leave_ever_more_snapshots(keeper: Keeper) -> No
     assert [path.name for path in keeper.path.glob("*.snapshot")] == ["00000000000000000004.snapshot"]
 
 
-def test_a_missing_snapshot_of_the_producers_is_read_from_the_log(keeper: Keeper) -> None:
+def test_producers_are_read_from_the_log_without_a_snapshot(keeper: Keeper) -> None:
     log = keeper.open()
     append(log, b"a", producer_id=5, producer_epoch=0, base_sequence=0)
     log.close()
@@ -472,7 +472,7 @@ def test_a_missing_snapshot_of_the_producers_is_read_from_the_log(keeper: Keeper
     assert refused.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
-def test_missing_leader_epochs_are_read_from_the_log(keeper: Keeper) -> None:
+def test_leader_epochs_are_read_from_the_log_without_a_checkpoint(keeper: Keeper) -> None:
     log = keeper.open()
     append(log, b"a", leader_epoch=1)
     append(log, b"b", leader_epoch=4)
@@ -483,7 +483,7 @@ def test_missing_leader_epochs_are_read_from_the_log(keeper: Keeper) -> None:
     assert log.epochs.latest_epoch == 4
 
 
-def test_garbage_in_the_leader_epochs_is_refused_by_name(keeper: Keeper) -> None:
+def test_damaged_leader_epoch_checkpoint_raises_an_error_with_its_file_name(keeper: Keeper) -> None:
     log = keeper.open()
     append(log, b"a")
     log.close()
@@ -492,7 +492,7 @@ def test_garbage_in_the_leader_epochs_is_refused_by_name(keeper: Keeper) -> None
         keeper.open()
 
 
-def test_a_log_that_ends_before_it_should_begin_is_begun_anew_and_told(keeper: Keeper) -> None:
+def test_log_that_ends_before_its_start_offset_restarts_empty_and_is_reported(keeper: Keeper) -> None:
     log = keeper.open()
     fill(log, 5)
     log.close()
@@ -502,7 +502,7 @@ def test_a_log_that_ends_before_it_should_begin_is_begun_anew_and_told(keeper: K
     assert append(log, b"next").base_offset == 9
 
 
-def test_an_empty_newest_segment_is_where_the_log_goes_on(keeper: Keeper) -> None:
+def test_log_continues_at_its_empty_newest_segment(keeper: Keeper) -> None:
     for clean in (True, False):
         log = keeper.open(clean=clean)
         end = append(log, b"a").base_offset + 1
@@ -513,14 +513,14 @@ def test_an_empty_newest_segment_is_where_the_log_goes_on(keeper: Keeper) -> Non
         log.close(clean=clean)
 
 
-def test_an_untouched_directory_is_an_empty_log(keeper: Keeper) -> None:
+def test_empty_directory_is_an_empty_log(keeper: Keeper) -> None:
     log = keeper.open(clean=False)
     assert (log.log_start_offset, log.log_end_offset, keeper.reports) == (0, 0, [])
     log.close()
     assert keeper.open().log_end_offset == 0
 
 
-def test_a_flipped_bit_in_an_old_segment_is_left_for_who_reads_it_to_see(keeper: Keeper) -> None:
+def test_bit_flip_in_an_old_segment_is_served_after_a_clean_shutdown(keeper: Keeper) -> None:
     """As real Kafka: after a clean stop nothing is checked, and consumers find the wrong checksum."""
     log = keeper.open(segment_bytes=500)
     fill(log, 9)
@@ -533,7 +533,7 @@ def test_a_flipped_bit_in_an_old_segment_is_left_for_who_reads_it_to_see(keeper:
     assert bytes(read.records) == keeper.file(2).read_bytes()
 
 
-def test_a_header_that_is_none_in_an_old_segment_is_an_error_for_who_reads_it(keeper: Keeper) -> None:
+def test_damaged_header_in_an_old_segment_is_a_read_error(keeper: Keeper) -> None:
     log = keeper.open(segment_bytes=500)
     fill(log, 9)
     log.close()
@@ -554,7 +554,7 @@ def test_a_header_that_is_none_in_an_old_segment_is_an_error_for_who_reads_it(ke
 # ---- interrupted compactions and deletions ----
 
 
-def test_leftovers_of_a_deletion_are_removed(keeper: Keeper) -> None:
+def test_files_of_an_interrupted_deletion_are_removed(keeper: Keeper) -> None:
     log = keeper.open()
     wanted = fill(log, 3)
     log.close()
@@ -569,7 +569,7 @@ def test_leftovers_of_a_deletion_are_removed(keeper: Keeper) -> None:
     assert not [name for name in keeper.names if name.endswith((".deleted", ".tmp"))]
 
 
-def test_files_that_are_none_of_ours_are_left_alone(keeper: Keeper) -> None:
+def test_foreign_files_are_not_touched(keeper: Keeper) -> None:
     log = keeper.open()
     fill(log, 3)
     log.close()
@@ -590,7 +590,7 @@ def _compact(log: Log, count: int) -> None:
     log.replace_segments(cleaned, old)
 
 
-def test_a_compacted_segment_takes_the_place_of_others(keeper: Keeper) -> None:
+def test_compacted_segment_replaces_others(keeper: Keeper) -> None:
     log = keeper.open(segment_bytes=500)
     wanted = fill(log, 9)
     _compact(log, 3)
@@ -605,7 +605,7 @@ def test_a_compacted_segment_takes_the_place_of_others(keeper: Keeper) -> None:
 
 
 @pytest.mark.parametrize("operation", ["rename", "remove", "sync_dir", "append", "open", "truncate", "sync"])
-def test_a_compaction_that_dies_anywhere_leaves_the_old_records_or_the_new_ones(operation: str) -> None:
+def test_crash_at_any_step_of_a_compaction_leaves_the_old_or_the_new_records(operation: str) -> None:
     outcomes = set()
     for skip in range(60):
         files = MemoryFiles()
@@ -630,7 +630,7 @@ def test_a_compaction_that_dies_anywhere_leaves_the_old_records_or_the_new_ones(
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_a_swap_that_was_begun_is_finished_and_one_that_was_not_is_undone(keeper: Keeper, clean: bool) -> None:
+def test_started_swap_is_completed_and_unstarted_one_is_rolled_back(keeper: Keeper, clean: bool) -> None:
     log = keeper.open(segment_bytes=500)
     wanted = fill(log, 9)
     log.close(clean=clean)
@@ -650,7 +650,7 @@ def test_a_swap_that_was_begun_is_finished_and_one_that_was_not_is_undone(keeper
     assert not keeper.file(2).exists()
 
 
-def test_a_swap_that_began_before_a_second_compaction_failed_is_undone_from_there_on(keeper: Keeper) -> None:
+def test_swap_files_after_a_cleaned_file_are_rolled_back(keeper: Keeper) -> None:
     """While there is a `.cleaned` file, `.swap` files from its offset on belong to the same, unfinished step."""
     log = keeper.open(segment_bytes=500)
     wanted = fill(log, 9)
@@ -660,7 +660,7 @@ def test_a_swap_that_began_before_a_second_compaction_failed_is_undone_from_ther
     assert values(keeper.open(segment_bytes=500)) == wanted
 
 
-def test_nonsense_is_not_swapped(keeper: Keeper) -> None:
+def test_invalid_replacement_raises_value_error(keeper: Keeper) -> None:
     log = keeper.open(segment_bytes=500)
     fill(log, 9)
     cleaned = log.create_cleaned(0)
@@ -671,7 +671,7 @@ def test_nonsense_is_not_swapped(keeper: Keeper) -> None:
 
 
 @pytest.mark.parametrize("before", [0, 4096 - 61 - 72])  # where it lies whole in a block that is read, and where not
-def test_a_batch_with_control_records_is_read_whole_for_the_producers(keeper: Keeper, before: int) -> None:
+def test_control_batches_are_read_with_their_records(keeper: Keeper, before: int) -> None:
     """An abort marker of real Kafka's: coordinator epoch 3 behind the value's version."""
     log = keeper.open()
     append(log, b"x" * before)

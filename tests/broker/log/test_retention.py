@@ -32,28 +32,28 @@ def four(**newest_ms: int) -> list[Segment]:
     return [Segment(base, newest_ms=newest_ms.get(f"at{base}", NOW)) for base in (0, 10, 20, 30)]
 
 
-def test_nothing_goes_without_limits() -> None:
+def test_no_segment_is_deleted_without_limits() -> None:
     assert chosen(four(at0=0)) == []
 
 
-def test_segments_whose_newest_record_is_too_old_go_from_the_oldest_on() -> None:
+def test_segments_older_than_retention_ms_are_deleted_oldest_first() -> None:
     segments = four(at0=NOW - HOUR - 1, at10=NOW - HOUR, at20=NOW - HOUR - 1)
     assert chosen(segments, retention_ms=HOUR) == [0]
     assert chosen(segments, retention_ms=HOUR - 1) == [0, 10, 20]
 
 
-def test_a_record_from_the_future_keeps_its_segment_and_all_behind_it() -> None:
+def test_segment_with_a_future_timestamp_keeps_all_later_segments() -> None:
     assert chosen(four(at0=NOW + HOUR, at10=0), retention_ms=HOUR) == []
 
 
-def test_the_newest_segment_goes_too_when_it_is_too_old() -> None:
+def test_newest_segment_is_deleted_by_age() -> None:
     segments = [Segment(base, newest_ms=0) for base in (0, 10, 20, 30)]
     assert chosen(segments, retention_ms=HOUR) == [0, 10, 20, 30]
     segments[-1].size = 0
     assert chosen(segments, retention_ms=HOUR) == [0, 10, 20]
 
 
-def test_a_log_is_not_cut_below_its_size() -> None:
+def test_log_is_not_deleted_below_retention_bytes() -> None:
     assert chosen(four(), retention_bytes=400) == []
     assert chosen(four(), retention_bytes=301) == []
     assert chosen(four(), retention_bytes=300) == [0]
@@ -61,16 +61,16 @@ def test_a_log_is_not_cut_below_its_size() -> None:
     assert chosen(four(), retention_bytes=0) == [0, 10, 20, 30]
 
 
-def test_both_limits_count() -> None:
+def test_both_limits_apply() -> None:
     assert chosen(four(at0=0, at10=0), retention_ms=HOUR, retention_bytes=300) == [0, 10]
 
 
-def test_nothing_goes_that_consumers_may_not_have_seen() -> None:
+def test_records_above_the_high_watermark_are_not_deleted() -> None:
     assert chosen(four(at0=0, at10=0), retention_ms=HOUR, watermark=19) == [0]
     assert chosen(four(at0=0, at10=0), retention_ms=HOUR, watermark=20) == [0, 10]
 
 
-def test_segments_below_the_start_of_the_log_go_whatever_the_policy() -> None:
+def test_segments_below_the_log_start_are_deleted_under_any_policy() -> None:
     assert chosen(four(), start=20) == [0, 10]
     assert chosen(four(), start=19) == [0]
     assert chosen(four(), start=25, cleanup_policy=frozenset({"compact"})) == [0, 10]
@@ -83,7 +83,7 @@ def test_compacted_topics_keep_old_records() -> None:
     assert chosen(four(at0=0), retention_ms=HOUR, cleanup_policy=compact | {"delete"}) == [0]
 
 
-def test_a_log_is_cut_and_says_what_went(keeper: Keeper) -> None:
+def test_retention_reports_the_deleted_segments(keeper: Keeper) -> None:
     log = keeper.open(segment_bytes=500, retention_ms=HOUR)
     old = fill(log, 6)
     told = log.retain(NOW + HOUR)
@@ -100,7 +100,7 @@ def test_a_log_is_cut_and_says_what_went(keeper: Keeper) -> None:
     assert keeper.open().log_start_offset == 6
 
 
-def test_a_log_whose_records_are_all_too_old_goes_on_empty_at_its_end(keeper: Keeper) -> None:
+def test_log_with_only_expired_records_continues_empty_at_its_end(keeper: Keeper) -> None:
     log = keeper.open(segment_bytes=500, retention_ms=HOUR)
     fill(log, 5)
     assert len(log.retain(NOW + HOUR + 1)) == 3
@@ -111,7 +111,7 @@ def test_a_log_whose_records_are_all_too_old_goes_on_empty_at_its_end(keeper: Ke
     assert (log.log_start_offset, values(log)) == (5, [b"next"])
 
 
-def test_after_a_crash_an_emptied_log_goes_on_where_it_was(keeper: Keeper) -> None:
+def test_emptied_log_continues_at_its_end_after_a_crash(keeper: Keeper) -> None:
     log = keeper.open(segment_bytes=500, retention_ms=HOUR)
     fill(log, 5)
     log.retain(NOW + HOUR + 1)
@@ -120,12 +120,12 @@ def test_after_a_crash_an_emptied_log_goes_on_where_it_was(keeper: Keeper) -> No
     assert (log.log_start_offset, log.log_end_offset) == (5, 5)
 
 
-def test_after_two_crashes_a_log_that_lost_all_goes_on_where_it_was_known_to_begin(keeper: Keeper) -> None:
+def test_log_without_segments_restarts_at_its_checkpointed_start_offset(keeper: Keeper) -> None:
     keeper.open(clean=False, log_start_offset=5).close(clean=False)
     assert keeper.open(clean=False).log_end_offset == 5
 
 
-def test_records_without_times_and_damaged_ones_are_as_old_as_their_file(keeper: Keeper) -> None:
+def test_segment_without_timestamps_has_the_age_of_its_file(keeper: Keeper) -> None:
     log = keeper.open(segment_bytes=300, retention_ms=HOUR)
     for number in range(6):
         append(log, b"%d" % number * 100, time_ms=-1)
@@ -143,7 +143,7 @@ def test_records_without_times_and_damaged_ones_are_as_old_as_their_file(keeper:
     assert len(log.retain(NOW + HOUR + 3)) == 3
 
 
-def test_records_that_are_not_replicated_yet_stay(keeper: Keeper) -> None:
+def test_unreplicated_records_are_kept(keeper: Keeper) -> None:
     log = keeper.open(retention_bytes=0)
     append(log, b"a")
     log.append(batch(b"b"), leader_epoch=0, now_wall_ms=NOW)
@@ -151,7 +151,7 @@ def test_records_that_are_not_replicated_yet_stay(keeper: Keeper) -> None:
     assert values(log) == [b"a"]
 
 
-def test_epochs_and_snapshots_of_what_is_gone_are_forgotten(keeper: Keeper) -> None:
+def test_epochs_and_snapshots_of_deleted_segments_are_removed(keeper: Keeper) -> None:
     log = keeper.open(retention_bytes=0)
     append(log, b"a", leader_epoch=0)
     log.roll(NOW)

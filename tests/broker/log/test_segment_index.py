@@ -24,7 +24,7 @@ def rising(most: int) -> st.SearchStrategy[list[int]]:
     return st.lists(st.integers(1, most), unique=True, max_size=40).map(sorted)
 
 
-def test_the_files_of_real_kafka_are_understood() -> None:
+def test_index_files_of_apache_kafka_are_decoded() -> None:
     index = OffsetIndex(0, REAL_INDEX)
     assert (len(index), index.last) == (10, (49, 0xA776))
     assert index.floor(24) == (24, 0x6476)
@@ -34,7 +34,7 @@ def test_the_files_of_real_kafka_are_understood() -> None:
     assert (index.encode(), times.encode()) == (REAL_INDEX, REAL_TIME_INDEX)
 
 
-def test_an_offset_is_looked_up_at_the_last_entry_that_is_not_behind_it() -> None:
+def test_floor_is_the_last_entry_up_to_the_offset() -> None:
     index = OffsetIndex(1000)
     for offset, position in ((1005, 50), (1010, 100), (1200, 2000)):
         index.append(offset, position)
@@ -45,7 +45,7 @@ def test_an_offset_is_looked_up_at_the_last_entry_that_is_not_behind_it() -> Non
 
 
 @given(rising(2**31 - 1), st.data(), st.integers(0, 2**40))
-def test_floor_is_what_a_search_from_the_start_would_find(offsets: list[int], data: st.DataObject, base: int) -> None:
+def test_floor_equals_a_linear_search(offsets: list[int], data: st.DataObject, base: int) -> None:
     positions = data.draw(
         st.lists(st.integers(1, 2**31 - 1), unique=True, min_size=len(offsets), max_size=len(offsets))
     )
@@ -60,14 +60,14 @@ def test_floor_is_what_a_search_from_the_start_would_find(offsets: list[int], da
 
 
 @given(rising(2**31 - 1), st.integers(0, 2**40))
-def test_the_bytes_are_big_endian_entries(offsets: list[int], base: int) -> None:
+def test_entries_are_encoded_big_endian(offsets: list[int], base: int) -> None:
     index = OffsetIndex(base)
     for number, offset in enumerate(offsets):
         index.append(base + offset, number + 1)
     assert index.encode() == b"".join(struct.pack(">ii", offset, n + 1) for n, offset in enumerate(offsets))
 
 
-def test_times_only_get_an_entry_when_they_are_larger() -> None:
+def test_time_index_only_adds_larger_timestamps() -> None:
     index = TimeIndex(1000)
     assert index.last == (-1, 1000)
     for time_ms, offset in ((5, 1003), (5, 1009), (4, 1010), (9, 1011), (-1, 1012)):
@@ -76,7 +76,7 @@ def test_times_only_get_an_entry_when_they_are_larger() -> None:
     assert index.last == (9, 1011)
 
 
-def test_a_time_is_looked_up_from_the_last_entry_with_an_earlier_one() -> None:
+def test_before_is_the_last_entry_with_an_earlier_timestamp() -> None:
     index = TimeIndex(1000)
     for time_ms, offset in ((5, 1003), (9, 1011)):
         index.append(time_ms, offset)
@@ -95,7 +95,7 @@ def test_a_time_is_looked_up_from_the_last_entry_with_an_earlier_one() -> None:
         (struct.pack(">iiiiii", 5, 10, 0, 0, 7, 20), "out of order"),
     ],
 )
-def test_what_cannot_be_an_offset_index_is_refused(data: bytes, why: str) -> None:
+def test_invalid_offset_index_is_refused(data: bytes, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         OffsetIndex(0, data)
 
@@ -110,13 +110,13 @@ def test_what_cannot_be_an_offset_index_is_refused(data: bytes, why: str) -> Non
         (struct.pack(">qi", 5, -1), "negative"),
     ],
 )
-def test_what_cannot_be_a_time_index_is_refused(data: bytes, why: str) -> None:
+def test_invalid_time_index_is_refused(data: bytes, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         TimeIndex(0, data)
 
 
 @given(st.integers(0, 30))
-def test_zeros_behind_the_entries_are_none(zeros: int) -> None:
+def test_trailing_zeros_are_not_entries(zeros: int) -> None:
     offsets = struct.pack(">iiii", 5, 256, 256, 1 << 24)
     assert OffsetIndex(0, offsets + bytes(8 * zeros)).last == (256, 1 << 24)
     times = struct.pack(">qi", 5, 0)

@@ -11,7 +11,7 @@ from kcli.errors import BrokerError
 from tests.broker.log.logs import NOW, Keeper, append, scan
 
 
-def test_the_first_record_that_is_not_earlier_is_found_inside_its_batch(keeper: Keeper) -> None:
+def test_first_record_at_or_after_a_timestamp_is_found_inside_its_batch(keeper: Keeper) -> None:
     log = keeper.open()
     append(log, b"a", b"b", b"c", times_ms=[NOW, NOW + 10, NOW + 20], leader_epoch=3)
     append(log, b"d", time_ms=NOW + 5, leader_epoch=3)
@@ -22,27 +22,27 @@ def test_the_first_record_that_is_not_earlier_is_found_inside_its_batch(keeper: 
 
 
 @pytest.mark.parametrize("codec", ["gzip", "lz4", "zstd", "snappy"])
-def test_compressed_batches_are_looked_into(keeper: Keeper, codec: str) -> None:
+def test_records_of_compressed_batches_are_searched(keeper: Keeper, codec: str) -> None:
     log = keeper.open()
     append(log, b"a", b"b", times_ms=[NOW, NOW + 10], compression=codec)
     assert log.offset_for_timestamp(NOW + 1) == (1, NOW + 10, 0)
     assert log.max_timestamp() == (1, NOW + 10, 0)
 
 
-def test_append_times_are_those_of_the_batch(keeper: Keeper) -> None:
+def test_records_have_the_append_time_of_their_batch(keeper: Keeper) -> None:
     log = keeper.open(message_timestamp_type="LogAppendTime")
     append(log, b"a", b"b", time_ms=5, now_wall_ms=NOW)
     assert log.offset_for_timestamp(6) == (0, NOW, 0)
 
 
-def test_an_empty_log_and_one_without_times_have_no_answer(keeper: Keeper) -> None:
+def test_empty_log_and_log_without_timestamps_have_no_result(keeper: Keeper) -> None:
     log = keeper.open()
     assert (log.offset_for_timestamp(0), log.max_timestamp()) == (None, None)
     append(log, b"a", time_ms=-1)
     assert (log.offset_for_timestamp(0), log.max_timestamp()) == (None, None)
 
 
-def test_the_largest_time_is_the_first_of_equals(keeper: Keeper) -> None:
+def test_largest_timestamp_is_the_first_of_equal_ones(keeper: Keeper) -> None:
     log = keeper.open(segment_bytes=300)
     append(log, b"a", b"b", times_ms=[NOW, NOW + 10])
     for number in range(6):
@@ -64,9 +64,7 @@ def test_deleted_records_are_not_found(keeper: Keeper) -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("reopened", [None, True, False])
-def test_every_time_is_found_where_a_reader_of_everything_would(
-    keeper: Keeper, seed: int, reopened: bool | None
-) -> None:
+def test_look_up_equals_a_linear_search_for_every_timestamp(keeper: Keeper, seed: int, reopened: bool | None) -> None:
     chance = random.Random(seed)
     config = {"index_interval_bytes": 150, "segment_bytes": 1500}
     log = keeper.open(**config)
@@ -83,7 +81,7 @@ def test_every_time_is_found_where_a_reader_of_everything_would(
     assert log.max_timestamp() == (largest.offset, largest.timestamp_ms, 0)
 
 
-def test_damage_on_the_way_is_an_error_of_the_partition(keeper: Keeper) -> None:
+def test_damage_during_a_look_up_is_a_partition_error(keeper: Keeper) -> None:
     log = keeper.open(segment_bytes=300)
     for number in range(6):
         append(log, b"%d" % number, time_ms=NOW + number, compression="gzip")

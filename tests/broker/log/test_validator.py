@@ -46,7 +46,7 @@ def patched(data: bytes, at: int, form: str, value: int) -> bytes:
     return bytes(changed)
 
 
-def test_an_ordinary_batch_gets_offsets_and_an_epoch_and_is_otherwise_left_alone() -> None:
+def test_valid_batch_gets_offsets_and_an_epoch_and_is_otherwise_unchanged() -> None:
     data = build_batch(TWO, producer_id=9, producer_epoch=1, base_sequence=20)
     info = append(data)
     assert (info.base_offset, info.last_offset, info.leader_epoch, info.record_count) == (100, 101, 7, 2)
@@ -57,7 +57,7 @@ def test_an_ordinary_batch_gets_offsets_and_an_epoch_and_is_otherwise_left_alone
     assert bytes(info.records) == expected
 
 
-def test_the_batch_is_patched_where_it_lies() -> None:
+def test_batch_is_changed_in_place() -> None:
     """A broker writes the request's own bytes to the disk, without a copy."""
     frame = bytearray(b"before" + build_batch(TWO))
     info = validate_and_assign(
@@ -67,13 +67,13 @@ def test_the_batch_is_patched_where_it_lies() -> None:
     assert [record.offset for record in iter_records(frame[6:])] == [3, 4]
 
 
-def test_a_wrong_checksum_is_a_corrupt_message() -> None:
+def test_wrong_checksum_is_corrupt_message() -> None:
     data = bytearray(build_batch(TWO))
     data[-1] ^= 1
     assert refused(data).code is ErrorCode.CORRUPT_MESSAGE
 
 
-def test_format_3_is_corrupt_and_formats_0_and_1_are_not_taken() -> None:
+def test_format_3_is_corrupt_and_formats_0_and_1_are_not_supported() -> None:
     codes = [refused(patched(build_batch(TWO), 16, "B", magic)).code for magic in (3, 1, 0)]
     assert codes == [ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD, ErrorCode.INVALID_RECORD]
 
@@ -101,25 +101,25 @@ def test_format_3_is_corrupt_and_formats_0_and_1_are_not_taken() -> None:
         "no sequence",
     ],
 )  # fmt: skip
-def test_what_is_no_single_sound_batch_is_an_invalid_record(data: bytes) -> None:
+def test_invalid_batch_headers_are_invalid_record(data: bytes) -> None:
     assert refused(data).code is ErrorCode.INVALID_RECORD
 
 
-def test_a_piece_of_another_batch_behind_the_first_is_ignored() -> None:
+def test_partial_second_batch_is_ignored() -> None:
     data = build_batch(TWO)
     assert append(data + data[:40]).size == len(data)
 
 
-def test_a_count_that_fits_the_offsets_but_not_the_records_is_noticed() -> None:
+def test_record_count_that_does_not_match_the_records_is_refused() -> None:
     lying = patched(patched(build_batch(TWO), 57, ">i", 3), 23, ">i", 2)
     assert refused(lying).code is ErrorCode.INVALID_RECORD
 
 
-def test_an_unknown_codec_is_an_unknown_error() -> None:
+def test_unknown_codec_is_unknown_server_error() -> None:
     assert refused(patched(build_batch(TWO), ATTRIBUTES_AT, ">h", 5)).code is ErrorCode.UNKNOWN_SERVER_ERROR
 
 
-def test_data_that_cannot_be_decompressed_are_an_unknown_error() -> None:
+def test_failed_decompression_is_unknown_server_error() -> None:
     """So answers Apache Kafka 4.3.1, for all codecs."""
     for codec in ("gzip", "snappy", "lz4", "zstd"):
         whole = bytearray(build_batch(TWO, compression=codec))
@@ -128,21 +128,21 @@ def test_data_that_cannot_be_decompressed_are_an_unknown_error() -> None:
         assert refused(bytes(whole)).code is ErrorCode.UNKNOWN_SERVER_ERROR
 
 
-def test_a_batch_may_be_as_large_as_the_topic_allows_and_no_larger() -> None:
+def test_batch_size_is_limited_by_max_message_bytes() -> None:
     data = build_batch(TWO)
     assert append(data, LogConfig(max_message_bytes=len(data))).size == len(data)
     assert refused(data, LogConfig(max_message_bytes=len(data) - 1)).code is ErrorCode.MESSAGE_TOO_LARGE
     assert refused(data, LogConfig(segment_bytes=len(data) - 1)).code is ErrorCode.RECORD_LIST_TOO_LARGE
 
 
-def test_a_compacted_topic_wants_keys_and_names_the_records_without() -> None:
+def test_compacted_topic_refuses_records_without_a_key_by_index() -> None:
     error = refused(build_batch([TWO[0], NewRecord(None, b"x", NOW), NewRecord(None, b"y", NOW)]), COMPACT)
     assert error.code is ErrorCode.INVALID_RECORD
     assert [index for index, _ in error.record_errors] == [1, 2]
     assert append(build_batch([NewRecord(b"", b"x", NOW)]), COMPACT).record_count == 1
 
 
-def test_timestamps_too_far_ahead_are_refused_by_record() -> None:
+def test_future_timestamps_are_refused_by_index() -> None:
     rows = [NewRecord(b"k", b"v", NOW + HOUR), NewRecord(b"k", b"v", NOW + HOUR + 1)]
     error = refused(build_batch(rows))
     assert error.code is ErrorCode.INVALID_TIMESTAMP
@@ -150,38 +150,38 @@ def test_timestamps_too_far_ahead_are_refused_by_record() -> None:
     assert str(NOW + HOUR + 1) in error.record_errors[0][1]
 
 
-def test_timestamps_too_old_are_refused_when_the_topic_says_so() -> None:
+def test_old_timestamps_are_refused_by_topic_config() -> None:
     rows = [NewRecord(b"k", b"v", NOW - 10), NewRecord(b"k", b"v", NOW - 11)]
     assert append(build_batch(rows)).record_count == 2
     error = refused(build_batch(rows), LogConfig(message_timestamp_before_max_ms=10))
     assert (error.code, [index for index, _ in error.record_errors]) == (ErrorCode.INVALID_TIMESTAMP, [1])
 
 
-def test_records_without_a_time_are_taken() -> None:
+def test_records_without_a_timestamp_are_accepted() -> None:
     config = LogConfig(message_timestamp_before_max_ms=10)
     assert append(build_batch([NewRecord(b"k", b"v", -1)]), config).max_timestamp_ms == -1
 
 
-def test_a_wrong_largest_timestamp_in_the_header_is_put_right() -> None:
+def test_wrong_max_timestamp_in_the_header_is_corrected() -> None:
     """Retention and the time index believe it."""
     info = append(build_batch(TWO, max_timestamp_ms=NOW + 30 * HOUR))
     assert info.max_timestamp_ms == NOW - 5
     assert has_right_crc(info.records)
 
 
-def test_a_topic_with_append_time_stamps_the_batch() -> None:
+def test_log_append_time_is_set_in_the_batch() -> None:
     info = append(build_batch(TWO), LogConfig(message_timestamp_type="LogAppendTime"))
     assert info.is_append_time
     assert has_right_crc(info.records)
     assert {record.timestamp_ms for record in iter_records(info.records)} == {NOW}
 
 
-def test_append_time_does_not_mind_what_times_the_producer_gave() -> None:
+def test_log_append_time_accepts_any_producer_timestamp() -> None:
     rows = [NewRecord(b"k", b"v", NOW + 100 * HOUR)]
     assert append(build_batch(rows), LogConfig(message_timestamp_type="LogAppendTime")).max_timestamp_ms == NOW
 
 
-def test_a_producer_may_not_stamp_batches_itself() -> None:
+def test_producer_must_not_set_log_append_time() -> None:
     data = build_batch(TWO, timestamp_type="append", max_timestamp_ms=NOW)
     error = refused(data, LogConfig(message_timestamp_type="LogAppendTime"))
     assert (error.code, len(error.record_errors)) == (ErrorCode.INVALID_TIMESTAMP, 2)
@@ -189,7 +189,7 @@ def test_a_producer_may_not_stamp_batches_itself() -> None:
 
 @pytest.mark.parametrize("sent", ["none", "gzip", "lz4"])
 @pytest.mark.parametrize("kept", ["producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"])
-def test_batches_are_stored_in_the_topics_own_codec(sent: str, kept: str) -> None:
+def test_batches_are_stored_in_the_topics_codec(sent: str, kept: str) -> None:
     data = build_batch(TWO, compression=sent, producer_id=4, producer_epoch=0, base_sequence=8)
     info = append(data, LogConfig(compression_type=kept))
     assert info.codec == ["none", "gzip", "snappy", "lz4", "zstd"].index(
@@ -203,7 +203,7 @@ def test_batches_are_stored_in_the_topics_own_codec(sent: str, kept: str) -> Non
     ]  # fmt: skip
 
 
-def test_append_time_holds_for_batches_that_are_compressed_anew() -> None:
+def test_recompressed_batches_get_the_append_time() -> None:
     config = LogConfig(compression_type="gzip", message_timestamp_type="LogAppendTime")
     info = append(build_batch(TWO), config)
     assert info.is_append_time
@@ -211,18 +211,18 @@ def test_append_time_holds_for_batches_that_are_compressed_anew() -> None:
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip"])
-def test_records_with_gaps_between_their_offsets_are_given_dense_ones(codec: str) -> None:
+def test_offset_gaps_are_replaced_by_dense_offsets(codec: str) -> None:
     data = build_batch(TWO, compression=codec, offset_deltas=[0, 0], last_offset_delta=1)
     assert [record.offset for record in iter_records(append(data).records)] == [100, 101]
 
 
-def test_the_brokers_own_batches_may_be_control_batches() -> None:
+def test_internal_batches_may_be_control_batches() -> None:
     data = build_batch([NewRecord(b"\0\0\0\1", b"\0\0\0\0\0\0", NOW)], control=True, base_offset=55)
     info = append(data, from_client=False)
     assert (info.is_control, info.base_offset) == (True, 100)
 
 
-def test_a_refusal_survives_pickling_with_its_records() -> None:
+def test_records_refused_can_be_pickled() -> None:
     import pickle
 
     error = refused(build_batch([NewRecord(None, b"x", NOW)]), COMPACT)
@@ -230,7 +230,7 @@ def test_a_refusal_survives_pickling_with_its_records() -> None:
     assert (again.code, again.record_errors, again.reason) == (error.code, error.record_errors, error.reason)
 
 
-def test_an_ordinary_batch_is_checked_without_heavy_modules() -> None:
+def test_validation_does_not_import_heavy_modules() -> None:
     import subprocess
     import sys
 
