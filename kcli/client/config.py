@@ -5,11 +5,13 @@ Source: https://kafka.apache.org/documentation/#consumerconfigs and #producercon
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeVar
 
 from kcli.errors import ConfigError
-from kcli.settings import Boolean, Int, List, Long, Settings, String, closest_name, invalid_value, setting
+from kcli.settings import Boolean, Int, List, Long, Settings, String, Value, closest_name, invalid_value, setting
+
+C = TypeVar("C", bound="ClientConfig")
 
 
 def parse_bootstrap(text: str) -> list[tuple[str, int]]:
@@ -107,6 +109,21 @@ class ClientConfig(Settings):
     allow_auto_create_topics: Boolean = setting(
         False, "Let brokers create a missing topic when its metadata is requested (Kafka's default: true)."
     )
+
+    @classmethod
+    def from_keywords(cls: type[C], settings: Mapping[str, Value | None], *, base: C | None = None) -> C:
+        """Make a configuration from Python keywords: Kafka's names with underscores, completing `base` if given.
+
+        Unlike a properties file, keywords are written for this client: an unknown name raises ConfigError.
+        """
+        properties = {name.replace("_", "."): value for name, value in settings.items()}
+        config = cls.from_properties(properties) if base is None else base.with_properties(properties)
+        for name in config.unknown:
+            if name in properties:
+                close = nearest_name(name)
+                hint = f"; did you mean {close.replace('.', '_')}?" if close else ""
+                raise ConfigError(f"there is no setting {name.replace('.', '_')}{hint}")
+        return config
 
     @classmethod
     def is_known(cls, name: str) -> bool:

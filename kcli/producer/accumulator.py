@@ -1,6 +1,7 @@
-"""Records waiting to be sent, by partition: what is full, what is due, what is too late. Pure: time is an argument.
+"""Batches that wait to be sent, by partition: full, due, expired. Pure: time is an argument.
 
-A partition's batches leave in order, one at a time: while one is out, or waits for its retry, the partition is held.
+The batches of a partition are sent in order, one at a time: while one is in flight or waits for its retry, the others
+wait.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from kcli.producer.batches import HEADER_BYTES, OnOutcome, ProducerBatch, row_bytes
+from kcli.producer.batches import HEADER_BYTES, OnOutcome, ProducerBatch, record_bytes
 from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:
@@ -19,107 +20,107 @@ _NEVER = float("inf")
 
 
 class Accumulator:
-    """The queue between those who send records and the one who sends batches.
+    """The queue of batches between the calls that add records and the sender.
 
     `batch_bytes`, `linger_ms` and `delivery_timeout_ms` are Kafka's batch.size, linger.ms and delivery.timeout.ms.
     """
 
     def __init__(self, *, batch_bytes: int, linger_ms: float, delivery_timeout_ms: float) -> None:
-        #: Estimated bytes of all records that are not yet stored or failed.
+        #: Estimated bytes of all records that are neither stored nor failed.
         self.buffered_bytes = 0
-        #: Batches that are out, that is taken and not yet returned.
-        self.out_count = 0
+        #: Batches that were taken and neither completed nor requeued.
+        self.in_flight_count = 0
         self._batch_bytes = batch_bytes
         self._linger_ms = linger_ms
         self._delivery_timeout_ms = delivery_timeout_ms
         self._queues: dict[TopicPartition, deque[ProducerBatch]] = {}
-        self._out: set[TopicPartition] = set()
-        # Topics whose broker refused batches of the configured size get smaller ones.
+        self._in_flight: set[TopicPartition] = set()
+        # Smaller batches for topics whose broker refused batches of the configured size.
         self._topic_batch_bytes: dict[str, int] = {}
 
     def __repr__(self) -> str:
         waiting = sum(map(len, self._queues.values()))
-        return f"<Accumulator {waiting} batches waiting, {self.out_count} out, {self.buffered_bytes} bytes>"
+        return f"<Accumulator {waiting} batches waiting, {self.in_flight_count} in flight, {self.buffered_bytes} bytes>"
 
     @property
     def is_empty(self) -> bool:
-        """Nothing waits and nothing is out."""
-        return not self._queues and not self.out_count
+        """No batch waits and none is in flight."""
+        return not self._queues and not self.in_flight_count
 
     def append(
         self,
         tp: TopicPartition,
-        rows: Sequence[NewRecord],
+        records: Sequence[NewRecord],
         now_ms: float,
-        tell: OnOutcome,
+        on_outcome: OnOutcome,
         *,
         start: int = 0,
         one_batch: bool = False,
     ) -> int:
-        """Put `rows[start:]` into batches of `tp`; returns the index behind the last row taken.
+        """Add `records[start:]` to batches of `tp`. Return the index after the last record added.
 
-        With `one_batch` it stops when the batch is full, so that the caller can go on with another partition.
+        With `one_batch`, stop when the batch is full, so that the caller can go on with another partition.
         """
         limit = self._topic_batch_bytes.get(tp.topic, self._batch_bytes)
-        at = start
-        while at < len(rows):
+        index = start
+        while index < len(records):
             batch = self._open_batch(tp, now_ms)
-            first_row, size_before = len(batch.rows), batch.size_bytes
-            at = _fill(batch, rows, at, limit)
+            first, size_before = len(batch.records), batch.size_bytes
+            index = _fill(batch, records, index, limit)
             self.buffered_bytes += batch.size_bytes - size_before
-            if len(batch.rows) > first_row:
-                batch.add_segment(first_row, tell)
+            if len(batch.records) > first:
+                batch.add_segment(first, on_outcome)
             if batch.closed and one_batch:
                 break
-        return at
+        return index
 
     def is_full(self, tp: TopicPartition) -> bool:
-        """The last batch of `tp` takes no more records."""
+        """Whether the last batch of `tp` takes no more records."""
         queue = self._queues.get(tp)
         return not queue or queue[-1].closed
 
     def sendable(self, now_ms: float, *, at_once: bool = False) -> list[TopicPartition]:
-        """Partitions whose first batch may leave now; with `at_once` it need be neither full nor old."""
+        """Return the partitions whose first batch may be sent now; `at_once`: before linger.ms too."""
         return [
             tp
             for tp, queue in self._queues.items()
-            if tp not in self._out and _due_ms(queue[0], 0 if at_once else self._linger_ms) <= now_ms
+            if tp not in self._in_flight and _due_ms(queue[0], 0 if at_once else self._linger_ms) <= now_ms
         ]
 
     def next_due_ms(self, *, at_once: bool = False) -> float:
-        """When a batch will become sendable, or too old, though nothing else happens; infinity for never."""
+        """Return the time at which the next batch becomes sendable or expires; infinity for never."""
         soonest_ms = _NEVER
         for tp, queue in self._queues.items():
-            if tp not in self._out:
+            if tp not in self._in_flight:
                 due_ms = _due_ms(queue[0], 0 if at_once else self._linger_ms)
                 soonest_ms = min(soonest_ms, due_ms, self.deadline_ms(queue[0]))
         return soonest_ms
 
-    def peek(self, tp: TopicPartition) -> ProducerBatch:
-        """The batch that `take` would give."""
+    def first(self, tp: TopicPartition) -> ProducerBatch:
+        """Return the batch that `take` would take."""
         return self._queues[tp][0]
 
     def take(self, tp: TopicPartition) -> ProducerBatch:
-        """The first batch of `tp`, which is out until `done` or `put_back`."""
+        """Take the first batch of `tp`, which is in flight until `complete` or `requeue`."""
         batch = self._pop(tp)
         batch.closed = True
-        self._out.add(tp)
-        self.out_count += 1
+        self._in_flight.add(tp)
+        self.in_flight_count += 1
         return batch
 
-    def done(self, batch: ProducerBatch) -> None:
-        """A batch that was out is stored or failed for good."""
-        self._end_out(batch)
+    def complete(self, batch: ProducerBatch) -> None:
+        """Remove a batch in flight that is stored or has failed."""
+        self._end_flight(batch)
         self.buffered_bytes -= batch.size_bytes
 
-    def put_back(self, batch: ProducerBatch) -> None:
-        """A batch that was out goes first again."""
-        self._end_out(batch)
+    def requeue(self, batch: ProducerBatch) -> None:
+        """Put a batch in flight back to the head of its queue."""
+        self._end_flight(batch)
         self._queues.setdefault(batch.tp, deque()).appendleft(batch)
 
-    def put_back_split(self, batch: ProducerBatch) -> None:
-        """A batch that was out was too large: it goes first again as two, and later ones of its topic are smaller."""
-        self.done(batch)
+    def requeue_split(self, batch: ProducerBatch) -> None:
+        """Put a batch in flight that was too large back as two, and limit later batches of its topic."""
+        self.complete(batch)
         parts = batch.split()
         self._queues.setdefault(batch.tp, deque()).extendleft(reversed(parts))
         self.buffered_bytes += sum(part.size_bytes for part in parts)
@@ -127,15 +128,15 @@ class Accumulator:
         self._topic_batch_bytes[batch.tp.topic] = min(limit, max(batch.size_bytes // 2, HEADER_BYTES))
 
     def deadline_ms(self, batch: ProducerBatch) -> float:
-        """When the batch must be acknowledged."""
+        """Return the time by which the batch must be acknowledged."""
         return batch.created_ms + self._delivery_timeout_ms
 
     def take_expired(self, now_ms: float) -> list[ProducerBatch]:
-        """Waiting batches over the delivery time-out; they are gone from here and the caller fails them."""
+        """Remove and return the waiting batches whose deadline passed; the caller fails them."""
         return self._remove(lambda batch: self.deadline_ms(batch) <= now_ms)
 
     def take_all(self) -> list[ProducerBatch]:
-        """All waiting batches; they are gone from here and the caller fails them."""
+        """Remove and return all waiting batches; the caller fails them."""
         return self._remove(lambda batch: True)
 
     def _remove(self, unwanted: Callable[[ProducerBatch], bool]) -> list[ProducerBatch]:
@@ -160,31 +161,31 @@ class Accumulator:
             del self._queues[tp]
         return batch
 
-    def _end_out(self, batch: ProducerBatch) -> None:
-        self._out.remove(batch.tp)
-        self.out_count -= 1
+    def _end_flight(self, batch: ProducerBatch) -> None:
+        self._in_flight.remove(batch.tp)
+        self.in_flight_count -= 1
 
 
-def _fill(batch: ProducerBatch, rows: Sequence[NewRecord], start: int, limit: int) -> int:
-    """Add `rows[start:]` as far as they fit, at least one to an empty batch; the index behind the last one added."""
+def _fill(batch: ProducerBatch, records: Sequence[NewRecord], start: int, limit: int) -> int:
+    """Add `records[start:]` while they fit, at least one to an empty batch. Return the index after the last one."""
     size = batch.size_bytes
-    empty = not batch.rows
-    at = start
-    for at in range(start, len(rows)):
-        row_size = row_bytes(rows[at])
-        if size + row_size > limit and not empty:
+    empty = not batch.records
+    index = start
+    for index in range(start, len(records)):
+        added_bytes = record_bytes(records[index])
+        if size + added_bytes > limit and not empty:
             batch.closed = True
             break
-        size += row_size
+        size += added_bytes
         empty = False
     else:
-        at += 1
-    batch.rows += rows[start:at]
+        index += 1
+    batch.records += records[start:index]
     batch.size_bytes = size
     batch.closed = batch.closed or size >= limit
-    return at
+    return index
 
 
 def _due_ms(batch: ProducerBatch, linger_ms: float) -> float:
-    """When a batch may leave: a full one at once, another when it has lingered, none before its retry."""
+    """A full batch is due at once, another one after the linger time, and none before its retry."""
     return batch.retry_at_ms if batch.closed else max(batch.retry_at_ms, batch.created_ms + linger_ms)

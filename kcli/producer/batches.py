@@ -1,4 +1,4 @@
-"""A batch of records for one partition, and who is to be told what became of them."""
+"""A batch of records for one partition, and the callbacks that receive its outcome."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from kcli.structs import TopicPartition
 if TYPE_CHECKING:
     from kcli.protocol.records.record import NewRecord
 
-#: Bytes of a batch's own header; records come on top.
+#: Bytes of a batch's header, without its records.
 HEADER_BYTES = 61
 
-# What a record needs besides its key, value and headers: six varints and its attributes, when none of them is unusual.
-# Only a batch's fullness is judged by it, and a full batch is a wish, not a limit.
+# Bytes of a record besides its key, value and headers: six varints and its attributes, each of usual size. The sum only
+# decides whether a batch is full, so an estimate is enough.
 _RECORD_OVERHEAD_BYTES = 12
 _HEADER_OVERHEAD_BYTES = 3
 
 
 class RecordMetadata(NamedTuple):
-    """Where a record was put. `offset` -1: not known (acks=0, or a retry that the broker had stored already).
+    """The place of a stored record. `offset` -1: unknown (acks=0, or the broker had stored it in an earlier attempt).
 
-    `timestamp_ms` is the broker's where the topic asks for its time, else the record's own.
+    `timestamp_ms` is the broker's if the topic has message.timestamp.type=LogAppendTime, else the record's.
     """
 
     topic: str
@@ -33,13 +33,13 @@ class RecordMetadata(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What became of some neighbouring `records` (how many) of one batch: stored from `base_offset` on, or `error`.
+    """The outcome of `record_count` adjacent records of one batch: stored from `base_offset` on, or `error`.
 
-    `base_offset` -1: not known. `append_time_ms` -1: the records kept their own timestamps.
+    `base_offset` -1: unknown. `append_time_ms` -1: the records kept their own timestamps.
     """
 
     tp: TopicPartition
-    records: int
+    record_count: int
     base_offset: int = -1
     append_time_ms: int = -1
     error: KcliError | None = None
@@ -49,7 +49,7 @@ OnOutcome = Callable[[Outcome], None]
 
 
 class Identity(NamedTuple):
-    """What lets a broker recognise a batch that it has stored already (KIP-98)."""
+    """Producer id, epoch and sequence number, by which a broker recognises a batch that it has stored (KIP-98)."""
 
     producer_id: int
     producer_epoch: int
@@ -57,87 +57,87 @@ class Identity(NamedTuple):
 
 
 class _Segment(NamedTuple):
-    """Neighbouring records that came with one call."""
+    """Adjacent records that one call added."""
 
     first: int
     size: int
-    tell: OnOutcome
+    on_outcome: OnOutcome
 
 
 class ProducerBatch:
-    """Records of one partition on their way. `size_bytes` is estimated, before compression."""
+    """Records of one partition. `size_bytes` is an estimate before compression."""
 
     def __init__(self, tp: TopicPartition, created_ms: float) -> None:
         self.tp = tp
         self.created_ms = created_ms
-        self.rows: list[NewRecord] = []
+        self.records: list[NewRecord] = []
         self.size_bytes = HEADER_BYTES
-        #: No more records: it is full, or has been sent.
+        #: The batch is full or was sent, and takes no more records.
         self.closed = False
         self.attempts = 0
         self.retry_at_ms = float("-inf")
         self.last_error: KcliError | None = None
-        #: Given at the first sending and kept over retries; None without idempotence.
+        #: Assigned before the first attempt and kept over retries; None without idempotence.
         self.identity: Identity | None = None
         self._segments: list[_Segment] = []
 
     def __repr__(self) -> str:
         state = f"attempts={self.attempts}" if self.attempts else "closed" if self.closed else "open"
-        return f"<ProducerBatch {self.tp} {len(self.rows)} records, {self.size_bytes} bytes, {state}>"
+        return f"<ProducerBatch {self.tp} {len(self.records)} records, {self.size_bytes} bytes, {state}>"
 
-    def add_segment(self, first: int, tell: OnOutcome) -> None:
-        """The rows from `first` on came with one call, which is told by `tell`."""
-        self._segments.append(_Segment(first, len(self.rows) - first, tell))
+    def add_segment(self, first: int, on_outcome: OnOutcome) -> None:
+        """Register the callback of the call that added the records from index `first` on."""
+        self._segments.append(_Segment(first, len(self.records) - first, on_outcome))
 
     def stored(self, base_offset: int, append_time_ms: int) -> None:
-        """Tell everyone that the broker has the records."""
-        for first, count, tell in self._segments:
-            tell(Outcome(self.tp, count, base_offset + first if base_offset >= 0 else -1, append_time_ms))
+        """Report to all callbacks that the broker stored the records."""
+        for first, count, on_outcome in self._segments:
+            on_outcome(Outcome(self.tp, count, base_offset + first if base_offset >= 0 else -1, append_time_ms))
 
     def failed(self, error: KcliError, record_errors: Mapping[int, KcliError] | None = None) -> None:
-        """Tell everyone that the records are not stored, or that nobody knows.
+        """Report to all callbacks that the records are not stored, or that this is unknown.
 
-        `record_errors` (index in the batch -> error) are the culprits, where the broker named them; all others of the
-        batch fail with `error`.
+        `record_errors` maps the index of a record to its own error, where the broker names it (KIP-467); the other
+        records of the batch fail with `error`.
         """
-        for first, count, tell in self._segments:
+        for first, count, on_outcome in self._segments:
             for run_count, run_error in _runs(first, count, error, record_errors or {}):
-                tell(Outcome(self.tp, run_count, error=run_error))
+                on_outcome(Outcome(self.tp, run_count, error=run_error))
 
     def split(self) -> tuple[ProducerBatch, ProducerBatch]:
-        """Two batches of half the records each, as if they had never been sent."""
-        middle = len(self.rows) // 2
-        return self._part(0, middle), self._part(middle, len(self.rows))
+        """Return two batches with half of the records each, without attempts and identity."""
+        middle = len(self.records) // 2
+        return self._part(0, middle), self._part(middle, len(self.records))
 
     def _part(self, start: int, end: int) -> ProducerBatch:
         part = ProducerBatch(self.tp, self.created_ms)
-        part.rows = self.rows[start:end]
-        part.size_bytes += sum(map(row_bytes, part.rows))
+        part.records = self.records[start:end]
+        part.size_bytes += sum(map(record_bytes, part.records))
         part.closed = True
-        for first, count, tell in self._segments:
+        for first, count, on_outcome in self._segments:
             low, high = max(first, start), min(first + count, end)
             if low < high:
-                part._segments.append(_Segment(low - start, high - low, tell))
+                part._segments.append(_Segment(low - start, high - low, on_outcome))
         return part
 
 
 def _runs(
     first: int, count: int, error: KcliError, record_errors: Mapping[int, KcliError]
 ) -> Iterator[tuple[int, KcliError]]:
-    """The rows `first` to `first + count` as runs of the same error."""
-    at, end = first, first + count
-    for culprit in sorted(index for index in record_errors if first <= index < end):
-        if culprit > at:
-            yield culprit - at, error
-        yield 1, record_errors[culprit]
-        at = culprit + 1
-    if at < end:
-        yield end - at, error
+    """Divide the records `first` to `first + count` into runs with the same error."""
+    start, end = first, first + count
+    for index in sorted(index for index in record_errors if first <= index < end):
+        if index > start:
+            yield index - start, error
+        yield 1, record_errors[index]
+        start = index + 1
+    if start < end:
+        yield end - start, error
 
 
-def row_bytes(row: NewRecord) -> int:
-    """About how many bytes a record adds to an uncompressed batch."""
-    key, value, _, headers = row
+def record_bytes(record: NewRecord) -> int:
+    """Estimate the bytes that a record adds to an uncompressed batch."""
+    key, value, _, headers = record
     size = _RECORD_OVERHEAD_BYTES + (len(key) if key else 0) + (len(value) if value else 0)
     for name, header_value in headers:
         size += _HEADER_OVERHEAD_BYTES + len(name) + (len(header_value) if header_value else 0)

@@ -1,4 +1,4 @@
-"""Which partition a record goes to: by the hash of its key, as in Java's producer, or where the last one went. Pure."""
+"""The partition of a record: by the hash of its key as in Java's producer, else sticky. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _MASK = 0xFFFFFFFF
 
 
 def murmur2(data: bytes) -> int:
-    """MurmurHash2 of `data`, 32 bits, unsigned, with the seed that Kafka uses.
+    """MurmurHash2 of `data`, 32 bits, unsigned, with Kafka's seed.
 
     Java's `Utils.murmur2` returns the same bits as a signed int.
     """
@@ -27,29 +27,29 @@ def murmur2(data: bytes) -> int:
     return h ^ h >> 15
 
 
-def partition_for_key(key: bytes, partitions: int) -> int:
-    """The partition of `key` in a topic of so many, as Java's producer, and every client that copies it, decides."""
-    return (murmur2(key) & 0x7FFFFFFF) % partitions
+def partition_for_key(key: bytes, partition_count: int) -> int:
+    """Return the partition of `key`, as Java's producer chooses it."""
+    return (murmur2(key) & 0x7FFFFFFF) % partition_count
 
 
 class StickyPartitioner:
-    """Where records without a key go: all to one partition until its batch is full, then to the next (KIP-480).
+    """The partition of records without a key: the same one until its batch is full, then the next (KIP-480).
 
-    The first is picked by `choose`; from there it goes round, so that partitions get equal numbers of batches. Java
-    picks at random each time (KIP-794), which is equal only in the long run.
+    `choose` selects the first one; from there the order is round robin, so that all partitions get the same number of
+    batches. Java chooses at random each time (KIP-794), which is even only in the long run.
     """
 
     def __init__(self, choose: Callable[[int], int]) -> None:
         """`choose(n)` returns a number from 0 to n - 1."""
         self._choose = choose
-        self._turns: dict[str, int] = {}
+        self._positions: dict[str, int] = {}
 
     def current(self, topic: str, available: Sequence[int]) -> int:
-        """The partition to use now, out of those that have a leader."""
-        if topic not in self._turns:
-            self._turns[topic] = self._choose(len(available))
-        return available[self._turns[topic] % len(available)]
+        """Return the current partition of `topic`, out of the `available` ones (those with a leader)."""
+        if topic not in self._positions:
+            self._positions[topic] = self._choose(len(available))
+        return available[self._positions[topic] % len(available)]
 
     def batch_is_full(self, topic: str) -> None:
-        """From now on the next partition."""
-        self._turns[topic] = self._turns.get(topic, 0) + 1
+        """Move on to the next partition."""
+        self._positions[topic] = self._positions.get(topic, 0) + 1

@@ -1,4 +1,4 @@
-"""The producer: records in, one by one or in bulk, and for each a future or a call that tells what became of it."""
+"""`Producer`: records in, one by one or in bulk, and the outcome of each in a future or a callback."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kcli.client.request_future import RequestFuture
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, KcliError
 from kcli.producer.accumulator import Accumulator
-from kcli.producer.batches import HEADER_BYTES, OnOutcome, Outcome, RecordMetadata, row_bytes
+from kcli.producer.batches import HEADER_BYTES, OnOutcome, Outcome, RecordMetadata, record_bytes
 from kcli.producer.partitioner import StickyPartitioner, partition_for_key
 from kcli.producer.sender import Sender
 from kcli.structs import TopicPartition
@@ -22,29 +22,54 @@ if TYPE_CHECKING:
     from kcli.client.consumer_network_client import ConsumerNetworkClient
     from kcli.client.metadata import TopicInfo
     from kcli.protocol.records.record import NewRecord
+    from kcli.settings import Value
 
 _FOREVER = float("inf")
 
 
 class Producer:
-    """Writes records to topics that exist. No thread of its own: it works while `send`, `poll`, `flush` or `close` run.
+    """Writes records to topics that exist.
 
-    So a batch that lingers leaves with the next of these calls after its time. Records of one partition are stored in
-    the order in which they were sent. With enable.idempotence (the default with acks=all) a retry never stores one
-    twice; without, a lost answer may. No transactions.
+    >>> from kcli import Producer
+    >>> with Producer(bootstrap_servers="localhost:9092", linger_ms=10) as producer:
+    ...     future = producer.send("orders", b'{"amount": 3}', key=b"customer-7")
+    ...     producer.flush()
+    >>> future.value().topic
+    'orders'
+
+    Settings are Kafka's producer properties with underscores: `bootstrap_servers`, `acks`, `linger_ms`,
+    `compression_type` and so on; an unknown name raises ConfigError. Keys, values and header values are bytes or None.
+
+    `send` returns a future. It is done after `flush`, or after enough calls of `poll`; then `future.value()` returns a
+    `RecordMetadata` (topic, partition, offset, timestamp_ms) or raises the error of the record: BrokerError for an
+    unknown topic or partition and for a record that is too large, TimeoutExpired after delivery.timeout.ms.
+
+    The records of a partition are stored in the order in which they were sent. With enable.idempotence (the default
+    with acks=all) a retry never stores a record twice; without it, a lost response may. There are no transactions.
+
+    There is no thread: records are sent while `send`, `poll`, `flush` or `close` runs, so a batch that lingers is sent
+    by the next of these calls after linger.ms. A producer belongs to one thread. Leaving the `with` block flushes and
+    closes; after an exception it closes only.
     """
 
     def __init__(
         self,
-        config: ProducerConfig,
+        config: ProducerConfig | None = None,
         client: ConsumerNetworkClient | None = None,
         *,
         choose: Callable[[int], int] | None = None,
+        **settings: Value | None,
     ) -> None:
-        """`client` stays the caller's to close; without one the producer makes its own.
+        """Make a producer from settings. No connection is made before the first record.
 
-        `choose(n)` says at which of n partitions records without a key begin; default: a random one.
+        `config` is a ready configuration, which `settings` complete. `client` is a ready client that stays the
+        caller's to close; by default the producer has its own. `choose(n)` selects one of n partitions for the first
+        batch of records without a key; by default at random.
         """
+        from kcli.client.config import ProducerConfig
+
+        if config is None or settings:
+            config = ProducerConfig.from_keywords(settings, base=config)
         self._owns_client = client is None
         if client is None:
             from kcli.client.connect import connect
@@ -75,65 +100,70 @@ class Producer:
     def send(
         self,
         topic: str,
-        value: bytes | None,
+        value: bytes | None = None,
         key: bytes | None = None,
         *,
         partition: int | None = None,
         headers: Sequence[tuple[str, bytes | None]] = (),
         timestamp_ms: int | None = None,
     ) -> RequestFuture[RecordMetadata]:
-        """Hand over one record. It waits only for metadata of a new topic and for room, at most max.block.ms.
+        """Add one record and return the future of its `RecordMetadata`.
 
-        Without `partition` the key decides, as in Java; without a key, batches take turns. `timestamp_ms` is since the
-        epoch, default now. The future fails with BrokerError for an unknown topic or partition and for a record larger
-        than max.request.size (MESSAGE_TOO_LARGE), with TimeoutExpired after delivery.timeout.ms.
+        The call waits only for the metadata of a new topic and for room in buffer.memory, at most max.block.ms.
+        Without `partition`, the hash of the key selects the partition, as in Java; records without a key go to one
+        partition until a batch is full. `headers` are (name, value) pairs. `timestamp_ms` is ms since the epoch;
+        default: now. The future fails with BrokerError for an unknown topic or partition and for a record larger than
+        max.request.size (MESSAGE_TOO_LARGE), and with TimeoutExpired after delivery.timeout.ms.
         """
         from kcli.protocol.records.record import NewRecord
 
-        row = NewRecord(key, value, self._clock.wall_ms() if timestamp_ms is None else timestamp_ms, headers)
+        for name, data in (("value", value), ("key", key)):
+            if isinstance(data, str):
+                raise TypeError(f"the {name} of a record is bytes or None, not str; encode it first")
+        record = NewRecord(key, value, self._clock.wall_ms() if timestamp_ms is None else timestamp_ms, headers)
         future: RequestFuture[RecordMetadata] = RequestFuture(f"record for {topic}")
 
-        def tell(outcome: Outcome) -> None:
+        def complete(outcome: Outcome) -> None:
             if outcome.error is not None:
                 future.fail(outcome.error)
             else:
-                stamp = row.timestamp_ms if outcome.append_time_ms < 0 else outcome.append_time_ms
-                future.complete(RecordMetadata(topic, outcome.tp.partition, outcome.base_offset, stamp))
+                stored_ms = record.timestamp_ms if outcome.append_time_ms < 0 else outcome.append_time_ms
+                future.complete(RecordMetadata(topic, outcome.tp.partition, outcome.base_offset, stored_ms))
 
         try:
-            self.send_many(topic, [row], tell, partition=partition)
+            self.send_many(topic, [record], complete, partition=partition)
         except KcliError as error:
             future.fail(error)
         return future
 
     def send_many(
-        self, topic: str, rows: Sequence[NewRecord], on_outcome: OnOutcome, *, partition: int | None = None
+        self, topic: str, records: Sequence[NewRecord], on_outcome: OnOutcome, *, partition: int | None = None
     ) -> None:
-        """Hand over many records at once; `on_outcome` is told in runs what became of them, each record once.
+        """Add many records. `on_outcome` is called with the outcomes of runs of records, each record once.
 
-        All rows are taken, or none and an error is raised (unknown topic or partition, no room for max.block.ms).
-        Rows too large are told at once. buffer.memory may be exceeded by the rows of one call.
+        All records are accepted, or none and an error is raised (unknown topic or partition, no room for max.block.ms).
+        Records that are too large are reported at once. The records of one call may exceed buffer.memory.
         """
         info = self.partitions(topic)
         check_partitions(info, () if partition is None else (partition,))
         self._wait_for_room()
-        rows = self._without_too_large(topic, partition, rows, on_outcome)
+        records = self._without_too_large(topic, partition, records, on_outcome)
         now_ms = self._clock.now_ms()
         if partition is not None:
-            self._accumulator.append(TopicPartition(topic, partition), rows, now_ms, on_outcome)
+            self._accumulator.append(TopicPartition(topic, partition), records, now_ms, on_outcome)
         else:
-            self._append_by_key(info, rows, now_ms, on_outcome)
+            self._append_by_key(info, records, now_ms, on_outcome)
         if self._accumulator.next_due_ms() <= now_ms or now_ms - self._last_round_ms >= self._config.linger_ms:
             self.poll(0)
 
     def poll(self, timeout_ms: float = 0) -> None:
-        """Send what is due and take answers; returns when something happened or the time is over."""
+        """Send due batches and take responses. Return after the next event, or after `timeout_ms`."""
         self._round(timeout_ms, at_once=False)
 
     def flush(self, deadline_ms: float = _FOREVER) -> None:
-        """Send everything now and return when each record is stored or failed.
+        """Send all batches at once and return when each record is stored or failed.
 
-        `deadline_ms` is on the client's clock; TimeoutExpired when it passes. Records go on being sent after that.
+        `deadline_ms` is a time of the client's clock. Raise TimeoutExpired when it passes; the records stay queued.
         """
         while not self._accumulator.is_empty:
             left_ms = deadline_ms - self._clock.now_ms()
@@ -142,7 +172,7 @@ class Producer:
             self._round(left_ms, at_once=True)
 
     def close(self, *, flush: bool = True) -> None:
-        """Flush (bounded by delivery.timeout.ms), then close the connections that the producer made for itself."""
+        """Flush (at most for delivery.timeout.ms) and close the producer's own connections."""
         try:
             if flush:
                 self.flush()
@@ -159,9 +189,9 @@ class Producer:
         self._last_round_ms = self._clock.now_ms()
 
     def partitions(self, topic: str) -> TopicInfo:
-        """The topic as the cluster knows it; waits for that at most max.block.ms, at its first use or if it is unknown.
+        """Return the topic from metadata; at its first use, or if it is unknown, wait for it at most max.block.ms.
 
-        BrokerError, UNKNOWN_TOPIC_OR_PARTITION among them, when it cannot be written to.
+        Raise BrokerError (UNKNOWN_TOPIC_OR_PARTITION among others) for a topic that cannot be written to.
         """
         info = self._client.metadata.cluster.topics.get(topic)
         if info is None or info.error:
@@ -170,51 +200,52 @@ class Producer:
             if info is None or info.error:
                 code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if info is None else info.error
                 raise BrokerError(code, topic=topic)
-        if topic not in self._topics:  # somebody else may have asked for it, and not for good
+        if topic not in self._topics:  # another user of the client may have requested it only once
             self._client.metadata.add_topics([topic])
             self._topics.add(topic)
         return info
 
     def _without_too_large(
-        self, topic: str, partition: int | None, rows: Sequence[NewRecord], tell: OnOutcome
+        self, topic: str, partition: int | None, records: Sequence[NewRecord], on_outcome: OnOutcome
     ) -> Sequence[NewRecord]:
         limit = self._config.max_request_size
-        if max(map(row_bytes, rows), default=0) + HEADER_BYTES <= limit:
-            return rows
-        kept = [row for row in rows if row_bytes(row) + HEADER_BYTES <= limit]
+        if max(map(record_bytes, records), default=0) + HEADER_BYTES <= limit:
+            return records
+        kept = [record for record in records if record_bytes(record) + HEADER_BYTES <= limit]
         tp = TopicPartition(topic, -1 if partition is None else partition)
-        text = f"a record is larger than max.request.size, {limit} bytes"
-        tell(Outcome(tp, len(rows) - len(kept), error=BrokerError(ErrorCode.MESSAGE_TOO_LARGE, text)))
+        error = BrokerError(ErrorCode.MESSAGE_TOO_LARGE, f"a record is larger than max.request.size, {limit} bytes")
+        on_outcome(Outcome(tp, len(records) - len(kept), error=error))
         return kept
 
-    def _append_by_key(self, info: TopicInfo, rows: Sequence[NewRecord], now_ms: float, tell: OnOutcome) -> None:
-        """Each row to the partition of its key; those without one to whichever partition's turn it is.
-
-        Neighbours with a key and neighbours without take turns, so that a partition keeps the order of its rows.
-        """
+    def _append_by_key(
+        self, info: TopicInfo, records: Sequence[NewRecord], now_ms: float, on_outcome: OnOutcome
+    ) -> None:
+        """Append records by key, or sticky without a key; in runs, so that the order in a partition is kept."""
         available = [p.partition for p in info.partitions.values() if p.leader >= 0] or list(info.partitions)
         ignore_keys = self._config.partitioner_ignore_keys
-        for is_keyed, run in groupby(rows, key=lambda row: row.key is not None and not ignore_keys):
+        for is_keyed, run in groupby(records, key=lambda record: record.key is not None and not ignore_keys):
             if is_keyed:
-                self._append_keyed(info, run, now_ms, tell)
+                self._append_keyed(info, run, now_ms, on_outcome)
             else:
-                self._append_sticky(info.name, available, list(run), now_ms, tell)
+                self._append_sticky(info.name, available, list(run), now_ms, on_outcome)
 
-    def _append_keyed(self, info: TopicInfo, rows: Iterable[NewRecord], now_ms: float, tell: OnOutcome) -> None:
+    def _append_keyed(
+        self, info: TopicInfo, records: Iterable[NewRecord], now_ms: float, on_outcome: OnOutcome
+    ) -> None:
         count = len(info.partitions)
         by_partition: dict[int, list[NewRecord]] = {}
-        for row in rows:
-            by_partition.setdefault(partition_for_key(row.key or b"", count), []).append(row)
+        for record in records:
+            by_partition.setdefault(partition_for_key(record.key or b"", count), []).append(record)
         for partition, keyed in by_partition.items():
-            self._accumulator.append(TopicPartition(info.name, partition), keyed, now_ms, tell)
+            self._accumulator.append(TopicPartition(info.name, partition), keyed, now_ms, on_outcome)
 
     def _append_sticky(
-        self, topic: str, available: Sequence[int], rows: Sequence[NewRecord], now_ms: float, tell: OnOutcome
+        self, topic: str, available: Sequence[int], records: Sequence[NewRecord], now_ms: float, on_outcome: OnOutcome
     ) -> None:
-        at = 0
-        while at < len(rows):
+        start = 0
+        while start < len(records):
             tp = TopicPartition(topic, self._sticky.current(topic, available))
-            at = self._accumulator.append(tp, rows, now_ms, tell, start=at, one_batch=True)
+            start = self._accumulator.append(tp, records, now_ms, on_outcome, start=start, one_batch=True)
             if self._accumulator.is_full(tp):
                 self._sticky.batch_is_full(topic)
 

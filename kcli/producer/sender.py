@@ -1,4 +1,9 @@
-"""Takes batches to the leaders of their partitions, and sees to what comes back."""
+"""The sender: Produce requests to the leaders of partitions, their outcomes and retries, the producer id.
+
+Sequence numbers (KIP-98): a batch gets its identity before its first attempt and keeps it over retries. With one batch
+per partition in flight, the next sequence number is the one after the last stored batch. If a batch fails and it is
+unknown whether a broker stored it, its numbers can be neither reused nor skipped, so a new producer id is requested.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, KcliError, ProtocolError, TimeoutExpired
-from kcli.producer.batches import Identity
-from kcli.producer.sequences import Sequences
-from kcli.producer.verdicts import FAILED, RETRY_RENEWED, SPLIT, STORED, judge, surely_not_stored
+from kcli.producer.batches import Identity, ProducerBatch
 from kcli.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kcli.protocol.wire import zero_uuid
 from kcli.structs import Node, TopicPartition
@@ -19,18 +22,30 @@ if TYPE_CHECKING:
     from kcli.client.consumer_network_client import ConsumerNetworkClient
     from kcli.client.request_future import RequestFuture
     from kcli.producer.accumulator import Accumulator
-    from kcli.producer.batches import ProducerBatch
     from kcli.protocol.messages.produce import PartitionProduceResponse, ProduceResponse
 
 _NO_IDENTITY = Identity(-1, -1, -1)
 _FIRST_VERSION_WITH_ZSTD = 7
 _LAST_VERSION_WITH_NAMES = 12
-# While batches that are due wait for something that will be an event (an answer, an id), look again this often.
+_SEQUENCE_MODULUS = 1 << 31
+# Pause between checks while due batches wait for a response or a producer id.
 _BLOCKED_WAIT_MS = 10.0
+
+# Actions after an attempt. RETRY_RENEWED: retry under a new producer id, because the broker lost its sequence numbers,
+# so that it cannot have this batch.
+STORED, RETRY, RETRY_RENEWED, SPLIT, FAILED = "stored", "retry", "retry-renewed", "split", "failed"
+
+_LOST_SEQUENCE = {
+    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+    ErrorCode.UNKNOWN_PRODUCER_ID,
+    ErrorCode.INVALID_PRODUCER_EPOCH,
+}
+# The leader appended the batch, but too few replicas have it, or they did not confirm it in time.
+_MAY_BE_STORED = {ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, ErrorCode.REQUEST_TIMED_OUT}
 
 
 class Sender:
-    """`run` sends what may leave, each node's batches in one request; answers are taken while the client is polled."""
+    """Sends the batches of an accumulator, one request per leader; outcomes arrive while the client is polled."""
 
     def __init__(self, config: ProducerConfig, client: ConsumerNetworkClient, accumulator: Accumulator) -> None:
         self._config = config
@@ -41,47 +56,47 @@ class Sender:
         self._id_future: RequestFuture[Any] | None = None
         self._id_failures = 0
         self._id_retry_at_ms = float("-inf")
-        self._requests_out: dict[int, int] = {}
+        self._in_flight: dict[int, int] = {}
         self._blocked = False
 
     def run(self, *, at_once: bool = False) -> None:
-        """Fail what is too late and send what may leave; with `at_once` without waiting for batches to fill."""
+        """Fail expired batches and send those that may be sent; with `at_once`, without waiting for batches to fill."""
         now_ms = self._client.clock.now_ms()
         for batch in self._accumulator.take_expired(now_ms):
-            self._give_up(batch, self._too_late(batch))
+            self._fail(batch, self._delivery_timeout(batch))
         due = self._accumulator.sendable(now_ms, at_once=at_once)
         self._blocked = False
-        if due and self._may_number(now_ms):
+        if due and self._has_producer_id(now_ms):
             for node, partitions in self._by_leader(due, now_ms).items():
                 self._send(node, partitions, now_ms)
 
     def wait_ms(self, *, at_once: bool = False) -> float:
-        """How long nothing needs doing here unless an answer comes; infinity for as long as that takes."""
+        """Return the time until `run` has work without a response; infinity if only a response can bring work."""
         wait_ms = self._accumulator.next_due_ms(at_once=at_once) - self._client.clock.now_ms()
         return max(wait_ms, _BLOCKED_WAIT_MS if self._blocked else 0.0)
 
-    # Where to
+    # Requests
 
     def _by_leader(self, due: Iterable[TopicPartition], now_ms: float) -> dict[Node, list[TopicPartition]]:
-        """The partitions by node, as far as the node may get another request; a partition without leader is held."""
-        found: dict[Node, list[TopicPartition]] = {}
+        """Group partitions by leader, if it may get another request. Delay those whose leader is not available."""
+        by_leader: dict[Node, list[TopicPartition]] = {}
         for tp in due:
             node = self._client.metadata.leader(tp).node
             if node is None or self._client.is_unavailable(node):
                 self._client.metadata.request_update()
-                self._accumulator.peek(tp).retry_at_ms = now_ms + self._backoff.after(1)
-            elif self._requests_out.get(node.id, 0) < self._config.max_in_flight_requests_per_connection:
-                found.setdefault(node, []).append(tp)
+                self._accumulator.first(tp).retry_at_ms = now_ms + self._backoff.after(1)
+            elif self._in_flight.get(node.id, 0) < self._config.max_in_flight_requests_per_connection:
+                by_leader.setdefault(node, []).append(tp)
             else:
                 self._blocked = True
-        return found
+        return by_leader
 
     def _send(self, node: Node, partitions: list[TopicPartition], now_ms: float) -> None:
-        """One request with the first batches of these partitions, as many as max.request.size allows."""
+        """Send the first batches of these partitions in one request, as many as max.request.size allows."""
         batches: list[ProducerBatch] = []
         size = 0
         for tp in partitions:
-            size += self._accumulator.peek(tp).size_bytes
+            size += self._accumulator.first(tp).size_bytes
             if batches and size > self._config.max_request_size:
                 self._blocked = True
                 break
@@ -89,14 +104,14 @@ class Sender:
         deadline_ms = min(self._accumulator.deadline_ms(batch) for batch in batches)
         request = self._request(batches)
         named_only = any(topic.topic_id == zero_uuid() for topic in request.topic_data)
-        self._requests_out[node.id] = self._requests_out.get(node.id, 0) + 1
+        self._in_flight[node.id] = self._in_flight.get(node.id, 0) + 1
         self._client.send(
             node,
             request,
             timeout_ms=min(self._config.request_timeout_ms, deadline_ms - now_ms),
             min_version=_FIRST_VERSION_WITH_ZSTD if self._config.compression_type == "zstd" else None,
             max_version=_LAST_VERSION_WITH_NAMES if named_only else None,
-        ).on_done(lambda future: self._answered(node, batches, request, future))
+        ).on_done(lambda future: self._finish_request(node, batches, request, future))
 
     def _request(self, batches: list[ProducerBatch]) -> ProduceRequest:
         from kcli.protocol.records.builder import build_batch
@@ -107,7 +122,7 @@ class Sender:
             if self._sequences is not None:
                 self._sequences.assign(batch)
             records = build_batch(
-                batch.rows, compression=self._config.compression_type, **(batch.identity or _NO_IDENTITY)._asdict()
+                batch.records, compression=self._config.compression_type, **(batch.identity or _NO_IDENTITY)._asdict()
             )
             name = batch.tp.topic
             if name not in topics:
@@ -118,94 +133,93 @@ class Sender:
             acks=self._config.acks, timeout_ms=self._config.request_timeout_ms, topic_data=list(topics.values())
         )
 
-    # What came back
+    # Responses
 
-    def _answered(
+    def _finish_request(
         self, node: Node, batches: list[ProducerBatch], request: ProduceRequest, future: RequestFuture[Any]
     ) -> None:
-        self._requests_out[node.id] -= 1
+        self._in_flight[node.id] -= 1
         if future.error is not None:
             self._client.metadata.request_update(at_once=True)
             for batch in batches:
-                self._settle(batch, future.error)
-        elif future.value() is None:  # acks=0: written, and nobody will tell more
+                self._finish_attempt(batch, future.error)
+        elif future.value() is None:  # acks=0: the request was written, and there is no response
             for batch in batches:
-                self._settle(batch, None)
+                self._finish_attempt(batch, None)
         else:
-            self._take_answers(batches, request, future.value())
+            self._take_response(batches, request, future.value())
 
-    def _take_answers(self, batches: list[ProducerBatch], request: ProduceRequest, response: ProduceResponse) -> None:
+    def _take_response(self, batches: list[ProducerBatch], request: ProduceRequest, response: ProduceResponse) -> None:
         names = {topic.topic_id: topic.name for topic in request.topic_data}
-        answers = {
-            TopicPartition(topic.name or names.get(topic.topic_id, ""), answer.index): answer
+        results = {
+            TopicPartition(topic.name or names.get(topic.topic_id, ""), result.index): result
             for topic in response.responses
-            for answer in topic.partition_responses
+            for result in topic.partition_responses
         }
         nodes = [Node(n.node_id, n.host, n.port, n.rack) for n in response.node_endpoints]
         for batch in batches:
-            answer = answers.get(batch.tp)
-            if answer is None:
-                self._settle(batch, ProtocolError("the answer to Produce leaves out a partition", partition=batch.tp))
-            elif answer.error_code:
-                self._refused(batch, answer, nodes)
+            result = results.get(batch.tp)
+            if result is None:
+                error = ProtocolError("a Produce response lacks a partition of its request", partition=batch.tp)
+                self._finish_attempt(batch, error)
+            elif result.error_code:
+                self._take_error(batch, result, nodes)
             else:
-                self._settle(batch, None, answer)
+                self._finish_attempt(batch, None, result)
 
-    def _refused(self, batch: ProducerBatch, answer: PartitionProduceResponse, nodes: list[Node]) -> None:
-        error = BrokerError(answer.error_code, answer.error_message, topic=batch.tp.topic, partition=batch.tp.partition)
-        knows_new_leader = False
+    def _take_error(self, batch: ProducerBatch, result: PartitionProduceResponse, nodes: list[Node]) -> None:
+        error = BrokerError(result.error_code, result.error_message, topic=batch.tp.topic, partition=batch.tp.partition)
+        has_new_leader = False
         if error.code.refresh_metadata:
-            leader = answer.current_leader
+            leader = result.current_leader
             metadata = self._client.metadata
-            knows_new_leader = metadata.saw_leader(batch.tp, leader.leader_id, leader.leader_epoch, nodes)
+            has_new_leader = metadata.saw_leader(batch.tp, leader.leader_id, leader.leader_epoch, nodes)
             metadata.request_update(at_once=True)
-        self._settle(batch, error, answer, at_once=knows_new_leader)
+        self._finish_attempt(batch, error, result, at_once=has_new_leader)
 
-    def _settle(
+    def _finish_attempt(
         self,
         batch: ProducerBatch,
         error: KcliError | None,
-        answer: PartitionProduceResponse | None = None,
+        result: PartitionProduceResponse | None = None,
         *,
         at_once: bool = False,
     ) -> None:
-        """Do with a batch what the verdict on its attempt says; `at_once`: a retry need not wait."""
-        verdict = judge(batch, error, max_retries=self._config.retries)
-        if verdict == STORED:
-            self._stored(batch, None if error else answer)
+        """Complete, retry or split a batch; with `at_once` a retry is not delayed."""
+        action = action_after(batch, error, max_retries=self._config.retries)
+        if action == STORED:
+            self._complete(batch, None if error else result)
             return
         assert error is not None
         batch.last_error = error
-        if verdict == FAILED:
-            self._accumulator.done(batch)
-            self._give_up(batch, error, _record_errors(error, answer))
-        elif verdict == SPLIT:
-            self._accumulator.put_back_split(batch)
+        if action == FAILED:
+            self._accumulator.complete(batch)
+            self._fail(batch, error, _record_errors(error, result))
+        elif action == SPLIT:
+            self._accumulator.requeue_split(batch)
         else:
-            if verdict == RETRY_RENEWED and self._sequences is not None:
+            if action == RETRY_RENEWED and self._sequences is not None:
                 batch.identity = None
                 self._sequences.renew()
             wait_ms = 0.0 if at_once else self._backoff.after(batch.attempts)
             batch.retry_at_ms = self._client.clock.now_ms() + wait_ms
-            self._accumulator.put_back(batch)
+            self._accumulator.requeue(batch)
 
-    def _stored(self, batch: ProducerBatch, answer: PartitionProduceResponse | None) -> None:
+    def _complete(self, batch: ProducerBatch, result: PartitionProduceResponse | None) -> None:
         if self._sequences is not None:
             self._sequences.stored(batch)
-        self._accumulator.done(batch)
-        if answer is None:
+        self._accumulator.complete(batch)
+        if result is None:
             batch.stored(-1, -1)
         else:
-            batch.stored(answer.base_offset, answer.log_append_time_ms)
+            batch.stored(result.base_offset, result.log_append_time_ms)
 
-    def _give_up(
-        self, batch: ProducerBatch, error: KcliError, record_errors: dict[int, KcliError] | None = None
-    ) -> None:
+    def _fail(self, batch: ProducerBatch, error: KcliError, record_errors: dict[int, KcliError] | None = None) -> None:
         if self._sequences is not None:
             self._sequences.failed(batch, surely_not_stored=surely_not_stored(batch, error))
         batch.failed(error, record_errors)
 
-    def _too_late(self, batch: ProducerBatch) -> KcliError:
+    def _delivery_timeout(self, batch: ProducerBatch) -> KcliError:
         node = self._client.metadata.leader(batch.tp).node
         if node is None or batch.last_error is None or self._client.is_unavailable(node):
             awaited = f"leader of {batch.tp}" if node is None else "acknowledgement"
@@ -217,8 +231,8 @@ class Sender:
 
     # Producer id
 
-    def _may_number(self, now_ms: float) -> bool:
-        """Batches can be given sequence numbers, or need none; else a producer id is on its way."""
+    def _has_producer_id(self, now_ms: float) -> bool:
+        """Whether batches can get sequence numbers, or need none. If not, request a producer id."""
         if self._sequences is None or self._sequences.is_ready:
             return True
         self._blocked = True
@@ -246,18 +260,82 @@ class Sender:
             self._id_retry_at_ms = self._client.clock.now_ms() + self._backoff.after(self._id_failures)
         else:
             for batch in self._accumulator.take_all():
-                self._give_up(batch, error)
+                self._fail(batch, error)
 
 
-def _record_errors(error: KcliError, answer: PartitionProduceResponse | None) -> dict[int, KcliError]:
-    """The records that made a broker refuse the batch, where it named them (KIP-467)."""
-    if answer is None or not answer.record_errors or not isinstance(error, BrokerError):
+def action_after(batch: ProducerBatch, error: KcliError | None, *, max_retries: int) -> str:
+    """Return the action after an attempt that ended with `error` (None: with success). Pure."""
+    if error is None:
+        return STORED
+    code = error.code if isinstance(error, BrokerError) else None
+    if code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
+        return STORED  # in an earlier attempt, whose offset the broker no longer knows
+    if code == ErrorCode.MESSAGE_TOO_LARGE and len(batch.records) > 1:
+        return SPLIT
+    if batch.attempts > max_retries:
+        return FAILED
+    if code in _LOST_SEQUENCE and batch.identity is not None:
+        return RETRY_RENEWED
+    return RETRY if error.retriable else FAILED
+
+
+def surely_not_stored(batch: ProducerBatch, error: KcliError) -> bool:
+    """Whether no attempt can have stored the batch: there was none, or the broker refused the only one. Pure."""
+    if not isinstance(error, BrokerError):
+        return batch.attempts == 0
+    return batch.attempts <= 1 and error.code not in _MAY_BE_STORED
+
+
+def _record_errors(error: KcliError, result: PartitionProduceResponse | None) -> dict[int, KcliError]:
+    """The errors of single records, where a broker names the records that made it refuse the batch (KIP-467)."""
+    if result is None or not result.record_errors or not isinstance(error, BrokerError):
         return {}
-    alone = len(answer.record_errors) == 1
+    alone = len(result.record_errors) == 1
     code = error.code if alone else ErrorCode.INVALID_RECORD
     return {
-        culprit.batch_index: BrokerError(
-            code, culprit.batch_index_error_message or answer.error_message, **error.evidence
+        record.batch_index: BrokerError(
+            code, record.batch_index_error_message or result.error_message, **error.evidence
         )
-        for culprit in answer.record_errors
+        for record in result.record_errors
     }
+
+
+class Sequences:
+    """Producer id and sequence numbers of one producer. Pure. `is_ready` is False until `begin` sets an id."""
+
+    def __init__(self) -> None:
+        self._producer: tuple[int, int] | None = None
+        self._next: dict[TopicPartition, int] = {}
+
+    def __repr__(self) -> str:
+        return f"<Sequences producer={self._producer} partitions={len(self._next)}>"
+
+    @property
+    def is_ready(self) -> bool:
+        return self._producer is not None
+
+    def begin(self, producer_id: int, producer_epoch: int) -> None:
+        """Start from sequence number 0 in all partitions, with this producer id."""
+        self._producer = (producer_id, producer_epoch)
+        self._next.clear()
+
+    def renew(self) -> None:
+        """Give up the current producer id. Batches that have it keep it."""
+        self._producer = None
+
+    def assign(self, batch: ProducerBatch) -> None:
+        """Assign an identity to a batch without one."""
+        if batch.identity is None:
+            assert self._producer is not None
+            batch.identity = Identity(*self._producer, self._next.get(batch.tp, 0))
+
+    def stored(self, batch: ProducerBatch) -> None:
+        """Advance the sequence number of the batch's partition."""
+        identity = batch.identity
+        if identity is not None and identity[:2] == self._producer:
+            self._next[batch.tp] = (identity.base_sequence + len(batch.records)) % _SEQUENCE_MODULUS
+
+    def failed(self, batch: ProducerBatch, *, surely_not_stored: bool) -> None:
+        """Reuse the sequence numbers of a failed batch if it was `surely_not_stored`, else give up the producer id."""
+        if batch.identity is not None and batch.identity[:2] == self._producer and not surely_not_stored:
+            self.renew()

@@ -1,4 +1,4 @@
-"""Brokers that store what is produced to them, count sequence numbers as real ones do, and fail as they are told."""
+"""A fake cluster that stores produced records, checks sequence numbers as real brokers do, and fails on demand."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ from tests.client.fake_cluster import FakeCluster, in_the_middle
 OUT_OF_ORDER = 45
 
 
-class Trouble(NamedTuple):
-    """What to do with one batch instead of storing it and saying so."""
+class Fault(NamedTuple):
+    """The treatment of one batch instead of storing and acknowledging it."""
 
     error: int = 0
-    stored: bool = False  # store it all the same
+    stored: bool = False  # store the batch despite the fault
     hang_up: bool = False
     silent: bool = False
     new_leader: int = -1
     message: str | None = None
-    culprits: tuple[tuple[int, str | None], ...] = ()
+    record_errors: tuple[tuple[int, str | None], ...] = ()
 
 
 class FakeLog(FakeCluster):
-    """A cluster whose partitions are lists of records. Each of `trouble` is met by one batch, oldest first."""
+    """A cluster whose partitions are lists of records. Each of `faults` applies to one batch, in order."""
 
     def __init__(self, *addresses: str, topics: dict[str, dict[int, tuple[int, int]]] | None = None) -> None:
         super().__init__(*(addresses or ("kafka-1:9092",)))
@@ -49,7 +49,7 @@ class FakeLog(FakeCluster):
         self.log: dict[TopicPartition, list[NewRecord]] = {}
         #: (producer id, epoch, first sequence number, records) of each batch that arrived.
         self.batches: list[tuple[TopicPartition, int, int, int, int]] = []
-        self.trouble: list[Trouble] = []
+        self.faults: list[Fault] = []
         self.id_errors: list[int] = []
         self.next_producer_id = 1000
         self.largest_batch_bytes = 1 << 20
@@ -59,7 +59,7 @@ class FakeLog(FakeCluster):
         self.answers[ApiKey.INIT_PRODUCER_ID] = self.init_producer_id
 
     def producer(self, **properties: str | int | bool) -> Producer:
-        """A producer of this cluster with a client of its own; property names with underscores."""
+        """A producer with its own client in this cluster; property names with underscores."""
         given = {name.replace("_", "."): value for name, value in properties.items()}
         config = ProducerConfig.from_properties({"bootstrap.servers": "kafka-1:9092", **given})
         client = connect(config, self.clock, selector=self.selector, resolve=self.resolve, uniform=in_the_middle)
@@ -79,10 +79,10 @@ class FakeLog(FakeCluster):
         for topic in request.topic_data:
             answers = []
             for data in topic.partition_data:
-                trouble = self.trouble.pop(0) if self.trouble else Trouble(stored=True)
-                answers.append(self._store(TopicPartition(topic.name, data.index), bytes(data.records or b""), trouble))
-                answered = answered and not trouble.silent and not trouble.hang_up
-                if trouble.hang_up:
+                fault = self.faults.pop(0) if self.faults else Fault(stored=True)
+                answers.append(self._store(TopicPartition(topic.name, data.index), bytes(data.records or b""), fault))
+                answered = answered and not fault.silent and not fault.hang_up
+                if fault.hang_up:
                     assert peer is not None
                     peer.hang_up()
             responses.append(
@@ -90,21 +90,21 @@ class FakeLog(FakeCluster):
             )
         return ProduceResponse(responses=responses) if answered and request.acks else None
 
-    def _store(self, tp: TopicPartition, data: bytes, trouble: Trouble) -> PartitionProduceResponse:
+    def _store(self, tp: TopicPartition, data: bytes, fault: Fault) -> PartitionProduceResponse:
         header = HEADER.unpack_from(data)
         producer_id, epoch, sequence, count = header[9], header[10], header[11], header[12]
         self.batches.append((tp, producer_id, epoch, sequence, count))
-        answer = PartitionProduceResponse(index=tp.partition, error_code=trouble.error, error_message=trouble.message)
+        answer = PartitionProduceResponse(index=tp.partition, error_code=fault.error, error_message=fault.message)
         answer.base_offset = -1
         answer.log_append_time_ms = self.append_time_ms
         answer.record_errors = [
             BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=text)
-            for index, text in trouble.culprits
+            for index, text in fault.record_errors
         ]
-        answer.current_leader = LeaderIdAndEpoch(leader_id=trouble.new_leader, leader_epoch=9)
+        answer.current_leader = LeaderIdAndEpoch(leader_id=fault.new_leader, leader_epoch=9)
         if len(data) > self.largest_batch_bytes:
             answer.error_code = 10
-        elif trouble.stored:
+        elif fault.stored:
             self._append(tp, data, producer_id, sequence, count, answer)
         return answer
 
@@ -134,8 +134,8 @@ class FakeLog(FakeCluster):
         log += [NewRecord(row.key, row.value, row.timestamp_ms, row.headers) for row in section.columns]
 
 
-def in_polls(producer: Producer, done: Callable[[], bool]) -> None:
-    """Poll until it is so."""
+def poll_until(producer: Producer, done: Callable[[], bool]) -> None:
+    """Poll the producer until `done()`."""
     for _ in range(1000):
         if done():
             return

@@ -1,4 +1,4 @@
-"""Keys go where Java's producer sends them; the rest takes turns."""
+"""Partitions by key as in Java's producer; sticky partitions without a key."""
 
 import pytest
 
@@ -31,21 +31,21 @@ FROM_JAVA = [
 
 
 @pytest.mark.parametrize(("key", "hashed", "partition"), FROM_JAVA)
-def test_hash_and_partition_are_java_s(key: str, hashed: int, partition: int) -> None:
+def test_hash_and_partition_equal_those_of_java(key: str, hashed: int, partition: int) -> None:
     assert murmur2(bytes.fromhex(key)) == hashed & 0xFFFFFFFF
     assert partition_for_key(bytes.fromhex(key), 7) == partition
 
 
-def test_records_without_key_stick_until_the_batch_is_full_and_then_go_round() -> None:
+def test_records_without_key_stay_until_the_batch_is_full_and_then_move_round_robin() -> None:
     sticky = StickyPartitioner(lambda n: n - 1)
-    seen = []
+    chosen = []
     for _ in range(4):
-        seen += [sticky.current("t", [0, 2, 5]), sticky.current("t", [0, 2, 5])]
+        chosen += [sticky.current("t", [0, 2, 5]), sticky.current("t", [0, 2, 5])]
         sticky.batch_is_full("t")
-    assert seen == [5, 5, 0, 0, 2, 2, 5, 5]
+    assert chosen == [5, 5, 0, 0, 2, 2, 5, 5]
 
 
-def test_a_partition_that_loses_its_leader_is_left_out() -> None:
+def test_a_partition_without_leader_is_not_chosen() -> None:
     sticky = StickyPartitioner(lambda n: n - 1)
     assert sticky.current("t", [0, 1, 2]) == 2
     assert sticky.current("t", [0, 1]) in (0, 1)

@@ -1,4 +1,4 @@
-"""The producer against brokers that store, refuse, move away and vanish."""
+"""The producer with brokers that store, refuse, lose the leadership and disconnect."""
 
 from __future__ import annotations
 
@@ -6,18 +6,20 @@ import uuid
 
 import pytest
 
+from kcli.client.config import ProducerConfig
 from kcli.error_codes import ErrorCode
-from kcli.errors import BrokerError, TimeoutExpired
+from kcli.errors import BrokerError, ConfigError, TimeoutExpired
 from kcli.producer.batches import Outcome, RecordMetadata
+from kcli.producer.producer import Producer
 from kcli.protocol.records.record import NewRecord
 from kcli.protocol.registry import ApiKey
 from kcli.structs import TopicPartition
-from tests.producer.fake_log import FakeLog, Trouble, in_polls
+from tests.producer.fake_log import FakeLog, Fault, poll_until
 
 ORDERS = TopicPartition("orders", 0)
 
 
-def rows(*values: str, key: bytes | None = None) -> list[NewRecord]:
+def new_records(*values: str, key: bytes | None = None) -> list[NewRecord]:
     return [NewRecord(key, value.encode(), 1_600_000_000_000) for value in values]
 
 
@@ -26,7 +28,7 @@ def code_of(error: object) -> ErrorCode:
     return error.code
 
 
-def test_a_record_arrives_with_all_that_it_has() -> None:
+def test_a_record_is_stored_with_key_value_headers_and_timestamp() -> None:
     cluster = FakeLog()
     producer = cluster.producer()
     future = producer.send("orders", b"v", b"k", headers=[("a", b"1"), ("b", None)], timestamp_ms=1234)
@@ -35,7 +37,7 @@ def test_a_record_arrives_with_all_that_it_has() -> None:
     assert cluster.log[ORDERS] == [NewRecord(b"k", b"v", 1234, [("a", b"1"), ("b", None)])]
 
 
-def test_a_record_without_timestamp_gets_the_wall_clock_s() -> None:
+def test_a_record_without_timestamp_gets_the_current_time() -> None:
     cluster = FakeLog()
     producer = cluster.producer()
     future = producer.send("orders", None)
@@ -44,7 +46,7 @@ def test_a_record_without_timestamp_gets_the_wall_clock_s() -> None:
     assert cluster.values() == [None]
 
 
-def test_where_the_broker_stamps_records_its_time_is_told() -> None:
+def test_log_append_time_is_the_timestamp_in_the_record_metadata() -> None:
     cluster = FakeLog()
     cluster.append_time_ms = 99
     producer = cluster.producer()
@@ -53,18 +55,18 @@ def test_where_the_broker_stamps_records_its_time_is_told() -> None:
     assert future.value().timestamp_ms == 99
 
 
-def test_records_wait_for_company_but_not_longer_than_they_may() -> None:
+def test_records_wait_for_linger_ms_to_fill_a_batch() -> None:
     cluster = FakeLog()
     producer = cluster.producer(linger_ms=50)
     producer.send("orders", b"1")
     producer.send("orders", b"2")
     producer.poll(20)
     assert cluster.batches == []
-    in_polls(producer, lambda: len(cluster.values()) == 2)
+    poll_until(producer, lambda: len(cluster.values()) == 2)
     assert len(cluster.batches) == 1
 
 
-def test_keys_decide_as_in_java_and_an_explicit_partition_wins() -> None:
+def test_the_key_selects_the_partition_as_in_java_unless_a_partition_is_given() -> None:
     cluster = FakeLog(topics={"orders": dict.fromkeys(range(7), (1, 0))})
     producer = cluster.producer()
     by_key = producer.send("orders", b"v", b"foobar")
@@ -74,10 +76,10 @@ def test_keys_decide_as_in_java_and_an_explicit_partition_wins() -> None:
     assert [future.value().partition for future in (by_key, explicit, empty)] == [0, 5, 2]
 
 
-def test_records_without_key_fill_one_partition_after_the_other() -> None:
+def test_records_without_key_fill_one_partition_after_another() -> None:
     cluster = FakeLog(topics={"orders": dict.fromkeys(range(3), (1, 0))})
     producer = cluster.producer(batch_size=500)
-    producer.send_many("orders", rows(*map(str, range(120))), lambda _: None)
+    producer.send_many("orders", new_records(*map(str, range(120))), lambda _: None)
     producer.flush()
     sizes = [len(cluster.values(partition=p)) for p in range(3)]
     assert sum(sizes) == 120
@@ -91,13 +93,13 @@ def test_records_with_and_without_key_keep_their_order_in_a_partition() -> None:
         producer = cluster.producer(batch_size=300)
         keys = [None, b"a", None, None, b"b", b"a", b"c", None] * 12
         mixed = [NewRecord(key, b"%03d" % n, 0) for n, key in enumerate(keys)]
-        told: list[Outcome] = []
-        producer.send_many("orders", mixed, told.append)
+        outcomes: list[Outcome] = []
+        producer.send_many("orders", mixed, outcomes.append)
         producer.flush()
         stored = [cluster.values(partition=p) for p in range(partitions)]
         assert all(values == sorted(values) for values in stored)
         assert sorted(value for values in stored for value in values) == [row.value for row in mixed]
-        assert sum(outcome.records for outcome in told) == len(mixed)
+        assert sum(outcome.record_count for outcome in outcomes) == len(mixed)
 
 
 def test_one_request_carries_the_batches_of_one_node() -> None:
@@ -123,7 +125,7 @@ def test_a_request_stays_below_the_largest_size() -> None:
     assert per_request == [2, 2]
 
 
-def test_names_or_ids_as_the_broker_s_version_wants() -> None:
+def test_topic_names_are_sent_if_topic_ids_are_unknown() -> None:
     cluster = FakeLog()
     producer = cluster.producer()
     producer.send("orders", b"v")
@@ -135,7 +137,7 @@ def test_names_or_ids_as_the_broker_s_version_wants() -> None:
 
 def test_order_is_kept_over_retries() -> None:
     cluster = FakeLog()
-    cluster.trouble = [Trouble(error=19), Trouble(error=7)]
+    cluster.faults = [Fault(error=19), Fault(error=7)]
     producer = cluster.producer(batch_size=0)
     futures = [producer.send("orders", str(n).encode()) for n in range(5)]
     producer.flush()
@@ -143,9 +145,9 @@ def test_order_is_kept_over_retries() -> None:
     assert [future.value().offset for future in futures] == [0, 1, 2, 3, 4]
 
 
-def test_a_lost_answer_stores_nothing_twice() -> None:
+def test_a_lost_response_causes_no_duplicate() -> None:
     cluster = FakeLog()
-    cluster.trouble = [Trouble(stored=True, hang_up=True)]
+    cluster.faults = [Fault(stored=True, hang_up=True)]
     producer = cluster.producer()
     future = producer.send("orders", b"once")
     producer.flush()
@@ -154,10 +156,10 @@ def test_a_lost_answer_stores_nothing_twice() -> None:
     assert len(cluster.batches) == 2
 
 
-def test_without_idempotence_a_lost_answer_may() -> None:
-    """What the docstring admits; here so that it is known when it changes."""
+def test_a_lost_response_causes_a_duplicate_without_idempotence() -> None:
+    """The docstring of Producer documents this."""
     cluster = FakeLog()
-    cluster.trouble = [Trouble(stored=True, hang_up=True)]
+    cluster.faults = [Fault(stored=True, hang_up=True)]
     producer = cluster.producer(enable_idempotence=False)
     producer.send("orders", b"twice")
     producer.flush()
@@ -165,9 +167,9 @@ def test_without_idempotence_a_lost_answer_may() -> None:
     assert [producer_id for _, producer_id, *_ in cluster.batches] == [-1, -1]
 
 
-def test_a_silent_broker_is_given_up_and_asked_again() -> None:
+def test_a_request_without_response_is_sent_again() -> None:
     cluster = FakeLog()
-    cluster.trouble = [Trouble(stored=True, silent=True)]
+    cluster.faults = [Fault(stored=True, silent=True)]
     producer = cluster.producer(request_timeout_ms=1000)
     future = producer.send("orders", b"once")
     producer.flush()
@@ -175,9 +177,9 @@ def test_a_silent_broker_is_given_up_and_asked_again() -> None:
     assert future.value().offset == 0
 
 
-def test_a_leader_that_moved_is_followed() -> None:
+def test_a_batch_is_sent_to_the_new_leader() -> None:
     cluster = FakeLog("kafka-1:9092", "kafka-2:9092")
-    cluster.trouble = [Trouble(error=ErrorCode.NOT_LEADER_OR_FOLLOWER)]
+    cluster.faults = [Fault(error=ErrorCode.NOT_LEADER_OR_FOLLOWER)]
     producer = cluster.producer()
     producer.partitions("orders")
     cluster.topics["orders"] = {0: (2, 1)}
@@ -187,9 +189,9 @@ def test_a_leader_that_moved_is_followed() -> None:
     assert [asked.address for asked in cluster.requests(ApiKey.PRODUCE)] == ["kafka-1:9092", "kafka-2:9092"]
 
 
-def test_a_refusal_that_names_the_new_leader_is_followed_without_waiting() -> None:
+def test_a_new_leader_in_the_response_is_used_without_backoff() -> None:
     cluster = FakeLog("kafka-1:9092", "kafka-2:9092")
-    cluster.trouble = [Trouble(error=ErrorCode.NOT_LEADER_OR_FOLLOWER, new_leader=2)]
+    cluster.faults = [Fault(error=ErrorCode.NOT_LEADER_OR_FOLLOWER, new_leader=2)]
     producer = cluster.producer(retry_backoff_ms=5000, retry_backoff_max_ms=5000)
     future = producer.send("orders", b"v")
     before_ms = cluster.clock.now_ms()
@@ -199,7 +201,7 @@ def test_a_refusal_that_names_the_new_leader_is_followed_without_waiting() -> No
     assert [asked.address for asked in cluster.requests(ApiKey.PRODUCE)] == ["kafka-1:9092", "kafka-2:9092"]
 
 
-def test_a_partition_without_leader_waits_for_one() -> None:
+def test_records_wait_for_a_leader() -> None:
     cluster = FakeLog(topics={"orders": {0: (-1, 0)}})
     producer = cluster.producer()
     future = producer.send("orders", b"v", partition=0)
@@ -209,7 +211,7 @@ def test_a_partition_without_leader_waits_for_one() -> None:
     assert 3000 <= cluster.clock.now_ms() < 10_000
 
 
-def test_a_broker_that_stays_away_fails_records_at_the_delivery_timeout_with_the_reason() -> None:
+def test_records_fail_after_the_delivery_timeout_with_the_reason() -> None:
     cluster = FakeLog()
     producer = cluster.producer(delivery_timeout_ms=40_000)
     producer.send("orders", b"v")
@@ -225,22 +227,22 @@ def test_a_broker_that_stays_away_fails_records_at_the_delivery_timeout_with_the
     assert 40_000 <= cluster.clock.now_ms() - started_ms < 41_000
 
 
-def test_after_a_record_is_given_up_in_doubt_the_next_one_is_still_stored_once() -> None:
+def test_records_after_a_failed_batch_that_may_be_stored_are_stored_once() -> None:
     cluster = FakeLog()
-    cluster.trouble = [Trouble(stored=True, silent=True)] * 3
+    cluster.faults = [Fault(stored=True, silent=True)] * 3
     producer = cluster.producer(request_timeout_ms=1000, delivery_timeout_ms=1500, linger_ms=0)
     doubtful = producer.send("orders", b"doubtful")
     producer.flush()
     assert isinstance(doubtful.error, TimeoutExpired)
-    cluster.trouble.clear()
+    cluster.faults.clear()
     producer.send("orders", b"next")
     producer.flush()
     assert cluster.values() == [b"doubtful", b"next"]
 
 
-def test_retries_are_counted_when_they_are_limited() -> None:
+def test_retries_are_limited_as_configured() -> None:
     cluster = FakeLog()
-    cluster.trouble = [Trouble(error=19)] * 9
+    cluster.faults = [Fault(error=19)] * 9
     producer = cluster.producer(retries=2)
     future = producer.send("orders", b"v")
     producer.flush()
@@ -248,19 +250,19 @@ def test_retries_are_counted_when_they_are_limited() -> None:
     assert len(cluster.batches) == 3
 
 
-def test_a_broker_that_lost_count_gets_the_batch_under_a_new_id() -> None:
+def test_a_batch_is_sent_under_a_new_producer_id_after_unknown_producer_id() -> None:
     cluster = FakeLog()
     producer = cluster.producer()
     producer.send("orders", b"1")
     producer.flush()
-    cluster.trouble = [Trouble(error=ErrorCode.UNKNOWN_PRODUCER_ID)]
+    cluster.faults = [Fault(error=ErrorCode.UNKNOWN_PRODUCER_ID)]
     producer.send("orders", b"2")
     producer.flush()
     assert cluster.values() == [b"1", b"2"]
     assert [(pid, sequence) for _, pid, _, sequence, _ in cluster.batches] == [(1001, 0), (1001, 1), (1002, 0)]
 
 
-def test_a_producer_id_is_asked_for_until_it_comes() -> None:
+def test_the_request_for_a_producer_id_is_retried() -> None:
     cluster = FakeLog()
     cluster.id_errors = [14, 16]
     producer = cluster.producer()
@@ -270,7 +272,7 @@ def test_a_producer_id_is_asked_for_until_it_comes() -> None:
     assert len(cluster.requests(ApiKey.INIT_PRODUCER_ID)) == 3
 
 
-def test_a_refused_producer_id_fails_what_waits_for_it() -> None:
+def test_a_refused_producer_id_fails_the_waiting_records() -> None:
     cluster = FakeLog()
     cluster.id_errors = [ErrorCode.CLUSTER_AUTHORIZATION_FAILED]
     producer = cluster.producer()
@@ -280,20 +282,20 @@ def test_a_refused_producer_id_fails_what_waits_for_it() -> None:
     assert cluster.batches == []
 
 
-def test_a_batch_that_the_broker_finds_too_large_is_cut_in_pieces_that_fit() -> None:
+def test_a_batch_too_large_for_the_broker_is_split_until_its_parts_fit() -> None:
     cluster = FakeLog()
     cluster.largest_batch_bytes = 300
     producer = cluster.producer()
-    told: list[Outcome] = []
+    outcomes: list[Outcome] = []
     values = [str(n) * 20 for n in range(10)]
-    producer.send_many("orders", rows(*values), told.append)
+    producer.send_many("orders", new_records(*values), outcomes.append)
     producer.flush()
-    assert [outcome.error for outcome in told] == [None] * len(told)
-    assert sum(outcome.records for outcome in told) == 10
+    assert [outcome.error for outcome in outcomes] == [None] * len(outcomes)
+    assert sum(outcome.record_count for outcome in outcomes) == 10
     assert cluster.values() == [value.encode() for value in values]
 
 
-def test_a_single_record_that_the_broker_finds_too_large_fails_and_the_others_do_not() -> None:
+def test_only_the_record_too_large_for_the_broker_fails() -> None:
     cluster = FakeLog()
     cluster.largest_batch_bytes = 300
     producer = cluster.producer()
@@ -304,20 +306,20 @@ def test_a_single_record_that_the_broker_finds_too_large_fails_and_the_others_do
     assert cluster.values() == [b"small", b"small too"]
 
 
-def test_a_record_above_the_largest_request_fails_before_it_is_sent() -> None:
+def test_a_record_larger_than_max_request_size_fails_without_a_request() -> None:
     cluster = FakeLog()
     producer = cluster.producer(max_request_size=1000)
-    told: list[Outcome] = []
-    producer.send_many("orders", rows("a", "x" * 1000, "b"), told.append)
-    assert code_of(told[0].error) == ErrorCode.MESSAGE_TOO_LARGE
-    assert told[0].records == 1
+    outcomes: list[Outcome] = []
+    producer.send_many("orders", new_records("a", "x" * 1000, "b"), outcomes.append)
+    assert code_of(outcomes[0].error) == ErrorCode.MESSAGE_TOO_LARGE
+    assert outcomes[0].record_count == 1
     producer.flush()
     assert cluster.values() == [b"a", b"b"]
 
 
-def test_culprits_of_a_refused_batch_are_named() -> None:
+def test_records_named_in_the_response_fail_with_their_own_error() -> None:
     cluster = FakeLog()
-    cluster.trouble = [Trouble(error=ErrorCode.INVALID_RECORD, message="compacted topic", culprits=((1, "no key"),))]
+    cluster.faults = [Fault(error=ErrorCode.INVALID_RECORD, message="compacted topic", record_errors=((1, "no key"),))]
     producer = cluster.producer()
     futures = [producer.send("orders", b"v", b"k"), producer.send("orders", b"v")]
     producer.flush()
@@ -328,7 +330,7 @@ def test_culprits_of_a_refused_batch_are_named() -> None:
     assert cluster.values() == [b"next"]
 
 
-def test_an_unknown_topic_fails_and_is_never_created() -> None:
+def test_a_record_for_an_unknown_topic_fails_and_the_topic_is_not_created() -> None:
     cluster = FakeLog()
     producer = cluster.producer()
     future = producer.send("orderz", b"v")
@@ -336,14 +338,14 @@ def test_an_unknown_topic_fails_and_is_never_created() -> None:
     assert not any(asked.request.allow_auto_topic_creation for asked in cluster.requests(ApiKey.METADATA))
 
 
-def test_an_unknown_partition_fails_with_those_that_there_are() -> None:
+def test_the_error_for_an_unknown_partition_names_the_known_ones() -> None:
     producer = FakeLog(topics={"orders": dict.fromkeys(range(3), (1, 0))}).producer()
     error = producer.send("orders", b"v", partition=3).error
     assert code_of(error) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert "0 to 2, not 3" in str(error)
 
 
-def test_acks_0_is_done_when_written_and_knows_no_offset() -> None:
+def test_a_record_with_acks_0_is_done_when_written_and_has_no_offset() -> None:
     cluster = FakeLog()
     producer = cluster.producer(acks=0)
     future = producer.send("orders", b"v")
@@ -354,7 +356,7 @@ def test_acks_0_is_done_when_written_and_knows_no_offset() -> None:
 
 
 @pytest.mark.parametrize(("acks", "asked_for"), [("0", 0), ("1", 1), ("all", -1)])
-def test_acks_are_asked_for_as_configured(acks: str, asked_for: int) -> None:
+def test_requests_carry_the_configured_acks(acks: str, asked_for: int) -> None:
     cluster = FakeLog()
     producer = cluster.producer(acks=acks)
     producer.send("orders", b"v")
@@ -363,16 +365,16 @@ def test_acks_are_asked_for_as_configured(acks: str, asked_for: int) -> None:
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_every_codec_arrives(codec: str) -> None:
+def test_every_codec_can_be_read_back(codec: str) -> None:
     cluster = FakeLog()
     producer = cluster.producer(compression_type=codec)
     values = [f"the same text again and again {n}" for n in range(100)]
-    producer.send_many("orders", rows(*values), lambda _: None)
+    producer.send_many("orders", new_records(*values), lambda _: None)
     producer.flush()
     assert cluster.values() == [value.encode() for value in values]
 
 
-def test_zstd_is_refused_for_a_broker_that_is_too_old_for_it() -> None:
+def test_zstd_fails_with_a_broker_that_does_not_support_it() -> None:
     cluster = FakeLog()
     cluster.versions[ApiKey.PRODUCE] = (3, 6)
     producer = cluster.producer(compression_type="zstd")
@@ -382,22 +384,22 @@ def test_zstd_is_refused_for_a_broker_that_is_too_old_for_it() -> None:
     assert cluster.batches == []
 
 
-def test_without_room_a_send_waits_for_some_and_gives_up_in_time() -> None:
+def test_send_waits_for_buffer_memory_at_most_max_block_ms() -> None:
     cluster = FakeLog()
     producer = cluster.producer(buffer_memory=500, max_block_ms=2000, batch_size=100)
     for n in range(100):
         producer.send("orders", b"x" * 100 + str(n).encode())
     producer.flush()
     assert len(cluster.values()) == 100
-    cluster.trouble = [Trouble(silent=True)] * 99
+    cluster.faults = [Fault(silent=True)] * 99
     futures = [producer.send("orders", b"x" * 100) for _ in range(10)]
     assert isinstance(futures[-1].error, TimeoutExpired)
     assert "buffer.memory" in futures[-1].error.message
 
 
-def test_flush_gives_up_at_its_deadline_and_the_records_go_on() -> None:
+def test_records_stay_queued_when_flush_reaches_its_deadline() -> None:
     cluster = FakeLog()
-    cluster.trouble = [Trouble(silent=True)]
+    cluster.faults = [Fault(silent=True)]
     producer = cluster.producer(request_timeout_ms=5000)
     future = producer.send("orders", b"v")
     with pytest.raises(TimeoutExpired):
@@ -414,7 +416,7 @@ def test_leaving_the_with_block_flushes() -> None:
     assert cluster.values() == [b"v"]
 
 
-def test_a_with_block_that_fails_does_not_wait() -> None:
+def test_an_exception_in_the_with_block_does_not_flush() -> None:
     cluster = FakeLog()
 
     def failing() -> None:
@@ -425,3 +427,19 @@ def test_a_with_block_that_fails_does_not_wait() -> None:
     with pytest.raises(ZeroDivisionError):
         failing()
     assert cluster.values() == []
+
+
+def test_settings_are_keywords_with_kafkas_names() -> None:
+    with Producer(bootstrap_servers="localhost:9092", linger_ms=7, acks="1") as producer:
+        assert (producer._config.linger_ms, producer._config.acks) == (7, 1)
+    base = ProducerConfig.from_properties({"bootstrap.servers": "localhost:9092", "linger.ms": 7})
+    with Producer(base, batch_size=1000) as producer:
+        assert (producer._config.linger_ms, producer._config.batch_size) == (7, 1000)
+    with pytest.raises(ConfigError, match="there is no setting linger; did you mean linger_ms"):
+        Producer(bootstrap_servers="localhost:9092", linger=7)
+
+
+def test_a_text_value_is_refused() -> None:
+    producer = FakeLog().producer()
+    with pytest.raises(TypeError, match="the value of a record is bytes or None, not str"):
+        producer.send("orders", "text")  # type: ignore[arg-type]

@@ -56,7 +56,7 @@ def _write_orders(
     def tell(outcome: Outcome) -> None:
         if outcome.error is not None:
             raise outcome.error
-        ends[outcome.tp] = max(ends[outcome.tp], outcome.base_offset + outcome.records)
+        ends[outcome.tp] = max(ends[outcome.tp], outcome.base_offset + outcome.record_count)
 
     producer = Producer(ProducerConfig.from_properties({"bootstrap.servers": address}), client)
     producer.send_many(TOPIC, list(orders(RECORDS, clock.wall_ms(), random.Random(_SEED))), tell)

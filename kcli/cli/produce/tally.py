@@ -23,9 +23,9 @@ class WriteTally:
     def take(self, outcome: Outcome) -> None:
         """Count what the producer tells."""
         if outcome.error is not None:
-            self.fail(_kind(outcome.error), outcome.error.message, outcome.records)
+            self.fail(_kind(outcome.error), outcome.error.message, outcome.record_count)
         else:
-            self.stored_by_partition[outcome.tp] = self.stored_by_partition.get(outcome.tp, 0) + outcome.records
+            self.stored_by_partition[outcome.tp] = self.stored_by_partition.get(outcome.tp, 0) + outcome.record_count
 
     def fail(self, kind: str, words: str, records: int = 1) -> None:
         """Count records that failed; `words` say why, and are kept if this is the first of its kind."""

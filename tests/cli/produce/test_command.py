@@ -20,7 +20,7 @@ from kcli.protocol.messages.produce import ProduceRequest
 from kcli.protocol.records.record import NewRecord
 from tests.cli.fake import FakeEnvironment, Result, run_kcli
 from tests.cli.loopback import LoopbackBroker, loopback_broker
-from tests.producer.fake_log import FakeLog, Trouble
+from tests.producer.fake_log import FakeLog, Fault
 
 
 class Kafka(NamedTuple):
@@ -123,7 +123,7 @@ def test_a_bad_json_line_fails_by_itself(kafka: Kafka) -> None:
 
 
 def test_refused_records_are_counted_by_kind_and_the_rest_is_stored(kafka: Kafka) -> None:
-    kafka.log.trouble = [Trouble(error=87, message="no key"), Trouble(stored=True), Trouble(error=29)]
+    kafka.log.faults = [Fault(error=87, message="no key"), Fault(stored=True), Fault(error=29)]
     run = kafka.produce("-X", "batch.size=0", stdin=b"1\n2\n3\n4\n")
     assert run.status == 1
     assert run.err.splitlines() == [
@@ -167,7 +167,7 @@ def test_a_broker_that_is_not_there_is_told_in_time() -> None:
 
 
 def test_records_that_nobody_acknowledges_in_time_have_failed(kafka: Kafka) -> None:
-    kafka.log.trouble = [Trouble(error=19)] * 99
+    kafka.log.faults = [Fault(error=19)] * 99
     run = kafka.produce("--timeout", "0.5", stdin=b"x\ny\n")
     assert run.status == 1
     assert "2 records not stored: not acknowledged within 0.5 s" in run.err
