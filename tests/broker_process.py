@@ -1,4 +1,4 @@
-"""kcli's own broker for tests: `kcli broker run` as a process, with the surface of a real Kafka."""
+"""kcli's own broker for tests: `kcli broker run` as a process, with the interface of a real Kafka."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from pathlib import Path
 from tests.preloaded import KcliProcess
 from tests.real_kafka import SETTINGS, OwnBroker, free_ports
 
-# The settings of the real Kafka that other tests rely on.
+# Settings of the real Kafka that other tests rely on.
 SAME = ("num.partitions", "offsets.topic.num.partitions", "group.initial.rebalance.delay.ms")
 SAME += ("group.min.session.timeout.ms", "log.cleaner.backoff.ms")
 SAME += ("log.initial.task.delay.ms", "log.retention.check.interval.ms")
 
 
 class BrokerProcess(OwnBroker):
-    """`kcli broker run` on a port and a data directory that stay the same over its starts."""
+    """`kcli broker run` on a port and a data directory that stay the same across restarts."""
 
     def __init__(
         self,
@@ -26,16 +26,16 @@ class BrokerProcess(OwnBroker):
         port: int | None = None,
         options: tuple[str, ...] = (),
     ) -> None:
-        """`settings` are broker properties, `options` more of the command's own; `jars` are for Kafka's tools only."""
+        """`settings` are broker properties, `options` more command-line options; `jars` are for Kafka's tools only."""
         super().__init__(folder, port or free_ports(1)[0], jars)
         self._settings = {**{name: SETTINGS[name] for name in SAME}, **(settings or {})}
         self._options = options
 
     def start(self, timeout_s: float = 30) -> None:
-        """Start and wait until the broker answers."""
+        """Start the broker and wait until it answers."""
         command = ["broker", "run", "--port", str(self.port)]
         command += ["--data-dir", str(self.data), *self._options]
         command += [word for name, value in self._settings.items() for word in ("--config", f"{name}={value}")]
         with self.log_file.open("ab") as log, open(os.devnull) as nothing:
             self._process = KcliProcess(command, stdin=nothing.fileno(), stdout=log.fileno(), stderr=log.fileno())
-        self.wait_until_it_answers(timeout_s, every_s=0.02)
+        self.wait_until_ready(timeout_s, every_s=0.02)

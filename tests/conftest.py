@@ -1,4 +1,4 @@
-"""Fixtures that many tests share: brokers, Apache's and ours, some of them to be broken; and kcat."""
+"""Shared fixtures: brokers (Apache Kafka and kcli's own, shared or for one test), Kafka's jars, and kcat."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.broker_process import BrokerProcess
-from tests.needs import TOLD, lacking
+from tests.needs import SUMMARY, skip_or_fail
 from tests.real_kafka import Kafka, KafkaNode, KafkaUnavailable, OwnBroker, fetch_jars, locked
 
-# As hypothesis has it by itself with CI=true: on a busy machine an example may take long, and all runs try the same.
+# The profile that hypothesis chooses by itself with CI=true: no deadlines, because an example can take long on a busy
+# machine, and the same examples in every run.
 settings.register_profile(
     "ci",
     deadline=None,
@@ -30,17 +31,17 @@ settings.register_profile(
 )
 settings.load_profile("ci")
 
-# Whoever runs the tests in the background may have us ignore these; the programs that tests send them to must not.
+# A shell that runs pytest in the background makes it ignore these signals. The programs that tests start must not.
 for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, usual)
 
-# Where the environment keeps Python from storing bytecode, as containers do, each kcli process would compile kcli, and
-# each worker all tests: a broker's start takes twice the CPU time, a collection three times.
+# Containers often set this. Each kcli process would compile kcli, and each worker all tests: a broker's start would
+# take twice the CPU time, a collection three times.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-# Till a broker that has just started has looked for records that are too old to keep, which many a test writes.
+# A new broker deletes expired records after this delay. Many tests write old records, so they must come later.
 FIRST_LOOK_S = 0.7
 NEEDS_KAFKA = {"real_kafka", "own_kafka", "kafka_jars"}
 BOTH = ["kcli", pytest.param("apache", marks=pytest.mark.real_kafka)]
@@ -71,16 +72,16 @@ def _shares_spark(nodeid: str) -> bool:
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """What tests say of themselves: how much of something they have tried."""
+    """Print what passed tests recorded for the summary, for example how many cases they tried."""
     for report in terminalreporter.getreports("passed"):
         for name, value in report.user_properties:
-            if name == TOLD:
+            if name == SUMMARY:
                 terminalreporter.write_line(value)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """`--dist loadfile`, but all files that use the one SparkSession go to one worker, as if they were one file."""
+    """Distribute by file (`--dist loadfile`), with all files that share the one SparkSession on one worker."""
     if config.getvalue("dist") != "loadfile":
         return None
     from xdist.scheduler import LoadFileScheduling
@@ -97,15 +98,15 @@ def kafka_jars() -> Path:
     try:
         return fetch_jars()
     except KafkaUnavailable as missing:
-        lacking(str(missing))
+        skip_or_fail(str(missing))
 
 
 @pytest.fixture(scope="session")
 def real_kafka(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
     """One single-node Kafka for the whole run, shared by all xdist workers: name topics with `new_topic`.
 
-    The worker that needs it first starts it. Everyone who uses it holds a shared lock; the one who started it
-    waits for the lock alone before stopping it, so it outlives its last user and no one needs to count.
+    The first worker that needs it starts it. Each worker that uses it holds a shared lock. The worker that started it
+    takes the exclusive lock before it stops it, so that the node outlives its last user.
     """
     shared = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
@@ -116,7 +117,7 @@ def real_kafka(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> It
         with locked(shared / "kafka.start"):
             fcntl.flock(users, fcntl.LOCK_SH)
             if not address.exists():
-                # It is never restarted, and starved of CPU time it must not be thought dead.
+                # It is never restarted. A long session keeps the controller from fencing it when CPU time is short.
                 node = KafkaNode(shared / "kafka", kafka_jars, settings={"broker.session.timeout.ms": "60000"})
                 node.start()
                 time.sleep(FIRST_LOOK_S)
@@ -134,7 +135,7 @@ def real_kafka(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> It
 
 @pytest.fixture
 def own_kafka(kafka_jars: Path, tmp_path: Path) -> Iterator[Callable[..., KafkaNode]]:
-    """`own_kafka(**settings)` starts a Kafka that the test may stop, kill and restart; gone when the test ends."""
+    """`own_kafka(**settings)` starts a Kafka that the test may stop, kill and restart. It is removed after the test."""
     nodes: list[KafkaNode] = []
 
     def start(**settings: str) -> KafkaNode:
@@ -152,7 +153,7 @@ def own_kafka(kafka_jars: Path, tmp_path: Path) -> Iterator[Callable[..., KafkaN
 
 @pytest.fixture(scope="session")
 def our_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnBroker]:
-    """`kcli broker run`, one for each xdist worker: name topics with `new_topic`."""
+    """One `kcli broker run` per xdist worker: name topics with `new_topic`."""
     broker = BrokerProcess(tmp_path_factory.mktemp("our-broker"))
     broker.start()
     time.sleep(FIRST_LOOK_S)
@@ -181,14 +182,14 @@ def broker_process(tmp_path: Path) -> Iterator[Callable[..., OwnBroker]]:
 
 @pytest.fixture(scope="session", params=BOTH)
 def any_kafka(request: pytest.FixtureRequest) -> Kafka:
-    """Our broker and Apache's in turn, to be shared with other tests."""
+    """kcli's broker and Apache Kafka in turn, shared with other tests."""
     found: Kafka = request.getfixturevalue("our_kafka" if request.param == "kcli" else "real_kafka")
     return found
 
 
 @pytest.fixture(params=BOTH)
 def any_own_kafka(request: pytest.FixtureRequest) -> Callable[..., OwnBroker]:
-    """`broker_process` and `own_kafka` in turn: a broker that the test may break."""
+    """`broker_process` and `own_kafka` in turn: brokers that the test may break."""
     start: Callable[..., OwnBroker] = request.getfixturevalue(
         "broker_process" if request.param == "kcli" else "own_kafka"
     )
@@ -197,6 +198,6 @@ def any_own_kafka(request: pytest.FixtureRequest) -> Callable[..., OwnBroker]:
 
 @pytest.fixture(scope="session")
 def kcat() -> str:
-    """The path of kcat, the foreign client that speaks old versions."""
+    """The path of kcat, a foreign client that uses old protocol versions."""
     path = shutil.which("kcat") or shutil.which("kafkacat")
-    return path or lacking("there is no `kcat` on the PATH")
+    return path or skip_or_fail("there is no `kcat` on the PATH")

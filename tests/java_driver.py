@@ -1,4 +1,4 @@
-"""Java programs of the tests: compiled once against Kafka's jars, kept in the test cache."""
+"""Java programs of the tests, compiled once against Kafka's jars and kept in the test cache."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import subprocess
 import zipfile
 from pathlib import Path
 
-from tests.needs import lacking
+from tests.needs import skip_or_fail
 from tests.real_kafka import cache_directory, locked
 
 
 def compiled(source: Path, jars: Path) -> Path:
-    """The folder with the classes of one Java file; a change of the file or of Kafka's version makes a new one."""
+    """Return the folder with the classes of one Java file; it depends on the file's content and Kafka's version."""
     if shutil.which("javac") is None:
-        lacking("there is no `javac` on the PATH")
+        skip_or_fail("there is no `javac` on the PATH")
     digest = hashlib.sha256(source.read_bytes()).hexdigest()[:12]
     folder = cache_directory() / f"java-{jars.name}-{source.stem}-{digest}"
     with locked(folder.with_name(f"java-{source.stem}.lock")):
@@ -25,12 +25,12 @@ def compiled(source: Path, jars: Path) -> Path:
             command = ["javac", "-proc:none", "-Xlint:all,-processing", "-cp", f"{jars}/*", "-d", str(scratch)]
             done = subprocess.run([*command, str(source)], capture_output=True, text=True, timeout=120)
             assert done.returncode == 0, f"{source.name} does not compile:\n{done.stdout}{done.stderr}"
-            scratch.rename(folder)  # whole or not at all
+            scratch.rename(folder)  # atomic
     return folder
 
 
 def packed(source: Path, jars: Path) -> Path:
-    """The same as a jar: archives of loaded classes know only classes out of jars."""
+    """Return the classes as a jar: a class-data archive holds only classes from jars."""
     folder = compiled(source, jars)
     jar = folder.with_name(f"{folder.name}.jar")
     with locked(folder.with_name(f"java-{source.stem}.lock")):

@@ -1,7 +1,7 @@
-"""Run a command and write what it cost to a file: `launcher.py FILE COMMAND...`; its status is the command's.
+"""Run a command and write its cost to a file: `launcher.py FILE COMMAND...`; the exit status is the command's.
 
-The file gets seconds of wall clock, seconds of CPU (user and system), and peak resident memory in KiB. This is a
-process of its own, and a small one (`python -I -S`): the kernel counts the memory of whoever forks as the child's peak.
+The file gets seconds of wall clock, seconds of CPU (user and system), and peak resident memory in KiB. This is a small
+process of its own (`python -I -S`), because the kernel counts the memory of the forking process as the child's peak.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""What a machine lacks skips its tests with a reason; with CI=true nothing may be lacking, and it is a failure."""
+"""Programs that tests need: a missing one skips the test with the reason, and fails it with CI=true."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import NoReturn
 
 import pytest
 
-# A property recorded under this name is printed at the end of a run, if its test has passed.
-TOLD = "told"
+# The name of the recorded property that is printed at the end of a run, if its test passed.
+SUMMARY = "summary"
 
 
-def lacking(reason: str) -> NoReturn:
-    """Skip the test that asked, or fail it where the machine promised to have everything."""
+def skip_or_fail(reason: str) -> NoReturn:
+    """Skip the test, or fail it with CI=true."""
     if os.environ.get("CI", "").lower() in ("true", "1"):
-        pytest.fail(f"{reason}; with CI=true that is a failure", pytrace=False)
+        pytest.fail(f"{reason}; with CI=true this is a failure", pytrace=False)
     pytest.skip(reason)

@@ -1,7 +1,8 @@
-"""kcli as processes that need not start Python and import kcli each time, which takes longer than most runs do.
+"""kcli processes without the start of Python and the imports, which take longer than most runs.
 
-One process for each worker of pytest has imported all that (`preloaded_server`) and forks a kcli whenever it is asked.
-What such a kcli lacks of a real one is the start of Python; tests/cli/test_process.py and test_broker_run.py have that.
+One server process per pytest worker (`preloaded_server`) has imported kcli and forks a process for each run. Such a
+process differs from a real one only in the start of Python, which tests/cli/test_process.py and
+tests/cli/broker/test_run.py cover.
 """
 
 from __future__ import annotations
@@ -24,17 +25,17 @@ ROOT = Path(__file__).parent.parent
 
 
 class Ended(NamedTuple):
-    """How a process ended: its exit status, negative for a signal, and its peak of resident memory in KiB."""
+    """The end of a process: its exit status (negative for a signal) and its peak resident memory in KiB."""
 
     status: int
     peak_kb: int
 
 
 class KcliProcess:
-    """A running kcli, with the methods of a `subprocess.Popen`. It is killed when whoever started it dies."""
+    """A running kcli with the methods of `subprocess.Popen`. It is killed when the process that started it dies."""
 
     def __init__(self, arguments: Sequence[str], *, stdin: int, stdout: int, stderr: int, cwd: Path = ROOT) -> None:
-        """Run `kcli arguments...` on these open files, in a session of its own and with the environment of now."""
+        """Run `kcli arguments...` on these open files, in a new session, with the current environment."""
         self._answers, theirs = socket.socketpair()
         task = {"argv": list(arguments), "environ": dict(os.environ), "cwd": str(cwd)}
         with theirs:
@@ -45,11 +46,11 @@ class KcliProcess:
 
     def _read(self) -> str:
         line = self._lines.readline()
-        assert line, "the process that forks kcli is gone"
+        assert line, "the preloaded server has ended"
         return line
 
     def end(self, timeout_s: float | None = None) -> Ended:
-        """Wait for its end; TimeoutExpired when it takes too long."""
+        """Wait for the end of the process. Raises TimeoutExpired after `timeout_s`."""
         if self._ended is None:
             if not select.select([self._answers], [], [], timeout_s)[0]:
                 raise subprocess.TimeoutExpired("kcli", timeout_s or 0)
@@ -61,21 +62,21 @@ class KcliProcess:
 
     @property
     def returncode(self) -> int | None:
-        """As it was last seen by `poll` or `wait`."""
+        """The exit status seen by the last `poll` or `wait`; None if it was still running."""
         return self._ended.status if self._ended else None
 
     def poll(self) -> int | None:
-        """Its exit status; None while it runs."""
+        """Return the exit status; None while the process runs."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.end(0)
         return self.returncode
 
     def wait(self, timeout: float | None = None) -> int:
-        """Wait for its end: its exit status. TimeoutExpired after `timeout` seconds."""
+        """Wait for the end and return the exit status. Raises TimeoutExpired after `timeout` seconds."""
         return self.end(timeout).status
 
     def send_signal(self, number: int) -> None:
-        """Nothing happens to one that has ended."""
+        """Send a signal, unless the process has ended."""
         if self.poll() is None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, number)
@@ -89,7 +90,7 @@ class KcliProcess:
 
 @functools.cache
 def _server(_owner: int) -> socket.socket:
-    """The socket to the process that forks: started once by each process, and it ends with that one."""
+    """Return the socket to the preloaded server of this process; start the server first if necessary."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
     with theirs:

@@ -1,8 +1,8 @@
-"""Imports kcli once and forks a process for each task that comes over a socket: `preloaded_server.py DESCRIPTOR`.
+"""A server that imports kcli once and forks a process for each task from a socket: `preloaded_server.py DESCRIPTOR`.
 
-A message is JSON, {"argv": [...], "environ": {...}, "cwd": path}, with four descriptors: the process's standard
-streams, and a socket for the answers. Answered are its process id and, when it has ended, its exit status (negative for
-a signal) and its peak of resident memory in KiB. It is killed when that socket is closed at the other end.
+A task is JSON, {"argv": [...], "environ": {...}, "cwd": path}, with four descriptors: the standard streams of the
+process, and a socket for the answers. The answers are the process id and, after its end, the exit status (negative for
+a signal) and the peak resident memory in KiB. The process is killed when the other end closes that socket.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any, NoReturn, TextIO
 LARGEST = 1 << 20
 HIGHEST_DESCRIPTOR = 64
 
-# Whatever one of its commands imports sooner or later. Only what many tests run: the rest imports what it lacks.
+# Modules that commands import sooner or later. Only those of many tests; a process imports the rest itself.
 PACKAGES = "cli.consume cli.group cli.offsets cli.output cli.produce cli.topic broker.handlers broker.log"
 MODULES = """
 cli.app cli.consume.offset_spec client.connect client.routing consumer.consumer consumer.partition_reader
@@ -44,14 +44,14 @@ def preload() -> None:
         found = importlib.import_module(f"kcli.{package}")
         wanted += [f"kcli.{package}.{name}" for _, name, _ in pkgutil.iter_modules(found.__path__)]
     for name in wanted:
-        with contextlib.suppress(ImportError):  # whoever needs it will say so
+        with contextlib.suppress(ImportError):  # the command that needs it reports the error
             importlib.import_module(name)
     gc.collect()
     gc.freeze()
 
 
 def become_kcli(task: dict[str, Any], streams: list[int]) -> NoReturn:
-    """What `python -m kcli` does once its modules are there."""
+    """Continue as `python -m kcli` does after its imports."""
     from kcli.__main__ import main
 
     for number, stream in enumerate(streams):
@@ -74,12 +74,12 @@ def become_kcli(task: dict[str, Any], streams: list[int]) -> NoReturn:
 
 
 def _opened(old: TextIO, number: int, mode: str, buffering: int = -1) -> TextIO:
-    """A standard stream as Python opens it: the old one has looked whether its descriptor is a terminal or can seek."""
+    """Open a standard stream as Python does: the old object has examined another descriptor (terminal, seekable)."""
     return open(number, mode, buffering, old.encoding, old.errors, "\n", closefd=False)  # type: ignore[return-value]
 
 
-def look_after(task: dict[str, Any], streams: list[int], answers: socket.socket) -> None:
-    """Start it, tell who it is and how it ended, and kill it when nobody listens any more."""
+def supervise(task: dict[str, Any], streams: list[int], answers: socket.socket) -> None:
+    """Fork the task, answer its process id and its end, and kill it when the answer socket is closed."""
     pid = os.fork()
     if not pid:
         become_kcli(task, streams)
@@ -106,17 +106,17 @@ def main() -> None:
         if os.fork():
             for descriptor in descriptors:
                 os.close(descriptor)
-            _forget(os.WNOHANG)
+            _reap(os.WNOHANG)
             continue
         tasks.close()
         *streams, answers = descriptors
-        look_after(json.loads(message), streams, socket.socket(fileno=answers))
+        supervise(json.loads(message), streams, socket.socket(fileno=answers))
         os._exit(0)
-    _forget(0)
+    _reap(0)
 
 
-def _forget(how: int) -> None:
-    """Wait for those who look after one and have ended, or with 0 for all."""
+def _reap(how: int) -> None:
+    """Reap the child processes that have ended (`os.WNOHANG`), or wait for all of them (0)."""
     with contextlib.suppress(ChildProcessError):
         while os.waitpid(-1, how)[0]:
             pass

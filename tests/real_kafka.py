@@ -1,6 +1,6 @@
-"""A real Apache Kafka for tests: the jars fetched once by Maven, and a single KRaft node on loopback.
+"""A real Apache Kafka for tests: jars that Maven fetches once, and a single KRaft node on loopback.
 
-Coordinates, settings and class names were tried on 3.9.2, 4.0.2, 4.1.2, 4.2.1 and 4.3.1.
+Coordinates, settings and class names work with 3.9.2, 4.0.2, 4.1.2, 4.2.1 and 4.3.1.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.jvm_archive import archive_flags, locked
-from tests.needs import lacking
+from tests.needs import skip_or_fail
 from tests.preloaded import KcliProcess
 
 VERSION = os.environ.get("KCLI_KAFKA_VERSION", "4.3.1")
@@ -51,24 +51,24 @@ SETTINGS = {
     "share.coordinator.state.topic.num.partitions": "4",
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "100",
-    # Members of KIP-848 beat as often as their broker says: every 5 s by default.
+    # The broker sets the heartbeat interval of KIP-848 members: 5 s by default.
     "group.consumer.min.heartbeat.interval.ms": "100",
     "group.consumer.heartbeat.interval.ms": "300",
     "group.consumer.min.session.timeout.ms": "1000",
     "group.consumer.session.timeout.ms": "6000",
-    # The cleaner waits 15 s between looks and takes 128 MiB of heap by default.
+    # By default the cleaner waits 15 s between runs and takes 128 MiB of heap.
     "log.cleaner.backoff.ms": "200",
     "log.cleaner.dedupe.buffer.size": "2097152",
     "log.cleaner.threads": "1",
     "log.initial.task.delay.ms": "500",
-    # Records of long ago are there to be read: after that first time nobody looks for what is too old.
+    # Tests write old records: after the first check at start-up, retention must not delete them.
     "log.retention.check.interval.ms": "86400000",
-    # A node that comes back after kill -9 waits out its old registration: 9 s by default.
+    # After kill -9 a node must wait for the end of its old registration: 9 s by default.
     "broker.session.timeout.ms": "3000",
     "broker.heartbeat.interval.ms": "500",
 }
 
-# Short names of Java tools that live elsewhere than in org.apache.kafka.tools.
+# Short names of Java tools outside org.apache.kafka.tools.
 TOOLS = {
     "ConfigCommand": "kafka.admin.ConfigCommand",
     "StorageTool": "kafka.tools.StorageTool",
@@ -83,23 +83,23 @@ TOOLS_BEFORE_4 = {
     "DumpLogSegments": "kafka.tools.DumpLogSegments",
     "BrokerApiVersionsCommand": "kafka.admin.BrokerApiVersionsCommand",
 }
-ENDS_WITH_ITS_JVM = ("VerifiableProducer",)  # prints its sum in a hook of the JVM's end
+NEEDS_ITS_OWN_JVM = ("VerifiableProducer",)  # prints its result in a shutdown hook of the JVM
 
 
 class KafkaUnavailable(Exception):
-    """No real Kafka can be had on this machine; the text says what is missing."""
+    """This machine cannot run a real Kafka; the message names what is missing."""
 
 
 # ---- the jars ----
 
 
 def cache_directory() -> Path:
-    """Where the jars are kept between runs: `$KCLI_TEST_CACHE`, else `~/.cache/kcli-tests`."""
+    """Return the folder that keeps downloads between runs: `$KCLI_TEST_CACHE`, else `~/.cache/kcli-tests`."""
     return Path(os.environ.get("KCLI_TEST_CACHE") or Path.home() / ".cache" / "kcli-tests")
 
 
 def pom(version: str) -> str:
-    """The Maven project whose runtime dependencies are a Kafka of this version with its tools, without Connect."""
+    """Return a Maven project whose runtime dependencies are this version of Kafka and its tools, without Connect."""
     parts = [
         _dependency("org.apache.kafka", "kafka_2.13", version),
         _dependency("org.apache.kafka", "kafka-tools", version, exclude=("org.apache.kafka", "connect-runtime")),
@@ -132,7 +132,7 @@ def _major_minor(version: str) -> tuple[int, int]:
 
 
 def fetch_jars(version: str = VERSION) -> Path:
-    """The folder with Kafka's jars, filled by Maven at the first call ever. Safe among processes."""
+    """Return the folder with Kafka's jars; Maven fills it once. Safe for concurrent processes."""
     if shutil.which("java") is None:
         raise KafkaUnavailable("no real Kafka: there is no `java` (17 or newer) on the PATH")
     folder = cache_directory() / f"kafka-{version}"
@@ -156,21 +156,21 @@ def _download(version: str, folder: Path) -> None:
         command += ["-DincludeScope=runtime", f"-DoutputDirectory={jars}"]
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=900)
         if done.returncode != 0 or not list(jars.glob("kafka_2.13-*.jar")):
-            words = (done.stdout + done.stderr).strip().splitlines()
+            output = (done.stdout + done.stderr).strip().splitlines()
             raise KafkaUnavailable(
-                f"no real Kafka: Maven could not fetch {version}: {words[0] if words else 'silence'}"
+                f"no real Kafka: Maven could not fetch {version}: {output[0] if output else 'no output'}"
             )
-        jars.rename(folder)  # whole or not at all
+        jars.rename(folder)  # atomic
 
 
-# ---- a broker to talk to ----
+# ---- brokers ----
 
 
 class Kafka:
-    """A Kafka that somebody runs: its address, its Java tools, its topics."""
+    """A running Kafka: its address, its Java tools, its topics."""
 
     def __init__(self, bootstrap_servers: str, jars: Path | None, version: str = VERSION) -> None:
-        """Without `jars` they are had when first asked for: a broker that is not Apache's needs them for tools only."""
+        """Without `jars` they are fetched when first used: kcli's broker needs them for Kafka's tools only."""
         self.bootstrap_servers = bootstrap_servers
         self.version = version
         self._jars = jars
@@ -178,16 +178,16 @@ class Kafka:
 
     @property
     def jars(self) -> Path:
-        """The folder with Kafka's jars; a machine that has none skips the test."""
+        """The folder with Kafka's jars. The test is skipped where they cannot be fetched."""
         if self._jars is None:
             try:
                 self._jars = fetch_jars(self.version)
             except KafkaUnavailable as missing:
-                lacking(str(missing))
+                skip_or_fail(str(missing))
         return self._jars
 
     def java(self, tool: str, *jvm: str) -> list[str]:
-        """The command line that starts a Java tool: a short name (`ConsoleProducer`) or a full class name."""
+        """Return the command line of a Java tool, given by short name (`ConsoleProducer`) or full class name."""
         return [*self._jvm_of_tools(*jvm), "-cp", f"{self.jars}/*", self._class(tool)]
 
     def _jvm_of_tools(self, *more: str) -> tuple[str, ...]:
@@ -203,13 +203,13 @@ class Kafka:
     def tool(
         self, tool: str, *args: str, stdin: str | None = None, check: bool = True, timeout_s: float = 120
     ) -> subprocess.CompletedProcess[str]:
-        """Run one of Kafka's own tools to its end; `check` turns a failure into an error with its words.
+        """Run one of Kafka's tools to its end. `check` raises an error with its output if it fails.
 
-        It runs in a JVM that stays (see `java_tools`); `java` is for a process of its own.
+        The tool runs in a JVM that several tools share (see `java_tools`); use `java` for a process of its own.
         """
         from tests.java_tools import java_tools
 
-        if tool in ENDS_WITH_ITS_JVM:
+        if tool in NEEDS_ITS_OWN_JVM:
             done = subprocess.run(
                 [*self.java(tool), *args], input=stdin or "", capture_output=True, text=True, timeout=timeout_s
             )
@@ -220,7 +220,7 @@ class Kafka:
         return done
 
     def create_topic(self, name: str, partitions: int = 1, **configs: Any) -> str:
-        """Create a topic and wait until its leaders serve it. Configs with underscores: `cleanup_policy="compact"`."""
+        """Create a topic and wait until its leaders serve it. Configs use underscores: `cleanup_policy="compact"`."""
         from confluent_kafka.admin import AdminClient, NewTopic
 
         admin = AdminClient({"bootstrap.servers": self.bootstrap_servers})
@@ -230,7 +230,7 @@ class Kafka:
         return name
 
     def add_partitions(self, name: str, partitions: int) -> None:
-        """Let a topic have so many, and wait until they are served."""
+        """Increase the number of partitions, and wait until their leaders serve them."""
         from confluent_kafka.admin import AdminClient, NewPartitions
 
         admin = AdminClient({"bootstrap.servers": self.bootstrap_servers})
@@ -238,16 +238,16 @@ class Kafka:
         _until_served(admin, name, partitions)
 
     def new_topic(self, partitions: int = 1, prefix: str = "t", **configs: Any) -> str:
-        """A fresh topic under a name that nobody else has; returns the name."""
+        """Create a topic with a unique name and return the name."""
         return self.create_topic(self.new_name(prefix), partitions, **configs)
 
     def ordered_producer(self, topic: str | None = None, **settings: Any) -> Any:
-        """A confluent-kafka producer that keeps the order of a partition's records.
+        """Return a confluent-kafka producer that keeps the order of a partition's records.
 
-        Its default, five requests in flight without idempotence, does not: the first batch for a new topic may be
-        refused until the broker has made the log, while the next one is taken. It knows `topic` before it writes:
-        records that wait for a topic's partitions to be known may leave in more batches than one. A record that is not
-        taken is an error in `flush` or `poll`, unless `produce` was told whom to tell.
+        Its default, five requests in flight without idempotence, does not: the broker can refuse the first batch for a
+        new topic until it has created the log, and accept the next one. With `topic`, the producer fetches the topic's
+        metadata first: records that wait for metadata may leave in several batches. `flush` or `poll` raises an error
+        for a record that was not stored, unless `produce` got a callback of its own.
         """
         from confluent_kafka import Producer
 
@@ -259,13 +259,13 @@ class Kafka:
         return producer
 
     def new_name(self, prefix: str = "t") -> str:
-        """A name for a topic, group or transaction that nobody else has on this broker."""
-        return f"{prefix}-{os.getpid()}-{next(self._names):04}"  # sorts in the order of making
+        """Return a unique name for a topic, group or transaction on this broker."""
+        return f"{prefix}-{os.getpid()}-{next(self._names):04}"  # sorts in order of creation
 
 
 def _raise_if_lost(error: Any, message: Any) -> None:
-    """A record that was not taken fails the test that wrote it, in `flush` or `poll`."""
-    assert error is None, f"a record for {message.topic()}-{message.partition()} was not taken: {error}"
+    """Fail the test, in `flush` or `poll`, when a record was not stored."""
+    assert error is None, f"a record for {message.topic()}-{message.partition()} was not stored: {error}"
 
 
 def _until_served(admin: Any, name: str, partitions: int) -> None:
@@ -281,7 +281,7 @@ def _has_leaders(admin: Any, name: str, partitions: int) -> bool:
 
 
 def _is_served(admin: Any, name: str, partitions: int) -> bool:
-    """Whether the logs exist: a broker names itself as the leader before it has made them."""
+    """Whether the logs exist: a broker announces itself as leader before it has created them."""
     from confluent_kafka import KafkaException, TopicPartition
     from confluent_kafka.admin import OffsetSpec
 
@@ -295,9 +295,9 @@ def _is_served(admin: Any, name: str, partitions: int) -> bool:
 
 
 class OwnBroker(Kafka):
-    """A broker that runs as a process of ours: stopped, killed and started again on the same port and data.
+    """A broker process that the test controls: stopped, killed and restarted on the same port and data.
 
-    It dies with the process (the thread, to be exact) that started it, however that one ends.
+    The kernel kills it when the thread that started it ends.
     """
 
     def __init__(self, folder: Path, port: int, jars: Path | None, version: str = VERSION) -> None:
@@ -309,12 +309,12 @@ class OwnBroker(Kafka):
 
     @property
     def data(self) -> Path:
-        """Where the partition directories are."""
+        """The folder with the partition directories."""
         return self.folder / "data"
 
     @property
     def log_file(self) -> Path:
-        """What the broker itself said, over all its starts."""
+        """The broker's own log, over all its starts."""
         return self.folder / "broker.log"
 
     @property
@@ -322,7 +322,7 @@ class OwnBroker(Kafka):
         return self._process.pid if self._process else None
 
     def start(self, timeout_s: float = 120) -> None:
-        """Start and wait until the broker answers."""
+        """Start the broker and wait until it answers."""
         raise NotImplementedError
 
     def _launch(self, command: Sequence[str], cwd: Path | None = None) -> None:
@@ -333,12 +333,12 @@ class OwnBroker(Kafka):
                 stdout=log,
                 stderr=log,
                 cwd=cwd,
-                start_new_session=True,  # Ctrl-C is for pytest; the broker is stopped by its fixture
+                start_new_session=True,  # Ctrl-C is for pytest; the fixture stops the broker
                 preexec_fn=_die_with_parent,
             )
 
-    def wait_until_it_answers(self, timeout_s: float = 120, every_s: float = 0.1) -> None:
-        """Wait for the first answer; a broker that ends instead is an error with the end of its log."""
+    def wait_until_ready(self, timeout_s: float = 120, every_s: float = 0.1) -> None:
+        """Wait for the first answer. If the broker ends instead, raise an error with the end of its log."""
         assert self._process is not None
         deadline = time.monotonic() + timeout_s
         while not answers(self.port):
@@ -349,11 +349,11 @@ class OwnBroker(Kafka):
             time.sleep(every_s)
 
     def stop(self) -> int | None:
-        """Ask the broker to stop and wait for it: its exit status, negative for a signal; None if it was down."""
+        """Stop the broker and return its exit status, negative for a signal; None if it was not running."""
         return self._end(signal.SIGTERM)
 
     def kill(self) -> None:
-        """kill -9: the page cache survives, nothing else does."""
+        """Kill the broker with SIGKILL. Only the page cache survives."""
         self._end(signal.SIGKILL)
 
     def _end(self, how: signal.Signals) -> int | None:
@@ -385,7 +385,7 @@ class KafkaNode(OwnBroker):
         more_listeners: Sequence[str] = (),
         advertised: dict[str, int] | None = None,
     ) -> None:
-        """`more_listeners` are names like `SASL_SSL`; `advertised` tells clients other ports than the real ones."""
+        """`more_listeners` are names like `SASL_SSL`; `advertised` replaces the ports that clients are told."""
         port, controller_port, *more = free_ports(2 + len(more_listeners))
         self.ports = {
             "PLAINTEXT": port,
@@ -405,18 +405,18 @@ class KafkaNode(OwnBroker):
         self._config.write_text("".join(lines))
 
     def format(self) -> None:
-        """Prepare the data folder for its first start."""
+        """Format the data folder for the first start."""
         self.tool("StorageTool", "format", "-t", CLUSTER_ID, "-c", str(self._config), "--standalone")
 
     def start(self, timeout_s: float = 120) -> None:
-        """Start and wait until the broker answers."""
+        """Start the broker and wait until it answers."""
         if not self.data.exists():
             self.format()
         self.launch()
-        self.wait_until_it_answers(timeout_s)
+        self.wait_until_ready(timeout_s)
 
     def launch(self) -> None:
-        """Start without waiting; the data folder is formatted."""
+        """Start without waiting; the data folder must be formatted."""
         flags = self._jvm
         if flags == SMALL_JVM:
             flags += _archived_broker(self.jars, self.version)
@@ -426,7 +426,7 @@ class KafkaNode(OwnBroker):
 
 @functools.cache
 def archived_tool(jars: Path, version: str) -> tuple[str, ...]:
-    """JVM options that make Kafka's tools start sooner; trained by one of them on a broker that is not there."""
+    """Return JVM options that make Kafka's tools start faster; one tool without a broker trains the archive."""
 
     def train(flags: tuple[str, ...]) -> None:
         command = ["java", *TOOL_JVM, *flags, *_logging(version, "warn"), "-cp", f"{jars}/*"]
@@ -438,7 +438,7 @@ def archived_tool(jars: Path, version: str) -> tuple[str, ...]:
 
 @functools.cache
 def _archived_broker(jars: Path, version: str) -> tuple[str, ...]:
-    """JVM options that make a small broker start sooner."""
+    """Return JVM options that make a small broker start faster."""
 
     def train(flags: tuple[str, ...]) -> None:
         with tempfile.TemporaryDirectory() as scratch:
@@ -454,7 +454,7 @@ def _listeners(ports: dict[str, int]) -> str:
 
 
 def _logging(version: str, level: str) -> list[str]:
-    """JVM options for logs on stderr, in the dialect of the version's logging library."""
+    """Return JVM options for logs on stderr, for the logging library of this version."""
     here = Path(__file__).parent / "real_kafka_logging"
     if _major_minor(version) < (4, 0):
         return [f"-Dlog4j.configuration=file:{here}/log4j1.properties", f"-Dkafka.level={level}"]
@@ -470,10 +470,10 @@ def _die_with_parent() -> None:
 
 
 def free_ports(count: int) -> list[int]:
-    """Loopback ports that nobody listens on, below the range that the kernel hands out to clients.
+    """Return free loopback ports below the ephemeral range.
 
-    A restarted broker must find its port free again, and a client that dials a dead port of the clients' range
-    can end up connected to itself.
+    A restarted broker must find its port free again. A client that connects to a closed port of the ephemeral range can
+    end up connected to itself.
     """
     found: list[int] = []
     while len(found) < count:

@@ -1,4 +1,4 @@
-"""Several nodes of a real Kafka: one that is controller and broker, the others brokers only, to be killed."""
+"""A cluster of real Kafka nodes: the first is controller and broker, the others are brokers only."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.real_kafka import CLUSTER_ID, Kafka, KafkaNode
 
 
 class BrokerOnly(KafkaNode):
-    """A broker that is no controller. Its data goes where the first node's controller says."""
+    """A broker without the controller role. The first node's controller places its replicas."""
 
     def __init__(self, folder: Path, jars: Path, number: int, controller: str, settings: dict[str, str]) -> None:
         super().__init__(folder, jars, settings=settings)
@@ -31,10 +31,10 @@ class BrokerOnly(KafkaNode):
 
 
 class KafkaCluster(Kafka):
-    """`nodes` by number: 1 is the controller too, and coordinates all groups, whoever dies."""
+    """A cluster; `nodes` by number. Node 1 is also the controller, and coordinates all groups."""
 
     def __init__(self, folder: Path, jars: Path, count: int = 2, settings: dict[str, str] | None = None) -> None:
-        """`settings` are those of every node."""
+        """`settings` apply to every node."""
         folder.mkdir(parents=True, exist_ok=True)
         first = KafkaNode(folder / "node-1", jars, settings={"broker.rack": "rack-1", **(settings or {})})
         super().__init__(first.bootstrap_servers, jars, first.version)
@@ -46,17 +46,17 @@ class KafkaCluster(Kafka):
         )
 
     def start(self) -> None:
-        """Start all nodes side by side, and wait until every one answers."""
+        """Start all nodes concurrently, and wait until each one answers."""
         with ThreadPoolExecutor(len(self.nodes)) as side_by_side:
             list(side_by_side.map(lambda node: node.format(), self.nodes.values()))
         for node in self.nodes.values():  # not in threads: a broker dies with the thread that started it
             node.launch()
         for node in self.nodes.values():
-            node.wait_until_it_answers()
+            node.wait_until_ready()
         self.create_placed_topic("__consumer_offsets", [[1]] * 4, cleanup_policy="compact")
 
     def create_placed_topic(self, name: str, placement: list[list[int]], **configs: str) -> str:
-        """A topic whose partitions have their replicas on these nodes."""
+        """Create a topic whose partitions have their replicas on these nodes."""
         from confluent_kafka.admin import AdminClient, NewTopic
 
         admin = AdminClient({"bootstrap.servers": self.bootstrap_servers})
@@ -66,7 +66,7 @@ class KafkaCluster(Kafka):
         return name
 
     def kill(self) -> None:
-        """kill -9 all nodes, and remove their data."""
+        """Kill all nodes with SIGKILL, and remove their data."""
         for node in self.nodes.values():
             node.kill()
         shutil.rmtree(self.folder, ignore_errors=True)

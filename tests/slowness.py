@@ -1,4 +1,4 @@
-"""How busy the machine is: for tests whose limits hold only where a process has a core for itself."""
+"""The load of the machine, for tests whose limits hold only when a process has a core of its own."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 
 
 def slowness(work_s: float = 0.2) -> float:
-    """By how much everything takes longer at the moment: 1 where a process has a core for itself."""
+    """Return the current slowdown factor: 1 when a process has a core of its own."""
     began, worked = time.monotonic(), time.thread_time()
     while time.thread_time() - worked < work_s:
         pass
@@ -14,7 +14,7 @@ def slowness(work_s: float = 0.2) -> float:
 
 
 def wait_for_a_quiet_moment(at_most_s: float = 60) -> None:
-    """Until there is a core for us, or the time is over: then it was never quiet."""
+    """Wait until a core is free, or until the time is over."""
     deadline = time.monotonic() + at_most_s
     while slowness() >= 1.5 and time.monotonic() < deadline:
         time.sleep(1)

@@ -1,4 +1,4 @@
-"""A member of a streams group (KIP-1071) without an application: it only says in heartbeats what one would say."""
+"""A member of a streams group (KIP-1071) without an application: it sends only heartbeats."""
 
 import time
 import uuid
@@ -27,7 +27,7 @@ from kcli.structs import TopicPartition
 
 @struct
 class _Nothing:
-    """The items of lists that are always empty here."""
+    """The element type of lists that are always empty here."""
 
 
 @struct
@@ -55,7 +55,7 @@ class _Topology:
 
 @message(key=88, versions="0", flexible="0+")
 class StreamsGroupHeartbeatRequest(Request["StreamsGroupHeartbeatResponse"]):
-    """Join with epoch 0 and a topology, stay with the epoch given and the tasks held, leave with -1."""
+    """Join with epoch 0 and a topology, stay with the current epoch and tasks, leave with epoch -1."""
 
     group_id: String = ""
     member_id: String = ""
@@ -84,7 +84,7 @@ class _Status:
 
 @message(key=88, versions="0", flexible="0+")
 class StreamsGroupHeartbeatResponse(Message):
-    """The epoch, and tasks where they have changed."""
+    """The epoch, and the tasks if they have changed."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0
@@ -103,7 +103,7 @@ class StreamsGroupHeartbeatResponse(Message):
 
 
 class StreamsMember:
-    """One subtopology that reads `topics`. It is thrown out of the group if `beat` is not called now and then."""
+    """A member with one subtopology that reads `topics`. The group removes it unless `beat` is called regularly."""
 
     def __init__(self, bootstrap_servers: str, group: str, topics: Sequence[str], client_id: str = "streams") -> None:
         properties = {"bootstrap.servers": bootstrap_servers, "client.id": client_id}
@@ -116,7 +116,7 @@ class StreamsMember:
         self._heartbeat_s = 0.0
 
     def join(self, timeout_s: float = 20) -> "StreamsMember":
-        """Join, and stay until there are tasks."""
+        """Join, and wait until tasks are assigned."""
         parts = [_Subtopology(subtopology_id="0", source_topics=self.topics)]
         self._send(rebalance_timeout_ms=10_000, topology=_Topology(subtopologies=parts), process_id=self.id)
         deadline = time.monotonic() + timeout_s
@@ -124,15 +124,15 @@ class StreamsMember:
             assert time.monotonic() < deadline, f"{self.group} got no tasks"
             time.sleep(min(self._heartbeat_s, 0.2))
             self.beat()
-        self.beat()  # which tells that the tasks were taken
+        self.beat()  # confirms the tasks
         return self
 
     def beat(self) -> None:
-        """Say what we have; hear what we are to have."""
+        """Send a heartbeat with the current tasks, and apply the assigned tasks."""
         self._send()
 
     def assigned(self) -> set[TopicPartition]:
-        """The partitions that the tasks read."""
+        """Return the partitions that the tasks read."""
         return {TopicPartition(topic, task) for topic in self.topics for task in self.tasks}
 
     def leave(self) -> None:

@@ -1,4 +1,4 @@
-"""The linters are part of the test run: lint, format, and strict types of the package."""
+"""The linters as tests: lint, format, and strict types of the package."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CHECKS = [
 
 
 def run(tool: str, *words: str) -> subprocess.CompletedProcess[str]:
-    """Run a linter; one mypy at a time, with what it found out about files that are still the same, in any checkout."""
+    """Run a linter. Only one mypy runs at a time, with a cache that all checkouts share."""
     kept = cache_directory() / "mypy"
     kept.mkdir(parents=True, exist_ok=True)
     cached = ("--cache-dir", str(kept)) if tool == "mypy" else ()
@@ -33,6 +33,6 @@ def run(tool: str, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: " ".join(check[:2]))
-def test_nothing_to_complain_about(check: tuple[str, ...]) -> None:
+def test_the_linter_reports_nothing(check: tuple[str, ...]) -> None:
     done = run(*check)
     assert done.returncode == 0, f"{' '.join(check)}:\n{done.stdout}{done.stderr}"

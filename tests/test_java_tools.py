@@ -1,10 +1,10 @@
-"""Tools that share a JVM do not hear of each other's brokers."""
+"""Warnings of tools that share a JVM."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.java_tools import without_others
+from tests.java_tools import own_warnings
 
 GONE = (
     "[2026-11-21 18:15:54,742] WARN [AdminClient clientId=adminclient-2] Connection to node -1 (/127.0.0.1:17805) "
@@ -12,7 +12,7 @@ GONE = (
 )
 
 
-@pytest.mark.parametrize(("words", "told"), [(["--bootstrap-server", "127.0.0.1:17805"], True), (["--files"], False)])
-def test_only_the_tools_own_broker_is_complained_of(words: list[str], told: bool) -> None:
+@pytest.mark.parametrize(("words", "kept"), [(["--bootstrap-server", "127.0.0.1:17805"], True), (["--files"], False)])
+def test_only_warnings_about_the_tools_own_broker_are_kept(words: list[str], kept: bool) -> None:
     others = "Non-consecutive offsets in 0.log\n  -1 is followed by 3900\n"
-    assert without_others(GONE + others, words) == (GONE if told else "") + others
+    assert own_warnings(GONE + others, words) == (GONE if kept else "") + others

@@ -1,4 +1,4 @@
-"""The Kafka that other tests stand on does what they need of it."""
+"""The real Kafka that other tests rely on."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def test_java_tools_write_and_read_a_new_topic(real_kafka: Kafka) -> None:
     assert sorted(read.stdout.split()) == ["one", "two"]
 
 
-def test_a_failing_tool_is_told_with_its_words(real_kafka: Kafka) -> None:
+def test_the_error_of_a_failing_tool_holds_its_output(real_kafka: Kafka) -> None:
     with pytest.raises(AssertionError, match="nosuch"):
         real_kafka.tool(
             "TopicCommand", "--bootstrap-server", real_kafka.bootstrap_servers, "--describe", "--topic", "nosuch"
         )
 
 
-def test_own_kafka_comes_back_after_kill_with_its_topics(own_kafka: Callable[..., KafkaNode]) -> None:
+def test_a_killed_kafka_restarts_with_its_topics(own_kafka: Callable[..., KafkaNode]) -> None:
     node = own_kafka()
     node.create_topic("kept", partitions=3)
     node.kill()
@@ -38,7 +38,7 @@ def test_own_kafka_comes_back_after_kill_with_its_topics(own_kafka: Callable[...
     assert "kept" in listed.stdout.split()
 
 
-def test_broker_dies_with_the_process_that_started_it(kafka_jars: Path, tmp_path: Path) -> None:
+def test_a_broker_ends_with_the_process_that_started_it(kafka_jars: Path, tmp_path: Path) -> None:
     script = (
         "import os, sys; from pathlib import Path; from tests.real_kafka import KafkaNode\n"
         "node = KafkaNode(Path(sys.argv[1]), Path(sys.argv[2])); node.start()\n"
@@ -59,12 +59,12 @@ def test_broker_dies_with_the_process_that_started_it(kafka_jars: Path, tmp_path
         assert time.monotonic() < deadline, f"the broker on port {port} outlived its starter"
 
 
-def test_without_java_the_reason_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_reason_names_a_missing_java(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     with pytest.raises(KafkaUnavailable, match="java"):
         fetch_jars()
 
 
-def test_kafka_3_9_brings_its_own_logging_and_4_does_not() -> None:
+def test_only_kafka_4_needs_a_logging_library() -> None:
     assert "log4j-slf4j-impl" in pom("4.3.1")
     assert "log4j-slf4j-impl" not in pom("3.9.2")

@@ -10,7 +10,7 @@ from html import unescape
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.needs import lacking
+from tests.needs import skip_or_fail
 
 
 class Dom(NamedTuple):
@@ -29,7 +29,7 @@ def rendered(page: Path) -> Dom:
     """Open the page and wait until it is drawn."""
     browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     if browser is None:
-        lacking("no chromium on the PATH")
+        skip_or_fail("no chromium on the PATH")
     with tempfile.TemporaryDirectory() as profile:
         command = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
         command += [f"--user-data-dir={profile}", "--enable-logging=stderr", "--virtual-time-budget=10000"]

@@ -10,7 +10,7 @@ import pytest
 
 from kcli.errors import ConfigError
 from kcli.spark.session import close_session, open_session
-from tests.needs import lacking
+from tests.needs import skip_or_fail
 from tests.real_kafka import Kafka
 from tests.spark.clusters import QUICK_JVM
 from tests.spark.connector import ConnectorUnavailable, connector_jars
@@ -36,7 +36,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         try:
             session = open_session(master="local[2]", conf=conf, app_name="kcli-tests", noise=noise)
         except ConfigError as missing:
-            lacking(str(missing))
+            skip_or_fail(str(missing))
         yield session
         close_session(session)
 
@@ -47,7 +47,7 @@ def connector() -> list[Path]:
     try:
         return connector_jars()
     except ConnectorUnavailable as missing:
-        lacking(str(missing))
+        skip_or_fail(str(missing))
 
 
 def _class_path() -> dict[str, str]:

@@ -21,7 +21,7 @@ from tests.assignors.server_cases import make_server_cases
 from tests.interop.assignors.compare import compare_servers
 from tests.interop.assignors.live_group import LiveGroup, targets, topic_ids
 from tests.interop.assignors.oracle import SERVERS_CLASSES, Oracle
-from tests.needs import TOLD
+from tests.needs import SUMMARY
 from tests.real_kafka import Kafka
 
 CASES = 2_000
@@ -35,7 +35,7 @@ def test_two_thousand_groups_are_assigned_as_the_coordinators_classes_do(
     with Oracle(kafka_jars, source=SERVERS_CLASSES) as oracle:
         wrong = compare_servers(oracle, list(make_server_cases(CASES, seed=20261121)))
     assert not wrong, "\n".join(wrong[:3])
-    record_property(TOLD, f"{CASES} groups under the server's assignors beside the group coordinator's classes")
+    record_property(SUMMARY, f"{CASES} groups under the server's assignors beside the group coordinator's classes")
 
 
 @pytest.fixture

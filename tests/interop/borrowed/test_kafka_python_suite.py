@@ -9,7 +9,7 @@ import pytest
 
 from tests.broker_process import BrokerProcess
 from tests.interop.borrowed.kafka_python import SuiteUnavailable, fetch_suite, run_suite
-from tests.needs import lacking
+from tests.needs import skip_or_fail
 from tests.real_kafka import free_ports
 from tests.slowness import wait_for_a_quiet_moment
 
@@ -43,7 +43,7 @@ def test_kafka_python_integration_suite(broker: BrokerProcess) -> None:
     try:
         fetch_suite()
     except SuiteUnavailable as missing:
-        lacking(str(missing))
+        skip_or_fail(str(missing))
     outcomes = run_suite(broker.bootstrap_servers)
     excluded = exclusions()
     assert excluded.keys() <= outcomes.keys(), "an exclusion names no test"

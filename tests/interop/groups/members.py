@@ -24,7 +24,7 @@ from kcli.structs import TopicPartition
 from tests.broker_process import BrokerProcess
 from tests.java_driver import packed
 from tests.jvm_archive import archive_flags
-from tests.needs import lacking
+from tests.needs import skip_or_fail
 from tests.real_kafka import Kafka, _die_with_parent, _logging
 
 ROOT = Path(__file__).parent.parent.parent.parent
@@ -239,7 +239,7 @@ def _archived_member(jars: Path, version: str) -> tuple[str, ...]:
 
 def kcat_member(kafka: Kafka, group: str, topics: str | Collection[str], **how: Any) -> MemberProcess:
     """kcat (librdkafka 2.0), classic groups only; commits every 5 s, when revoked and when it leaves."""
-    path = shutil.which("kcat") or shutil.which("kafkacat") or lacking("there is no `kcat` on the PATH")
+    path = shutil.which("kcat") or shutil.which("kafkacat") or skip_or_fail("there is no `kcat` on the PATH")
     properties = _properties(kafka, group, how, {})
     del properties["bootstrap.servers"], properties["group.id"]
     command = [path, "-b", kafka.bootstrap_servers, "-u", "-f", "record %t %p %o\\n"]
