@@ -152,8 +152,8 @@ def test_one_directory_is_named_by_either_setting() -> None:
 
 
 def test_the_settings_of_tests_real_kafka_are_known() -> None:
-    skip_or_fail = [name for name in SETTINGS if name not in BROKER_OPTIONS]
-    assert skip_or_fail == []
+    missing = [name for name in SETTINGS if name not in BROKER_OPTIONS]
+    assert missing == []
 
 
 @pytest.fixture(scope="module")

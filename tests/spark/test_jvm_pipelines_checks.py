@@ -229,7 +229,7 @@ def totals(one: Iterable[Hashable], two: Iterable[Hashable]) -> dict[str, int]:
         "different": sum(first[it] != second[it] for it in first | second),
         "only_first": len(first.keys() - second.keys()),
         "only_second": len(second.keys() - first.keys()),
-        "skip_or_fail": (first - second).total(),
+        "lacking": (first - second).total(),
         "extra": (second - first).total(),
     }
 
@@ -270,7 +270,7 @@ def test_the_same_but_for_aborted_records(here: Run, known_topic: KnownTopic, mi
     failed = here("compare", *words)
     aborted = [it for it in known_topic.seen() if it.fate == ABORTED]
     assert failed.status == 6
-    assert f"{len(aborted)} skip_or_fail, 0 extra" in failed.err
+    assert f"{len(aborted)} lacking, 0 extra" in failed.err
 
 
 # --- times that no calendar has
