@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import numpy as np
 
 from kcli.protocol.records.batch_columns import BatchColumns, HeaderRows, decode_headers
-from kcli.protocol.records.run import DecodedSection, RecordSection
+from kcli.protocol.records.sections import DecodedSection, RecordSection
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

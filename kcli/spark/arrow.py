@@ -19,7 +19,7 @@ from kcli.structs import TopicPartition
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from kcli.protocol.records.batch_facts import BatchFacts
+    from kcli.protocol.records.batch_table import BatchFacts
     from kcli.protocol.records.columns import RecordColumns
 
     Ints: TypeAlias = NDArray[np.int64]
@@ -174,9 +174,7 @@ _COLUMN_ARRAYS: dict[str, Callable[[Batcher, RecordColumns], Any]] = {
 
 def batch_fact_array(name: str, records: RecordColumns) -> Any:
     """Return the column `name`, one of `record_schema.BATCH_FACTS`; null where the batch does not have the value."""
-    from kcli.protocol.records.batch_facts import batch_facts
-
-    return _BATCH_FACT_ARRAYS[name](batch_facts(records))
+    return _BATCH_FACT_ARRAYS[name](records.batch_facts())
 
 
 def _ints(values: Ints) -> Any:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from kcli.protocol.records.varints import read_varint, read_varint_column
+from kcli.protocol.primitives import read_varint
+from kcli.protocol.records.varints import read_varint_column
 from kcli.spark.arrow_arrays import binary_array, bitmap
 
 if TYPE_CHECKING:
@@ -76,10 +77,9 @@ def _spans(records: RecordColumns, order: Ints, edges: NDArray[np.int32]) -> tup
 
 def _walk(buffer: Any, at: int, first: int, last: int, columns: tuple[Ints, Ints, Ints, Ints]) -> None:
     """Write the spans of one record's headers, from buffer position `at`, to the indexes `first` to before `last`."""
-    end = len(buffer)
     for place in range(first, last):
-        name_length, name_start = read_varint(buffer, at, end)
-        value_length, value_start = read_varint(buffer, name_start + name_length, end)
+        name_length, name_start = read_varint(buffer, at)
+        value_length, value_start = read_varint(buffer, name_start + name_length)
         for column, found in zip(columns, (name_start, name_length, value_start, value_length), strict=True):
             column[place] = found
         at = value_start + max(value_length, 0)

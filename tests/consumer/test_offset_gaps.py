@@ -25,7 +25,7 @@ from kcli.errors import CorruptRecords
 from kcli.protocol.records import decode
 from kcli.protocol.records.batch_columns import BatchColumns
 from kcli.protocol.records.builder import NewRecord, build_batch
-from kcli.protocol.records.run import DecodedSection, RecordSection
+from kcli.protocol.records.sections import DecodedSection, RecordSection
 from tests.protocol.records.vectors import VECTORS
 
 
@@ -220,7 +220,7 @@ def test_what_is_too_much_to_unpack_at_once_comes_in_pieces(monkeypatch: pytest.
     data = VECTORS["v2-none-holes-to-300"] + full + moved("v2-none-holes-to-300", 500)
     expected = found_in(data, 42, 759)[0]
     assert [gap for gap in expected if gap[2] == BETWEEN] == [(301, 399, BETWEEN), (412, 499, BETWEEN)]
-    monkeypatch.setattr(decode, "MOST_RECORDS_PER_CALL", 5)
+    monkeypatch.setattr(decode, "MAX_RECORDS_PER_CALL", 5)
     [first] = decode_for_gaps([RecordSection("t", 0, data, 42, None)])
     assert first.rest is not None
     assert found_in(data, 42, 759)[0] == expected

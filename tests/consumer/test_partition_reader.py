@@ -14,7 +14,7 @@ from kcli.protocol.records import batch_columns
 from kcli.protocol.records.batch_columns import BatchColumns, decode_headers
 from kcli.protocol.records.builder import NewRecord, build_batch
 from kcli.protocol.records.compression import CODEC_NAMES
-from kcli.protocol.records.run import DecodedSection, RecordSection
+from kcli.protocol.records.sections import DecodedSection, RecordSection
 from kcli.protocol.registry import ApiKey
 from kcli.structs import TopicPartition
 from tests.consumer.cluster import FakeCluster, Log
@@ -147,7 +147,7 @@ def test_an_impossible_header_ends_the_section_and_the_checksum_is_not_looked_at
 
 
 def test_more_batches_than_one_call_takes_are_left_for_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batch_columns, "MOST_BATCHES_PER_CALL", 2)
+    monkeypatch.setattr(batch_columns, "MAX_BATCHES_PER_CALL", 2)
     data = b"".join(build_batch([NewRecord(None, b"", 0)], base_offset=base) for base in range(5))
     asked: RecordSection | None = RecordSection("t", 0, memoryview(data), 0, None)
     seen: list[int] = []

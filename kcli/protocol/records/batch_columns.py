@@ -1,4 +1,4 @@
-"""The batches of fetched sections as columns, from their headers alone: nothing is unpacked, no checksum computed."""
+"""The batches of fetched sections as columns, from their headers alone: no decompression, no checksums."""
 
 from __future__ import annotations
 
@@ -7,35 +7,32 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
-from kcli.protocol.records import batch, checks
-from kcli.protocol.records.choose import drop_aborted, rest_of
+from kcli.protocol.records import batch
 from kcli.protocol.records.columns import APPEND_TIME, CREATE_TIME, NO_TIMESTAMP, RecordColumns
 from kcli.protocol.records.compression import CODEC_NAMES
-from kcli.protocol.records.header_columns import Batches
-from kcli.protocol.records.run import DecodedSection, RecordSection, Run
-from kcli.protocol.records.sections import open_sections
+from kcli.protocol.records.sections import DecodedSection, OpenedSection, OpenedSections, RecordSection
 from kcli.protocol.records.varints import Ints
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["CODEC_NAMES", "BatchColumns", "decode_headers"]
+__all__ = ["CODEC_NAMES", "BatchColumns", "DecodedSection", "HeaderRows", "RecordSection", "decode_headers"]
 
-MOST_BATCHES_PER_CALL = 1 << 18
+MAX_BATCHES_PER_CALL = 1 << 18
 UNKNOWN = -1
 _OLD_TIMESTAMP_AT = 18
 
 
 class BatchColumns(NamedTuple):
-    """Batches of one partition in the order of the log: an array entry each, int64 where nothing else is said.
+    """Batches of one partition in log order: one array entry each, int64 unless stated; -1 is unknown.
 
-    What a header does not tell is -1. In the formats before 0.11 (`magic` 0 and 1) a message that is not compressed is
-    a batch of one; a compressed set tells its last offset only: `base_offsets` and `counts` are -1. `sizes` are bytes
-    in the log, header and all. `counts` are records still there, after compaction perhaps fewer than offsets, or none.
-    `codecs` index `CODEC_NAMES`. Times are ms since the epoch; `first_timestamps` that of the first record as it was
-    produced, -1 where a compaction has put its own time there (KIP-534); where the broker stamps (`timestamp_types`,
-    int8, as of `RecordColumns`) both are that stamp. `aborted` (int8): 1 if the batch's transaction was, 0 if not, -1
-    if that is not known, since uncommitted was read. `froms` is the first offset that the batch can have; ascending.
+    In the formats before 0.11 (`magic` 0 and 1) an uncompressed message is a batch of one record; a compressed set
+    carries its last offset only, so its `base_offsets` and `counts` are -1. `sizes` are bytes in the log, including the
+    header. `counts` are the records still there: after compaction there may be fewer than offsets, or none. `codecs`
+    index `CODEC_NAMES`. Times are ms since the epoch. `first_timestamps` is that of the first record as it was
+    produced, -1 where compaction replaced it (KIP-534); with append time (`timestamp_types`, int8, as of
+    `RecordColumns`) both are the append time. `aborted` (int8) is 1 for batches of aborted transactions, 0 for others,
+    -1 if uncommitted records are read. `froms` is the lowest offset that the batch can have; ascending.
     """
 
     froms: Ints
@@ -57,12 +54,12 @@ class BatchColumns(NamedTuple):
     aborted: NDArray[np.int8]
 
     def pick(self, selection: slice | NDArray[Any]) -> BatchColumns:
-        """The batches that a slice, a boolean mask or an array of indices selects."""
+        """Return the batches selected by a slice, a boolean mask or an array of indices."""
         return BatchColumns._make(column[selection] for column in self)
 
 
 class HeaderRows:
-    """Batches in the place where the fetch loop has records: what it asks of them, and nothing else."""
+    """Batches in place of records, with the part of `RecordColumns` that the fetch loop uses."""
 
     __slots__ = ("batches",)
 
@@ -74,76 +71,74 @@ class HeaderRows:
 
     @property
     def offsets(self) -> Ints:
-        """By these the loop cuts at a range's end: a batch that begins before it is kept."""
+        """First offsets. The fetch loop cuts a range by them, so a batch that begins before the range's end is kept."""
         return self.batches.froms
 
     @property
     def payload_bytes(self) -> int:
-        """Bytes in the log."""
+        """Size in the log in bytes."""
         return int(self.batches.sizes.sum())
 
     def take(self, selection: slice | NDArray[Any]) -> HeaderRows:
-        """As `RecordColumns.take`."""
+        """Select as `RecordColumns.take`."""
         return HeaderRows(self.batches.pick(selection))
 
 
 def decode_headers(sections: Sequence[RecordSection]) -> list[DecodedSection]:
-    """As `decode_sections`, but `columns` are `HeaderRows`: every batch that reaches to the offset asked or beyond.
+    """Decode as `decode_sections`, but to `HeaderRows`: every batch that ends at the fetch offset or after it.
 
-    A header that is impossible is damage; whether what follows it is sound, nobody looks.
+    An impossible header is damage; the records of a batch are not checked.
     """
     if not sections:
         return []
-    batches, runs = open_sections(sections, MOST_BATCHES_PER_CALL)
-    checks.check_headers(batches, runs)
-    columns = _columns(batches, runs)
+    opened = OpenedSections(sections, MAX_BATCHES_PER_CALL)
+    opened.check_headers()
+    columns = _batch_columns(opened)
     decoded = []
-    for run in runs:
-        rows = HeaderRows(_mine(columns, batches, run))
-        rest = rest_of(batches, run)
-        decoded.append(run.result(batches, rest)._replace(columns=cast("RecordColumns", rows)))
+    for section in opened.sections:
+        rows = HeaderRows(_section_batches(columns, opened, section))
+        result = opened.result(section, None)
+        decoded.append(result._replace(columns=cast("RecordColumns", rows)))
     return decoded
 
 
-def _mine(columns: BatchColumns, batches: Batches, run: Run) -> BatchColumns:
-    """The batches of one run, without those wholly before the offset asked; and which of them were aborted."""
-    mine = slice(run.lo, run.limit)
-    if run.section.aborted is not None:
-        columns.aborted[mine] = 0
-        if run.section.aborted:
-            kept = np.ones(len(batches.starts), np.bool_)
-            drop_aborted(batches, run, kept)
-            columns.aborted[mine] = ~kept[mine]
-            mine = slice(run.lo, run.limit)
-    if run.lo == run.limit:
-        return columns.pick(mine)
-    found = columns.pick(mine)
-    # A compressed set of an old format begins behind the batch before it; what it holds before that is not told.
-    found.froms[0] = found.base_offsets[0] if found.base_offsets[0] >= 0 else run.section.fetch_offset
-    if found.last_offsets[0] >= run.section.fetch_offset:
-        return found
-    return found.pick(found.last_offsets >= run.section.fetch_offset)
+def _section_batches(columns: BatchColumns, opened: OpenedSections, section: OpenedSection) -> BatchColumns:
+    """Return the batches of one section, without those wholly before the fetch offset, with `aborted` filled in."""
+    if section.section.aborted is not None:
+        columns.aborted[section.rows] = 0
+        if section.section.aborted:
+            columns.aborted[section.first : section.end] = opened.aborted_batches(section)
+    batches = columns.pick(section.rows)
+    if not len(batches.froms):
+        return batches
+    # A compressed set of an old format begins after the batch before it; without one, its first offset is not known.
+    fetch_offset = section.section.fetch_offset
+    batches.froms[0] = batches.base_offsets[0] if batches.base_offsets[0] >= 0 else fetch_offset
+    if batches.last_offsets[0] >= fetch_offset:
+        return batches
+    return batches.pick(batches.last_offsets >= fetch_offset)
 
 
-def _columns(batches: Batches, runs: Sequence[Run]) -> BatchColumns:
+def _batch_columns(opened: OpenedSections) -> BatchColumns:
+    batches = opened.batches
     attributes, base_offsets, counts = batches.attributes, batches.base_offsets, batches.counts
     last_offsets = batches.next_offsets - 1
     codecs = attributes & batch.CODEC_MASK
     appended = (attributes & batch.APPEND_TIME_BIT) != 0
-    first, most = batches.base_timestamps, batches.max_timestamps
+    first_ms, max_ms = batches.base_timestamps, batches.max_timestamps
     types = np.where(appended, APPEND_TIME, CREATE_TIME).astype(np.int8)
-    first = np.where((attributes & batch.DELETE_HORIZON_BIT) != 0, UNKNOWN, first)
-    first = np.where(appended, most, first)
+    first_ms = np.where((attributes & batch.DELETE_HORIZON_BIT) != 0, UNKNOWN, first_ms)
+    first_ms = np.where(appended, max_ms, first_ms)
     old = np.flatnonzero(batches.magic < 2)
     froms = base_offsets
     if len(old):
-        packed = old[codecs[old] != 0]
-        most = most.copy()
-        first[old] = most[old] = _old_times(batches, runs, old)
-        first[packed[~appended[packed]]] = UNKNOWN
+        compressed = old[codecs[old] != 0]
+        max_ms = max_ms.copy()
+        first_ms[old] = max_ms[old] = _old_times(opened, old)
+        first_ms[compressed[~appended[compressed]]] = UNKNOWN
         types[old[batches.magic[old] == 0]] = NO_TIMESTAMP
         base_offsets, counts = base_offsets.copy(), counts.copy()
-        base_offsets[packed] = counts[packed] = UNKNOWN
+        base_offsets[compressed] = counts[compressed] = UNKNOWN
         froms = np.where(base_offsets == UNKNOWN, np.concatenate(([0], last_offsets[:-1] + 1)), base_offsets)
     return BatchColumns(
         froms=froms,
@@ -157,8 +152,8 @@ def _columns(batches: Batches, runs: Sequence[Run]) -> BatchColumns:
         producer_ids=batches.producer_ids,
         producer_epochs=batches.producer_epochs,
         base_sequences=batches.base_sequences,
-        first_timestamps=first,
-        max_timestamps=most,
+        first_timestamps=first_ms,
+        max_timestamps=max_ms,
         timestamp_types=types,
         transactional=(attributes & batch.TRANSACTIONAL_BIT) != 0,
         control=(attributes & batch.CONTROL_BIT) != 0,
@@ -166,13 +161,13 @@ def _columns(batches: Batches, runs: Sequence[Run]) -> BatchColumns:
     )
 
 
-def _old_times(batches: Batches, runs: Sequence[Run], old: Ints) -> Ints:
-    """The timestamps of old messages: format 0 has none, a compressed set of format 1 that of its latest message."""
+def _old_times(opened: OpenedSections, old: Ints) -> Ints:
+    """Return the timestamps of old messages: -1 in format 0; of a compressed set the latest one of its messages."""
+    batches = opened.batches
     times = np.full(len(batches.starts), UNKNOWN)
-    for run in runs:
-        mine = old[(old >= run.lo) & (old < run.hi) & (batches.magic[old] == 1)]
-        for index in mine.tolist():
-            at = int(batches.starts[index]) + _OLD_TIMESTAMP_AT
-            times[index] = int.from_bytes(run.buffer[at : at + 8], "big", signed=True)
-    found: Ints = times[old]
-    return found
+    for section in opened.sections:
+        rows = old[(old >= section.first) & (old < section.end) & (batches.magic[old] == 1)]
+        for row in rows.tolist():
+            at = int(batches.starts[row]) + _OLD_TIMESTAMP_AT
+            times[row] = int.from_bytes(section.buffer[at : at + 8], "big", signed=True)
+    return cast("Ints", times[old])

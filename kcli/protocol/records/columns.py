@@ -1,4 +1,4 @@
-"""Decoded records as numpy columns over one buffer; a `Record` exists only for the row that somebody asks for."""
+"""Decoded records as numpy columns over one buffer; a `Record` is made only for the row that is asked for."""
 
 from __future__ import annotations
 
@@ -8,27 +8,29 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kcli.protocol.records.batch import Buffer
-from kcli.protocol.records.headers import read_headers
-from kcli.protocol.records.record import Headers, Record
+from kcli.protocol.records.batch_table import BatchFacts, BatchTable
+from kcli.protocol.records.record import Record
+from kcli.protocol.records.record_fields import read_headers
 from kcli.protocol.records.varints import Ints
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from kcli.protocol.records.header_columns import Batches
-
 NO_TIMESTAMP, CREATE_TIME, APPEND_TIME = -1, 0, 1
 _TIMESTAMP_TYPES = {NO_TIMESTAMP: "none", CREATE_TIME: "create", APPEND_TIME: "append"}
-_ROWS_AT_ONCE = 4096
+_ROWS_PER_STEP = 4096
 
 
 class RecordColumns:
     """`len(self)` records of one partition, in strictly increasing offset order, over one `buffer`.
 
-    All columns are int64 arrays of the same length. Keys and values are spans (start, length) of `buffer`; a length
-    of -1 is null. `header_starts` to `header_ends` are the undecoded headers behind their count. `timestamp_types`
-    (int8) says who set the timestamp: `CREATE_TIME` the producer, `APPEND_TIME` the broker, `NO_TIMESTAMP` nobody.
-    `within`: the batches that they are of, from one index to another; see `batch_facts`. None: not known.
+    All columns are arrays of the same length, int64 unless stated. Keys and values are spans (start, length) of
+    `buffer`; a length of -1 is null. `header_starts` to `header_ends` are the encoded headers after their count.
+    `timestamp_types` (int8) is `CREATE_TIME` (set by the producer), `APPEND_TIME` (by the broker) or `NO_TIMESTAMP`.
+    `within` names the batches of the records: a table and its first and end row; None: unknown.
+
+        for record in columns: ...                     # one `Record` per row
+        columns.take(columns.timestamps_ms >= since)   # a selection, without copying keys or values
     """
 
     __slots__ = (
@@ -60,7 +62,7 @@ class RecordColumns:
         header_counts: Ints,
         header_ends: Ints,
         timestamp_types: NDArray[np.int8],
-        within: tuple[Batches, int, int] | None = None,
+        within: tuple[BatchTable, int, int] | None = None,
     ) -> None:
         self.buffer = buffer
         self.offsets = offsets
@@ -77,14 +79,14 @@ class RecordColumns:
 
     @classmethod
     def empty(cls) -> RecordColumns:
-        """No records over an empty buffer."""
+        """Return no records, over an empty buffer."""
         arrays: dict[str, Any] = {name: np.empty(0, np.int64) for name in _ARRAYS}
         arrays["timestamp_types"] = np.empty(0, np.int8)
         return cls(b"", **arrays)
 
     @classmethod
     def join(cls, parts: list[RecordColumns]) -> RecordColumns:
-        """The records of several columns over the same buffer, one behind the other."""
+        """Concatenate the records of several columns over the same buffer."""
         arrays: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in _ARRAYS}
         return cls(parts[0].buffer, **arrays)
 
@@ -98,40 +100,55 @@ class RecordColumns:
 
     @property
     def payload_bytes(self) -> int:
-        """The bytes of all keys and values together."""
+        """Total size of all keys and values in bytes."""
         return int(self.key_lengths.clip(min=0).sum() + self.value_lengths.clip(min=0).sum())
 
     def take(self, selection: slice | NDArray[Any] | list[int]) -> RecordColumns:
-        """The records that a slice, a boolean mask or an array of indices selects, over the same buffer."""
+        """Return the records selected by a slice, a boolean mask or an array of indices, over the same buffer."""
         arrays: dict[str, Any] = {name: getattr(self, name)[selection] for name in _ARRAYS}
         return RecordColumns(self.buffer, within=self.within, **arrays)
 
     def keys(self) -> list[bytes | None]:
-        """Every key, copied out of the buffer."""
+        """Return every key, copied from the buffer; None is null."""
         return _copy_spans(self.buffer, self.key_starts, self.key_lengths)
 
     def values(self) -> list[bytes | None]:
-        """Every value, copied out of the buffer."""
+        """Return every value, copied from the buffer; None is null."""
         return _copy_spans(self.buffer, self.value_starts, self.value_lengths)
 
-    def headers(self, index: int) -> Headers:
-        """Headers of one record, in order; a name may come twice, and bad UTF-8 in it is replaced."""
+    def headers(self, index: int) -> list[tuple[str, bytes | None]]:
+        """Return the headers of one record, in order.
+
+        A name may occur twice, and invalid UTF-8 in it is replaced.
+        """
         count = int(self.header_counts[index])
         if not count:
             return []
         return read_headers(self.buffer, int(self.header_starts[index]), int(self.header_ends[index]), count)
 
     def timestamp_type(self, index: int) -> str:
-        """`"create"`, `"append"` or `"none"`."""
+        """Return `"create"`, `"append"` or `"none"` for one record."""
         return _TIMESTAMP_TYPES[int(self.timestamp_types[index])]
 
     def row(self, index: int) -> Record:
-        """One record by value."""
+        """Return one record by value."""
         return next(iter(self.take([index])))
 
+    def batch_facts(self) -> BatchFacts:
+        """Return the batch of each record. ValueError for records whose batches are unknown.
+
+        It costs nothing unless it is called: offsets ascend from batch to batch, so the batch of a record is the first
+        one that reaches its offset.
+        """
+        if self.within is None:
+            raise ValueError("the batches of these records are not known")
+        batches, first, end = self.within
+        owners = batches.next_offsets[first:end].searchsorted(self.offsets, side="right") + first
+        return BatchFacts(batches, owners, self.offsets)
+
     def __iter__(self) -> Iterator[Record]:
-        for start in range(0, len(self), _ROWS_AT_ONCE):
-            part = self.take(slice(start, start + _ROWS_AT_ONCE))
+        for start in range(0, len(self), _ROWS_PER_STEP):
+            part = self.take(slice(start, start + _ROWS_PER_STEP))
             rows = zip(part.offsets.tolist(), part.timestamps_ms.tolist(), part.keys(), part.values(), strict=True)
             for index, (offset, timestamp_ms, key, value) in enumerate(rows):
                 yield Record(offset, timestamp_ms, key, value, part.headers(index))

@@ -1,22 +1,27 @@
-"""Fetched record sections into columns: all batches of a response jointly, damage reported as data."""
+"""Fetched sections decoded into columns: all batches of a response jointly, damage reported as data.
+
+From top to bottom: open the sections and select batches, decode those that can be read where they are, decompress the
+others into one buffer and decode them there, and divide the records among the sections.
+"""
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from array import array
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from kcli.protocol.records import batch, checks
-from kcli.protocol.records.choose import choose_batches, rest_of
-from kcli.protocol.records.decompression import Output
-from kcli.protocol.records.gather import Results, gather
-from kcli.protocol.records.header_columns import Batches
-from kcli.protocol.records.joint import Joint, cut_out, decode_messages, decode_payloads, merge
-from kcli.protocol.records.legacy import Messages
-from kcli.protocol.records.run import DecodedSection, RecordSection, Run
-from kcli.protocol.records.sections import open_sections
+from kcli.errors import CorruptRecords
+from kcli.protocol.records import batch
+from kcli.protocol.records.batch import Buffer
+from kcli.protocol.records.columns import APPEND_TIME, RecordColumns
+from kcli.protocol.records.decompression import OutOfBudget, Output, decompress
+from kcli.protocol.records.legacy import Messages, read_messages, unwrap, wrapped_set
+from kcli.protocol.records.record_boundaries import Boundaries, find_boundaries
+from kcli.protocol.records.record_fields import Fields, explain_record, read_fields
+from kcli.protocol.records.sections import DecodedSection, OpenedSection, OpenedSections, RecordSection
+from kcli.protocol.records.varints import Ints, Octets
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,10 +29,22 @@ if TYPE_CHECKING:
 __all__ = ["DEFAULT_MAX_DECOMPRESSED_BYTES", "DecodedSection", "RecordSection", "decode_sections"]
 
 DEFAULT_MAX_DECOMPRESSED_BYTES = 48 << 20
-# Columns take some 60 bytes per record, and headers 100 per batch: what one call makes of a response is bounded.
-MOST_RECORDS_PER_CALL = 1 << 19
-MOST_BATCHES_PER_CALL = 1 << 16
+# Columns take some 60 bytes per record and headers 100 per batch, so one call decodes a bounded part of a response.
+MAX_RECORDS_PER_CALL = 1 << 19
+MAX_BATCHES_PER_CALL = 1 << 16
 _USUAL_EXPANSION = 6
+
+
+class _Decoded(NamedTuple):
+    """Records of many batches; those of the batch in row `rows[i]` are `edges[i]` to `edges[i + 1]`.
+
+    `failures` are the problems of damaged batches by row. The records of these batches must not be used.
+    """
+
+    columns: RecordColumns
+    rows: Ints
+    edges: Ints
+    failures: dict[int, str]
 
 
 def decode_sections(
@@ -36,88 +53,227 @@ def decode_sections(
     check_crcs: bool = True,
     max_decompressed_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES,
 ) -> list[DecodedSection]:
-    """Decode the sections of one fetch response together. Bad data never raises: see `DecodedSection.error`.
+    """Decode the sections of one fetch response together. Malformed data never raises: see `DecodedSection.error`.
 
-    What compressed batches hold is bounded by `max_decompressed_bytes` for the whole call: a single batch of more is
-    damage; what is too much together is left in `DecodedSection.rest`. So is what is beyond `MOST_RECORDS_PER_CALL`
-    (but for a first batch of more) or `MOST_BATCHES_PER_CALL`.
+    The decompressed size of all batches is bounded by `max_decompressed_bytes` for the whole call: a single larger
+    batch is damage, and batches that exceed the bound together are left in `DecodedSection.rest`. So are batches beyond
+    `MAX_RECORDS_PER_CALL` (except a larger first batch) or `MAX_BATCHES_PER_CALL`.
     """
     if not sections:
         return []
-    batches, runs = open_sections(sections, MOST_BATCHES_PER_CALL)
-    checks.check_headers(batches, runs)
+    opened = OpenedSections(sections, MAX_BATCHES_PER_CALL)
+    opened.check_headers()
     if check_crcs:
-        checks.check_crcs(batches, runs)
-    wanted = choose_batches(batches, runs)
-    _bound_records(batches, runs, wanted)
-    in_place, moved = _divide(batches, runs, wanted)
-    for pool in {run.pool: None for run in in_place}:
-        members = [run for run in in_place if run.pool == pool]
-        _share_out(_decode_in_place(batches, members, wanted), members)
+        opened.check_checksums()
+    opened.select()
+    opened.bound_records(MAX_RECORDS_PER_CALL)
+    in_place, moved = _divide(opened)
+    columns: dict[OpenedSection, RecordColumns] = {}
+    for pool in {section.pool: None for section in in_place}:
+        members = [section for section in in_place if section.pool == pool]
+        _distribute(opened, members, _decode_in_place(opened, members), columns)
     if moved:
-        gathered = gather(batches, moved, wanted, _output(batches, wanted, max_decompressed_bytes), check_crcs)
-        _share_out(_decode_gathered(batches, gathered), moved)
-    return [run.result(batches, rest_of(batches, run)) for run in runs]
+        _distribute(opened, moved, _decode_moved(opened, moved, max_decompressed_bytes, check_crcs), columns)
+    return [opened.result(section, columns.get(section)) for section in opened.sections]
 
 
-def _bound_records(batches: Batches, runs: list[Run], wanted: NDArray[np.bool_]) -> None:
-    counts = np.where(wanted, batches.counts, 0)
-    reached = np.cumsum(counts)
-    if not len(reached) or reached[-1] <= MOST_RECORDS_PER_CALL:
-        return
-    beyond = np.flatnonzero((reached > MOST_RECORDS_PER_CALL) & (reached > counts))
-    for run in runs if len(beyond) else ():
-        run.interrupt(max(int(beyond[0]), run.lo))
-        wanted[run.limit : run.hi] = False
-
-
-def _divide(batches: Batches, runs: list[Run], wanted: NDArray[np.bool_]) -> tuple[list[Run], list[Run]]:
-    """Runs that can be decoded where they lie, and those that hold compressed batches or mix old and new formats."""
+def _divide(opened: OpenedSections) -> tuple[list[OpenedSection], list[OpenedSection]]:
+    """Return the sections that can be decoded in place, and those with compressed batches or mixed formats."""
+    batches, wanted = opened.batches, opened.wanted
     compressed = wanted & ((batches.attributes & batch.CODEC_MASK) != 0)
     old, new = wanted & (batches.magic < 2), wanted & (batches.magic == 2)
     if not (compressed.any() or old.any()):
-        return runs, []
-    moved = [
-        compressed[run.lo : run.hi].any() or (old[run.lo : run.hi].any() and new[run.lo : run.hi].any()) for run in runs
-    ]
-    return (
-        [run for run, moves in zip(runs, moved, strict=True) if not moves],
-        [run for run, moves in zip(runs, moved, strict=True) if moves],
+        return opened.sections, []
+    in_place: list[OpenedSection] = []
+    moved: list[OpenedSection] = []
+    for section in opened.sections:
+        rows = section.rows
+        moves = compressed[rows].any() or (old[rows].any() and new[rows].any())
+        (moved if moves else in_place).append(section)
+    return in_place, moved
+
+
+def _decode_in_place(opened: OpenedSections, sections: Sequence[OpenedSection]) -> _Decoded:
+    """Decode uncompressed batches where they are; all `sections` are of one pool."""
+    batches, buffer = opened.batches, sections[0].buffer
+    rows = opened.wanted_rows(sections)
+    new = rows[batches.magic[rows] == 2]
+    data = np.frombuffer(buffer, np.uint8)
+    decoded = _decode_payloads(opened, buffer, data, new, batches.starts[new] + batch.HEADER_BYTES, batches.ends[new])
+    if len(new) == len(rows):
+        return decoded
+    old = rows[batches.magic[rows] < 2]
+    messages = Messages.plain(old, batches.starts[old], batches.ends[old], batches.base_offsets[old])
+    return _merge(decoded, _decode_messages(buffer, data, messages))
+
+
+def _decode_moved(
+    opened: OpenedSections, sections: Sequence[OpenedSection], max_bytes: int, check_crcs: bool
+) -> _Decoded:
+    """Move the wanted batches into one buffer, decompressed or copied, and decode them there.
+
+    A batch that cannot be moved stops its section.
+    """
+    batches = opened.batches
+    sizes = (batches.ends - batches.starts)[opened.wanted]
+    output = Output(max_bytes, _USUAL_EXPANSION * int(sizes.sum()))
+    columns = (batches.starts, batches.ends, batches.magic, batches.attributes, batches.counts, batches.base_offsets)
+    headers = [column.tolist() for column in columns]
+    rows, starts, ends = array("q"), array("q"), array("q")
+    messages: list[Messages] = []
+    for section in sections:
+        view = memoryview(section.buffer)
+        for row in opened.wanted_rows([section]).tolist():
+            before = output.used
+            start, end, magic, attributes, count, base_offset = (column[row] for column in headers)
+            codec = attributes & batch.CODEC_MASK
+            try:
+                if magic == 2:
+                    decompress(codec, view[start + batch.HEADER_BYTES : end], output)
+                    if count * batch.SMALLEST_RECORD_BYTES > output.used - before:
+                        raise CorruptRecords(f"its {count} records do not fit in {output.used - before} bytes")
+                    rows.append(row)
+                    starts.append(before)
+                    ends.append(output.used)
+                elif codec:
+                    decompress(codec, wrapped_set(view, start, end), output, magic=magic)
+                    # No variable for this view: it must not outlive the next growth of the output.
+                    messages.append(unwrap(output.view(), output.data, before, view[start:end], row, check_crcs))
+                else:
+                    output.write(view[start:end])
+                    messages.append(Messages.plain(*(np.array([it]) for it in (row, before, output.used, base_offset))))
+                continue
+            except CorruptRecords as problem:
+                opened.fail(row, problem.message)
+            except OutOfBudget:
+                if before:
+                    opened.interrupt(row)
+                else:
+                    opened.fail(row, f"its decompressed size is above the limit of {output.limit} bytes")
+            output.used = before
+            break
+    output.trim()
+    data = output.data[: output.used]
+    buffer = memoryview(data)  # type: ignore[arg-type]
+    decoded = _decode_payloads(opened, buffer, data, np.array(rows), np.array(starts), np.array(ends))
+    if not messages:
+        return decoded
+    return _merge(decoded, _decode_messages(buffer, data, Messages.join(messages)))
+
+
+def _decode_payloads(
+    opened: OpenedSections, buffer: Buffer, data: Octets, rows: Ints, starts: Ints, ends: Ints
+) -> _Decoded:
+    """Decode v2 batches whose uncompressed payloads are `buffer[starts[i]:ends[i]]`, ascending."""
+    batches = opened.batches
+    bounds = find_boundaries(buffer, data, starts, ends, batches.counts[rows])
+    fields = read_fields(buffer, data, bounds.body_starts, bounds.body_ends)
+    edges = _edges(bounds.counts)
+    failures = {int(rows[index]): problem for index, problem in bounds.failures.items()}
+    spans = (batches.next_offsets - batches.base_offsets)[rows]
+    bad = np.sort(np.concatenate((fields.bad, _out_of_order(fields.offset_deltas, edges, spans))))
+    owners, firsts, _ = _groups(np.searchsorted(edges, bad, side="right") - 1)
+    for owner, record in zip(owners.tolist(), bad[firsts].tolist(), strict=True):
+        problem = explain_record(buffer, int(bounds.body_starts[record]), int(bounds.body_ends[record]))
+        failures[int(rows[owner])] = f"in record {record - int(edges[owner])}, {problem}"
+    return _Decoded(_record_columns(opened, buffer, rows, bounds, fields), rows, edges, failures)
+
+
+def _record_columns(
+    opened: OpenedSections, buffer: Buffer, rows: Ints, bounds: Boundaries, fields: Fields
+) -> RecordColumns:
+    batches, counts = opened.batches, bounds.counts
+    offsets = np.repeat(batches.base_offsets[rows], counts)
+    offsets += fields.offset_deltas
+    timestamps = np.repeat(batches.base_timestamps[rows], counts)
+    timestamps += fields.timestamp_deltas
+    types = np.zeros(len(offsets), np.int8)
+    append_time = (batches.attributes[rows] & batch.APPEND_TIME_BIT) != 0
+    if append_time.any():
+        appended = np.repeat(append_time, counts)
+        types[appended] = APPEND_TIME
+        timestamps[appended] = np.repeat(batches.max_timestamps[rows], counts)[appended]
+    return RecordColumns(
+        buffer,
+        offsets=offsets,
+        timestamps_ms=timestamps,
+        key_starts=fields.key_starts,
+        key_lengths=fields.key_lengths,
+        value_starts=fields.value_starts,
+        value_lengths=fields.value_lengths,
+        header_starts=fields.header_starts,
+        header_counts=fields.header_counts,
+        header_ends=bounds.body_ends,
+        timestamp_types=types,
     )
 
 
-def _decode_in_place(batches: Batches, runs: list[Run], wanted: NDArray[np.bool_]) -> Joint:
-    """The records of `runs`, which are of one pool."""
-    buffer = runs[0].buffer
-    chosen = np.concatenate([np.flatnonzero(wanted[run.lo : run.limit]) + run.lo for run in runs])
-    new = chosen[batches.magic[chosen] == 2]
-    data = np.frombuffer(buffer, np.uint8)
-    joint = decode_payloads(buffer, data, batches, new, batches.starts[new] + batch.HEADER_BYTES, batches.ends[new])
-    if len(new) == len(chosen):
-        return joint
-    old = chosen[batches.magic[chosen] < 2]
-    messages = Messages.plain(old, batches.starts[old], batches.ends[old], batches.base_offsets[old])
-    return merge(joint, decode_messages(buffer, data, messages))
+def _out_of_order(deltas: Ints, edges: Ints, spans: Ints) -> Ints:
+    """Return the records whose offset does not follow the record before, or is outside the batch's range."""
+    if not len(deltas):
+        return np.empty(0, np.int64)
+    wrong: NDArray[np.bool_] = np.empty(len(deltas), np.bool_)
+    np.less_equal(deltas[1:], deltas[:-1], out=wrong[1:])
+    filled = edges[1:] > edges[:-1]
+    firsts, lasts = edges[:-1][filled], edges[1:][filled] - 1
+    wrong[firsts] = deltas[firsts] < 0
+    wrong[lasts] |= deltas[lasts] >= spans[filled]
+    return np.flatnonzero(wrong)
 
 
-def _output(batches: Batches, wanted: NDArray[np.bool_], limit: int) -> Output:
-    sizes = (batches.ends - batches.starts)[wanted]
-    return Output(limit, _USUAL_EXPANSION * int(sizes.sum()))
+def _decode_messages(buffer: Buffer, data: Octets, messages: Messages) -> _Decoded:
+    """Decode messages of format 0 and 1; those of one batch are next to each other."""
+    columns, bad = read_messages(buffer, data, messages)
+    rows, _, counts = _groups(messages.rows)
+    problem = "its key and value do not fill the message"
+    return _Decoded(columns, rows, _edges(counts), {int(row): problem for row in messages.rows[bad]})
 
 
-def _decode_gathered(batches: Batches, gathered: Results) -> Joint:
-    data = gathered.output.data[: gathered.output.used]
-    buffer = memoryview(data)  # type: ignore[arg-type]
-    joint = decode_payloads(buffer, data, batches, gathered.batches, gathered.starts, gathered.ends)
-    if not len(gathered.messages.batches):
-        return joint
-    return merge(joint, decode_messages(buffer, data, gathered.messages))
+def _merge(one: _Decoded, other: _Decoded) -> _Decoded:
+    """Join records over the same buffer, in the order of their batches."""
+    owners = np.concatenate([np.repeat(it.rows, np.diff(it.edges)) for it in (one, other)])
+    columns = RecordColumns.join([one.columns, other.columns]).take(np.argsort(owners, kind="stable"))
+    order = np.argsort(np.concatenate((one.rows, other.rows)))
+    counts = np.concatenate((np.diff(one.edges), np.diff(other.edges)))[order]
+    rows = np.concatenate((one.rows, other.rows))[order]
+    return _Decoded(columns, rows, _edges(counts), one.failures | other.failures)
 
 
-def _share_out(joint: Joint, runs: list[Run]) -> None:
-    """Give each run its records, up to the first batch that turned out to be damaged."""
-    firsts = [run.lo for run in runs]
-    for index, problem in joint.failures.items():
-        runs[bisect_right(firsts, index) - 1].fail(index, problem)
-    for run in runs:
-        run.columns = cut_out(joint, run.lo, run.limit, run.section.fetch_offset)
+def _distribute(
+    opened: OpenedSections,
+    sections: Sequence[OpenedSection],
+    decoded: _Decoded,
+    columns: dict[OpenedSection, RecordColumns],
+) -> None:
+    """Put the records of each section into `columns`, up to its first damaged batch."""
+    for row, problem in decoded.failures.items():
+        opened.fail(row, problem)
+    for section in sections:
+        columns[section] = _cut_out(decoded, section)
+
+
+def _cut_out(decoded: _Decoded, section: OpenedSection) -> RecordColumns:
+    """Return the records of a section, from its fetch offset on."""
+    first, last = np.searchsorted(decoded.rows, (section.first, section.stop))
+    columns = decoded.columns.take(slice(int(decoded.edges[first]), int(decoded.edges[last])))
+    offsets, fetch_offset = columns.offsets, section.section.fetch_offset
+    if not len(offsets) or (offsets[0] >= fetch_offset and (offsets[1:] > offsets[:-1]).all()):
+        return columns
+    # Records that repeat offsets of earlier batches are dropped too, as Java's consumer does.
+    reached = np.maximum.accumulate(np.concatenate(([fetch_offset - 1], offsets[:-1])))
+    return columns.take(offsets > reached)
+
+
+def _edges(counts: Sequence[int] | Ints) -> Ints:
+    return np.concatenate((np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)))
+
+
+def _groups(values: Ints) -> tuple[Ints, Ints, Ints]:
+    """Return the distinct values of a sorted array, the first index and the count of each.
+
+    `np.unique` does the same, but imports masked arrays, which takes 10 to 25 ms at the start of a command.
+    """
+    first = np.ones(len(values), np.bool_)
+    np.not_equal(values[1:], values[:-1], out=first[1:])
+    firsts = np.flatnonzero(first)
+    return values[firsts], firsts, np.diff(firsts, append=len(values))

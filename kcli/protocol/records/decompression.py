@@ -69,6 +69,10 @@ class Output:
         self._view[start:end] = data
         self.used = end
 
+    def view(self) -> memoryview:
+        """Return the decompressed bytes so far."""
+        return self._view[: self.used]
+
     def trim(self) -> None:
         """Release the unused part: a failed batch may have grown the buffer to its limit."""
         self._resize(self.used)

@@ -41,7 +41,7 @@ def read_payload(batch_bytes: memoryview) -> bytes:
         raise CorruptRecords(
             f"the decompressed batch is larger than the limit of {MAX_DECOMPRESSED_BYTES} bytes"
         ) from None
-    return bytes(memoryview(output.data)[: output.used])  # type: ignore[arg-type]
+    return bytes(output.view())
 
 
 def iter_records(data: Buffer) -> Iterator[Record]:

@@ -1,48 +1,323 @@
-"""The sections of a response opened: which of them share a buffer, and where their batches are."""
+"""The sections of a fetch response, opened: their batches, and how far each section can be decoded.
+
+A section is the record data of one partition. `OpenedSections` is the only place that changes the state of decoding:
+it finds the batches, checks their headers and checksums, selects those with records for the reader, and stops a section
+at the first damaged batch (`fail`) or at a bound (`interrupt`). `decode` and `batch_columns` turn what it selects into
+columns, report what they find to it, and take the results from it.
+"""
 
 from __future__ import annotations
 
+import heapq
+import zlib
 from array import array
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from kcli.errors import CorruptRecords, ProtocolError
+from kcli.protocol.primitives import read_varint, read_varlong
+from kcli.protocol.records import batch
 from kcli.protocol.records.batch import Buffer, walk_batches
-from kcli.protocol.records.header_columns import Batches
-from kcli.protocol.records.run import RecordSection, Run
+from kcli.protocol.records.batch_table import BatchTable
+from kcli.protocol.records.checksum import checksums, crc32c
+from kcli.protocol.records.columns import RecordColumns
+from kcli.protocol.records.decompression import OutOfBudget, Output, decompress
+from kcli.protocol.records.varints import Ints
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_LAST_BASE_OFFSET = (1 << 63) - 1 - (1 << 32)
+_BEYOND_INT32 = 1 << 31
+_CRC_FROM_MAGIC = batch.CRC_FROM - batch.MAGIC_AT
+# No broker accepts such a large batch by default, so a larger count is more likely an attempt to exhaust memory.
+MAX_RECORDS_PER_BATCH = 1 << 20
+_CONTROL_RECORD_BYTES = 4096
+_ABORT_MARKER = 0
 
 
-def open_sections(sections: Sequence[RecordSection], most_batches: int) -> tuple[Batches, list[Run]]:
-    """The headers of the whole batches, `most_batches` at most, and one run per section.
+class RecordSection(NamedTuple):
+    """The records of one partition in a fetch response, fetched from `fetch_offset` on.
 
-    Sections that follow each other in one buffer, as those of a fetch response do, are of one pool.
+    `aborted` is the response's list of (producer id, first offset); None reads uncommitted records too.
     """
-    runs: list[Run] = []
-    parts: list[Batches] = []
-    starts, ends = array("q"), array("q")
-    total = behind = 0
-    for section in sections:
-        buffer, start = _whole_buffer(section.data)
-        if runs and (buffer is not runs[-1].buffer or start < behind):
-            parts.append(Batches.read(np.frombuffer(runs[-1].buffer, np.uint8), starts, ends))
-            starts, ends = array("q"), array("q")
-        run = Run(section, buffer, start, len(parts))
-        runs.append(run)
-        behind = start + len(section.data)
-        walk = walk_batches(buffer, start, behind, most_batches - total)
-        starts += walk.starts
-        ends += walk.ends
-        run.truncated, run.problem = walk.truncated, walk.problem
-        run.lo, total = total, total + len(walk.starts)
-        run.hi = run.limit = total
-        if walk.stopped_at < behind and not walk.truncated and walk.problem is None:
-            run.unread_from = walk.stopped_at
-    parts.append(Batches.read(np.frombuffer(runs[-1].buffer, np.uint8), starts, ends))
-    return Batches.join(parts), runs
+
+    topic: str
+    partition: int
+    data: Buffer
+    fetch_offset: int
+    aborted: Sequence[tuple[int, int]] | None = None
+
+
+class DecodedSection(NamedTuple):
+    """The records of a section.
+
+    `next_offset`: the position after the last whole batch (control, empty and aborted ones included), or the fetch
+    offset without one. `last_epoch`: leader epoch of that batch, -1 unknown. `error`: set if a batch is damaged; the
+    records before it are in `columns`, and `next_offset` stops at it. `truncated`: the section ended in a partial
+    batch. `rest`: the batches left for another call by a bound; they begin at `next_offset`.
+    """
+
+    columns: RecordColumns
+    next_offset: int
+    last_epoch: int = -1
+    error: CorruptRecords | None = None
+    truncated: bool = False
+    rest: RecordSection | None = None
+
+
+class OpenedSection:
+    """One section: rows `first` to `end` of the batch table, of which those before `stop` can be decoded.
+
+    Batch positions count in `buffer`. Sections with the same `pool` share a buffer and can be decoded together.
+    Read-only outside this module: `OpenedSections` changes it.
+    """
+
+    __slots__ = (
+        "buffer", "buffer_start", "end", "first", "pool", "problem", "section", "stop", "truncated", "unread_from",
+    )  # fmt: skip
+
+    def __init__(self, section: RecordSection, buffer: Buffer, buffer_start: int, pool: int, first: int) -> None:
+        self.section = section
+        self.buffer = buffer
+        self.buffer_start = buffer_start
+        self.pool = pool
+        self.first = self.end = self.stop = first
+        self.truncated = False
+        #: Reason why the batch at row `stop` (or the bytes after the last row) is damaged.
+        self.problem: str | None = None
+        #: Position in `buffer` of batches beyond the maximum of a call, -1 if there are none.
+        self.unread_from = -1
+
+    @property
+    def rows(self) -> slice:
+        """The rows of the batches that can be decoded."""
+        return slice(self.first, self.stop)
+
+
+class OpenedSections:
+    """The batches of all sections of a response. `wanted` marks the rows of `batches` to decode, after `select`."""
+
+    def __init__(self, sections: Sequence[RecordSection], max_batches: int) -> None:
+        """Find the whole batches, at most `max_batches`. `sections` must not be empty."""
+        self.sections: list[OpenedSection] = []
+        parts: list[BatchTable] = []
+        starts, ends = array("q"), array("q")
+        total = section_end = 0
+        for section in sections:
+            buffer, start = _whole_buffer(section.data)
+            # Sections that follow each other in one buffer, as those of a fetch response do, share a pool.
+            if self.sections and (buffer is not self.sections[-1].buffer or start < section_end):
+                parts.append(BatchTable.read(np.frombuffer(self.sections[-1].buffer, np.uint8), starts, ends))
+                starts, ends = array("q"), array("q")
+            opened = OpenedSection(section, buffer, start, len(parts), total)
+            self.sections.append(opened)
+            section_end = start + len(section.data)
+            walk = walk_batches(buffer, start, section_end, max_batches - total)
+            starts += walk.starts
+            ends += walk.ends
+            total += len(walk.starts)
+            opened.end = opened.stop = total
+            opened.truncated, opened.problem = walk.truncated, walk.problem
+            if walk.stopped_at < section_end and not walk.truncated and walk.problem is None:
+                opened.unread_from = walk.stopped_at
+        parts.append(BatchTable.read(np.frombuffer(self.sections[-1].buffer, np.uint8), starts, ends))
+        self.batches = BatchTable.join(parts)
+        self.wanted: NDArray[np.bool_] = np.zeros(total, np.bool_)
+
+    def __repr__(self) -> str:
+        return f"<OpenedSections {len(self.sections)} sections, {len(self.wanted)} batches>"
+
+    def fail(self, row: int, problem: str) -> None:
+        """Stop a section at the damaged batch in `row`; the error of its result reports the problem."""
+        self._stop(self.sections[bisect_right(self.sections, row, key=_first_row) - 1], row, problem)
+
+    def interrupt(self, row: int) -> None:
+        """Stop a section at `row` and leave the batches from there on for another call."""
+        self._stop(self.sections[bisect_right(self.sections, row, key=_first_row) - 1], row, None)
+
+    def _stop(self, section: OpenedSection, row: int, problem: str | None) -> None:
+        if row < section.stop:
+            section.stop, section.problem = row, problem
+            self.wanted[row : section.end] = False
+
+    # --- checks
+
+    def check_headers(self) -> None:
+        """Fail the first impossible batch header of each section."""
+        batches = self.batches
+        codec = batches.attributes & batch.CODEC_MASK
+        sizes = batches.ends - batches.starts - batch.HEADER_BYTES
+        room = np.where(codec == 0, sizes // batch.SMALLEST_RECORD_BYTES, _BEYOND_INT32)
+        span = batches.next_offsets - batches.base_offsets
+        new = batches.magic >= 2
+        counts = batches.counts
+        checks: tuple[tuple[NDArray[np.bool_], str], ...] = (
+            ((batches.magic > 2) | (batches.magic < 0), "the message format is unknown"),
+            (
+                (batches.base_offsets < 0) | (batches.base_offsets > _LAST_BASE_OFFSET),
+                "its base offset is out of range",
+            ),
+            (span < 1, "its last offset is lower than its base offset"),
+            (new & ((counts < 0) | (counts > room)), "its record count does not fit its size"),
+            (new & (counts > span), "it has more records than offsets"),
+            (new & (counts > MAX_RECORDS_PER_BATCH), f"its record count is above the limit of {MAX_RECORDS_PER_BATCH}"),
+            (codec > np.where(new, 4, 3), "its compression codec is unknown"),
+        )
+        for wrong, problem in checks:
+            if wrong.any():
+                for section in self.sections:
+                    hits = np.flatnonzero(wrong[section.rows])
+                    if len(hits):
+                        self._stop(section, section.first + int(hits[0]), problem)
+
+    def check_checksums(self) -> None:
+        """Fail the first batch of each section with a wrong checksum (CRC-32C, or CRC-32 in old formats)."""
+        stored, computed = self.batches.crcs.tolist(), self._checksums()
+        for section in self.sections:
+            if computed[section.rows] != stored[section.rows]:
+                row = next(at for at in range(section.first, section.stop) if computed[at] != stored[at])
+                self._stop(section, row, f"its CRC is {computed[row]:#010x} and should be {stored[row]:#010x}")
+
+    def _checksums(self) -> list[int]:
+        """Compute the checksum of every batch; those in one buffer together."""
+        batches = self.batches
+        magic = batches.magic.tolist()
+        only_new = magic.count(2) == len(magic)
+        starts = (batches.starts + (batch.CRC_FROM if only_new else batch.MAGIC_AT)).tolist()
+        ends = batches.ends.tolist()
+        computed = [0] * len(starts)
+        for _, group in groupby(self.sections, lambda section: id(section.buffer)):
+            members = list(group)
+            view, low, high = memoryview(members[0].buffer), members[0].first, members[-1].end
+            if only_new:
+                computed[low:high] = checksums(view, starts[low:high], ends[low:high])
+                continue
+            for row in range(low, high):
+                start, end = starts[row], ends[row]
+                new = magic[row] == 2
+                computed[row] = crc32c(view[start + _CRC_FROM_MAGIC : end]) if new else zlib.crc32(view[start:end])
+        return computed
+
+    # --- selection
+
+    def select(self) -> None:
+        """Mark the batches with records for the reader as `wanted`.
+
+        Control batches, aborted and empty ones are not, nor those wholly before the fetch offset or after a failure.
+        """
+        batches = self.batches
+        self.wanted = (batches.counts > 0) & ((batches.attributes & batch.CONTROL_BIT) == 0)
+        for section in self.sections:
+            self.wanted[section.stop : section.end] = False
+            if section.section.aborted:
+                self.wanted[section.first : section.end] &= ~self.aborted_batches(section)
+            fetch_offset = section.section.fetch_offset
+            if section.first < section.stop and batches.base_offsets[section.first] < fetch_offset:
+                self.wanted[section.rows] &= batches.next_offsets[section.rows] > fetch_offset
+
+    def bound_records(self, max_records: int) -> None:
+        """Interrupt the sections where the wanted batches exceed `max_records` together, after the first batch."""
+        counts = np.where(self.wanted, self.batches.counts, 0)
+        reached = np.cumsum(counts)
+        if not len(reached) or reached[-1] <= max_records:
+            return
+        beyond = np.flatnonzero((reached > max_records) & (reached > counts))
+        for section in self.sections if len(beyond) else ():
+            self._stop(section, max(int(beyond[0]), section.first), None)
+
+    def wanted_rows(self, sections: Iterable[OpenedSection]) -> Ints:
+        """Return the rows to decode of some sections."""
+        return np.concatenate([np.flatnonzero(self.wanted[s.rows]) + s.first for s in sections])
+
+    def aborted_batches(self, section: OpenedSection) -> NDArray[np.bool_]:
+        """Return a mask of the batches of aborted transactions of a section (KIP-98, as Kafka's consumer decides).
+
+        A damaged transaction marker fails its section.
+        """
+        mask = np.zeros(section.end - section.first, np.bool_)
+        ranges = _AbortedRanges(section.section.aborted or ())
+        for row in range(section.first, section.stop):
+            try:
+                mask[row - section.first] = self._advance(ranges, section, row)
+            except CorruptRecords as problem:
+                self._stop(section, row, problem.message)
+                break
+        return mask
+
+    def _advance(self, ranges: _AbortedRanges, section: OpenedSection, row: int) -> bool:
+        """Advance `ranges` past a batch; True if the batch was aborted."""
+        batches = self.batches
+        producer_id = int(batches.producer_ids[row])
+        if producer_id < 0:
+            return False
+        last_offset = int(batches.next_offsets[row]) - 1
+        attributes = int(batches.attributes[row])
+        if not attributes & batch.CONTROL_BIT:
+            return ranges.is_aborted(producer_id, last_offset, bool(attributes & batch.TRANSACTIONAL_BIT))
+        if batches.counts[row]:
+            ranges.pass_marker(producer_id, last_offset, self._marker_type(section, row))
+        return False
+
+    def _marker_type(self, section: OpenedSection, row: int) -> int:
+        start, end = int(self.batches.starts[row]), int(self.batches.ends[row])
+        payload = memoryview(section.buffer)[start + batch.HEADER_BYTES : end]
+        record = Output(_CONTROL_RECORD_BYTES)
+        try:
+            decompress(int(self.batches.attributes[row]) & batch.CODEC_MASK, payload, record)
+        except OutOfBudget:
+            raise CorruptRecords("the control record is too large") from None
+        return _read_marker_type(record.data[: record.used].tobytes())
+
+    # --- results
+
+    def result(self, section: OpenedSection, columns: RecordColumns | None) -> DecodedSection:
+        """Return the decoded section; `columns` are its records, None for none."""
+        position, epoch = self._position(section)
+        if columns is None:
+            columns = RecordColumns.empty()
+        columns.within = self.batches, section.first, section.stop
+        if section.problem is not None:
+            topic, partition = section.section.topic, section.section.partition
+            text = f"the batch at offset {position} is corrupt: {section.problem}"
+            error = CorruptRecords(text, topic=topic, partition=partition, offset=position)
+            return DecodedSection(columns, position, epoch, error)
+        truncated = section.truncated and section.stop == section.end
+        return DecodedSection(columns, position, epoch, None, truncated, self._rest(section, position))
+
+    def _position(self, section: OpenedSection) -> tuple[int, int]:
+        """Return the offset after the last good batch, and its leader epoch."""
+        fetch_offset = section.section.fetch_offset
+        if section.first == section.stop:
+            return fetch_offset, -1
+        next_offset = int(self.batches.next_offsets[section.rows].max())
+        return max(fetch_offset, next_offset), int(self.batches.leader_epochs[section.stop - 1])
+
+    def _rest(self, section: OpenedSection, position: int) -> RecordSection | None:
+        """Return the part of an interrupted section that is left for another call."""
+        start = section.unread_from if section.stop == section.end else int(self.batches.starts[section.stop])
+        if start < 0:
+            return None
+        data = memoryview(section.section.data)[start - section.buffer_start :]
+        aborted = section.section.aborted
+        if aborted:
+            ranges = _AbortedRanges(aborted)
+            for row in range(section.first, section.stop):
+                self._advance(ranges, section, row)
+            aborted = ranges.remaining()
+        return section.section._replace(data=data, fetch_offset=position, aborted=aborted)
+
+
+def _first_row(section: OpenedSection) -> int:
+    return section.first
 
 
 def _whole_buffer(data: Buffer) -> tuple[Buffer, int]:
-    """The bytes object that `data` is a view of, and where in it the view begins."""
+    """Return the bytes object that `data` is a view of, and the view's start in it."""
     if not isinstance(data, memoryview):
         return data, 0
     owner = data.obj
@@ -54,3 +329,49 @@ def _whole_buffer(data: Buffer) -> tuple[Buffer, int]:
 
 def _address(data: Buffer) -> int:
     return int(np.frombuffer(data, np.uint8).__array_interface__["data"][0])
+
+
+class _AbortedRanges:
+    """Aborted transactions of one partition, while its batches are passed in order.
+
+    A producer's transaction is aborted from its first offset in the fetch response's list to that producer's next abort
+    marker.
+    """
+
+    def __init__(self, aborted: Iterable[tuple[int, int]]) -> None:
+        self._ahead = [(first_offset, producer_id) for producer_id, first_offset in aborted]
+        heapq.heapify(self._ahead)
+        self._aborting: set[int] = set()
+
+    def is_aborted(self, producer_id: int, last_offset: int, transactional: bool) -> bool:
+        """Pass a data batch; True if its transaction was aborted."""
+        self._advance(last_offset)
+        return transactional and producer_id in self._aborting
+
+    def pass_marker(self, producer_id: int, last_offset: int, marker: int) -> None:
+        """Pass a control batch of the producer."""
+        self._advance(last_offset)
+        if marker == _ABORT_MARKER:
+            self._aborting.discard(producer_id)
+
+    def remaining(self) -> list[tuple[int, int]]:
+        """Return the transactions not yet passed as (producer id, first offset), to continue with later."""
+        return [(producer_id, 0) for producer_id in self._aborting] + [(it[1], it[0]) for it in self._ahead]
+
+    def _advance(self, last_offset: int) -> None:
+        while self._ahead and self._ahead[0][0] <= last_offset:
+            self._aborting.add(heapq.heappop(self._ahead)[1])
+
+
+def _read_marker_type(payload: bytes) -> int:
+    """Return the type of the first control record; its key is a version and a type, an int16 each."""
+    try:
+        _, at = read_varint(payload, 0)
+        _, at = read_varlong(payload, at + 1)
+        _, at = read_varint(payload, at)
+        key_length, at = read_varint(payload, at)
+    except ProtocolError as problem:
+        raise CorruptRecords(problem.message) from None
+    if not 4 <= key_length <= len(payload) - at:
+        raise CorruptRecords("the control record has no type")
+    return int.from_bytes(payload[at + 2 : at + 4], "big", signed=True)

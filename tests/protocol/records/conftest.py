@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kcli.protocol.records import checks, checksum_numpy, decompression
+from kcli.protocol.records import checksum_numpy, decompression, sections
 
 
 @pytest.fixture(params=["own libraries", "pyarrow and numpy"])
@@ -12,7 +12,7 @@ def libraries(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
     """Read with these; what a test writes is made by kcli's own."""
     if request.param != "own libraries":
         monkeypatch.setattr(decompression, "_library", lambda name: None)
-        monkeypatch.setattr(checks, "crc32c", checksum_numpy.crc32c)
-        monkeypatch.setattr(checks, "checksums", checksum_numpy.crc32c_many)
+        monkeypatch.setattr(sections, "crc32c", checksum_numpy.crc32c)
+        monkeypatch.setattr(sections, "checksums", checksum_numpy.crc32c_many)
     name: str = request.param
     return name

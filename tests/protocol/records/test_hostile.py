@@ -99,15 +99,17 @@ def test_records_that_do_not_hold_together_are_told(payload, count):
 
 def test_the_message_says_which_record_and_what():
     payload = FINE + record(0, 1, 99, -1, 0)
-    assert problem(framed(payload, 2)) == "the batch at offset 0 is corrupt: in record 1, the key claims 99 bytes of 2"
-    assert "record 1 of 3 claims" in problem(framed(FINE + b"\x7e" + bytes(20), 3))
+    assert problem(framed(payload, 2)) == (
+        "the batch at offset 0 is corrupt: in record 1, the length of the key is 99, but only 2 bytes are left"
+    )
+    assert "the length of record 1 of 3 is" in problem(framed(FINE + b"\x7e" + bytes(20), 3))
 
 
 @pytest.mark.parametrize(
     ("at", "field", "text"),
     [
-        (0, struct.pack(">q", -1), "offset is impossible"),
-        (0, struct.pack(">q", (1 << 63) - 1), "offset is impossible"),
+        (0, struct.pack(">q", -1), "base offset is out of range"),
+        (0, struct.pack(">q", (1 << 63) - 1), "base offset is out of range"),
         (16, b"\3", "format is unknown"),
         (16, b"\xff", "format is unknown"),
         (22, b"\7", "codec is unknown"),

@@ -323,7 +323,7 @@ def everything(sections):
 
 @pytest.mark.parametrize("codec", ["none", "lz4"])
 def test_more_records_than_a_call_may_hold_come_with_the_next_ones(codec, monkeypatch):
-    monkeypatch.setattr(decode_module, "MOST_RECORDS_PER_CALL", 100)
+    monkeypatch.setattr(decode_module, "MAX_RECORDS_PER_CALL", 100)
     data = b"".join(batch(i, *[b"x"] * 10, compression=codec) for i in range(0, 300, 10))
     large = batch(0, *[b"y"] * 500, compression=codec)
     sections = [RecordSection("t", 0, data, 3), RecordSection("t", 1, large, 0), RecordSection("t", 2, data, 0)]
@@ -333,7 +333,7 @@ def test_more_records_than_a_call_may_hold_come_with_the_next_ones(codec, monkey
 
 
 def test_more_batches_than_a_call_may_hold_come_with_the_next_ones(monkeypatch):
-    monkeypatch.setattr(decode_module, "MOST_BATCHES_PER_CALL", 7)
+    monkeypatch.setattr(decode_module, "MAX_BATCHES_PER_CALL", 7)
     data = b"".join(batch(i, b"x") for i in range(20))
     frame = memoryview(data + data + data[:-1])
     middle = len(data)

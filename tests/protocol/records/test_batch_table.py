@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kcli.protocol.records.batch_facts import BatchFacts, batch_facts
+from kcli.protocol.records.batch_table import BatchFacts
 from kcli.protocol.records.builder import NewRecord, build_batch
 from kcli.protocol.records.columns import RecordColumns
 from kcli.protocol.records.decode import RecordSection, decode_sections
@@ -28,7 +28,7 @@ def told(facts: BatchFacts) -> list[tuple[int, ...]]:
 
 
 def test_kafka_s_own_transactional_batch() -> None:
-    facts = batch_facts(decoded(VECTORS["v2-none-txn-pid4000-ep3-seq9"]))
+    facts = decoded(VECTORS["v2-none-txn-pid4000-ep3-seq9"]).batch_facts()
     assert told(facts) == [(100, 100, 5, 4000, 3, 9), (101, 100, 5, 4000, 3, 10)]
     assert facts.transactional().tolist() == [1, 1]
 
@@ -40,24 +40,24 @@ def test_each_record_has_the_facts_of_its_own_batch_however_it_was_picked() -> N
         for n, codec in enumerate(["none", "gzip", "lz4", "none"])
     )
     columns = decoded(data, offset=1)
-    facts = batch_facts(columns)
+    facts = columns.batch_facts()
     assert [(it[0], it[1], it[2]) for it in told(facts)] == [(o, o // 3 * 3, o // 3) for o in range(1, 12)]
     assert facts.codecs().tolist() == [0, 0, 1, 1, 1, 3, 3, 3, 0, 0, 0]
-    assert [it[:3] for it in told(batch_facts(columns.take([10, 0, 5])))] == [(11, 9, 3), (1, 0, 0), (6, 6, 2)]
-    assert told(batch_facts(columns.take(slice(4, 5)))) == [(5, 3, 1, -1, -1, -1)]
+    assert [it[:3] for it in told(columns.take([10, 0, 5]).batch_facts())] == [(11, 9, 3), (1, 0, 0), (6, 6, 2)]
+    assert told(columns.take(slice(4, 5)).batch_facts()) == [(5, 3, 1, -1, -1, -1)]
 
 
 def test_sections_of_one_response_do_not_mix() -> None:
     data = [build_batch([NewRecord(None, b"v", 0)] * 2, base_offset=5, leader_epoch=n) for n in range(3)]
     sections = decode_sections([RecordSection("t", n, it, 0) for n, it in enumerate(data)])
-    assert [[row[2] for row in told(batch_facts(it.columns))] for it in sections] == [[0, 0], [1, 1], [2, 2]]
+    assert [[row[2] for row in told(it.columns.batch_facts())] for it in sections] == [[0, 0], [1, 1], [2, 2]]
 
 
 def test_sequences_count_offsets_not_records_and_begin_again_behind_31_bits() -> None:
     """As DefaultRecordBatch.incrementSequence: 2147483647 is followed by 0; compaction leaves holes in both."""
     how: dict[str, Any] = {"producer_id": 1, "producer_epoch": 0, "base_sequence": 2**31 - 2}
     data = build_batch([NewRecord(None, b"v", 0)] * 3, offset_deltas=[0, 1, 5], base_offset=40, **how)
-    assert [(row[0], row[5]) for row in told(batch_facts(decoded(data)))] == [
+    assert [(row[0], row[5]) for row in told(decoded(data).batch_facts())] == [
         *[(40, 2**31 - 2), (41, 2**31 - 1), (45, 3)]
     ]
 
@@ -72,12 +72,12 @@ def test_batches_that_are_not_shown_do_not_shift_the_others() -> None:
         + build_batch([], base_offset=2, last_offset_delta=3, leader_epoch=1)
         + build_batch(row, base_offset=6, leader_epoch=2)
     )
-    assert told(batch_facts(decoded(data, aborted=[(7, 0)]))) == [(6, 6, 2, -1, -1, -1)]
+    assert told(decoded(data, aborted=[(7, 0)]).batch_facts()) == [(6, 6, 2, -1, -1, -1)]
 
 
 @pytest.mark.parametrize("name", [name for name in VECTORS if "2rec" in name])
 def test_old_formats_tell_no_producer_and_a_compressed_set_no_beginning(name: str) -> None:
-    facts = batch_facts(decoded(VECTORS[name]))
+    facts = decoded(VECTORS[name]).batch_facts()
     bases = [42, 43] if "none" in name else [-1, -1]
     assert told(facts) == [(42, bases[0], -1, -1, -1, -1), (43, bases[1], -1, -1, -1, -1)]
     assert facts.transactional().tolist() == [0, 0]
@@ -85,4 +85,4 @@ def test_old_formats_tell_no_producer_and_a_compressed_set_no_beginning(name: st
 
 def test_records_of_nowhere_have_no_facts() -> None:
     with pytest.raises(ValueError, match="not known"):
-        batch_facts(RecordColumns.empty())
+        RecordColumns.empty().batch_facts()

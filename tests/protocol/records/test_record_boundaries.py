@@ -5,7 +5,7 @@ import random
 import numpy as np
 import pytest
 
-from kcli.protocol.records import chain as chain_module
+from kcli.protocol.records import record_boundaries
 from kcli.protocol.records.builder import NewRecord, build_batch
 from kcli.protocol.records.decode import RecordSection, decode_sections
 from tests.protocol.records import reference
@@ -75,7 +75,7 @@ def test_a_guess_that_is_wrong_everywhere_costs_time_only(monkeypatch):
         lambda *batches: (batches[2], ~nothing),
         lambda *batches: (np.arange(0, len(batches[1]), 7), nothing.copy()),
     ):
-        monkeypatch.setattr(chain_module, "follow_lanes", wrong)
+        monkeypatch.setattr(record_boundaries, "_follow_lanes", wrong)
         [decoded] = decode_sections([RecordSection("t", 0, data, 0)])
         assert decoded.columns.values() == [row.value for row in rows]
 

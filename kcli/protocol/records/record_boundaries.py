@@ -1,0 +1,306 @@
+"""The boundaries of records in many batches: the one part of a batch that cannot be read side by side.
+
+A record declares its own length, so its end is known only after its start, and one step in Python costs far more than
+reading the bytes. So every batch is cut into lanes of several records each. The start of a lane is guessed from what a
+boundary looks like, and all lanes take each step together. A lane that arrives exactly at the start of the next lane
+proves that guess. If the last lane arrives at the batch's end, every record of the batch was found. A wrong guess costs
+only time: such a batch is walked record by record, as are few records and large ones.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from kcli.errors import ProtocolError
+from kcli.protocol.primitives import read_varint
+from kcli.protocol.records.batch import SMALLEST_RECORD_BYTES, Buffer
+from kcli.protocol.records.varints import Ints, Octets, read_varint_column
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+# Lanes pay off from this number of records, and up to this mean size.
+_MIN_LANE_TOTAL = 256
+_MAX_LANE_RECORD_BYTES = 4096
+
+# Guessing costs per lane, walking per step: with more records, longer lanes are the best compromise.
+_LANE_RECORDS, _LONG_LANE_RECORDS, _LONG_LANES_FROM = 16, 32, 32_768
+_MAX_LANES = 8192
+_EXTRA_STEPS = 4
+_FEW_LANES = 24
+_MAX_GUESSES = 4
+_NEVER = 1 << 40
+_ZERO, _ONE, _CONTINUES = np.uint8(0), np.uint8(1), np.uint8(0x7F)
+
+
+class Boundaries(NamedTuple):
+    """Start and end of each record's body, batch after batch.
+
+    `counts` are the records of each batch: 0 for a damaged batch, whose reason is in `failures` by its index.
+    """
+
+    body_starts: Ints
+    body_ends: Ints
+    counts: Ints
+    failures: dict[int, str]
+
+
+def find_boundaries(buffer: Buffer, data: Octets, starts: Ints, ends: Ints, counts: Ints) -> Boundaries:
+    """Find the `counts[i]` records that must fill `buffer[starts[i]:ends[i]]` exactly, for every batch i.
+
+    Batches ascend in the buffer and do not overlap; `data` is `buffer` as an array.
+    """
+    total = int(counts.sum())
+    if total < _MIN_LANE_TOTAL or int((ends - starts).sum()) > total * _MAX_LANE_RECORD_BYTES:
+        return _walk_batches(buffer, data, starts, ends, counts)
+    heads, complete = _follow_lanes(buffer, data, starts, ends, counts)
+    lows, highs = np.searchsorted(heads, starts), np.searchsorted(heads, ends)
+    complete &= highs - lows == counts
+    body_starts = heads + 1
+    body_starts += data.take(heads) >= 0x80
+    body_ends = _record_ends(heads, highs[complete], ends[complete])
+    if complete.all():
+        return Boundaries(body_starts, body_ends, counts, {})
+    rest = ~complete
+    walked = _walk_batches(buffer, data, starts[rest], ends[rest], counts[rest])
+    return _merge(complete, lows, highs, body_starts, body_ends, walked)
+
+
+def _record_ends(heads: Ints, edges: Ints, batch_ends: Ints) -> Ints:
+    """A record ends at the start of the next one; the last records of batches, before `edges`, end with the batch."""
+    ends = np.empty_like(heads)
+    ends[:-1] = heads[1:]
+    ends[edges - 1] = batch_ends
+    return ends
+
+
+def _merge(
+    complete: NDArray[np.bool_], lows: Ints, highs: Ints, body_starts: Ints, body_ends: Ints, walked: Boundaries
+) -> Boundaries:
+    """Join the batches found by lanes, from `lows[i]` to `highs[i]`, and the walked ones, in the order of batches."""
+    indices = np.flatnonzero(~complete)
+    counts = highs - lows
+    counts[indices] = walked.counts
+    edges = np.concatenate(([0], np.cumsum(walked.counts))).tolist()
+    parts: list[tuple[Ints, Ints]] = []
+    walked_index = 0
+    for is_complete, low, high in zip(complete.tolist(), lows.tolist(), highs.tolist(), strict=True):
+        if is_complete:
+            parts.append((body_starts[low:high], body_ends[low:high]))
+        else:
+            part = slice(edges[walked_index], edges[walked_index + 1])
+            parts.append((walked.body_starts[part], walked.body_ends[part]))
+            walked_index += 1
+    failures = {int(indices[index]): problem for index, problem in walked.failures.items()}
+    merged_starts, merged_ends = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+    return Boundaries(merged_starts, merged_ends, counts, failures)
+
+
+# --- record by record
+
+
+def _walk_batches(buffer: Buffer, data: Octets, starts: Ints, ends: Ints, counts: Ints) -> Boundaries:
+    heads: list[int] = []
+    failures: dict[int, str] = {}
+    kept = counts.copy()
+    for index, (start, end, count) in enumerate(zip(starts.tolist(), ends.tolist(), counts.tolist(), strict=True)):
+        batch_heads = _walk_batch(buffer, start, end, count)
+        if batch_heads is None:
+            failures[index] = _explain_lengths(buffer, start, end, count)
+            kept[index] = 0
+        else:
+            heads += batch_heads
+    head_column = np.array(heads, np.int64)
+    _, body_starts, _ = read_varint_column(data, head_column)
+    filled = kept > 0
+    return Boundaries(body_starts, _record_ends(head_column, np.cumsum(kept)[filled], ends[filled]), kept, failures)
+
+
+def _walk_batch(buffer: Buffer, at: int, end: int, count: int) -> list[int] | None:
+    """Return the start of each record; None if the records do not fill the batch exactly."""
+    heads: list[int] = []
+    add_head = heads.append
+    try:
+        for _ in range(count):
+            add_head(at)
+            length = buffer[at]
+            if length < 0x80:
+                at += 1 + (length >> 1)
+            elif buffer[at + 1] < 0x80:
+                length += (buffer[at + 1] << 7) - 0x80
+                at += 2 + (length >> 1)
+            else:
+                size, at = read_varint(buffer, at)
+                at += size
+                length = size < 0
+            if length & 1:
+                return None
+    except (IndexError, ProtocolError):
+        return None
+    return heads if at == end else None
+
+
+def _explain_lengths(buffer: Buffer, at: int, end: int, count: int) -> str:
+    """Return the reason why the records of a batch do not fill it."""
+    view = memoryview(buffer)[:end]
+    try:
+        for index in range(count):
+            size, at = read_varint(view, at)
+            if not 0 < size <= end - at:
+                return f"the length of record {index} of {count} is {size}, but only {end - at} bytes are left"
+            at += size
+    except ProtocolError as problem:
+        return problem.message
+    return f"{end - at} bytes follow the last of {count} records"
+
+
+# --- in lanes
+
+
+def _follow_lanes(
+    buffer: Buffer, data: Octets, starts: Ints, ends: Ints, counts: Ints
+) -> tuple[Ints, NDArray[np.bool_]]:
+    """Return the starts of records, ascending, and a mask of the batches that were followed from start to end.
+
+    The starts in other batches are not usable.
+    """
+    words: NDArray[np.uint16] = np.ndarray((len(data) - 1,), "<u2", data, strides=(1,))
+    last = len(words) - 1
+    advances = _advances()
+    heads, targets, batch = _plan_lanes(data, words, starts, ends, counts)
+    complete = np.ones(len(starts), np.bool_)
+    parts: list[Ints] = []
+    # Steps beyond the buffer stay on its last word, so lanes whose target is there cannot walk with the others.
+    alone = targets >= last
+    remaining = list(zip(heads[alone].tolist(), targets[alone].tolist(), batch[alone].tolist(), strict=True))
+    heads, targets, batch = heads[~alone], targets[~alone], batch[~alone]
+    steps = min(_lane_records(int(counts.sum())), _LONG_LANE_RECORDS)
+    while len(heads) > _FEW_LANES:
+        block = np.empty((steps + 1, len(heads)), np.int64)
+        block[0] = heads
+        for step in range(steps):
+            np.add(block[step], advances[words[block[step]]], out=block[step + 1])
+            np.minimum(block[step + 1], last, out=block[step + 1])
+        parts.append(block[:-1][block[:-1] < targets])
+        heads = block[-1]
+        unfinished = heads < targets
+        complete[batch[~(unfinished | (block == targets).any(axis=0))]] = False
+        heads, targets, batch = heads[unfinished], targets[unfinished], batch[unfinished]
+        steps = _EXTRA_STEPS
+    remaining += zip(heads.tolist(), targets.tolist(), batch.tolist(), strict=True)
+    for head, target, owner in remaining:
+        lane_heads, arrived_at = _walk_lane(buffer, head, target)
+        parts.append(np.array(lane_heads, np.int64))
+        complete[owner] &= arrived_at == target
+    all_heads = np.concatenate(parts)
+    all_heads.sort()
+    return all_heads, complete
+
+
+@cache
+def _advances() -> Ints:
+    """Map the two bytes at a record's start, as a little-endian number, to the distance of the next record.
+
+    Invalid lengths lead nowhere, as do lengths of three bytes (from 8 KiB on), which are too long for lanes.
+    """
+    low, high = np.arange(256, dtype=np.int64), np.arange(256, dtype=np.int64)[:, None]
+    two_bytes = np.where(high < 0x80, 2 + (((low & 0x7F) | (high << 7)) >> 1), _NEVER)
+    steps = np.where(low < 0x80, 1 + (low >> 1), two_bytes)
+    return np.where((low & 1 == 0) & (steps >= SMALLEST_RECORD_BYTES), steps, _NEVER).reshape(-1)
+
+
+def _walk_lane(buffer: Buffer, head: int, target: int) -> tuple[list[int], int]:
+    heads: list[int] = []
+    advances = memoryview(_advances())  # type: ignore[arg-type]
+    while head < target - 1:
+        heads.append(head)
+        head += advances[buffer[head] | buffer[head + 1] << 8]
+    return heads, head
+
+
+def _lane_records(total: int) -> int:
+    usual = _LANE_RECORDS if total < _LONG_LANES_FROM else _LONG_LANE_RECORDS
+    return max(usual, total // _MAX_LANES)
+
+
+def _plan_lanes(
+    data: Octets, words: NDArray[np.uint16], starts: Ints, ends: Ints, counts: Ints
+) -> tuple[Ints, Ints, Ints]:
+    """Return start, target (start of the next lane or end of the batch) and batch of each lane."""
+    total = int(counts.sum())
+    lanes = np.maximum(counts // _lane_records(total), 1)
+    batch = np.repeat(np.arange(len(lanes)), lanes)
+    firsts = np.cumsum(lanes) - lanes
+    number = np.arange(len(batch)) - firsts[batch]
+    guessed = np.flatnonzero(number)
+    heads = starts[batch]
+    plausible = np.ones(len(heads), np.bool_)
+    if len(guessed):
+        about = heads[guessed] + number[guessed] * ((ends - starts) // lanes)[batch[guessed]]
+        window = 2 * int((ends - starts).sum()) // total
+        heads[guessed], plausible[guessed] = _guess_heads(data, words, about, ends[batch[guessed]], window)
+        heads, batch = heads[plausible], batch[plausible]
+    targets = ends[batch]
+    same_batch = batch[1:] == batch[:-1]
+    np.copyto(targets[:-1], heads[1:], where=same_batch)
+    return heads, targets, batch
+
+
+def _guess_heads(
+    data: Octets, words: NDArray[np.uint16], at: Ints, ends: Ints, window: int
+) -> tuple[Ints, NDArray[np.bool_]]:
+    """Find a plausible record start within `window` bytes of each of `at`, and a mask of where there is one.
+
+    The sign is three bytes: the last of the record before (0 for "no headers", or the first byte of a long length), a
+    small non-zero one (the only or last byte of the length), and 0 (the attributes). And another record must follow.
+    """
+    window = min(max(window, 64), 1024, len(data))
+    np.minimum(at, len(data) - window, out=at)
+    windows: Octets = np.ndarray((len(data) - window + 1, window), np.uint8, data, strides=(1, 1))
+    rows = windows[at]
+    sign = _signs(rows)
+    heads = at.copy()
+    plausible = np.zeros(len(at), np.bool_)
+    missing: Ints = np.arange(len(at))
+    for _ in range(_MAX_GUESSES):
+        column: Ints = sign.argmax(axis=1)
+        here = np.flatnonzero(sign[np.arange(len(column)), column])
+        if not len(here):
+            break
+        missing, column, sign = missing[here], column[here], sign[here]
+        candidates, good = _confirm(data, words, at[missing] + column, ends[missing])
+        heads[missing] = candidates
+        plausible[missing] = good
+        again = ~good
+        missing, sign = missing[again], sign[again]
+        sign[np.arange(len(missing)), column[again]] = False
+    return heads, plausible
+
+
+def _signs(rows: Octets) -> NDArray[np.bool_]:
+    flat = rows.reshape(-1)
+    signs = np.zeros(rows.shape, np.bool_)
+    inner = signs.reshape(-1)[:-2]
+    np.equal(flat[2:], _ZERO, out=inner)
+    flat -= _ONE
+    small = flat < _CONTINUES
+    inner &= small[1:-1]
+    np.logical_not(small, out=small)
+    inner &= small[:-2]
+    return signs
+
+
+def _confirm(data: Octets, words: NDArray[np.uint16], heads: Ints, ends: Ints) -> tuple[Ints, NDArray[np.bool_]]:
+    """Return the record starts for signs at `heads`, and a mask of those followed by another sign or by the end."""
+    heads = heads + (data.take(heads, mode="clip") < 0x80)
+    following = heads + _advances()[words[np.minimum(heads, len(words) - 1)]]
+    before = following - (data.take(following, mode="clip") < 0x80)
+    good = data.take(before + 2, mode="clip") == 0
+    good &= (data.take(before + 1, mode="clip") - _ONE) < _CONTINUES
+    good &= (data.take(before, mode="clip") - _ONE) >= _CONTINUES
+    good &= following < ends
+    good |= following == ends
+    return heads, good
