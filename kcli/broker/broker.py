@@ -78,7 +78,7 @@ class Broker:
         self._loop_thread: int | None = None
         self._reports: list[list[str]] = []
         self._groups: tuple[OffsetStore, GroupCoordinator] | None = None
-        self._chores_due_ms = 0.0
+        self._maintenance_due_ms = 0.0
         self._handlers: dict[int, Callable[[Any, Request[Any], RequestContext], Answer]] = {}
         self.server: SocketServer
         self.is_started = False  # then `wakeup` works, and `shutdown` must be called
@@ -107,7 +107,7 @@ class Broker:
             self.is_started = True
             self.server.listen_on(sock, max(self.config.socket_listen_backlog_size, _MIN_BACKLOG))
             undo.pop_all()
-        self._chores_due_ms = self.clock.now_ms()
+        self._maintenance_due_ms = self.clock.now_ms()
         self._log_reports()
 
     def _bind(self) -> socket.socket:
@@ -150,7 +150,7 @@ class Broker:
         store.load(coordinator)
         self.cluster.on_topic_deleted.append(store.forget_topic)
         self._groups = store, coordinator
-        self._chores_due_ms = self.clock.now_ms()  # because the store has chores, too
+        self._maintenance_due_ms = self.clock.now_ms()  # because the store needs maintenance, too
         return self._groups
 
     @property
@@ -166,7 +166,7 @@ class Broker:
     def poll(self, max_wait_ms: float) -> None:
         """Run one iteration of the loop: wait up to `max_wait_ms` for events or due tasks, and process them."""
         self._loop_thread = threading.get_ident()
-        due_ms = min(self.timer.next_deadline_ms(), self._chores_due_ms)
+        due_ms = min(self.timer.next_deadline_ms(), self._maintenance_due_ms)
         wait_ms = min(max_wait_ms, due_ms - self.clock.now_ms())
         self.server.poll(max(0.0, 0.0 if self._calls else wait_ms))
         while self._calls:
@@ -174,18 +174,18 @@ class Broker:
         now_ms = self.clock.now_ms()
         try:
             self.timer.advance(now_ms)
-            if now_ms >= self._chores_due_ms:
-                self._do_chores(now_ms, self.clock.wall_ms())
+            if now_ms >= self._maintenance_due_ms:
+                self._maintain(now_ms, self.clock.wall_ms())
         except Exception as bug:  # in one task, which must not stop the others
             self._log_fault("a due task failed", bug)
         self._log_reports()
 
-    def _do_chores(self, now_ms: float, now_wall_ms: int) -> None:
-        self._chores_due_ms = now_ms + _RETRY_AFTER_BUG_MS
+    def _maintain(self, now_ms: float, now_wall_ms: int) -> None:
+        self._maintenance_due_ms = now_ms + _RETRY_AFTER_BUG_MS
         due_ms = self.log_manager.tick(now_ms, now_wall_ms)
         if self._groups is not None:
             due_ms = min(due_ms, self._groups[0].tick(now_ms, now_wall_ms))
-        self._chores_due_ms = due_ms
+        self._maintenance_due_ms = due_ms
 
     def _log_reports(self) -> None:
         """Log the messages that the parts have collected."""

@@ -1,6 +1,6 @@
-"""The broker's kind of setting: `kcli.settings.Setting`, and how it is updated, described and inherited by topics.
+"""Settings of the broker and of topics: `kcli.settings.Setting` with update mode, visibility and synonyms.
 
-The numbers of types are those of DescribeConfigs: KIP-226 and KIP-569.
+Type numbers are those of DescribeConfigs (KIP-226, KIP-569).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ TYPE_NUMBERS = {"Boolean": 1, "String": 2, "Int": 3, "Short": 4, "Long": 5, "Dou
 
 
 class Update(Enum):
-    """Whether a setting can be changed while the broker runs, and for whom."""
+    """Scope of changes to a setting while the broker runs."""
 
     READ_ONLY = "read-only"
     CLUSTER_WIDE = "cluster-wide"
@@ -36,11 +36,11 @@ class Option(Setting):
         synonyms: Mapping[str, int] | None = None,
         **definition: Any,
     ) -> None:
-        """What is not `heeded` is accepted and changes nothing. What is `internal` is not told to clients unless it
-        is set. `definition` is as of `Setting`.
+        """`definition` is passed to `Setting`.
 
-        `synonyms` of a topic's setting are the broker's that give its default, first come first served, each with
-        the factor that turns its unit into the topic's.
+        A setting that is not `heeded` is accepted and has no effect. An `internal` setting is hidden from clients
+        unless it is set. `synonyms` of a topic setting are the broker settings that give its default, in order of
+        precedence, each with the factor from its unit to the topic's.
         """
         super().__init__(default, **definition)
         self.update = update
@@ -49,6 +49,6 @@ class Option(Setting):
         self.synonyms = synonyms or {}
 
 
-def option(default: Any, **how: Any) -> Any:
+def option(default: Any, **definition: Any) -> Any:
     """Declare a setting as a class attribute: `num_partitions: Int = option(1, at_least=1)`. See Option."""
-    return Option(default, **how)
+    return Option(default, **definition)

@@ -1,4 +1,7 @@
-"""The broker's only way to the disk. The other implementation, `memory_files`, fails, tears or fills up on demand."""
+"""Files and directories: the only access of the broker to the disk.
+
+The second implementation, `memory_files`, fails, tears writes or fills up on demand.
+"""
 
 from __future__ import annotations
 
@@ -15,43 +18,43 @@ TEMPORARY_SUFFIX = ".tmp"
 
 
 class LogFile(Protocol):
-    """An open file that grows at its end. `fileno` is -1 for one that only exists in memory. All may raise OSError."""
+    """An open file for appending. `fileno` is -1 for a file in memory. All methods may raise OSError."""
 
     path: str
     size: int
 
     def append(self, parts: Sequence[Buffer]) -> None:
-        """Write all bytes behind the end. After an error the file is cut back to where it was, if that can be done."""
+        """Write all bytes at the end. After an error the file is truncated to its previous size, if possible."""
 
     def read_at(self, position: int, length: int) -> bytes:
-        """At most `length` bytes: fewer only at the file's end."""
+        """Read `length` bytes, fewer only at the end of the file."""
 
     def write_at(self, position: int, data: Buffer) -> None:
-        """Overwrite bytes that are there; what lies behind the end makes the file larger."""
+        """Overwrite bytes; bytes after the end make the file larger."""
 
     def truncate(self, size: int) -> None:
-        """Cut the file, or fill it with zeros, to this size."""
+        """Truncate the file to this size, or extend it with zeros."""
 
     def sync(self) -> None:
-        """Return when every byte is on the disk."""
+        """Flush the file to the disk (fsync)."""
 
     def fileno(self) -> int: ...
 
     def close(self) -> None:
-        """Give the descriptor back; so does dropping the last reference. Closing twice is no error."""
+        """Close the descriptor; dropping the last reference closes it, too. Closing twice is allowed."""
 
 
 class Lock(Protocol):
-    """A lock that is held; the system frees it, too, when its process dies."""
+    """A held lock. The system releases it when the process dies."""
 
     def close(self) -> None: ...
 
 
 class Files(Protocol):
-    """A tree of directories and files under absolute paths. All may raise OSError."""
+    """A tree of directories and files with absolute paths. All methods may raise OSError."""
 
     def open(self, path: str, *, create: bool = False) -> LogFile:
-        """Open for reading and appending; FileNotFoundError if it is not there and not to be created."""
+        """Open for reading and appending. FileNotFoundError if the file does not exist, unless `create`."""
 
     def exists(self, path: str) -> bool: ...
 
@@ -60,16 +63,16 @@ class Files(Protocol):
     def size(self, path: str) -> int: ...
 
     def modified_ms(self, path: str) -> int:
-        """When the file was last written, ms since the epoch."""
+        """Return the time of the last write, in ms since the epoch."""
 
     def list(self, directory: str) -> list[str]:
-        """The names in a directory, sorted."""
+        """Return the sorted names in a directory."""
 
     def make_dir(self, path: str) -> None:
-        """Make a directory and what is missing above it; it may be there."""
+        """Create a directory and its missing parents; it may exist already."""
 
     def rename(self, path: str, new_path: str) -> None:
-        """Give a file or directory another name, in the place of a file that has it."""
+        """Rename a file or directory; an existing file of that name is replaced."""
 
     def remove(self, path: str) -> None: ...
 
@@ -78,17 +81,17 @@ class Files(Protocol):
     def read_bytes(self, path: str) -> bytes: ...
 
     def write_atomically(self, path: str, data: bytes) -> None:
-        """Replace a file by `data`: after a crash it has the old or the new contents, never a part."""
+        """Replace the contents of a file; after a crash it has the old or the new contents, never a part."""
 
     def sync_dir(self, path: str) -> None:
-        """Return when the names in a directory are on the disk."""
+        """Flush the names in a directory to the disk."""
 
     def lock(self, path: str) -> Lock | None:
-        """Lock a file (made when missing) against other processes; None when somebody else has it."""
+        """Lock a file against other processes, creating it if needed. None if the lock is held elsewhere."""
 
 
 class DiskFile:
-    """A `LogFile` on a real disk: a descriptor and its size, which nobody else changes."""
+    """A `LogFile` on a real disk. Its size is cached, because no other process writes to it."""
 
     __slots__ = ("_fd", "path", "size")
 
@@ -114,10 +117,10 @@ class DiskFile:
 
     def _write(self, position: int, data: Buffer) -> None:
         written = os.pwrite(self._fd, data, position)
-        while written < len(data):  # the disk is nearly full, or a limit is near: the next try says so
+        while written < len(data):  # nearly full disk or file size limit: the next write raises
             more = os.pwrite(self._fd, memoryview(data)[written:], position + written)
             if not more:
-                raise OSError(errno.EIO, "nothing more could be written", self.path)
+                raise OSError(errno.EIO, "no more bytes could be written", self.path)
             written += more
 
     def read_at(self, position: int, length: int) -> bytes:
@@ -125,8 +128,8 @@ class DiskFile:
         if len(data) == length or position + len(data) >= self.size:
             return data
         parts = [data]
-        while (left := min(length, self.size - position) - sum(map(len, parts))) > 0:
-            more = os.pread(self._fd, left, position + sum(map(len, parts)))
+        while (missing := min(length, self.size - position) - sum(map(len, parts))) > 0:
+            more = os.pread(self._fd, missing, position + sum(map(len, parts)))
             if not more:
                 break
             parts.append(more)
@@ -186,7 +189,7 @@ class DiskFiles:
         os.remove(path)
 
     def remove_tree(self, path: str) -> None:
-        import shutil  # knows all archive formats, which takes its time to import
+        import shutil  # slow to import, because of the archive formats
 
         shutil.rmtree(path)
 
@@ -221,7 +224,7 @@ def _descriptor(path: str, flags: int) -> Iterator[int]:
 
 
 class _DiskLock:
-    """Two locks on one file: Java takes the first kind, and only the second keeps out another of the same process."""
+    """Two locks on one file: Java uses `lockf`, but only `flock` excludes a second broker in the same process."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd

@@ -1,4 +1,7 @@
-"""All logs of a data directory: opened, created, deleted, and looked after."""
+"""All logs of a data directory: opening, creation, deletion, and periodic maintenance.
+
+Maintenance is retention, flushing, checkpoints, compaction, and the removal of deleted directories.
+"""
 
 from __future__ import annotations
 
@@ -29,14 +32,14 @@ if TYPE_CHECKING:
 CLEANER_CHECKPOINT = "cleaner-offset-checkpoint"
 
 _NEVER = float("inf")
-# More than a controller will have given, in blocks of a thousand.
+# Higher than any id that a controller assigns in practice, in blocks of 1000.
 _KAFKAS_PRODUCER_IDS = 1 << 40
-# How soon a log is looked at whose flush.ms is shorter.
-_SHORTEST_FLUSH_MS = 50.0
+# Shortest interval between two checks of flush.ms.
+_MIN_FLUSH_CHECK_MS = 50.0
 
 
-class Chore:
-    """Something to be done every `every_ms`, next at `due_ms` of the steady clock."""
+class PeriodicTask:
+    """Periodic work: `run(now_wall_ms)` every `every_ms`, next at `due_ms` of the steady clock."""
 
     def __init__(self, every_ms: float, due_ms: float, run: Callable[[int], None]) -> None:
         self.every_ms = every_ms
@@ -45,17 +48,18 @@ class Chore:
 
 
 class LogManager:
-    """`logs` by partition. `failed` says why the directory is offline (None: it is not); `reports` what recovery did.
+    """The logs by partition.
 
-    `missing`: partitions whose directory is gone, and up to which offset they had been flushed.
+    `failed` is the reason why the directory is offline, None while it is usable. `reports` holds messages to log about
+    recovery. `missing` maps each partition without a directory to the offset up to which it had been flushed.
 
-    Everything happens in the broker's one thread, chores included: `tick` is called when it said.
+    Everything runs in the broker's loop thread. `tick` does the periodic work, and returns the time of its next call.
     """
 
     def __init__(self, data_dir: str, files: Files, config: BrokerConfig, clock: Clock) -> None:
-        """Lock the directory, made when there is none, and learn or decide its cluster id.
+        """Lock the directory, and read or choose its cluster id. It is created if it does not exist.
 
-        `ConfigError` for one that another broker uses, that belongs to another node, or that cannot be used.
+        ConfigError if another broker uses it, if it belongs to another node, or if it cannot be used.
         """
         self.dir = DataDir(data_dir, files, node_id=config.node_id)
         self.logs: dict[TopicPartition, Log] = {}
@@ -67,8 +71,8 @@ class LogManager:
         self._clock = clock
         self._written: dict[str, dict[TopicPartition, int]] = {}
         self._to_remove: list[tuple[float, str]] = []
-        self._chores: list[Chore] = []
-        self._cleaning: Chore | None = None
+        self._tasks: list[PeriodicTask] = []
+        self._cleaning: PeriodicTask | None = None
         try:
             self.cleaner = Cleaner(
                 files,
@@ -95,13 +99,13 @@ class LogManager:
     def directory_id(self) -> str:
         return self.dir.directory_id
 
-    # ---- at the start ----
+    # ---- start ----
 
     def open(self, config_for: Callable[[str], LogConfig]) -> None:
-        """Open every partition's directory; `config_for(topic)` gives the topics' configs.
+        """Open the directories of all partitions; `config_for(topic)` returns the log configuration of a topic.
 
-        After a crash each log is read from its recovery point on, and what had to be cut is told in `reports`.
-        `ConfigError` names what cannot be opened; nothing is left open then, and the lock is released.
+        After a crash each log is recovered from its recovery point, and truncations are added to `reports`. ConfigError
+        names the file that cannot be opened; then nothing is left open, and the lock is released.
         """
         clean = self.dir.was_left_clean
         now_wall_ms = self._clock.wall_ms()
@@ -118,15 +122,15 @@ class LogManager:
             self.dir.mark_in_use()
             if not clean:
                 self._checkpoint(RECOVERY_POINTS)
-        except OSError as problem:
+        except OSError as error:
             self.close(clean=False)
-            raise ConfigError(f"the data directory {self.data_dir} cannot be opened: {problem}") from None
+            raise ConfigError(f"the data directory {self.data_dir} cannot be opened: {error}") from None
         except BaseException:
             self.close(clean=False)
             raise
         for tp in [tp for tp in self.cleaner.cleaned_up_to if tp not in self.logs]:
             del self.cleaner.cleaned_up_to[tp]
-        self._plan_chores(now_wall_ms)
+        self._schedule_tasks(now_wall_ms)
 
     def _open_log(
         self,
@@ -153,14 +157,14 @@ class LogManager:
         log.producers.expiration_ms = self._config.producer_id_expiration_ms
         return log
 
-    def _plan_chores(self, now_wall_ms: int) -> None:
+    def _schedule_tasks(self, now_wall_ms: int) -> None:
         config, now_ms = self._config, self._clock.now_ms()
         later = now_ms + config.log_initial_task_delay_ms
 
-        def every(interval_ms: float, run: Callable[[int], None]) -> Chore:
-            chore = Chore(interval_ms, max(later, now_ms + interval_ms), run)
-            self._chores.append(chore)
-            return chore
+        def every(interval_ms: float, run: Callable[[int], None]) -> PeriodicTask:
+            task = PeriodicTask(interval_ms, max(later, now_ms + interval_ms), run)
+            self._tasks.append(task)
+            return task
 
         every(config.log_retention_check_interval_ms, self.retain)
         every(config.log_flush_offset_checkpoint_interval_ms, lambda _: self._checkpoint(RECOVERY_POINTS))
@@ -172,19 +176,19 @@ class LogManager:
 
     @property
     def highest_producer_id(self) -> int:
-        """No id up to this one may be given to a new producer: its first batches could pass for another's.
+        """The highest producer id that must not be assigned to a new producer, -1 if there is none.
 
-        -1 when there is none. Besides the ids in the logs these are those that a real Kafka, whose directory this was
-        and may be again, has yet to give.
+        It covers the ids in the logs, because a duplicate of one could make new batches look like retries. If the
+        directory belonged to a real Kafka, it covers the ids which that Kafka may assign later, too.
         """
         return max(highest_in(self.logs.values()), _KAFKAS_PRODUCER_IDS if self.dir.was_kafkas else -1)
 
-    # ---- partitions that come and go ----
+    # ---- creation and deletion ----
 
     def create(self, tp: TopicPartition, topic_id: UUID, config: LogConfig) -> Log:
-        """The log of a partition, from now on with this topic id and config. OSError when it cannot be made.
+        """Return the log of a partition, with this topic id and config. OSError if it cannot be created.
 
-        A new one has a new directory. One from a directory that did not name the id (`topic_id` None) names it then.
+        A new log gets a new directory. An existing directory without a topic id gets this one.
         """
         log = self.logs.get(tp)
         if log is None:
@@ -199,7 +203,7 @@ class LogManager:
         return log
 
     def delete(self, tp: TopicPartition) -> None:
-        """Take a partition away: its directory is renamed at once and removed `file.delete.delay.ms` later."""
+        """Delete a partition: rename its directory now, and remove it after `file.delete.delay.ms`."""
         log = self.logs.pop(tp, None)
         if log is None:
             return
@@ -210,29 +214,29 @@ class LogManager:
         self._files.sync_dir(self.data_dir)
         self._to_remove.append((self._clock.now_ms() + log.config.file_delete_delay_ms, path))
 
-    # ---- what is done from time to time ----
+    # ---- maintenance ----
 
     def tick(self, now_ms: float, now_wall_ms: int) -> float:
-        """Do what is due: retention, flush.ms, checkpoints, one step of cleaning. Returns when to come again (steady).
+        """Do the due work: retention, flush.ms, checkpoints, one step of cleaning. Return the next due time (steady).
 
-        A disk that fails is told by `failed`, not raised.
+        A disk error sets `failed`; it is not raised.
         """
         if self.failed is not None:
             return _NEVER
         try:
-            for chore in self._chores:
-                if chore.due_ms <= now_ms:
-                    chore.due_ms = now_ms + chore.every_ms
-                    chore.run(now_wall_ms)
+            for task in self._tasks:
+                if task.due_ms <= now_ms:
+                    task.due_ms = now_ms + task.every_ms
+                    task.run(now_wall_ms)
             self._remove_deleted(now_ms)
             flush_ms = self._flush_due(now_ms, now_wall_ms)
-        except OSError as problem:
-            self.fail(f"{problem.strerror or problem} while looking after the logs in {self.data_dir}")
+        except OSError as error:
+            self.fail(f"{error.strerror or error} during maintenance of the logs in {self.data_dir}")
             return _NEVER
-        return min([flush_ms, *(chore.due_ms for chore in self._chores), *(due for due, _ in self._to_remove)])
+        return min([flush_ms, *(task.due_ms for task in self._tasks), *(due for due, _ in self._to_remove)])
 
     def retain(self, now_wall_ms: int) -> None:
-        """Delete segments that are too old or too many, in all logs."""
+        """Delete the segments that exceed retention by time or size, in all logs."""
         for log in self.logs.values():
             log.retain(now_wall_ms)
 
@@ -243,7 +247,7 @@ class LogManager:
     def _clean(self, now_wall_ms: int) -> None:
         assert self._cleaning is not None
         if self.cleaner.step(self.logs, now_wall_ms):
-            self._cleaning.due_ms = 0.0  # there is more; the loop has its turn before
+            self._cleaning.due_ms = 0.0  # more to clean, after the next iteration of the loop
 
     def _flush_due(self, now_ms: float, now_wall_ms: int) -> float:
         limits = [log.config.flush_ms for log in self.logs.values()]
@@ -252,22 +256,22 @@ class LogManager:
             return _NEVER
         for log in self.logs.values():
             log.flush_if_due(now_wall_ms)
-        return now_ms + max(shortest, _SHORTEST_FLUSH_MS)
+        return now_ms + max(shortest, _MIN_FLUSH_CHECK_MS)
 
     def _remove_deleted(self, now_ms: float) -> None:
-        due = [path for when, path in self._to_remove if when <= now_ms]
+        due = [path for due_ms, path in self._to_remove if due_ms <= now_ms]
         if due:
-            self._to_remove = [(when, path) for when, path in self._to_remove if when > now_ms]
+            self._to_remove = [(due_ms, path) for due_ms, path in self._to_remove if due_ms > now_ms]
             for path in due:
                 self._files.remove_tree(path)
 
     def _checkpoint(self, name: str) -> None:
-        """Write one of the checkpoint files, unless nothing changed."""
+        """Write a checkpoint file, unless its contents are unchanged."""
         if name == RECOVERY_POINTS:
             rows = {tp: log.recovery_point for tp, log in self.logs.items()}
         elif name == HIGH_WATERMARKS:
             rows = {tp: log.high_watermark for tp, log in self.logs.items()}
-        else:  # a log that begins with its first segment needs no row
+        else:  # a log that starts with its first segment needs no entry
             rows = {
                 tp: log.log_start_offset
                 for tp, log in self.logs.items()
@@ -277,17 +281,17 @@ class LogManager:
             write_offsets(self._files, self.dir.join(name), rows)
             self._written[name] = rows
 
-    # ---- at the end ----
+    # ---- end ----
 
-    def fail(self, why: str) -> None:
-        """The directory cannot be used any more; the first reason is kept."""
-        self.failed = self.failed or why
+    def fail(self, reason: str) -> None:
+        """Mark the directory as offline; the first reason is kept."""
+        self.failed = self.failed or reason
 
     def close(self, *, clean: bool = True) -> None:
-        """Close all logs and release the lock. `clean`: everything is flushed and the directory marked so.
+        """Close all logs and release the lock. `clean`: flush everything and write the marker of a clean shutdown.
 
-        Without it, or when the directory has failed, nothing more is written: the next start finds what a crash leaves.
-        OSError when flushing fails; all is closed then, too.
+        Otherwise, or if the directory has failed, nothing is written: the next start finds the state of a crash.
+        OSError if flushing fails; everything is closed nevertheless.
         """
         clean = clean and self.failed is None
         try:

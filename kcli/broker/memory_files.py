@@ -1,4 +1,4 @@
-"""`Files` in memory, for tests: operations fail on demand, writes are torn, the disk fills up or loses its power."""
+"""`Files` in memory for tests: injected I/O errors, torn writes, a full disk, and power loss."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from kcli.protocol.records.batch import Buffer
 
 @dataclass
 class Fault:
-    """`operation` fails with `code` on paths with this ending: after `skip` times that it works, `times` times.
+    """Fail `operation` with errno `code` on paths with this ending, `times` times after `skip` successes.
 
-    Of an append, `torn_bytes` are written, and stay there: not even cutting the file back works then.
+    A failing append leaves `torn_bytes` bytes in the file, as if the truncation after it failed, too.
     """
 
     operation: str
@@ -24,7 +24,7 @@ class Fault:
     times: int = 1
     torn_bytes: int | None = None
 
-    def strikes(self, operation: str, path: str) -> bool:
+    def matches(self, operation: str, path: str) -> bool:
         if operation != self.operation or not path.endswith(self.path_ending) or not self.times:
             return False
         if self.skip:
@@ -35,7 +35,7 @@ class Fault:
 
 
 class _Data:
-    """A file's bytes, and those of them that would still be there after a power cut (None: not even the file)."""
+    """The bytes of a file, and those that survive a power loss (None: not even the file survives)."""
 
     def __init__(self) -> None:
         self.bytes = bytearray()
@@ -44,7 +44,7 @@ class _Data:
 
 
 class MemoryFile:
-    """A `LogFile` whose bytes are in memory; it goes on with them when the file was removed or renamed."""
+    """A `LogFile` in memory; like a descriptor, it remains usable after the file is removed or renamed."""
 
     def __init__(self, files: MemoryFiles, path: str, data: _Data) -> None:
         self.path = path
@@ -61,7 +61,7 @@ class MemoryFile:
 
     def append(self, parts: Sequence[Buffer]) -> None:
         data = b"".join(parts)
-        fault = self._files.struck("append", self.path)
+        fault = self._files.next_fault("append", self.path)
         if fault is not None:
             self._data.bytes += data[: fault.torn_bytes or 0]
             raise _error(fault.code, self.path)
@@ -69,8 +69,8 @@ class MemoryFile:
         self._data.bytes += data
 
     def _grow(self, more: int) -> None:
-        room = self._files.room_bytes
-        if room is not None and more > room - self._files.used_bytes:
+        capacity = self._files.capacity_bytes
+        if capacity is not None and more > capacity - self._files.used_bytes:
             raise _error(errno.ENOSPC, self.path)
         self._data.modified_ms = self._files.now_wall_ms
 
@@ -108,15 +108,15 @@ class _MemoryLock:
 
 
 class MemoryFiles:
-    """Directories and files in memory. `faults` are asked one after another; `room_bytes` is the size of the disk.
+    """Directories and files in memory. The first matching one of `faults` applies; `capacity_bytes`: disk size.
 
-    `operations` lists what was done, as (operation, path). `now_wall_ms` is what files are dated with.
+    `operations` records all operations as (operation, path). `now_wall_ms` is the modification time of written files.
     """
 
-    def __init__(self, *, room_bytes: int | None = None) -> None:
+    def __init__(self, *, capacity_bytes: int | None = None) -> None:
         self.faults: list[Fault] = []
         self.operations: list[tuple[str, str]] = []
-        self.room_bytes = room_bytes
+        self.capacity_bytes = capacity_bytes
         self.now_wall_ms = 0
         self._files: dict[str, _Data] = {}
         self._directories = {"/"}
@@ -130,30 +130,30 @@ class MemoryFiles:
     def used_bytes(self) -> int:
         return sum(len(data.bytes) for data in self._files.values())
 
-    def struck(self, operation: str, path: str) -> Fault | None:
-        """Note the operation; the fault that hits it, if one does."""
+    def next_fault(self, operation: str, path: str) -> Fault | None:
+        """Record the operation and return the fault for it, if any."""
         self.operations.append((operation, path))
-        return next((fault for fault in self.faults if fault.strikes(operation, path)), None)
+        return next((fault for fault in self.faults if fault.matches(operation, path)), None)
 
     def check(self, operation: str, path: str) -> None:
-        """Note the operation; `OSError` if a fault hits it."""
-        fault = self.struck(operation, path)
+        """Record the operation; OSError if there is a fault for it."""
+        fault = self.next_fault(operation, path)
         if fault is not None:
             raise _error(fault.code, path)
 
     def after_power_loss(self) -> MemoryFiles:
-        """The disk as it is found again: what was synced, under the names that were synced. Directories survive."""
-        found = MemoryFiles(room_bytes=self.room_bytes)
-        found._directories = set(self._directories)
+        """Return the disk after a power loss: synced bytes under synced names. Directories survive."""
+        survivor = MemoryFiles(capacity_bytes=self.capacity_bytes)
+        survivor._directories = set(self._directories)
         for path, data in self._synced_names.items():
-            again = found._files[path] = _Data()
-            again.bytes = bytearray(data.synced or b"")
-            again.synced = bytes(again.bytes)
-        found._synced_names = dict(found._files)
-        return found
+            kept = survivor._files[path] = _Data()
+            kept.bytes = bytearray(data.synced or b"")
+            kept.synced = bytes(kept.bytes)
+        survivor._synced_names = dict(survivor._files)
+        return survivor
 
     def data(self, path: str) -> bytearray:
-        """A file's bytes, for a test to look at or to spoil."""
+        """Return the bytes of a file, for a test to inspect or corrupt."""
         return self._find(path).bytes
 
     # ---- Files ----

@@ -122,7 +122,7 @@ def test_a_chore_that_stumbles_is_not_tried_again_at_once(serve: Callable[..., S
 
     def plant() -> None:
         broker.offsets.tick = stumble  # type: ignore[method-assign]
-        broker._chores_due_ms = 0.0
+        broker._maintenance_due_ms = 0.0
 
     broker.call(plant)
     for _ in range(50):

@@ -46,7 +46,7 @@ def test_the_entry_point_names_the_plugin() -> None:
     assert '[project.entry-points.pytest11]\nkcli = "kcli.broker.pytest_plugin"' in text
 
 
-def test_the_example_of_the_readme_works(passes: Passes) -> None:
+def test_the_example_of_the_guide_works(passes: Passes) -> None:
     [example] = re.findall(
         r"```python\n((?:(?!```).)*?kafka_broker.*?)```", (ROOT / "README.md").read_text(), re.DOTALL
     )

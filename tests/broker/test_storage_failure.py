@@ -44,11 +44,11 @@ def fetched(answer: Any) -> int:
 
 def test_a_disk_that_fills_up_is_error_56_and_what_was_acknowledged_stays(rig: Rig) -> None:
     assert produce(rig, 0) == [(0, 0)]
-    rig.files.room_bytes = rig.files.used_bytes + 10
+    rig.files.capacity_bytes = rig.files.used_bytes + 10
     assert produce(rig, 0) == [(56, -1)]
     assert rig.log_manager.failed is not None
     assert "t-0" in rig.log_manager.failed
-    rig.files.room_bytes = None
+    rig.files.capacity_bytes = None
     rig.log_manager.close(clean=False)
     rig.start()
     assert rig.partition("t").log.log_end_offset == 2

@@ -1,6 +1,7 @@
-"""AlterConfigs (33), v0-2: all settings of topics and of the broker at once; what is not named is not set any more.
+"""AlterConfigs (33), v0-2: replace all overrides of topics and of the broker.
 
-Which settings can be changed is as for IncrementalAlterConfigs, which took this API's place (KIP-339).
+The API is superseded by IncrementalAlterConfigs (KIP-339); the same settings can be changed. Deliberately missing:
+broker loggers, client metrics and groups, which have no settings here (40).
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kcli.broker.dynamic_config import replace_all
-from kcli.broker.handlers.config_resources import Alter, alter_all
+from kcli.broker.handlers.config_resources import Alter, alter_resources
 from kcli.broker.request_context import RequestContext
 from kcli.protocol.messages.alter_configs import (
     AlterConfigsRequest,
@@ -22,13 +23,13 @@ if TYPE_CHECKING:
 
 
 def handle(broker: Broker, request: AlterConfigsRequest, context: RequestContext) -> AlterConfigsResponse:
-    """A result per resource; a resource that comes twice is refused."""
-    rows = alter_all(
+    """Return a result per resource; a duplicate resource is refused."""
+    rows = alter_resources(
         broker.cluster, request.resources, _alter, AlterConfigsResourceResponse, validate_only=request.validate_only
     )
     return AlterConfigsResponse(responses=rows)
 
 
-def _alter(asked: AlterConfigsResource) -> Alter:
-    settings = [(config.name, config.value) for config in asked.configs]
+def _alter(resource: AlterConfigsResource) -> Alter:
+    settings = [(config.name, config.value) for config in resource.configs]
     return lambda _before, _options, _value_of: replace_all(settings)

@@ -1,6 +1,7 @@
-"""Which APIs the broker speaks, in which versions, and the module that answers: what ApiVersions tells is made of it.
+"""The APIs that the broker serves, their versions, and the modules of their handlers.
 
-A module has `handle(broker, request, context)` and returns the response, a `Pending` of it, or None for no answer.
+A handler module has `handle(broker, request, context)`, which returns the response, a `Pending` of it, or None for no
+answer. ApiVersions responses are built from this table.
 """
 
 from __future__ import annotations
@@ -9,14 +10,14 @@ from typing import NamedTuple
 
 
 class ServedApi(NamedTuple):
-    """`module` is below kcli.broker.handlers; the versions are those advertised and answered, both ends included."""
+    """A handler module in kcli.broker.handlers, and the first and last version that it serves."""
 
     module: str
     first_version: int
     last_version: int
 
 
-# Versions as Apache Kafka 4.3.1 advertises them, unless the module says why not.
+# The versions that Apache Kafka 4.3.1 advertises; a module with fewer versions says so.
 HANDLERS: dict[int, ServedApi] = {
     0: ServedApi("produce", 0, 13),
     1: ServedApi("fetch", 4, 18),

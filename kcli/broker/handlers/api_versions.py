@@ -1,8 +1,8 @@
-"""ApiVersions (18) v0-4: what this broker speaks, made of the table of handlers.
+"""ApiVersions (18), v0-4: the APIs and versions in the table of handlers.
 
-A version that is not served gets error 35 in the layout of v0, with the versions of ApiVersions alone (KIP-511). There
-are no cluster features to tell. Produce is advertised from v0, as Apache Kafka does for old librdkafka, although
-requests below v3 end the connection.
+An unknown version gets error 35 in the v0 format, with the versions of ApiVersions only (KIP-511). Produce is
+advertised from v0, as in Apache Kafka for old librdkafka, although requests below v3 close the connection.
+Deliberately missing: cluster features (KIP-584), so their list is empty.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def handle(broker: Broker, request: ApiVersionsRequest, context: RequestContext)
 
 
 def is_software_name(name: str) -> bool:
-    """Letters, digits, and between them dashes and dots too (KIP-511)."""
+    """Return True for letters and digits, with dashes and dots between them (KIP-511)."""
     return (
         name[:1] in _LETTERS and name[-1:] in _LETTERS and _LETTERS.issuperset(name.replace("-", "").replace(".", ""))
     )

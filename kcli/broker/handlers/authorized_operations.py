@@ -1,4 +1,7 @@
-"""What a client may do where nothing is forbidden: bits by the numbers of Kafka's AclOperation (KIP-430)."""
+"""Bit fields of authorized operations, by the numbers of Kafka's AclOperation (KIP-430).
+
+There is no authorizer, so each field has all operations that Kafka defines for the resource.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which resources have settings, by the numbers that three APIs share, and which broker is meant. No handler."""
+"""Resource types that have settings, and their changes for AlterConfigs and IncrementalAlterConfigs. Not a handler."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ ALL = (TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP)
 
 
 def check_this_broker(name: str, node_id: int) -> None:
-    """INVALID_REQUEST unless a resource's name is our id."""
+    """Raise INVALID_REQUEST unless the name of a broker resource is this broker's id."""
     if name != str(node_id):
         raise BrokerError(ErrorCode.INVALID_REQUEST, f"This is broker {node_id}, not {name!r}")
 
 
 def unknown_type(number: int) -> BrokerError:
-    """For a type of resources that Kafka does not have."""
-    return BrokerError(ErrorCode.INVALID_REQUEST, f"There is no type {number} of resources with settings")
+    """Return the error for a resource type that Kafka does not define."""
+    return BrokerError(ErrorCode.INVALID_REQUEST, f"{number} is not a valid resource type")
 
 
-# From what is set before, what may be set, and what holds where nothing is set: to what is set after.
+# (previous overrides, allowed options, value of a setting without an override) -> new overrides
 Alter = Callable[[Mapping[str, str], Mapping[str, Option], Callable[[str], str]], dict[str, str]]
 
 
 class Resource(Protocol):
-    """What a request asks to be changed."""
+    """The target of a change in a request."""
 
     resource_type: int
     resource_name: str
 
 
 class Row(Protocol):
-    """What became of a resource."""
+    """The result for a resource in the response."""
 
     error_code: int
     error_message: str | None
@@ -54,21 +54,21 @@ R = TypeVar("R", bound=Resource)
 W = TypeVar("W", bound=Row)
 
 
-def alter_all(
+def alter_resources(
     cluster: ClusterState,
-    asked: Sequence[R],
+    requested: Sequence[R],
     alter_for: Callable[[R], Alter],
     make_row: Callable[..., W],
     *,
     validate_only: bool,
 ) -> list[W]:
-    """A row per resource: all its changes or none; a resource that comes twice is refused."""
-    times = Counter((one.resource_type, one.resource_name) for one in asked)
+    """Apply the changes and return a row per resource: all its changes or none; duplicates are refused."""
+    counts = Counter((one.resource_type, one.resource_name) for one in requested)
     rows = []
-    for one in asked:
+    for one in requested:
         row = make_row(error_message=None, resource_type=one.resource_type, resource_name=one.resource_name)
         try:
-            if times[one.resource_type, one.resource_name] > 1:
+            if counts[one.resource_type, one.resource_name] > 1:
                 raise BrokerError(ErrorCode.INVALID_REQUEST, "The resource is in the request more than once")
             _alter(cluster, one.resource_type, one.resource_name, alter_for(one), validate_only)
         except BrokerError as error:
@@ -78,14 +78,14 @@ def alter_all(
 
 
 def _alter(cluster: ClusterState, kind: int, name: str, alter: Alter, validate_only: bool) -> None:
-    """Change what is set, or only see whether it can be. BrokerError with the code that Apache Kafka answers."""
+    """Change the overrides, or only validate. BrokerError with the code that Apache Kafka returns."""
     if kind == TOPIC:
         _alter_topic(cluster, name, alter, validate_only)
     elif kind == BROKER:
         _alter_broker(cluster, name, alter, validate_only)
     elif kind in ALL:
         raise BrokerError(
-            ErrorCode.INVALID_CONFIG, "This broker has no settings for loggers, client metrics and groups"
+            ErrorCode.INVALID_CONFIG, "Loggers, client metrics and groups have no settings in this broker"
         )
     else:
         raise unknown_type(kind)
@@ -93,7 +93,7 @@ def _alter(cluster: ClusterState, kind: int, name: str, alter: Alter, validate_o
 
 def _alter_topic(cluster: ClusterState, name: str, alter: Alter, validate_only: bool) -> None:
     if not name:
-        raise BrokerError(ErrorCode.INVALID_REQUEST, "There are no settings for all topics")
+        raise BrokerError(ErrorCode.INVALID_REQUEST, "The resource name of a topic must not be empty")
     topic = cluster.topics.get(name)
     if topic is None:
         raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist")

@@ -1,4 +1,8 @@
-"""CreatePartitions (37), v0-3: more partitions for topics that exist. Done before it is answered."""
+"""CreatePartitions (37), v0-3: more partitions for existing topics.
+
+The response comes after the partitions exist, so `timeout_ms` never expires. Deliberately missing: more than one
+replica.
+"""
 
 from __future__ import annotations
 
@@ -20,22 +24,22 @@ if TYPE_CHECKING:
 
 
 def handle(broker: Broker, request: CreatePartitionsRequest, context: RequestContext) -> CreatePartitionsResponse:
-    """A result per name; a name that comes twice is refused as a whole."""
-    times = Counter(topic.name for topic in request.topics)
-    twice = BrokerError(ErrorCode.INVALID_REQUEST, "The topic is in the request more than once")
-    results = [_refused(name, twice) for name, count in times.items() if count > 1]
-    results += [_grow(broker, topic, request.validate_only) for topic in request.topics if times[topic.name] == 1]
+    """Return a result per topic; a duplicate name is refused."""
+    counts = Counter(topic.name for topic in request.topics)
+    duplicate = BrokerError(ErrorCode.INVALID_REQUEST, "The topic is in the request more than once")
+    results = [_error_result(name, duplicate) for name, count in counts.items() if count > 1]
+    results += [_grow(broker, topic, request.validate_only) for topic in request.topics if counts[topic.name] == 1]
     return CreatePartitionsResponse(results=results)
 
 
-def _grow(broker: Broker, asked: CreatePartitionsTopic, validate_only: bool) -> CreatePartitionsTopicResult:
-    by_hand = None if asked.assignments is None else [one.broker_ids for one in asked.assignments]
+def _grow(broker: Broker, topic: CreatePartitionsTopic, validate_only: bool) -> CreatePartitionsTopicResult:
+    assignments = None if topic.assignments is None else [one.broker_ids for one in topic.assignments]
     try:
-        broker.cluster.create_partitions(asked.name, asked.count, assignments=by_hand, validate_only=validate_only)
+        broker.cluster.create_partitions(topic.name, topic.count, assignments=assignments, validate_only=validate_only)
     except BrokerError as error:
-        return _refused(asked.name, error)
-    return CreatePartitionsTopicResult(name=asked.name)
+        return _error_result(topic.name, error)
+    return CreatePartitionsTopicResult(name=topic.name)
 
 
-def _refused(name: str, error: BrokerError) -> CreatePartitionsTopicResult:
+def _error_result(name: str, error: BrokerError) -> CreatePartitionsTopicResult:
     return CreatePartitionsTopicResult(name=name, error_code=error.code, error_message=error.detail)

@@ -1,7 +1,7 @@
-"""CreateTopics (19), v2-7: new topics, by counts or with replicas placed by hand.
+"""CreateTopics (19), v2-7: new topics, with counts or with a manual replica assignment.
 
-Done before it is answered, so `timeout_ms` never passes. There is no policy and no quota. One node: a replication
-factor above 1 is refused (38).
+The response comes after the topic exists, so `timeout_ms` never expires. Deliberately missing: create-topic policies,
+quotas, and more than one replica: a replication factor above 1 is refused (38).
 """
 
 from __future__ import annotations
@@ -28,30 +28,30 @@ if TYPE_CHECKING:
 
 
 def handle(broker: Broker, request: CreateTopicsRequest, context: RequestContext) -> CreateTopicsResponse:
-    """A result per name; a name that comes twice is refused as a whole."""
-    times = Counter(topic.name for topic in request.topics)
-    results = [_create(broker, topic, request.validate_only) for topic in request.topics if times[topic.name] == 1]
+    """Return a result per topic; a duplicate name is refused."""
+    counts = Counter(topic.name for topic in request.topics)
+    results = [_create(broker, topic, request.validate_only) for topic in request.topics if counts[topic.name] == 1]
     results += [
-        _refused(name, BrokerError(ErrorCode.INVALID_REQUEST, "The topic is in the request more than once"))
-        for name, count in times.items()
+        _error_result(name, BrokerError(ErrorCode.INVALID_REQUEST, "The topic is in the request more than once"))
+        for name, count in counts.items()
         if count > 1
     ]
     return CreateTopicsResponse(topics=results)
 
 
-def _create(broker: Broker, asked: CreatableTopic, validate_only: bool) -> CreatableTopicResult:
+def _create(broker: Broker, requested: CreatableTopic, validate_only: bool) -> CreatableTopicResult:
     try:
-        check_new_name(asked.name, broker.cluster.topics)  # what is wrong with it is told first
+        check_new_name(requested.name, broker.cluster.topics)  # errors of the name come before all others
         topic = broker.cluster.create_topic(
-            asked.name,
-            asked.num_partitions,
-            asked.replication_factor,
-            _configs(asked),
-            assignments=_assignments(asked),
+            requested.name,
+            requested.num_partitions,
+            requested.replication_factor,
+            _configs(requested),
+            assignments=_assignments(requested),
             validate_only=validate_only,
         )
     except BrokerError as error:
-        return _refused(asked.name, error)
+        return _error_result(requested.name, error)
     return CreatableTopicResult(
         name=topic.name,
         topic_id=topic.topic_id,
@@ -65,30 +65,32 @@ def _create(broker: Broker, asked: CreatableTopic, validate_only: bool) -> Creat
     )
 
 
-def _configs(asked: CreatableTopic) -> dict[str, str]:
-    """Of a setting that comes twice, the last is taken, as Apache Kafka does."""
-    found = {}
-    for config in asked.configs:
+def _configs(requested: CreatableTopic) -> dict[str, str]:
+    """Return the overrides; the last of duplicate settings applies, as in Apache Kafka."""
+    configs = {}
+    for config in requested.configs:
         if config.value is None:
             raise BrokerError(ErrorCode.INVALID_CONFIG, f"{config.name} cannot be null")
-        found[config.name] = config.value
-    return found
+        configs[config.name] = config.value
+    return configs
 
 
-def _assignments(asked: CreatableTopic) -> dict[int, list[int]] | None:
-    if not asked.assignments:
+def _assignments(requested: CreatableTopic) -> dict[int, list[int]] | None:
+    if not requested.assignments:
         return None
-    if (asked.num_partitions, asked.replication_factor) != (DEFAULT, DEFAULT):
-        raise BrokerError(ErrorCode.INVALID_REQUEST, "Replicas are placed by hand, so both counts must be -1")
-    found: dict[int, list[int]] = {}
-    for assignment in asked.assignments:
-        if assignment.partition_index in found:
+    if (requested.num_partitions, requested.replication_factor) != (DEFAULT, DEFAULT):
+        raise BrokerError(
+            ErrorCode.INVALID_REQUEST, "With a replica assignment, partition count and replication factor must be -1"
+        )
+    replicas: dict[int, list[int]] = {}
+    for assignment in requested.assignments:
+        if assignment.partition_index in replicas:
             raise BrokerError(
-                ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"Partition {assignment.partition_index} is placed by hand twice"
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"Partition {assignment.partition_index} is assigned twice"
             )
-        found[assignment.partition_index] = assignment.broker_ids
-    return found
+        replicas[assignment.partition_index] = assignment.broker_ids
+    return replicas
 
 
-def _refused(name: str, error: BrokerError) -> CreatableTopicResult:
+def _error_result(name: str, error: BrokerError) -> CreatableTopicResult:
     return CreatableTopicResult(name=name, error_code=error.code, error_message=error.detail)

@@ -1,4 +1,7 @@
-"""DeleteGroups (42), v0-2: groups without members go, and their offsets with them (KIP-229)."""
+"""DeleteGroups (42), v0-2: delete groups without members, and their offsets (KIP-229).
+
+Deliberately missing: KIP-848 groups and share groups.
+"""
 
 from __future__ import annotations
 
@@ -12,5 +15,5 @@ if TYPE_CHECKING:
 
 
 def handle(broker: Broker, request: DeleteGroupsRequest, context: RequestContext) -> DeleteGroupsResponse:
-    """A result per group; one named twice is deleted once."""
+    """Return a result per group; a duplicate is deleted once."""
     return broker.groups.delete_groups(request, context)

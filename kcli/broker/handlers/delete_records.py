@@ -1,7 +1,7 @@
-"""DeleteRecords v0-2: the start of partitions moves forward, -1 up to the high watermark (KIP-107).
+"""DeleteRecords (21), v0-2: advance the log start offset of partitions; -1 means the high watermark (KIP-107).
 
-Refused where it makes no sense: internal topics (17), topics without the cleanup policy `delete` (44), offsets beyond
-the high watermark (1). With one node there are no replicas to wait for.
+Refused: internal topics (17), topics without the cleanup policy `delete` (44), and offsets above the high watermark
+(1). Deliberately missing: waiting for replicas, because there is one node.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def handle(broker: Broker, request: DeleteRecordsRequest, context: RequestContext) -> DeleteRecordsResponse:
-    """The response, with the new start of each partition as its low watermark."""
+    """Return the new log start offset of each partition as its low watermark."""
     return DeleteRecordsResponse(
         topics=[
             DeleteRecordsTopicResult(
@@ -43,6 +43,6 @@ def _result(broker: Broker, tp: TopicPartition, upto: int) -> DeleteRecordsParti
     code = ErrorCode.NONE
     try:
         start = broker.replica_manager.delete_records(tp, upto)
-    except BrokerError as refusal:
-        start, code = -1, refusal.code
+    except BrokerError as error:
+        start, code = -1, error.code
     return DeleteRecordsPartitionResult(partition_index=tp.partition, low_watermark=start, error_code=code)

@@ -1,6 +1,7 @@
-"""DeleteTopics (20), v1-6: topics that go, by name or (v6) by id, with their records and committed offsets.
+"""DeleteTopics (20), v1-6: delete topics by name or (v6) by id, with their records and committed offsets.
 
-Done before it is answered. Internal topics can be deleted, too, as with Apache Kafka.
+The response comes after the deletion, so `timeout_ms` never expires. Internal topics can be deleted, as in Apache
+Kafka. Deliberately missing: nothing.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _FIRST_BY_ID = 6
 _FIRST_WITH_DISABLED = 3  # TOPIC_DELETION_DISABLED
 
 
-class _Asked(NamedTuple):
+class _Target(NamedTuple):
     name: str | None
     topic_id: UUID
 
@@ -36,26 +37,26 @@ class _Asked(NamedTuple):
 
 
 def handle(broker: Broker, request: DeleteTopicsRequest, context: RequestContext) -> DeleteTopicsResponse:
-    """A result per topic; one that comes twice is refused."""
-    asked = _asked(request, context.api_version)
+    """Return a result per topic; a duplicate is refused."""
+    targets = _targets(request, context.api_version)
     if not broker.cluster.settings.delete_topic_enable:
-        return DeleteTopicsResponse(responses=[one.result(_disabled(context.api_version)) for one in asked])
-    return DeleteTopicsResponse(responses=list(_delete_all(broker.cluster, asked, context.now_wall_ms)))
+        return DeleteTopicsResponse(responses=[one.result(_disabled(context.api_version)) for one in targets])
+    return DeleteTopicsResponse(responses=list(_delete_all(broker.cluster, targets, context.now_wall_ms)))
 
 
-def _asked(request: DeleteTopicsRequest, version: int) -> list[_Asked]:
+def _targets(request: DeleteTopicsRequest, version: int) -> list[_Target]:
     if version < _FIRST_BY_ID:
-        return [_Asked(name, _NO_ID) for name in request.topic_names]
-    return [_Asked(topic.name, topic.topic_id) for topic in request.topics]
+        return [_Target(name, _NO_ID) for name in request.topic_names]
+    return [_Target(topic.name, topic.topic_id) for topic in request.topics]
 
 
-def _delete_all(cluster: ClusterState, asked: list[_Asked], now_wall_ms: int) -> Iterator[DeletableTopicResult]:
-    times = Counter(asked)
-    asked_both_ways = [topic for topic in cluster.topics.values() if _is_asked_both_ways(topic, times)]
-    for topic in asked_both_ways:
-        del times[_Asked(topic.name, _NO_ID)], times[_Asked(None, topic.topic_id)]
-        yield _Asked(topic.name, topic.topic_id).result(_invalid("The topic is in the request by name and by id"))
-    for one, count in times.items():
+def _delete_all(cluster: ClusterState, targets: list[_Target], now_wall_ms: int) -> Iterator[DeletableTopicResult]:
+    counts = Counter(targets)
+    by_name_and_id = [topic for topic in cluster.topics.values() if _is_by_name_and_id(topic, counts)]
+    for topic in by_name_and_id:
+        del counts[_Target(topic.name, _NO_ID)], counts[_Target(None, topic.topic_id)]
+        yield _Target(topic.name, topic.topic_id).result(_invalid("The topic is in the request by name and by id"))
+    for one, count in counts.items():
         fault = _fault(one, count)
         if fault:
             yield one.result(_invalid(fault))
@@ -63,12 +64,12 @@ def _delete_all(cluster: ClusterState, asked: list[_Asked], now_wall_ms: int) ->
             yield _delete(cluster, one, now_wall_ms)
 
 
-def _is_asked_both_ways(topic: Topic, times: Counter[_Asked]) -> bool:
-    return _Asked(topic.name, _NO_ID) in times and _Asked(None, topic.topic_id) in times
+def _is_by_name_and_id(topic: Topic, counts: Counter[_Target]) -> bool:
+    return _Target(topic.name, _NO_ID) in counts and _Target(None, topic.topic_id) in counts
 
 
-def _fault(one: _Asked, count: int) -> str | None:
-    """What is wrong with the way in which a topic is asked for."""
+def _fault(one: _Target, count: int) -> str | None:
+    """Return the fault in the naming of a topic, None if there is none."""
     if one.name is None and one.topic_id == _NO_ID:
         return "The topic has neither a name nor an id"
     if one.name is not None and one.topic_id != _NO_ID:
@@ -78,7 +79,7 @@ def _fault(one: _Asked, count: int) -> str | None:
     return None
 
 
-def _delete(cluster: ClusterState, one: _Asked, now_wall_ms: int) -> DeletableTopicResult:
+def _delete(cluster: ClusterState, one: _Target, now_wall_ms: int) -> DeletableTopicResult:
     try:
         topic = cluster.delete_topic(one.topic_id if one.name is None else one.name, now_wall_ms=now_wall_ms)
     except BrokerError as error:

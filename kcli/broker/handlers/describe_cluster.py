@@ -1,4 +1,7 @@
-"""DescribeCluster (60), v0-2: the cluster's id and its one broker, which is the controller as well."""
+"""DescribeCluster (60), v0-2: the cluster id and its one broker, which is also the controller.
+
+Deliberately missing: the controller endpoint (error 114), and fenced brokers (v2).
+"""
 
 from __future__ import annotations
 
@@ -20,16 +23,16 @@ _BROKERS, _CONTROLLERS = 1, 2
 
 
 def handle(broker: Broker, request: DescribeClusterRequest, context: RequestContext) -> DescribeClusterResponse:
-    """Only of brokers: this is no controller's port."""
+    """Return the one broker; requests for controllers are refused."""
     if request.endpoint_type == _CONTROLLERS:
         return DescribeClusterResponse(
             error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE,
-            error_message="This port is for clients of brokers, not of controllers",
+            error_message="This is a broker endpoint, not a controller endpoint",
         )
     if request.endpoint_type != _BROKERS:
         return DescribeClusterResponse(
             error_code=ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
-            error_message=f"There is no type {request.endpoint_type} of endpoints",
+            error_message=f"{request.endpoint_type} is not a valid endpoint type",
         )
     cluster = broker.cluster
     rack = broker.config.broker_rack

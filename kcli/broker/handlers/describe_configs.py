@@ -1,7 +1,7 @@
-"""DescribeConfigs (32), v1-4: the settings of topics and of the broker, and where their values come from.
+"""DescribeConfigs (32), v1-4: settings of topics and of the broker, and the sources of their values.
 
-Documentation is not told: the field is null. Loggers, client metrics and groups have no settings here, so theirs are
-empty lists.
+Deliberately missing: documentation (null); loggers, client metrics and groups, which have no settings here (empty
+lists).
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ if TYPE_CHECKING:
 
 
 def handle(broker: Broker, request: DescribeConfigsRequest, context: RequestContext) -> DescribeConfigsResponse:
-    """A result per resource; no keys, like null, asks for all of them."""
+    """Return a result per resource; an empty list of keys means all keys, like null."""
     return DescribeConfigsResponse(
         results=[_describe(broker.cluster, one, request.include_synonyms) for one in request.resources]
     )
 
 
-def _describe(cluster: ClusterState, asked: DescribeConfigsResource, with_synonyms: bool) -> DescribeConfigsResult:
+def _describe(cluster: ClusterState, resource: DescribeConfigsResource, with_synonyms: bool) -> DescribeConfigsResult:
     result = DescribeConfigsResult(
-        error_message="", resource_type=asked.resource_type, resource_name=asked.resource_name
+        error_message="", resource_type=resource.resource_type, resource_name=resource.resource_name
     )
     try:
-        entries = _entries(cluster, asked.resource_type, asked.resource_name)
+        entries = _entries(cluster, resource.resource_type, resource.resource_name)
     except BrokerError as error:
         result.error_code, result.error_message = error.code, error.detail
         return result
-    wanted = set(asked.configuration_keys or ())
-    result.configs = [_told(entry, with_synonyms) for entry in entries if not wanted or entry.name in wanted]
+    wanted = set(resource.configuration_keys or ())
+    result.configs = [_row(entry, with_synonyms) for entry in entries if not wanted or entry.name in wanted]
     return result
 
 
@@ -63,11 +63,11 @@ def _entries(cluster: ClusterState, kind: int, name: str) -> list[ConfigEntry]:
     if kind not in resources.ALL:
         raise resources.unknown_type(kind)
     if not name:
-        raise BrokerError(ErrorCode.INVALID_REQUEST, "The resource has no name")
+        raise BrokerError(ErrorCode.INVALID_REQUEST, "The resource name must not be empty")
     return []
 
 
-def _told(entry: ConfigEntry, with_synonyms: bool) -> DescribeConfigsResourceResult:
+def _row(entry: ConfigEntry, with_synonyms: bool) -> DescribeConfigsResourceResult:
     synonyms = entry.synonyms if with_synonyms else []
     return DescribeConfigsResourceResult(
         name=entry.name,

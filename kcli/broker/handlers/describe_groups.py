@@ -1,4 +1,7 @@
-"""DescribeGroups (15), v0-6: state and members of classic groups."""
+"""DescribeGroups (15), v0-6: state and members of classic groups.
+
+Deliberately missing: KIP-848 groups, which have an API of their own.
+"""
 
 from __future__ import annotations
 
@@ -12,5 +15,5 @@ if TYPE_CHECKING:
 
 
 def handle(broker: Broker, request: DescribeGroupsRequest, context: RequestContext) -> DescribeGroupsResponse:
-    """A row per group asked for, also for those that are not there."""
+    """Return a row per requested group, including unknown ones."""
     return broker.groups.describe_groups(request, context)

@@ -1,4 +1,7 @@
-"""DescribeLogDirs (35), v1-5: the one data directory and the sizes of the partitions in it."""
+"""DescribeLogDirs (35), v1-5: the one data directory and the sizes of the partitions in it.
+
+Deliberately missing: future replicas, because partitions cannot be moved between directories.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ _UNKNOWN = -1
 
 
 def handle(broker: Broker, request: DescribeLogDirsRequest, context: RequestContext) -> DescribeLogDirsResponse:
-    """The directory; null asks for all partitions, and those that are not there are left out."""
+    """Return the directory; null requests all partitions, and unknown partitions are left out."""
     directory = broker.log_manager.data_dir
     total, usable = _volume(directory)
     result = DescribeLogDirsResult(log_dir=os.path.abspath(directory), total_bytes=total, usable_bytes=usable)
@@ -36,22 +39,22 @@ def handle(broker: Broker, request: DescribeLogDirsRequest, context: RequestCont
 
 
 def _topics(broker: Broker, request: DescribeLogDirsRequest) -> list[DescribeLogDirsTopic]:
-    held = broker.replica_manager.partitions
+    partitions = broker.replica_manager.partitions
     if request.topics is None:
-        wanted = sorted(held)
+        selected = sorted(partitions)
     else:
-        asked = {TopicPartition(topic.topic, number) for topic in request.topics for number in topic.partitions}
-        wanted = sorted(tp for tp in asked if tp in held)
-    found: dict[str, DescribeLogDirsTopic] = {}
-    for tp in wanted:
-        topic = found.setdefault(tp.topic, DescribeLogDirsTopic(name=tp.topic))
-        size = held[tp].log.size_bytes
+        named = {TopicPartition(topic.topic, number) for topic in request.topics for number in topic.partitions}
+        selected = sorted(tp for tp in named if tp in partitions)
+    topics: dict[str, DescribeLogDirsTopic] = {}
+    for tp in selected:
+        topic = topics.setdefault(tp.topic, DescribeLogDirsTopic(name=tp.topic))
+        size = partitions[tp].log.size_bytes
         topic.partitions.append(DescribeLogDirsPartition(partition_index=tp.partition, partition_size=size))
-    return list(found.values())
+    return list(topics.values())
 
 
 def _volume(directory: str) -> tuple[int, int]:
-    """Total and usable bytes of a directory's volume."""
+    """Return total and usable bytes of the volume of a directory."""
     try:
         usage = shutil.disk_usage(directory)
     except OSError:

@@ -1,7 +1,7 @@
-"""DescribeTopicPartitions (75), v0: topics with their partitions, in the order of their names, page by page.
+"""DescribeTopicPartitions (75), v0: topics and their partitions in pages, ordered by name (KIP-966).
 
-One node: it leads everything, and there is never a replica that might lead but is not in sync. Those lists are empty,
-not null, because the Java admin client fails on null.
+Deliberately missing: eligible leader replicas, because one node leads everything. Their lists are empty and not null,
+because the Java admin client fails on null.
 """
 
 from __future__ import annotations
@@ -29,31 +29,31 @@ if TYPE_CHECKING:
 def handle(
     broker: Broker, request: DescribeTopicPartitionsRequest, context: RequestContext
 ) -> DescribeTopicPartitionsResponse:
-    """The page that starts at the cursor, and where the next one starts."""
-    names, first = _asked(broker, request)
+    """Return the page that starts at the cursor, and the cursor of the next page."""
+    names, first = _names_from_cursor(broker, request)
     if first is None:
-        return _refused(request)
-    most = broker.config.max_request_partition_size_limit
-    left = max(min(request.response_partition_limit, most), 1)
+        return _invalid_cursor(request)
+    limit = broker.config.max_request_partition_size_limit
+    remaining = max(min(request.response_partition_limit, limit), 1)
     response = DescribeTopicPartitionsResponse()
     for name in names:
-        if left == 0:
+        if remaining == 0:
             response.next_cursor = Cursor(topic_name=name, partition_index=0)
             break
-        row = _described(broker, name, first, left)
+        row = _topic_row(broker, name, first, remaining)
         response.topics.append(row)
         topic = broker.cluster.topics.get(name)
-        upto = first + len(row.partitions)
-        if topic is not None and upto < topic.partitions:
-            response.next_cursor = Cursor(topic_name=name, partition_index=upto)
+        next_index = first + len(row.partitions)
+        if topic is not None and next_index < topic.partitions:
+            response.next_cursor = Cursor(topic_name=name, partition_index=next_index)
             break
-        left -= len(row.partitions)
+        remaining -= len(row.partitions)
         first = 0
     return response
 
 
-def _asked(broker: Broker, request: DescribeTopicPartitionsRequest) -> tuple[list[str], int | None]:
-    """The names on this page and after it, and the first one's first partition; None for a cursor that fits nothing."""
+def _names_from_cursor(broker: Broker, request: DescribeTopicPartitionsRequest) -> tuple[list[str], int | None]:
+    """Return the names from the cursor on, and the first partition of the first name; None for an invalid cursor."""
     cursor = request.cursor
     names = sorted({topic.name for topic in request.topics} or broker.cluster.topics)
     if cursor is None:
@@ -64,7 +64,7 @@ def _asked(broker: Broker, request: DescribeTopicPartitionsRequest) -> tuple[lis
     return names, cursor.partition_index if names and names[0] == cursor.topic_name else 0
 
 
-def _refused(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
+def _invalid_cursor(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
     return DescribeTopicPartitionsResponse(
         topics=[
             DescribeTopicPartitionsResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=topic.name)
@@ -73,7 +73,7 @@ def _refused(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitions
     )
 
 
-def _described(broker: Broker, name: str, first: int, most: int) -> DescribeTopicPartitionsResponseTopic:
+def _topic_row(broker: Broker, name: str, first: int, limit: int) -> DescribeTopicPartitionsResponseTopic:
     topic = broker.cluster.topics.get(name)
     row = DescribeTopicPartitionsResponseTopic(name=name, topic_authorized_operations=TOPIC_OPERATIONS)
     if topic is None:
@@ -81,17 +81,19 @@ def _described(broker: Broker, name: str, first: int, most: int) -> DescribeTopi
         row.error_code = ErrorCode.INVALID_TOPIC_EXCEPTION if invalid else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return row
     row.topic_id, row.is_internal = topic.topic_id, topic.is_internal
-    row.partitions = [_partition(broker, topic, number) for number in range(first, min(first + most, topic.partitions))]
+    row.partitions = [
+        _partition(broker, topic, number) for number in range(first, min(first + limit, topic.partitions))
+    ]
     return row
 
 
 def _partition(broker: Broker, topic: Topic, number: int) -> DescribeTopicPartitionsResponsePartition:
     node = broker.cluster.node_id
-    held = broker.replica_manager.partition(TopicPartition(topic.name, number))
+    partition = broker.replica_manager.partition(TopicPartition(topic.name, number))
     return DescribeTopicPartitionsResponsePartition(
         partition_index=number,
         leader_id=node,
-        leader_epoch=held.leader_epoch if held else 0,
+        leader_epoch=partition.leader_epoch if partition else 0,
         replica_nodes=[node],
         isr_nodes=[node],
         eligible_leader_replicas=[],

@@ -1,7 +1,7 @@
-"""FindCoordinator (10), v0-6: for groups it is always this broker.
+"""FindCoordinator (10), v0-6: this broker for every consumer group.
 
-Missing: transactions and share groups, which this broker does not serve. Who asks for their coordinator is refused with
-an error that clients take as final, instead of being led to requests that nobody answers.
+Deliberately missing: transaction and share-group coordinators. They are refused with errors that clients treat as
+fatal, so that clients do not continue with requests that this broker does not serve.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ FIRST_VERSION_WITH_BATCHES = 4
 
 
 def handle(broker: Broker, request: FindCoordinatorRequest, context: RequestContext) -> FindCoordinatorResponse:
-    """This broker's address for every group. The offsets' topic is made, as clients may expect to see it now."""
+    """Return this broker's address. The offsets topic is created, because clients may expect it from now on."""
     if request.key_type == GROUP:
         broker.cluster.ensure_internal(OFFSETS_TOPIC)
     if context.api_version >= FIRST_VERSION_WITH_BATCHES:
         return FindCoordinatorResponse(coordinators=[_find(broker, request, key) for key in request.coordinator_keys])
-    found = _find(broker, request, request.key)
+    coordinator = _find(broker, request, request.key)
     return FindCoordinatorResponse(
-        error_code=found.error_code,
-        error_message=found.error_message or "NONE",
-        node_id=found.node_id,
-        host=found.host,
-        port=found.port,
+        error_code=coordinator.error_code,
+        error_message=coordinator.error_message or "NONE",
+        node_id=coordinator.node_id,
+        host=coordinator.host,
+        port=coordinator.port,
     )
 
 
@@ -41,7 +41,9 @@ def _find(broker: Broker, request: FindCoordinatorRequest, key: str) -> Coordina
     if request.key_type == GROUP:
         return Coordinator(key=key, node_id=cluster.node_id, host=cluster.host, port=cluster.port)
     if request.key_type == TRANSACTION:
-        return _refused(key, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "this broker has no transactions")
+        return _refused(
+            key, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "this broker does not support transactions"
+        )
     return _refused(key, ErrorCode.INVALID_REQUEST, "this broker coordinates consumer groups only")
 
 

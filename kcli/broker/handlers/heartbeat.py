@@ -1,4 +1,7 @@
-"""Heartbeat (12), v0-4: a member of a classic group lives."""
+"""Heartbeat (12), v0-4: keep a member of a classic group alive.
+
+Deliberately missing: KIP-848 and share groups, which have APIs of their own.
+"""
 
 from __future__ import annotations
 
@@ -12,5 +15,5 @@ if TYPE_CHECKING:
 
 
 def handle(broker: Broker, request: HeartbeatRequest, context: RequestContext) -> HeartbeatResponse:
-    """Error 27 tells the member to join again."""
+    """Return error 27 if the member must rejoin."""
     return broker.groups.heartbeat(request, context)

@@ -1,7 +1,8 @@
-"""IncrementalAlterConfigs (44), v0-1: single settings of topics and of the broker, kept over restarts.
+"""IncrementalAlterConfigs (44), v0-1: change single settings of topics and of the broker (KIP-339).
 
-Of the broker's, those can be changed that give topics their defaults (and a few whose value means nothing here); the
-others are refused (42), as Apache Kafka does with those that it reads only once.
+Changes survive restarts. Of the broker's settings those can be changed that are defaults of topic settings, and a few
+that have no effect here; the others are refused (42), as Apache Kafka refuses its static settings. Deliberately
+missing: broker loggers, client metrics and groups, which have no settings here (40).
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kcli.broker.dynamic_config import Change, apply_changes
-from kcli.broker.handlers.config_resources import Alter, alter_all
+from kcli.broker.handlers.config_resources import Alter, alter_resources
 from kcli.broker.request_context import RequestContext
 from kcli.protocol.messages.incremental_alter_configs import (
     AlterConfigsResource,
@@ -25,13 +26,13 @@ if TYPE_CHECKING:
 def handle(
     broker: Broker, request: IncrementalAlterConfigsRequest, context: RequestContext
 ) -> IncrementalAlterConfigsResponse:
-    """A result per resource: all its changes or none; a resource that comes twice is refused."""
-    rows = alter_all(
+    """Return a result per resource: all its changes or none; a duplicate resource is refused."""
+    rows = alter_resources(
         broker.cluster, request.resources, _alter, AlterConfigsResourceResponse, validate_only=request.validate_only
     )
     return IncrementalAlterConfigsResponse(responses=rows)
 
 
-def _alter(asked: AlterConfigsResource) -> Alter:
-    changes = [Change(config.name, config.config_operation, config.value) for config in asked.configs]
+def _alter(resource: AlterConfigsResource) -> Alter:
+    changes = [Change(config.name, config.config_operation, config.value) for config in resource.configs]
     return lambda before, options, value_of: apply_changes(before, changes, options, value_of)

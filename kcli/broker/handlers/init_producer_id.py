@@ -1,7 +1,8 @@
-"""InitProducerId v0-5: ids for idempotent producers.
+"""InitProducerId (22), v0-5: ids for idempotent producers.
 
-There are no transactions yet: a transactional id is refused with TRANSACTIONAL_ID_AUTHORIZATION_FAILED (53). Every
-client takes that as final and tells its user at once, where a coordinator error would have it try for a minute or more.
+Deliberately missing: transactions. A transactional id is refused with TRANSACTIONAL_ID_AUTHORIZATION_FAILED (53),
+because every client treats that as fatal and reports it at once; after a coordinator error it would retry for a minute
+or more.
 """
 
 from __future__ import annotations
@@ -17,17 +18,17 @@ if TYPE_CHECKING:
 
 
 def handle(broker: Broker, request: InitProducerIdRequest, context: RequestContext) -> InitProducerIdResponse:
-    """The response: an id never given before, epoch 0."""
-    code = _refusal(request)
+    """Return a new unique id with epoch 0."""
+    code = _request_error(request)
     if code:
         return InitProducerIdResponse(error_code=code, producer_epoch=-1)
     try:
         return InitProducerIdResponse(producer_id=broker.producer_ids.next(), producer_epoch=0)
-    except OSError:  # the next block of ids could not be put on the disk
+    except OSError:  # the next block of ids could not be reserved on the disk
         return InitProducerIdResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE, producer_epoch=-1)
 
 
-def _refusal(request: InitProducerIdRequest) -> ErrorCode:
+def _request_error(request: InitProducerIdRequest) -> ErrorCode:
     if request.transactional_id == "":
         return ErrorCode.INVALID_REQUEST
     if (request.producer_id == -1) != (request.producer_epoch == -1):

@@ -1,4 +1,7 @@
-"""JoinGroup (11), v0-9: enter a classic group. Waits for the other members of the generation."""
+"""JoinGroup (11), v0-9: enter a classic group.
+
+The answer waits for the other members of the generation. Deliberately missing: KIP-848 groups.
+"""
 
 from __future__ import annotations
 
@@ -13,5 +16,5 @@ if TYPE_CHECKING:
 
 
 def handle(broker: Broker, request: JoinGroupRequest, context: RequestContext) -> Pending[JoinGroupResponse]:
-    """The member's id, its generation, and for the leader everybody's subscriptions."""
+    """Return the member id and generation, and for the leader the subscriptions of all members."""
     return broker.groups.join(request, context)

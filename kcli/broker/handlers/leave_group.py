@@ -1,4 +1,7 @@
-"""LeaveGroup (13), v0-5: members leave a classic group, alone or in a batch (KIP-345)."""
+"""LeaveGroup (13), v0-5: members leave a classic group, one or many in a request (KIP-345).
+
+Deliberately missing: KIP-848 groups.
+"""
 
 from __future__ import annotations
 
@@ -12,5 +15,5 @@ if TYPE_CHECKING:
 
 
 def handle(broker: Broker, request: LeaveGroupRequest, context: RequestContext) -> LeaveGroupResponse:
-    """A result per member; before v3 one for the only member."""
+    """Return a result per member; before v3 one for the only member."""
     return broker.groups.leave(request, context)

@@ -1,4 +1,7 @@
-"""ListConfigResources (74), v0-1: what has settings: topics and the broker, no client metrics, no groups."""
+"""ListConfigResources (74), v0-1: the resources with settings: topics and this broker.
+
+Deliberately missing: client metrics (the only type in v0) and groups, so their lists are empty.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def handle(broker: Broker, request: ListConfigResourcesRequest, context: RequestContext) -> ListConfigResourcesResponse:
-    """v0 asks for client metrics; v1 for some types, or all. A type that Kafka does not have refuses the request."""
+    """Return the resources of the requested types; an unknown type is refused (35)."""
     wanted = set(request.resource_types) or set(resources.ALL)
     if context.api_version == 0:
         wanted = {resources.CLIENT_METRICS}

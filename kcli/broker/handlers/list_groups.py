@@ -1,4 +1,7 @@
-"""ListGroups (16), v0-5: all groups, by state and type. Only classic groups exist here."""
+"""ListGroups (16), v0-5: all groups, filtered by state and type.
+
+Deliberately missing: types other than classic.
+"""
 
 from __future__ import annotations
 
@@ -12,5 +15,5 @@ if TYPE_CHECKING:
 
 
 def handle(broker: Broker, request: ListGroupsRequest, context: RequestContext) -> ListGroupsResponse:
-    """The groups that pass the filters."""
+    """Return the groups that match the filters."""
     return broker.groups.list_groups(request, context)

@@ -1,6 +1,7 @@
-"""ListOffsets v1-11: the offset of a time, of the start, of the end, or of the largest timestamp.
+"""ListOffsets (2), v1-11: the offset for a timestamp, of the start, of the end, or of the largest timestamp.
 
-Nothing is tiered, so what is asked of the tiers (-5, -6) is unknown. A partition named twice is refused with 42.
+A duplicate partition is refused (42). Deliberately missing: tiered storage, so the offsets of tiers (-5, -6) are
+unknown.
 """
 
 from __future__ import annotations
@@ -35,22 +36,22 @@ _SINCE_VERSION = {
 }
 _READ_COMMITTED = 1
 
-# Offset, timestamp and leader epoch of an answer; -1 for what is unknown.
-_Found = tuple[int, int, int]
-_UNKNOWN: _Found = (-1, -1, -1)
+# Offset, timestamp and leader epoch; -1 if unknown.
+_OffsetResult = tuple[int, int, int]
+_UNKNOWN: _OffsetResult = (-1, -1, -1)
 
 
 def handle(broker: Broker, request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsResponse:
-    """The response, with a row for each partition in the order of the request."""
-    named = Counter((topic.name, one.partition_index) for topic in request.topics for one in topic.partitions)
+    """Return a row for each partition in the order of the request."""
+    counts = Counter((topic.name, one.partition_index) for topic in request.topics for one in topic.partitions)
     return ListOffsetsResponse(
         topics=[
             ListOffsetsTopicResponse(
                 name=topic.name,
                 partitions=[
                     _row(broker, request, context, TopicPartition(topic.name, one.partition_index), one)
-                    if named[topic.name, one.partition_index] == 1
-                    else _refusal(one, ErrorCode.INVALID_REQUEST)
+                    if counts[topic.name, one.partition_index] == 1
+                    else _error_row(one, ErrorCode.INVALID_REQUEST)
                     for one in topic.partitions
                 ],
             )
@@ -69,10 +70,10 @@ def _row(
         partition.check_epoch(one.current_leader_epoch)
         partition.check_leader()
         offset, timestamp, epoch = _find(partition, one.timestamp, _end(partition, request))
-    except BrokerError as refusal:
-        return _refusal(one, refusal.code)
-    except OSError as trouble:
-        return _refusal(one, broker.replica_manager.offline(tp, trouble).code)
+    except BrokerError as error:
+        return _error_row(one, error.code)
+    except OSError as error:
+        return _error_row(one, broker.replica_manager.offline(tp, error).code)
     return ListOffsetsPartitionResponse(
         partition_index=one.partition_index,
         offset=offset,
@@ -81,19 +82,19 @@ def _row(
     )
 
 
-def _refusal(one: ListOffsetsPartition, code: ErrorCode) -> ListOffsetsPartitionResponse:
+def _error_row(one: ListOffsetsPartition, code: ErrorCode) -> ListOffsetsPartitionResponse:
     return ListOffsetsPartitionResponse(partition_index=one.partition_index, error_code=code)
 
 
 def _end(partition: Partition, request: ListOffsetsRequest) -> int:
-    """How far whoever asks can read."""
+    """Return the end offset for this client: log end (replicas), last stable offset or high watermark."""
     if request.replica_id >= 0:
         return partition.log.log_end_offset
     is_committed_only = request.isolation_level == _READ_COMMITTED
     return partition.log.last_stable_offset if is_committed_only else partition.log.high_watermark
 
 
-def _find(partition: Partition, timestamp: int, end: int) -> _Found:
+def _find(partition: Partition, timestamp: int, end: int) -> _OffsetResult:
     log = partition.log
     if timestamp == LATEST:
         return end, -1, partition.leader_epoch
@@ -101,11 +102,11 @@ def _find(partition: Partition, timestamp: int, end: int) -> _Found:
         return log.log_start_offset, -1, _epoch_at_start(partition)
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return _UNKNOWN
-    found = log.max_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
-    return found if found is not None and found[0] < end else _UNKNOWN
+    result = log.max_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
+    return result if result is not None and result[0] < end else _UNKNOWN
 
 
 def _epoch_at_start(partition: Partition) -> int:
-    """The epoch of the first record, as far as it is known; an empty log has that of its leader."""
+    """Return the epoch of the first record; the leader epoch if the log is empty or the epoch unknown."""
     epoch = partition.log.epochs.epoch_for(partition.log.log_start_offset)
     return partition.leader_epoch if epoch < 0 else epoch

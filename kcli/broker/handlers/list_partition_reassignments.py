@@ -1,4 +1,7 @@
-"""ListPartitionReassignments (46), v0: none ever, for there is one broker. `kafka-topics --describe` asks for it."""
+"""ListPartitionReassignments (46), v0: always empty; `kafka-topics --describe` requests it.
+
+Deliberately missing: reassignments, because there is one broker.
+"""
 
 from __future__ import annotations
 
@@ -17,5 +20,5 @@ if TYPE_CHECKING:
 def handle(
     broker: Broker, request: ListPartitionReassignmentsRequest, context: RequestContext
 ) -> ListPartitionReassignmentsResponse:
-    """Nothing is being moved."""
+    """Return an empty list."""
     return ListPartitionReassignmentsResponse(error_message=None)

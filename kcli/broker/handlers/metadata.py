@@ -1,7 +1,8 @@
-"""Metadata (3), v0-13: where the broker is, and which topics it has.
+"""Metadata (3), v0-13: the address of the broker, and its topics.
 
-A topic that is not there is created when both the request and auto.create.topics.enable allow it, but answered as
-unknown (3) this time, as Apache Kafka does: clients ask again. One node: it leads everything and is the controller.
+An unknown topic is created if the request and auto.create.topics.enable allow it, but this response still returns it
+as unknown (3), as Apache Kafka does; clients retry. Deliberately missing: other brokers. One node leads all partitions
+and is the controller.
 """
 
 from __future__ import annotations
@@ -33,10 +34,10 @@ _FIRST_BY_ID = 12
 
 
 def handle(broker: Broker, request: MetadataRequest, context: RequestContext) -> MetadataResponse:
-    """The broker and the topics asked for; null, and in v0 an empty list, asks for all of them."""
+    """Return the broker and the requested topics; null, and in v0 an empty list, requests all topics."""
     version = context.api_version
-    if any(not _is_sayable(topic, version) for topic in request.topics or ()):
-        return _refused(request, version)
+    if any(not _is_valid(topic, version) for topic in request.topics or ()):
+        return _invalid_request(request, version)
     cluster = broker.cluster
     response = MetadataResponse(
         brokers=[
@@ -56,13 +57,13 @@ def handle(broker: Broker, request: MetadataRequest, context: RequestContext) ->
     return response
 
 
-def _is_sayable(topic: MetadataRequestTopic, version: int) -> bool:
-    """Ids are in the requests of v10 and v11, too, but were not to be used."""
+def _is_valid(topic: MetadataRequestTopic, version: int) -> bool:
+    """Return True for a name or an id. The ids in v10 and v11 must not be used."""
     by_id = topic.topic_id != _NO_ID
     return (topic.name is not None or by_id) and (version >= _FIRST_BY_ID or not by_id)
 
 
-def _refused(request: MetadataRequest, version: int) -> MetadataResponse:
+def _invalid_request(request: MetadataRequest, version: int) -> MetadataResponse:
     return MetadataResponse(
         topics=[
             MetadataResponseTopic(
@@ -78,45 +79,45 @@ def _refused(request: MetadataRequest, version: int) -> MetadataResponse:
 def _topics(broker: Broker, request: MetadataRequest, version: int) -> list[MetadataResponseTopic]:
     topics = broker.cluster.topics
     if request.topics is None or (version == 0 and not request.topics):
-        return [_described(broker, topic) for topic in topics.values()]
+        return [_topic_row(broker, topic) for topic in topics.values()]
     rows: list[MetadataResponseTopic] = []
     names: dict[str, None] = {}
-    for asked in request.topics:
-        if asked.topic_id == _NO_ID:
-            names[asked.name or ""] = None
+    for requested in request.topics:
+        if requested.topic_id == _NO_ID:
+            names[requested.name or ""] = None
             continue
-        found = broker.cluster.topic_by_id(asked.topic_id)
-        if found is None:
-            row = MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=asked.topic_id)
-            rows.append(row)
+        known = broker.cluster.topic_by_id(requested.topic_id)
+        if known is None:
+            code = ErrorCode.UNKNOWN_TOPIC_ID
+            rows.append(MetadataResponseTopic(error_code=code, name=None, topic_id=requested.topic_id))
         else:
-            names[found.name] = None
+            names[known.name] = None
     may_create = request.allow_auto_topic_creation and broker.cluster.settings.auto_create_topics_enable
     for name in names:
         topic = topics.get(name)
-        rows.append(_described(broker, topic) if topic else _unknown(broker, name, may_create))
+        rows.append(_topic_row(broker, topic) if topic else _unknown_topic_row(broker, name, may_create))
     return rows
 
 
-def _unknown(broker: Broker, name: str, may_create: bool) -> MetadataResponseTopic:
+def _unknown_topic_row(broker: Broker, name: str, may_create: bool) -> MetadataResponseTopic:
     error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if name_fault(name):
         error = ErrorCode.INVALID_TOPIC_EXCEPTION
     elif may_create:
         try:
             broker.cluster.auto_create(name)
-        except BrokerError as refusal:
-            if refusal.code is ErrorCode.INVALID_REPLICATION_FACTOR:
-                error = refusal.code
+        except BrokerError as failure:
+            if failure.code is ErrorCode.INVALID_REPLICATION_FACTOR:
+                error = failure.code
     return MetadataResponseTopic(error_code=error, name=name, is_internal=name in INTERNAL_TOPICS)
 
 
-def _described(broker: Broker, topic: Topic) -> MetadataResponseTopic:
+def _topic_row(broker: Broker, topic: Topic) -> MetadataResponseTopic:
     node = broker.cluster.node_id
-    held = broker.replica_manager.partition
+    find = broker.replica_manager.partition
     partitions = []
     for number in range(topic.partitions):
-        partition = held(TopicPartition(topic.name, number))
+        partition = find(TopicPartition(topic.name, number))
         partitions.append(
             MetadataResponsePartition(
                 partition_index=number,

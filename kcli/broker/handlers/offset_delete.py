@@ -1,8 +1,8 @@
-"""OffsetDelete (47), v0: forget some of a group's offsets (KIP-496).
+"""OffsetDelete (47), v0: delete committed offsets of a group (KIP-496).
 
-A group that is unknown (69), whose id is empty (24) or that has members but is none of consumers (68) is refused as a
-whole; topics that a member subscribes to (86) and unknown partitions (3) one by one. An offset that is not there is
-deleted with success.
+The request is refused as a whole if the group is unknown (69), its id is empty (24), or it has members that are not
+consumers (68). Subscribed topics (86) and unknown partitions (3) are refused one by one. A partition without an offset
+is deleted with success. Deliberately missing: KIP-848 groups.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ if TYPE_CHECKING:
 
 
 def handle(broker: Broker, request: OffsetDeleteRequest, context: RequestContext) -> OffsetDeleteResponse:
-    """A result per partition, or one error for all."""
+    """Return a result per partition, or one error for all."""
     group = broker.groups.facts(request.group_id) if request.group_id else None
-    refused = _refusal(request.group_id, group)
-    if group is None or refused:
-        return OffsetDeleteResponse(error_code=refused)
-    asked = [TopicPartition(t.name, p.partition_index) for t in request.topics for p in t.partitions]
-    errors = {partition: _check(partition, broker.cluster, group) for partition in asked}
-    allowed = [partition for partition in asked if errors[partition] is ErrorCode.NONE]
+    error = _group_error(request.group_id, group)
+    if group is None or error:
+        return OffsetDeleteResponse(error_code=error)
+    requested = [TopicPartition(t.name, p.partition_index) for t in request.topics for p in t.partitions]
+    errors = {partition: _check(partition, broker.cluster, group) for partition in requested}
+    allowed = [partition for partition in requested if errors[partition] is ErrorCode.NONE]
     failed = broker.offsets.delete(request.group_id, allowed, context.now_wall_ms)
     if failed:
         return OffsetDeleteResponse(error_code=failed)
-    return OffsetDeleteResponse(topics=_by_topic(asked, errors))
+    return OffsetDeleteResponse(topics=_by_topic(requested, errors))
 
 
-def _refusal(group_id: str, group: GroupFacts | None) -> ErrorCode:
+def _group_error(group_id: str, group: GroupFacts | None) -> ErrorCode:
     if not group_id:
         return ErrorCode.INVALID_GROUP_ID
     if group is None or group.state == "Dead":
@@ -59,10 +59,12 @@ def _check(partition: TopicPartition, cluster: ClusterState, group: GroupFacts) 
     return ErrorCode.NONE
 
 
-def _by_topic(asked: list[TopicPartition], errors: dict[TopicPartition, ErrorCode]) -> list[OffsetDeleteResponseTopic]:
-    """Topics and partitions that are not there come first, as Kafka tells them."""
+def _by_topic(
+    requested: list[TopicPartition], errors: dict[TopicPartition, ErrorCode]
+) -> list[OffsetDeleteResponseTopic]:
+    """Group the results by topic, unknown topics and partitions first, as Apache Kafka does."""
     topics: dict[str, OffsetDeleteResponseTopic] = {}
-    for partition in sorted(asked, key=lambda p: errors[p] is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
+    for partition in sorted(requested, key=lambda p: errors[p] is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
         topic = topics.setdefault(partition.topic, OffsetDeleteResponseTopic(name=partition.topic))
         row = OffsetDeleteResponsePartition(partition_index=partition.partition, error_code=errors[partition])
         topic.partitions.append(row)

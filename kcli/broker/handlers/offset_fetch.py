@@ -1,8 +1,9 @@
-"""OffsetFetch (9), v1-10: the offsets that groups have committed; v8 and later ask for many groups at once.
+"""OffsetFetch (9), v1-10: the committed offsets of a group; from v8 of many groups.
 
-A group or partition that is not known has offset -1 and no error; only an unknown topic id (v10) is one (100). With
-`require_stable` an offset that an open transaction may change is told as error 88. A group's own errors are none of a
-single broker that has loaded everything before it answers anybody. Not here: the epochs of KIP-848 members (v9).
+An unknown group or partition has offset -1 and no error; only an unknown topic id (v10) is an error (100). With
+`require_stable` an offset that an open transaction may change is returned as error 88. There are no group-level
+errors, because a single broker loads all groups before it answers. Deliberately missing: the epochs of KIP-848 members
+(v9).
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ if TYPE_CHECKING:
 
 _GROUPS_SINCE_VERSION = 8
 _IDS_SINCE_VERSION = 10
-_NOTHING = CommittedOffset(-1)
+_NO_OFFSET = CommittedOffset(-1)
 
 
 def handle(broker: Broker, request: OffsetFetchRequest, context: RequestContext) -> OffsetFetchResponse:
-    """The offsets that were asked for, or all of a group whose topics are null."""
+    """Return the requested offsets, or all offsets of a group whose topics are null."""
     if context.api_version >= _GROUPS_SINCE_VERSION:
         by_id = context.api_version >= _IDS_SINCE_VERSION
         groups = [_fetch(broker, group, request.require_stable, by_id) for group in request.groups]
@@ -51,62 +52,62 @@ def handle(broker: Broker, request: OffsetFetchRequest, context: RequestContext)
 def _fetch(
     broker: Broker, group: OffsetFetchRequestGroup, require_stable: bool, by_id: bool
 ) -> OffsetFetchResponseGroup:
-    def tell(partition: TopicPartition, committed: CommittedOffset) -> OffsetFetchResponsePartitions:
+    def row(partition: TopicPartition, committed: CommittedOffset) -> OffsetFetchResponsePartitions:
         if require_stable and broker.offsets.is_unstable(group.group_id, partition):
-            return _row(partition.partition, _NOTHING, ErrorCode.UNSTABLE_OFFSET_COMMIT)
+            return _row(partition.partition, _NO_OFFSET, ErrorCode.UNSTABLE_OFFSET_COMMIT)
         return _row(partition.partition, committed)
 
     if group.topics is None:
-        topics = _all_topics(broker, broker.offsets.fetch(group.group_id), by_id, tell)
+        topics = _all_topics(broker, broker.offsets.fetch(group.group_id), by_id, row)
     else:
-        topics = _wanted_topics(broker, group.group_id, group.topics, by_id, tell)
+        topics = _requested_topics(broker, group.group_id, group.topics, by_id, row)
     return OffsetFetchResponseGroup(group_id=group.group_id, topics=topics)
 
 
-_Tell = Callable[[TopicPartition, CommittedOffset], OffsetFetchResponsePartitions]
+_MakeRow = Callable[[TopicPartition, CommittedOffset], OffsetFetchResponsePartitions]
 
 
 def _all_topics(
-    broker: Broker, offsets: dict[TopicPartition, CommittedOffset], by_id: bool, tell: _Tell
+    broker: Broker, offsets: dict[TopicPartition, CommittedOffset], by_id: bool, row: _MakeRow
 ) -> list[OffsetFetchResponseTopics]:
-    """By id, topics that are not there (any more) cannot be told."""
-    told: dict[str, OffsetFetchResponseTopics] = {}
+    """Return all committed offsets. By id, deleted topics are left out, because their ids are unknown."""
+    by_name: dict[str, OffsetFetchResponseTopics] = {}
     for partition, committed in offsets.items():
-        topic = told.get(partition.topic)
+        topic = by_name.get(partition.topic)
         if topic is None:
-            topic = told[partition.topic] = OffsetFetchResponseTopics(name=partition.topic)
-        topic.partitions.append(tell(partition, committed))
+            topic = by_name[partition.topic] = OffsetFetchResponseTopics(name=partition.topic)
+        topic.partitions.append(row(partition, committed))
     if by_id:
-        there = broker.cluster.topics
+        existing = broker.cluster.topics
         return [
-            OffsetFetchResponseTopics(topic_id=there[name].topic_id, partitions=topic.partitions)
-            for name, topic in told.items()
-            if name in there
+            OffsetFetchResponseTopics(topic_id=existing[name].topic_id, partitions=topic.partitions)
+            for name, topic in by_name.items()
+            if name in existing
         ]
-    return list(told.values())
+    return list(by_name.values())
 
 
-def _wanted_topics(
-    broker: Broker, group_id: str, wanted: Iterable[OffsetFetchRequestTopics], by_id: bool, tell: _Tell
+def _requested_topics(
+    broker: Broker, group_id: str, requested: Iterable[OffsetFetchRequestTopics], by_id: bool, row: _MakeRow
 ) -> list[OffsetFetchResponseTopics]:
-    """In the order of the request, unknown ids behind the others."""
-    told: list[OffsetFetchResponseTopics] = []
+    """Return the requested offsets in the order of the request, with unknown ids last."""
+    known: list[OffsetFetchResponseTopics] = []
     unknown: list[OffsetFetchResponseTopics] = []
-    for topic in wanted:
+    for topic in requested:
         name = topic.name
         answer = OffsetFetchResponseTopics(name=name, topic_id=topic.topic_id)
         if by_id:
-            found = broker.cluster.topic_by_id(topic.topic_id)
-            if found is None:
-                answer.partitions += (_row(i, _NOTHING, ErrorCode.UNKNOWN_TOPIC_ID) for i in topic.partition_indexes)
+            existing = broker.cluster.topic_by_id(topic.topic_id)
+            if existing is None:
+                answer.partitions += (_row(i, _NO_OFFSET, ErrorCode.UNKNOWN_TOPIC_ID) for i in topic.partition_indexes)
                 unknown.append(answer)
                 continue
-            name = found.name
+            name = existing.name
         partitions = [TopicPartition(name, index) for index in topic.partition_indexes]
         offsets = broker.offsets.fetch(group_id, partitions)
-        answer.partitions += (tell(partition, offsets.get(partition, _NOTHING)) for partition in partitions)
-        told.append(answer)
-    return told + unknown
+        answer.partitions += (row(partition, offsets.get(partition, _NO_OFFSET)) for partition in partitions)
+        known.append(answer)
+    return known + unknown
 
 
 def _row(index: int, committed: CommittedOffset, error: ErrorCode = ErrorCode.NONE) -> OffsetFetchResponsePartitions:

@@ -1,4 +1,7 @@
-"""OffsetForLeaderEpoch v2-4: where a leader epoch ended, so that a reader finds out where its log and ours part."""
+"""OffsetForLeaderEpoch (23), v2-4: the end offset of a leader epoch, for detecting divergence (KIP-101, KIP-320).
+
+Deliberately missing: followers, so `replica_id` is ignored.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ if TYPE_CHECKING:
 def handle(
     broker: Broker, request: OffsetForLeaderEpochRequest, context: RequestContext
 ) -> OffsetForLeaderEpochResponse:
-    """The response, with a row for each partition in the order of the request."""
+    """Return a row for each partition in the order of the request."""
     return OffsetForLeaderEpochResponse(
         topics=[
             OffsetForLeaderTopicResult(
@@ -39,7 +42,7 @@ def _row(broker: Broker, tp: TopicPartition, one: OffsetForLeaderPartition) -> E
         partition = broker.replica_manager.partition_or_error(tp)
         partition.check_epoch(one.current_leader_epoch)
         partition.check_leader()
-    except BrokerError as refusal:
-        return EpochEndOffset(partition=tp.partition, error_code=refusal.code)
+    except BrokerError as error:
+        return EpochEndOffset(partition=tp.partition, error_code=error.code)
     epoch, end_offset = partition.end_offset_for_epoch(one.leader_epoch)
     return EpochEndOffset(partition=tp.partition, leader_epoch=epoch, end_offset=end_offset)

@@ -1,8 +1,8 @@
-"""Produce v3-13: batches appended, and answered when as many replicas have them as was asked.
+"""Produce (0), v3-13: append batches, and answer when the replicas that `acks` requires have them.
 
-v0-2 are advertised, because old librdkafka looks for them, and closed upon: both as Apache Kafka 4 does. acks 0 gets no
-answer, and a closed connection when something went wrong. There are no transactions: a transactional batch without a
-transactional id is refused with 53 as everywhere, one with an id with 48.
+v0-2 are advertised, because old librdkafka looks for them, and close the connection, both as in Apache Kafka 4. With
+acks=0 there is no answer; an error closes the connection. Deliberately missing: transactions. A transactional batch
+without a transactional id is refused with 53, as by Apache Kafka, one with an id with 48.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ if TYPE_CHECKING:
     from kcli.broker.broker import Broker
     from kcli.protocol.primitives import Buffer
 
-_ATTRIBUTES_AT = 22  # the low one of the two bytes
+_ATTRIBUTES_AT = 22  # the low byte of two
 _ZSTD, _ZSTD_SINCE_VERSION = 4, 7
 _IDS_SINCE_VERSION = 13
 #: Only Kafka's own admin tools may write to internal topics.
 _ADMIN_CLIENT_ID = "__admin_client"
 
-# What became of each partition of the request, in its order.
+# For each partition of the request, in order: its error, or the partition whose append gives the outcome.
 _Verdict = ProduceOutcome | TopicPartition
 
 
 def handle(broker: Broker, request: ProduceRequest, context: RequestContext) -> object:
-    """The response, or a `Pending` of it; None for acks 0. `CloseConnection` when acks 0 met an error."""
+    """Return the response or a `Pending` of it, None for acks=0. CloseConnection for an error with acks=0."""
     entries: dict[TopicPartition, Buffer] = {}
     verdicts = list(_verdicts(broker, request, context, entries))
     appended = broker.replica_manager.append(
@@ -61,14 +61,14 @@ def handle(broker: Broker, request: ProduceRequest, context: RequestContext) -> 
 def _verdicts(
     broker: Broker, request: ProduceRequest, context: RequestContext, entries: dict[TopicPartition, Buffer]
 ) -> Iterator[_Verdict]:
-    """For each partition its outcome, if it is refused for what the request says; else it goes into `entries`."""
-    whole = _refusal_of_all(request)
+    """Validate each partition: yield the outcome if it is refused, otherwise add its batch to `entries`."""
+    request_error = _request_error(request)
     for topic in request.topic_data:
         name: str | None = topic.name
         if context.api_version >= _IDS_SINCE_VERSION:
             name = broker.replica_manager.topic_name(topic.topic_id)
         for one in topic.partition_data:
-            code = whole or _refusal(broker, name, one, context)
+            code = request_error or _partition_error(broker, name, one, context)
             if code or name is None or one.records is None:
                 yield ProduceOutcome(code)
                 continue
@@ -77,7 +77,7 @@ def _verdicts(
             yield tp
 
 
-def _refusal_of_all(request: ProduceRequest) -> ErrorCode:
+def _request_error(request: ProduceRequest) -> ErrorCode:
     if any(_has_bit(one.records, TRANSACTIONAL_BIT) for topic in request.topic_data for one in topic.partition_data):
         if request.transactional_id is None:
             return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
@@ -85,7 +85,7 @@ def _refusal_of_all(request: ProduceRequest) -> ErrorCode:
     return ErrorCode.NONE
 
 
-def _refusal(broker: Broker, name: str | None, one: PartitionProduceData, context: RequestContext) -> ErrorCode:
+def _partition_error(broker: Broker, name: str | None, one: PartitionProduceData, context: RequestContext) -> ErrorCode:
     if name is None:
         return ErrorCode.UNKNOWN_TOPIC_ID
     if broker.replica_manager.partition(TopicPartition(name, one.index)) is None:
@@ -115,13 +115,15 @@ def _answer(
     if request.acks == 0:
         _close_if_refused(outcomes)
         return None
-    one = iter(outcomes)
+    next_outcome = iter(outcomes)
     return ProduceResponse(
         responses=[
             TopicProduceResponse(
                 name=topic.name,
                 topic_id=topic.topic_id,
-                partition_responses=[_partition_response(data.index, next(one)) for data in topic.partition_data],
+                partition_responses=[
+                    _partition_response(data.index, next(next_outcome)) for data in topic.partition_data
+                ],
             )
             for topic in request.topic_data
         ]
@@ -136,8 +138,8 @@ def _partition_response(index: int, outcome: ProduceOutcome) -> PartitionProduce
         log_append_time_ms=outcome.log_append_time_ms,
         log_start_offset=outcome.log_start_offset,
         record_errors=[
-            BatchIndexAndErrorMessage(batch_index=at, batch_index_error_message=why)
-            for at, why in outcome.record_errors
+            BatchIndexAndErrorMessage(batch_index=index_in_batch, batch_index_error_message=text)
+            for index_in_batch, text in outcome.record_errors
         ],
         error_message=outcome.message,
     )
@@ -146,4 +148,4 @@ def _partition_response(index: int, outcome: ProduceOutcome) -> PartitionProduce
 def _close_if_refused(outcomes: list[ProduceOutcome]) -> None:
     refused = sorted({outcome.error.name for outcome in outcomes if outcome.error})
     if refused:
-        raise CloseConnection(f"a Produce with acks 0 was refused: {', '.join(refused)}")
+        raise CloseConnection(f"a Produce with acks=0 was refused: {', '.join(refused)}")

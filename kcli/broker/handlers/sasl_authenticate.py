@@ -1,4 +1,7 @@
-"""SaslAuthenticate (36) v0-2: refused, because the one listener is a plain one; SASL is not there."""
+"""SaslAuthenticate (36), v0-2: always refused with ILLEGAL_SASL_STATE.
+
+Deliberately missing: SASL. The one listener is PLAINTEXT.
+"""
 
 from __future__ import annotations
 
@@ -14,5 +17,5 @@ if TYPE_CHECKING:
 
 def handle(broker: Broker, request: SaslAuthenticateRequest, context: RequestContext) -> SaslAuthenticateResponse:
     return SaslAuthenticateResponse(
-        error_code=ErrorCode.ILLEGAL_SASL_STATE, error_message="This listener has no authentication."
+        error_code=ErrorCode.ILLEGAL_SASL_STATE, error_message="This listener does not use SASL."
     )

@@ -1,6 +1,6 @@
-"""SaslHandshake (17) v0-1: refused, because the one listener is a plain one; SASL is not there.
+"""SaslHandshake (17), v0-1: always refused with ILLEGAL_SASL_STATE.
 
-Real Kafka advertises this API on a PLAINTEXT listener too and answers ILLEGAL_SASL_STATE.
+Apache Kafka advertises this API on a PLAINTEXT listener, too, and returns the same error. Deliberately missing: SASL.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""SyncGroup (14), v0-5: who reads what. Waits for the leader's assignment."""
+"""SyncGroup (14), v0-5: the assignment of a member of a classic group.
+
+The answer waits for the leader's assignment. Deliberately missing: KIP-848 groups.
+"""
 
 from __future__ import annotations
 
@@ -15,5 +18,5 @@ if TYPE_CHECKING:
 def handle(
     broker: Broker, request: SyncGroupRequest, context: RequestContext
 ) -> Pending[SyncGroupResponse] | SyncGroupResponse:
-    """The member's part of the assignment."""
+    """Return the assignment of the member."""
     return broker.groups.sync(request, context)

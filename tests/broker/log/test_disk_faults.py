@@ -68,12 +68,12 @@ def _takes(log: Log, value: bytes) -> bool:
 
 
 def test_full_disk_loses_no_acknowledged_record(memory_keeper: Keeper, files: MemoryFiles) -> None:
-    files.room_bytes = 3000
+    files.capacity_bytes = 3000
     log = memory_keeper.open(segment_bytes=1000)
     acknowledged = [value for value in (b"%d" % number + b"x" * 100 for number in range(100)) if _takes(log, value)]
     assert len(acknowledged) > 5
     log.close(clean=False)
-    files.room_bytes = None
+    files.capacity_bytes = None
     log = memory_keeper.open(clean=False, segment_bytes=1000)
     assert values(log) == acknowledged
     assert append(log, b"next").base_offset == len(acknowledged)
