@@ -48,7 +48,7 @@ def test_the_entry_point_names_the_plugin() -> None:
 
 def test_the_example_of_the_guide_works(passes: Passes) -> None:
     [example] = re.findall(
-        r"```python\n((?:(?!```).)*?kafka_broker.*?)```", (ROOT / "README.md").read_text(), re.DOTALL
+        r"```python\n((?:(?!```).)*?kafka_broker.*?)```", (ROOT / "man" / "guide.md").read_text(), re.DOTALL
     )
     passes(example)
 

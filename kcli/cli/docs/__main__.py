@@ -13,8 +13,8 @@ def main(folder: Path) -> None:
     for path, text in files.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
-    for page in set((folder / "man").iterdir()) - files.keys():
-        page.unlink()  # of a command that is gone
+    for page in {path for section in "17" for path in (folder / "man").glob(f"*.{section}")} - files.keys():
+        page.unlink()  # the page of a removed command
 
 
 if __name__ == "__main__":
