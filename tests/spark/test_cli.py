@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from kcli.cli.spark.exporting import Wishes, check_wishes
-from kcli.cli.spark.span import end_options, start_options
+from kcli.cli.spark.export import Wishes, check_wishes
+from kcli.cli.spark.options import end_options, start_options
 from kcli.errors import ConfigError
 from kcli.spark.java import check_java, major_version
 from tests.cli.fake import run_kcli

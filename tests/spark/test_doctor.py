@@ -260,7 +260,7 @@ def test_the_status_goes_by_what_is_wrong(
     monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
     monkeypatch.setattr("kcli.spark.session.open_session", answering(session))
     monkeypatch.setattr("kcli.spark.session.close_session", closed.append)
-    monkeypatch.setattr("kcli.cli.spark.line.ProgressLine.follow", lambda *_: None)
+    monkeypatch.setattr("kcli.cli.spark.progress.ProgressLine.follow", lambda *_: None)
     done = run_kcli("spark", "doctor", "--master", "spark://host:7077", "-b", "kafka:9092", "--output", "json")
     assert done.status == status, done.err
     assert closed == [session]

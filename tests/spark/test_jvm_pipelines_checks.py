@@ -39,7 +39,7 @@ def here(spark: SparkSession, known_topic: KnownTopic, monkeypatch: pytest.Monke
         look()
         yield spark
 
-    monkeypatch.setattr("kcli.cli.spark.running.spark_session", ours)
+    monkeypatch.setattr("kcli.cli.spark.session.spark_session", ours)
     address = known_topic.kafka.bootstrap_servers
     return lambda name, *words: run_kcli("spark", name, known_topic.name, "-b", address, *words)
 

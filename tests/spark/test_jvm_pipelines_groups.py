@@ -43,7 +43,7 @@ def here(spark: SparkSession, real_kafka: Kafka, monkeypatch: pytest.MonkeyPatch
         except Exception as error:
             raise translate_error(error) from error
 
-    monkeypatch.setattr("kcli.cli.spark.running.spark_session", ours)
+    monkeypatch.setattr("kcli.cli.spark.session.spark_session", ours)
     address = real_kafka.bootstrap_servers
     return lambda *words, **more: run_kcli("spark", *words, "-b", address, **more)
 

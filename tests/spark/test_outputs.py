@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from kcli.cli.spark import running
+from kcli.cli.spark import session
 from kcli.cli.spark.files import check_file, write_text, write_whole
 from kcli.cli.spark.page import write_page
 from kcli.cli.spark.results import show_result
@@ -101,9 +101,9 @@ def session_ends_with(error: Exception, monkeypatch: pytest.MonkeyPatch) -> Base
     def opened(*_: object) -> Iterator[Any]:
         yield lambda: None
 
-    monkeypatch.setattr(running, "opened", opened)
+    monkeypatch.setattr(session, "opened", opened)
     cluster: Any = SimpleNamespace(remote="sc://somewhere")
-    with pytest.raises(Exception) as raised, running.spark_session(FakeEnvironment(), None, cluster):  # type: ignore[arg-type]
+    with pytest.raises(Exception) as raised, session.spark_session(FakeEnvironment(), None, cluster):  # type: ignore[arg-type]
         raise error
     return raised.value
 
@@ -123,7 +123,7 @@ def test_a_reader_that_goes_away_ends_a_command_in_silence(monkeypatch: pytest.M
     def broken(*_: object) -> None:
         raise BrokenPipeError(32, "Broken pipe")
 
-    monkeypatch.setattr(running, "opened", opened)
+    monkeypatch.setattr(session, "opened", opened)
     monkeypatch.setattr("kcli.spark.pipelines.skew.run", lambda *_, **__: _skew())
     monkeypatch.setattr("kcli.cli.spark.results.show_result", broken)
     done = run_kcli("spark", "skew", "t", "-b", NOBODY, "--remote", "sc://somewhere")

@@ -17,11 +17,11 @@ import pytest
 from pyspark import cloudpickle
 
 from kcli.cli.spark.charts import bars, binned, grounded, largest, lines, series_of
+from kcli.cli.spark.findings import TEXTS, parse_threshold
 from kcli.cli.spark.page import Section, as_html, check_page
-from kcli.cli.spark.pages import profile_sections, throughput_sections
-from kcli.cli.spark.rounding import rounded
-from kcli.cli.spark.threshold import TEXTS, parse_threshold
-from kcli.cli.spark.throughput import _findings
+from kcli.cli.spark.profile import profile_sections
+from kcli.cli.spark.results import rounded
+from kcli.cli.spark.throughput import _findings, throughput_sections
 from kcli.errors import ConfigError
 from kcli.spark.pipelines import duplicates, group_offsets, profile, profile_tasks, skew
 from kcli.spark.pipelines.by_value import by_value

@@ -287,7 +287,7 @@ def test_names_that_nobody_knows_are_left() -> None:
 
 def remote_snapshot(monkeypatch: pytest.MonkeyPatch, found: Snapshot, *words: str, address: str) -> Result:
     """`kcli spark group-offsets --remote ...` where Spark would have found this."""
-    monkeypatch.setattr("kcli.cli.spark.running.spark_session", lambda *_, **__: nullcontext())
+    monkeypatch.setattr("kcli.cli.spark.session.spark_session", lambda *_, **__: nullcontext())
     monkeypatch.setattr("kcli.spark.pipelines.group_offsets.run", lambda *_: found)
     return run_kcli("spark", "group-offsets", "--remote", "sc://x", *words, "-b", address, "--timeout", "2")
 
@@ -361,9 +361,9 @@ def test_malformed_calls_are_refused() -> None:
     for text, words in (
         ("SELECT * FROM topic('a'", "no closing parenthesis"),
         ("SELECT * FROM topic()", "has no topic"),
-        ("SELECT * FROM topic('a',)", "no argument like ''"),
-        ("SELECT * FROM topic(a)", "no argument like 'a'"),
-        ("SELECT * FROM batches('a', since => '-1h')", "no argument like"),
+        ("SELECT * FROM topic('a',)", "'' is not a valid argument"),
+        ("SELECT * FROM topic(a)", "'a' is not a valid argument"),
+        ("SELECT * FROM batches('a', since => '-1h')", "is not a valid argument"),
     ):
         with pytest.raises(ConfigError, match=words):
             find_tables(split_statements(text))

@@ -30,6 +30,11 @@ def largest(series: Mapping[str, Points], most: int = MOST_SERIES) -> dict[str, 
     return {name: series[name] for name in chosen}
 
 
+def series_note(shown: object, series: object) -> str:
+    count, of = len(shown), len(series)  # type: ignore[arg-type]
+    return f"The {count} largest of {of:,}." if count < of else ""
+
+
 def grounded(points: Points, step_ms: int) -> Points:
     """With a zero at each end of a hole: where nothing was, a line must not run over it from one to the next."""
     found: Points = []

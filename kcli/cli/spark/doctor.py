@@ -22,7 +22,7 @@ def run(env: Environment, common: Common, cluster: Cluster) -> int:
     """
     from kcli.cli import exit_status
     from kcli.cli.output.report import Report, show
-    from kcli.cli.spark.running import opened
+    from kcli.cli.spark.session import opened
     from kcli.spark.ship import resolve_ship
 
     common.config()

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from kcli.cli import exit_status
 from kcli.cli.parser import Option
+from kcli.conditions import Amount, Condition, Kind, parse_condition
+from kcli.errors import ConfigError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -57,9 +60,8 @@ def find(
     ConfigError before anything starts: a condition or a page that cannot be.
     """
     from kcli.cli.spark.page import check_page
-    from kcli.cli.spark.rounding import rounded
-    from kcli.cli.spark.running import carry_out
-    from kcli.cli.spark.threshold import parse_threshold
+    from kcli.cli.spark.results import rounded
+    from kcli.cli.spark.session import carry_out
 
     threshold = None if fail_if is None else parse_threshold(fail_if, shown)
     if page is not None:
@@ -92,3 +94,50 @@ def _write(job: Job, kind: str, source: KafkaSource, found: Findings, page: str)
     of = ", ".join(source.topics) if found.of is None else found.of
     write_page(page, f"kcli {kind.replace('.', ' ')}", of, job.env.clock.wall_ms(), sections)
     job.env.say(f"the page is {page}")
+
+
+#: Columns of pipelines that have no numbers, so that no condition on them could ever hold.
+TEXTS = frozenset(
+    (
+        *("topic", "key", "hottest_key", "group", "field", "types", "change", "time", "committed_at"),
+        *("window", "peak_at", "first_window", "last_window", "oldest", "newest"),
+        *("first_seen", "last_seen", "first_at", "last_at"),
+    )
+)
+
+
+class Threshold(NamedTuple):
+    """A condition on the columns of rows. A row without a number in a column that decides does not break it."""
+
+    condition: Condition
+
+    def broken_by(self, rows: Sequence[Mapping[str, Any]]) -> list[str]:
+        """Return a description of each row for which the condition holds: the values, and what identifies the row."""
+        facts = [{name: _amount(row.get(name)) for name in self.condition.names} for row in rows]
+        return [
+            self.condition.describe(values) + _identity(row)
+            for row, values in zip(rows, facts, strict=True)
+            if self.condition.judge(values)
+        ]
+
+
+def _amount(value: Any) -> Amount | None:
+    return Amount(value) if isinstance(value, int | float) else None
+
+
+def _identity(row: Mapping[str, Any]) -> str:
+    names = [f"{name}={value}" for name, value in row.items() if isinstance(value, str) or name == "partition"]
+    return f" where {' '.join(names[:3])}" if names else ""
+
+
+def or_any(text: str | None) -> str | None:
+    """Return the condition with `>0` added to a column alone: `different` is `different>0`."""
+    return f"{text}>0" if text is not None and re.fullmatch(r"\w+", text) else text
+
+
+def parse_threshold(text: str, columns: Sequence[str]) -> Threshold:
+    """Parse `share>0.2`, `share > 20%`, `drift=1 or nulls>0`: true and false are 1 and 0. ConfigError."""
+    try:
+        return Threshold(parse_condition(text, {name: Kind.TEXT if name in TEXTS else Kind.NUMBER for name in columns}))
+    except ConfigError as error:
+        raise ConfigError(f"--fail-if: {error}") from None

@@ -39,8 +39,7 @@ def run(
     read, and records only where a header tells that some are missing. --fail-if is about partitions whatever the rows
     are, and takes their other columns too: --fail-if unexplained, --fail-if 'largest>1000'.
     """
-    from kcli.cli.spark.findings import find
-    from kcli.cli.spark.threshold import or_any
+    from kcli.cli.spark.findings import find, or_any
     from kcli.spark.pipelines import gaps
 
     if by not in ("partition", "gap"):

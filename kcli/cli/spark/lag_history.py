@@ -14,8 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kcli.cli.spark.findings import Findings
+    from kcli.cli.spark.page import Section
     from kcli.cli.spark.survey import Survey
     from kcli.spark.pipelines.lag_history import History, LagHistoryOptions
+    from kcli.spark.pipelines.result import Result
     from kcli.spark.pipelines.source import KafkaSource
 
 
@@ -66,7 +68,7 @@ def run(
 
 
 def _wish(env: Environment, groups: str | None, since: str, until: str, every: str, by: str) -> LagHistoryOptions:
-    from kcli.cli.spark.group_names import parse_groups
+    from kcli.cli.spark.options import parse_groups
     from kcli.errors import ConfigError
     from kcli.spark.pipelines.lag_grid import SERIES
     from kcli.spark.pipelines.lag_history import LagHistoryOptions, make_grid
@@ -113,7 +115,6 @@ def _look(source: KafkaSource, wish: LagHistoryOptions) -> Survey:
 
 def _findings(found: History, wish: LagHistoryOptions, of: str) -> Findings:
     from kcli.cli.spark.findings import Findings
-    from kcli.cli.spark.pages import lag_history_sections
     from kcli.text import format_time
 
     last = format_time(wish.grid.last_ms)
@@ -126,3 +127,19 @@ def _findings(found: History, wish: LagHistoryOptions, of: str) -> Findings:
     if found.ahead:
         words.append(f"the times of {found.ahead:,} batches are yet to come: each counts with the batch before it")
     return Findings(found.lags, words, lambda: lag_history_sections(found.lags, wish), of=of)
+
+
+def lag_history_sections(lags: Result, wish: LagHistoryOptions) -> list[Section]:
+    """Lag over time, those with most of it; how the last point of each is."""
+    from kcli.cli.spark.charts import largest, lines, series_note, series_of
+    from kcli.cli.spark.page import Section
+    from kcli.spark.pipelines.lag_grid import SERIES
+    from kcli.spark.pipelines.result import Result
+
+    series = series_of(lags.rows, SERIES[wish.by], "time", "lag")
+    shown = largest(series)
+    last = {tuple(row[name] for name in SERIES[wish.by]): row for row in lags.rows}
+    return [
+        Section("Lag", series_note(shown, series), lines(shown, "records") if shown else None),
+        Section("At the end", table=Result(lags.columns, list(last.values()))),
+    ]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from kcli.cli.environment import Environment
@@ -10,6 +11,7 @@ from kcli.cli.options import OUTPUTS, Common, key_values
 from kcli.cli.parser import Argument, Option
 from kcli.cli.spark.files import check_file
 from kcli.errors import ConfigError
+from kcli.text import TIME, is_topic_name, parse_time, parse_topics
 
 if TYPE_CHECKING:
     from kcli.spark.pipelines.source import KafkaSource
@@ -99,8 +101,6 @@ class Job:
 
         ConfigError for none where one is needed, for what is malformed, and for what is about a `stream` alone.
         """
-        from kcli.cli.spark.span import end_options, start_options
-        from kcli.cli.spark.topic_names import read_topics
         from kcli.spark.pipelines.source import KafkaSource
 
         if not stream:
@@ -198,3 +198,61 @@ def _output(text: str | None, default: str | None) -> tuple[str | None, tuple[st
     if form in FILE_OUTPUTS:
         raise ConfigError(f"--output {form} needs a file, as in {form}:result.{form}")
     raise ConfigError(f"--output must be one of {', '.join(OUTPUTS)}, or like parquet:FILE, not {text}")
+
+
+def read_topics(texts: Iterable[str]) -> dict[str, list[int] | None]:
+    """`TOPIC[:p,p..]` arguments. ConfigError for what no topic can be called: the source takes names between commas,
+    so of `a,b` it would read two."""
+    wanted = parse_topics(texts)
+    for name in wanted:
+        if not is_topic_name(name):
+            hint = f": say {name.replace(',', ' ')}" if "," in name else ", only letters, digits, '.', '_' and '-'"
+            raise ConfigError(f"no topic is called '{name}'{hint}")
+    return wanted
+
+
+_NAMED = {"earliest": "earliest", "start": "earliest", "beginning": "earliest", "latest": "latest", "end": "latest"}
+
+
+def start_options(text: str | None, now_ms: int) -> dict[str, str]:
+    """The source's options for a start; None is the earliest record. A time with no record behind it is the end."""
+    text = "earliest" if text is None else text.strip()
+    if text in _NAMED:
+        return {"startingOffsets": _NAMED[text]}
+    if text.startswith("group:") and text != "group:":
+        return {"startingOffsets": text}
+    if text.startswith("{"):
+        return {"startingOffsets": text}
+    ms = _time("--from", text, "earliest, latest, group:GROUP", now_ms)
+    return {"startingTimestamp": str(ms), "startingOffsetsByTimestampStrategy": "latest"}
+
+
+def end_options(text: str | None, now_ms: int) -> dict[str, str]:
+    """The source's options for an end; None: none, a batch then ends at the latest record."""
+    if text is None:
+        return {}
+    text = text.strip()
+    if _NAMED.get(text) == "latest":
+        return {"endingOffsets": "latest"}
+    if text in _NAMED:
+        raise ConfigError(f"--until {text} leaves nothing to read")
+    if text.startswith("{"):
+        return {"endingOffsets": text}
+    return {"endingTimestamp": str(_time("--until", text, "latest", now_ms))}
+
+
+def _time(option: str, text: str, others: str, now_ms: int) -> int:
+    bare = text.removeprefix("@")
+    if not re.fullmatch(TIME, bare):
+        raise ConfigError(f"{option} is {others}, a time (2024-01-31T10:00:00Z, -1h30m) or JSON, not '{text[:100]}'")
+    return parse_time(bare, now_ms)
+
+
+def parse_groups(text: str | None) -> tuple[str, ...] | None:
+    """The names, each once; None for all groups. ConfigError for no name at all, as an unset variable of a script."""
+    if text is None:
+        return None
+    names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+    if not names:
+        raise ConfigError("--groups names no group")
+    return names

@@ -82,7 +82,7 @@ def _chart(figure: Any, *, with_library: bool) -> str:
 
 def _table(result: Result) -> str:
     from kcli.cli.output.report import cell
-    from kcli.cli.spark.rounding import rounded
+    from kcli.cli.spark.results import rounded
 
     rows = []
     for row in rounded(result._replace(rows=result.rows[:MOST_ROWS])).rows:

@@ -13,6 +13,7 @@ from kcli.errors import ConfigError
 
 if TYPE_CHECKING:
     from kcli.cli.spark.findings import Findings
+    from kcli.cli.spark.page import Section
     from kcli.spark.pipelines.profile import Profile
 
 
@@ -62,7 +63,6 @@ def run(
 
 def _findings(found: Profile, json: bool) -> Findings:
     from kcli.cli.spark.findings import Findings
-    from kcli.cli.spark.pages import profile_sections
 
     words = []
     for row in found.topics.rows if json else ():
@@ -72,3 +72,21 @@ def _findings(found: Profile, json: bool) -> Findings:
         f"{topic} has too many fields: the numbers of some are too low, others are left out" for topic in found.partial
     ]
     return Findings(found.fields if json else found.topics, words, lambda: profile_sections(found))
+
+
+def profile_sections(found: Profile) -> list[Section]:
+    """The numbers, how sizes are spread, the fields."""
+    from kcli.cli.spark.charts import bars, histogram
+    from kcli.cli.spark.page import Section
+
+    sections = [Section("Records", table=found.topics)]
+    for (topic, of), sizes in found.sizes.items():
+        if sizes:
+            sections.append(Section(f"Sizes of {of}s in {topic}, in bytes", figure=histogram(sizes, "records")))
+    if not found.fields.rows:
+        return sections
+    for topic in dict.fromkeys(row["topic"] for row in found.fields.rows):
+        rows = [row for row in found.fields.rows if row["topic"] == topic and "[]" not in row["field"]]
+        chart = bars([row["field"] for row in rows], [row["share"] for row in rows], "share of objects")
+        sections.append(Section(f"Fields of {topic}", "How many of the objects have which field.", chart))
+    return [*sections, Section("Fields", table=found.fields)]

@@ -13,6 +13,7 @@ from kcli.errors import ConfigError
 
 if TYPE_CHECKING:
     from kcli.cli.spark.findings import Findings
+    from kcli.cli.spark.page import Section
     from kcli.spark.pipelines.skew import Skew
 
 
@@ -68,7 +69,6 @@ KEY_AS = ("string", "hex")
 
 def _findings(found: Skew, by: str, metric: str) -> Findings:
     from kcli.cli.spark.findings import Findings
-    from kcli.cli.spark.pages import skew_sections
 
     words = [
         f"{row['topic']}: {row['records']:,} records, {row['keys']:,} keys, {row['keyless']:,} records without one; "
@@ -78,3 +78,20 @@ def _findings(found: Skew, by: str, metric: str) -> Findings:
     ]
     result = {"key": found.keys, "partition": found.partitions, "topic": found.topics}[by]
     return Findings(result, words if by != "topic" else (), lambda: skew_sections(found, metric))
+
+
+def skew_sections(found: Skew, metric: str) -> list[Section]:
+    """The hottest keys, the partitions of each topic, the numbers."""
+    from kcli.cli.spark.charts import bars
+    from kcli.cli.spark.page import Section
+
+    topics = [row["topic"] for row in found.topics.rows]
+    several = len(topics) > 1
+    names = [f"{row['key']} ({row['topic']})" if several else str(row["key"]) for row in found.keys.rows]
+    chart = bars(names, [row[metric] for row in found.keys.rows], metric) if names else None
+    sections = [Section("Hottest keys", "" if names else "No record has a key.", chart, found.keys)]
+    for topic in topics:
+        rows = [row for row in found.partitions.rows if row["topic"] == topic]
+        chart = bars([str(row["partition"]) for row in rows], [row[metric] for row in rows], metric)
+        sections.append(Section(f"Partitions of {topic}", figure=chart))
+    return [*sections, Section("Partitions", table=found.partitions), Section("Topics", table=found.topics)]

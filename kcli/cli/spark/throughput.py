@@ -13,6 +13,8 @@ from kcli.errors import ConfigError
 
 if TYPE_CHECKING:
     from kcli.cli.spark.findings import Findings
+    from kcli.cli.spark.page import Section
+    from kcli.spark.pipelines.result import Result
     from kcli.spark.pipelines.throughput import Throughput, ThroughputOptions
 
 
@@ -74,7 +76,6 @@ def _wish(window: str, slide: str | None, by: str, exact: bool) -> ThroughputOpt
 
 def _findings(found: Throughput, wish: ThroughputOptions, *, summary: bool) -> Findings:
     from kcli.cli.spark.findings import Findings
-    from kcli.cli.spark.pages import throughput_sections
     from kcli.spark.pipelines.throughput import summarize
 
     words = []
@@ -88,3 +89,21 @@ def _findings(found: Throughput, wish: ThroughputOptions, *, summary: bool) -> F
     totals = summarize(found.windows, wish)
     result = totals if summary else found.windows
     return Findings(result, words, lambda: throughput_sections(found.windows, totals, wish))
+
+
+def throughput_sections(windows: Result, totals: Result, wish: ThroughputOptions) -> list[Section]:
+    """Records and bytes over time, and the summary."""
+    from kcli.cli.spark.charts import grounded, largest, lines, series_note, series_of
+    from kcli.cli.spark.page import Section
+    from kcli.spark.pipelines.result import on_calendar
+
+    sections = []
+    drawn = [row for row in windows.rows if row["window"] is not None and on_calendar(row["window"])]
+    left = len(windows.rows) - len(drawn)
+    beyond = f"{left:,} window{'s' * (left != 1)} without a place on the calendar left out." if left else ""
+    for name in ("records", "bytes"):
+        series = series_of(drawn, wish.by, "window", f"{name}_per_s")
+        shown = {of: grounded(points, wish.slide_ms) for of, points in largest(series).items()}
+        words = " ".join(filter(None, (series_note(shown, series), beyond)))
+        sections.append(Section(f"{name.capitalize()} a second", words, lines(shown, f"{name}/s")))
+    return [*sections, Section("Summary", table=totals)]

@@ -98,7 +98,7 @@ def opened(
     """
     import tempfile
 
-    from kcli.cli.spark.line import ProgressLine
+    from kcli.cli.spark.progress import ProgressLine
     from kcli.spark.session import close_session, open_session
 
     spark: Any = None
