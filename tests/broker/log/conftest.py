@@ -1,4 +1,4 @@
-"""Fixtures of the log's tests."""
+"""Fixtures of the log tests."""
 
 from pathlib import Path
 
@@ -10,11 +10,11 @@ from tests.broker.log.logs import Keeper
 
 @pytest.fixture
 def keeper(tmp_path: Path) -> Keeper:
-    """A partition's directory on the disk."""
+    """A partition directory on disk."""
     return Keeper(str(tmp_path / "orders-0"))
 
 
 @pytest.fixture
 def memory_keeper() -> Keeper:
-    """A partition's directory in memory, whose files can be made to fail."""
+    """A partition directory in memory; tests can make its files fail."""
     return Keeper("/data/orders-0", MemoryFiles())

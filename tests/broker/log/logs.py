@@ -1,4 +1,4 @@
-"""Logs for tests: opened in a directory or in memory, filled with batches whose values say which record they are."""
+"""Helpers for log tests: logs on disk or in memory, and batches whose values name their records."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NOW = 1_700_000_000_000
 def batch(
     *values: bytes, time_ms: int = NOW, times_ms: Sequence[int] | None = None, key: bytes | None = None, **options: Any
 ) -> bytearray:
-    """A batch as a producer sends it: its offsets begin at 0."""
+    """Return a batch as a producer sends it, with base offset 0."""
     times = times_ms if times_ms is not None else [time_ms] * len(values)
     rows = [NewRecord(key, value, stamp) for value, stamp in zip(values, times, strict=True)]
     return bytearray(build_batch(rows, **options))
@@ -33,7 +33,7 @@ def batch(
 
 @dataclass
 class Keeper:
-    """Opens one partition's log again and again; `reports` has what was told in doing so."""
+    """Opens the log of one partition repeatedly; `reports` are those of the last opening."""
 
     directory: str
     files: Files = field(default_factory=DiskFiles)
@@ -60,20 +60,20 @@ class Keeper:
     def names(self) -> list[str]:
         return self.files.list(self.directory)
 
-    def told(self, words: str) -> bool:
-        """Whether a report has these words."""
-        return any(words in report for report in self.reports)
+    def reported(self, text: str) -> bool:
+        """Whether a report contains this text."""
+        return any(text in report for report in self.reports)
 
 
 def append(log: Log, *values: bytes, now_wall_ms: int = NOW, leader_epoch: int = 0, **options: Any) -> AppendInfo:
-    """Append one batch, and let consumers have it."""
+    """Append one batch and move the high watermark to its end."""
     info = log.append(batch(*values, **options), leader_epoch=leader_epoch, now_wall_ms=now_wall_ms)
     log.advance_high_watermark(log.log_end_offset)
     return info
 
 
 def fill(log: Log, count: int, *, size: int = 100, start: int = 0, time_step_ms: int = 0) -> list[bytes]:
-    """Append `count` batches of one record each; returns the values."""
+    """Append `count` batches of one record each; return their values."""
     values = [b"%d:" % number + b"x" * size for number in range(start, start + count)]
     for number, value in enumerate(values):
         append(log, value, time_ms=NOW + number * time_step_ms)
@@ -81,7 +81,7 @@ def fill(log: Log, count: int, *, size: int = 100, start: int = 0, time_step_ms:
 
 
 def scan(log: Log, offset: int | None = None, max_bytes: int = 10_000) -> Iterator[Record]:
-    """All records as a consumer gets them, fetch after fetch."""
+    """Yield all records as a consumer reads them, in several fetches."""
     at = log.log_start_offset if offset is None else offset
     while at < log.high_watermark:
         records = log.read(at, max_bytes, upto=log.high_watermark, min_one_message=True).records
@@ -100,7 +100,7 @@ def values(log: Log, offset: int | None = None) -> list[bytes | None]:
 
 
 def whole_batches(data: bytes) -> list[Any]:
-    """The batches of a fetched section, without one that is cut at its end."""
+    """Return the complete batches of a fetched section."""
     from kcli.protocol.records.batch import walk_batches
 
     found = walk_batches(data, 0, len(data))

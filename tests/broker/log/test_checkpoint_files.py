@@ -1,4 +1,4 @@
-"""Checkpoint files as Apache Kafka 4.3.1 writes them; garbage in them is told with the file's name."""
+"""Checkpoint files in the format of Apache Kafka 4.3.1; errors name the damaged file."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_checkpoint_without_rows_has_a_count_of_zero(tmp_path: Path) -> None:
 
 
 def test_missing_and_empty_files_have_no_offsets(tmp_path: Path) -> None:
-    """A real Kafka makes cleaner-offset-checkpoint so at its start."""
+    """Apache Kafka creates cleaner-offset-checkpoint empty at its start."""
     (tmp_path / "empty").write_bytes(b"")
     assert read_offsets(DiskFiles(), str(tmp_path / "empty")) == {}
     assert read_offsets(DiskFiles(), str(tmp_path / "c")) == {}

@@ -1,4 +1,4 @@
-"""Compaction done: on real segments, in steps, with crashes and other work in between."""
+"""The log cleaner on real segments: steps, crashes, and concurrent deletions."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Bench:
         self.log.roll(NOW)
 
     def clean(self, now: int = NOW) -> int:
-        """Clean until there is nothing to do; how many steps that took."""
+        """Clean until nothing is left to clean; return the number of steps."""
         steps = 0
         while self.cleaner.step({TP: self.log}, now):
             steps += 1
@@ -248,7 +248,7 @@ def test_damaged_log_is_reported_once_and_not_changed(bench: Bench) -> None:
 
 
 def test_log_with_transactions_is_not_cleaned(bench: Bench) -> None:
-    """What was aborted must not hide what was committed; this broker does not know which is which yet."""
+    """Aborted records must not supersede committed ones, and this broker cannot distinguish them yet."""
     bench.append((b"a", b"1"))
     bench.append((b"a", b"2"), producer_id=7, producer_epoch=0, base_sequence=0, transactional=True)
     marker = (b"\0\0\0\0", b"\0\0\0\0\0\0")
@@ -269,7 +269,7 @@ def test_crash_during_cleaning_loses_no_records(bench: Bench, steps: int) -> Non
     before = bench.contents()
     for _ in range(steps):
         assert bench.cleaner.step({TP: bench.log}, NOW)
-    bench.log.close(clean=False)  # the cleaner's own file is still there, as kill -9 leaves it
+    bench.log.close(clean=False)  # the .cleaned file remains, as after kill -9
     again = bench.open_log(clean=False)
     assert bench.contents(again) == before
     assert not any("cleaned" in name for name in bench.files())

@@ -1,4 +1,4 @@
-"""Compaction decided: how dirty, what of a batch stays, and byte for byte what a real Kafka's cleaner leaves."""
+"""Compaction decisions: dirty ranges, kept records, and bytes equal to those of Apache Kafka's cleaner."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ def offsets_in(info: BatchInfo | None) -> list[int]:
     return [record.offset for record in iter_records(info.records)]
 
 
-# What a real Kafka does
+# ---- Apache Kafka's cleaner ----
 
 
 def test_cleaned_bytes_equal_those_of_apache_kafkas_cleaner() -> None:
-    """Two producers, tombstones, headers, a batch that is emptied: the file says how it was made."""
+    """Two producers, tombstones, headers and an emptied batch; the vector file describes its origin."""
     captured: dict[str, dict[str, bytes]] = {"before": {}, "after": {}}
     for line in CAPTURE.read_text().splitlines():
         if not line.startswith("#"):
@@ -82,7 +82,7 @@ def test_cleaned_bytes_equal_those_of_apache_kafkas_cleaner() -> None:
     assert group_segments(sizes, 1 << 20) == [range(len(dirty))]
 
 
-# What stays of a batch
+# ---- kept records ----
 
 
 def test_newest_record_of_each_key_is_kept_with_its_offset() -> None:
@@ -174,7 +174,7 @@ def test_latest_offsets_are_full_at_the_largest_number_of_keys() -> None:
     assert (offsets.is_full, len(offsets), offsets.end) == (True, 3, 3)
 
 
-# How dirty a log is
+# ---- dirty ranges ----
 
 
 def segments(*facts: tuple[int, int, int]) -> list[SegmentFacts]:

@@ -1,4 +1,4 @@
-"""Past damage: the next whole batch is found, and nothing that only looks like one."""
+"""The search for the next valid batch after damage, and indexes rebuilt from a damaged file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.broker.log.logs import batch
 WHOLE = bytes(batch(b"found", base_offset=7))
 
 
-def spoiled(data: bytes) -> bytes:
+def corrupted(data: bytes) -> bytes:
     return data[:-1] + bytes([data[-1] ^ 1])
 
 
@@ -36,21 +36,21 @@ def opened(path: Path, data: bytes) -> LogFile:
         bytes(5000),
         b"\2" * 5000,
         random.Random(1).randbytes(3 << 20),
-        b"x" * ((1 << 20) - 9),  # the batch's header lies across the blocks that are searched
+        b"x" * ((1 << 20) - 9),  # the header spans two of the searched blocks
         WHOLE[:40],
-        spoiled(WHOLE),
-        spoiled(WHOLE) * 9,
+        corrupted(WHOLE),
+        corrupted(WHOLE) * 9,
         bytes(batch(b"too old", base_offset=6)),
-        WHOLE[:11] + b"\xff" + WHOLE[12:],  # its size leads into the middle of nowhere
+        WHOLE[:11] + b"\xff" + WHOLE[12:],  # its size leads to a position without a batch
     ],
-    ids=["a byte", "zeros", "twos", "noise", "a block", "torn", "spoiled", "spoiled often", "old", "wrong size"],
+    ids=["a byte", "zeros", "twos", "noise", "a block", "torn", "corrupted", "corrupted often", "old", "wrong size"],
 )
 def test_next_valid_batch_after_damage_is_found(path: Path, damage: bytes) -> None:
     file = opened(path, damage + WHOLE + WHOLE)
     assert next_valid_batch(file, 0, file.size, 7) == len(damage)
 
 
-@pytest.mark.parametrize("data", [b"", b"?", bytes(5000), WHOLE, b"x" + WHOLE[:-1], b"x" + spoiled(WHOLE)])
+@pytest.mark.parametrize("data", [b"", b"?", bytes(5000), WHOLE, b"x" + WHOLE[:-1], b"x" + corrupted(WHOLE)])
 def test_no_batch_is_found_in_damage_that_resembles_one(path: Path, data: bytes) -> None:
     file = opened(path, data)
     assert next_valid_batch(file, 0, file.size, 7) is None

@@ -1,4 +1,4 @@
-"""Leader epochs (KIP-101): which epoch ended where, and the checkpoint that keeps it."""
+"""Leader epochs (KIP-101): end offsets of epochs, and their checkpoint."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A log as its partition uses it: batches in, slices out, segments rolled. Limits as real Kafka 4.3.1 keeps them."""
+"""Log: appends, reads, rolling, DeleteRecords and flushes, with the limits of Apache Kafka 4.3.1."""
 
 from __future__ import annotations
 
@@ -228,7 +228,7 @@ def test_duplicate_batch_returns_its_first_offsets_and_is_not_written(keeper: Ke
     first = append(log, b"a", b"b", **options)
     again = append(log, b"a", b"b", **options)
     assert (again.base_offset, again.last_offset) == (first.base_offset, first.last_offset) == (1, 2)
-    assert again.log_append_time_ms == NOW  # as real Kafka: the batch's largest time
+    assert again.log_append_time_ms == NOW  # as Apache Kafka: the largest timestamp of the batch
     assert log.log_end_offset == 3
 
 
@@ -260,7 +260,7 @@ def test_closed_log_refuses_appends(keeper: Keeper) -> None:
     assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-# ---- epochs, start, deletion ----
+# ---- epochs and deletion ----
 
 
 def test_leader_epoch_starts_at_its_first_batch(keeper: Keeper) -> None:
@@ -332,7 +332,7 @@ def _open_files(keeper: Keeper) -> list[str]:
 
 
 def test_last_stable_offset_stops_at_an_open_transaction(keeper: Keeper) -> None:
-    """Nobody can begin one yet, but a directory of real Kafka may have one."""
+    """This broker has no transactions, but a directory of Apache Kafka may contain one."""
     producer = {"producer_id": 5, "producer_epoch": 0, "transactional": True}
     log = keeper.open()
     append(log, b"a")

@@ -1,4 +1,4 @@
-"""Idempotent producers: what is a duplicate, what is out of order, and what a restart remembers."""
+"""Idempotent producers: duplicates, out-of-order sequences, and snapshots."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def test_restart_restores_the_last_batch_of_each_producer(producers: ProducerSta
 
 
 def test_snapshot_is_named_by_the_next_offset_and_written_once(producers: ProducerStateManager, tmp_path: Path) -> None:
-    producers.take_snapshot()  # of an empty log there is none
+    producers.take_snapshot()  # an empty log has no snapshot
     append(producers, batch(0, 0, 3))
     producers.take_snapshot()
     producers.take_snapshot()
@@ -186,12 +186,12 @@ def test_load_uses_the_newest_snapshot_within_the_log(producers: ProducerStateMa
         append(producers, batch(number, number))
         producers.take_snapshot()
     assert producers.load(0, 3, NOW) == 3
-    assert producers.snapshots() == [1, 2, 3]  # the one beyond the log's end is gone
+    assert producers.snapshots() == [1, 2, 3]  # the one after the log end is removed
     (tmp_path / f"{3:020d}.snapshot").write_bytes(b"garbage")
     assert producers.load(0, 3, NOW) == 2
     assert producers.check(batch(2, 1)) == Duplicate(1, 1, NOW)
     assert producers.snapshots() == [1, 2]
-    assert producers.load(2, 3, NOW) == 2  # one at the log's start says nothing of the log
+    assert producers.load(2, 3, NOW) == 2  # a snapshot at the log start offset is not used
     assert producers.producers == {}
 
 

@@ -1,4 +1,4 @@
-"""Partition directories of Apache's Kafka opened by ours, and ours by Apache's; and its dump tool on our files."""
+"""Partition directories of Apache Kafka opened by our broker and vice versa, and Kafka's dump tool on our files."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def consume(node: KafkaNode, topic: str, count: int) -> list[bytes | None]:
 
 
 def read(node: KafkaNode, topic: str, last_offset: int) -> list[Any]:
-    """All messages up to the one with `last_offset`."""
+    """Read all messages up to the one with `last_offset`."""
     from confluent_kafka import Consumer, TopicPartition
 
     consumer = Consumer({"bootstrap.servers": node.bootstrap_servers, "group.id": "none", "check.crcs": True})
@@ -42,7 +42,7 @@ def read(node: KafkaNode, topic: str, last_offset: int) -> list[Any]:
     found: list[Any] = []
     while not found or found[-1].offset() < last_offset:
         messages = [message for message in (consumer.poll(30), *consumer.consume(1000, timeout=0.1)) if message]
-        assert messages, f"nothing came behind {found[-1].offset() if found else 'nothing'}"
+        assert messages, f"no message after offset {found[-1].offset() if found else None}"
         assert not [message.error() for message in messages if message.error()]
         found += messages
     consumer.close()
@@ -63,18 +63,18 @@ def adopt(node: KafkaNode, topic: str, keeper: Keeper) -> Keeper:
     return keeper
 
 
-class Theirs(NamedTuple):
-    """What a real Kafka wrote before it was stopped, in three topics, and what it said of it."""
+class KafkaDirectory(NamedTuple):
+    """Three topics that Apache Kafka wrote before it was stopped, and its responses about them."""
 
     node: KafkaNode
-    values: list[bytes]  # of `codecs`
-    asked: list[int]  # times, and
-    answers: list[int]  # the offsets it found for them
-    seen: list[tuple[int, bytes]]  # offsets and values that were left of `compacted`
+    values: list[bytes]  # of topic `codecs`
+    timestamps: list[int]  # timestamps to look up in `codecs`
+    offsets: list[int]  # the offsets that Kafka returned for them
+    compacted: list[tuple[int, bytes]]  # remaining offsets and values of topic `compacted`
 
 
 @pytest.fixture(scope="module")
-def theirs(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Theirs]:
+def kafka_directory(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaDirectory]:
     folder = tmp_path_factory.mktemp("theirs")
     node = KafkaNode(folder / "kafka", kafka_jars)
     node.start()
@@ -84,7 +84,7 @@ def theirs(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         produce(node, "small-batches", [b"%d" % number * 50 for number in range(9000)], batch_num_messages=7)
         seen = _write_compacted(node)
         asked = _times(adopt(node, "codecs", Keeper(str(folder / "codecs-0"))))
-        found = Theirs(node, wrote, asked, offsets_for_times(node, "codecs", asked), seen)
+        found = KafkaDirectory(node, wrote, asked, offsets_for_times(node, "codecs", asked), seen)
         node.stop()
         yield found
     finally:
@@ -104,7 +104,7 @@ def _write_codecs(node: KafkaNode) -> list[bytes]:
 
 
 def _times(keeper: Keeper) -> list[int]:
-    """The first, the last, and some between."""
+    """Return the smallest and the largest timestamp and six between them."""
     stamps = [record.timestamp_ms for record in scan(keeper.open(clean=False))]
     return [min(stamps), max(stamps), *random.Random(1).sample(range(min(stamps), max(stamps)), 6)]
 
@@ -119,14 +119,14 @@ def _write_compacted(node: KafkaNode) -> list[tuple[int, bytes]]:
     producer.flush(30)
     deadline = time.monotonic() + 60
     while not _is_cleaned_up_to_its_last_segment(folder):
-        assert time.monotonic() < deadline, "it was not compacted"
+        assert time.monotonic() < deadline, "the topic was not compacted within 60 s"
         time.sleep(0.2)
     assert sum(path.stat().st_size for path in folder.glob("*.log")) < 2_500_000
     return [(message.offset(), message.value()) for message in read(node, "compacted", 3999)]
 
 
 def _is_cleaned_up_to_its_last_segment(folder: Path) -> bool:
-    """Segments are swapped for their cleaned ones in groups; the cleaner notes how far it came after the last."""
+    """Kafka replaces segments in groups, and writes the cleaner checkpoint after the last one."""
     last = max(int(path.stem) for path in folder.glob("*.log"))
     topic, partition = folder.name.rsplit("-", 1)
     checkpoint = folder.parent / "cleaner-offset-checkpoint"
@@ -134,32 +134,32 @@ def _is_cleaned_up_to_its_last_segment(folder: Path) -> bool:
 
 
 @pytest.mark.real_kafka
-def test_directory_of_apache_kafka_is_served_byte_for_byte(theirs: Theirs, keeper: Keeper) -> None:
-    log = adopt(theirs.node, "codecs", keeper).open(clean=True)
+def test_directory_of_apache_kafka_is_served_byte_for_byte(kafka_directory: KafkaDirectory, keeper: Keeper) -> None:
+    log = adopt(kafka_directory.node, "codecs", keeper).open(clean=True)
     assert keeper.reports == []
     assert len(log.segments) > 2
-    assert values(log) == theirs.values
+    assert values(log) == kafka_directory.values
     for segment in log.segments:
         read = log.read(segment.base_offset, 1 << 30, upto=log.log_end_offset, min_one_message=True)
         assert read.records is not None
-        file = theirs.node.data / "codecs-0" / f"{segment.base_offset:020d}.log"
+        file = kafka_directory.node.data / "codecs-0" / f"{segment.base_offset:020d}.log"
         assert bytes(read.records) == file.read_bytes()
     stamps = [record.timestamp_ms for record in scan(log)]
-    assert [log.offset_for_timestamp(time_ms) for time_ms in theirs.asked] == [
-        (offset, stamps[offset], 0) for offset in theirs.answers
+    assert [log.offset_for_timestamp(time_ms) for time_ms in kafka_directory.timestamps] == [
+        (offset, stamps[offset], 0) for offset in kafka_directory.offsets
     ]
     assert len(log.producers.producers) == 2
     assert keeper.reports == []
 
 
 @pytest.mark.real_kafka
-def test_rebuilt_indexes_equal_those_of_apache_kafka(theirs: Theirs, keeper: Keeper) -> None:
+def test_rebuilt_indexes_equal_those_of_apache_kafka(kafka_directory: KafkaDirectory, keeper: Keeper) -> None:
     made = {
         path.name: path.read_bytes()
-        for path in (theirs.node.data / "small-batches-0").iterdir()
+        for path in (kafka_directory.node.data / "small-batches-0").iterdir()
         if path.suffix in INDEXES and path.stem.isdigit()
     }
-    adopt(theirs.node, "small-batches", keeper)
+    adopt(kafka_directory.node, "small-batches", keeper)
     for name in made:
         (keeper.path / name).unlink()
     keeper.open(clean=True).close()
@@ -168,11 +168,13 @@ def test_rebuilt_indexes_equal_those_of_apache_kafka(theirs: Theirs, keeper: Kee
 
 
 @pytest.mark.real_kafka
-def test_log_compacted_by_apache_kafka_is_read_with_its_offset_gaps(theirs: Theirs, keeper: Keeper) -> None:
-    log = adopt(theirs.node, "compacted", keeper).open(clean=True)
-    assert [(record.offset, record.value) for record in scan(log)] == theirs.seen
-    assert len(theirs.seen) < 3500
-    assert all(values(log, offset)[0] == value for offset, value in theirs.seen[::50])
+def test_log_compacted_by_apache_kafka_is_read_with_its_offset_gaps(
+    kafka_directory: KafkaDirectory, keeper: Keeper
+) -> None:
+    log = adopt(kafka_directory.node, "compacted", keeper).open(clean=True)
+    assert [(record.offset, record.value) for record in scan(log)] == kafka_directory.compacted
+    assert len(kafka_directory.compacted) < 3500
+    assert all(values(log, offset)[0] == value for offset, value in kafka_directory.compacted[::50])
     assert [log.offset_for_timestamp(record.timestamp_ms) is not None for record in scan(log)].count(False) == 0
     assert keeper.reports == []
 
@@ -187,12 +189,12 @@ def test_records_acknowledged_by_apache_kafka_before_kill_9_are_recovered(
     node.kill()
     log = adopt(node, "theirs", keeper).open(clean=False)
     assert values(log) == wanted
-    assert keeper.file(0, ".index").stat().st_size < 100_000  # no zeros any more
-    assert not keeper.told("DATA WAS LOST")
+    assert keeper.file(0, ".index").stat().st_size < 100_000  # not preallocated any more
+    assert not keeper.reported("DATA WAS LOST")
 
 
-def _ours(keeper: Keeper) -> tuple[list[bytes | None], Keeper]:
-    """A log with everything: rolled segments, codecs, a producer, epochs, times that go back, a batch of many."""
+def _write_our_log(keeper: Keeper) -> tuple[list[bytes | None], Keeper]:
+    """Write a log with rolled segments, all codecs, a producer, epochs, unordered timestamps and large batches."""
     log = keeper.open(segment_bytes=30_000, index_interval_bytes=500)
     chance = random.Random(2)
     for number in range(150):
@@ -209,7 +211,7 @@ def _ours(keeper: Keeper) -> tuple[list[bytes | None], Keeper]:
     return found, keeper
 
 
-COMPLAINTS = (
+ERROR_WORDS = (
     "mismatch",
     "Mismatch",
     "corrupt",
@@ -228,10 +230,10 @@ def kafka_tools(kafka_jars: Path) -> Kafka:
 
 @pytest.mark.real_kafka
 def test_dump_log_reads_our_segments_and_indexes_without_errors(kafka_tools: Kafka, keeper: Keeper) -> None:
-    found, _ = _ours(keeper)
+    found, _ = _write_our_log(keeper)
     files = sorted(str(path) for path in keeper.path.iterdir() if path.suffix in (".log", *INDEXES))
     done = kafka_tools.tool("DumpLogSegments", "--deep-iteration", "--print-data-log", "--files", ",".join(files))
-    assert [word for word in COMPLAINTS if word in done.stdout + done.stderr] == [], done.stdout[-3000:]
+    assert [word for word in ERROR_WORDS if word in done.stdout + done.stderr] == [], done.stdout[-3000:]
     payloads = [line.split(" payload: ", 1)[1].encode() for line in done.stdout.splitlines() if " payload: " in line]
     assert payloads == found
     sane = kafka_tools.tool("DumpLogSegments", "--index-sanity-check", "--files", ",".join(files))
@@ -240,7 +242,7 @@ def test_dump_log_reads_our_segments_and_indexes_without_errors(kafka_tools: Kaf
 
 @pytest.mark.real_kafka
 def test_dump_log_reads_our_producer_snapshots(kafka_tools: Kafka, keeper: Keeper) -> None:
-    _ours(keeper)
+    _write_our_log(keeper)
     newest = sorted(keeper.path.glob("*.snapshot"))[-1]
     done = kafka_tools.tool("DumpLogSegments", "--files", str(newest))
     assert "producerId: 7 producerEpoch: 0" in done.stdout
@@ -251,7 +253,7 @@ def test_dump_log_reads_our_producer_snapshots(kafka_tools: Kafka, keeper: Keepe
 def test_apache_kafka_serves_our_directory_and_we_serve_it_again(
     own_kafka: Callable[..., KafkaNode], keeper: Keeper, stopped: str
 ) -> None:
-    found, _ = _ours(keeper)
+    found, _ = _write_our_log(keeper)
     if stopped == "by kill -9":
         log = keeper.open(segment_bytes=30_000, index_interval_bytes=500)
         found += fill(log, 20, start=1000)
@@ -272,11 +274,11 @@ def test_apache_kafka_serves_our_directory_and_we_serve_it_again(
         (data / ".kafka_cleanshutdown").unlink()
     node.start()
     assert consume(node, "ours", len(found)) == found
-    assert offsets_for_times(node, "ours", [NOW + 700])[0] == _first_not_before(keeper, NOW + 700)
+    assert offsets_for_times(node, "ours", [NOW + 700])[0] == _first_at_or_after(keeper, NOW + 700)
     produce(node, "ours", [b"from Java"])
-    words = node.log_file.read_text(errors="replace")
-    assert "Corrupt" not in words
-    assert "corrupted" not in words
+    server_log = node.log_file.read_text(errors="replace")
+    assert "Corrupt" not in server_log
+    assert "corrupted" not in server_log
     node.stop()
     assert (place / newest.name).read_bytes().startswith(before)
 
@@ -288,5 +290,5 @@ def test_apache_kafka_serves_our_directory_and_we_serve_it_again(
     assert append(log, b"and ours").base_offset == len(found) + 1
 
 
-def _first_not_before(keeper: Keeper, time_ms: int) -> int:
+def _first_at_or_after(keeper: Keeper, time_ms: int) -> int:
     return next(record.offset for record in scan(keeper.open(clean=False)) if record.timestamp_ms >= time_ms)

@@ -1,4 +1,4 @@
-"""Crashes and damage, case by case: what real Kafka 4.3.1 was seen to do, and where this broker is to do better."""
+"""Recovery from crashes and damage. Where Apache Kafka 4.3.1 loses records, this broker intentionally differs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ INDEXES = (".index", ".timeindex")
 
 
 def crash(log: Log) -> None:
-    """As kill -9: what was written is in the page cache, nothing else is done."""
+    """Like kill -9: written data is in the page cache, and nothing else happens."""
     log.close(clean=False)
 
 
@@ -53,8 +53,8 @@ def test_torn_tail_is_truncated_after_the_last_whole_batch_and_reported(keeper: 
     os.truncate(keeper.file(0), size - 37)
     log = keeper.open(clean=False)
     assert (log.log_end_offset, values(log)) == (19, wanted[:19])
-    assert keeper.told("it continues at offset 19")
-    assert not keeper.told("DATA WAS LOST")
+    assert keeper.reported("it continues at offset 19")
+    assert not keeper.reported("DATA WAS LOST")
     assert append(log, b"next").base_offset == 19
 
 
@@ -83,8 +83,8 @@ def test_bytes_after_the_last_batch_are_truncated(keeper: Keeper, tail: bytes, c
         file.write(tail)
     log = keeper.open(clean=clean)
     assert (log.log_end_offset, values(log)) == (20, wanted)
-    assert keeper.told(f"{len(tail)} bytes were truncated")
-    assert not keeper.told("DATA WAS LOST")
+    assert keeper.reported(f"{len(tail)} bytes were truncated")
+    assert not keeper.reported("DATA WAS LOST")
 
 
 def test_bit_flip_in_unflushed_data_truncates_there_and_reports_the_loss(keeper: Keeper) -> None:
@@ -95,8 +95,8 @@ def test_bit_flip_in_unflushed_data_truncates_there_and_reports_the_loss(keeper:
     flip(keeper.file(0), position + 90)
     log = keeper.open(clean=False)
     assert (log.log_end_offset, values(log)) == (7, wanted[:7])
-    assert keeper.told("DATA WAS LOST: whole batches up to offset 20")
-    assert keeper.told("the checksum of the batch at offset 7 is wrong")
+    assert keeper.reported("DATA WAS LOST: whole batches up to offset 20")
+    assert keeper.reported("the checksum of the batch at offset 7 is wrong")
 
 
 @pytest.mark.parametrize("at", [0, 8, 11, 16, 23])  # offset, size (twice), format, last offset
@@ -108,7 +108,7 @@ def test_bit_flip_in_a_header_reports_the_batches_after_it(keeper: Keeper, at: i
     flip(keeper.file(0), position + at)
     log = keeper.open(clean=False)
     assert log.log_end_offset == 7
-    assert keeper.told("DATA WAS LOST: whole batches up to offset 20")
+    assert keeper.reported("DATA WAS LOST: whole batches up to offset 20")
 
 
 def test_segments_after_the_damage_are_removed_and_reported(keeper: Keeper) -> None:
@@ -172,7 +172,7 @@ def test_decreasing_offsets_are_damage(keeper: Keeper) -> None:
     with keeper.file(0).open("ab") as file:
         file.write(build_batch([NewRecord(None, b"again", NOW)], base_offset=1))
     assert keeper.open(clean=False).log_end_offset == 3
-    assert keeper.told("the offset 1 cannot follow the offset 2")
+    assert keeper.reported("the offset 1 cannot follow the offset 2")
 
 
 def test_record_formats_0_and_1_are_refused_and_not_changed(keeper: Keeper) -> None:
@@ -225,13 +225,13 @@ def test_missing_indexes_are_rebuilt(keeper: Keeper, kinds: tuple[str, ...], cle
     assert (log.log_end_offset, values(log)) == (30, wanted)
     for (base, kind), data in before.items():
         assert keeper.file(base, kind).read_bytes() == data
-    assert clean == keeper.told("was rebuilt")
+    assert clean == keeper.reported("was rebuilt")
 
 
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("kind", INDEXES)
 def test_random_index_contents_hide_no_record_after_a_clean_shutdown(keeper: Keeper, kind: str, seed: int) -> None:
-    """Real Kafka 4.3.1 gave out offset 2148 twice here, and threw 852 acknowledged records away later."""
+    """Apache Kafka 4.3.1 assigned offset 2148 twice here, and later lost 852 acknowledged records."""
     log = keeper.open(index_interval_bytes=0, segment_bytes=2000)
     wanted = fill(log, 30, time_step_ms=5)
     bases = [segment.base_offset for segment in log.segments]
@@ -241,7 +241,7 @@ def test_random_index_contents_hide_no_record_after_a_clean_shutdown(keeper: Kee
         keeper.file(base, kind).write_bytes(noise.randbytes(keeper.file(base, kind).stat().st_size))
     log = keeper.open(index_interval_bytes=0, segment_bytes=2000)
     assert log.log_end_offset == 30
-    assert keeper.told("was rebuilt")
+    assert keeper.reported("was rebuilt")
     assert append(log, b"next").base_offset == 30
     assert values(log) == [*wanted, b"next"]
     for offset in range(30):
@@ -277,12 +277,12 @@ def test_wrong_entry_in_the_middle_is_detected_at_its_first_use(keeper: Keeper) 
     wanted = fill(log, 30)
     log.close()
     data = bytearray(keeper.file(0, ".index").read_bytes())
-    data[8 * 10 + 7] ^= 1  # the position of one entry; the order of them is still right
+    data[8 * 10 + 7] ^= 1  # the position of one entry; the entries are still in order
     keeper.file(0, ".index").write_bytes(data)
     log = keeper.open(index_interval_bytes=0)
     assert keeper.reports == []
     assert [values(log, offset)[0] for offset in range(30)] == wanted
-    assert keeper.told("was rebuilt: it does not match the log")
+    assert keeper.reported("was rebuilt: it does not match the log")
 
 
 @pytest.mark.parametrize("preallocated", [10 * 1024 * 1024, 4096])
@@ -306,7 +306,7 @@ def test_time_index_without_its_last_entry_is_rebuilt(keeper: Keeper) -> None:
     os.truncate(keeper.file(0, ".timeindex"), keeper.file(0, ".timeindex").stat().st_size - 12)
     log = keeper.open(index_interval_bytes=0)
     assert log.max_timestamp() == (29, NOW + 145, 0)
-    assert keeper.told("the time index ends too early")
+    assert keeper.reported("the time index ends too early")
 
 
 def test_emptied_index_of_a_large_segment_is_rebuilt(keeper: Keeper) -> None:
@@ -315,12 +315,12 @@ def test_emptied_index_of_a_large_segment_is_rebuilt(keeper: Keeper) -> None:
     log.close()
     keeper.file(0, ".index").write_bytes(b"")
     keeper.open()
-    assert keeper.told("it ends too early")
+    assert keeper.reported("it ends too early")
     assert keeper.file(0, ".index").stat().st_size > 0
 
 
 def test_one_index_entry_for_many_batches_is_valid(keeper: Keeper) -> None:
-    """So Kafka's cleaner writes them: the position of the first batch of many, and the offset of the last."""
+    """Kafka's cleaner writes such entries: the position of the first of many batches, the offset of the last."""
     log = keeper.open()
     wanted = fill(log, 30)
     positions = [log.offset_metadata(offset).position for offset in range(30)]
@@ -341,7 +341,7 @@ def test_wrong_last_entry_is_detected_at_the_start(keeper: Keeper) -> None:
     data[-5] -= 1  # the offset, by one
     keeper.file(0, ".index").write_bytes(data)
     keeper.open(index_interval_bytes=300)
-    assert keeper.told("it does not match the log")
+    assert keeper.reported("it does not match the log")
 
 
 @pytest.mark.parametrize("damaged", [[0], [0, 1, 2], [15], [15, 17], [28]])
@@ -349,7 +349,7 @@ def test_wrong_last_entry_is_detected_at_the_start(keeper: Keeper) -> None:
 def test_damaged_header_after_a_clean_shutdown_loses_only_that_record(
     keeper: Keeper, damaged: list[int], index: str
 ) -> None:
-    """What was flushed is not cut off for a bit that flipped before it, not even after a later crash."""
+    """Flushed records after a bit flip are not truncated, not even after a later crash."""
     log = keeper.open()
     wanted = fill(log, 30)
     positions = [log.offset_metadata(number).position for number in damaged]
@@ -360,11 +360,11 @@ def test_damaged_header_after_a_clean_shutdown_loses_only_that_record(
         keeper.file(0, ".index").unlink()
     log = keeper.open()
     assert append(log, b"next").base_offset == 30
-    assert not keeper.told("truncated")
+    assert not keeper.reported("truncated")
     log.close(clean=False)
     log = keeper.open(clean=False, recovery_point=30)
-    assert keeper.told("records there cannot be read")
-    assert not keeper.told("truncated")
+    assert keeper.reported("records there cannot be read")
+    assert not keeper.reported("truncated")
     assert values(log, 30) == [b"next"]
     assert values(log, damaged[-1] + 1) == [*wanted[damaged[-1] + 1 :], b"next"]
     with pytest.raises(BrokerError):
@@ -380,11 +380,11 @@ def test_damage_truncates_only_after_the_recovery_point(keeper: Keeper) -> None:
         flip(keeper.file(0), position + 90)
     log = keeper.open(clean=False, recovery_point=10)
     assert log.log_end_offset == 20
-    assert keeper.told("DATA WAS LOST: whole batches up to offset 30")
+    assert keeper.reported("DATA WAS LOST: whole batches up to offset 30")
     assert values(log, 6) == wanted[6:20]
 
 
-@pytest.mark.parametrize("at", [0, 23])  # the signs of the offset and of the last offset's distance from it
+@pytest.mark.parametrize("at", [0, 23])  # the signs of the base offset and of the last offset delta
 def test_last_batch_with_invalid_offsets_is_truncated(keeper: Keeper, at: int) -> None:
     log = keeper.open()
     fill(log, 30)
@@ -394,7 +394,7 @@ def test_last_batch_with_invalid_offsets_is_truncated(keeper: Keeper, at: int) -
     data[position + at] ^= 0x80
     keeper.file(0).write_bytes(data)
     assert keeper.open().log_end_offset == 29
-    assert keeper.told("are not valid offsets of a batch")
+    assert keeper.reported("are not valid offsets of a batch")
 
 
 def test_torn_tail_is_truncated_after_a_clean_shutdown_despite_earlier_damage(keeper: Keeper) -> None:
@@ -406,8 +406,8 @@ def test_torn_tail_is_truncated_after_a_clean_shutdown_despite_earlier_damage(ke
     os.truncate(keeper.file(0), size - 37)
     log = keeper.open()
     assert append(log, b"next").base_offset == 29
-    assert keeper.told("truncated")
-    assert not keeper.told("DATA WAS LOST")
+    assert keeper.reported("truncated")
+    assert not keeper.reported("DATA WAS LOST")
     assert len(values(log, 8)) == 22
 
 
@@ -422,7 +422,7 @@ def test_index_entry_of_a_later_batch_hides_no_record(keeper: Keeper) -> None:
     log = keeper.open(index_interval_bytes=0)
     assert keeper.reports == []
     assert [values(log, offset)[0] for offset in range(30)] == wanted
-    assert keeper.told("it does not match the log")
+    assert keeper.reported("it does not match the log")
 
 
 def test_time_index_entry_of_another_batch_is_detected(keeper: Keeper) -> None:
@@ -430,13 +430,13 @@ def test_time_index_entry_of_another_batch_is_detected(keeper: Keeper) -> None:
     fill(log, 30, time_step_ms=5)
     log.close()
     data = bytearray(keeper.file(0, ".timeindex").read_bytes())
-    data[-5] += 1  # the last time
+    data[-5] += 1  # the last timestamp
     keeper.file(0, ".timeindex").write_bytes(data)
     assert keeper.open(index_interval_bytes=0).max_timestamp() == (29, NOW + 145, 0)
-    assert keeper.told("the time index does not match the log")
+    assert keeper.reported("the time index does not match the log")
 
 
-# ---- other files that are missing or in the way ----
+# ---- other files: missing, damaged, foreign ----
 
 
 def test_missing_log_file_leaves_a_reported_offset_gap(keeper: Keeper) -> None:
@@ -447,7 +447,7 @@ def test_missing_log_file_leaves_a_reported_offset_gap(keeper: Keeper) -> None:
     log = keeper.open(segment_bytes=500)
     assert values(log) == wanted[:4] + wanted[6:]
     assert values(log, 4) == wanted[6:]
-    assert keeper.told("its log file and records are missing")
+    assert keeper.reported("its log file and records are missing")
     assert not keeper.file(4, ".index").exists()
 
 
@@ -498,7 +498,7 @@ def test_log_that_ends_before_its_start_offset_restarts_empty_and_is_reported(ke
     log.close()
     log = keeper.open(log_start_offset=9)
     assert (log.log_start_offset, log.log_end_offset) == (9, 9)
-    assert keeper.told("before its log start offset")
+    assert keeper.reported("before its log start offset")
     assert append(log, b"next").base_offset == 9
 
 
@@ -521,7 +521,7 @@ def test_empty_directory_is_an_empty_log(keeper: Keeper) -> None:
 
 
 def test_bit_flip_in_an_old_segment_is_served_after_a_clean_shutdown(keeper: Keeper) -> None:
-    """As real Kafka: after a clean stop nothing is checked, and consumers find the wrong checksum."""
+    """As in Apache Kafka: nothing is checked after a clean shutdown, and consumers detect the wrong checksum."""
     log = keeper.open(segment_bytes=500)
     fill(log, 9)
     log.close()
@@ -545,7 +545,7 @@ def test_damaged_header_in_an_old_segment_is_a_read_error(keeper: Keeper) -> Non
             log.read(2, 10_000, upto=9, min_one_message=True)
         assert refused.value.code is ErrorCode.CORRUPT_MESSAGE
         told.append(list(keeper.reports))
-    assert keeper.told("is damaged")
+    assert keeper.reported("is damaged")
     assert told[0] == told[2]
     assert len(values(log, 3)) == 6
     assert len(values(log, 4)) == 5
@@ -580,7 +580,7 @@ def test_foreign_files_are_not_touched(keeper: Keeper) -> None:
 
 
 def _compact(log: Log, count: int) -> None:
-    """Merge the first segments into one that keeps every other record."""
+    """Merge the first segments into one with every other record."""
     old = log.segments[:count]
     cleaned = log.create_cleaned(old[0].base_offset)
     for segment in old:
@@ -643,15 +643,15 @@ def test_started_swap_is_completed_and_unstarted_one_is_rolled_back(keeper: Keep
         keeper.file(base).write_bytes(data)
     keeper.file(0, ".log.cleaned").write_bytes(new)
     assert values(keeper.open(clean=clean, segment_bytes=500)) == wanted
-    assert keeper.told("was rolled back")
+    assert keeper.reported("was rolled back")
     keeper.file(0, ".log.swap").write_bytes(new)
     assert values(keeper.open(clean=clean, segment_bytes=500)) == wanted[0:6:2] + wanted[6:]
-    assert keeper.told("was completed")
+    assert keeper.reported("was completed")
     assert not keeper.file(2).exists()
 
 
 def test_swap_files_after_a_cleaned_file_are_rolled_back(keeper: Keeper) -> None:
-    """While there is a `.cleaned` file, `.swap` files from its offset on belong to the same, unfinished step."""
+    """`.swap` files from the offset of a `.cleaned` file on belong to the same incomplete compaction."""
     log = keeper.open(segment_bytes=500)
     wanted = fill(log, 9)
     log.close()
@@ -670,9 +670,9 @@ def test_invalid_replacement_raises_value_error(keeper: Keeper) -> None:
     assert not keeper.file(0, ".log.cleaned").exists()
 
 
-@pytest.mark.parametrize("before", [0, 4096 - 61 - 72])  # where it lies whole in a block that is read, and where not
+@pytest.mark.parametrize("before", [0, 4096 - 61 - 72])  # within one read block, and across two
 def test_control_batches_are_read_with_their_records(keeper: Keeper, before: int) -> None:
-    """An abort marker of real Kafka's: coordinator epoch 3 behind the value's version."""
+    """An abort marker of Apache Kafka; its value has a version and coordinator epoch 3."""
     log = keeper.open()
     append(log, b"x" * before)
     marker = batch(

@@ -1,4 +1,4 @@
-"""Retention: which segments go, decided on numbers; then done to a log."""
+"""Retention: the pure decision, and its effects on a log."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_segment_without_timestamps_has_the_age_of_its_file(keeper: Keeper) -> N
         seconds = (NOW + base) / 1000
         os.utime(keeper.file(base), (seconds, seconds))
     log = keeper.open(segment_bytes=300, retention_ms=HOUR)
-    assert keeper.told("cannot be read")
+    assert keeper.reported("cannot be read")
     assert log.retain(NOW + HOUR) == []
     assert len(log.retain(NOW + HOUR + 3)) == 3
 

@@ -1,4 +1,4 @@
-"""Sparse indexes: Kafka's bytes in, entries found, and what cannot be an index refused."""
+"""Offset and time indexes: Kafka's bytes, look-ups, and refusal of invalid contents."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kcli.broker.log.segment_index import OffsetIndex, TimeIndex
 
-# 00000000000000000000.index and .timeindex of Apache Kafka 4.3.1 after a clean stop: 40 batches of one record of
+# 00000000000000000000.index and .timeindex of Apache Kafka 4.3.1 after a clean shutdown: 40 batches of one record of
 # 1000 bytes, then 10 small records in one batch, sent by librdkafka 2.16.0; the index has `index.interval.bytes` 4096.
 REAL_INDEX = bytes.fromhex(
     "00000004000010bc00000008000021780000000c00003236000000100000"

@@ -1,4 +1,4 @@
-"""Offsets by time, with times out of order, sparse indexes, and records that were deleted."""
+"""Look-ups by timestamp, with unordered timestamps, sparse indexes and deleted records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a Produce may append: the rows of the measured table (faults 5.2), and what is patched on the way."""
+"""Validation of produced batches, with the error codes measured on Apache Kafka 4.3.1, and in-place changes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def has_right_crc(data: Any) -> bool:
 
 
 def patched(data: bytes, at: int, form: str, value: int) -> bytes:
-    """The batch with another value in its header and the right checksum."""
+    """Return the batch with another value in its header and a valid checksum."""
     changed = bytearray(data)
     struct.pack_into(form, changed, at, value)
     struct.pack_into(">I", changed, CRC_AT, crc32c(memoryview(changed)[CRC_FROM:]))
@@ -58,7 +58,7 @@ def test_valid_batch_gets_offsets_and_an_epoch_and_is_otherwise_unchanged() -> N
 
 
 def test_batch_is_changed_in_place() -> None:
-    """A broker writes the request's own bytes to the disk, without a copy."""
+    """The broker writes the bytes of the request to the disk without a copy."""
     frame = bytearray(b"before" + build_batch(TWO))
     info = validate_and_assign(
         memoryview(frame)[6:], base_offset=3, leader_epoch=0, config=LogConfig(), now_wall_ms=NOW
@@ -120,7 +120,7 @@ def test_unknown_codec_is_unknown_server_error() -> None:
 
 
 def test_failed_decompression_is_unknown_server_error() -> None:
-    """So answers Apache Kafka 4.3.1, for all codecs."""
+    """Apache Kafka 4.3.1 responds with this code for all codecs."""
     for codec in ("gzip", "snappy", "lz4", "zstd"):
         whole = bytearray(build_batch(TWO, compression=codec))
         whole[HEADER_BYTES:] = b"\xff" * (len(whole) - HEADER_BYTES)
@@ -163,7 +163,7 @@ def test_records_without_a_timestamp_are_accepted() -> None:
 
 
 def test_wrong_max_timestamp_in_the_header_is_corrected() -> None:
-    """Retention and the time index believe it."""
+    """Retention and the time index use it."""
     info = append(build_batch(TWO, max_timestamp_ms=NOW + 30 * HOUR))
     assert info.max_timestamp_ms == NOW - 5
     assert has_right_crc(info.records)
