@@ -1,21 +1,21 @@
-"""Time as a value that is handed in. Ground: imports nothing of kcli."""
+"""Clocks: the system's, and a manual one for tests. Ground: imports nothing of kcli."""
 
 import time
 from typing import Protocol
 
 
 class Clock(Protocol):
-    """Two clocks in one: a steady one for time-outs and a wall clock for record timestamps."""
+    """A monotonic clock for timeouts and deadlines, and a wall clock for record timestamps."""
 
     def now_ms(self) -> float:
-        """Milliseconds of a steady clock that never goes back; its zero means nothing."""
+        """Return milliseconds of the monotonic clock, whose zero has no meaning."""
 
     def wall_ms(self) -> int:
-        """Milliseconds since the epoch, UTC."""
+        """Return milliseconds since the epoch, UTC."""
 
 
 class SystemClock:
-    """The machine's own clocks."""
+    """The clocks of the operating system."""
 
     def now_ms(self) -> float:
         return time.monotonic() * 1000.0
@@ -25,7 +25,7 @@ class SystemClock:
 
 
 class ManualClock:
-    """A clock that tests move by hand."""
+    """A clock that a test advances."""
 
     def __init__(self, now_ms: float = 0.0, wall_ms: int = 1_500_000_000_000) -> None:
         self._now_ms = now_ms
@@ -38,6 +38,6 @@ class ManualClock:
         return self._wall_ms
 
     def advance(self, ms: float) -> None:
-        """Both clocks go forward by `ms` milliseconds."""
+        """Advance both clocks by `ms` milliseconds."""
         self._now_ms += ms
         self._wall_ms += int(ms)

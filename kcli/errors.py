@@ -1,4 +1,8 @@
-"""What can go wrong, as exceptions that blame someone and carry evidence. Ground: imports only the error codes."""
+"""The hierarchy of errors: each prints one sentence, names what failed in its evidence, and pickles.
+
+All errors that kcli raises on purpose derive from `KcliError`. Packages derive more from these where they add data.
+Ground: imports only the error codes.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +12,10 @@ from kcli.error_codes import ErrorCode
 
 
 class KcliError(Exception):
-    """Anything kcli reports on purpose. `retriable` says whether the same call may succeed later.
+    """The base of all errors. `retriable`: the same call may succeed later.
 
-    Keyword evidence is kept as `evidence`, printed behind the message, and survives pickling.
+    `message` is one sentence. `evidence` holds the keyword arguments (api, node, group, topic, partition, ...), which
+    are printed after the message and survive pickling.
     """
 
     retriable = False
@@ -21,7 +26,7 @@ class KcliError(Exception):
         self.evidence = evidence
 
     def __str__(self) -> str:
-        shown = ", ".join(f"{k}={v}" for k, v in self.evidence.items() if v is not None)
+        shown = ", ".join(f"{name}={value}" for name, value in self.evidence.items() if value is not None)
         return f"{self.message} ({shown})" if shown else self.message
 
     def __reduce__(self) -> Any:
@@ -35,48 +40,54 @@ def _rebuild(cls: type[KcliError], args: tuple[Any, ...], state: dict[str, Any])
     return error
 
 
+# Raised before a request
+
+
 class ConfigError(KcliError):
-    """A setting that is unknown, malformed, or contradicts another. A usage error: nothing was sent."""
+    """A setting or an argument is unknown, malformed or contradicts another. Nothing was sent."""
 
 
 class NotFound(KcliError):
-    """What was meant is not there, by what kcli itself knows."""
+    """Something that the call names does not exist, as far as kcli itself can tell."""
 
 
 class Refused(KcliError):
-    """kcli itself will not do it, because of how things are: nothing was changed."""
+    """kcli does not carry out the call because of the state of the cluster. Nothing was changed."""
+
+
+# Connections and the protocol
 
 
 class ProtocolError(KcliError):
-    """Bytes that are not what the protocol says, or a message that a version cannot carry."""
+    """Bytes that violate the protocol, or a message that a version of it cannot carry."""
 
 
 class UnsupportedVersion(KcliError):
-    """No version of an API that both sides speak; the message names both ranges."""
-
-
-class CorruptRecords(KcliError):
-    """A record batch that fails its checks. Evidence: topic, partition, offset, what was wrong."""
+    """Client and broker have no version of an API in common; the message names both ranges."""
 
 
 class DisconnectedError(KcliError):
-    """The connection to a node went away with the request unanswered."""
+    """The connection to a node closed before the response. Evidence: api, node."""
 
     retriable = True
 
 
 class TimeoutExpired(KcliError):
-    """A deadline passed. Evidence: what was awaited."""
+    """A deadline passed. Evidence: awaited (the missing response or state)."""
 
     retriable = True
 
 
 class WakeupError(KcliError):
-    """Another thread asked the poll to return."""
+    """Another thread interrupted a poll."""
 
 
 class BrokerError(KcliError):
-    """A broker answered with an error code. `code` is an `ErrorCode`, `UNKNOWN_SERVER_ERROR` for a number we lack."""
+    """A broker responded with an error code.
+
+    `code` is an `ErrorCode`; UNKNOWN_SERVER_ERROR for a number that is newer than the table. Evidence: api, node,
+    group, topic, partition, as far as they apply.
+    """
 
     def __init__(self, code: int, message: str | None = None, **evidence: Any) -> None:
         self.code = ErrorCode.of(code)
@@ -93,31 +104,38 @@ class BrokerError(KcliError):
         return self.code.retriable
 
 
+# Records and offsets
+
+
+class CorruptRecords(KcliError):
+    """A record batch fails its checks. Evidence: topic, partition, offset."""
+
+
+class RecordTooLarge(KcliError):
+    """A broker truncated a batch at the fetch limit. Evidence: topic, partition, offset, received (bytes)."""
+
+
 class OffsetOutOfRange(KcliError):
-    """The position is not in the log: before its start or beyond its end.
+    """The position is before the start or after the end of the log.
 
     Evidence: topic, partition, offset; or, for several partitions, each with its offset.
     """
 
 
+class LogTruncated(KcliError):
+    """Records before the position were removed from the log by an unclean leader election (KIP-320).
+
+    Evidence: topic, partition, offset (the position), epoch (of the record before it), end_offset (the first offset at
+    which the log differs from the records read; -1 unknown), end_epoch.
+    """
+
+
 class NoOffset(KcliError):
-    """There is no committed offset and `auto.offset.reset` is none. Evidence: group, partitions."""
+    """There is no committed offset, and auto.offset.reset is none. Evidence: group, partitions."""
 
 
 class CommitFailed(KcliError):
     """The member's generation has ended, so its partitions may belong to another member, and nothing was committed.
 
-    The records read since the last commit will be read again by the new owner. Evidence: group, code (the broker's).
+    The new owner reads the records since the last commit again. Evidence: group, code (the broker's).
     """
-
-
-class LogTruncated(KcliError):
-    """What was read before the position is no longer what the log holds (KIP-320): an unclean leader election.
-
-    Evidence: topic, partition, offset (the position), epoch (of the record before it), end_offset (where the log and
-    what was read part ways; -1 unknown), end_epoch.
-    """
-
-
-class RecordTooLarge(KcliError):
-    """A broker cut a batch off at the fetch limit. Evidence: topic, partition, offset, received (bytes)."""

@@ -1,9 +1,9 @@
-"""The nouns everybody shares: partitions, nodes, offsets. Ground: imports nothing of kcli."""
+"""Shared value types: partitions, nodes, offsets; the internal topics. Ground: imports nothing of kcli."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
 
-#: The topics in which brokers keep their own state, by the name of each (org.apache.kafka.common.internals.Topic).
+#: The topics of the brokers' own state (org.apache.kafka.common.internals.Topic).
 OFFSETS_TOPIC = "__consumer_offsets"
 TRANSACTIONS_TOPIC = "__transaction_state"
 SHARE_GROUPS_TOPIC = "__share_group_state"
@@ -11,7 +11,7 @@ INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC, SHARE_GROUPS_TOP
 
 
 class TopicPartition(NamedTuple):
-    """One partition of one topic; sorts by topic, then number."""
+    """A partition of a topic; sorts by topic, then by number."""
 
     topic: str
     partition: int
@@ -21,10 +21,10 @@ class TopicPartition(NamedTuple):
 
 
 class Node(NamedTuple):
-    """A broker as Metadata names it. Bootstrap addresses have negative ids until the cluster has told theirs.
+    """A broker in metadata. Bootstrap addresses have negative ids until metadata names the brokers.
 
-    Ids from the upper half of the positive numbers are second connections: 2**31 - 1 - id is that of broker `id` in its
-    role as coordinator (see `kcli.consumer.group.coordinator_lookup`).
+    Ids of 2**30 and above denote a second connection to a broker: 2**31 - 1 - id is the connection to broker `id` as
+    coordinator, so that group requests do not wait for a fetch on the same connection.
     """
 
     id: int
@@ -38,7 +38,7 @@ class Node(NamedTuple):
 
 
 class OffsetAndTimestamp(NamedTuple):
-    """Answer of ListOffsets. `offset` -1: no record matched. `timestamp_ms` -1: not applicable. Epoch -1: unknown."""
+    """Result of ListOffsets. `offset` -1: no such record. `timestamp_ms` -1: not applicable. Epoch -1: unknown."""
 
     offset: int
     timestamp_ms: int = -1
@@ -46,7 +46,7 @@ class OffsetAndTimestamp(NamedTuple):
 
 
 class OffsetAndMetadata(NamedTuple):
-    """A committed offset: the next record to read, with the leader epoch (-1 unknown) and the committer's note."""
+    """A committed offset: the offset of the next record to read, its leader epoch (-1: unknown), and free metadata."""
 
     offset: int
     leader_epoch: int = -1
@@ -54,7 +54,7 @@ class OffsetAndMetadata(NamedTuple):
 
 
 def numbers_by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    """Partition numbers by topic, all sorted."""
+    """Group partition numbers by topic, both sorted."""
     topics: dict[str, list[int]] = {}
     for topic, partition in sorted(partitions):
         topics.setdefault(topic, []).append(partition)

@@ -1,4 +1,4 @@
-"""The table of error codes against Kafka's own (tests/vectors/tables.txt), and how a code behaves."""
+"""The table of error codes, equal to Kafka's (tests/vectors/tables.txt); properties of a code."""
 
 import copy
 import pickle
@@ -9,18 +9,18 @@ from kcli.error_codes import ErrorCode
 from tests.protocol.golden import table
 
 
-def test_codes_are_those_of_kafka_with_what_they_ask_of_a_client() -> None:
-    kafkas = [(int(code), name, retriable, refresh) for code, name, retriable, refresh in table("error")]
+def test_codes_equal_those_of_kafka_with_their_retry_behaviour() -> None:
+    expected = [(int(code), name, retriable, refresh) for code, name, retriable, refresh in table("error")]
 
-    ours = [(int(c), c.name, _java(c.retriable), _java(c.refresh_metadata)) for c in ErrorCode.all()]
-    assert ours == kafkas
+    codes = [(int(c), c.name, _java(c.retriable), _java(c.refresh_metadata)) for c in ErrorCode.all()]
+    assert codes == expected
 
 
 def _java(value: bool) -> str:
     return "true" if value else "false"
 
 
-def test_every_code_has_a_sentence_of_its_own() -> None:
+def test_every_code_has_a_distinct_text() -> None:
     texts = [code.text for code in ErrorCode.all()]
 
     assert len(set(texts)) == len(texts)
@@ -40,7 +40,7 @@ def test_a_code_is_one_object_and_its_number() -> None:
     assert {3: "found"}[code] == "found"
 
 
-def test_a_code_of_a_newer_kafka_is_an_unknown_error() -> None:
+def test_a_code_of_a_newer_kafka_is_an_unknown_server_error() -> None:
     assert ErrorCode.of(3) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert ErrorCode.of(9999) is ErrorCode.UNKNOWN_SERVER_ERROR
     with pytest.raises(ValueError, match="9999 is not an error code"):

@@ -1,0 +1,39 @@
+"""The hierarchy of errors: one sentence with evidence, pickling, retriability."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from kcli import errors
+from kcli.error_codes import ErrorCode
+from kcli.errors import BrokerError, DisconnectedError, KcliError, TimeoutExpired
+
+ALL = [cls for cls in vars(errors).values() if isinstance(cls, type) and issubclass(cls, KcliError)]
+
+
+def test_evidence_follows_the_message_without_absent_values() -> None:
+    error = DisconnectedError("closed by kafka-1:9092", node=1, api="Fetch", group=None)
+    assert str(error) == "closed by kafka-1:9092 (node=1, api=Fetch)"
+    assert str(KcliError("nothing is known")) == "nothing is known"
+
+
+@pytest.mark.parametrize("cls", ALL)
+def test_every_error_pickles_with_its_evidence(cls: type[KcliError]) -> None:
+    error = cls(3, group="g") if cls is BrokerError else cls("the offset is out of range", topic="t", partition=0)  # type: ignore[arg-type]
+    copy = pickle.loads(pickle.dumps(error))
+    assert type(copy) is cls
+    assert (str(copy), copy.evidence, copy.retriable) == (str(error), error.evidence, error.retriable)
+
+
+def test_a_broker_error_is_retriable_as_its_code() -> None:
+    moved, refused = BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER), BrokerError(29, "not for you", topic="t")
+    assert (moved.retriable, refused.retriable) == (True, False)
+    assert str(refused) == "TOPIC_AUTHORIZATION_FAILED: not for you (topic=t)"
+    assert refused.detail == "not for you"
+    assert BrokerError(9999).code is ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+def test_lost_connections_and_timeouts_are_retriable() -> None:
+    assert {cls for cls in ALL if cls is not BrokerError and cls.retriable} == {DisconnectedError, TimeoutExpired}
