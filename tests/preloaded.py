@@ -67,13 +67,18 @@ class KcliProcess:
 
     def poll(self) -> int | None:
         """Return the exit status; None while the process runs."""
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self.end(0)
+        self.ended_within(0)
         return self.returncode
 
     def wait(self, timeout: float | None = None) -> int:
         """Wait for the end and return the exit status. Raises TimeoutExpired after `timeout` seconds."""
         return self.end(timeout).status
+
+    def ended_within(self, timeout_s: float) -> bool:
+        """Wait for the end; False if the process still runs after `timeout_s`."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.end(timeout_s)
+        return self._ended is not None
 
     def send_signal(self, number: int) -> None:
         """Send a signal, unless the process has ended."""

@@ -23,29 +23,26 @@ from typing import Any, NoReturn, TextIO
 LARGEST = 1 << 20
 HIGHEST_DESCRIPTOR = 64
 
-# Modules that commands import sooner or later. Only those of many tests; a process imports the rest itself.
-PACKAGES = "cli.consume cli.group cli.offsets cli.output cli.produce cli.topic broker.handlers broker.log"
-MODULES = """
-cli.app cli.consume.offset_spec client.connect client.routing consumer.consumer consumer.partition_reader
-consumer.group.consumer_membership consumer.group.coordinator assignors.lookup network.selector
-protocol.codec protocol.records.decode protocol.records.builder producer
+# Packages whose modules most commands of the tests import sooner or later. A process imports everything else itself.
+PACKAGES = """
+cli cli.consume cli.group cli.offsets cli.output cli.produce cli.topic client network protocol protocol.records
+consumer consumer.group producer assignors admin admin.groups admin.offsets broker.handlers broker.log
 """
 MESSAGES = """
-api_versions create_topics delete_topics describe_cluster describe_configs describe_topic_partitions fetch
-find_coordinator heartbeat init_producer_id join_group leave_group list_offsets metadata offset_commit offset_fetch
+api_versions consumer_group_describe consumer_group_heartbeat create_topics delete_topics describe_cluster
+describe_configs describe_groups describe_log_dirs describe_topic_partitions fetch find_coordinator heartbeat
+init_producer_id join_group leave_group list_offsets metadata offset_commit offset_delete offset_fetch
 offset_for_leader_epoch produce sync_group
 """
 
 
 def preload() -> None:
-    wanted = [f"kcli.{name}" for name in MODULES.split()]
-    wanted += [f"kcli.protocol.messages.{name}" for name in MESSAGES.split()]
+    wanted = [f"kcli.protocol.messages.{name}" for name in MESSAGES.split()]
     for package in PACKAGES.split():
-        found = importlib.import_module(f"kcli.{package}")
-        wanted += [f"kcli.{package}.{name}" for _, name, _ in pkgutil.iter_modules(found.__path__)]
+        path = importlib.import_module(f"kcli.{package}").__path__
+        wanted += [f"kcli.{package}.{name}" for _, name, is_package in pkgutil.iter_modules(path) if not is_package]
     for name in wanted:
-        with contextlib.suppress(ImportError):  # the command that needs it reports the error
-            importlib.import_module(name)
+        importlib.import_module(name)
     gc.collect()
     gc.freeze()
 

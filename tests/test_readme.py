@@ -13,7 +13,7 @@ from kcli.cli import exit_status
 from tests.cli.fake import run_kcli
 
 ROOT = Path(__file__).parents[1]
-PAGES = (ROOT / "README.md", ROOT / "man" / "guide.md")
+PAGES = (ROOT / "README.md", ROOT / "kcli" / "cli" / "docs" / "guide.md")
 NOT_RUN = (["broker"], ["demo"], ["spark", "doctor"], ["offsets", "apply"])
 """These start a broker, use no broker, or read a file that another line writes."""
 

@@ -15,6 +15,7 @@ pytestmark = pytest.mark.slow
 
 pytest_plugins = ("pytester",)
 ROOT = Path(__file__).parent.parent.parent
+GUIDE = ROOT / "kcli" / "cli" / "docs" / "guide.md"
 
 # Installed, pytest finds the plugin by its entry point; in a checkout it has to be told.
 INSTALLED = any(found.value == "kcli.broker.pytest_plugin" for found in entry_points(group="pytest11"))
@@ -47,9 +48,7 @@ def test_the_entry_point_names_the_plugin() -> None:
 
 
 def test_the_example_of_the_guide_works(passes: Passes) -> None:
-    [example] = re.findall(
-        r"```python\n((?:(?!```).)*?kafka_broker.*?)```", (ROOT / "man" / "guide.md").read_text(), re.DOTALL
-    )
+    [example] = re.findall(r"```python\n((?:(?!```).)*?kafka_broker.*?)```", GUIDE.read_text(), re.DOTALL)
     passes(example)
 
 

@@ -5,7 +5,6 @@ A producer writes all the while. Each round prints into a file of its own, since
 
 from __future__ import annotations
 
-import os
 import random
 import signal
 import threading
@@ -85,7 +84,7 @@ class ConsumeKills:
                 self._wait_for_output(file, number)
             time.sleep(self._chance.uniform(0, longest_s))
         finally:
-            os.kill(pid, signal.SIGKILL)
+            self._forker.kill(pid)
             status = self._forker.wait(pid)
         assert status == -signal.SIGKILL, f"round {number} ended by itself: {file.with_suffix('.stderr').read_text()}"
         if file.exists():

@@ -1,52 +1,43 @@
-"""kcli as processes that need not start Python and import numpy each time, which takes longer than most runs do."""
+"""kcli runs with their output in files, forked from the preloaded server (`tests.preloaded`)."""
 
 from __future__ import annotations
 
-import json
 import os
 import signal
-import subprocess
-import sys
-import threading
 from pathlib import Path
 
-from tests.interop.process import ROOT
+from tests.preloaded import KcliProcess
 
 
 class Forker:
-    """Starts kcli as often as one likes; see `forker.py`. Ended with its processes when the block is left."""
+    """Starts kcli processes by id. Those that still run when the block ends are killed."""
 
     def __init__(self) -> None:
-        command = [sys.executable, "-m", "tests.interop.forker"]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT)
-        assert self._read() == "ready"
+        self._processes: dict[int, KcliProcess] = {}
 
     def __enter__(self) -> Forker:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._process.kill()
-        self._process.wait()
+        for process in self._processes.values():
+            process.kill()
 
     def start(self, argv: list[str], file: Path) -> int:
-        """Run `kcli argv...` with its output in a file, errors beside it; returns its process id."""
-        return int(self._ask({"argv": argv, "stdout": str(file), "stderr": str(file.with_suffix(".stderr"))}))
+        """Run `kcli argv...` with its output in a file and its errors in `file.stderr`; return its process id."""
+        with open(os.devnull) as nothing, file.open("wb") as out, file.with_suffix(".stderr").open("wb") as err:
+            process = KcliProcess(argv, stdin=nothing.fileno(), stdout=out.fileno(), stderr=err.fileno())
+        self._processes[process.pid] = process
+        return process.pid
+
+    def kill(self, pid: int, number: int = signal.SIGKILL) -> None:
+        """Send a signal, unless the process has ended."""
+        self._processes[pid].send_signal(number)
 
     def wait(self, pid: int, timeout_s: float = 60) -> int:
-        """Its exit status, negative for a signal; killed when it takes too long."""
-        hung = threading.Timer(timeout_s, os.kill, (pid, signal.SIGKILL))
-        hung.start()
-        try:
-            return int(self._ask({"wait": pid}))
-        finally:
-            hung.cancel()
-
-    def _ask(self, task: dict[str, object]) -> str:
-        assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps(task) + "\n")
-        self._process.stdin.flush()
-        return self._read()
-
-    def _read(self) -> str:
-        assert self._process.stdout is not None
-        return self._process.stdout.readline().strip()
+        """Return the exit status, negative for a signal. The process is killed after `timeout_s`."""
+        process = self._processes[pid]
+        if not process.ended_within(timeout_s):
+            process.kill()
+        status = process.wait()
+        del self._processes[pid]
+        return status

@@ -134,7 +134,7 @@ class OffsetKills:
             time.sleep(self._chance.random() ** 3 * pace.writing_s)  # most of which goes into ending
         else:
             time.sleep(self._chance.uniform(0, pace.looking_s + pace.writing_s))
-        os.kill(pid, signal.SIGKILL)
+        self._forker.kill(pid)
         status = self._forker.wait(pid)
         assert status in (0, -signal.SIGKILL), f"round {number} ended by itself: {errors.read_text()}"
         new = [one for one in self._store.ids() if one not in known]
