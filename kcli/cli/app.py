@@ -14,7 +14,7 @@ from kcli.errors import KcliError
 
 
 def run_process(argv: Sequence[str]) -> int:
-    """Run in the real process, with its streams. After this, the interpreter has nothing left to flush or to report."""
+    """Run in the real process, with its streams, and flush them."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:  # the process was started with that stream closed
             setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115

@@ -1,7 +1,7 @@
-"""The table of all commands, and the look-up of the command that a command line names.
+"""The table of all commands, and the command that a command line names.
 
-A command stands at the path of its module: `kcli group lag` is `kcli.cli.group.lag`, and a command of one word, such as
-`kcli demo`, is `kcli.cli.demo.demo`. The table holds help lines only, so that `kcli --help` imports no command.
+A command has the path of its module: `kcli group lag` is `kcli.cli.group.lag`, and a command of one word, such as `kcli
+demo`, is `kcli.cli.demo.demo`. The table holds help lines only, so that `kcli --help` imports no command.
 """
 
 from __future__ import annotations
@@ -97,4 +97,4 @@ def _unknown_command(given: str, known: list[str]) -> ConfigError:
 
     close = get_close_matches(given, known, n=1)
     hint = f"did you mean 'kcli {close[0]}'?" if close else f"use one of {', '.join(known)}"
-    return ConfigError(f"no such command: kcli {given}; {hint}")
+    return ConfigError(f"there is no command 'kcli {given}'; {hint}")

@@ -1,18 +1,23 @@
-"""Everything a command may touch of the process it runs in: streams, terminal, environment variables, clock.
+"""The process as a command sees it: streams, terminal, environment variables, clock, and signals to stop.
 
-Commands get one `Environment` and never reach for `sys` or `os.environ`; a test hands in one made of buffers.
+Commands get one `Environment` and never use `sys` or `os.environ`; a test passes one made of buffers.
 """
 
+from __future__ import annotations
+
 import os
+import signal
 import sys
-from collections.abc import Mapping
-from typing import BinaryIO, TextIO
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from time import monotonic
+from typing import Any, BinaryIO, TextIO
 
 from kcli.clock import Clock, SystemClock
 
 
 class Environment:
-    """The streams, variables and clock of one run. Data goes to `stdout`, everything else to `stderr`."""
+    """The streams, variables and clock of one run. Data goes to `stdout`, messages to `stderr`."""
 
     def __init__(
         self,
@@ -27,12 +32,12 @@ class Environment:
         self.stderr = stderr
         self.environ = environ
         self.clock: Clock = clock or SystemClock()
-        #: Ctrl-C came while a command was at its end already: whoever runs several in a row stops there.
+        #: Ctrl-C arrived when a command had almost finished: a caller that runs several commands stops here.
         self.interrupted = False
 
     @classmethod
-    def of_process(cls) -> "Environment":
-        """The real one. What the terminal's encoding cannot show is escaped, not an error."""
+    def of_process(cls) -> Environment:
+        """Return the environment of this process. Characters that the encoding lacks are escaped."""
         for stream in (sys.stdout, sys.stderr):
             if hasattr(stream, "reconfigure"):
                 stream.reconfigure(errors="backslashreplace")
@@ -40,7 +45,7 @@ class Environment:
 
     @property
     def stdout_bytes(self) -> BinaryIO:
-        """Standard output for bytes. Text written before is flushed first, so that order is kept."""
+        """Standard output for bytes. Text written earlier is flushed first, to keep the order."""
         self.stdout.flush()
         return self.stdout.buffer
 
@@ -62,12 +67,12 @@ class Environment:
 
     @property
     def colour(self) -> bool:
-        """May standard output be coloured? Only on a terminal, and not against NO_COLOR (no-color.org)."""
+        """Whether output may have colours: only on a terminal, and not with NO_COLOR (no-color.org)."""
         return self.stdout_is_terminal and not self.environ.get("NO_COLOR") and self.environ.get("TERM") != "dumb"
 
     @property
     def width(self) -> int:
-        """Columns of the terminal: COLUMNS, else what it says itself, else 80."""
+        """Columns of the terminal: COLUMNS, else the terminal's own width, else 80."""
         columns = self.environ.get("COLUMNS", "")
         if columns.isdigit() and int(columns) > 0:
             return int(columns)
@@ -77,33 +82,84 @@ class Environment:
             return 80
 
     def say(self, line: str) -> None:
-        """One line for the person, on standard error; what was written to standard output before comes first.
+        """Print one line for the user on stderr, after everything written to standard output.
 
-        Names and brokers' words in it cannot command a terminal: control characters are shown escaped.
+        Control characters are escaped, so that names and brokers' messages cannot control the terminal.
         """
         self.stdout.flush()
-        self._tell(_harmless(line) + "\n")
+        self._write_stderr(_escaped(line) + "\n")
 
     def confirm(self, question: str) -> bool:
-        """Ask on standard error, answer from standard input. Only "y" or "yes" is a yes; end of input is a no."""
+        """Ask on stderr and read the answer from stdin. Only "y" or "yes" agrees; end of input does not."""
         self.stdout.flush()
-        self._tell(f"{question} [y/N] ")
+        self._write_stderr(f"{question} [y/N] ")
         answer = self.stdin.readline()
         if not answer.endswith("\n"):
-            self._tell("\n")
+            self._write_stderr("\n")
         return answer.strip().lower() in ("y", "yes")
 
-    def _tell(self, text: str) -> None:
+    def _write_stderr(self, text: str) -> None:
         try:
             self.stderr.write(text)
             self.stderr.flush()
         except OSError:
-            pass  # nobody listens, or the disk is full; the data and the status still count
+            pass  # stderr is closed or its disk is full; the data and the status still count
 
 
-def _harmless(text: str) -> str:
+def _escaped(text: str) -> str:
     if text.isprintable():
         return text
     from kcli.cli.output.escapes import visible
 
     return "\n".join(map(visible, text.split("\n")))
+
+
+# `timeout` and shells signal the process and its process group: one request arrives twice.
+_DUPLICATE_S = 1.0
+
+
+class StopSignals:
+    """Signals that ask the process to end: the first one in order, a second one at once.
+
+    While entered, SIGINT, SIGTERM and SIGHUP (the terminal was closed) set `requested` and call `wake`. Without a
+    `wake`, and from the second signal on, they raise KeyboardInterrupt. If SIGHUP was ignored before, as under nohup,
+    it stays ignored.
+    """
+
+    def __init__(self) -> None:
+        self.wake: Callable[[], None] | None = None
+        self._requested_s: float | None = None
+        self._before: dict[int, Any] = {}
+
+    @property
+    def requested(self) -> bool:
+        return self._requested_s is not None
+
+    def __enter__(self) -> StopSignals:
+        for name in ("SIGINT", "SIGTERM", "SIGHUP"):  # Windows has no SIGHUP
+            number = getattr(signal, name, None)
+            if number is not None and (name != "SIGHUP" or signal.getsignal(number) != signal.SIG_IGN):
+                self._before[number] = signal.signal(number, self._on_signal)
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    @contextmanager
+    def deferred(self) -> Iterator[None]:
+        """Defer the signals until the block has ended: for a step that must not be interrupted."""
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, self._before)
+        try:
+            yield
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+    def _on_signal(self, _number: int, _frame: Any) -> None:
+        now_s = monotonic()
+        if self._requested_s is not None and now_s - self._requested_s < _DUPLICATE_S:
+            return
+        is_first, self._requested_s = self._requested_s is None, now_s
+        if self.wake is None or not is_first:
+            raise KeyboardInterrupt
+        self.wake()

@@ -1,17 +1,13 @@
-"""The one list of exit statuses, and which error becomes which.
+"""Exit statuses, and the status for each error.
 
-| status | meaning | errors |
-|---|---|---|
-| 0 | done; also: the reader of our pipe went away | |
-| 1 | failed, as a whole or for any item | everything not named below, items that failed for different reasons |
-| 2 | usage: the command line or a setting is wrong, nothing was sent | `ConfigError`, a mistyped command or option |
-| 3 | no such topic, group, or saved state | UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, GROUP_ID_NOT_FOUND, and |
-|   | | INVALID_TOPIC_EXCEPTION: a name that no topic can have; `NotFound` |
-| 4 | refused, by a broker or by kcli itself | *_AUTHORIZATION_FAILED, SASL and policy refusals, groups in use, and |
-|   | | `Refused`: what kcli itself will not do |
-| 5 | incomplete, or out of time: an unreachable broker too | `TimeoutExpired`, `DisconnectedError`, REQUEST_TIMED_OUT |
-| 6 | a threshold was exceeded | |
-| 130 | interrupted | |
+| status | meaning | errors | |---|---|---| | 0 | done; also: the reader of the output pipe has closed it | | | 1 |
+failed, as a whole or for an item | all errors not listed below, or items that failed for different reasons | | 2 |
+usage: the command line or a setting is invalid, nothing was sent | `ConfigError`, a mistyped command or option | | 3 |
+no such topic, group, or saved state | UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, GROUP_ID_NOT_FOUND, | |   | |
+INVALID_TOPIC_EXCEPTION (not a valid topic name); `NotFound` | | 4 | refused, by a broker or by kcli itself |
+*_AUTHORIZATION_FAILED, SASL and policy refusals, groups in use, | |   | | `Refused` | | 5 | incomplete, or timed out;
+also: no broker is reachable | `TimeoutExpired`, `DisconnectedError`, REQUEST_TIMED_OUT | | 6 | a threshold was exceeded
+| | | 130 | interrupted | |
 """
 
 from collections.abc import Iterable
@@ -30,11 +26,11 @@ INTERRUPTED = 130
 
 MEANINGS = {
     DONE: "Done.",
-    FAILED: "Failed, wholly or for one item.",
-    USAGE: "Wrong usage; nothing was sent.",
-    NOT_FOUND: "There is no such topic or group.",
+    FAILED: "Failed, as a whole or for at least one item.",
+    USAGE: "The command line or a setting is invalid; nothing was sent.",
+    NOT_FOUND: "The topic, group or saved state does not exist.",
     REFUSED: "Refused, by a broker or by kcli itself.",
-    INCOMPLETE: "Incomplete or out of time.",
+    INCOMPLETE: "Incomplete or timed out; also: no broker is reachable.",
     THRESHOLD: "A threshold was exceeded.",
     INTERRUPTED: "Interrupted.",
 }
@@ -57,7 +53,7 @@ _INCOMPLETE = {"REQUEST_TIMED_OUT"}
 
 
 def status_of(error: BaseException) -> int:
-    """The exit status that stands for this error."""
+    """Return the exit status for this error."""
     if isinstance(error, ConfigError):
         return USAGE
     if isinstance(error, BrokerError):
@@ -74,7 +70,7 @@ def status_of(error: BaseException) -> int:
 
 
 def status_of_code(code: ErrorCode) -> int:
-    """The exit status that stands for a broker's error code."""
+    """Return the exit status for a broker's error code."""
     if code == 0:
         return DONE
     if code.name in _NOT_FOUND:
@@ -85,7 +81,7 @@ def status_of_code(code: ErrorCode) -> int:
 
 
 def status_of_all(errors: Iterable[BaseException | None]) -> int:
-    """One status for many items: `DONE` if none failed, the common status of those that did, else `FAILED`."""
+    """Return one status for many items: `DONE` if none failed, the common status of the failed ones, else `FAILED`."""
     statuses = {status_of(error) for error in errors if error is not None}
     if not statuses:
         return DONE

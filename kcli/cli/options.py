@@ -1,9 +1,9 @@
-"""The options that every networked command has, and what they come to together.
+"""The options of every networked command, merged with files, environment variables and defaults.
 
-One value, five places to give it. The nearer to the command line, the stronger:
+A value has five sources. From strongest to weakest:
 
-1. an option of its own: `-b`, `--timeout`, `--output`, `-v`
-2. `-X key=value`, under Kafka's property names (`bootstrap.servers`, `default.api.timeout.ms` for the time-out)
+1. its own option: `-b`, `--timeout`, `--output`, `-v`
+2. `-X key=value`, with Kafka's property names (`bootstrap.servers`; `default.api.timeout.ms` for the time-out)
 3. the file of `--command-config`, Kafka properties too
 4. the environment: KCLI_BOOTSTRAP_SERVER, KCLI_PROPERTY (one `key=value` per line), KCLI_COMMAND_CONFIG (counts as 3),
    KCLI_TIMEOUT, KCLI_OUTPUT, KCLI_VERBOSE
@@ -29,10 +29,10 @@ OUTPUTS = ("table", "json", "jsonl", "csv", "tsv")
 
 
 class Common:
-    """What the common options say, merged.
+    """The merged common options.
 
-    `output` is one of `OUTPUTS`, or None when nobody chose, and `output_option` the same of the command line alone,
-    for commands with other ways to say it there; `timeout_ms` is for the command as a whole; `properties` are Kafka's,
+    `output` is one of `OUTPUTS`, or None if none was chosen. `output_option` is the value on the command line only, for
+    commands with other options for their output. `timeout_ms` applies to the whole command; `properties` are Kafka's,
     ready for a configuration.
     """
 
@@ -54,10 +54,11 @@ class Common:
         self._warned: set[str] = set()
 
     def config(self, cls: "type[C] | None" = None, **strongest: str | int | bool) -> "C":
-        """A configuration of this class (default `ClientConfig`) from the properties.
+        """Return a configuration of this class (default `ClientConfig`) from the properties.
 
-        `strongest` are the command's own settings, with underscores for dots; they win. A key that nobody knows is
-        warned about once. No command makes a topic by asking for it, whatever a shared file of properties allows.
+        `strongest` are the command's own settings, with underscores for dots; they override the rest. An unknown key is
+        reported once. Automatic topic creation is always off, so that no command creates a topic by reading its
+        metadata.
         """
         if cls is None:
             from kcli.client.config import ClientConfig
@@ -78,13 +79,15 @@ class Common:
         self.env.say(f"kcli: warning: unknown property {key} is ignored{hint}")
 
     def connect(self, config: "ClientConfig | None" = None) -> "ConsumerNetworkClient":
-        """A client for these options; use it in a `with closing(...)`. Nothing is sent before the first request."""
+        """Return a client for these options; use it in a `with closing(...)`. It sends nothing before the first
+        request.
+        """
         from kcli.client.connect import connect
 
         return connect(config or self.config(), self.env.clock)
 
     def deadline_ms(self) -> float:
-        """When this command must be done, if it starts now: for the library's `deadline_ms` arguments."""
+        """Return the deadline of a command that starts now: for the library's `deadline_ms` arguments."""
         return self.env.clock.now_ms() + self.timeout_ms
 
 
@@ -96,29 +99,35 @@ def common_options(
             "--bootstrap-server",
             "-b",
             metavar="HOST:PORT,...",
-            help=f"Brokers to ask first. [KCLI_BOOTSTRAP_SERVER; {DEFAULT_BOOTSTRAP}]",
+            help=f"Connect to these brokers first. [KCLI_BOOTSTRAP_SERVER; {DEFAULT_BOOTSTRAP}]",
         ),
     ] = None,
     property: Annotated[
         list[str] | None,
-        Option("--property", "-X", metavar="KEY=VALUE", help="A Kafka client property; repeatable. [KCLI_PROPERTY]"),
+        Option(
+            "--property", "-X", metavar="KEY=VALUE", help="Set a Kafka client property; repeatable. [KCLI_PROPERTY]"
+        ),
     ] = None,
     command_config: Annotated[
         str | None,
-        Option("--command-config", metavar="FILE", help="A Kafka properties file. [KCLI_COMMAND_CONFIG]"),
+        Option(
+            "--command-config", metavar="FILE", help="Read Kafka client properties from a file. [KCLI_COMMAND_CONFIG]"
+        ),
     ] = None,
     timeout: Annotated[
         float | None,
         Option(
-            "--timeout", metavar="SECONDS", help=f"How long to wait for brokers. [KCLI_TIMEOUT; {DEFAULT_TIMEOUT_S:g}]"
+            "--timeout",
+            metavar="SECONDS",
+            help=f"Wait at most this long for brokers. [KCLI_TIMEOUT; {DEFAULT_TIMEOUT_S:g}]",
         ),
     ] = None,
     output: Annotated[
-        str | None, Option("--output", metavar="|".join(OUTPUTS), help="Output format. [KCLI_OUTPUT; table]")
+        str | None, Option("--output", metavar="|".join(OUTPUTS), help="Set the output format. [KCLI_OUTPUT; table]")
     ] = None,
-    verbose: Annotated[bool, Option("--verbose", "-v", help="Say more on stderr. [KCLI_VERBOSE]")] = False,
+    verbose: Annotated[bool, Option("--verbose", "-v", help="Print more details on stderr. [KCLI_VERBOSE]")] = False,
 ) -> Common:
-    """Merge the options with files and environment. `ConfigError` for anything malformed."""
+    """Merge the options with files and environment variables. `ConfigError` for a malformed value."""
     environ = env.environ
     properties = {"bootstrap.servers": environ.get("KCLI_BOOTSTRAP_SERVER") or DEFAULT_BOOTSTRAP}
     if environ.get("KCLI_TIMEOUT"):
@@ -139,35 +148,38 @@ _TIMEOUT = "default.api.timeout.ms"
 
 
 def is_verbose(env: Environment) -> bool:
-    """Does the environment ask for `-v`?"""
+    """Return whether the environment variables ask for `-v`."""
     return env.environ.get("KCLI_VERBOSE", "").lower() in ("1", "true", "yes", "on")
 
 
 def key_values(where: str, texts: Iterable[str]) -> dict[str, str]:
-    """Texts `key=value` as a dict, the last of a key winning; a ConfigError names `where` the malformed one stood."""
+    """Return texts `key=value` as a dict; the last value of a key wins.
+
+    `ConfigError` for a malformed text; `where` is the option or variable it comes from.
+    """
     pairs = {}
     for text in texts:
         key, equals, value = text.partition("=")
         if not text.strip():
             continue
         if not equals or not key.strip():
-            raise ConfigError(f"{where} needs key=value, not {text!r}")
+            raise ConfigError(f"{where}: '{text}' is not valid; write key=value")
         pairs[key.strip()] = value.strip()
     return pairs
 
 
 def read_properties(path: str | None) -> dict[str, str]:
-    """The properties in a file; none for no path. ConfigError for a file that cannot be read."""
+    """Return the properties in a file; none without a path. `ConfigError` for a file that cannot be read."""
     if not path:
         return {}
     from kcli.client.config import load_properties
 
     try:
-        with open(path, encoding="utf-8-sig") as file:  # some editors begin a file with a byte order mark
+        with open(path, encoding="utf-8-sig") as file:  # some editors write a byte order mark
             return load_properties(file.read())
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "not a text file"
-        raise ConfigError(f"cannot read the properties file {path}: {reason}") from error
+        raise ConfigError(f"cannot read properties file {path}: {reason}") from error
 
 
 def _seconds_as_ms(where: str, value: Any) -> str:
@@ -176,7 +188,7 @@ def _seconds_as_ms(where: str, value: Any) -> str:
     except ValueError:
         ms = 0.0
     if not 0 < ms < 1e12:
-        raise ConfigError(f"{where} must be a number of seconds above 0 and below a billion, not {value}")
+        raise ConfigError(f"{where}: '{value}' is not valid; use a number of seconds above 0, such as 30")
     return str(max(1, round(ms)))
 
 
@@ -185,16 +197,25 @@ def _timeout_ms(properties: dict[str, str]) -> float:
     try:
         return float(int(text))
     except (ValueError, OverflowError):
-        raise ConfigError(f"{_TIMEOUT}={text} is not a whole number of milliseconds") from None
+        raise ConfigError(
+            f"{_TIMEOUT}: '{text}' is not valid; use a whole number of milliseconds, such as 30000"
+        ) from None
 
 
 def _output(where: str, value: str | None) -> str | None:
-    if value and value not in OUTPUTS:
-        raise ConfigError(f"{where} must be one of {', '.join(OUTPUTS)}, not {value}")
+    if value:
+        check_choice(where, value, OUTPUTS)
     return value or None
 
 
+def check_choice(option: str, value: str, choices: Iterable[str]) -> None:
+    """Raise `ConfigError` unless `value` is one of the choices of this option."""
+    if value not in (known := list(choices)):
+        *others, last = known
+        raise ConfigError(f"{option}: '{value}' is not valid; use {', '.join(others)} or {last}")
+
+
 def check_interval(seconds: float) -> None:
-    """Raise `ConfigError` unless `seconds` is a usable --interval between two looks."""
+    """Raise `ConfigError` unless `seconds` is a usable --interval."""
     if not 0 < seconds < 1e6:
         raise ConfigError(f"--interval: {seconds:g} is not valid; use a number of seconds above 0")

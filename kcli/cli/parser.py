@@ -6,6 +6,7 @@ A command declares its arguments and options in the signature of its `run`, with
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from inspect import Parameter, Signature
 from typing import Annotated, Any, NamedTuple
@@ -56,7 +57,31 @@ def invoke(tree: Any, words: list[str], env: Environment) -> int:
         context = getattr(error, "ctx", None)
         if type(error).__name__ == "NoArgsIsHelpError":
             raise HelpWanted(context.get_help()) from None  # type: ignore[union-attr]
-        raise UsageError(error.format_message(), context.command_path if context is not None else None) from None
+        raise UsageError(_usage_message(error), context.command_path if context is not None else None) from None
+
+
+def _usage_message(error: Any) -> str:
+    """Return typer's message in the form of kcli's own: the option first, then the value."""
+    message: str = error.format_message().rstrip(".")
+    for pattern, replacement in _REWORDED:
+        message = re.sub(pattern, replacement, message)
+    return message
+
+
+_REWORDED = (
+    (r"^Invalid value for '([^']+)'(?: / '[^']+')*: ", r"\1: "),
+    (r"^Missing (?:argument|option) '([^']+)'(?: / '[^']+')*", r"\1 is missing"),
+    (r"^Missing command$", "the command is missing"),
+    (r"^No such option: (\S+)", r"there is no option \1"),
+    (r" \(Possible options: (.*)\)$", r"; did you mean \1?"),
+    (r"^Got unexpected extra argument(?:s|\(s\))? \((.*)\)", r"unexpected argument: \1"),
+    (r"^Option '([^']+)' requires an argument$", r"\1 needs a value"),
+    (r"^Option '([^']+)' does not take a value$", r"\1 does not take a value"),
+    (r"is not a valid float(?: range)?$", "is not a number"),
+    (r"is not a valid (?:int|integer)(?: range)?$", "is not a whole number"),
+    (r"(\S+) is not in the range (-?\d+)<=x<=(-?\d+)", r"\1 is out of range; use \2 to \3"),
+    (r"(\S+) is not in the range x>=(-?\d+)", r"\1 is out of range; use at least \2"),
+)
 
 
 def build_tree(
@@ -117,7 +142,7 @@ class UnparsedCommand(TyperCommand):
 
 
 def _root_options(version: Annotated[bool, Option("--version", "-V", help="Print the version.")] = False) -> None:
-    pass  # __main__ answers --version; it is declared here for the help
+    pass  # __main__ answers --version; it is declared here for the help only
 
 
 def _placeholder() -> None:
@@ -159,8 +184,8 @@ def bind(run_command: Run, env: Environment, report: Callable[..., int]) -> Call
 
     own = dict(signature(run_command, eval_str=True).parameters)
     own.pop("env")
-    asked = {name for name in BUNDLES if own.pop(name, None) is not None}
-    parts = _parts(asked)
+    requested = {name for name in BUNDLES if own.pop(name, None) is not None}
+    parts = _parts(requested)
     taken = set(own)
     for part in parts.values():
         for name in (taken & part.options.keys()) | {"env", *BUNDLES}:
@@ -173,7 +198,7 @@ def bind(run_command: Run, env: Environment, report: Callable[..., int]) -> Call
             made: dict[str, Any] = {}
             for name, part in reversed(parts.items()):
                 made[name] = part.make(env, **{n: made[n] for n in part.needs}, **{n: given[n] for n in part.options})
-            return run_command(env, **{n: made[n] for n in asked}, **{name: given[name] for name in own})
+            return run_command(env, **{n: made[n] for n in requested}, **{name: given[name] for name in own})
         except (typer.Exit, typer.Abort, typer.BadParameter, BrokenPipeError, KeyboardInterrupt):
             raise
         except Exception as error:
@@ -195,9 +220,9 @@ class _BundleOptions(NamedTuple):
     needs: list[str]
 
 
-def _parts(asked: set[str]) -> dict[str, _BundleOptions]:
-    """Return the bundles in `asked` and those that they need, in the order of the table."""
-    wanted, parts = set(asked), {}
+def _parts(requested: set[str]) -> dict[str, _BundleOptions]:
+    """Return the requested bundles and those that they need, in the order of the table."""
+    wanted, parts = set(requested), {}
     for name, bundle in BUNDLES.items():
         if name in wanted:
             parts[name] = _options_of(bundle)

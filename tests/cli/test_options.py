@@ -1,4 +1,4 @@
-"""The common options: five places to give a value, and which wins."""
+"""The common options: the five sources of a value, and their order."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_defaults() -> None:
     assert (common.timeout_ms, common.output, common.verbose) == (30_000, None, False)
 
 
-def test_the_nearer_to_the_command_line_the_stronger(tmp_path: Path) -> None:
+def test_a_source_nearer_to_the_command_line_overrides_the_others(tmp_path: Path) -> None:
     file = tmp_path / "client.properties"
     file.write_text("bootstrap.servers=file:1\nclient.id=file\ndefault.api.timeout.ms=3000\n")
     everywhere = {
@@ -47,7 +47,7 @@ def test_the_nearer_to_the_command_line_the_stronger(tmp_path: Path) -> None:
     assert flagged.timeout_ms == 1500
 
 
-def test_output_and_verbose_come_from_the_environment_too() -> None:
+def test_environment_variables_set_output_and_verbose() -> None:
     assert merged({"KCLI_OUTPUT": "json"}).output == "json"
     assert merged({"KCLI_OUTPUT": "json"}, output="csv").output == "csv"
     assert merged({"KCLI_OUTPUT": "json"}).output_option is None
@@ -62,17 +62,17 @@ def test_a_value_may_contain_equals_signs_and_spaces() -> None:
 
 
 @pytest.mark.parametrize(
-    ("environ", "says"),
+    ("environ", "message"),
     [
-        ({"KCLI_TIMEOUT": "soon"}, "KCLI_TIMEOUT must be a number of seconds above 0 and below a billion, not soon"),
-        ({"KCLI_TIMEOUT": "nan"}, "KCLI_TIMEOUT must be a number"),
-        ({"KCLI_OUTPUT": "xml"}, "KCLI_OUTPUT must be one of"),
-        ({"KCLI_PROPERTY": "nonsense"}, "KCLI_PROPERTY needs key=value"),
-        ({"KCLI_COMMAND_CONFIG": "/nowhere"}, "cannot read the properties file /nowhere"),
+        ({"KCLI_TIMEOUT": "soon"}, "KCLI_TIMEOUT: 'soon' is not valid; use a number of seconds above 0"),
+        ({"KCLI_TIMEOUT": "nan"}, "KCLI_TIMEOUT: 'nan' is not valid"),
+        ({"KCLI_OUTPUT": "xml"}, "KCLI_OUTPUT: 'xml' is not valid; use table, json"),
+        ({"KCLI_PROPERTY": "nonsense"}, "KCLI_PROPERTY: 'nonsense' is not valid; write key=value"),
+        ({"KCLI_COMMAND_CONFIG": "/nowhere"}, "cannot read properties file /nowhere"),
     ],
 )
-def test_a_malformed_environment_is_named(environ: dict[str, str], says: str) -> None:
-    with pytest.raises(ConfigError, match=says):
+def test_a_malformed_variable_is_named_in_the_error(environ: dict[str, str], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         merged(environ)
 
 
@@ -89,27 +89,27 @@ def test_an_unknown_property_is_warned_about_once() -> None:
 
 @pytest.mark.parametrize("value", ["soon", "nan", "inf", "1e3", "9" * 400])
 def test_a_malformed_time_out_property_is_refused(value: str) -> None:
-    with pytest.raises(ConfigError, match=rf"default\.api\.timeout\.ms={value} is not a whole number"):
+    with pytest.raises(ConfigError, match=rf"default\.api\.timeout\.ms: '{value}' is not valid; use a whole number"):
         merged(property=[f"default.api.timeout.ms={value}"])
 
 
 @pytest.mark.parametrize("timeout", [0, -1, float("nan"), float("inf"), 1e20])
-def test_a_time_out_has_limits(timeout: float) -> None:
-    with pytest.raises(ConfigError, match="a number of seconds above 0 and below a billion"):
+def test_a_time_out_outside_its_range_is_an_error(timeout: float) -> None:
+    with pytest.raises(ConfigError, match="use a number of seconds above 0"):
         merged(timeout=timeout)
 
 
-def test_no_command_creates_a_topic_by_asking_for_it() -> None:
+def test_automatic_topic_creation_is_always_off() -> None:
     common = merged(property=["allow.auto.create.topics=true"])
     assert not common.config().allow_auto_create_topics
     assert not common.config(client_id="mine").allow_auto_create_topics
 
 
-def test_a_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+def test_a_properties_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
     file = tmp_path / "client.properties"
     file.write_bytes(b"\xef\xbb\xbfbootstrap.servers=file:1\n")
     assert merged(command_config=str(file)).properties == {"bootstrap.servers": "file:1"}
 
 
-def test_a_command_sets_its_own_properties_last() -> None:
+def test_a_commands_own_properties_override_the_others() -> None:
     assert merged(property=["client.id=theirs"]).config(client_id="mine").client_id == "mine"

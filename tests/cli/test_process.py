@@ -1,4 +1,4 @@
-"""kcli as a process: signals, closed pipes, full disks, and streams that are not there."""
+"""kcli as a process: signals, closed pipes, full disks, and closed streams."""
 
 from __future__ import annotations
 
@@ -86,4 +86,4 @@ def test_names_beyond_the_locale_are_escaped() -> None:
         capture_output=True,
     )
     assert done.returncode == 2
-    assert done.stderr.startswith(rb"kcli: no such command: kcli topic gr\xf6\xdfe")
+    assert done.stderr.startswith(rb"kcli: there is no command 'kcli topic gr\xf6\xdfe'")

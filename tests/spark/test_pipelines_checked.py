@@ -155,7 +155,7 @@ def test_ways_to_be_equal() -> None:
         (("compare", "t"), "a topic is always equal to itself: name another, or --bootstrap2"),
         (("compare", "t:0", "u", "--topic-partition", "v:1"), "not --topic-partition"),
         (("compare", "t", "u", "--by", "offset"), "use some of key, value, headers, timestamp, partition"),
-        (("compare", "t", "--command-config2", "/no/such/file"), "cannot read the properties file /no/such/file"),
+        (("compare", "t", "--command-config2", "/no/such/file"), "cannot read properties file /no/such/file"),
         (("compare", "t:0", "u", "--fail-if", "different>some"), "different takes a number such as"),
     ],
 )

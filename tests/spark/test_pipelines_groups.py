@@ -414,7 +414,7 @@ def test_mistakes_are_one_line_before_anything_starts(tmp_path: Path) -> None:
     plan.write_text("t,0,5\n")
     for words, told in (
         (("lag-history", "--every", "soon"), "--every: 'soon' is not valid; use a duration"),
-        (("lag-history", "--by", "broker"), "--by must be one of group, topic, partition"),
+        (("lag-history", "--by", "broker"), "--by: 'broker' is not valid; use group, topic or partition"),
         (("lag-history", "--since", "-1h", "--until", "-2h"), "--since -1h is after --until -2h"),
         (("lag-history", "--since", "2020-01-01", "--every", "1s"), "use a longer one"),
         (("lag-history", "--groups", " , "), "--groups names no group"),

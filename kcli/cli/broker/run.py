@@ -13,7 +13,7 @@ from kcli.errors import ConfigError, KcliError
 if TYPE_CHECKING:
     from kcli.broker.broker import Broker
     from kcli.broker.config import BrokerConfig
-    from kcli.cli.stop_signals import StopSignals
+    from kcli.cli.environment import StopSignals
 
 
 def run(
@@ -46,14 +46,14 @@ def run(
     When it is ready its address is printed, the one line on standard output. Ctrl-C or SIGTERM shuts it down cleanly.
     A data directory that fails or that another broker uses ends it with status 1.
     """
+    from kcli.cli.environment import StopSignals
     from kcli.cli.options import key_values
-    from kcli.cli.stop_signals import StopSignals
 
     wanted = [_topic(text) for text in topic or []]
     properties = key_values("-c", config or [])
     with ExitStack() as cleanup:
         signals = cleanup.enter_context(StopSignals())
-        with signals.held():  # a directory that is made is also known to `cleanup`
+        with signals.deferred():  # a directory that is made is also known to `cleanup`
             _choose_directory(env, properties, data_dir, ephemeral, cleanup)
         _choose_listener(properties, host, port)
         _raise_file_limit()
@@ -155,7 +155,7 @@ def _serve(env: Environment, settings: BrokerConfig, topics: list[tuple[str, int
         env.say(f"kcli: a broker for tests and demos, not for production; data in {broker.config.data_dir}")
         env.stdout.write(f"{broker.address}\n")
         env.stdout.flush()
-        broker.run(lambda: signals.is_told)
+        broker.run(lambda: signals.requested)
     except BaseException:
         broker.shutdown(clean=False)
         raise

@@ -7,8 +7,8 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from kcli.cli.group.items import failed_row, shown_node, shown_partitions
+from kcli.cli.options import check_choice
 from kcli.cli.output.report import error_field
-from kcli.errors import ConfigError
 from kcli.text import format_duration
 
 if TYPE_CHECKING:
@@ -35,8 +35,7 @@ SORTS = ("topic", "lag", "time-lag", "member")
 
 
 def check_sort(sort: str) -> str:
-    if sort not in SORTS:
-        raise ConfigError(f"--sort must be one of {', '.join(SORTS)}, not {sort}")
+    check_choice("--sort", sort, SORTS)
     return sort
 
 

@@ -32,11 +32,11 @@ def run(
     seconds or two looks; DRAIN when the lag is gone if both stay so. On a terminal it is one table that changes, with
     the lag so far as a line of bars, until q is pressed; else a line for each topic and look (jsonl, csv, tsv too).
     """
+    from kcli.cli.environment import StopSignals
     from kcli.cli.group.keys import Keys
     from kcli.cli.group.selection import check_names
     from kcli.cli.group.watch_loop import watch
     from kcli.cli.options import check_interval
-    from kcli.cli.stop_signals import StopSignals
 
     check_names(group)
     check_interval(interval)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from kcli.cli.options import check_choice
 from kcli.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -97,6 +98,5 @@ def check_policies(if_no_record: str, if_out_of_range: str) -> Policies:
 
 
 def _one_of(option: str, value: str, *values: str) -> Any:
-    if value not in values:
-        raise ConfigError(f"{option} must be one of {', '.join(values)}, not {value}")
+    check_choice(option, value, values)
     return value

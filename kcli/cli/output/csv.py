@@ -1,8 +1,7 @@
-"""Reports as csv (RFC 4180, but with plain newlines) and tsv (tabs and newlines inside a field escaped).
+"""Reports as csv (RFC 4180, but with plain newlines) and tsv (tabs and newlines in a field escaped).
 
-Both begin with a header of field names, and always have an `error` column, last, so that it does not come and go; but
-if it is one of the report's own columns, it stands where that does.
-A missing value is an empty field.
+The first line has the field names. The `error` column is always present, as the last one unless the report has it as a
+column of its own. A missing value is an empty field.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def as_csv(report: Report, *, terminal: bool = False) -> str:
-    """Fields quoted where they need it; for a `terminal` with control characters shown escaped."""
+    """Return the report as csv: fields quoted where necessary; for a `terminal` with control characters escaped."""
     import csv
     import io
 
@@ -29,7 +28,10 @@ def as_csv(report: Report, *, terminal: bool = False) -> str:
 
 
 def as_tsv(report: Report, *, terminal: bool = False) -> str:
-    """Fields unquoted: backslash, tab, newline and carriage return are written `\\\\`, `\\t`, `\\n`, `\\r`."""
+    """Return the report as tsv, unquoted:
+
+    backslash, tab, newline and carriage return are `\\\\`, `\\t`, `\\n`, `\\r`.
+    """
     records = _records(report, _escaped_and_visible if terminal else _escape)
     return "".join("\t".join(record) + "\n" for record in records)
 

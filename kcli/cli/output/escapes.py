@@ -1,4 +1,4 @@
-r"""Backslashes, both ways: `\n` typed by a person into a byte, and a control byte into something safe to look at."""
+r"""Backslash escapes in both directions: `\n` typed by a user into a byte, and a control character into safe text."""
 
 import re
 
@@ -7,15 +7,15 @@ from kcli.errors import ConfigError
 _ESCAPE = re.compile(r"\\(?:x([0-9A-Fa-f]{1,2})|(.)|$)", re.DOTALL)
 _NAMED = {"n": "\n", "r": "\r", "t": "\t", "0": "\0"}
 
-# C0, DEL and C1 controls, line and paragraph separators, and the characters that turn the direction of writing.
+# C0, DEL and C1 controls, line and paragraph separators, and characters that change the direction of writing.
 _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def unescape(text: str) -> bytes:
-    r"""The bytes that a delimiter means: `\n \r \t \0 \xNN`, and `\` before any other sign for the sign itself.
+    r"""Return the bytes of a delimiter: `\n \r \t \0 \xNN`, and `\` before any other sign for the sign itself.
 
-    One of the shell's undecodable bytes goes through as it is. `ConfigError` for an unknown letter.
+    An undecodable byte from the shell is returned unchanged. `ConfigError` for an unknown letter.
     """
     parts: list[bytes] = []
     done = 0
@@ -30,7 +30,7 @@ def _unescaped(match: re.Match[str]) -> bytes:
     if digits:
         return bytes([int(digits, 16)])
     if sign is None or (sign.isalnum() and sign not in _NAMED):
-        raise ConfigError(rf"'{match[0]}' is not an escape: there are \n \r \t \0 \xNN and \\")
+        raise ConfigError(rf"'{match[0]}' is not a valid escape; use \n \r \t \0 \xNN or \\")
     return _encode(_NAMED.get(sign, sign))
 
 
@@ -39,12 +39,14 @@ def _encode(text: str) -> bytes:
 
 
 def visible(text: str) -> str:
-    r"""Text that cannot command a terminal: controls become `\n`, `\x1b`, `\u202e`. Backslashes stay single."""
+    r"""Escape control characters as `\n`, `\x1b`, `\u202e`, so that text cannot control the terminal. Backslashes stay
+    single.
+    """
     return _UNSAFE.sub(_shown, text)
 
 
 def visible_bytes(data: bytes) -> bytes:
-    r"""The same for bytes; what is not UTF-8 becomes `\xff`."""
+    r"""Escape control characters in bytes; bytes that are not UTF-8 become `\xff`."""
     return visible(data.decode("utf-8", "backslashreplace")).encode()
 
 
@@ -54,5 +56,5 @@ def _shown(match: re.Match[str]) -> str:
 
 
 def visible_json(text: str) -> str:
-    """JSON whose strings cannot command a terminal; still the same JSON. Line breaks between objects stay."""
+    """Escape control characters in JSON strings; the JSON value stays the same. Line breaks between objects stay."""
     return _UNSAFE.sub(lambda match: "\n" if match[0] == "\n" else f"\\u{ord(match[0]):04x}", text)

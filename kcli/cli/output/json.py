@@ -1,7 +1,7 @@
 """Reports as JSON: one versioned document, or one object per line.
 
-The document is `{"kcli": 1, "kind": "topic.list", "items": [...]}`. The number changes when a field is renamed,
-removed, or changes its meaning; new fields may come at any time. Items that failed have a field `error`.
+The document is `{"kcli": 1, "kind": "topic.list", "items": [...]}`. The number changes when a field is renamed or
+removed, or changes its meaning; new fields may be added at any time. A failed item has a field `error`.
 """
 
 from __future__ import annotations
@@ -19,15 +19,16 @@ VERSION = 1
 
 
 def as_document(report: Report) -> str:
-    """The whole report as one JSON document, indented."""
+    """Return the whole report as one JSON document, indented."""
     return indented({"kcli": VERSION, "kind": report.kind, "items": report.items}) + "\n"
 
 
 def indented(value: Any, depth: int = 0) -> str:
-    """As `json.dumps` with `indent=2`, for which Python does without the encoder in C: that takes ten times as long.
+    """Return the value as `json.dumps` with `indent=2` does, but with Python's C encoder, ten times as fast.
 
-    Here everything flat is left to that encoder, with separators that begin the next line, and so are whole lists of
-    flat objects: no string in JSON has a line break, so it can be told where one object ends and the next begins.
+    Python does not use the C encoder for indented JSON. Here that encoder writes everything flat, with separators that
+    start the next line, and also whole lists of flat objects: a JSON string has no line break, so the borders between
+    objects are unique.
     """
     outer, inner = "\n" + "  " * depth, "\n" + "  " * (depth + 1)
     if isinstance(value, dict) and value:
@@ -49,7 +50,7 @@ def indented(value: Any, depth: int = 0) -> str:
 
 
 def _is_flat(values: Iterable[Any]) -> bool:
-    """Have they nothing in them, but for objects and lists that are empty?"""
+    """Return whether the values have no content of their own, except for empty objects and lists."""
     return not any(issubclass(kind, dict | list | tuple) for kind in set(map(type, filter(None, values))))
 
 
@@ -59,10 +60,10 @@ def _encoder(line: str) -> json.JSONEncoder:
 
 
 def _key(key: Any) -> str:
-    """Keys that are no strings are made such, as JSON demands."""
+    """Return the key as a JSON string; keys that are not strings are converted, as JSON requires."""
     return json.dumps({key: 0}, ensure_ascii=False)[1 : -len(": 0}")]
 
 
 def as_lines(report: Report) -> str:
-    """One JSON object per item and line."""
+    """Return one JSON object per item and line."""
     return "".join(json.dumps(item, ensure_ascii=False) + "\n" for item in report.items)

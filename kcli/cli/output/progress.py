@@ -1,4 +1,4 @@
-"""A progress bar for bounded reads, on standard error, when a person looks at it and records go elsewhere."""
+"""Progress bar for bounded reads, on stderr, if that is a terminal and the records go elsewhere."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ if TYPE_CHECKING:
     from kcli.cli.environment import Environment
 
 _APPEARS_AFTER_MS = 500.0
-"""Most reads are over by then, and need not import what draws the bar."""
+"""Most reads have ended by then and do not need to import rich."""
 _EVERY_MS = 100.0
 
 
 class Progress:
-    """While entered, draws how far the read is; the owner calls `tick` as often as it likes.
+    """A progress bar while entered; the owner calls `tick` as often as it likes.
 
-    `fraction` tells what part of the way is behind us, `records` the records printed. Not `shown`, it does nothing.
+    `fraction` returns the completed part, `records` the number of printed records. If not `shown`, it does nothing.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class Progress:
             self._bar.stop()
 
     def tick(self) -> None:
-        """Draw, if it is time to."""
+        """Draw the bar if it is due."""
         now_ms = self._env.clock.now_ms()
         if now_ms >= self._next_ms:
             self._next_ms = now_ms + _EVERY_MS
@@ -49,7 +49,7 @@ class Progress:
             self._bar = _bar(self._env)
             self._bar.add_task("reading", total=1.0, rate="")
             self._bar.start()
-            self._bar.console.show_cursor()  # whoever kills us cannot bring back one that is hidden
+            self._bar.console.show_cursor()  # a killed process could not show a hidden cursor again
         rate = self._records() / max(now_ms - self._started_ms, 1.0) * 1000
         self._bar.update(self._bar.task_ids[0], completed=self._fraction(), rate=f"{rate:,.0f} records/s")
         self._bar.refresh()

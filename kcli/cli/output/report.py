@@ -1,4 +1,4 @@
-"""A command's answer as data: what it is, its items, and which of their fields make the columns. Pure."""
+"""A command's result as data: its kind, its items, and the fields that are columns. Pure."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ Item = dict[str, Any]
 
 
 class Report:
-    """Items to show in any output format.
+    """Items to print in any output format.
 
-    `kind` names the document ("topic.list"). `items` are JSON-ready dicts, what `json` and `jsonl` print whole.
-    `columns` are the fields that tables and csv show, in order; `rows` are the flat rows for them where an item is not
-    one row, or, where these are very many, `table` has the values of all rows by field. A failed item has a field
-    `error`, `{"code": ..., "message": ...}`; tables then get an ERROR column.
+    `kind` names the document ("topic.list"). `items` are JSON-ready dicts, which `json` and `jsonl` print whole.
+    `columns` are the fields of tables and csv, in order. `rows` are the flat rows for them if an item is not one row;
+    for very many rows, `table` has the values of all rows by field instead. A failed item has a field `error`,
+    `{"code": ..., "message": ...}`; tables then have an ERROR column.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class Report:
         self._table = table
 
     def values(self, fields: Sequence[str]) -> list[Sequence[Any]]:
-        """What all rows have in each of these fields; None where a row has nothing."""
+        """Return the values of all rows for each of these fields; None where a row has none."""
         if self._table is not None:
             count = len(next(iter(self._table.values()), ()))
             return [self._table.get(field) or (None,) * count for field in fields]
@@ -45,12 +45,12 @@ class Report:
 
     @property
     def columns_and_error(self) -> list[str]:
-        """The columns, `error` behind them if it is none of them."""
+        """The columns, with `error` as the last one unless it is one of them."""
         return self.columns if "error" in self.columns else [*self.columns, "error"]
 
     @property
     def errors(self) -> list[Item]:
-        """The `error` fields of the rows that failed."""
+        """The `error` fields of the failed rows."""
         return [error for error in self.values(["error"])[0] if error]
 
     @property
@@ -59,18 +59,18 @@ class Report:
 
 
 def error_field(error: Exception) -> Item:
-    """What an item's `error` field says: a broker's code by name, or the kind of error, and one sentence."""
+    """Return an item's `error` field: the broker's error code or the class of the error, and one sentence."""
     code = getattr(error, "code", None)
     return {"code": code.name if code is not None else type(error).__name__, "message": str(error)}
 
 
 def header(field: str) -> str:
-    """A column's heading: upper case and hyphens, never a space, so that scripts may split on white space."""
+    """Return a column's heading: upper case and hyphens, never a space, so that scripts can split on white space."""
     return field.replace("_", "-").upper()
 
 
 def cell(value: Any, missing: str = "-") -> str:
-    """A field as text: `-` (or what `missing` says) for none, lists joined by commas, an error as its sentence."""
+    """Return a field as text: `missing` for None, lists joined by commas, an error as its sentence."""
     if value is None:
         return missing
     if isinstance(value, bool):
@@ -85,10 +85,10 @@ def cell(value: Any, missing: str = "-") -> str:
 
 
 def show(env: Environment, report: Report, output: str | None) -> None:
-    """Print `report` on standard output; None means a table.
+    """Print the report on standard output; `output` None means a table.
 
-    Failures are part of it. Where the person does not see standard output, a line on standard error tells of them too.
-    Names and brokers' words cannot command a terminal.
+    Failed items are part of the report. If standard output is not a terminal, a line on stderr reports them too.
+    Control characters are escaped on a terminal.
     """
     terminal = env.stdout_is_terminal
     if output in ("json", "jsonl"):
@@ -118,7 +118,7 @@ _PLAIN = {str, int, type(None)}  # values of these types are equal only if they 
 
 
 def texts_of(values: Sequence[Any], missing: str = "-", finish: Finish | None = None) -> list[str]:
-    """The values as `cell` writes them; `finish` is applied to each text."""
+    """Return the values as `cell` formats them; `finish` is applied to each text."""
     if not _are_plain(values):
         return [_text(value, missing, finish) for value in values]
     texts = {value: _text(value, missing, finish) for value in set(values)}
@@ -130,7 +130,7 @@ def _are_plain(values: Iterable[Any]) -> bool:
 
 
 def is_numeric(values: Iterable[Any]) -> bool:
-    """Are all of them numbers, as far as there are any?"""
+    """Return whether all values that are present are numbers."""
     kinds = set(map(type, values)) - {type(None)}
     return bool(kinds) and kinds <= {int, float}
 
@@ -141,7 +141,7 @@ def _text(value: Any, missing: str, finish: Finish | None) -> str:
 
 
 def padded(name: str, values: Sequence[Any], least: int, *, right: bool, finish: Finish | None = None) -> list[str]:
-    """The name and, below it, the values as text, all filled up with spaces to one width, which is `least` or more."""
+    """Return the name and the values as text, all padded with spaces to one width of at least `least`."""
     texts = {value: _text(value, "-", finish) for value in set(values)} if _are_plain(values) else None
     if texts is None:
         values = texts_of(values, finish=finish)
@@ -157,7 +157,7 @@ def _fill(text: str, width: int, *, right: bool) -> str:
 
 
 def display_width(text: str) -> int:
-    """How many cells of a terminal a text takes: 2 for a wide character, 0 for one that is put on another."""
+    """Return the number of terminal cells of a text: 2 for a wide character, 0 for a combining one."""
     if text.isascii():
         return len(text)
     from unicodedata import combining, east_asian_width

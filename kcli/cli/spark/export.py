@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from kcli.cli import exit_status
 from kcli.cli.environment import Environment
-from kcli.cli.options import Common
+from kcli.cli.options import Common, check_choice
 from kcli.cli.parser import Option
 from kcli.cli.spark.options import Job, Topics
 from kcli.errors import ConfigError, Refused
@@ -142,8 +142,8 @@ def check_wishes(wishes: Wishes) -> Export:
         raise ConfigError("--every is for --follow")
     if wishes.mode is not None and wishes.is_stream:
         raise ConfigError("--mode is for plain batches: --once and --follow add to what they have written")
-    if wishes.mode is not None and wishes.mode not in MODES:
-        raise ConfigError(f"--mode must be one of {', '.join(MODES)}, not {wishes.mode}")
+    if wishes.mode is not None:
+        check_choice("--mode", wishes.mode, MODES)
     form = wishes.format.lower() if wishes.format.lower() in FILES else wishes.format  # else it may be a class
     shape = parse_shape(form, wishes.columns, wishes.value, wishes.partition_by)
     if shape.value == "json" and shape.schema is None and wishes.is_stream:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated
 
 from kcli.cli.environment import Environment
-from kcli.cli.options import Common
+from kcli.cli.options import Common, check_choice
 from kcli.cli.parser import Option
 from kcli.cli.spark.findings import FailIf, Page
 from kcli.cli.spark.options import Job, Topics
@@ -74,8 +74,7 @@ def _wish(env: Environment, groups: str | None, since: str, until: str, every: s
     from kcli.spark.pipelines.lag_history import LagHistoryOptions, make_grid
     from kcli.text import parse_duration_option, parse_time
 
-    if by not in SERIES:
-        raise ConfigError(f"--by must be one of {', '.join(SERIES)}, not {by}")
+    check_choice("--by", by, SERIES)
     every_ms = parse_duration_option("--every", every)
     now_ms = env.clock.wall_ms()
     times = [parse_time(text.removeprefix("@"), now_ms) for text in (since, until)]

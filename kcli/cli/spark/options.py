@@ -197,7 +197,9 @@ def _output(text: str | None, default: str | None) -> tuple[str | None, tuple[st
         return None, (form, path)
     if form in FILE_OUTPUTS:
         raise ConfigError(f"--output {form} needs a file, as in {form}:result.{form}")
-    raise ConfigError(f"--output must be one of {', '.join(OUTPUTS)}, or like parquet:FILE, not {text}")
+    raise ConfigError(
+        f"--output: '{text}' is not valid; use {', '.join(OUTPUTS)}, or FORMAT:FILE such as parquet:result.parquet"
+    )
 
 
 def read_topics(texts: Iterable[str]) -> dict[str, list[int] | None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated
 
 from kcli.cli.environment import Environment
-from kcli.cli.options import Common
+from kcli.cli.options import Common, check_choice
 from kcli.cli.parser import Option
 from kcli.cli.spark.findings import FailIf, Page
 from kcli.cli.spark.options import Job, Topics
@@ -47,8 +47,7 @@ def run(
 
     rows = {"key": skew.KEY_COLUMNS, "partition": skew.PARTITION_COLUMNS, "topic": skew.TOPIC_COLUMNS}
     for name, value, known in (("--by", by, rows), ("--metric", metric, skew.METRICS), ("--key-as", key_as, KEY_AS)):
-        if value not in known:
-            raise ConfigError(f"{name} must be one of {', '.join(known)}, not {value}")
+        check_choice(name, value, known)
     if top is not None and by != "key" and report is None:
         raise ConfigError("--top is for --by key, and for the keys in a --report")
     source = job.source(topic)

@@ -133,7 +133,7 @@ def test_a_coordinator_that_is_silent_is_not_waited_for_longer_than_told(broker:
         ("describe billing --members --state", "two different tables"),
         ("describe billing --members --lagging", "--lagging is about offsets, which --members does not show"),
         ("describe billing --state --sort lag", "--sort is about offsets, which --state does not show"),
-        ("describe billing --sort size", "--sort must be one of topic, lag, time-lag, member, not size"),
+        ("describe billing --sort size", "--sort: 'size' is not valid; use topic, lag, time-lag or member"),
         ("describe billing --isolation-level serializable", "isolation.level"),
         ("lag", "their names, or --all"),
         ("lag billing --fail-if lag>", "is not a valid condition"),

@@ -11,7 +11,7 @@ import pytest
 from kcli.cli.output.csv import as_csv
 from kcli.cli.output.json import indented
 from kcli.cli.output.report import Report, show
-from kcli.cli.output.table import MANY, as_table
+from kcli.cli.output.table import FAST_ABOVE, as_table
 from tests.cli.fake import FakeEnvironment
 
 ITEMS = [
@@ -163,14 +163,14 @@ def test_text_beyond_ascii_stays_readable(output: str | None) -> None:
     "cells", [["a", "bb", "ccc-wider-than-its-heading"], ["größe", "Ålesund", "x"], ["", "-", "x"]]
 )
 def test_a_long_table_looks_as_tabulate_would_set_it(cells: list[str]) -> None:
-    """Beyond a thousand rows it is set by `plain_lines`: scripts must not see a difference."""
+    """Beyond a thousand rows it is set by `fast_plain_table`: scripts must not see a difference."""
     items = [{"name": text, "count": number * 1_000_000, "heading": "x"} for number, text in enumerate(cells)]
     short, long = FakeEnvironment(), FakeEnvironment()
-    show(short, Report("t", ["name", "count", "heading"], items * (MANY // 3)), None)
-    show(long, Report("t", ["name", "count", "heading"], items * (MANY // 3 + 1)), None)
+    show(short, Report("t", ["name", "count", "heading"], items * (FAST_ABOVE // 3)), None)
+    show(long, Report("t", ["name", "count", "heading"], items * (FAST_ABOVE // 3 + 1)), None)
     lines = long.result(0).text.splitlines()
-    assert len(lines) > MANY
-    assert lines[: MANY // 3 * 3 + 1] == short.result(0).text.splitlines()
+    assert len(lines) > FAST_ABOVE
+    assert lines[: FAST_ABOVE // 3 * 3 + 1] == short.result(0).text.splitlines()
 
 
 def test_a_column_of_mixed_values_shows_each_as_it_is() -> None:

@@ -1,4 +1,4 @@
-"""The frame: which command a line means, and how errors become one line and a status."""
+"""One run of the command line: the command that it names, errors as one line and a status, and the environment."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kcli.cli.parser import Option, build_tree
 from kcli.errors import BrokerError, ConfigError, DisconnectedError, TimeoutExpired
 from tests.cli.fake import FakeEnvironment, Result, run_kcli
 
-WITHOUT_A_BROKER_TO_TALK_TO = {("broker", "run"), ("demo",)}
+WITHOUT_COMMON_OPTIONS = {("broker", "run"), ("demo",)}
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def failing(error: BaseException) -> Callable[..., int]:
         ("", "", None),
     ],
 )
-def test_words_name_a_command(line: str, words: str, path: tuple[str, ...] | None) -> None:
+def test_the_first_words_name_a_command(line: str, words: str, path: tuple[str, ...] | None) -> None:
     assert app.find_command(line.split()) == (words.split(), path)
 
 
@@ -72,24 +72,24 @@ def test_a_mistyped_command_gets_one_line_and_a_suggestion(line: str, suggestion
 
 
 @pytest.mark.parametrize(
-    ("line", "says"),
+    ("line", "message"),
     [
-        ("topic", "Missing command"),
-        ("topic list --lnog", "No such option: --lnog"),
-        ("topic list --timeout soon", "'soon' is not a valid float"),
-        ("topic list --timeout -3", "--timeout must be a number of seconds above 0"),
-        ("topic list --output yaml", "--output must be one of table, json, jsonl, csv, tsv, not yaml"),
-        ("topic list -X fetch.min.bytes", "-X needs key=value"),
-        ("topic list --command-config /nowhere", "cannot read the properties file /nowhere: No such file"),
-        ("topic list extra", "unexpected extra argument"),
-        ("topic create t -p 2147483648", "not in the range"),
-        ("topic create t -r 32768", "not in the range"),
+        ("topic", "the command is missing"),
+        ("topic list --lnog", "there is no option --lnog; did you mean --long?"),
+        ("topic list --timeout soon", "--timeout: 'soon' is not a number"),
+        ("topic list --timeout -3", "--timeout: '-3.0' is not valid; use a number of seconds above 0"),
+        ("topic list --output yaml", "--output: 'yaml' is not valid; use table, json, jsonl, csv or tsv"),
+        ("topic list -X fetch.min.bytes", "-X: 'fetch.min.bytes' is not valid; write key=value"),
+        ("topic list --command-config /nowhere", "cannot read properties file /nowhere: No such file"),
+        ("topic list extra", "unexpected argument: extra"),
+        ("topic create t -p 2147483648", "--partitions: 2147483648 is out of range; use 1 to 2147483647"),
+        ("topic create t -r 32768", "--replication: 32768 is out of range; use 1 to 32767"),
     ],
 )
-def test_a_usage_error_is_one_line_and_status_2(line: str, says: str) -> None:
+def test_a_usage_error_is_one_line_and_status_2(line: str, message: str) -> None:
     status, out, err = run_kcli(*line.split())
     assert (status, out) == (2, b"")
-    assert says in err
+    assert message in err
     assert err.startswith("kcli: ")
     assert err.count("\n") == 1
 
@@ -110,7 +110,7 @@ def test_every_command_of_the_table_loads_and_has_help() -> None:
         shown = run_kcli(*path, "--help")
         assert shown.status == 0, shown.err
         assert f"Usage: kcli {' '.join(path)}" in shown.text
-        assert ("--bootstrap-server" in shown.text) == (path not in WITHOUT_A_BROKER_TO_TALK_TO)
+        assert ("--bootstrap-server" in shown.text) == (path not in WITHOUT_COMMON_OPTIONS)
 
 
 def test_the_whole_tree_can_be_built_for_documentation_and_completion() -> None:
@@ -143,14 +143,14 @@ def test_an_error_is_one_line_and_a_status(run_body: Callable[..., Result], erro
     assert ("internal error" in result.err) == isinstance(error, ZeroDivisionError)
 
 
-def test_a_full_disk_is_told_without_a_number(run_body: Callable[..., Result]) -> None:
+def test_a_full_disk_is_reported_without_its_error_number(run_body: Callable[..., Result]) -> None:
     assert run_body(failing(OSError(28, "No space left on device"))).err == (
         "kcli: standard output: No space left on device\n"
     )
     assert run_body(failing(PermissionError(13, "Permission denied", "/x"))).err == "kcli: /x: Permission denied\n"
 
 
-def test_names_and_brokers_words_cannot_command_a_terminal(run_body: Callable[..., Result]) -> None:
+def test_control_characters_in_messages_are_escaped(run_body: Callable[..., Result]) -> None:
     hostile = BrokerError(17, "no\x1b[2J such\nname \x9b31m \u202e", topic="a\x1b[31mb")
     result = run_body(failing(hostile))
     assert result.err.count("\n") == 1
@@ -183,7 +183,7 @@ def test_a_traceback_is_shown_only_when_asked_for(run_body: Callable[..., Result
     assert result.err.splitlines()[-1] == "kcli: internal error: ZeroDivisionError: division by zero"
 
 
-def test_interrupt_is_quiet_and_130(run_body: Callable[..., Result]) -> None:
+def test_an_interrupt_prints_nothing_and_returns_130(run_body: Callable[..., Result]) -> None:
     assert run_body(failing(KeyboardInterrupt())) == (130, b"", "")
 
 
@@ -191,7 +191,7 @@ def test_a_closed_pipe_is_a_quiet_success(run_body: Callable[..., Result]) -> No
     assert run_body(failing(BrokenPipeError(32, "Broken pipe"))) == (0, b"", "")
 
 
-def test_the_status_of_the_body_is_the_status_of_the_process(run_body: Callable[..., Result]) -> None:
+def test_the_commands_status_is_returned(run_body: Callable[..., Result]) -> None:
     def body(env: Environment, common: Common) -> int:
         return exit_status.THRESHOLD
 
@@ -209,7 +209,7 @@ def test_a_command_may_declare_a_common_option_itself(run_body: Callable[..., Re
     assert "Its own." in run_body(body, "topic", "list", "--help").text
 
 
-def test_items_share_a_status_or_have_failed() -> None:
+def test_items_with_one_common_status_return_it_and_others_1() -> None:
     unknown, denied = BrokerError(3), BrokerError(29)
     assert exit_status.status_of_all([None, None]) == 0
     assert exit_status.status_of_all([None, unknown, unknown]) == 3
@@ -224,7 +224,7 @@ def test_text_and_bytes_on_standard_output_keep_their_order() -> None:
     assert env.result(0).out == b"text \xff text"
 
 
-def test_colour_needs_a_terminal_and_no_objection() -> None:
+def test_colour_needs_a_terminal_and_no_no_color() -> None:
     assert FakeEnvironment(terminal=True).colour
     assert not FakeEnvironment(terminal=True, environ={"NO_COLOR": "1"}).colour
     assert not FakeEnvironment(terminal=True, environ={"TERM": "dumb"}).colour
@@ -239,7 +239,7 @@ def test_width_comes_from_the_environment_else_the_terminal_else_80() -> None:
 @pytest.mark.parametrize(
     ("typed", "yes"), [(b"y\n", True), (b"YES\n", True), (b"\n", False), (b"", False), (b"no\n", False)]
 )
-def test_only_a_yes_is_a_yes(typed: bytes, yes: bool) -> None:
+def test_only_y_or_yes_confirms(typed: bytes, yes: bool) -> None:
     env = FakeEnvironment(stdin=typed, terminal=True)
     assert env.confirm("Delete it?") is yes
     assert env.result(0).err == "Delete it? [y/N] " + ("" if typed else "\n")
