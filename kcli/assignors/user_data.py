@@ -9,9 +9,8 @@ from typing import TypeVar
 
 from kcli.assignors.model import NO_GENERATION
 from kcli.errors import ProtocolError
+from kcli.protocol.codec import decode_struct, encode_struct
 from kcli.protocol.consumer_protocol import Subscription, TopicPartitions, by_topic, flat
-from kcli.protocol.plan import plan
-from kcli.protocol.primitives import Buffer
 from kcli.protocol.wire import Array, Int32, since, struct
 from kcli.structs import TopicPartition
 
@@ -45,12 +44,12 @@ def write_sticky(owned: Sequence[TopicPartition], generation: int) -> bytes | No
     """Encode the last assignment and its generation; None before the first assignment."""
     if generation == NO_GENERATION and not owned:
         return None
-    return _encode(PreviousAssignment(previous_assignment=by_topic(owned), generation=generation), 1)
+    return encode_struct(PreviousAssignment(previous_assignment=by_topic(owned), generation=generation), 1)
 
 
 def write_cooperative(owned: Sequence[TopicPartition], generation: int) -> bytes | None:
     """Encode the generation."""
-    return _encode(LastGeneration(generation=generation), 0)
+    return encode_struct(LastGeneration(generation=generation), 0)
 
 
 def read_subscription(subscription: Subscription) -> Claim:
@@ -67,7 +66,7 @@ def read_sticky(subscription: Subscription) -> Claim:
         return NOTHING
     for version in (1, 0):
         try:
-            found = _decode(PreviousAssignment, subscription.user_data, version)
+            found = decode_struct(PreviousAssignment, subscription.user_data, version)
         except ProtocolError:
             continue
         return flat(found.previous_assignment), found.generation
@@ -84,18 +83,4 @@ def read_cooperative(subscription: Subscription) -> Claim:
         return owned, subscription.generation_id
     if len(subscription.user_data) != _GENERATION_BYTES:
         return owned, read_sticky(subscription)[1]
-    return owned, _decode(LastGeneration, subscription.user_data, 0).generation
-
-
-def _encode(value: object, version: int) -> bytes:
-    parts: list[Buffer] = []
-    _, write, _ = plan(type(value), version, False)
-    write(value, parts)
-    return b"".join(parts)
-
-
-def _decode(cls: type[T], data: Buffer, version: int) -> T:
-    read, _, _ = plan(cls, version, False)
-    found: T
-    found, _ = read(memoryview(data), 0)
-    return found
+    return owned, decode_struct(LastGeneration, subscription.user_data, 0).generation

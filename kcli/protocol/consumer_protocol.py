@@ -1,8 +1,8 @@
-"""What consumers tell each other through a classic group: subscriptions of members, assignments of the leader.
+"""The consumer protocol of classic groups: subscriptions of members and assignments by the leader.
 
-The broker carries both as opaque bytes and looks into subscriptions only for the topics in them. Each begins with an
-int16 version. A version newer than ours is read as our newest, since newer ones may only add at the end. Source:
-Kafka's ConsumerProtocolSubscription and ConsumerProtocolAssignment; KIP-429 (v1), KIP-792 (v2), KIP-881 (v3).
+The broker passes both on as opaque bytes and reads only the topics of subscriptions. Each begins with an int16 version.
+A version newer than `NEWEST` is read as `NEWEST`, because newer versions only add fields at the end. Source: Kafka's
+ConsumerProtocolSubscription and ConsumerProtocolAssignment; KIP-429 (v1), KIP-792 (v2), KIP-881 (v3).
 """
 
 import struct as layout
@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import TypeVar
 
 from kcli.errors import ProtocolError
-from kcli.protocol.plan import plan
+from kcli.protocol.codec import decode_struct, encode_struct
 from kcli.protocol.primitives import Buffer
 from kcli.protocol.wire import Array, Int32, NullableBytes, NullableString, String, since, struct
 from kcli.structs import TopicPartition
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 @struct
 class TopicPartitions:
-    """Some partitions of one topic."""
+    """Partitions of one topic."""
 
     topic: String = ""
     partitions: Array[Int32] = []
@@ -32,7 +32,7 @@ class TopicPartitions:
 
 @struct
 class Subscription:
-    """What a member wants to read; v1 what it still owns, v2 of which generation (-1 unknown), v3 its rack."""
+    """The topics of a member; v1 adds its owned partitions, v2 their generation (-1 unknown), v3 its rack."""
 
     topics: Array[String] = []
     user_data: NullableBytes = None
@@ -43,14 +43,14 @@ class Subscription:
 
 @struct
 class Assignment:
-    """What a member is to read. All versions are alike."""
+    """The partitions assigned to a member. All versions are equal."""
 
     assigned_partitions: Array[TopicPartitions] = []
     user_data: NullableBytes = None
 
 
 def by_topic(partitions: Iterable[TopicPartition]) -> list[TopicPartitions]:
-    """Partitions as subscriptions and assignments carry them, topics in the order they come."""
+    """Group partitions by topic, as subscriptions and assignments carry them, in the given order of topics."""
     topics: dict[str, list[int]] = {}
     for topic, partition in partitions:
         topics.setdefault(topic, []).append(partition)
@@ -58,56 +58,50 @@ def by_topic(partitions: Iterable[TopicPartition]) -> list[TopicPartitions]:
 
 
 def flat(topics: Iterable[TopicPartitions]) -> tuple[TopicPartition, ...]:
-    """The reverse of `by_topic`."""
+    """Return the partitions of all topics: the reverse of `by_topic`."""
     return tuple(TopicPartition(each.topic, number) for each in topics for number in each.partitions)
 
 
 def encode_subscription(subscription: Subscription, version: int = NEWEST) -> bytes:
-    """The bytes of a subscription; what the version cannot carry is left out."""
+    """Encode a subscription; fields that the version does not have are omitted."""
     return _encode(subscription, version)
 
 
 def decode_subscription(data: Buffer) -> Subscription:
-    """A subscription of any version. ProtocolError for anything malformed."""
+    """Decode a subscription of any version. ProtocolError for anything malformed."""
     return _decode(Subscription, data, _version_of(data))
 
 
 def decode_subscribed_topics(data: Buffer) -> list[str]:
-    """Only the topics of a subscription, though what follows be malformed; Kafka's coordinator reads no further."""
+    """Return only the topics of a subscription, even if later fields are malformed, as Kafka's coordinator does."""
     _version_of(data)
     return _decode(Subscription, data, 0).topics
 
 
 def encode_assignment(assignment: Assignment, version: int = NEWEST) -> bytes:
-    """The bytes of an assignment."""
+    """Encode an assignment."""
     return _encode(assignment, version)
 
 
 def decode_assignment(data: Buffer) -> Assignment:
-    """An assignment of any version; no bytes at all are an empty one. ProtocolError for anything malformed."""
+    """Decode an assignment of any version; no bytes are an empty one. ProtocolError for anything malformed."""
     if not len(data):
         return Assignment()
     return _decode(Assignment, data, _version_of(data))
 
 
 def _encode(value: object, version: int) -> bytes:
-    parts: list[Buffer] = [_VERSION.pack(version)]
-    _, write, _ = plan(type(value), version, False)
-    write(value, parts)
-    return b"".join(parts)
+    return encode_struct(value, version, prefix=_VERSION.pack(version))
 
 
 def _decode(cls: type[T], data: Buffer, version: int) -> T:
-    read, _, _ = plan(cls, version, False)
-    found: T
-    found, _ = read(memoryview(data), _VERSION.size)
-    return found
+    return decode_struct(cls, data, version, offset=_VERSION.size)
 
 
 def _version_of(data: Buffer) -> int:
     if len(data) < _VERSION.size:
-        raise ProtocolError(f"{len(data)} bytes are too short for a version of the consumer protocol")
+        raise ProtocolError(f"{len(data)} bytes are too short for the version of the consumer protocol")
     version: int = _VERSION.unpack_from(data)[0]
     if version < 0:
-        raise ProtocolError(f"the consumer protocol has no version {version}")
+        raise ProtocolError(f"version {version} of the consumer protocol is not valid; versions start at 0")
     return min(version, NEWEST)

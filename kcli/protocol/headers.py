@@ -1,15 +1,15 @@
-"""Request and response headers, and with them whole frames (without the four bytes of length before them).
+"""Request and response headers, and whole frames (without the four bytes of length before them).
 
-Request header v1 is for classic versions, v2 (with tagged fields) for flexible ones; the client id stays a classic
-string in both. Response header v1 adds tagged fields for flexible versions, except for ApiVersions: a client that does
-not know yet what the broker speaks must be able to read that answer (KIP-511), so it always has header v0.
+Request header v1 is for classic versions, v2 (with tagged fields) for flexible ones; the client id is a classic string
+in both. Response header v1 adds tagged fields for flexible versions. ApiVersions responses always have header v0,
+because a client must be able to read them before it knows the broker's versions (KIP-511).
 """
 
 import struct
 from typing import NamedTuple, TypeVar
 
 from kcli.protocol.codec import decode, encode_parts, is_flexible
-from kcli.protocol.plan import skip_tags
+from kcli.protocol.compiler import skip_tags
 from kcli.protocol.primitives import Buffer, cut_short
 from kcli.protocol.registry import ApiKey, request_type
 from kcli.protocol.scalars import scalar
@@ -25,7 +25,7 @@ _read_client_id, _write_client_id, _ = scalar(Wire("string", nullable=True), fle
 
 
 class RequestHeader(NamedTuple):
-    """What every request begins with."""
+    """The header of a request."""
 
     api_key: int
     api_version: int
@@ -34,7 +34,7 @@ class RequestHeader(NamedTuple):
 
 
 def encode_request(message: Message, version: int, correlation_id: int, client_id: str | None) -> bytes:
-    """A request frame."""
+    """Encode a request frame."""
     parts: list[Buffer] = [_START.pack(message.API_KEY, version, correlation_id)]
     _write_client_id(client_id, parts)
     if is_flexible(type(message), version):
@@ -43,9 +43,9 @@ def encode_request(message: Message, version: int, correlation_id: int, client_i
 
 
 def decode_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
-    """The header of a request frame and where the body starts. ProtocolError for an API that we do not have.
+    """Return the header of a request frame and the start of the body. ProtocolError for an unknown API.
 
-    The version is not checked: a broker answers one that it does not speak with UNSUPPORTED_VERSION.
+    The version is not checked, because a broker answers an unknown version with UNSUPPORTED_VERSION.
     """
     view = memoryview(frame)
     try:
@@ -59,12 +59,12 @@ def decode_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
 
 
 def encode_response(message: Message, version: int, correlation_id: int) -> bytes:
-    """A response frame."""
+    """Encode a response frame."""
     return b"".join(encode_response_parts(message, version, correlation_id))
 
 
 def encode_response_parts(message: Message, version: int, correlation_id: int) -> list[Buffer]:
-    """The same, unjoined; record sets are in it as they were given, even if they are slices of a file."""
+    """Encode as `encode_response`, but do not join the parts: record sets stay the given objects, even file slices."""
     parts: list[Buffer] = [_CORRELATION.pack(correlation_id)]
     if is_flexible(type(message), version) and message.API_KEY != ApiKey.API_VERSIONS:
         parts.append(_NO_TAGS)
@@ -72,10 +72,10 @@ def encode_response_parts(message: Message, version: int, correlation_id: int) -
 
 
 def decode_response(response_cls: type[M], version: int, frame: Buffer) -> tuple[int, M]:
-    """Correlation id and message of a response frame.
+    """Return correlation id and message of a response frame.
 
-    A broker that does not know our version of ApiVersions answers in v0 with error 35 (KIP-511), so that is decoded as
-    v0 whatever was asked; the caller sees the error code and the versions to ask with.
+    A broker that does not know our version of ApiVersions answers in v0 with error 35 (KIP-511), so such a response is
+    decoded as v0. The caller sees the error code and the versions to retry with.
     """
     view = memoryview(frame)
     correlation_id, position = peek_correlation_id(view), _CORRELATION.size
@@ -88,9 +88,9 @@ def decode_response(response_cls: type[M], version: int, frame: Buffer) -> tuple
 
 
 def peek_correlation_id(frame: Buffer) -> int:
-    """The number that says which request a response frame answers."""
+    """Return the correlation id of a response frame."""
     try:
-        found: int = _CORRELATION.unpack_from(frame)[0]
+        correlation_id: int = _CORRELATION.unpack_from(frame)[0]
     except struct.error:
         raise cut_short("a response header", 0) from None
-    return found
+    return correlation_id

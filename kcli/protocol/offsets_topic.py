@@ -1,15 +1,15 @@
-"""What lies in __consumer_offsets: committed offsets and the state of classic groups, as records' keys and values.
+"""The records of __consumer_offsets: keys and values of committed offsets and of the state of classic groups.
 
 Keys and values begin with an int16. In a key it is the kind of record (0 and 1 an offset, 2 a group; others belong to
-groups of KIP-848 and later), in a value the version of its layout. Kafka 4.3.1 writes offsets as v4 (v1 when the
-committer gave a retention of its own) and groups as v3. Source: the coordinator messages in Kafka's repository.
+groups of KIP-848 and later), in a value the version of its layout. Kafka 4.3.1 writes offsets as v4 (v1 if the commit
+has its own retention) and groups as v3. Source: the coordinator messages in Kafka's repository.
 """
 
 import struct as layout
 from typing import TypeVar
 
 from kcli.errors import ProtocolError
-from kcli.protocol.plan import plan
+from kcli.protocol.codec import decode_struct, encode_struct
 from kcli.protocol.primitives import Buffer
 from kcli.protocol.wire import (
     Array,
@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 @struct
 class OffsetCommitKey:
-    """Whose offset in which partition."""
+    """The group and partition of a committed offset."""
 
     group: String = ""
     topic: String = ""
@@ -44,9 +44,9 @@ class OffsetCommitKey:
 
 @struct
 class OffsetCommitValue:
-    """A committed offset. Timestamps in ms since the epoch; `expire_timestamp` -1: as the broker's retention says.
+    """A committed offset. Timestamps in ms since the epoch; `expire_timestamp` -1: the broker's retention applies.
 
-    v1 only has its own expiry, v3 the leader epoch (-1 unknown), v4 the topic's id (zero unknown).
+    Only v1 has its own expiry; v3 adds the leader epoch (-1 unknown), v4 the topic id (zero unknown).
     """
 
     offset: Int64 = 0
@@ -59,14 +59,14 @@ class OffsetCommitValue:
 
 @struct
 class GroupMetadataKey:
-    """Which group."""
+    """The name of a group."""
 
     group: String = ""
 
 
 @struct
 class MemberMetadata:
-    """A member with the subscription it joined with and the assignment its leader gave it, both as opaque bytes."""
+    """A member with its subscription and the assignment from the leader, both as opaque bytes."""
 
     member_id: String = ""
     group_instance_id: NullableString = since(3, default=None, ignorable=True)
@@ -80,7 +80,7 @@ class MemberMetadata:
 
 @struct
 class GroupMetadataValue:
-    """A classic group after a generation. Time-outs in ms; `current_state_timestamp` in ms since the epoch or -1."""
+    """A classic group after a rebalance. Timeouts in ms; `current_state_timestamp` in ms since the epoch or -1."""
 
     protocol_type: String = ""
     generation: Int32 = 0
@@ -91,12 +91,12 @@ class GroupMetadataValue:
 
 
 def encode_key(key: OffsetCommitKey | GroupMetadataKey) -> bytes:
-    """A record's key with its kind before it."""
+    """Encode a record key with its kind."""
     return _encode(key, OFFSET_KEY if isinstance(key, OffsetCommitKey) else GROUP_KEY, flexible=False)
 
 
 def decode_key(data: Buffer) -> OffsetCommitKey | GroupMetadataKey | None:
-    """What a record is about; None for a kind that is none of ours. ProtocolError for bytes that are no key."""
+    """Decode a record key; None for another kind of record. ProtocolError for anything malformed."""
     kind = _version_of(data)
     if kind in (LEGACY_OFFSET_KEY, OFFSET_KEY):
         return _decode(OffsetCommitKey, data, 0, flexible=False)
@@ -104,46 +104,40 @@ def decode_key(data: Buffer) -> OffsetCommitKey | GroupMetadataKey | None:
 
 
 def encode_offset_value(value: OffsetCommitValue, version: int | None = None) -> bytes:
-    """A committed offset, in the version that Kafka 4.3.1 would choose for it unless one is given."""
+    """Encode a committed offset, by default in the version that Kafka 4.3.1 chooses for it."""
     if version is None:
         version = OFFSET_VALUE_VERSION if value.expire_timestamp == -1 else OFFSET_VALUE_VERSION_WITH_EXPIRY
     return _encode(value, version, flexible=version >= _FIRST_FLEXIBLE)
 
 
 def decode_offset_value(data: Buffer) -> OffsetCommitValue:
-    """A committed offset. ProtocolError for anything malformed or newer than v4."""
+    """Decode a committed offset. ProtocolError for anything malformed or newer than v4."""
     version = _known_version(data)
     return _decode(OffsetCommitValue, data, version, flexible=version >= _FIRST_FLEXIBLE)
 
 
 def encode_group_value(value: GroupMetadataValue, version: int = GROUP_VALUE_VERSION) -> bytes:
-    """A group's state."""
+    """Encode the state of a group."""
     return _encode(value, version, flexible=version >= _FIRST_FLEXIBLE)
 
 
 def decode_group_value(data: Buffer) -> GroupMetadataValue:
-    """A group's state. ProtocolError for anything malformed or newer than v4."""
+    """Decode the state of a group. ProtocolError for anything malformed or newer than v4."""
     version = _known_version(data)
     return _decode(GroupMetadataValue, data, version, flexible=version >= _FIRST_FLEXIBLE)
 
 
 def _encode(value: object, version: int, *, flexible: bool) -> bytes:
-    parts: list[Buffer] = [_VERSION.pack(version)]
-    _, write, _ = plan(type(value), version, flexible)
-    write(value, parts)
-    return b"".join(parts)
+    return encode_struct(value, version, flexible=flexible, prefix=_VERSION.pack(version))
 
 
 def _decode(cls: type[T], data: Buffer, version: int, *, flexible: bool) -> T:
-    read, _, _ = plan(cls, version, flexible)
-    found: T
-    found, _ = read(memoryview(data), _VERSION.size)
-    return found
+    return decode_struct(cls, data, version, flexible=flexible, offset=_VERSION.size)
 
 
 def _version_of(data: Buffer) -> int:
     if len(data) < _VERSION.size:
-        raise ProtocolError(f"{len(data)} bytes are too short for a version")
+        raise ProtocolError(f"{len(data)} bytes are too short for the version of a record")
     version: int = _VERSION.unpack_from(data)[0]
     return version
 
@@ -151,5 +145,5 @@ def _version_of(data: Buffer) -> int:
 def _known_version(data: Buffer) -> int:
     version = _version_of(data)
     if not 0 <= version <= _NEWEST_VALUE:
-        raise ProtocolError(f"a value of version {version}, where 0 to {_NEWEST_VALUE} are known")
+        raise ProtocolError(f"record value version {version} is not supported; supported are 0 to {_NEWEST_VALUE}")
     return version

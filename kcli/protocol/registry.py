@@ -1,4 +1,4 @@
-"""Which API is which: the keys with their names, and for those we speak the classes, imported when asked for."""
+"""The table of APIs: keys and names, and for the supported ones their message classes, imported on first use."""
 
 import importlib
 from enum import IntEnum
@@ -9,7 +9,7 @@ from kcli.protocol.wire import Message, Request
 
 
 class ApiKey(IntEnum):
-    """The APIs that kcli speaks."""
+    """The APIs that kcli supports."""
 
     PRODUCE = 0
     FETCH = 1
@@ -53,7 +53,7 @@ class ApiKey(IntEnum):
     DESCRIBE_SHARE_GROUP_OFFSETS = 90
 
 
-# Every API of Apache Kafka 4.3.1, by key; most are spoken between brokers or by tools that kcli is not.
+# Every API of Apache Kafka 4.3.1 by key, for names in messages; kcli supports those in `ApiKey`.
 _NAMES = (
     "Produce",
     "Fetch",
@@ -152,35 +152,35 @@ _NAMES = (
 
 
 def api_name(key: int) -> str:
-    """Kafka's name of an API, "ListOffsets"; for a key newer than this table, its number."""
+    """Return Kafka's name of an API, "ListOffsets"; "API 999" for a key newer than this table."""
     return _NAMES[key] if 0 <= key < len(_NAMES) else f"API {key}"
 
 
 def request_type(key: int) -> type[Request[Any]]:
-    """The request class of an API. ProtocolError if kcli does not speak it."""
-    found: type[Request[Any]] = _message_type(key, "Request")
-    return found
+    """Return the request class of an API. ProtocolError if kcli does not support it."""
+    cls: type[Request[Any]] = _message_type(key, "Request")
+    return cls
 
 
 def response_type(key: int) -> type[Message]:
-    """The response class of an API. ProtocolError if kcli does not speak it."""
-    found: type[Message] = _message_type(key, "Response")
-    return found
+    """Return the response class of an API. ProtocolError if kcli does not support it."""
+    cls: type[Message] = _message_type(key, "Response")
+    return cls
 
 
-_found: dict[tuple[int, str], Any] = {}
+_types: dict[tuple[int, str], Any] = {}
 
 
 def _message_type(key: int, kind: str) -> Any:
-    found = _found.get((key, kind))
-    if found is None:
-        found = _found[key, kind] = _find(key, kind)
-    return found
+    cls = _types.get((key, kind))
+    if cls is None:
+        cls = _types[key, kind] = _import_type(key, kind)
+    return cls
 
 
-def _find(key: int, kind: str) -> Any:
+def _import_type(key: int, kind: str) -> Any:
     try:
         module = ApiKey(key).name.lower()
     except ValueError:
-        raise ProtocolError(f"kcli does not speak {api_name(key)}", api_key=key) from None
+        raise ProtocolError(f"kcli does not support {api_name(key)}", api_key=key) from None
     return getattr(importlib.import_module(f"kcli.protocol.messages.{module}"), api_name(key) + kind)

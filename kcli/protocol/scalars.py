@@ -1,4 +1,4 @@
-"""Codecs of single values: numbers, uuids, strings, bytes, records, each in its classic and its compact form."""
+"""Codecs of single values: numbers, uuids, strings, bytes and records, in classic and compact form."""
 
 import struct
 from collections.abc import Callable
@@ -20,15 +20,15 @@ Read = Callable[[memoryview, int], tuple[Any, int]]
 Write = Callable[[Any, list[Buffer]], None]
 
 
-# Both directions of one type in one version, and the fewest bytes that a value takes.
+# Reader and writer of one type in one version, and the smallest size of a value in bytes.
 Codec = tuple[Read, Write, int]
 
-# The same for a length prefix. -1 is null, and reading refuses anything below it.
+# The same for a length prefix. -1 is null; readers reject anything below it.
 Length = tuple[Callable[[memoryview, int], tuple[int, int]], Callable[[int], bytes], int]
 
 
 def scalar(wire: Wire, flexible: bool, nullable: bool) -> Codec:
-    """The codec of anything that is neither a struct nor an array."""
+    """Return the codec of a type that is neither a struct nor an array."""
     if wire.code:
         return _number(wire)
     if wire.name == "uuid":
@@ -94,7 +94,7 @@ def _string(length: Length, nullable: bool) -> Codec:
 
 
 def _bytes(name: str, length: Length, nullable: bool) -> Codec:
-    """`records` stay a view over the frame, so that a megabyte of them is not copied; `bytes` are small and copied."""
+    """Return the codec of bytes. `records` stay a view over the frame to avoid a copy; `bytes` are small and copied."""
     read_length, write_length, min_size = length
     keep: Callable[[memoryview], Buffer] = memoryview if name == "records" else bytes
     what = "a record set" if name == "records" else "a byte string"
@@ -118,13 +118,13 @@ def _bytes(name: str, length: Length, nullable: bool) -> Codec:
 
 
 def check_null(what: str, nullable: bool, position: int) -> None:
-    """Accept a null that was read, where the version allows it."""
+    """Raise ProtocolError if a null was read and the version does not allow it."""
     if not nullable:
         raise ProtocolError(f"{what} is null, which this version does not allow", position=position)
 
 
 def null_length(what: str, nullable: bool) -> int:
-    """The length that stands for null, where the version allows it."""
+    """Return the length that encodes null; ProtocolError if the version does not allow it."""
     if not nullable:
         raise ProtocolError(f"{what} cannot be null in this version")
     return -1
@@ -140,7 +140,7 @@ def _fixed_length(code: str, *, least: int = -1) -> Length:
         except struct.error:
             raise cut_short("a length", position) from None
         if length < least:
-            raise ProtocolError(f"{length} is not a length", position=position)
+            raise ProtocolError(f"{length} is not a valid length", position=position)
         return length, position + width
 
     def write(length: int) -> bytes:
@@ -153,7 +153,7 @@ def _fixed_length(code: str, *, least: int = -1) -> Length:
 
 
 def _compact_length() -> Length:
-    """Flexible versions (KIP-482) send the length plus one as a varint, so that zero is null."""
+    """Return the codec of lengths in flexible versions (KIP-482): the length plus one as a varint, zero for null."""
 
     def read(view: memoryview, position: int) -> tuple[int, int]:
         length, position = read_unsigned_varint(view, position)
@@ -167,5 +167,5 @@ def _compact_length() -> Length:
 
 INT16_LENGTH = _fixed_length("h")
 INT32_LENGTH = _fixed_length("i")
-INT32_COUNT = _fixed_length("i", least=-(2**31))  # of an array: Kafka takes whatever is negative for null
+INT32_COUNT = _fixed_length("i", least=-(2**31))  # of an array: Kafka reads any negative count as null
 COMPACT_LENGTH = _compact_length()

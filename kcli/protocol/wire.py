@@ -1,4 +1,4 @@
-"""The vocabulary in which messages are declared: an annotation is a wire type, `since` says which versions carry it.
+"""The vocabulary of message declarations: an annotation is a wire type, `since` names the versions with the field.
 
     @message(key=12, versions="0-4", flexible="4+")
     class HeartbeatRequest(Request["HeartbeatResponse"]):
@@ -7,8 +7,8 @@
         member_id: String = ""
         group_instance_id: NullableString = since(3, default=None)
 
-A class is declared once for all versions; `plan` compiles it per version when that version is first used. Declaring is
-cheap (nothing is generated or resolved at import), because a command-line tool imports these modules at every start.
+A class is declared once for all versions; `compiler` compiles it per version on first use. A declaration is cheap
+(nothing is generated or resolved at import), because a command-line tool imports these modules at every start.
 Terms and rules (flexible versions, tagged and ignorable fields): KIP-482 and Kafka's message README.
 """
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import dataclass_transform
 else:
-    UUID = object  # a name in quotes would be compiled by typing, which takes 4 ms, and importing uuid takes 2 ms
+    UUID = object  # typing would compile a quoted name, which takes 4 ms, and importing uuid takes 2 ms
 
     def dataclass_transform(**_: Any) -> Callable[[Any], Any]:
         """For the type checker only."""
@@ -35,7 +35,7 @@ R = TypeVar("R")
 
 
 class Wire:
-    """How a value lies on the wire: Kafka's name of the type, and its `struct` code if the size is fixed."""
+    """A wire type: Kafka's name of it, and its `struct` code if the size is fixed."""
 
     def __init__(self, name: str, code: str = "", nullable: bool = False) -> None:
         self.name = name
@@ -64,7 +64,7 @@ Nullable = Annotated[T | None, Wire("struct", nullable=True)]  # of a struct
 
 
 class Since:
-    """What `since` was told; without it, a field that is in every version."""
+    """The arguments of `since`; by default, of a field that is in every version."""
 
     def __init__(
         self,
@@ -93,24 +93,24 @@ def since(
     tag: int | None = None,
     ignorable: bool = False,
 ) -> Any:
-    """A field that is not simply in every version.
+    """Declare a field that is not in every version.
 
-    `first`..`until` carry it. If its type is nullable, it may be null from version `nullable_from` on. With a `tag`
-    it is sent in the tagged section, if it differs from the default. A value that a version cannot carry is an error,
-    unless the field is `ignorable`: then it is left out.
+    Versions `first` to `until` have it. A nullable type may be null from version `nullable_from` on. With a `tag` the
+    field is sent in the tagged section if it differs from the default. A value that a version cannot carry is an error,
+    unless the field is `ignorable`: then it is omitted.
     """
     return Since(default_factory or _default_maker(default), first, until, nullable_from, tag, ignorable)
 
 
 def zero_uuid() -> "UUID":
-    """The default of Uuid fields: no id."""
+    """Return the default of Uuid fields: no id."""
     import uuid
 
     return uuid.UUID(int=0)
 
 
 class Message:
-    """A request or response body. Its fields are the annotated ones; all have defaults; compared by value."""
+    """A request or response body. Its annotations are its fields; all have defaults; it compares by value."""
 
     API_KEY: ClassVar[int]
     VERSIONS: ClassVar[tuple[int, int]]
@@ -118,7 +118,7 @@ class Message:
 
 
 class _ResponseClass:
-    """`HeartbeatRequest.RESPONSE` is the HeartbeatResponse of the same module."""
+    """The response class of a request: `HeartbeatRequest.RESPONSE` is HeartbeatResponse of the same module."""
 
     def __get__(self, _instance: object, owner: type) -> type:
         found: type = getattr(sys.modules[owner.__module__], owner.__name__.replace("Request", "Response"))
@@ -128,13 +128,13 @@ class _ResponseClass:
 if TYPE_CHECKING:
 
     class Request(Message, Generic[R]):
-        """A message that is answered by an R."""
+        """A message whose response is an R."""
 
         RESPONSE: ClassVar[type[Any]]
 else:
 
     class Request(Message):
-        """A message that is answered by the class named in brackets."""
+        """A message whose response is the class named in brackets."""
 
         RESPONSE = _ResponseClass()
 
@@ -167,7 +167,7 @@ def struct(cls: type[T]) -> type[T]:
 
 
 class FieldType:
-    """A wire type with what it contains: `item` is the type of an array's elements, `struct` the class of a struct."""
+    """A wire type with its contents: `item` is the type of an array's elements, `struct` the class of a struct."""
 
     def __init__(self, wire: Wire, item: "FieldType | None" = None, struct: type | None = None) -> None:
         self.wire = wire
@@ -176,7 +176,7 @@ class FieldType:
 
 
 class Field:
-    """A declared field, resolved. Its default may be shared between messages, unless it is a list or a struct."""
+    """A resolved field. Its default may be shared between messages, unless it is a list or a struct."""
 
     def __init__(self, name: str, type: FieldType, since: Since) -> None:
         self.name = name
@@ -191,11 +191,11 @@ class Field:
         self.ignorable = since.ignorable
 
     def is_in(self, version: int) -> bool:
-        """Whether a version carries this field."""
+        """True if the version has this field."""
         return self.first <= version <= self.until
 
     def may_be_null(self, version: int) -> bool:
-        """Whether it may be null in a version that carries it."""
+        """True if the field may be null in the version."""
         return self.type.wire.nullable and version >= self.nullable_from
 
 
@@ -204,7 +204,7 @@ _fields: dict[type, tuple[Field, ...]] = {}
 
 
 def fields_of(cls: type) -> tuple[Field, ...]:
-    """The fields of a declared class, in wire order. Resolved on first use."""
+    """Return the fields of a declared class in wire order. They are resolved on first use."""
     found = _fields.get(cls)
     if found is None:
         found = tuple(_field(cls, name, annotation) for name, annotation in cls.__annotations__.items())
@@ -235,12 +235,12 @@ def _field_type(annotation: Any) -> FieldType:
 
 
 def _default_maker(default: Any) -> Callable[[], Any]:
-    """Lists are made anew for each message; everything else that is given by value is immutable."""
+    """Return a factory of the default: a new list for each message; other defaults are immutable and shared."""
     return list if default == [] else lambda: default
 
 
 def defaults_of(cls: type) -> dict[str, Any]:
-    """A fresh default for every field, in wire order."""
+    """Return a fresh default for every field, in wire order."""
     values, fresh = _blank(cls)
     for name, make in fresh:
         values[name] = make()
@@ -251,7 +251,7 @@ _blanks: dict[type, tuple[dict[str, Any], list[tuple[str, Callable[[], Any]]]]] 
 
 
 def _blank(cls: type) -> tuple[dict[str, Any], list[tuple[str, Callable[[], Any]]]]:
-    """The defaults in a dict of the caller's own, and how to make those that must not be shared."""
+    """Return a new dict of the defaults, and the factories of those that must not be shared."""
     found = _blanks.get(cls)
     if found is None:
         fields = fields_of(cls)
@@ -281,8 +281,8 @@ def _equal(self: Any, other: object) -> Any:
 
 def _show(self: Any) -> str:
     defaults = defaults_of(type(self))
-    told = (f"{name}={_brief(value)}" for name, value in self.__dict__.items() if value != defaults[name])
-    return f"{type(self).__name__}({', '.join(told)})"
+    shown = (f"{name}={_brief(value)}" for name, value in self.__dict__.items() if value != defaults[name])
+    return f"{type(self).__name__}({', '.join(shown)})"
 
 
 def _brief(value: Any) -> str:

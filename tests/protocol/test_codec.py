@@ -102,7 +102,7 @@ def test_null_is_refused_where_the_version_has_none() -> None:
 
 @pytest.mark.parametrize("length", [b"\xff\xfe", b"\x80\x00"], ids=["-2", "-32768"])
 def test_lengths_below_minus_one_are_refused(length: bytes) -> None:
-    with pytest.raises(ProtocolError, match="is not a length") as caught:
+    with pytest.raises(ProtocolError, match="is not a valid length") as caught:
         decode(HeartbeatRequest, length + bytes(20), 0)
     assert caught.value.evidence == {"position": 0, "field": "group_id", "message": "HeartbeatRequest v0"}
 

@@ -111,5 +111,5 @@ def test_frames_that_end_in_their_header_are_a_protocol_error() -> None:
 
 
 def test_a_request_for_an_unknown_api_is_a_protocol_error() -> None:
-    with pytest.raises(ProtocolError, match="kcli does not speak API 999"):
+    with pytest.raises(ProtocolError, match="kcli does not support API 999"):
         decode_request_header(bytes.fromhex("03e700000000004dffff"))

@@ -31,9 +31,9 @@ def test_request_and_response_know_each_other(key: ApiKey) -> None:
 
 
 def test_an_api_that_is_not_spoken_is_refused_by_name() -> None:
-    with pytest.raises(ProtocolError, match="kcli does not speak AlterPartition "):
+    with pytest.raises(ProtocolError, match="kcli does not support AlterPartition "):
         request_type(56)
-    with pytest.raises(ProtocolError, match="kcli does not speak API 1234 "):
+    with pytest.raises(ProtocolError, match="kcli does not support API 1234 "):
         response_type(1234)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from kcli.errors import ProtocolError
-from kcli.protocol import plan
+from kcli.protocol import compiler
 from kcli.protocol.codec import decode, encode, is_flexible
 from kcli.protocol.messages.list_groups import ListedGroup, ListGroupsResponse
 from kcli.protocol.messages.metadata import MetadataResponse
@@ -25,7 +25,7 @@ every_message = pytest.mark.parametrize("cls", our_messages(), ids=lambda cls: c
 
 
 def always(monkeypatch: pytest.MonkeyPatch, *, in_bulk: bool) -> None:
-    monkeypatch.setattr(plan, "MANY", 0 if in_bulk else 1 << 30)
+    monkeypatch.setattr(compiler, "BULK_THRESHOLD", 0 if in_bulk else 1 << 30)
 
 
 def read(cls: type[Message], body: bytes, version: int) -> Message | tuple[str, dict[str, object]]:

@@ -1,8 +1,8 @@
-"""The compiler: a declared class and a version become two closures, one that reads and one that writes.
+"""The compiler of message classes: for a class and a version it makes two closures, one reads and one writes.
 
-Reading takes (view, position) and gives (value, next position). It believes no number before it has compared it with
-the bytes that are left, so a hostile count costs nothing. Writing appends parts to a list that is joined once. Errors
-are ProtocolError; on the way out each level adds where it was, so that the message names the field with its indices.
+Reading takes (view, position) and returns (value, next position). Every count and length is compared with the bytes
+that are left before it is used, so a hostile count costs nothing. Writing appends parts to a list that is joined once.
+Errors are ProtocolError; each level adds its place, so that the evidence names the field with its indices.
 """
 
 import contextlib
@@ -13,26 +13,26 @@ from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 from kcli.errors import ProtocolError
-from kcli.protocol.bulk import DOUBTS, MANY, ReadMany, reader_of_many
+from kcli.protocol.bulk_arrays import BULK_ERRORS, BULK_THRESHOLD, ReadArray, make_array_reader
 from kcli.protocol.primitives import Buffer, end_of, read_unsigned_varint, unsigned_varint
 from kcli.protocol.scalars import COMPACT_LENGTH, INT32_COUNT, Codec, check_null, null_length, scalar
 from kcli.protocol.wire import Field, FieldType, fields_of
 
-# One field of a struct, or a run of neighbouring ones: its name, for errors (empty: it says the name itself), how it is
-# read into the values, how it is written, and the fewest bytes that it takes.
+# One field of a struct, or a run of adjacent numbers: its name for errors (empty: errors already have it), the function
+# that reads it into the values, the function that writes it, and its smallest size in bytes.
 _Step = tuple[str, Callable[[memoryview, int, dict[str, Any]], int], Callable[[Any, list[Buffer]], None], int]
 
-_plans: dict[tuple[type, int, bool], Codec] = {}
-_many_plans: dict[tuple[type, int, bool], ReadMany] = {}
+_codecs: dict[tuple[type, int, bool], Codec] = {}
+_array_readers: dict[tuple[type, int, bool], ReadArray] = {}
 
 
-def plan(cls: type, version: int, flexible: bool) -> Codec:
-    """The codec of a declared class in one version. Compiled on first use, then kept."""
+def codec_for(cls: type, version: int, flexible: bool) -> Codec:
+    """Return the codec of a declared class in one version. It is compiled on first use and cached."""
     key = (cls, version, flexible)
-    found = _plans.get(key)
-    if found is None:
-        found = _plans[key] = _compile(cls, version, flexible)
-    return found
+    cached = _codecs.get(key)
+    if cached is None:
+        cached = _codecs[key] = _compile(cls, version, flexible)
+    return cached
 
 
 def _compile(cls: Any, version: int, flexible: bool) -> Codec:
@@ -41,7 +41,7 @@ def _compile(cls: Any, version: int, flexible: bool) -> Codec:
     steps = list(_steps([field for field in present if field.tag is None], version, flexible))
     if flexible:
         steps.append(_tagged_section([field for field in present if field.tag is not None], version))
-    refuse_lost = _loss_check([field for field in fields if field not in present and not field.ignorable])
+    check_loss = _loss_check([field for field in fields if field not in present and not field.ignorable])
     blank = {field.name: field.default for field in fields}
     fresh = [(field.name, field.make_default) for field in fields if not field.default_is_shared]
     fresh = [(name, make) for name, make in fresh if name not in {name for name, _, _, _ in steps}]
@@ -61,7 +61,7 @@ def _compile(cls: Any, version: int, flexible: bool) -> Codec:
         return value, position
 
     def write(value: Any, out: list[Buffer]) -> None:
-        refuse_lost(value)
+        check_loss(value)
         name = ""
         try:
             for name, _, write_step, _ in steps:  # noqa: B007
@@ -73,7 +73,7 @@ def _compile(cls: Any, version: int, flexible: bool) -> Codec:
 
 
 def _steps(fields: list[Field], version: int, flexible: bool) -> Iterator[_Step]:
-    """Neighbouring numbers take one struct call together; any other field is a step of its own."""
+    """Yield one step for each run of adjacent numbers, read by one struct call, and for each other field."""
     run: list[Field] = []
     for field in fields:
         if field.type.wire.code:
@@ -92,22 +92,22 @@ def _number_run(fields: list[Field]) -> _Step:
     layout = struct.Struct(">" + "".join(field.type.wire.code for field in fields))
     unpack, pack, size = layout.unpack_from, layout.pack, layout.size
     alone = [(field.name, scalar(field.type.wire, False, False)) for field in fields]
-    get: Callable[[Any], Any] = operator.attrgetter(*names, names[0])  # one more, so that even one field is a tuple
+    get: Callable[[Any], Any] = operator.attrgetter(*names, names[0])  # repeated: always a tuple
 
     def read(view: memoryview, position: int, values: dict[str, Any]) -> int:
         try:
-            values.update(zip(names, unpack(view, position)))  # noqa: B905 - strict is slower, and the lengths agree
+            values.update(zip(names, unpack(view, position)))  # noqa: B905 - strict is slower; the lengths are equal
         except struct.error:
-            blame_read(view, position)
+            raise_read_error(view, position)
         return position + size
 
     def write(value: Any, out: list[Buffer]) -> None:
         try:
             out.append(pack(*get(value)[:-1]))
         except struct.error:
-            blame_write(value)
+            raise_write_error(value)
 
-    def blame_read(view: memoryview, position: int) -> NoReturn:
+    def raise_read_error(view: memoryview, position: int) -> NoReturn:
         for name, (read_alone, _, _) in alone:
             try:
                 _, position = read_alone(view, position)
@@ -115,7 +115,7 @@ def _number_run(fields: list[Field]) -> _Step:
                 raise _located(error, name) from None
         raise AssertionError("a run of numbers failed together but not alone")
 
-    def blame_write(value: Any) -> NoReturn:
+    def raise_write_error(value: Any) -> NoReturn:
         for name, (_, write_alone, _) in alone:
             try:
                 write_alone(getattr(value, name), [])
@@ -141,9 +141,9 @@ def _single(field: Field, version: int, flexible: bool) -> _Step:
 
 
 def _value(type: FieldType, version: int, flexible: bool, nullable: bool) -> Codec:
-    """The codec of a field or of an array's element."""
+    """Return the codec of a field or of an array's element."""
     if type.struct is not None:
-        codec = plan(type.struct, version, flexible)
+        codec = codec_for(type.struct, version, flexible)
         return _nullable_struct(codec) if nullable else codec
     if type.item is None:
         return scalar(type.wire, flexible, nullable)
@@ -152,13 +152,13 @@ def _value(type: FieldType, version: int, flexible: bool, nullable: bool) -> Cod
     element = _value(type.item, version, flexible, type.item.wire.nullable)
     if type.item.struct is None or type.item.wire.nullable:
         return _array(element, flexible, nullable)
-    return _array(element, flexible, nullable, functools.partial(_many, type.item.struct, version, flexible))
+    return _array(element, flexible, nullable, functools.partial(_array_reader, type.item.struct, version, flexible))
 
 
-def _array(element: Codec, flexible: bool, nullable: bool, many: Callable[[], ReadMany] | None = None) -> Codec:
+def _array(element: Codec, flexible: bool, nullable: bool, bulk: Callable[[], ReadArray] | None = None) -> Codec:
     read_count, write_count, min_size = COMPACT_LENGTH if flexible else INT32_COUNT
     read_element, write_element, element_size = element
-    element_size = max(element_size, 1)  # elements of no bytes would make any count believable
+    element_size = max(element_size, 1)  # with elements of no bytes, any count would fit
 
     def read(view: memoryview, position: int) -> tuple[Any, int]:
         count, start = read_count(view, position)
@@ -166,9 +166,9 @@ def _array(element: Codec, flexible: bool, nullable: bool, many: Callable[[], Re
             check_null("an array", nullable, position)
             return None, start
         _check_count(count, element_size, view, start)
-        if many is not None and count >= MANY:
-            with contextlib.suppress(*DOUBTS):  # then what follows finds out what is wrong
-                return many()(view, start, count)
+        if bulk is not None and count >= BULK_THRESHOLD:
+            with contextlib.suppress(*BULK_ERRORS):  # the loop below then finds the error and its place
+                return bulk()(view, start, count)
         items: list[Any] = []
         position = start
         try:
@@ -194,11 +194,11 @@ def _array(element: Codec, flexible: bool, nullable: bool, many: Callable[[], Re
     return read, write, min_size
 
 
-def _many(cls: type, version: int, flexible: bool) -> ReadMany:
-    """What reads long arrays of this class. Made on first use, then kept."""
+def _array_reader(cls: type, version: int, flexible: bool) -> ReadArray:
+    """Return the reader of long arrays of this class. It is made on first use and cached."""
     key = (cls, version, flexible)
-    found = _many_plans.get(key)
-    if found is None:
+    cached = _array_readers.get(key)
+    if cached is None:
         fields = fields_of(cls)
         present = [field for field in fields if field.is_in(version)]
         untagged = [
@@ -207,12 +207,12 @@ def _many(cls: type, version: int, flexible: bool) -> ReadMany:
             if field.tag is None
         ]
         read_tags = _tagged_section([f for f in present if f.tag is not None], version)[1] if flexible else None
-        found = _many_plans[key] = reader_of_many(cls, fields, untagged, read_tags, flexible)
-    return found
+        cached = _array_readers[key] = make_array_reader(cls, fields, untagged, read_tags, flexible)
+    return cached
 
 
 def _array_of_numbers(code: str, flexible: bool, nullable: bool) -> Codec:
-    """Partition lists, replicas: all elements with one struct call."""
+    """Return the codec of an array of numbers (partition indexes, replicas), read by one struct call."""
     read_count, write_count, min_size = COMPACT_LENGTH if flexible else INT32_COUNT
     width = struct.calcsize(">" + code)
 
@@ -244,11 +244,11 @@ def _check_count(count: int, element_size: int, view: memoryview, position: int)
 
 
 def _nullable_struct(codec: Codec) -> Codec:
-    """A struct that may be null has one byte before it: -1 null, 1 there."""
+    """Return the codec of a struct that may be null: one byte precedes it, -1 for null, 1 for a struct."""
     read_struct, write_struct, _ = codec
 
     def read(view: memoryview, position: int) -> tuple[Any, int]:
-        end = end_of("the mark of a struct", view, position, 1)
+        end = end_of("the null marker of a struct", view, position, 1)
         if view[position] >= 0x80:
             return None, end
         return read_struct(view, end)
@@ -264,7 +264,7 @@ def _nullable_struct(codec: Codec) -> Codec:
 
 
 class _Tagged:
-    """A field of the tagged section, in one version."""
+    """A field of the tagged section in one version."""
 
     def __init__(self, tag: int, field: Field, version: int) -> None:
         self.tag = tag
@@ -274,15 +274,17 @@ class _Tagged:
 
 
 def _tagged_section(fields: list[Field], version: int) -> _Step:
-    """Tagged fields (KIP-482): a count, then tag, size and value of each, in tag order; those at their default are not
-    sent, and those we do not know are skipped."""
+    """Return the step for tagged fields (KIP-482): a count, then tag, size and value of each, in tag order.
+
+    Fields at their default are not sent, and unknown ones are skipped.
+    """
     known = {field.tag: _Tagged(field.tag, field, version) for field in fields if field.tag is not None}
     in_order = [known[tag] for tag in sorted(known)]
 
     def read(view: memoryview, position: int, values: dict[str, Any]) -> int:
         try:
             count, position = read_unsigned_varint(view, position)
-            for _ in range(count):  # a count too large ends at the end of the bytes: each takes two or more
+            for _ in range(count):  # each takes at least two bytes, so the bytes bound a hostile count
                 tag, position = read_unsigned_varint(view, position)
                 size, position = read_unsigned_varint(view, position)
                 end = end_of(f"tagged field {tag}", view, position, size)
@@ -304,12 +306,12 @@ def _tagged_section(fields: list[Field], version: int) -> _Step:
         return value
 
     def write(value: Any, out: list[Buffer]) -> None:
-        sent = [(field, mine) for field in in_order if (mine := getattr(value, field.name)) != field.default]
+        sent = [(field, it) for field in in_order if (it := getattr(value, field.name)) != field.default]
         out.append(unsigned_varint(len(sent)))
-        for field, mine in sent:
+        for field, field_value in sent:
             parts: list[Buffer] = []
             try:
-                field.write(mine, parts)
+                field.write(field_value, parts)
             except ProtocolError as error:
                 raise _located(error, field.name) from None
             data = b"".join(parts)
@@ -319,30 +321,30 @@ def _tagged_section(fields: list[Field], version: int) -> _Step:
 
 
 def skip_tags(view: memoryview, position: int) -> int:
-    """Where a tagged section ends in which we know no field; headers have one."""
+    """Return the end of a tagged section without known fields, as in headers."""
     _, read, _, _ = _UNKNOWN_TAGS
     return read(view, position, {})
 
 
 def _loss_check(absent: list[Field]) -> Callable[[Any], None]:
-    """Fields that the version does not have must be at their default, or what the caller asked for would be lost."""
+    """Return a check that fields missing in the version are at their default; otherwise a value would be lost."""
     defaults = [(field.name, field.default) for field in absent]
 
     def check(value: Any) -> None:
         for name, default in defaults:
-            mine = getattr(value, name)
-            if mine != default:
-                raise ProtocolError(f"this version cannot carry {name}={mine!r}", field=name)
+            field_value = getattr(value, name)
+            if field_value != default:
+                raise ProtocolError(f"this version cannot carry {name}={field_value!r}", field=name)
 
     return check
 
 
-def _located(error: ProtocolError, where: str) -> ProtocolError:
-    """Put `where` (a field name or "[index]") before the place inside it that the error already names."""
+def _located(error: ProtocolError, place: str) -> ProtocolError:
+    """Add `place` (a field name or "[index]") before the inner place that the error already names."""
     inner: str | None = error.evidence.get("field")
-    if inner and where and not inner.startswith("["):
-        where += "."
-    error.evidence["field"] = where + (inner or "")
+    if inner and place and not inner.startswith("["):
+        place += "."
+    error.evidence["field"] = place + (inner or "")
     return error
 
 

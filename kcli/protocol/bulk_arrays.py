@@ -1,10 +1,10 @@
-"""Readers of long arrays of structs: the loop over all elements as one function, made as Python source on first use.
+"""Readers of long arrays of structs: one function per class, generated as Python source on first use.
 
-The closures of `plan` take several calls for each field, which is nothing until an answer tells of a hundred thousand
-partitions. A reader made here unpacks numbers together with the length of the string behind them, and builds each
-element in place, in a third of the time; whatever is long, null or contains something it leaves to those closures.
-It is for sound bytes only: at the first doubt it raises, and whoever called it reads again in the way that can tell
-what is wrong, and where.
+The closures of `compiler` take several calls per field, which matters for a response with a hundred thousand
+partitions. A generated reader unpacks numbers together with the length of the string after them and builds each element
+in place, in a third of the time. Long strings, nulls and nested values are left to those closures. A generated reader
+raises at the first invalid byte without the place of the error; the compiler then reads the array again by its
+closures, which report it.
 """
 
 import struct
@@ -15,32 +15,37 @@ from kcli.errors import ProtocolError
 from kcli.protocol.scalars import Read
 from kcli.protocol.wire import Field
 
-#: (view, position, how many) -> (elements, next position)
-ReadMany = Callable[[memoryview, int, int], tuple[list[Any], int]]
+#: (view, position, count) -> (elements, next position)
+ReadArray = Callable[[memoryview, int, int], tuple[list[Any], int]]
 
-#: What a reader raises where the bytes are not sound.
-DOUBTS = (ProtocolError, struct.error, IndexError, UnicodeDecodeError)
+#: Errors that a reader raises for invalid bytes.
+BULK_ERRORS = (ProtocolError, struct.error, IndexError, UnicodeDecodeError)
 
-MANY = 64  # elements: a reader is made in the time in which the closures read about so many
+#: Array length from which a reader is made: making one takes as long as the closures need for this many elements.
+BULK_THRESHOLD = 64
 
 
-def reader_of_many(
+def make_array_reader(
     cls: type,
     fields: Iterable[Field],
     present: Sequence[tuple[Field, Read]],
     read_tags: Callable[[memoryview, int, dict[str, Any]], int] | None,
     flexible: bool,
-) -> ReadMany:
-    """A reader of structs of this class: of the untagged fields that are `present`, each with what reads it alone."""
+) -> ReadArray:
+    """Make the reader of arrays of this class.
+
+    `present` are the untagged fields of the version, each with the closure that reads it; `read_tags` reads the tagged
+    section of flexible versions.
+    """
     names: dict[str, Any] = {"cls": cls, "new": cls.__new__, "read_tags": read_tags}
     lines = list(_lines(present, names, flexible, with_tags=read_tags is not None))
-    there = {field.name: f"v{number}" for number, (field, _) in enumerate(present)}
+    variables = {field.name: f"v{number}" for number, (field, _) in enumerate(present)}
     members = []
     for number, field in enumerate(fields):
-        if field.name not in there:
+        if field.name not in variables:
             names[f"d{number}"] = field.default if field.default_is_shared else field.make_default
         absent = f"d{number}" if field.default_is_shared else f"d{number}()"
-        members.append(f"{field.name!r}: {there.get(field.name, absent)}")
+        members.append(f"{field.name!r}: {variables.get(field.name, absent)}")
     lines.append(f"values = {{{', '.join(members)}}}")
     if read_tags is not None:
         lines.append("if tags: at = read_tags(view, at - 1, values)")
@@ -51,14 +56,14 @@ def reader_of_many(
         f"    for _ in range(count):\n{body}    return items, at\n"
     )
     exec(source, names)
-    made: ReadMany = names["read_many"]
-    return made
+    reader: ReadArray = names["read_many"]
+    return reader
 
 
 def _lines(
     present: Sequence[tuple[Field, Read]], names: dict[str, Any], flexible: bool, *, with_tags: bool
 ) -> Iterator[str]:
-    """The statements that read the fields into v0, v1, ..., and the number of tagged fields into `tags`."""
+    """Yield statements that read the fields into v0, v1, ... and the number of tagged fields into `tags`."""
     run: list[tuple[str, str]] = []
     for number, (field, read) in enumerate(present):
         value = f"v{number}"
@@ -77,7 +82,7 @@ def _lines(
 
 
 def _unpack(run: Sequence[tuple[str, str]], names: dict[str, Any]) -> Iterator[str]:
-    """Numbers that lie side by side."""
+    """Yield the statements for adjacent numbers."""
     if [code for _, code in run] == ["B"]:
         yield f"{run[0][0]} = view[at]"
         yield "at += 1"
@@ -90,7 +95,7 @@ def _unpack(run: Sequence[tuple[str, str]], names: dict[str, Any]) -> Iterator[s
 
 
 def _string(value: str, read: str, flexible: bool) -> Iterator[str]:
-    """A string whose length, as it is written, is in `n`; compact ones say one more, so that 0 is null."""
+    """Yield the statements for a string whose encoded length is in `n`; a compact length is one more, 0 is null."""
     more, width, long = (1, 1, 128) if flexible else (0, 2, 1 << 15)
     yield f"if n == {more}: {value} = ''"
     yield f"elif {more} < n < {long} and (end := at + n - {more}) <= size:"
