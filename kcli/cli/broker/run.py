@@ -1,4 +1,4 @@
-"""`kcli broker run`: the embedded broker as a process, until it is told to stop."""
+"""`kcli broker run`: run the embedded broker in this process until a signal stops it."""
 
 from __future__ import annotations
 
@@ -20,51 +20,59 @@ def run(
     env: Environment,
     data_dir: Annotated[
         str | None,
-        Option("--data-dir", "-d", metavar="DIR", help="Where the data are. [~/.local/share/kcli/broker]"),
+        Option("--data-dir", "-d", metavar="DIR", help="Store the data in DIR. [~/.local/share/kcli/broker]"),
     ] = None,
-    ephemeral: Annotated[bool, Option("--ephemeral", help="Keep nothing: the data go with the broker.")] = False,
+    ephemeral: Annotated[
+        bool, Option("--ephemeral", help="Store the data in a temporary directory; remove it at the end.")
+    ] = False,
     host: Annotated[
-        str | None, Option("--host", metavar="HOST", help="Listen there; there is no access control. [127.0.0.1]")
+        str | None, Option("--host", metavar="HOST", help="Listen on HOST; there is no access control. [127.0.0.1]")
     ] = None,
     port: Annotated[
-        int | None, Option("--port", metavar="PORT", min=0, max=65_535, help="0: one that is free. [9092]")
+        int | None,
+        Option("--port", metavar="PORT", min=0, max=65_535, help="Listen on PORT; 0 chooses a free port. [9092]"),
     ] = None,
     topic: Annotated[
         list[str] | None,
-        Option("--topic", "-t", metavar="NAME[:N]", help="Create it if need be, with N partitions; repeatable."),
+        Option(
+            "--topic",
+            "-t",
+            metavar="NAME[:N]",
+            help="Create topic NAME with N partitions if it does not exist; repeatable.",
+        ),
     ] = None,
     config: Annotated[
         list[str] | None,
-        Option("--config", "-c", metavar="NAME=VALUE", help="One of Kafka's broker properties; repeatable."),
+        Option("--config", "-c", metavar="NAME=VALUE", help="Set one of Kafka's broker properties; repeatable."),
     ] = None,
 ) -> int:
     """Run a Kafka broker for laptops, demos and tests. It is not a production broker: one node, one process.
 
-    Ordinary Kafka clients cannot tell it from the real one in everyday work. What it acknowledged survives its being
-    killed; a loss of power too with log.flush.interval.messages=1. The data are in Kafka's own format.
+    Kafka clients work with it as with Apache Kafka. Acknowledged records survive kill -9; with
+    log.flush.interval.messages=1 they survive a power failure, too. The data are in Kafka's own format.
 
-    When it is ready its address is printed, the one line on standard output. Ctrl-C or SIGTERM shuts it down cleanly.
-    A data directory that fails or that another broker uses ends it with status 1.
+    When the broker is ready, it prints its address, the only line on standard output. Ctrl-C or SIGTERM shuts it down
+    cleanly. If the data directory fails, or if another broker uses it, the exit status is 1.
     """
     from kcli.cli.environment import StopSignals
     from kcli.cli.options import key_values
 
-    wanted = [_topic(text) for text in topic or []]
+    topics = [_topic(text) for text in topic or []]
     properties = key_values("-c", config or [])
     with ExitStack() as cleanup:
         signals = cleanup.enter_context(StopSignals())
-        with signals.deferred():  # a directory that is made is also known to `cleanup`
+        with signals.deferred():  # no signal between creating the directory and registering its cleanup
             _choose_directory(env, properties, data_dir, ephemeral, cleanup)
         _choose_listener(properties, host, port)
         _raise_file_limit()
-        return _serve(env, _settings(env, properties), wanted, signals)
+        return _serve(env, _settings(env, properties), topics, signals)
 
 
 def _topic(text: str) -> tuple[str, int | None]:
-    """`orders:6` as name and partitions, None as many as `num.partitions` says."""
+    """Parse `orders:6` into name and partitions; None means the broker's `num.partitions`."""
     name, colon, count = text.partition(":")
     if not name or (colon and not (count.isascii() and count.isdigit() and 0 < int(count[:9]) < 100_000)):
-        raise ConfigError(f"--topic {text!r}: write NAME or NAME:PARTITIONS")
+        raise ConfigError(f"--topic: {text!r} is not valid; use NAME or NAME:PARTITIONS")
     return name, int(count) if colon else None
 
 
@@ -73,9 +81,7 @@ def _choose_directory(
 ) -> None:
     configured = next((name for name in ("log.dirs", "log.dir") if name in properties), None)
     if sum([data_dir is not None, ephemeral, configured is not None]) > 1:
-        raise ConfigError(
-            f"--data-dir, --ephemeral and -c {configured or 'log.dirs'} contradict each other: choose one"
-        )
+        raise ConfigError(f"--data-dir, --ephemeral and -c {configured or 'log.dirs'} cannot be combined; choose one")
     if ephemeral:
         from tempfile import TemporaryDirectory
 
@@ -96,7 +102,7 @@ def _default_directory(env: Environment) -> str:
 def _choose_listener(properties: dict[str, str], host: str | None, port: int | None) -> None:
     if "listeners" in properties:
         if host is not None or port is not None:
-            raise ConfigError("-c listeners and --host or --port contradict each other: choose one")
+            raise ConfigError("-c listeners cannot be combined with --host or --port; choose one")
         return
     host = host or "127.0.0.1"
     shown = f"[{host}]" if ":" in host else host
@@ -108,9 +114,9 @@ def _settings(env: Environment, properties: dict[str, str]) -> BrokerConfig:
 
     settings = BrokerConfig.from_properties(properties)
     for name in settings.ignored:
-        env.say(f"kcli: {name} means nothing to this broker")
+        env.say(f"kcli: {name} has no effect in this broker")
     if not _is_loopback(settings.host):
-        env.say("kcli: listening beyond this machine: whoever can reach it may read, write and delete everything")
+        env.say("kcli: listening beyond this machine without access control: anyone can read, write and delete data")
     return settings
 
 
@@ -119,7 +125,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def _raise_file_limit() -> None:
-    """Each segment takes three files and each client a socket; shells often allow only 1024 of them, or 256."""
+    """Raise the limit of open files: a segment needs three, a client one, and shells often allow only 256 or 1024."""
     try:
         import resource
     except ImportError:  # not on Windows
@@ -127,7 +133,7 @@ def _raise_file_limit() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    except (ValueError, OSError):  # macOS has a limit below "unlimited" that it does not tell
+    except (ValueError, OSError):  # macOS has a hidden limit below "unlimited"
         if soft != resource.RLIM_INFINITY and soft < 10_240:
             _try_file_limit(10_240, hard)
 
@@ -147,12 +153,14 @@ def _serve(env: Environment, settings: BrokerConfig, topics: list[tuple[str, int
     try:
         broker.start()
         signals.wake = broker.wakeup
-    except ConfigError as error:  # of the directory: the command line was right
+    except ConfigError as error:  # caused by the directory, not by the command line: status 1
         raise KcliError(error.message, **error.evidence) from error
     try:
         for name, partitions in topics:
             _create(broker, name, partitions)
-        env.say(f"kcli: a broker for tests and demos, not for production; data in {broker.config.data_dir}")
+        env.say(
+            f"kcli: this broker is for tests and demos, not for production; data directory: {broker.config.data_dir}"
+        )
         env.stdout.write(f"{broker.address}\n")
         env.stdout.flush()
         broker.run(lambda: signals.requested)
@@ -164,8 +172,8 @@ def _serve(env: Environment, settings: BrokerConfig, topics: list[tuple[str, int
 
 
 def _create(broker: Broker, name: str, partitions: int | None) -> None:
-    found = broker.cluster.topics.get(name)
-    if found is None:
+    existing = broker.cluster.topics.get(name)
+    if existing is None:
         broker.cluster.create_topic(name, -1 if partitions is None else partitions)
-    elif partitions is not None and found.partitions != partitions:
-        raise ConfigError(f"--topic {name}:{partitions}: the topic is there with {found.partitions} partitions")
+    elif partitions is not None and existing.partitions != partitions:
+        raise ConfigError(f"--topic {name}:{partitions}: the topic exists with {existing.partitions} partitions")

@@ -1,4 +1,4 @@
-"""`kcli broker run` as a process: what it says, how it ends, and what it refuses."""
+"""`kcli broker run` as a process: its output, its exit status, and the errors of its command line."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ KCLI = [sys.executable, "-m", "kcli", "broker", "run"]
 
 
 class Running:
-    """A started broker: `address` is what it printed."""
+    """A started broker; `address` is the line it printed."""
 
     def __init__(self, *options: str, **popen: Any) -> None:
         self.process = subprocess.Popen(
@@ -34,14 +34,14 @@ class Running:
         assert self.process.stdout is not None
         self.address = self.process.stdout.readline().rstrip("\n")
 
-    def end(self, how: int = signal.SIGTERM) -> tuple[int, str, str]:
-        """Status, the rest of standard output, standard error."""
-        self.process.send_signal(how)
+    def end(self, signal_number: int = signal.SIGTERM) -> tuple[int, str, str]:
+        """Send a signal; return the exit status, the rest of standard output, and standard error."""
+        self.process.send_signal(signal_number)
         return self.wait()
 
     def wait(self) -> tuple[int, str, str]:
-        out, said = self.process.communicate(timeout=30)
-        return self.process.returncode, out, said
+        out, err = self.process.communicate(timeout=30)
+        return self.process.returncode, out, err
 
 
 @pytest.fixture
@@ -60,26 +60,26 @@ def running() -> Iterator[Any]:
 
 
 def refused(*options: str, **given: Any) -> tuple[int, str]:
-    """Status and standard error of a broker that does not start; nothing is on standard output."""
+    """Run a broker that must not start; return its status and standard error. Standard output must be empty."""
     done = subprocess.run([*KCLI, *options], capture_output=True, text=True, timeout=30, **given)
     assert done.stdout == ""
     return done.returncode, done.stderr
 
 
-@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_it_prints_its_address_and_ends_in_order(running: Any, tmp_path: Path, how: int) -> None:
+@pytest.mark.parametrize("signal_number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_prints_its_address_and_shuts_down_cleanly(running: Any, tmp_path: Path, signal_number: int) -> None:
     broker = running("--port", "0", "--data-dir", str(tmp_path / "data"))
     assert re.fullmatch(r"127\.0\.0\.1:\d+", broker.address)
     with Wire(broker.address) as wire:
         assert wire.ask(MetadataRequest(topics=[]), 9).brokers[0].port == int(broker.address.rpartition(":")[2])
-        status, out, said = broker.end(how)
+        status, out, err = broker.end(signal_number)
     assert (status, out) == (0, "")
-    assert "not for production" in said
-    assert str(tmp_path / "data") in said
+    assert "not for production" in err
+    assert str(tmp_path / "data") in err
     assert (tmp_path / "data" / ".kafka_cleanshutdown").exists()
 
 
-def test_topics_are_there_from_the_start_and_stay(running: Any, tmp_path: Path) -> None:
+def test_topics_option_creates_missing_topics_and_rejects_other_partition_counts(running: Any, tmp_path: Path) -> None:
     options = (
         "--port",
         "0",
@@ -99,19 +99,19 @@ def test_topics_are_there_from_the_start_and_stay(running: Any, tmp_path: Path) 
             found = wire.ask(MetadataRequest(topics=asked, allow_auto_topic_creation=False), 9).topics
             assert {one.name: len(one.partitions) for one in found} == {"orders": 3, "audit": 2}
         assert broker.end()[0] == 0
-    status, said = refused("--port", "0", "--data-dir", str(tmp_path), "-t", "orders:4")
-    assert (status, said.splitlines()[-1]) == (2, "kcli: --topic orders:4: the topic is there with 3 partitions")
+    status, err = refused("--port", "0", "--data-dir", str(tmp_path), "-t", "orders:4")
+    assert (status, err.splitlines()[-1]) == (2, "kcli: --topic orders:4: the topic exists with 3 partitions")
 
 
-def test_ephemeral_leaves_nothing(running: Any, tmp_path: Path) -> None:
+def test_ephemeral_removes_its_directory(running: Any, tmp_path: Path) -> None:
     broker = running("--port", "0", "--ephemeral", "-t", "orders", env={**os.environ, "TMPDIR": str(tmp_path)})
     assert [path.name[:12] for path in tmp_path.iterdir()] == ["kcli-broker-"]
     assert broker.end()[0] == 0
     assert list(tmp_path.iterdir()) == []
 
 
-def test_ephemeral_leaves_nothing_when_told_twice_or_early(running: Any, tmp_path: Path) -> None:
-    """`timeout` tells the process and its group; and before it serves a broker has made its directory already."""
+def test_ephemeral_removes_its_directory_after_repeated_or_early_signals(running: Any, tmp_path: Path) -> None:
+    """`timeout` signals the process and its group, and a signal may come before the broker serves."""
     broker = running("--port", "0", "--ephemeral", "-t", "orders:50", env={**os.environ, "TMPDIR": str(tmp_path)})
     broker.process.terminate()
     time.sleep(0.01)
@@ -120,14 +120,14 @@ def test_ephemeral_leaves_nothing_when_told_twice_or_early(running: Any, tmp_pat
     early = subprocess.Popen(
         [*KCLI, "--port", "0", "--ephemeral", "-t", "orders:500"], env={**os.environ, "TMPDIR": str(tmp_path)}
     )
-    while not list(tmp_path.glob("kcli-broker-*")):  # Python tries the folder out with a file, before that
+    while not list(tmp_path.glob("kcli-broker-*")):  # wait for the directory; tempfile creates a probe file before it
         time.sleep(0.001)
     early.terminate()
     early.wait(30)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_who_ignores_hangups_goes_on(running: Any, tmp_path: Path) -> None:
+def test_ignored_sighup_does_not_stop_the_broker(running: Any, tmp_path: Path) -> None:
     ignoring = {"preexec_fn": lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)}
     broker = running("--port", "0", "--data-dir", str(tmp_path), **ignoring)
     broker.process.send_signal(signal.SIGHUP)
@@ -136,39 +136,39 @@ def test_who_ignores_hangups_goes_on(running: Any, tmp_path: Path) -> None:
     assert broker.end()[0] == 0
 
 
-def test_without_a_directory_the_data_are_where_a_users_data_are(running: Any, tmp_path: Path) -> None:
+def test_default_data_directory_is_in_xdg_data_home(running: Any, tmp_path: Path) -> None:
     broker = running("--port", "0", "-t", "orders", env={**os.environ, "XDG_DATA_HOME": str(tmp_path)})
     assert broker.end()[0] == 0
     assert (tmp_path / "kcli" / "broker" / "orders-0").is_dir()
 
 
-def test_two_brokers_do_not_share_a_directory(running: Any, tmp_path: Path) -> None:
+def test_second_broker_on_a_directory_fails_with_status_1(running: Any, tmp_path: Path) -> None:
     first = running("--port", "0", "--data-dir", str(tmp_path))
-    status, said = refused("--port", "0", "--data-dir", str(tmp_path))
-    assert (status, len(said.splitlines())) == (1, 1)
-    assert str(tmp_path) in said
+    status, err = refused("--port", "0", "--data-dir", str(tmp_path))
+    assert (status, len(err.splitlines())) == (1, 1)
+    assert str(tmp_path) in err
     with Wire(first.address) as wire:
         assert wire.ask(MetadataRequest(topics=[]), 9).brokers
 
 
-def test_a_port_in_use_is_one_line_and_leaves_the_directory_free(running: Any, tmp_path: Path) -> None:
+def test_port_in_use_is_reported_in_one_line_and_releases_the_directory(running: Any, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        status, said = refused("--port", port, "--data-dir", str(tmp_path))
-    assert (status, len(said.splitlines())) == (1, 1)
-    assert f"127.0.0.1:{port}" in said
-    assert "in use" in said
+        status, err = refused("--port", port, "--data-dir", str(tmp_path))
+    assert (status, len(err.splitlines())) == (1, 1)
+    assert f"127.0.0.1:{port}" in err
+    assert "in use" in err
     assert running("--port", port, "--data-dir", str(tmp_path)).end()[0] == 0
 
 
-def test_listening_beyond_this_machine_is_warned_of(running: Any, tmp_path: Path) -> None:
+def test_listening_beyond_loopback_prints_a_warning(running: Any, tmp_path: Path) -> None:
     broker = running("--port", "0", "--host", "0.0.0.0", "--data-dir", str(tmp_path))
     port = broker.address.rpartition(":")[2]
-    with Wire(f"127.0.0.1:{port}") as wire:  # told to clients is the name of the machine
+    with Wire(f"127.0.0.1:{port}") as wire:  # the advertised host is the name of the machine
         assert wire.ask(MetadataRequest(topics=[]), 9).brokers[0].host == socket.gethostname()
-    status, _, said = broker.end()
+    status, _, err = broker.end()
     assert status == 0
-    assert "beyond this machine" in said
+    assert "beyond this machine" in err
 
 
 @pytest.mark.parametrize(
@@ -177,34 +177,34 @@ def test_listening_beyond_this_machine_is_warned_of(running: Any, tmp_path: Path
         (["-c", "num.partition=3"], "num.partitions"),
         (["-c", "num.partitions=many"], "num.partitions"),
         (["-c", "num.partitions"], "num.partitions"),
-        (["-t", "orders:0"], "NAME:PARTITIONS"),
-        (["-t", ":3"], "NAME:PARTITIONS"),
+        (["-t", "orders:0"], "use NAME or NAME:PARTITIONS"),
+        (["-t", ":3"], "use NAME or NAME:PARTITIONS"),
         (["--ephemeral", "--data-dir", "/tmp/x"], "choose one"),
         (["--ephemeral", "-c", "log.dirs=/tmp/x"], "choose one"),
         (["--port", "1", "-c", "listeners=PLAINTEXT://127.0.0.1:2"], "choose one"),
         (["--port", "99999"], "--port"),
     ],
 )
-def test_a_mistake_on_the_command_line_is_one_line_and_status_2(options: list[str], sentence: str) -> None:
-    status, said = refused(*options)
-    assert (status, len(said.splitlines())) == (2, 1)
-    assert sentence in said
+def test_usage_error_is_one_line_with_status_2(options: list[str], sentence: str) -> None:
+    status, err = refused(*options)
+    assert (status, len(err.splitlines())) == (2, 1)
+    assert sentence in err
 
 
-def test_settings_that_mean_nothing_here_are_told(running: Any) -> None:
+def test_settings_without_effect_are_reported(running: Any) -> None:
     broker = running("--port", "0", "--ephemeral", "-c", "num.io.threads=4")
-    assert "num.io.threads means nothing" in broker.end()[2]
+    assert "num.io.threads has no effect" in broker.end()[2]
 
 
-def test_a_directory_that_cannot_be_made_is_one_line_and_status_1(tmp_path: Path) -> None:
+def test_directory_that_cannot_be_created_is_one_line_with_status_1(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    status, said = refused("--port", "0", "--data-dir", str(tmp_path / "file" / "data"))
-    assert (status, len(said.splitlines())) == (1, 1)
-    assert str(tmp_path / "file") in said
+    status, err = refused("--port", "0", "--data-dir", str(tmp_path / "file" / "data"))
+    assert (status, len(err.splitlines())) == (1, 1)
+    assert str(tmp_path / "file") in err
 
 
-def test_a_full_disk_refuses_the_record_ends_the_broker_and_loses_nothing(running: Any, tmp_path: Path) -> None:
-    """The limit of a file's size stands for the disk: real Kafka answers 56, goes offline and exits with 1."""
+def test_full_disk_stops_the_broker_without_losing_acknowledged_records(running: Any, tmp_path: Path) -> None:
+    """A file size limit simulates the full disk. Apache Kafka answers 56, goes offline and exits with 1."""
 
     def small_disk() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (5 << 20, resource.RLIM_INFINITY))
@@ -216,9 +216,9 @@ def test_a_full_disk_refuses_the_record_ends_the_broker_and_loses_nothing(runnin
             acknowledged += 1
     assert error == 56
     assert 5 <= acknowledged <= 10
-    status, out, said = broker.wait()
+    status, out, err = broker.wait()
     assert (status, out) == (1, "")
-    assert re.search(r"^kcli: the data directory has failed: .*too large", said.splitlines()[-1])
+    assert re.search(r"^kcli: the data directory has failed: .*too large", err.splitlines()[-1])
     again = running("--port", "0", "--data-dir", str(tmp_path))
     with Wire(again.address) as wire:
         asked = ListOffsetsTopic(name="orders", partitions=[ListOffsetsPartition(timestamp=-1)])
@@ -226,8 +226,8 @@ def test_a_full_disk_refuses_the_record_ends_the_broker_and_loses_nothing(runnin
         assert (found.error_code, found.offset) == (0, acknowledged)
 
 
-def test_where_files_are_few_silent_connections_make_room_for_others(running: Any, tmp_path: Path) -> None:
-    """The logs keep half of the files; otherwise a crowd that says nothing would make the data directory fail."""
+def test_silent_connections_are_closed_when_file_descriptors_run_out(running: Any, tmp_path: Path) -> None:
+    """Half of the descriptors are reserved for logs, so that idle connections cannot make the directory fail."""
 
     def few_files() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (128, 128))
@@ -244,12 +244,12 @@ def test_where_files_are_few_silent_connections_make_room_for_others(running: An
     assert broker.end()[0] == 0
 
 
-def test_help_says_what_it_is_not() -> None:
+def test_help_states_that_it_is_not_for_production() -> None:
     done = subprocess.run([*KCLI, "--help"], capture_output=True, text=True)
     assert "not a production broker" in " ".join(done.stdout.split())
 
 
-def test_a_broker_that_has_served_plain_records_is_small_and_has_loaded_little(running: Any, tmp_path: Path) -> None:
+def test_serving_plain_records_loads_no_heavy_modules(running: Any, tmp_path: Path) -> None:
     broker = running("--port", "0", "--data-dir", str(tmp_path), "-t", "orders:3")
     with Wire(broker.address) as wire:
         for _ in range(20):
