@@ -1,1 +1,34 @@
-"""The embedded broker: one process, one loop, a real log on disk. For laptops, demos and tests; not for production."""
+"""The embedded broker: one process, one loop, a real log on disk. For laptops, demos and tests, not for production.
+
+A request goes from the `Selector` (kcli.network) through `server.SocketServer` to the handler of its API in
+`handlers/`. The handler uses the parts of `broker.Broker` and returns the response, None for no answer, or a
+`pending.Pending` that completes later.
+
+- `broker.Broker`: all parts and the loop. `embedded.EmbeddedBroker` runs it in a thread of another process, and
+  `pytest_plugin` offers that as a fixture.
+- `cluster_state.ClusterState`: topics, their settings and the advertised address; `topic_store` is its file.
+- `replica_manager.ReplicaManager`: the partitions of this broker; appends, fetches, and the requests that wait for
+  either: a `DelayedFetch` or `DelayedProduce` in a `Purgatory`, completed by an event or by the `Timer`.
+- `log_manager.LogManager`: the data directory and a `log.Log` per partition. All disk access goes through `files`.
+- `group.coordinator.GroupCoordinator` and `group.offsets.OffsetStore`: classic groups and committed offsets.
+
+**Threads and ownership**: one thread, which calls `Broker.poll` or `run`, owns everything; there are no locks. From
+other threads only `Broker.wakeup` and `Broker.call` are allowed. Time is passed in: `now_ms` is the steady clock,
+`now_wall_ms` the wall clock.
+
+**Non-obvious**
+
+- The broker never imports `kcli.client`: a client bug could otherwise hide inside the broker that tests it.
+- A connection has one request at a time. While its answer is pending the connection is muted, so the order of answers
+  needs no queue, and a client that pipelines waits in its socket buffer.
+- The port is bound before the data directory is opened, but it listens only after all logs are loaded: a client never
+  sees a broker that is still recovering.
+- An OSError of the disk takes the whole directory offline (`LogManager.failed`). Waiting requests are completed with
+  KAFKA_STORAGE_ERROR, then `Broker.run` raises `BrokerFailed`: serving from a disk in an unknown state loses data.
+- Error or row: an error of one partition or topic is in its row of the response. A handler raises `BrokerError` only if
+  the whole request fails, and `CloseConnection` if the protocol has no answer for it.
+- Group modules and handlers are imported at their first use, because start-up time is a feature.
+- Followers do not exist yet, but `Partition.follower_ends` and `DelayedProduce` treat the high watermark as Kafka does;
+  only tests set follower positions.
+- `memory_files` is in this package and not in the tests, because it is the second implementation of `files.Files`.
+"""

@@ -1,1 +1,22 @@
-"""One module per API: its honesty first, then `handle(broker, request, context)`."""
+"""Request handlers of the broker: one module per API, each with `handle(broker, request, context)`.
+
+A module starts with the name and key of its API, the versions it serves, and what is deliberately missing. `handle`
+returns the response message, a `Pending` of it if the request must wait, or None if the request gets no answer.
+
+`api_table` maps API keys to modules and versions; ApiVersions is answered from it. Modules that are not handlers:
+`config_resources` (for the APIs of settings) and `authorized_operations` (bit fields of KIP-430).
+
+**Threads and ownership**: handlers run in the broker's loop thread and keep no state of their own. State belongs to the
+parts of `Broker`.
+
+**Non-obvious**
+
+- A handler module is imported with the first request of its API. Importing all of them would add more than a
+  third to the start-up time.
+- The version is in `context.api_version`. `api_table` limits it, except for ApiVersions, which must answer unknown
+  versions, too (KIP-511).
+- The records in a Produce request are views over its frame. An append writes the offset and leader epoch into that
+  frame before it goes to the disk, so a handler must not keep or reuse it.
+- A Fetch response carries file slices, not bytes: the selector sends them with sendfile where it can.
+- An error of one partition is a row. Requests that name a resource twice are refused per resource, as in Apache Kafka.
+"""
