@@ -1,1 +1,1 @@
-"""Measurements beside other clients, and long fuzz runs: run by hand, never as timed tests."""
+"""Measurements beside other clients, and long fuzz and soak runs. Run by hand; README.md shows the results."""

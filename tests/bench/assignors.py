@@ -1,11 +1,12 @@
-"""Assignors: how fast on large groups, and how close to Kafka's own classes on very many small ones.
+"""Speed of the assignors on large groups, and agreement with Kafka's classes on many small ones.
 
     python -m tests.bench.assignors [--cases 20000] [--examples 10000] [--seed 1] [--slow]
 
-First a table: seconds of CPU for 2,000 members and 20,000 partitions, new groups and such where a twentieth of the
-members has just been replaced, and Kafka's class on the same in a JVM that has seen it twice before; with --slow also
-where Kafka's takes minutes. Then comparisons with Kafka's classes, then properties. Fails if sticky or the server's
-uniform takes more than 2 s, if an outcome differs that should not, or if a property does not hold.
+The first table has seconds of CPU for 2,000 members and 20,000 partitions, for new groups and for groups of which a
+twentieth of the members was replaced, beside Kafka's class in a JVM that has computed the same twice before. With
+--slow it includes the cases in which Kafka's class takes minutes. Then come the comparisons with Kafka's classes, and
+the properties. It fails if sticky or the server's uniform takes more than 2 s, if an assignment differs where it must
+be equal, or if a property does not hold.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ BATCH = 2_000
 
 
 def main() -> None:
-    """Run all parts; the exit status tells whether all is well."""
+    """Run all parts; the exit status is 0 if all of them pass."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cases", type=int, default=20_000)
     parser.add_argument("--examples", type=int, default=10_000)
@@ -60,7 +61,7 @@ def main() -> None:
 
 
 def measure(oracle: Oracle, server: Oracle, slow: bool) -> bool:
-    """Print the table."""
+    """Print the table of CPU times."""
     print(f"{MEMBERS} members, {PARTITIONS} partitions: seconds")
     columns = f"{'kcli new':>10}{'again':>8}{'kafka new':>11}{'again':>8}"
     print(f"{'assignor':19}{'topics':>7}  {'subscriptions':14}{'racks':6}{columns}")
@@ -90,7 +91,7 @@ def measure(oracle: Oracle, server: Oracle, slow: bool) -> bool:
 
 
 def large(topics: int, alike: bool, racks: bool) -> Case:
-    """A large group; members of one that is not `alike` want half of the topics each."""
+    """Return a large group; unless `alike`, each member subscribes to half of the topics."""
     random = Random(topics)
     count = PARTITIONS // topics
     places = [frozenset(random.sample("abc", 2)) for _ in range(count)] if racks else []
@@ -111,7 +112,7 @@ def large(topics: int, alike: bool, racks: bool) -> Case:
 
 
 def replaced(case: Case, found: Assignment) -> Case:
-    """The group after that assignment; a twentieth of its members has gone, and as many have come."""
+    """Return the group after that assignment, with a twentieth of its members replaced by new ones."""
     leaving = len(case.members) // 20
     stayed = [member._replace(owned=tuple(found[member.id]), generation=1) for member in case.members[leaving:]]
     come = [member._replace(id=f"new-{member.id}") for member in case.members[:leaving]]
@@ -119,14 +120,14 @@ def replaced(case: Case, found: Assignment) -> Case:
 
 
 def kafka_s(oracle: Oracle, name: str, case: Case) -> str:
-    """Seconds that Kafka's class takes, the third time it is asked."""
+    """Return the seconds that Kafka's class takes for its third run."""
     asked = (server_question if name in SERVER_ASSIGNORS else question)(case.topics, case.members, [name])
     *_, last = oracle.ask([asked] * 3)
     return f"{last[name]['ms'] / 1000:.2f}"
 
 
 def compare_many(oracle: Oracle, cases: int, seed: int) -> bool:
-    """Print how ours compare with Kafka's classes."""
+    """Print the agreement of our assignors with Kafka's classes."""
     same = by_hash = at_fault = 0
     wrong: list[str] = []
     start = time.monotonic()
@@ -141,7 +142,7 @@ def compare_many(oracle: Oracle, cases: int, seed: int) -> bool:
 
 
 def compare_many_servers(server: Oracle, cases: int, seed: int) -> bool:
-    """Print how the server's assignors compare with Kafka's classes, whose answers are all decided."""
+    """Print the agreement of the server's assignors with Kafka's classes, whose results are all determined."""
     wrong: list[str] = []
     start = time.monotonic()
     for first in range(0, cases, BATCH):
@@ -153,7 +154,7 @@ def compare_many_servers(server: Oracle, cases: int, seed: int) -> bool:
 
 
 def check_properties(examples: int, seed: int) -> bool:
-    """Print how many outcomes have faults."""
+    """Print the number of assignments that violate a property."""
     made = (
         (STRATEGIES, make_cases(examples, seed + 7)),
         (SERVER_ASSIGNORS, make_server_cases(examples, seed + 7)),

@@ -2,14 +2,14 @@
 
     python -m tests.bench.broker [ready] [produce] [consume] [idle] [purgatory] [kills] [--runs 5] [--records 3000000]
 
-- ready: from the start of the process to its line on stdout, and what is resident then.
+- ready: time from the start of the process to its line on stdout, and resident memory then.
 - produce: Apache's producer performance tool, 100-byte records, acks=all, both brokers in turn.
 - consume: kcat and kcli read the same records from both brokers, in turn.
-- idle: 500 connections parked in long polls, and the broker's CPU meanwhile.
-- purgatory: a tick of the timer with 100 and with 100,000 parked fetches.
-- kills: 500 rounds of kill -9 under load (tests/interop/kill_loop.py), 50 of which are a test.
+- idle: CPU of the broker with 500 connections parked in long polls.
+- purgatory: one tick of the timer with 100 and with 100,000 parked fetches.
+- kills: 500 rounds of kill -9 under load (tests/interop/kill_loop.py); 50 rounds are a test.
 
-Medians are printed with the targets; the exit status is 1 when one is missed.
+It prints medians with the targets; the exit status is 1 if a target is missed.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def table(rows: list[tuple[str, ...]], headers: tuple[str, ...]) -> None:
 
 
 def resident_mb(pid: int) -> float:
-    """Resident memory in MB (10^6 bytes)."""
+    """Return the resident memory in MB (10^6 bytes)."""
     status = Path(f"/proc/{pid}/status").read_text()
     found = re.search(r"VmRSS:\s+(\d+) kB", status)
     assert found is not None
@@ -56,7 +56,7 @@ def resident_mb(pid: int) -> float:
 
 
 def cpu_seconds(pid: int) -> float:
-    """User and system time so far."""
+    """Return user and system time so far."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -101,7 +101,7 @@ def produce(options: argparse.Namespace, scratch: Path) -> list[Target]:
 
 
 def performance(kafka: Kafka, topic: str, records: int) -> float:
-    """MB/s (2^20 bytes) that the tool reports at its end."""
+    """Return the MB/s (2^20 bytes) that the tool reports at its end."""
     command = ["java", "-Xmx512m", "-cp", f"{kafka.jars}/*", "org.apache.kafka.tools.ProducerPerformance"]
     command += ["--topic", topic, "--num-records", str(records), "--record-size", "100", "--throughput", "-1"]
     command += ["--producer-props", f"bootstrap.servers={kafka.bootstrap_servers}", "acks=all"]
@@ -143,7 +143,7 @@ def consume(options: argparse.Namespace, scratch: Path) -> list[Target]:
 
 
 def read(client: str, kafka: Kafka, records: int, scratch: Path) -> float:
-    """Seconds to read the whole topic; what came is counted."""
+    """Return the seconds to read the whole topic; the number of records is checked."""
     at = kafka.bootstrap_servers
     commands = {
         "kcat": ["kcat", "-b", at, "-C", "-t", "read", "-o", "beginning", "-e", "-q"],
@@ -234,7 +234,7 @@ def main(arguments: list[str]) -> int:
     }  # fmt: skip
     if unknown := set(options.parts) - set(measured):
         parser.error(f"unknown part {', '.join(unknown)}")
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # so that brokers and files are cleaned away
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # remove brokers and files
     scratch = Path(tempfile.mkdtemp(prefix="kcli-bench-"))
     try:
         targets = [target for part in options.parts for target in measured[part](options, scratch)]

@@ -1,10 +1,10 @@
-"""Read a topic to a file with kcli and with others, in turn, and compare wall time, CPU and peak memory.
+"""Wall time, CPU and peak memory of reading a topic to a file, for kcli and other clients in turn.
 
     python -m tests.bench.consume [--runs 5] [--records 3000000] [--partitions 1] [--codec none] [--only kcli,kcat]
 
-A real broker is started for the run and loaded with the same records every time. What each client wrote is compared
-with what was produced: line by line for one partition, as a bag of lines for several. Medians are printed, with the
-ratios that kcli has to reach.
+Each run starts a real broker and loads the same records. The output of each client is compared with the produced
+records: line by line for one partition, as a multiset of lines for several. It prints medians, and the ratios that kcli
+must reach.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ BROKER_JVM = ("-Xms512m", "-Xmx1g")
 
 
 def command(client: str, kafka: Kafka, topic: str, partitions: int, records: int) -> list[str]:
-    """What is run for a client: all of a topic's values to stdout, one per line (the floor reader throws them away)."""
+    """Return the command of a client that writes all values of a topic to stdout, one per line."""
     at = kafka.bootstrap_servers
     console = ["java", "-Xmx512m", "-cp", f"{kafka.jars}/*", "org.apache.kafka.tools.consumer.ConsoleConsumer"]
     console += ["--bootstrap-server", at, "--topic", topic, "--from-beginning", "--max-messages", str(records)]
@@ -46,7 +46,7 @@ def command(client: str, kafka: Kafka, topic: str, partitions: int, records: int
 
 
 def digest(lines: Iterable[bytes], ordered: bool) -> int:
-    """One number for many lines: of their sequence, or of the bag of them."""
+    """Return one number for many lines: a hash of their sequence, or of their multiset."""
     total = 0
     if not ordered:
         return sum(map(hash, lines)) & 0xFFFFFFFFFFFFFFFF
@@ -65,7 +65,7 @@ def check_output(client: str, output: Path, expected: int, ordered: bool) -> Non
 
 
 def run_case(kafka: Kafka, partitions: int, codec: str, options: argparse.Namespace, scratch: Path) -> bool:
-    """Load one topic, run every client in turn, print the table; whether kcli reached its targets."""
+    """Load one topic, run every client in turn, print the table; return whether kcli reached its targets."""
     topic = kafka.create_topic(f"bench-{partitions}-{codec}", partitions, segment_bytes=1 << 30)
     loader = [sys.executable, "-m", "tests.bench.load", kafka.bootstrap_servers, topic]
     subprocess.run([*loader, str(partitions), codec, str(options.records)], cwd=ROOT, check=True)
@@ -109,7 +109,7 @@ def median(runs: list[Measured]) -> Measured:
 
 
 def judge(kcli: Measured, others: dict[str, Measured]) -> bool:
-    """Print the targets that can be judged; whether all were reached."""
+    """Print the targets for which there are figures; return whether all were reached."""
     targets = [("peak memory under 200 MB", kcli.peak_mb, kcli.peak_mb < 200)]
     if kcat := others.get("kcat"):
         wall, cpu = kcli.wall_s / kcat.wall_s, kcli.cpu_s / kcat.cpu_s
@@ -148,7 +148,7 @@ def options_from(arguments: list[str]) -> argparse.Namespace:
 
 def main(arguments: list[str]) -> int:
     options = options_from(arguments)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # so that broker and outputs are cleaned away
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # remove the broker and outputs
     scratch = Path(tempfile.mkdtemp(prefix="kcli-bench-", dir=options.scratch))
     kafka = KafkaNode(scratch / "kafka", fetch_jars(), jvm=BROKER_JVM)
     try:

@@ -1,7 +1,8 @@
 """`kcli consume --group` killed (-9) at random moments on Apache's broker: `python -m tests.bench.consume_group_kills`.
 
-Fifty rounds as a static member, as a dynamic one whose dead predecessor must time out first, and as a KIP-848 member.
-Arguments: rounds, then some of the three by name. Prints a line for each; a skipped record is an AssertionError.
+Fifty rounds each as a static member, as a dynamic member (its dead predecessor must time out first), and as a KIP-848
+member. Arguments: rounds, then some of the three names. It prints a line for each; a skipped record raises
+AssertionError.
 """
 
 from __future__ import annotations

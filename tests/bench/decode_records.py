@@ -1,4 +1,4 @@
-"""How fast fetched batches become columns, by shape. `python -m tests.bench.decode_records [shape]`."""
+"""Records per second of decoding fetched batches, by shape: `python -m tests.bench.decode_records [shape]`."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def binary(rng: random.Random) -> Iterator[NewRecord]:
 
 
 def schema_framed(rng: random.Random) -> Iterator[NewRecord]:
-    """A schema registry's five bytes in front of noise, and an 8-byte binary key."""
+    """Noise after the five bytes of a schema registry, and an 8-byte binary key."""
     blob = rng.randbytes(1 << 16)
     for number, record in enumerate(log_lines(rng)):
         at = rng.randrange(60000)
@@ -73,7 +73,7 @@ def batches(
     batch_records: int = 1 << 30,
     compression: str = "none",
 ) -> bytes:
-    """Batches of about `batch_bytes` each (or `batch_records`), `total_bytes` altogether before compression."""
+    """Return batches of about `batch_bytes` each (or `batch_records`), `total_bytes` in all before compression."""
     rng = random.Random(7)
     out, offset, size, raw = [], 0, 0, 0
     rows: list[NewRecord] = []

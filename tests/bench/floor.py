@@ -1,7 +1,7 @@
-"""Fetch every byte of a topic and throw it away: the wall time below which no Python reader on one socket gets.
+"""A reader that fetches every byte of a topic and discards it: a lower bound for any Python reader on one socket.
 
-Speaks to one broker that leads all partitions, on one blocking socket, one Fetch at a time; of each batch it reads
-only the header, to know where the next Fetch starts.
+It uses one broker that leads all partitions, one blocking socket, and one Fetch at a time. Of each batch it reads only
+the header, for the offset of the next Fetch.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _read(broker: socket.socket, size: int) -> memoryview:
 
 
 def _advance(offsets: dict[int, int], response: FetchResponse) -> None:
-    """Move each partition behind its last whole batch; drop the ones that reached their high watermark."""
+    """Move each partition past its last whole batch; drop those that reached their high watermark."""
     for partition in response.responses[0].partitions:
         data, at = partition.records or b"", 0
         while at + 61 <= len(data):

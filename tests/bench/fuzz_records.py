@@ -1,4 +1,4 @@
-"""Mutated record batches by the hundred thousand. `python -m tests.bench.fuzz_records [count] [seed]`."""
+"""Decoding of hundreds of thousands of mutated record batches: `python -m tests.bench.fuzz_records [count] [seed]`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SECTIONS_PER_CALL = 8
 
 
 def main(count: int = 200_000, seed: int = 1) -> None:
-    """Decode `count` mutated batches; any exception, warning or broken promise ends the run and names its seed."""
+    """Decode `count` mutated batches. An unexpected exception, a warning or a broken invariant ends the run."""
     warnings.simplefilter("error")
     good = seeds(random.Random(seed))
     errors = records = 0

@@ -1,8 +1,8 @@
-"""What it costs to look at groups, beside Apache's tool: `python -m tests.bench.groups [--groups N] [--rounds N]`.
+"""The cost of describing groups, beside Apache's tool: `python -m tests.bench.groups [--groups N] [--rounds N]`.
 
-First all groups of our broker (1,000 groups, each with commits on 100 partitions, one row in ten behind): CPU seconds
+First all groups of our broker (1,000 groups, each with commits on 100 partitions, one row in ten with lag): CPU seconds
 of `kcli group describe --all`, and of the library without the command. Then one group with a member on a real Kafka:
-wall seconds. Runs are interleaved; it prints medians, ratios and the targets.
+wall seconds. The runs are interleaved; it prints medians, ratios and the targets.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def apache(kafka: Kafka, *groups: str) -> list[str]:
 
 
 def fill(kafka: Kafka, groups: int) -> None:
-    """Ten topics for all groups; each has read its topic to the end, but for every tenth partition."""
+    """Create ten topics for all groups; each group has read its topic to the end, except every tenth partition."""
     producer = kafka.ordered_producer()
     topics = [kafka.new_topic(PARTITIONS, prefix="bench") for _ in range(min(TOPICS, groups))]
     for topic in topics:
@@ -157,7 +157,7 @@ def member(kafka: Kafka, group: str, topic: str) -> Iterator[None]:
 
 
 def run(commands: dict[str, list[str]], rounds: int, folder: Path) -> dict[str, list[Measured]]:
-    """Every round of every command; a first round only warms the caches."""
+    """Run every command in every round; a first round only warms the caches."""
     measured: dict[str, list[Measured]] = {name: [] for name in commands}
     for number in range(rounds + 1):
         for name, command in commands.items():

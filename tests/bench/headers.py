@@ -1,9 +1,9 @@
-"""What batch headers cost beside records: `python -m tests.bench.headers [--records N] [--rounds N]`.
+"""The cost of reading batch headers beside reading records: `python -m tests.bench.headers [--records N] [--rounds N]`.
 
-A partition of Apache's broker, records of 16 B keys and 100 B values in batches of 16 KB as producers make them by
+A partition of Apache's broker, with 16-byte keys and 100-byte values in batches of 16 KB as producers make them by
 default, uncompressed and lz4. In turn: records counted by `PartitionReader`, batches by `BatchHeaderReader`, and the
-bytes alone (Fetch after Fetch on a bare socket), which is the least that any reader of whole batches pays. It prints
-medians of CPU and of wall time after a first round that does not count.
+bytes alone (Fetch requests on a bare socket), which is the minimum for any reader of whole batches. It prints medians
+of CPU and of wall time after a warm-up round.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def measure(node: KafkaNode, codec: str, batches: int, rounds: int) -> None:
 
 
 def fill(node: KafkaNode, tp: TopicPartition, codec: str, batches: int) -> int:
-    """The same batch again and again; its size."""
+    """Write the same batch repeatedly; return its size."""
     random.seed(1)
     now_ms = int(time.time() * 1000)  # old records a broker might take away
     words = [os.urandom(10) for _ in range(64)]
@@ -107,7 +107,7 @@ def count_in_headers(config: ConsumerConfig, tp: TopicPartition, end: int) -> in
 
 
 def receive(bootstrap: str, tp: TopicPartition, end: int) -> int:
-    """Only the last header of each answer is looked at: where to fetch next."""
+    """Receive one answer; only its last batch header is read, for the next fetch offset."""
     host, port = bootstrap.rsplit(":", 1)
     # Length, correlation, throttle, topics, name, partitions, index, error, two offsets, aborted, size of the records.
     head = 4 + 4 + 4 + 4 + 2 + len(tp.topic) + 4 + 4 + 2 + 8 + 8 + 4 + 4

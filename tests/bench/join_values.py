@@ -1,8 +1,8 @@
-"""Ways to join the values of a fetch response into one buffer of lines, for `kcli.cli.consume.render_text`.
+"""Methods of joining the values of a fetch response into one buffer of lines, for `kcli.cli.consume.render_text`.
 
     python -m tests.bench.join_values [--records 40000] [--least 90] [--most 110]
 
-Prints records per second of CPU for each way, the best of several runs; all must give the same bytes.
+It prints records per second of CPU for each method, the best of several runs; all must give the same bytes.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ WAYS: tuple[Join, ...] = (slices, mapped_slices, slices_with_delimiter_in_place,
 
 
 def response(records: int, least: int, most: int) -> tuple[bytes, np.ndarray, np.ndarray]:
-    """A buffer like that of a fetch response: values with 9 to 11 bytes between them, a batch header now and then."""
+    """Return a buffer like a fetch response: values with 9 to 11 bytes between them, and some batch headers."""
     random = np.random.default_rng(1)
     lengths = random.integers(least, most + 1, records)
     gaps = random.integers(9, 12, records)

@@ -1,4 +1,4 @@
-"""Every value of a topic to stdout with kafka-python, one per line: a stranger for the consume bench."""
+"""A kafka-python reader for the consume bench: it writes every value of a topic to stdout, one per line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The fixed load of the consume bench: JSON-like lines of 90 to 110 bytes, the same ones every time."""
+"""The fixed load of the consume bench: JSON-like lines of 90 to 110 bytes, the same in every run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ WORDS = """
 
 
 def values(count: int) -> Iterator[bytes]:
-    """`count` lines without a newline; line i starts with its number, so no two are equal."""
+    """Return `count` lines without a newline; line i starts with its number, so all lines differ."""
     dice = random.Random(20261120)
     words = WORDS.split()
     text = " ".join(dice.choice(words) for _ in range(20_000))

@@ -1,4 +1,4 @@
-"""Many connections that each keep one Fetch waiting at a broker: the same bytes again whenever it is answered."""
+"""Many connections that each keep one Fetch waiting at a broker, and send it again after each answer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ VERSION = 11
 
 
 class LongPolls:
-    """All sockets of one bench in one loop; a Fetch at the end of an empty partition, asked again and again."""
+    """All sockets of one bench in one loop; each sends a Fetch at the end of an empty partition, repeatedly."""
 
     def __init__(self, port: int, topic: str, count: int, wait_ms: int) -> None:
         fetch = FetchRequest(
@@ -38,7 +38,7 @@ class LongPolls:
             time.sleep(wait_ms / 1000 / count if n < count else 0)  # spread, as consumers' polls are
 
     def run(self, seconds: float) -> int:
-        """Answer for so long; how many answers came."""
+        """Serve the connections for this time; return the number of answers."""
         answered, end = 0, time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
             for key, _ in self._selector.select(left):

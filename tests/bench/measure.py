@@ -1,4 +1,4 @@
-"""Run a command to its end and tell its wall time, CPU time and peak memory."""
+"""Wall time, CPU time and peak memory of a command."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Measured(NamedTuple):
 
 
 def measure(command: list[str], output: Path, folder: Path) -> Measured:
-    """Run in `folder` with stdout to `output`; a command that fails ends the bench with its words."""
+    """Run the command in `folder` with stdout to `output`; a failing command ends the bench with its output."""
     errors, costs = output.with_suffix(".stderr"), output.with_suffix(".costs")
     with output.open("wb") as stdout, errors.open("wb") as stderr:
         launched = [*LAUNCHER, str(costs), *command]

@@ -1,6 +1,7 @@
 """`kcli offsets reset --execute` killed (-9) at random moments, on both brokers: `python -m tests.bench.offset_kills`.
 
-Argument: rounds, 30 by default. Prints a line for each broker; what undo does not bring back is an AssertionError.
+Argument: rounds, 30 by default. It prints a line for each broker; an offset that undo does not restore raises
+AssertionError.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What a reset over many partitions costs: `python -m tests.bench.offsets [--partitions N] [--rounds N]`.
+"""The cost of a reset of many partitions: `python -m tests.bench.offsets [--partitions N] [--rounds N]`.
 
 A group with commits on 1,000 partitions of our broker, ten records in each: CPU seconds of `kcli offsets reset` as a
-dry run and with --execute, back and forth, and of `kcli offsets export`. It prints medians and the target.
+dry run and with --execute, in both directions, and of `kcli offsets export`. It prints medians and the target.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What one tick of the broker's timer costs while fetches are parked that are not due."""
+"""The cost of one tick of the broker's timer while fetches that are not due are parked."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class _Parked(DelayedOperation):
 
 
 def per_tick_us(parked: int) -> float:
-    """Microseconds to park one more, let a millisecond pass and expire one, with `parked` others; median of rounds."""
+    """Return the microseconds to park one fetch, advance one millisecond and expire one, with `parked` others (median)."""
     gc.set_threshold(50_000)  # as kcli's own process has it
     timer = Timer()
     purgatory = Purgatory("Fetch", timer)

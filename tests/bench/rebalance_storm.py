@@ -1,12 +1,12 @@
-"""Rebalances under fire for long: members of kcli, confluent-kafka and Java in one group, and the account afterwards.
+"""A long rebalance storm: members of kcli, confluent-kafka and Java in one group, then a check of every record.
 
     python -m tests.bench.rebalance_storm [--minutes 10] [--broker ours,apache] [--assignor range,cooperative-sticky]
         [--protocol classic | consumer | classic,consumer] [--makers kcli,confluent,java] [--static] [--crashes]
         [--seed 1]
 
-The minutes are shared out among the combinations. It fails with what was wrong: a record that nobody processed, one
-that was processed after its partition was revoked and committed elsewhere, a commit of a member that should have been
-refused, a group that did not come to rest. A KIP-848 group needs Apache's broker.
+The minutes are divided among the combinations. It fails with the reason: a record that no member processed, a record
+processed after its partition was revoked and committed by another member, a commit that should have been refused, or a
+group that did not become stable. A KIP-848 group needs Apache's broker.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--crashes", action="store_true", help="the broker is killed now and then, too")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args(arguments)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # so that brokers and files are cleaned away
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # remove brokers and files
     pairs = list(itertools.product(options.broker.split(","), options.assignor.split(",")))
     rows: list[list[str]] = []
     for number, (name, assignor) in enumerate(pairs):

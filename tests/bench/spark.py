@@ -1,11 +1,11 @@
-"""Read a topic in Spark by format kcli and by Spark's own connector, in turn, in one session on one real broker.
+"""Reading a topic in Spark with format kcli and with Spark's own connector, in turn, in one session on one real broker.
 
     python -m tests.bench.spark [--runs 5] [--records 5000000] [--codec none lz4] [--tasks count,...]
 
-Records have keys of 16 B and values of 100 B and lie in 2 partitions. Every task is run once by each format before
-anything counts; then the formats take turns, and the medians are printed with the ratio connector : kcli (over 1: kcli
-is faster). Each pass is a new load(): planning counts. The row counts of both must be right, or the bench fails.
-Further: how much faster view=batches adds up the records than counting them, and the time of an export's --dry-run.
+Records have 16-byte keys and 100-byte values, in 2 partitions. Each format runs every task once as a warm-up; then the
+formats take turns. It prints the medians with the ratio connector : kcli (above 1: kcli is faster). Each pass is a new
+load(), so planning counts. The row counts of both must be right, or the bench fails. It also prints how much faster
+view=batches sums up the records than counting them, and the time of an export's --dry-run.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ CONF = {
 
 
 class Topic(NamedTuple):
-    """What is read, and by which session."""
+    """The topic to read, and the session that reads it."""
 
     spark: SparkSession
     bootstrap_servers: str
@@ -66,7 +66,7 @@ def count(topic: Topic, format: str) -> int | None:
 
 
 def three_columns(topic: Topic, format: str) -> int | None:
-    """All of three columns is looked at. Spark prunes for neither; kcli has an option."""
+    """Read all values of three columns. Spark prunes columns for neither format; kcli has an option."""
     from pyspark.sql import functions as f
 
     frame = topic.load(format, columns=THREE) if format == KCLI else topic.load(format).select(*THREE.split(","))
@@ -94,14 +94,14 @@ TASKS: dict[str, tuple[str, Callable[[Topic, str], int | None], float | None]] =
 
 
 def by_batches(topic: Topic) -> int:
-    """The number of records from batch headers alone."""
+    """Return the number of records from batch headers alone."""
     from pyspark.sql import functions as f
 
     return int(_only(topic.load(KCLI, view="batches", columns="count").agg(f.sum("count"))) or 0)
 
 
 def by_offset(topic: Topic) -> int:
-    """count() with the one column that costs least."""
+    """Run count() with the cheapest column."""
     return topic.load(KCLI, columns="offset").count()
 
 
@@ -119,7 +119,7 @@ def timed(work: Callable[[], Any]) -> tuple[float, Any]:
 
 
 def run_pass(topic: Topic, task: str, format: str) -> float:
-    """Seconds of one pass, whose result is checked outside of them."""
+    """Return the seconds of one pass; its result is checked outside the measured time."""
     seconds, found = timed(lambda: TASKS[task][1](topic, format))
     if task == "parquet":
         found = topic.spark.read.parquet(str(topic.scratch / "parquet")).count()
@@ -130,7 +130,7 @@ def run_pass(topic: Topic, task: str, format: str) -> float:
 
 
 def compare(topic: Topic, task: str, runs: int) -> list[str]:
-    """A row of the table."""
+    """Return a row of the table."""
     label, _, wanted = TASKS[task]
     seconds: dict[str, list[float]] = {KCLI: [], CONNECTOR: []}
     for number in range(runs + 1):
@@ -145,7 +145,7 @@ def compare(topic: Topic, task: str, runs: int) -> list[str]:
 
 
 def shortcuts(topic: Topic, runs: int) -> list[list[str]]:
-    """What only kcli has, beside counting records by kcli."""
+    """Measure what only kcli has, beside counting records with kcli."""
     ways: dict[str, Callable[[], int]] = {
         "count()": lambda: count(topic, KCLI) or 0,
         "count(), columns=offset": lambda: by_offset(topic),
@@ -164,7 +164,7 @@ def shortcuts(topic: Topic, runs: int) -> list[list[str]]:
 
 
 def dry_run(topic: Topic, runs: int) -> str:
-    """Seconds of `kcli spark export --dry-run`, as people run it."""
+    """Return the seconds of `kcli spark export --dry-run` as a process."""
     command = [sys.executable, "-m", "kcli", "spark", "export", topic.name, "--to", str(topic.scratch / "out")]
     command += ["--bootstrap-server", topic.bootstrap_servers, "--dry-run"]
 
@@ -185,7 +185,7 @@ def _shown(seconds: list[float]) -> str:
 
 
 def produce(bootstrap_servers: str, topic: str, codec: str, records: int) -> None:
-    """Record i to partition i % 2, batches of 16 KiB as Java's producer makes them; values compress by about a half."""
+    """Write record i to partition i % 2, in batches of 16 KiB as Java's producer makes them; values compress to about half."""
     from confluent_kafka import Producer
 
     settings = {"batch.size": 16384, "linger.ms": 20, "queue.buffering.max.messages": 200_000}
@@ -232,7 +232,7 @@ def run_codec(spark: SparkSession, kafka: KafkaNode, codec: str, options: argpar
 
 def main(arguments: list[str]) -> int:
     options = options_from(arguments)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # so that broker and outputs are cleaned away
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # remove the broker and outputs
     jars = connector_jars()
     scratch = Path(tempfile.mkdtemp(prefix="kcli-bench-", dir=options.scratch))
     kafka = KafkaNode(scratch / "kafka", fetch_jars(), jvm=BROKER_JVM)

@@ -1,7 +1,7 @@
-"""How long a start of kcli takes, beside `python -c pass`: `python -m tests.bench.startup [--rounds N]`.
+"""Start-up time of kcli, beside `python -c pass`: `python -m tests.bench.startup [--rounds N]`.
 
-Measures the entry point script of an installation of this tree, made for the purpose. `topic list` asks a warm real
-Kafka, or the one given with `--bootstrap-server`. Runs are interleaved; it prints medians, ratios and the targets.
+It measures the entry-point script of a temporary installation of this tree. `topic list` asks a warm real Kafka, or the
+one given with `--bootstrap-server`. The runs are interleaved; it prints medians, ratios and the targets.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ TARGETS = {"kcli --version": 4.0, "kcli topic list": 20.0}
 
 
 def install(folder: Path) -> str:
-    """Install this tree below `folder`; the path of its script. Puts it on PYTHONPATH for the processes to come."""
+    """Install this tree below `folder` and return the path of its script. Sets PYTHONPATH for later processes."""
     source, target = folder / "source", folder / "installed"
     source.mkdir()
     for name in ("pyproject.toml", "README.md", "LICENSE"):
@@ -71,7 +71,7 @@ def main() -> None:
 
 
 def run(commands: dict[str, list[str]], rounds: int, folder: Path) -> dict[str, list[float]]:
-    """Milliseconds of wall clock of every round of every command; a first round only warms the caches."""
+    """Return the wall-clock milliseconds of every round of every command; a first round only warms the caches."""
     times: dict[str, list[float]] = {name: [] for name in commands}
     for number in range(rounds + 1):
         for name, command in commands.items():
