@@ -22,7 +22,7 @@ class _Parked(DelayedOperation):
 
 
 def per_tick_us(parked: int) -> float:
-    """Return the microseconds to park one fetch, advance one millisecond and expire one, with `parked` others (median)."""
+    """Return the microseconds to park one fetch, advance one millisecond and expire one with `parked` others."""
     gc.set_threshold(50_000)  # as kcli's own process has it
     timer = Timer()
     purgatory = Purgatory("Fetch", timer)

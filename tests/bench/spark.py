@@ -185,7 +185,7 @@ def _shown(seconds: list[float]) -> str:
 
 
 def produce(bootstrap_servers: str, topic: str, codec: str, records: int) -> None:
-    """Write record i to partition i % 2, in batches of 16 KiB as Java's producer makes them; values compress to about half."""
+    """Write record i to partition i % 2, in batches of 16 KiB as Java's producer makes them."""
     from confluent_kafka import Producer
 
     settings = {"batch.size": 16384, "linger.ms": 20, "queue.buffering.max.messages": 200_000}
