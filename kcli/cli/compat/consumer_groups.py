@@ -1,4 +1,4 @@
-"""`kcli compat consumer-groups`: Apache's group tool, as scripts know it, with exit statuses that tell the truth."""
+"""`kcli compat consumer-groups`: Apache's group tool for scripts, with exit statuses that report failures."""
 
 from __future__ import annotations
 
@@ -7,69 +7,71 @@ from inspect import Parameter, Signature
 from typing import TYPE_CHECKING, Annotated, Any
 
 from kcli.cli import exit_status
-from kcli.cli.compat.options import documented, read_options
-from kcli.cli.compat.problems import Failed, Misused
+from kcli.cli.compat.messages import Failed, InvalidUsage
+from kcli.cli.compat.options import documented_options, read_options
 from kcli.cli.environment import Environment
 from kcli.cli.parser import Context, Option, UnparsedCommand
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kcli.cli.compat.session import Session
-    from kcli.cli.compat.words import Given
+    from kcli.cli.compat.groups import Session
+    from kcli.cli.compat.options import Given
     from kcli.cli.options import Common
 
 VERSION = "4.3.1"
 
 
 def run(env: Environment, context: Context, **_documented: Any) -> int:
-    """Apache's kafka-consumer-groups.sh of 4.3.1: its options, tables and messages, on the same streams.
+    """Run a command line of Apache's kafka-consumer-groups.sh 4.3.1: same options, tables and messages, on the same
+    streams.
 
-    Put it in the place of the script; what scripts read is the same. Wanted differences:
+    It can replace the script; scripts read the same output. Intended differences:
 
     \b
     Apache's tool                        kcli compat consumer-groups
-    exit status 0 whatever happens,      the statuses below; with --apache-exit-codes
-      1 for wrong usage                    those of the tool
-    --help ends with 1                   ends with 0
-    wrong usage prints all options       prints the message and where to read more,
-                                           and finds it before it asks the cluster
-    a Java stack trace beside errors     none; and a failure to reach brokers, or to
-                                           read a file, is told in kcli's words
-    groups, members and rows come in     sorted; of several things wrong the first in
-      the order of a hash table            order is told
+    exit status 0 even after a failure,  the statuses below; with --apache-exit-codes
+      1 for invalid usage                  those of the tool
+    --help returns 1                     returns 0
+    invalid usage prints all options     prints the message and where to find help,
+                                           before it connects to the cluster
+    a Java stack trace after errors      none; kcli's own message when brokers are
+                                           unreachable or a file cannot be read
+    groups, members and rows are in      they are sorted; of several errors the first
+      the order of a hash table            one in that order is reported
     a reset commits group by group,      commits nothing before the plan for all
-      and ends at the first failure        groups is whole; keeps a snapshot (kcli
-                                           offsets undo); nothing if anything moved
-    a reset is planned for groups that   refused; their own tools do that
-      are of no consumers, but sharers
-    a reset forgets the metadata that    keeps it
-      was committed
-    a file's line without an offset      refused, as are two offsets for one
+      and stops at the first failure       groups is complete; keeps a snapshot (kcli
+                                           offsets undo); commits nothing if an offset
+                                           has changed
+    a reset is planned even for groups   refused; use the tools of these groups
+      of another type (share, streams)
+    a reset deletes the metadata of the  keeps it
+      committed offset
+    a line of a file without an offset   refused, as are two offsets for one
       means offset 0                       partition
-    --to-datetime ignores what it does   refused
-      not understand behind the seconds
-    a partition given twice fails        is taken once
+    --to-datetime ignores the text       refused
+      after the part that it can parse
+    a partition given twice fails        the duplicate is ignored
     of two offsets, times or files the   both are refused
-      first is taken
-    one unreadable partition fails       is a row with - where it is not known, and a
-      --describe                           line on standard error; status 1
-    WARN lines by its logging            the same words, without time and class
-    --version prints 4.3.1               prints 4.3.1 and kcli's own
+      first is used
+    one unreadable partition fails       shown as a row with - for unknown values,
+      --describe                           and a line on stderr; status 1
+    WARN lines of its log                the same text, without time and class
+    --version prints 4.3.1               prints 4.3.1 and kcli's version
     """
-    words: tuple[str, ...] = context.obj
+    args: tuple[str, ...] = context.obj
     try:
-        given = read_options(words, env.say)
+        given = read_options(args, env.say)
         status = _run(env, context, given)
-    except Misused as wrong:
-        env.say(str(wrong))
+    except InvalidUsage as error:
+        env.say(str(error))
         env.say("(see kcli compat consumer-groups --help)")
-        return _usage_status("--apache-exit-codes" in words)
+        return _usage_status("--apache-exit-codes" in args)
     return exit_status.DONE if "apache-exit-codes" in given else status
 
 
-def _usage_status(theirs: bool) -> int:
-    return exit_status.FAILED if theirs else exit_status.USAGE
+def _usage_status(apache_statuses: bool) -> int:
+    return exit_status.FAILED if apache_statuses else exit_status.USAGE
 
 
 def _run(env: Environment, context: Context, given: Given) -> int:
@@ -91,31 +93,31 @@ def _run(env: Environment, context: Context, given: Given) -> int:
 
 
 def _validate(env: Environment, pattern: str) -> int:
-    from kcli.cli.compat.re2 import problem_of
+    from kcli.cli.compat.re2 import re2_error
 
-    problem = problem_of(pattern)
+    problem = re2_error(pattern)
     verdict = "valid" if problem is None else f"invalid: {problem}"
     env.stdout.write(f"The regular expression `{pattern}` is {verdict}.\n")
     return exit_status.DONE if problem is None else exit_status.FAILED
 
 
 def _ask(env: Environment, given: Given) -> int:
-    from kcli.cli.compat.problems import failure
-    from kcli.cli.compat.session import Session
+    from kcli.cli.compat.groups import Session
+    from kcli.cli.compat.messages import failure
     from kcli.errors import ConfigError, KcliError
 
     try:
         common = _common(env, given)
         with closing(common.connect()) as client:
             return _action(given)(Session(env, given, client, common.deadline_ms()))
-    except ConfigError as wrong:
-        raise Failed(str(wrong), exit_status.USAGE) from wrong
+    except ConfigError as error:
+        raise Failed(str(error), exit_status.USAGE) from error
     except KcliError as error:
         raise failure(error) from error
 
 
 def _common(env: Environment, given: Given) -> Common:
-    """The tool's settings as kcli's; its numbers are read even where they are not used."""
+    """Return the tool's settings as kcli's. Numbers are parsed even if they are not used, as in the tool."""
     from kcli.cli.options import common_options
 
     config, servers = given.value("command-config"), given.value("bootstrap-server")
@@ -130,28 +132,30 @@ def _common(env: Environment, given: Given) -> Common:
 
 def _action(given: Given) -> Callable[[Session], int]:
     if "list" in given:
-        from kcli.cli.compat.listing import list_them as action
+        from kcli.cli.compat.groups import list_groups_of as action
     elif "describe" in given:
-        from kcli.cli.compat.describing import describe as action
+        from kcli.cli.compat.groups import describe as action
     elif "delete" in given:
-        from kcli.cli.compat.deleting import delete_them as action
+        from kcli.cli.compat.groups import delete_groups_of as action
     elif "delete-offsets" in given:
-        from kcli.cli.compat.deleting import delete_offsets_of as action
+        from kcli.cli.compat.groups import delete_offsets_of as action
     else:
-        from kcli.cli.compat.resetting import reset as action
+        from kcli.cli.compat.offsets import reset as action
     return action
 
 
 def _signature() -> Signature:
-    """The tool's options as the parser declares them, for help, manual and completion."""
+    """Return the tool's options as the parser declares them, for help, manual page and completion."""
     parameters = [Parameter("env", Parameter.KEYWORD_ONLY, annotation=Environment)]
     parameters.append(Parameter("context", Parameter.KEYWORD_ONLY, annotation=Context))
-    for option in documented():
-        told = Option(f"--{option.name}", help=option.help, metavar=option.metavar or None)
+    for option in documented_options():
+        declared = Option(f"--{option.name}", help=option.help, metavar=option.metavar or None)
         kind: Any = bool if option.value == "none" else list[str] | None if option.repeatable else str | None
         default = False if option.value == "none" else None
         name = option.name.replace("-", "_")
-        parameters.append(Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, told]))
+        parameters.append(
+            Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, declared])
+        )
     return Signature(parameters)
 
 

@@ -1,6 +1,6 @@
-r"""Is a pattern one that brokers can read? They use RE2's syntax (github.com/google/re2/wiki/Syntax). Pure.
+r"""Check of patterns in RE2's syntax (github.com/google/re2/wiki/Syntax), which brokers use. Pure.
 
-What is found first is told in the words of Apache's tool. RE2 has no look-around and no back references, knows
+The first error is reported in the words of Apache's tool. RE2 has no look-around and no back references, knows
 `\pL`-style classes, `\Q..\E` and flags, and repeats at most 1000 times.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-_MOST_REPEATS = 1000
+_MAX_REPEATS = 1000
 _REPEAT = re.compile(r"\{([0-9]+)(,([0-9]*))?\}")
 _CLASS_NAME = re.compile(r"\[:(\^?)(\w+):\]", re.ASCII)
 _CLASSES = frozenset(
@@ -40,21 +40,21 @@ _HEX = re.compile(r"x(?:\{([0-9a-fA-F]+)\}|([0-9a-fA-F]{2}))")
 _LARGEST = 0x10FFFF
 
 
-class _Bad(Exception):
+class _InvalidPattern(Exception):
     pass
 
 
-def problem_of(pattern: str) -> str | None:
-    """Why RE2 cannot read this pattern; None if it can."""
+def re2_error(pattern: str) -> str | None:
+    """Return RE2's error for this pattern; None if the pattern is valid."""
     try:
         _Reader(pattern).read()
-    except _Bad as bad:
-        return str(bad)
+    except _InvalidPattern as error:
+        return str(error)
     return None
 
 
 class _Reader:
-    """One walk over a pattern. `_operand`: something that a repetition may follow; `_repeated`: one did just now."""
+    """One pass over a pattern. `_operand`: a repetition may follow; `_repeated`: one was just read."""
 
     def __init__(self, pattern: str) -> None:
         self._text = pattern
@@ -75,14 +75,16 @@ class _Reader:
                 self._repeated = ""
                 self._piece(sign)
         if self._depth:
-            raise _Bad("missing closing )")
+            raise _InvalidPattern("missing closing )")
 
     def _piece(self, sign: str) -> None:
         if sign == "(":
             self._open()
         elif sign == ")":
             if not self._depth:
-                raise _Bad("regexp/syntax: internal error")  # thus in the library of tool and brokers
+                raise _InvalidPattern(
+                    "regexp/syntax: internal error"
+                )  # the message of the tool's and the brokers' library
             self._depth -= 1
             self._step(1)
         elif sign == "|":
@@ -105,17 +107,17 @@ class _Reader:
         if self._text[end : end + 1] == "?":
             end += 1
         if not self._operand:
-            raise _Bad("missing argument to repetition operator")
+            raise _InvalidPattern("missing argument to repetition operator")
         if self._repeated:
-            raise _Bad("invalid nested repetition operator")
+            raise _InvalidPattern("invalid nested repetition operator")
         self._repeated = self._text[self._at : end]
         self._at = end
 
     def _count(self, match: re.Match[str]) -> None:
         least = int(match[1])
         most = int(match[3]) if match[3] else least
-        if max(least, most) > _MOST_REPEATS or (match[3] and most < least):
-            raise _Bad("invalid repeat count")
+        if max(least, most) > _MAX_REPEATS or (match[3] and most < least):
+            raise _InvalidPattern("invalid repeat count")
         self._repeat(match.end())
 
     # ---- groups ----
@@ -132,7 +134,7 @@ class _Reader:
             else:
                 self._at = match.end()
         else:
-            raise _Bad("invalid or unsupported Perl syntax")
+            raise _InvalidPattern("invalid or unsupported Perl syntax")
 
     def _begin_group(self, length: int) -> None:
         self._depth += 1
@@ -144,9 +146,9 @@ class _Reader:
         end = self._text.find(">", start)
         name = self._text[start:end]
         if end < 0 or not _NAME.fullmatch(name):
-            raise _Bad("invalid named capture")
+            raise _InvalidPattern("invalid named capture")
         if name in self._names:
-            raise _Bad("duplicate capture group name")
+            raise _InvalidPattern("duplicate capture group name")
         self._names.add(name)
         self._begin_group(end + 1 - self._at)
 
@@ -155,7 +157,7 @@ class _Reader:
     def _escape(self) -> None:
         rest = self._text[self._at + 1 :]
         if not rest:
-            raise _Bad("trailing backslash at end of expression")
+            raise _InvalidPattern("trailing backslash at end of expression")
         if rest[0] == "Q":
             end = self._text.find("\\E", self._at + 2)
             self._step((end + 2 if end >= 0 else len(self._text)) - self._at)
@@ -167,7 +169,7 @@ class _Reader:
             self._step(1 + _single(rest)[0])
 
     def _property(self, rest: str) -> int:
-        """How long `pL`, `p{Greek}` is."""
+        """Return the length of `pL`, `p{Greek}`."""
         if rest[1:2] == "{":
             end = rest.find("}")
             name = rest[2:end].removeprefix("^") if end >= 0 else ""
@@ -175,7 +177,7 @@ class _Reader:
         else:
             name, length = rest[1:2], 2
         if not name or not _is_property(name):
-            raise _Bad("invalid character class range")
+            raise _InvalidPattern("invalid character class range")
         return length
 
     # ---- classes ----
@@ -186,10 +188,10 @@ class _Reader:
         first = True
         while at >= len(text) or text[at] != "]" or first:
             if at >= len(text):
-                raise _Bad("missing closing ]")
+                raise _InvalidPattern("missing closing ]")
             if match := _CLASS_NAME.match(text, at):
                 if match[2] not in _CLASSES:
-                    raise _Bad("invalid character class range")
+                    raise _InvalidPattern("invalid character class range")
                 at = match.end()
             else:
                 at = self._class_piece(at)
@@ -206,21 +208,21 @@ class _Reader:
         if text[at : at + 1] == "-" and text[at + 1 : at + 2] not in ("]", ""):
             high, at = self._sign(at + 1)
             if high < low:
-                raise _Bad("invalid character class range")
+                raise _InvalidPattern("invalid character class range")
         return at
 
     def _sign(self, at: int) -> tuple[int, int]:
-        """One sign of a class, and where the next begins."""
+        """Return one sign of a class, and the start of the next."""
         if self._text[at] != "\\":
             return ord(self._text[at]), at + 1
         if at + 1 >= len(self._text):
-            raise _Bad("trailing backslash at end of expression")
+            raise _InvalidPattern("trailing backslash at end of expression")
         length, code = _single(self._text[at + 1 :])
         return code, at + 1 + length
 
 
 def _single(rest: str) -> tuple[int, int]:
-    """How long an escape for one sign is, without its backslash, and which sign that is."""
+    """Return the length of an escape for one sign, without its backslash, and that sign."""
     if match := _OCTAL.match(rest):
         return len(match[0]), int(match[0], 8)
     if match := _HEX.match(rest):
@@ -231,11 +233,13 @@ def _single(rest: str) -> tuple[int, int]:
         return 1, "\a\f\t\n\r\v"[_ESCAPES.index(rest[0])].encode()[0]
     elif not (rest[0].isascii() and rest[0].isalnum()):
         return 1, ord(rest[0])
-    raise _Bad("invalid escape sequence")
+    raise _InvalidPattern("invalid escape sequence")
 
 
 def _is_property(name: str) -> bool:
-    """A general category (L, Lu, ...), Any, or a script. Scripts are known by the names that their letters have."""
+    """Return whether this is a general category (L, Lu, ...), Any, or a script. Scripts are known by the names of
+    letters.
+    """
     if name == "Any" or name in {unicodedata.category(chr(code))[: len(name)] for code in range(0x3000)}:
         return True
     return name[0].isupper() and _is_script(name)

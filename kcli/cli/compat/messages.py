@@ -1,9 +1,12 @@
-"""What Apache's tools say when something fails: its Java name and its words. Pure.
+"""Messages and tables of Apache's group tool: Java's class and message of each error, and its table layout. Pure.
 
-The names and words are the interface that scripts search for; they were read off the tools of 4.3.1 as they ran.
+Scripts search for these texts. They were copied from the output of the tools of 4.3.1. The table layout is Apache's
+too, which neither tabulate nor rich can make.
 """
 
 from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
 
 from kcli.cli import exit_status
 from kcli.error_codes import ErrorCode
@@ -12,7 +15,7 @@ from kcli.errors import BrokerError, DisconnectedError, KcliError, TimeoutExpire
 _PACKAGE = "org.apache.kafka.common.errors."
 WRAPPED = "java.util.concurrent.ExecutionException: "
 
-# By code the class in Java, and its words where the tool prints no others.
+# The class in Java by error code, and its default message.
 _CLASSES = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: (
         "UnknownTopicOrPartitionException",
@@ -36,12 +39,12 @@ _CLASSES = {
 }
 
 
-class Misused(Exception):
-    """The command line cannot be carried out as it stands. The tool says so on standard error, ahead of its usage."""
+class InvalidUsage(Exception):
+    """An invalid command line, with the tool's message, which goes to stderr before the usage."""
 
 
 class Failed(Exception):
-    """The tool gives up with these words after `Executing consumer group command failed due to`."""
+    """The end of the tool, with its message after `Executing consumer group command failed due to`."""
 
     def __init__(self, message: str, status: int = exit_status.FAILED) -> None:
         self.message = message
@@ -49,25 +52,58 @@ class Failed(Exception):
         super().__init__(message)
 
 
-def words_of(error: KcliError) -> str:
-    """Java's words for an error; kcli's own where it does not know Java's."""
+def message_of(error: KcliError) -> str:
+    """Return Java's message for an error; kcli's own if Java's is unknown."""
     if isinstance(error, BrokerError) and error.code in _CLASSES:
         return _CLASSES[error.code][1]
     return str(error)
 
 
-def java(error: KcliError, words: str | None = None) -> str:
-    """The error as Java prints it: class and words."""
+def java_error(error: KcliError, message: str | None = None) -> str:
+    """Return the error as Java prints it: class and message."""
     if isinstance(error, BrokerError) and error.code in _CLASSES:
         name = _PACKAGE + _CLASSES[error.code][0]
     elif isinstance(error, TimeoutExpired | DisconnectedError):
         name = _PACKAGE + "TimeoutException"
     else:
         name = "org.apache.kafka.common.KafkaException"
-    return f"{name}: {words or words_of(error)}"
+    return f"{name}: {message or message_of(error)}"
 
 
-def failure(error: KcliError, words: str | None = None, *, wrapped: bool = False) -> Failed:
-    """The tool's end because of this error; `wrapped` once more, as where it asked from within another call."""
-    text = java(error, words)
+def failure(error: KcliError, message: str | None = None, *, wrapped: bool = False) -> Failed:
+    """Return the tool's failure for this error; `wrapped`: as an error of a nested call."""
+    text = java_error(error, message)
     return Failed(WRAPPED + text if wrapped else text, exit_status.status_of(error))
+
+
+MISSING = "-"
+
+Cells = Sequence[str]
+
+
+def table(heading: Cells, rows: Iterable[Cells], widths: Sequence[int | None], growing: Collection[int] = ()) -> str:
+    """Return a table with a blank between columns, each at least as wide as its width; None: as wide as its value.
+
+    A column in `growing` is as wide as its longest value; in the others a long value moves the rest of its line.
+    """
+    lines = [heading, *rows]
+    grown = [
+        max(width, *(len(line[at]) for line in lines)) if width is not None and at in growing else width
+        for at, width in enumerate(widths)
+    ]
+    return "".join(
+        " ".join(cell if width is None else cell.ljust(width) for cell, width in zip(line, grown, strict=True)) + "\n"
+        for line in lines
+    )
+
+
+def cell(value: object | None) -> str:
+    """Return a value as a cell; `-` for None. Control characters are escaped."""
+    if value is None:
+        return MISSING
+    text = str(value)
+    if text.isprintable():
+        return text
+    from kcli.cli.output.escapes import visible
+
+    return visible(text)
