@@ -260,8 +260,8 @@ class Broker:
             max_frame_bytes=config.socket_request_max_bytes,
             memory_limit_bytes=config.queued_max_request_bytes if config.queued_max_request_bytes > 0 else None,
             idle_ms=config.connections_max_idle_ms,
-            in_turn=True,
-            first_step_bytes=_FIRST_READ_BYTES,
+            half_duplex=True,
+            initial_frame_bytes=_FIRST_READ_BYTES,
         )
         affordable = max_open_connections()
         quotas = ConnectionQuotas(min(config.max_connections, affordable), config.max_connections_per_ip)

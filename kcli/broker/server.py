@@ -81,7 +81,7 @@ def max_open_connections() -> int:
 
 
 class SocketServer:
-    """Drives a `Selector` made with `in_turn`. `poll` does all the work, in the broker's loop thread.
+    """Drives a `Selector` made with `half_duplex`. `poll` does all the work, in the broker's loop thread.
 
     While a request waits for its answer, nothing more is read from its connection, as in Kafka: the next request stays
     in the socket buffer, and a connection that waits longer than `connections.max.idle.ms` is closed.
@@ -171,7 +171,7 @@ class SocketServer:
 
     def _make_room(self) -> bool:
         """Close the quietest connection, if it has been quiet for a second and waits for no answer."""
-        quietest = self._selector.quietest() if self._evicts else None
+        quietest = self._selector.longest_idle() if self._evicts else None
         if quietest is None or self._clock.now_ms() - quietest[1] < _QUIET_MS:
             return False
         self._close(quietest[0])

@@ -1,4 +1,4 @@
-"""One connection: its handshake, the frame being written, the frame being read."""
+"""One connection: its handshake, the frame being sent, the frame being received."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from kcli.errors import ProtocolError
 from kcli.network.framing import FrameReader, Part, UnsentPart, drop_sent, frame_parts
 from kcli.network.transport import Transport
 
-# A channel moves forward only: CONNECTING until the TCP connection stands, HANDSHAKING until the transport is ready,
-# READY while frames may pass, CLOSED for good. An accepted socket starts at HANDSHAKING, as does one that connected at
-# once. Any of them goes to CLOSED on the first error.
+# States in order: CONNECTING until the TCP connection is established, HANDSHAKING until the transport is ready, READY
+# while frames may be sent, CLOSED. An accepted socket starts in HANDSHAKING, as does one that connected immediately.
+# The first error moves a channel from any state to CLOSED.
 CONNECTING, HANDSHAKING, READY, CLOSED = "connecting", "handshaking", "ready", "closed"
 
-# Per call, so that neither a client that reads 50 MB as fast as we write it nor one that sends as much keeps all others
-# waiting: at memory speed these take about half a millisecond each. Polls are level-triggered, so the rest goes next.
+# Bounds per call, so that one client that reads or sends 50 MB does not delay all others: at memory speed these take
+# about half a millisecond each. Polls are level-triggered, so the next poll continues.
 _WRITE_BYTES = 1 << 20
 _READ_BYTES = 4 << 20
 
 
 class PeerClosed(Exception):
-    """The other side ended the connection in the orderly way."""
+    """The other side closed the connection in an orderly way."""
 
 
 class KafkaChannel:
-    """Carries one frame at a time in each direction. The selector drives it; no call blocks.
+    """One frame at a time in each direction over a transport. The selector drives it; no call blocks.
 
-    Calls that do I/O raise OSError, PeerClosed or ProtocolError; `explain` turns those into a sentence.
+    Calls that do I/O raise OSError, PeerClosed or ProtocolError; `explain` turns these into a sentence.
     """
 
     def __init__(
@@ -40,16 +40,16 @@ class KafkaChannel:
         reader: FrameReader,
         *,
         state: str,
-        in_turn: bool = False,
+        half_duplex: bool = False,
     ) -> None:
-        """`in_turn`: read nothing while a frame is being sent, as a server that answers one request at a time."""
+        """`half_duplex`: do not read while a frame is being sent, as a server that answers one request at a time."""
         self.id = id
         self.peer = peer
         self.transport = transport
         self.state = state
         self.muted = False
-        self.starved = False
-        self.in_turn = in_turn
+        self.out_of_memory = False
+        self.half_duplex = half_duplex
         self.watched_events = 0
         self._reader = reader
         self._unsent: list[UnsentPart] = []
@@ -63,36 +63,36 @@ class KafkaChannel:
             notes.append(f"sending={self._written_bytes}/{self._frame_bytes}")
         if self._reader.progress:
             notes.append("receiving={}/{}".format(*self._reader.progress))
-        notes += [word for word, on in (("muted", self.muted), ("waiting-for-memory", self.starved)) if on]
+        notes += [name for name, on in (("muted", self.muted), ("waiting-for-memory", self.out_of_memory)) if on]
         return f"<KafkaChannel {' '.join(notes)}>"
 
     @property
     def sending(self) -> bool:
-        """A frame has been handed over and is not wholly written."""
+        """True while a frame is not completely written."""
         return bool(self._unsent)
 
     @property
     def may_read(self) -> bool:
-        """It is not muted, and it is the other side's turn."""
-        return not self.muted and not (self.in_turn and self._unsent)
+        """True unless the channel is muted, or half-duplex and sending."""
+        return not self.muted and not (self.half_duplex and self._unsent)
 
     @property
-    def dawdles(self) -> bool:
-        """The other side has begun the four bytes of a length and not finished them."""
+    def in_partial_length(self) -> bool:
+        """True while only a part of the four bytes of a frame length is received."""
         progress = self._reader.progress
         return progress is not None and progress[1] == 4 and 0 < progress[0] < 4
 
     def interest(self) -> int:
-        """The events that would let this channel make progress."""
+        """Return the events that this channel waits for."""
         if self.state == CONNECTING:
             return EVENT_WRITE
         if self.state == HANDSHAKING:
             return self._handshake_needs
-        events = self.transport.read_needs if self.may_read and not self.starved else 0
+        events = self.transport.read_needs if self.may_read and not self.out_of_memory else 0
         return events | (self.transport.write_needs if self._unsent else 0)
 
     def establish(self) -> bool:
-        """Take connecting and handshaking as far as they go now; True when the channel has become ready."""
+        """Continue connecting and the handshake without blocking; True when the channel becomes ready."""
         if self.state == CONNECTING:
             self.transport.finish_connect()
             self.state = HANDSHAKING
@@ -103,7 +103,7 @@ class KafkaChannel:
         return True
 
     def start_send(self, parts: Sequence[Part]) -> None:
-        """Keep one frame to be written. ValueError while another is under way."""
+        """Set the frame to send. ValueError while another one is being sent."""
         if self._unsent:
             raise ValueError(f"a frame is still being sent on {self!r}")
         self._unsent = frame_parts(parts)
@@ -111,7 +111,7 @@ class KafkaChannel:
         self._written_bytes = 0
 
     def write(self) -> bool:
-        """Write what the connection takes now, up to a bound; True when the frame is wholly written."""
+        """Write as much as the connection accepts now, up to a bound; True when the frame is completely written."""
         stop_at = self._written_bytes + _WRITE_BYTES
         while self._unsent and self._written_bytes < stop_at:
             count = self.transport.send(self._unsent)
@@ -122,14 +122,14 @@ class KafkaChannel:
         return not self._unsent
 
     def read(self) -> bytearray | None:
-        """Read what is there, up to the end of one frame and up to a bound; that frame when it is whole."""
+        """Read available bytes, up to the end of one frame and up to a bound; return the frame when it is complete."""
         left = _READ_BYTES
         while left > 0:
             space = self._reader.space()
             if space is None:
-                self.starved = True
+                self.out_of_memory = True
                 return None
-            self.starved = False
+            self.out_of_memory = False
             with space:
                 count = self.transport.recv_into(space)
             if count is None:
@@ -149,15 +149,15 @@ class KafkaChannel:
         self.transport.close()
 
     def explain(self, error: Exception) -> str:
-        """Why this connection is lost, in one sentence that names the other side."""
+        """Return the reason for the loss of this connection, in one sentence that names the other side."""
         if isinstance(error, ProtocolError):
             return f"{error.message} (from {self.peer})"
         if isinstance(error, PeerClosed):
-            return f"closed by {self.peer}{self._loss()}"
+            return f"closed by {self.peer}{self._progress_at_loss()}"
         assert isinstance(error, OSError)
-        return explain_os_error(error, self.peer, connecting=self.state == CONNECTING) + self._loss()
+        return explain_os_error(error, self.peer, connecting=self.state == CONNECTING) + self._progress_at_loss()
 
-    def _loss(self) -> str:
+    def _progress_at_loss(self) -> str:
         if self._reader.progress:
             return " in the middle of a frame, {} of {} bytes read".format(*self._reader.progress)
         if self._unsent:
@@ -166,12 +166,12 @@ class KafkaChannel:
 
 
 def explain_os_error(error: OSError, peer: str, *, connecting: bool) -> str:
-    """The operating system's error as a sentence about the connection with `peer`."""
+    """Return an error of the operating system as a sentence about the connection with `peer`."""
     if error.errno == errno.ECONNREFUSED:
         return f"connection refused by {peer}"
     if error.errno in (errno.ECONNRESET, errno.EPIPE):
         return f"connection reset by {peer}"
     if error.errno == errno.ETIMEDOUT:
-        return f"{peer} did not answer in time"
+        return f"connection with {peer} timed out"
     text = os.strerror(error.errno) if error.errno else str(error)
     return f"cannot connect to {peer}: {text}" if connecting else f"connection with {peer} failed: {text}"

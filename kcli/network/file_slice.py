@@ -1,4 +1,4 @@
-"""A run of bytes of an open file, as a part of a frame that is sent without passing through Python."""
+"""A slice of an open file as a part of a frame: the operating system sends it without a copy in Python."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Protocol
 
 
 class SliceableFile(Protocol):
-    """`fileno` is -1 for a file that only exists in memory; then `read_at` is the only way to its bytes."""
+    """A file that slices can be taken of. `fileno` is -1 for a file in memory, whose bytes only `read_at` returns."""
 
     def fileno(self) -> int: ...
 
@@ -14,9 +14,9 @@ class SliceableFile(Protocol):
 
 
 class FileSlice:
-    """`length` bytes of `file` from `position` on. It keeps the file open until it is dropped.
+    """`length` bytes of `file` from `position` on. It keeps the file open until it is freed.
 
-    `bytes(part)` reads them, `part[n:]` is what is left when `n` have been sent.
+    `bytes(part)` reads them; `part[n:]` is the rest after `n` bytes are sent.
     """
 
     __slots__ = ("file", "length", "position")
@@ -38,5 +38,5 @@ class FileSlice:
     def __getitem__(self, key: slice) -> FileSlice:
         start, stop, step = key.indices(self.length)
         if step != 1:
-            raise ValueError("a file slice has no steps")
+            raise ValueError("a file slice must have a step of 1")
         return FileSlice(self.file, self.position + start, max(stop - start, 0))

@@ -1,4 +1,4 @@
-"""A listening socket, watched by the same poller as the connections that come out of it."""
+"""A listening socket, watched by the same poller as the connections it accepts."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import os
 import socket
 from selectors import EVENT_READ
 
-# Connections taken per poll, so that a storm of them leaves time for those that are already there.
-_MOST_AT_ONCE = 64
-# The connection was gone again before it was accepted; the next one may be well.
-_GONE_AGAIN = {errno.ECONNABORTED, errno.EPROTO, errno.EPERM, errno.EINTR}
+# Connections accepted per poll, so that many new ones leave time for the existing ones.
+_MAX_ACCEPTS = 64
+# The connection was closed before it was accepted; the next one may be fine.
+_CLOSED_EARLY = {errno.ECONNABORTED, errno.EPROTO, errno.EPERM, errno.EINTR}
 
 
 class Listener:
-    """Takes connections unless paused; then the operating system lets them queue, up to `backlog`."""
+    """Accepts connections unless paused; the operating system then queues them, up to `backlog`."""
 
     def __init__(self, sock: socket.socket) -> None:
         sock.setblocking(False)
@@ -26,30 +26,30 @@ class Listener:
         return f"<Listener {self.transport.getsockname()}{' paused' if self.paused else ''}>"
 
     def interest(self) -> int:
-        """The events to wait for."""
+        """Return the events to wait for."""
         return 0 if self.paused else EVENT_READ
 
     def accept(self) -> tuple[list[socket.socket], OSError | None]:
-        """Who has come, and what kept us from taking more: out of file descriptors, mostly."""
-        taken: list[socket.socket] = []
-        while len(taken) < _MOST_AT_ONCE:
+        """Return new connections, and the error that stopped accepting: mostly too many open files."""
+        accepted: list[socket.socket] = []
+        while len(accepted) < _MAX_ACCEPTS:
             try:
-                taken.append(self.transport.accept()[0])
+                accepted.append(self.transport.accept()[0])
             except BlockingIOError:
                 break
             except OSError as error:
-                if error.errno not in _GONE_AGAIN:
-                    return taken, error
-        return taken, None
+                if error.errno not in _CLOSED_EARLY:
+                    return accepted, error
+        return accepted, None
 
 
 def bind_socket(host: str, port: int) -> socket.socket:
-    """A TCP socket bound to `host` (a name or an address; empty: everywhere), port 0: one that is free.
+    """Return a TCP socket bound to `host` (a name or an address; empty: all interfaces); port 0: a free one.
 
-    Nobody can connect before it listens. Raises OSError. The port may be taken again at once after a restart.
+    It does not listen yet. OSError if it cannot be bound. The port can be bound again right after a restart.
     """
-    found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    family, _, _, _, address = found[0]
+    addresses = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    family, _, _, _, address = addresses[0]
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:
         if os.name == "posix":

@@ -1,4 +1,4 @@
-"""A selector without sockets: the test holds the far end of every connection and the clock moves only when it must."""
+"""A selector without sockets, for tests: the test holds the far end of every connection and owns the clock."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class MemoryPeer:
         self.address = address
         #: Whole frames that arrived here, oldest first.
         self.received: list[bytes] = []
-        #: Bytes this end still takes; None: any number.
+        #: Bytes that this end still accepts; None: any number.
         self.room: int | None = None
-        #: The near end has hung up.
+        #: The near end has closed the connection.
         self.closed = False
         self._network = network
         self._settled = False
@@ -41,14 +41,14 @@ class MemoryPeer:
     def __repr__(self) -> str:
         return f"<MemoryPeer {self.address} {len(self.received)} frames received>"
 
-    # What a test does at this end.
+    # Calls of a test.
 
     def accept(self) -> None:
-        """The connection stands. Only needed on addresses under `hold`."""
+        """Accept the connection. Only needed for addresses under `hold`."""
         self._settled = True
 
     def refuse(self) -> None:
-        """The connection is refused, as by a port where nobody listens."""
+        """Refuse the connection, as a port without a listener does."""
         self.reset(errno.ECONNREFUSED)
 
     def deliver(self, *frames: Buffer) -> None:
@@ -57,30 +57,30 @@ class MemoryPeer:
             self.deliver_bytes(LENGTH.pack(len(frame)) + bytes(frame))
 
     def deliver_bytes(self, data: Buffer) -> None:
-        """Send bytes that need not be frames."""
+        """Send bytes that are not necessarily whole frames."""
         self._departing += data
 
     def close(self) -> None:
-        """Called by the near end, when it hangs up."""
+        """Record that the near end closed the connection."""
         self.closed = True
 
     def hang_up(self) -> None:
-        """Close in the orderly way; what was delivered before can still be read."""
+        """Close in an orderly way; bytes delivered before can still be read."""
         self._ended = True
 
     def reset(self, code: int = errno.ECONNRESET) -> None:
-        """Break the connection with an operating system's error."""
+        """Break the connection with an error of the operating system."""
         self._error = code
         self._settled = True
 
     def stall(self, room: int = 0) -> None:
-        """Take only `room` more bytes until `resume`: the near end's frames stay unfinished."""
+        """Accept only `room` more bytes until `resume`, so that the near end cannot complete its frame."""
         self.room = room
 
     def resume(self) -> None:
         self.room = None
 
-    # What the channel at the near end does (Transport).
+    # Calls of the channel at the near end (Transport).
 
     def fileno(self) -> int:
         return -1
@@ -116,7 +116,7 @@ class MemoryPeer:
         return False
 
     def ready_events(self) -> int:
-        """The events an operating system would report now."""
+        """Return the events that an operating system would report now."""
         if not self._settled:
             return 0
         if self._error:
@@ -141,10 +141,10 @@ class MemoryPeer:
 
 
 class MemorySelector(Selector):
-    """`Selector` with the same rules, over memory. `poll` never sleeps: with nothing to do it moves the `ManualClock`.
+    """A `Selector` over memory. `poll` never sleeps: without events it advances the `ManualClock`.
 
-    Connections are accepted unless `refuse` or `hold` says otherwise. `respond(peer, frame)` is called for each whole
-    frame that reaches a far end; `at` runs something when the clock gets there during a poll.
+    Connections are accepted unless `refuse` or `hold` changes that. `respond(peer, frame)` is called for each whole
+    frame that arrives at a far end; `at` schedules a call for a time on the clock.
     """
 
     def __init__(
@@ -171,21 +171,21 @@ class MemorySelector(Selector):
         self._schedule_count = 0
 
     def peer(self, id: str) -> MemoryPeer:
-        """The far end of connection `id`, which must be open or connecting."""
+        """Return the far end of connection `id`, which must be open or connecting."""
         transport = self._channels[id].transport
         assert isinstance(transport, MemoryPeer)
         return transport
 
     def refuse(self, address: str) -> None:
-        """From now on nobody listens at `address` ("host:port")."""
+        """Refuse connections to `address` ("host:port") from now on."""
         self._refused.add(address)
 
     def hold(self, address: str) -> None:
-        """From now on connections to `address` stay pending until their peer's `accept`, `refuse` or `reset`."""
+        """Leave connections to `address` pending until their peer's `accept`, `refuse` or `reset`."""
         self._held.add(address)
 
     def listen(self, address: str) -> None:
-        """Undo `refuse` and `hold` for connections to come."""
+        """Accept connections to `address` again: undo `refuse` and `hold`."""
         self._refused.discard(address)
         self._held.discard(address)
 
@@ -195,12 +195,12 @@ class MemorySelector(Selector):
         heapq.heappush(self._scheduled, (now_ms, self._schedule_count, action))
 
     def run_due(self, now_ms: float) -> None:
-        """Run what `at` has planned up to now."""
+        """Run the actions scheduled by `at` up to now."""
         while self._scheduled and self._scheduled[0][0] <= now_ms:
             heapq.heappop(self._scheduled)[2]()
 
     def next_due_ms(self) -> float:
-        """When the next planned action is due; infinity when there is none."""
+        """Return the time of the next scheduled action; infinity without one."""
         return self._scheduled[0][0] if self._scheduled else float("inf")
 
     def _open(
@@ -218,7 +218,7 @@ class MemorySelector(Selector):
 
 
 class _MemoryPoller:
-    """Finds channels whose far end has something for them; lets time pass when there is none."""
+    """Finds channels with events from their far end; advances the clock while there are none."""
 
     def __init__(self, network: MemorySelector, clock: ManualClock) -> None:
         self._network = network
@@ -227,7 +227,7 @@ class _MemoryPoller:
         self._woken = False
 
     def watch(self, channel: Watched) -> None:
-        assert isinstance(channel, KafkaChannel), "nobody can come to a selector without sockets"
+        assert isinstance(channel, KafkaChannel), "a selector without sockets cannot listen"
         self._watched[channel.id] = channel
 
     def unwatch(self, channel: Watched) -> None:
@@ -245,7 +245,7 @@ class _MemoryPoller:
                 return ready
             until_ms = min(deadline_ms, self._network.next_due_ms())
             if until_ms == float("inf"):
-                raise AssertionError("this poll would wait for ever: no time-out, nothing planned, nothing to read")
+                raise AssertionError("this poll would wait forever: no timeout, no scheduled action, no event")
             self._clock.advance(until_ms - now_ms)
 
     def wakeup(self) -> None:

@@ -1,4 +1,4 @@
-"""Waits for events on many sockets, or for a wake-up from another thread."""
+"""The wait of a selector: for events on many sockets, or for a wake-up from another thread."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from kcli.network.listener import Listener
 
 Watched = KafkaChannel | Listener
 
-# A signal that comes just before the system call that waits does not end it, and Python runs its handler only behind
-# it: Ctrl-C would be heard when a broker answers, or never.
-_LONGEST_WAIT_S = 1.0
+# A signal just before the waiting system call does not end that call, and Python runs the handler only after it: Ctrl-C
+# would take effect when a broker answers, or never.
+_MAX_WAIT_S = 1.0
 
 
 class Poller(Protocol):
-    """How a selector waits. Implementations: `SocketPoller`, and the one of `MemorySelector`."""
+    """The wait of a selector. Implementations: `SocketPoller`, and the one of `MemorySelector`."""
 
     def watch(self, channel: Watched) -> None:
-        """Wait for exactly `channel.interest()` from now on, for nothing when that is 0."""
+        """Wait for exactly `channel.interest()` from now on; 0 is no event."""
 
     def unwatch(self, channel: Watched) -> None:
-        """Forget the channel, which is still open."""
+        """Stop watching a channel that is still open."""
 
     def wait(self, timeout_ms: float) -> list[tuple[Watched, int]]:
-        """Channels with the events that are ready; empty on time-out or wake-up, or for no reason after a while."""
+        """Return channels with their ready events; empty after a timeout, a wake-up, or at most a second."""
 
     def wakeup(self) -> None:
-        """End the wait under way, or else the next one. Safe from any thread."""
+        """End the current wait, or else the next one. Thread-safe."""
 
     def close(self) -> None: ...
 
 
 class SocketPoller:
-    """epoll, kqueue or what the platform has, with a socket pair to be woken by."""
+    """epoll, kqueue or the platform's equivalent, with a socket pair for wake-ups."""
 
     def __init__(self) -> None:
         self._select = selectors.DefaultSelector()
@@ -63,7 +63,7 @@ class SocketPoller:
             channel.watched_events = 0
 
     def wait(self, timeout_ms: float) -> list[tuple[Watched, int]]:
-        timeout_s = min(timeout_ms / 1000.0, _LONGEST_WAIT_S)
+        timeout_s = min(timeout_ms / 1000.0, _MAX_WAIT_S)
         ready: list[tuple[Watched, int]] = []
         for key, events in self._select.select(timeout_s):
             if key.data is None:
@@ -73,7 +73,7 @@ class SocketPoller:
         return ready
 
     def wakeup(self) -> None:
-        # A full pipe means that a wake-up is already pending; a closed one that nobody waits any more.
+        # A full socket buffer means that a wake-up is pending; a closed one that the poller is closed.
         with contextlib.suppress(OSError):
             self._wake_out.send(b"w")
 

@@ -1,4 +1,4 @@
-"""Drives many connections from one thread: frames out, frames in, and who came or went."""
+"""Many connections driven from one thread: frames sent and received, connections opened and lost."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Protocol
 from kcli.clock import Clock
 from kcli.errors import ProtocolError
 from kcli.network.channel import CONNECTING, HANDSHAKING, READY, KafkaChannel, PeerClosed, explain_os_error
-from kcli.network.framing import DEFAULT_MAX_FRAME_BYTES, FIRST_STEP_BYTES, FrameReader, Part, ReceiveBudget
+from kcli.network.framing import DEFAULT_MAX_FRAME_BYTES, INITIAL_FRAME_BYTES, FrameReader, Part, ReceiveBudget
 from kcli.network.listener import Listener
 from kcli.network.poller import Poller, SocketPoller
 from kcli.network.transport import (
@@ -22,12 +22,12 @@ from kcli.network.transport import (
     prepare_socket,
 )
 
-# A frame that is dropped on another thread frees budget without waking the selector: look again this often.
-_STARVED_WAIT_MS = 50.0
+# A frame freed on another thread releases budget without waking the selector, so check again this often.
+_MEMORY_WAIT_MS = 50.0
 
 
 class SelectorLike(Protocol):
-    """What the client and the broker drive: real sockets (`Selector`) or memory (`MemorySelector`)."""
+    """The interface that the client uses: real sockets (`Selector`) or memory (`MemorySelector`)."""
 
     completed_sends: list[str]
     completed_receives: list[tuple[str, bytearray]]
@@ -56,17 +56,17 @@ class SelectorLike(Protocol):
 
 
 class Selector:
-    """`poll` does all the I/O; the other calls prepare it and never block. Only `wakeup` may come from another thread.
+    """Drives connections. `poll` does all I/O; the other calls prepare it and never block.
 
-    After a poll, and until the next, these hold what it did:
+    Not thread-safe, except `wakeup`. After a poll, and until the next one, these attributes are its results:
 
-    - `completed_sends`: ids whose frame is wholly written.
+    - `completed_sends`: ids whose frame is completely written.
     - `completed_receives`: (id, frame without its length), at most one per connection and poll, so that one busy peer
       cannot starve the others.
-    - `connected`: ids that may be sent to from now on.
-    - `disconnected`: id -> why, a sentence. Connections ended by `close` are not listed.
-    - `failed_sends`: ids among the disconnected that had a frame not wholly written.
-    - `accepted`: sockets that came to a listener, for `register` or to be closed; `accept_error`: why not more came.
+    - `connected`: ids that can be sent to from now on.
+    - `disconnected`: id -> reason, a sentence. Connections ended by `close` are not included.
+    - `failed_sends`: ids among the disconnected whose frame was not completely written.
+    - `accepted`: sockets of listeners, to `register` or close; `accept_error`: the error that stopped accepting.
     """
 
     def __init__(
@@ -77,13 +77,14 @@ class Selector:
         memory_limit_bytes: int | None = None,
         idle_ms: float = 540_000,
         poller: Poller | None = None,
-        in_turn: bool = False,
-        first_step_bytes: int = FIRST_STEP_BYTES,
+        half_duplex: bool = False,
+        initial_frame_bytes: int = INITIAL_FRAME_BYTES,
     ) -> None:
-        """`memory_limit_bytes` bounds received frames until their takers drop them; `idle_ms` negative: never idle.
+        """Make a selector without connections.
 
-        `in_turn`: nothing is read from a connection while a frame to it is not wholly written. `first_step_bytes` are
-        allocated for a frame before any of it has come.
+        `memory_limit_bytes` bounds received frames until they are freed. `idle_ms`: a connection without traffic for
+        this long is closed; negative: never. `half_duplex`: a connection is not read while a frame to it is being sent.
+        `initial_frame_bytes` are allocated for a frame before any of it arrives.
         """
         self.completed_sends: list[str] = []
         self.completed_receives: list[tuple[str, bytearray]] = []
@@ -97,18 +98,20 @@ class Selector:
         self._max_frame_bytes = max_frame_bytes
         self._budget = None if memory_limit_bytes is None else ReceiveBudget(memory_limit_bytes)
         self._idle = IdleTimes(idle_ms)
-        self._in_turn = in_turn
-        self._first_step_bytes = first_step_bytes
+        self._half_duplex = half_duplex
+        self._initial_frame_bytes = initial_frame_bytes
         self._listeners: list[Listener] = []
         self._channels: dict[str, KafkaChannel] = {}
         self._failed_connects: dict[str, str] = {}
-        # Dicts as ordered sets of ids: to be handled without waiting for an event; out of memory; received this poll.
-        self._to_attend: dict[str, None] = {}
-        self._starved: dict[str, None] = {}
-        self._served: dict[str, None] = {}
+        # Ordered sets of ids: to handle without waiting for an event; waiting for memory; received in this poll.
+        self._pending: dict[str, None] = {}
+        self._out_of_memory: dict[str, None] = {}
+        self._received_from: dict[str, None] = {}
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {len(self._channels)} connections, {len(self._starved)} waiting for memory>"
+        return (
+            f"<{type(self).__name__} {len(self._channels)} connections, {len(self._out_of_memory)} waiting for memory>"
+        )
 
     def connect(
         self,
@@ -132,14 +135,14 @@ class Selector:
         self._add(id, pipe, format_address(address), HANDSHAKING if done else CONNECTING)
 
     def listen_on(self, sock: socket.socket, backlog: int = 50) -> None:
-        """Let a bound socket listen; each poll reports who came in `accepted`, and so many more may queue."""
+        """Listen on a bound socket; polls put new connections into `accepted`. `backlog` is the queue's length."""
         sock.listen(backlog)
         listener = Listener(sock)
         self._listeners.append(listener)
         self._poller.watch(listener)
 
     def pause_accepting(self, paused: bool = True) -> None:
-        """Let new connections queue in the operating system, or take them again."""
+        """Leave new connections in the operating system's queue, or accept them again."""
         for listener in self._listeners:
             listener.paused = paused
             self._poller.watch(listener)
@@ -152,27 +155,27 @@ class Selector:
         self._listeners.clear()
 
     def register(self, id: str, sock: socket.socket, *, transport: TransportFactory = PlainTransport) -> None:
-        """Take over an accepted socket; it is reported in `connected` when its handshake is done."""
+        """Add an accepted socket; it is in `connected` once its handshake is complete."""
         self._check_free(id)
         prepare_socket(sock, -1, -1)
         try:
             peer = format_address((sock.family, sock.getpeername()))
         except OSError:
-            peer = "a peer that is already gone"
+            peer = "a peer that already disconnected"
         self._add(id, transport(sock), peer, HANDSHAKING)
 
     def send(self, id: str, parts: Sequence[Part]) -> None:
-        """Keep one frame for the next poll. ValueError when `id` is not connected or has one under way."""
+        """Set a frame for the next poll to send. ValueError if `id` is not connected or is sending another one."""
         channel = self._channels.get(id)
         if channel is None or channel.state != READY:
             raise ValueError(f"connection {id} is not ready to send")
         channel.start_send(parts)
-        self._to_attend[id] = None
+        self._pending[id] = None
 
     def mute(self, id: str) -> None:
-        """Read nothing more from `id` until `unmute`.
+        """Stop reading from `id` until `unmute`.
 
-        The poller learns of it when something comes: in a long poll nothing does, and both calls cost nothing.
+        The poller is not told until something arrives: during a long poll nothing does, so both calls cost nothing.
         """
         self._channels[id].muted = True
 
@@ -180,12 +183,12 @@ class Selector:
         channel = self._channels[id]
         channel.muted = False
         if channel.transport.has_buffered():
-            self._to_attend[id] = None
+            self._pending[id] = None
         self._poller.watch(channel)
 
     @property
     def is_sending(self) -> bool:
-        """Some frame is not wholly written."""
+        """True while any frame is not completely written."""
         return any(channel.sending for channel in self._channels.values())
 
     def is_connected(self, id: str) -> bool:
@@ -195,33 +198,33 @@ class Selector:
     def channel(self, id: str) -> KafkaChannel | None:
         return self._channels.get(id)
 
-    def quietest(self) -> tuple[str, float] | None:
-        """The connection without traffic for longest, and since when, muted ones left out."""
-        return next((found for found in self._idle.by_age() if not self._channels[found[0]].muted), None)
+    def longest_idle(self) -> tuple[str, float] | None:
+        """Return the id and last activity in ms of the connection idle for longest, except muted ones."""
+        return next((idle for idle in self._idle.by_age() if not self._channels[idle[0]].muted), None)
 
     def close(self, id: str) -> None:
-        """End a connection now; what it had under way is dropped and nothing is reported. Unknown ids are fine."""
+        """Close a connection; incomplete frames are dropped and no result mentions it. Unknown ids are ignored."""
         self._failed_connects.pop(id, None)
         channel = self._channels.pop(id, None)
         if channel is not None:
             self._forget(channel)
 
     def close_all(self) -> None:
-        """End all connections, listening sockets and the selector itself."""
+        """Close all connections, listening sockets and the selector itself."""
         self.stop_accepting()
         for id in list(self._channels):
             self.close(id)
         self._poller.close()
 
     def wakeup(self) -> None:
-        """Make the poll under way, or else the next one, return at once. Safe from any thread."""
+        """Make the current poll, or else the next one, return at once. Thread-safe."""
         self._poller.wakeup()
 
     def poll(self, timeout_ms: float) -> None:
-        """Do the I/O that is possible, waiting up to `timeout_ms` for some, and set the result lists."""
+        """Do all possible I/O, waiting up to `timeout_ms` for it, and set the results."""
         self._clear_results()
-        self._attend()
-        self._feed_starved()
+        self._handle_pending()
+        self._read_after_memory()
         for watched, events in self._poller.wait(self._wait_ms(timeout_ms)):
             if isinstance(watched, Listener):
                 self.accepted, self.accept_error = watched.accept()
@@ -237,38 +240,38 @@ class Selector:
         self.accepted = []
         self.accept_error = None
         self.disconnected, self._failed_connects = self._failed_connects, {}
-        self._served.clear()
+        self._received_from.clear()
 
-    def _attend(self) -> None:
-        waiting, self._to_attend = self._to_attend, {}
+    def _handle_pending(self) -> None:
+        waiting, self._pending = self._pending, {}
         for id in waiting:
             channel = self._channels[id]
             buffered = channel.transport.has_buffered()
-            self._handle(channel, channel.transport.read_needs if buffered else 0, unasked=True)
+            self._handle(channel, channel.transport.read_needs if buffered else 0, try_write=True)
 
-    def _feed_starved(self) -> None:
-        """First come, first served, as far as the budget goes."""
-        waiting, self._starved = self._starved, {}
+    def _read_after_memory(self) -> None:
+        """Read from connections that waited for memory, oldest first, while the budget lasts."""
+        waiting, self._out_of_memory = self._out_of_memory, {}
         for id in waiting:
             channel = self._channels[id]
             if self._budget is None or self._budget.available():
-                channel.starved = False
+                channel.out_of_memory = False
                 self._handle(channel, channel.transport.read_needs)
             else:
-                self._starved[id] = None
+                self._out_of_memory[id] = None
 
     def _wait_ms(self, timeout_ms: float) -> float:
-        if self.completed_sends or self.completed_receives or self.connected or self.disconnected or self._to_attend:
+        if self.completed_sends or self.completed_receives or self.connected or self.disconnected or self._pending:
             return 0
-        if self._starved:
-            timeout_ms = min(timeout_ms, _STARVED_WAIT_MS)
+        if self._out_of_memory:
+            timeout_ms = min(timeout_ms, _MEMORY_WAIT_MS)
         expiry_ms = self._idle.next_expiry_ms()
         if expiry_ms is not None:
             timeout_ms = min(timeout_ms, expiry_ms - self._clock.now_ms())
         return max(timeout_ms, 0)
 
-    def _handle(self, channel: KafkaChannel, events: int, *, unasked: bool = False) -> None:
-        """All that `channel` can do on these events; `unasked`: also try to write, and look whether it works."""
+    def _handle(self, channel: KafkaChannel, events: int, *, try_write: bool = False) -> None:
+        """Do the I/O of a channel for these events; `try_write`: try to write without an event for it."""
         id, transport = channel.id, channel.transport
         if channel.muted and not channel.sending and channel.state == READY:
             self._poller.watch(channel)
@@ -280,32 +283,32 @@ class Selector:
                     self._poller.watch(channel)
                     return
                 self.connected.append(id)
-            writable = unasked or events & transport.write_needs
-            if events & transport.read_needs and channel.may_read and id not in self._served:
+            writable = try_write or events & transport.write_needs
+            if events & transport.read_needs and channel.may_read and id not in self._received_from:
                 frame = channel.read()
                 if frame is not None:
-                    self._served[id] = None
+                    self._received_from[id] = None
                     self.completed_receives.append((id, frame))
             if writable and channel.sending and channel.write():
                 self.completed_sends.append(id)
         except (OSError, ProtocolError, PeerClosed) as error:
-            self._lose(channel, channel.explain(error))
+            self._disconnect(channel, channel.explain(error))
             return
-        if not channel.dawdles:  # a byte now and then must not hold a connection open for ever
+        if not channel.in_partial_length:  # single bytes must not keep a connection open forever
             self._idle.touch(id, self._clock.now_ms())
-        if channel.starved:
-            self._starved[id] = None
+        if channel.out_of_memory:
+            self._out_of_memory[id] = None
         elif transport.has_buffered() and channel.may_read:
-            self._to_attend[id] = None
+            self._pending[id] = None
         self._poller.watch(channel)
 
     def _close_idle(self) -> None:
         for id in self._idle.take_expired(self._clock.now_ms()):
             channel = self._channels[id]
             seconds = self._idle.limit_ms / 1000
-            self._lose(channel, f"connection with {channel.peer} closed by us after {seconds:g} s without traffic")
+            self._disconnect(channel, f"idle connection with {channel.peer} closed after {seconds:g} s without traffic")
 
-    def _lose(self, channel: KafkaChannel, reason: str) -> None:
+    def _disconnect(self, channel: KafkaChannel, reason: str) -> None:
         self.disconnected[channel.id] = reason
         if channel.sending:
             self.failed_sends.append(channel.id)
@@ -321,12 +324,12 @@ class Selector:
         return transport(sock), done
 
     def _add(self, id: str, transport: Transport, peer: str, state: str) -> None:
-        reader = FrameReader(self._max_frame_bytes, self._budget, self._first_step_bytes)
-        channel = KafkaChannel(id, transport, peer, reader, state=state, in_turn=self._in_turn)
+        reader = FrameReader(self._max_frame_bytes, self._budget, self._initial_frame_bytes)
+        channel = KafkaChannel(id, transport, peer, reader, state=state, half_duplex=self._half_duplex)
         self._channels[id] = channel
         self._idle.touch(id, self._clock.now_ms())
         if state == HANDSHAKING:
-            self._to_attend[id] = None
+            self._pending[id] = None
         else:
             self._poller.watch(channel)
 
@@ -337,15 +340,15 @@ class Selector:
     def _forget(self, channel: KafkaChannel) -> None:
         self._poller.unwatch(channel)
         self._idle.forget(channel.id)
-        self._starved.pop(channel.id, None)
-        self._to_attend.pop(channel.id, None)
+        self._out_of_memory.pop(channel.id, None)
+        self._pending.pop(channel.id, None)
         channel.close()
 
 
 class IdleTimes:
     """Connections in the order of their last activity. Every operation is O(1).
 
-    `limit_ms` negative: nothing ever expires.
+    A connection expires after `limit_ms` without activity; negative: never. Time comes in as a number.
     """
 
     def __init__(self, limit_ms: float) -> None:
@@ -353,7 +356,7 @@ class IdleTimes:
         self._last_ms: dict[str, float] = {}
 
     def touch(self, id: str, now_ms: float) -> None:
-        """`id` did something: it is the youngest now."""
+        """Record activity of `id`."""
         self._last_ms.pop(id, None)
         self._last_ms[id] = now_ms
 
@@ -361,17 +364,17 @@ class IdleTimes:
         self._last_ms.pop(id, None)
 
     def by_age(self) -> Iterator[tuple[str, float]]:
-        """Ids with the time of their last activity, quietest first."""
+        """Iterate over ids with the time of their last activity, longest idle first."""
         return iter(self._last_ms.items())
 
     def next_expiry_ms(self) -> float | None:
-        """When the quietest connection reaches the limit; None when none ever will."""
+        """Return the time at which the next connection expires; None if none will."""
         if self.limit_ms < 0 or not self._last_ms:
             return None
         return next(iter(self._last_ms.values())) + self.limit_ms
 
     def take_expired(self, now_ms: float) -> list[str]:
-        """Those over the limit, quietest first; they are forgotten here and the caller closes them."""
+        """Remove and return the expired connections, longest idle first; the caller closes them."""
         expired: list[str] = []
         while (expiry := self.next_expiry_ms()) is not None and expiry <= now_ms:
             oldest = next(iter(self._last_ms))

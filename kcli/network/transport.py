@@ -1,4 +1,4 @@
-"""The byte pipe under a channel: plain TCP today, TLS behind the same seam."""
+"""The byte stream below a channel: plain TCP, or TLS behind the same interface."""
 
 from __future__ import annotations
 
@@ -12,20 +12,22 @@ from typing import Any, Protocol
 from kcli.network.file_slice import FileSlice
 from kcli.network.framing import UnsentPart
 
-#: (family, sockaddr) as `socket.getaddrinfo` gives them.
+#: (family, sockaddr) as `socket.getaddrinfo` returns them.
 SocketAddress = tuple[int, Any]
 
-_MAX_PARTS = 64  # well below IOV_MAX; a frame of more parts takes more than one call
-_SENDFILE_BYTES = 1 << 20  # per call, so that a channel sees how much it has written before it writes more
-_COPY_BYTES = 256 << 10  # of a file that is in memory only
-_MORE_FOLLOWS = getattr(socket, "MSG_MORE", 0)  # Linux: the header of a Fetch travels in one packet with its records
+_MAX_PARTS = 64  # below IOV_MAX; a frame of more parts takes several calls
+_SENDFILE_BYTES = 1 << 20  # per call, so that a channel can stop at its own bound
+_COPY_BYTES = 256 << 10  # per call, of a file in memory
+_MORE_FOLLOWS = getattr(
+    socket, "MSG_MORE", 0
+)  # Linux: send the header of a Fetch response in one packet with its records
 
 
 class Transport(Protocol):
-    """What a channel asks of its connection. Implementations: `PlainTransport`, the one in memory; TLS to come.
+    """The interface of a connection's byte stream. Implementations: `PlainTransport`, `MemoryPeer`; TLS is next.
 
-    No call blocks; all raise OSError. TLS may have to write in order to read and the other way round: `read_needs` and
-    `write_needs` say which event the last call that could not go on is waiting for.
+    No call blocks; all raise OSError. TLS may have to write in order to read and vice versa: `read_needs` and
+    `write_needs` are the events that the last incomplete read or write waits for.
     """
 
     name: str
@@ -35,19 +37,19 @@ class Transport(Protocol):
     def fileno(self) -> int: ...
 
     def finish_connect(self) -> None:
-        """The connection stands, or else OSError says why not."""
+        """Complete connecting; OSError if it failed."""
 
     def handshake(self) -> int:
-        """One step towards being ready: 0 when ready, else the event to wait for before the next step."""
+        """Do one step of the handshake; return 0 when ready, else the event to wait for before the next step."""
 
     def recv_into(self, space: memoryview) -> int | None:
-        """Bytes read; None when there are none yet; 0 when the other side has closed."""
+        """Return the bytes read; None if there are none yet; 0 if the other side has closed."""
 
     def send(self, parts: Sequence[UnsentPart]) -> int:
-        """Bytes of `parts` taken, 0 when none can be taken now. No slice of a file passes through Python whole."""
+        """Return the bytes of `parts` sent, 0 if none can be sent now. File slices are not read as a whole."""
 
     def has_buffered(self) -> bool:
-        """Bytes wait inside the transport, where the operating system cannot see them."""
+        """True if the transport holds received bytes that the operating system no longer reports."""
 
     def close(self) -> None: ...
 
@@ -130,7 +132,7 @@ def prepare_socket(sock: socket.socket, send_buffer_bytes: int, receive_buffer_b
 def begin_connect(
     address: SocketAddress, send_buffer_bytes: int, receive_buffer_bytes: int
 ) -> tuple[socket.socket, bool]:
-    """A socket on its way to `address`, and whether it has already arrived. Raises OSError, never blocks."""
+    """Start connecting; return the socket and True if it is connected already. OSError, never blocks."""
     family, sockaddr = address
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:
@@ -147,18 +149,18 @@ def begin_connect(
 
 
 def finish_connect(sock: socket.socket) -> None:
-    """The socket became writable: raises OSError when connecting failed."""
+    """Check a socket that became writable; OSError if connecting failed."""
     code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
     if code:
         raise OSError(code, os.strerror(code))
-    # With nobody listening on a local ephemeral port the kernel may pick that very port as our own and connect the
-    # socket to itself, which would also keep a restarting broker from its port.
+    # Without a listener on a local ephemeral port, the kernel may choose that port as the source port and connect the
+    # socket to itself, which would also prevent a restarting broker from binding its port.
     if sock.family in (socket.AF_INET, socket.AF_INET6) and sock.getsockname() == sock.getpeername():
         raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
 
 
 def format_address(address: SocketAddress) -> str:
-    """`host:port`, brackets around IPv6, or the path of a local socket."""
+    """Format as `host:port` with brackets around IPv6, or the path of a local socket."""
     family, sockaddr = address
     if family == socket.AF_INET6:
         return f"[{sockaddr[0]}]:{sockaddr[1]}"

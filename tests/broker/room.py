@@ -27,7 +27,7 @@ class Room:
         self.complaints: list[tuple[str, BaseException | None]] = []
         self.handled: list[tuple[Any, RequestContext]] = []
         self.handle: Callable[[Any, RequestContext], Answer] = lambda request, context: HeartbeatResponse()
-        self.selector = Selector(self.clock, **{"idle_ms": 600_000, **options}, in_turn=True)
+        self.selector = Selector(self.clock, **{"idle_ms": 600_000, **options}, half_duplex=True)
         self.quotas = ConnectionQuotas(max_connections, max_per_ip)
         self.server = SocketServer(
             self.selector,

@@ -43,7 +43,7 @@ class BytesFile:
 
 @pytest.fixture
 def world() -> Iterator[SocketWorld]:
-    world = SocketWorld(in_turn=True)
+    world = SocketWorld(half_duplex=True)
     yield world
     world.close()
 

@@ -78,7 +78,7 @@ def test_a_grown_frame_is_exact() -> None:
 
 
 @pytest.mark.parametrize(
-    ("length", "blame"), [(-5, "-5 is not possible"), (0, "0 is not"), (11, "11 bytes is above the limit of 10")]
+    ("length", "blame"), [(-5, "-5 is not valid"), (0, "0 is not"), (11, "11 bytes is above the limit of 10")]
 )
 def test_bad_lengths_are_named(length: int, blame: str) -> None:
     with pytest.raises(ProtocolError, match=blame):

@@ -176,7 +176,7 @@ def test_a_length_that_no_peer_of_good_will_sends_ends_only_that_connection(
     assert world.receives == [("good", bytes(1000))]
 
 
-@pytest.mark.parametrize(("data", "hint"), [(b"HTTP/1.1 400", "speaks HTTP"), (b"\x15\x03\x01\x00\x02", "TLS")])
+@pytest.mark.parametrize(("data", "hint"), [(b"HTTP/1.1 400", "bytes are HTTP"), (b"\x15\x03\x01\x00\x02", "TLS")])
 def test_a_peer_of_another_protocol_is_recognised(world: World, data: bytes, hint: str) -> None:
     world.connect("1").deliver_bytes(data)
     world.poll_until(lambda: world.disconnected)
@@ -209,7 +209,7 @@ def test_the_quietest_connections_are_closed_first(make_world: Callable[..., Wor
     world.let_pass(400)
     world.poll(timeout_ms=0)
     assert list(world.disconnected) == ["b", "c"]
-    assert world.disconnected["b"].endswith("closed by us after 1 s without traffic")
+    assert world.disconnected["b"].endswith("closed after 1 s without traffic")
     assert peers["b"].is_hung_up()
     world.let_pass(600)
     world.poll(timeout_ms=0)

@@ -149,7 +149,7 @@ def test_a_host_without_a_route_is_told_with_the_systems_words(world: SocketWorl
     [
         (errno.ECONNREFUSED, True, "connection refused by kafka:9092"),
         (errno.EPIPE, False, "connection reset by kafka:9092"),
-        (errno.ETIMEDOUT, True, "kafka:9092 did not answer in time"),
+        (errno.ETIMEDOUT, True, "connection with kafka:9092 timed out"),
         (errno.EHOSTUNREACH, True, "cannot connect to kafka:9092: No route to host"),
         (errno.EHOSTUNREACH, False, "connection with kafka:9092 failed: No route to host"),
     ],
