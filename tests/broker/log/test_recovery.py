@@ -539,14 +539,14 @@ def test_damaged_header_in_an_old_segment_is_a_read_error(keeper: Keeper) -> Non
     log.close()
     flip(keeper.file(2), 16)
     log = keeper.open(segment_bytes=500)
-    told = []
+    reports = []
     for _ in range(3):
         with pytest.raises(BrokerError) as refused:
             log.read(2, 10_000, upto=9, min_one_message=True)
         assert refused.value.code is ErrorCode.CORRUPT_MESSAGE
-        told.append(list(keeper.reports))
+        reports.append(list(keeper.reports))
     assert keeper.reported("is damaged")
-    assert told[0] == told[2]
+    assert reports[0] == told[2]
     assert len(values(log, 3)) == 6
     assert len(values(log, 4)) == 5
 

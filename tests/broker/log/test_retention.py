@@ -86,13 +86,13 @@ def test_compacted_topics_keep_old_records() -> None:
 def test_retention_reports_the_deleted_segments(keeper: Keeper) -> None:
     log = keeper.open(segment_bytes=500, retention_ms=HOUR)
     old = fill(log, 6)
-    told = log.retain(NOW + HOUR)
-    assert (told, values(log)) == ([], old)
+    deleted = log.retain(NOW + HOUR)
+    assert (deleted, values(log)) == ([], old)
     new = b"new" * 100
     append(log, new, time_ms=NOW + 1)
-    told = log.retain(NOW + HOUR + 1)
-    assert len(told) == 3
-    assert told[0] == f"the segment 0 of orders-0 was deleted: its newest record is older than retention.ms={HOUR}"
+    deleted = log.retain(NOW + HOUR + 1)
+    assert len(deleted) == 3
+    assert deleted[0] == f"the segment 0 of orders-0 was deleted: its newest record is older than retention.ms={HOUR}"
     assert (log.log_start_offset, values(log)) == (6, [new])
     assert not keeper.file(0).exists()
     assert not keeper.file(0, ".index").exists()
