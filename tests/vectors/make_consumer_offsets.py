@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from tests.broker.group.kafka_history import live_through, log_files, told_groups, told_offsets
+from tests.broker.group.kafka_history import describe_all_groups, fetch_all_offsets, log_files, write_history
 from tests.real_kafka import VERSION, KafkaNode, fetch_jars
 
 FILE = Path(__file__).parent / "consumer_offsets.json"
@@ -23,8 +23,8 @@ def main() -> None:
         kafka = KafkaNode(Path(folder, "kafka"), fetch_jars())
         kafka.start()
         try:
-            lab, _transactions = live_through(kafka)
-            told = {"offsets": told_offsets(lab.connect()), "groups": told_groups(lab.connect())}
+            harness, _transactions = write_history(kafka)
+            told = {"offsets": fetch_all_offsets(harness.connect()), "groups": describe_all_groups(harness.connect())}
             kafka.stop()
             logs = {str(number): data.hex() for number, data in log_files(kafka.folder / "data").items()}
         finally:

@@ -1,4 +1,4 @@
-"""A past for __consumer_offsets: groups of every kind, made by foreign clients and by raw requests on a real Kafka."""
+"""A history of __consumer_offsets: groups of every kind, created on Apache Kafka by other clients and raw requests."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 
 from kcli.protocol.messages.describe_groups import DescribeGroupsRequest
 from kcli.protocol.messages.offset_fetch import OffsetFetchRequest
-from tests.broker.group.lab import Connection, ask
-from tests.broker.group.offsets_labs import OffsetsSocketLab, commit, delete, fetch_group, rows_of
-from tests.broker.group.requests import enter, leave, settle_alone, settle_two, subscribed_to, sync
+from tests.broker.group.harness import Connection, ask
+from tests.broker.group.offsets_harness import OffsetsSocketHarness, commit, delete, fetch_group, rows_of
+from tests.broker.group.requests import form_group_of_one, form_group_of_two, leave, start_join, subscribed_to, sync
 from tests.real_kafka import Kafka
 
 LONGEST_LOAD_S = 30
@@ -23,12 +23,12 @@ GROUPS = ("simple", "old client", "deleted", "two members", "static", "empty", "
 READING = (("range", subscribed_to(TOPIC)),)
 
 
-def live_through(kafka: Kafka) -> list[Any]:
-    """Everything that can happen to groups; what must stay open until the broker stops is returned."""
-    lab = OffsetsSocketLab(kafka.bootstrap_servers)
-    lab.create_topic(TOPIC, 4)
-    lab.create_topic(GONE, 1)
-    client, first, second, static = (lab.connect(name) for name in ("admin", "one", "two", "three"))
+def write_history(kafka: Kafka) -> list[Any]:
+    """Create groups in every state; return the objects that must stay open until the broker stops."""
+    harness = OffsetsSocketHarness(kafka.bootstrap_servers)
+    harness.create_topic(TOPIC, 4)
+    harness.create_topic(GONE, 1)
+    client, first, second, static = (harness.connect(name) for name in ("admin", "one", "two", "three"))
 
     for offset in range(30):
         commit(client, "simple", {TOPIC: [(0, offset, 3, f"note {offset}"), (1, 7)]})
@@ -36,32 +36,32 @@ def live_through(kafka: Kafka) -> list[Any]:
     commit(client, "old client", {TOPIC: [(2, 9, -1, None)]}, 2, retention_ms=86_400_000)
     commit(client, "deleted", {TOPIC: [(2, 9)]})
     delete(client, "deleted", {TOPIC: [2]})
-    _members(lab, client, first, second, static)
+    _members(harness, client, first, second, static)
     left_open = [_transaction(kafka, name) for name in TRANSACTIONAL]
     commit(client, "mixed", {TOPIC: [(0, 100), (3, 5)]})
     commit(client, "gone topic", {GONE: [(0, 5)], TOPIC: [(0, 6)]})
-    lab.delete_topic(GONE)
-    return [lab, left_open]
+    harness.delete_topic(GONE)
+    return [harness, left_open]
 
 
 def _members(
-    lab: OffsetsSocketLab, client: Connection, first: Connection, second: Connection, static: Connection
+    harness: OffsetsSocketHarness, client: Connection, first: Connection, second: Connection, static: Connection
 ) -> None:
-    leader, _, generation = settle_two(first, second, "two members", protocols=READING, session_ms=60_000)
+    leader, _, generation = form_group_of_two(first, second, "two members", protocols=READING, session_ms=60_000)
     commit(client, "two members", {TOPIC: [(0, 11, 0, "read")]}, generation=generation, member=leader)
-    settle_alone(static, "static", instance="box-1", protocols=READING, session_ms=60_000)
-    third = lab.connect("third")
-    member, generation = settle_alone(third, "empty", protocols=READING)
+    form_group_of_one(static, "static", instance="box-1", protocols=READING, session_ms=60_000)
+    third = harness.connect("third")
+    member, generation = form_group_of_one(third, "empty", protocols=READING)
     commit(client, "empty", {TOPIC: [(3, 33)]}, generation=generation, member=member)
     ask(third, leave("empty", member))
-    worker = lab.connect("worker")
-    enter(worker, "connect", protocol_type="connect", session_ms=60_000)
+    worker = harness.connect("worker")
+    start_join(worker, "connect", protocol_type="connect", session_ms=60_000)
     joined = worker.receive()
     ask(worker, sync("connect", joined.generation_id, joined.member_id, protocol_type="connect"))
 
 
 def _transaction(kafka: Kafka, group: str) -> Any:
-    """Commit offset 42 in a transaction that ends as the group's name says."""
+    """Commit offset 42 in a transaction that is committed, aborted or left open by the group's name."""
     from confluent_kafka import Consumer, Producer, TopicPartition
 
     servers = {"bootstrap.servers": kafka.bootstrap_servers}
@@ -78,8 +78,8 @@ def _transaction(kafka: Kafka, group: str) -> Any:
     return producer
 
 
-def told_offsets(client: Connection, *, stable: bool = False) -> dict[str, Any]:
-    """The offsets of all groups, as OffsetFetch tells them once a broker that has just started knows them."""
+def fetch_all_offsets(client: Connection, *, stable: bool = False) -> dict[str, Any]:
+    """Return the offsets of all groups, after the broker has loaded __consumer_offsets."""
     request = OffsetFetchRequest(groups=[fetch_group(group, None) for group in GROUPS], require_stable=stable)
     deadline = time.monotonic() + LONGEST_LOAD_S
     answer = ask(client, request, 9)
@@ -92,8 +92,8 @@ def told_offsets(client: Connection, *, stable: bool = False) -> dict[str, Any]:
     }
 
 
-def told_groups(client: Connection) -> dict[str, Any]:
-    """State and members of all groups, as DescribeGroups tells them."""
+def describe_all_groups(client: Connection) -> dict[str, Any]:
+    """Return state and members of all groups from DescribeGroups."""
     answer = ask(client, DescribeGroupsRequest(groups=list(GROUPS)), 5)
     return {
         g.group_id: [g.error_code, g.group_state, g.protocol_type, g.protocol_data, sorted(map(_member, g.members))]
@@ -108,7 +108,7 @@ def _member(member: Any) -> list[str]:
 
 
 def log_files(data: Path) -> dict[int, bytes]:
-    """All of __consumer_offsets by partition; its only segments."""
+    """Return the only segment of each partition of __consumer_offsets."""
     found = {}
     for folder in data.glob("__consumer_offsets-*"):
         (segment,) = folder.glob("*.log")

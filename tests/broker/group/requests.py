@@ -1,4 +1,4 @@
-"""Requests as members of a consumer group send them, with the fields that stories care about."""
+"""Requests of consumer group members, with the fields that scenarios depend on, and steps made of several requests."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kcli.protocol.messages.offset_commit import (
 )
 from kcli.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from kcli.structs import OFFSETS_TOPIC
-from tests.broker.group.lab import Connection, ask
+from tests.broker.group.harness import Connection, ask
 
 
 def subscribed_to(*topics: str) -> bytes:
@@ -69,7 +69,7 @@ def heartbeat(group: str, generation: int, member_id: str, instance: str | None 
 
 
 def leave(group: str, *members: str | tuple[str, str]) -> LeaveGroupRequest:
-    """Members by id, or static ones as (id or "", instance)."""
+    """Build a LeaveGroup of members by id, or of static ones as (id or "", instance)."""
     named = [(m, None) if isinstance(m, str) else m for m in members]
     return LeaveGroupRequest(
         group_id=group, members=[MemberIdentity(member_id=m, group_instance_id=instance) for m, instance in named]
@@ -83,7 +83,7 @@ def commit(group: str, generation: int, member_id: str, instance: str | None = N
         generation_id_or_member_epoch=generation,
         member_id=member_id,
         group_instance_id=instance,
-        topics=[OffsetCommitRequestTopic(name=OFFSETS_TOPIC, partitions=[row])],  # a topic that every broker has,
+        topics=[OffsetCommitRequestTopic(name=OFFSETS_TOPIC, partitions=[row])],  # a topic that every broker has
     )
 
 
@@ -91,24 +91,24 @@ def commit_error(connection: Connection, request: OffsetCommitRequest, version: 
     return ask(connection, request, version).topics[0].partitions[0].error_code
 
 
-def new_id(connection: Connection, group: str, **fields: Any) -> str:
-    """The id that the coordinator hands out."""
+def request_member_id(connection: Connection, group: str, **fields: Any) -> str:
+    """Return the member id that MEMBER_ID_REQUIRED contains."""
     answer = ask(connection, join(group, **fields))
     assert answer.error_code == 79
     return answer.member_id
 
 
-def enter(connection: Connection, group: str, **fields: Any) -> str:
-    """Get an id and send the join; its answer is still to come."""
-    member_id = new_id(connection, group, **fields)
+def start_join(connection: Connection, group: str, **fields: Any) -> str:
+    """Get a member id and send JoinGroup with it, without waiting for the response; return the id."""
+    member_id = request_member_id(connection, group, **fields)
     connection.send(join(group, member_id, **fields))
     return member_id
 
 
-def settle_alone(connection: Connection, group: str, **fields: Any) -> tuple[str, int]:
-    """Become the only member of a Stable group; the id and the generation."""
+def form_group_of_one(connection: Connection, group: str, **fields: Any) -> tuple[str, int]:
+    """Become the only member of a Stable group; return the member id and the generation."""
     if fields.get("instance") is None:
-        enter(connection, group, **fields)
+        start_join(connection, group, **fields)
     else:
         connection.send(join(group, **fields))
     joined = connection.receive()
@@ -120,10 +120,10 @@ def settle_alone(connection: Connection, group: str, **fields: Any) -> tuple[str
     return joined.member_id, joined.generation_id
 
 
-def settle_two(first: Connection, second: Connection, group: str, **fields: Any) -> tuple[str, str, int]:
-    """Become two members of a Stable group, `first` leading; the ids and the generation."""
-    leader, generation = settle_alone(first, group, **fields)
-    follower = enter(second, group, **fields)
+def form_group_of_two(first: Connection, second: Connection, group: str, **fields: Any) -> tuple[str, str, int]:
+    """Become the two members of a Stable group, `first` as leader; return both ids and the generation."""
+    leader, generation = form_group_of_one(first, group, **fields)
+    follower = start_join(second, group, **fields)
     assert second.is_waiting()
     assert ask(first, heartbeat(group, generation, leader)).error_code == 27
     generation = ask(first, join(group, leader, **fields)).generation_id

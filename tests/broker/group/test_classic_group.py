@@ -1,4 +1,4 @@
-"""Votes for an assignor, and the topics in subscriptions."""
+"""Protocol votes, subscribed topics and member ids of a classic group."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def member(*protocols: str, metadata: bytes = b"") -> ClassicGroupMember:
     )
 
 
-def test_most_votes_win_though_the_first_member_wants_another() -> None:
+def test_protocol_with_the_most_votes_is_chosen() -> None:
     assert (
         choose_protocol([member("range", "sticky"), member("sticky", "range"), member("sticky", "range")]) == "sticky"
     )
 
 
-def test_what_one_member_lacks_cannot_be_voted_for() -> None:
+def test_protocol_that_one_member_lacks_is_not_a_candidate() -> None:
     members = [member("sticky", "range"), member("sticky", "range"), member("range")]
     assert common_protocols(members) == ["range"]
     assert choose_protocol(members) == "range"
@@ -41,7 +41,7 @@ def test_protocol_named_twice_by_one_member_is_not_common() -> None:
     assert common_protocols([member("range", "range"), member("sticky")]) == []
 
 
-def test_who_shares_no_protocol_with_everybody_cannot_join() -> None:
+def test_member_without_a_common_protocol_cannot_join() -> None:
     members = [member("range", "sticky"), member("sticky")]
     assert can_join(members, (("sticky", b""), ("cooperative-sticky", b"")))
     assert not can_join(members, (("range", b""),))
@@ -49,7 +49,7 @@ def test_who_shares_no_protocol_with_everybody_cannot_join() -> None:
     assert can_join([], (("anything", b""),))
 
 
-def test_topics_of_all_members() -> None:
+def test_subscribed_topics_are_those_of_all_members() -> None:
     members = [
         member("range", metadata=subscribed_to("orders", "bills")),
         member("range", metadata=subscribed_to("bills", "mails")),
@@ -57,9 +57,11 @@ def test_topics_of_all_members() -> None:
     assert subscribed_topics("consumer", "range", members) == {"orders", "bills", "mails"}
 
 
-def test_topics_are_unknown_when_somebody_does_not_tell() -> None:
-    mumbling = member("range", metadata=b"\0\0\xff")
-    assert subscribed_topics("consumer", "range", [member("range", metadata=subscribed_to("orders")), mumbling]) is None
+def test_subscribed_topics_are_unknown_with_an_unreadable_subscription() -> None:
+    unreadable = member("range", metadata=b"\0\0\xff")
+    assert (
+        subscribed_topics("consumer", "range", [member("range", metadata=subscribed_to("orders")), unreadable]) is None
+    )
     assert subscribed_topics("connect", "default", [member("default")]) is None
     assert subscribed_topics(None, None, []) is None
     assert subscribed_topics("consumer", None, []) == frozenset()

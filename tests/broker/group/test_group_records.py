@@ -1,4 +1,4 @@
-"""What batches of __consumer_offsets amount to; those of transactions wait for the marker (KIP-98)."""
+"""Replay of batches of __consumer_offsets, with and without transactions (KIP-98)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KEY, OTHER = b"\0\1key", b"\0\1other"
 
 
 class Log:
-    """Writes batches one behind another and has them replayed."""
+    """Writes batches with increasing offsets to a replay."""
 
     def __init__(self) -> None:
         self.end = 0
@@ -24,14 +24,14 @@ class Log:
 
     def write(self, *pairs: tuple[bytes | None, bytes | None], producer: int = NO_PRODUCER) -> None:
         rows = [NewRecord(key, value, 5) for key, value in pairs]
-        self._take(build_batch(rows, base_offset=self.end, producer_id=producer, transactional=producer != NO_PRODUCER))
+        self._add(build_batch(rows, base_offset=self.end, producer_id=producer, transactional=producer != NO_PRODUCER))
 
     def end_transaction(self, producer: int, *, commit: bool, number: int = LOG) -> None:
         row = NewRecord(bytes((0, 0, 0, commit)), b"\0\0\0\0\0\0", 5)
         batch = build_batch([row], base_offset=self.end, producer_id=producer, transactional=True, control=True)
-        self._take(batch, number)
+        self._add(batch, number)
 
-    def _take(self, batch: bytes, number: int = LOG) -> None:
+    def _add(self, batch: bytes, number: int = LOG) -> None:
         self.replay.add_batch(number, memoryview(batch))
         self.end += int.from_bytes(batch[23:27], "big") + 1
 
@@ -45,14 +45,14 @@ def log() -> Log:
     return Log()
 
 
-def test_the_last_value_of_each_key_is_left(log: Log) -> None:
+def test_replay_keeps_the_last_value_of_each_key(log: Log) -> None:
     log.write((KEY, b"1"), (OTHER, b"2"), (KEY, b"3"), (None, b"no key"))
     log.write((OTHER, b"4"))
 
     assert log.replay.latest == {KEY: LatestValue(2, b"3"), OTHER: LatestValue(4, b"4")}
 
 
-def test_a_tombstone_leaves_the_place_of_what_it_deleted(log: Log) -> None:
+def test_tombstone_keeps_the_offset_of_the_deleted_record(log: Log) -> None:
     log.write((KEY, b"1"))
     log.write((KEY, None), (OTHER, None))
 
@@ -60,7 +60,7 @@ def test_a_tombstone_leaves_the_place_of_what_it_deleted(log: Log) -> None:
     assert log.replay.tombstones == {KEY: 1, OTHER: 2}
 
 
-def test_a_transaction_counts_when_it_is_committed(log: Log) -> None:
+def test_records_of_a_transaction_apply_after_its_commit_marker(log: Log) -> None:
     log.write((KEY, b"1"), producer=FIRST)
     assert (log.values, list(log.replay.transactions)) == ({}, [(LOG, FIRST)])
 
@@ -70,7 +70,7 @@ def test_a_transaction_counts_when_it_is_committed(log: Log) -> None:
     assert log.replay.transactional == {KEY: 0}
 
 
-def test_an_aborted_one_never_does(log: Log) -> None:
+def test_records_of_an_aborted_transaction_do_not_apply(log: Log) -> None:
     log.write((KEY, b"1"))
     log.write((KEY, b"2"), producer=FIRST)
     log.end_transaction(FIRST, commit=False)
@@ -78,7 +78,7 @@ def test_an_aborted_one_never_does(log: Log) -> None:
     assert (log.values, log.replay.transactions) == ({KEY: b"1"}, {})
 
 
-def test_of_several_producers_each_ends_its_own(log: Log) -> None:
+def test_marker_ends_only_the_transaction_of_its_producer(log: Log) -> None:
     log.write((KEY, b"1"), producer=FIRST)
     log.write((OTHER, b"2"), producer=SECOND)
     log.end_transaction(SECOND, commit=True)
@@ -86,14 +86,14 @@ def test_of_several_producers_each_ends_its_own(log: Log) -> None:
     assert (log.values, list(log.replay.transactions)) == ({OTHER: b"2"}, [(LOG, FIRST)])
 
 
-def test_a_marker_in_another_log_ends_nothing_here(log: Log) -> None:
+def test_marker_in_another_partition_does_not_end_the_transaction(log: Log) -> None:
     log.write((KEY, b"1"), producer=FIRST)
     log.end_transaction(FIRST, commit=True, number=LOG + 1)
 
     assert (log.values, list(log.replay.transactions)) == ({}, [(LOG, FIRST)])
 
 
-def test_what_was_written_later_is_not_overwritten_by_a_marker(log: Log) -> None:
+def test_commit_marker_does_not_overwrite_later_records(log: Log) -> None:
     log.write((KEY, b"1"), producer=FIRST)
     log.write((KEY, b"2"))
     log.end_transaction(FIRST, commit=True)
@@ -101,7 +101,7 @@ def test_what_was_written_later_is_not_overwritten_by_a_marker(log: Log) -> None
     assert log.values == {KEY: b"2"}
 
 
-def test_of_two_transactions_the_later_record_counts_whatever_marker_comes_first(log: Log) -> None:
+def test_later_record_of_two_transactions_applies_for_any_order_of_markers(log: Log) -> None:
     log.write((KEY, b"1"), producer=FIRST)
     log.write((KEY, b"2"), producer=SECOND)
     log.end_transaction(SECOND, commit=True)
@@ -110,7 +110,7 @@ def test_of_two_transactions_the_later_record_counts_whatever_marker_comes_first
     assert log.values == {KEY: b"2"}
 
 
-def test_a_tombstone_takes_what_waits_too(log: Log) -> None:
+def test_tombstone_removes_records_of_open_transactions(log: Log) -> None:
     log.write((KEY, b"1"), producer=FIRST)
     log.write((KEY, None))
     log.end_transaction(FIRST, commit=True)
@@ -118,19 +118,19 @@ def test_a_tombstone_takes_what_waits_too(log: Log) -> None:
     assert log.values == {}
 
 
-def test_a_marker_of_nobody_changes_nothing(log: Log) -> None:
+def test_marker_without_a_transaction_changes_nothing(log: Log) -> None:
     log.write((KEY, b"1"))
     log.end_transaction(FIRST, commit=True)
 
     assert log.values == {KEY: b"1"}
 
 
-def test_an_idempotent_batch_outside_of_transactions_counts_at_once(log: Log) -> None:
+def test_idempotent_batch_without_a_transaction_applies_at_once(log: Log) -> None:
     log.replay.add_batch(LOG, memoryview(build_batch([NewRecord(KEY, b"1", 5)], producer_id=FIRST, producer_epoch=0)))
     assert log.values == {KEY: b"1"}
 
 
-def test_a_damaged_batch_changes_nothing(log: Log) -> None:
+def test_damaged_batch_changes_nothing(log: Log) -> None:
     log.write((KEY, b"1"))
     batch = bytearray(build_batch([NewRecord(KEY, b"2", 5), NewRecord(OTHER, b"3", 5)], base_offset=1))
     batch[-3] ^= 1

@@ -1,4 +1,4 @@
-"""The state table of classic groups: every pair of state and event leads somewhere known or is refused."""
+"""The state table of classic groups, against a copy of its own: every pair of state and event."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kcli.broker.group.states import (
     next_state,
 )
 
-# As Kafka allows: the states before each state, read the other way round.
+# Kafka's table of valid previous states, inverted.
 ALLOWED = {
     ("Empty", "rebalance wanted"): "PreparingRebalance",
     ("CompletingRebalance", "rebalance wanted"): "PreparingRebalance",
@@ -28,7 +28,7 @@ ALLOWED = {
 
 
 @pytest.mark.parametrize(("state", "event"), list(itertools.product(GroupState, GroupEvent)), ids=lambda x: x.value)
-def test_pair_leads_somewhere_or_is_refused(state: GroupState, event: GroupEvent) -> None:
+def test_each_pair_of_state_and_event_follows_the_table_or_raises(state: GroupState, event: GroupEvent) -> None:
     expected = ALLOWED.get((state.value, event.value))
     if expected is None:
         with pytest.raises(ValueError, match=f"{event.value}' is not valid for a group in state {state.value}"):
@@ -37,10 +37,10 @@ def test_pair_leads_somewhere_or_is_refused(state: GroupState, event: GroupEvent
         assert next_state(state, event).value == expected
 
 
-def test_nothing_leads_out_of_dead() -> None:
+def test_no_event_leaves_the_dead_state() -> None:
     assert not any(state == "Dead" for state, _ in ALLOWED)
 
 
-def test_every_state_has_its_answers() -> None:
+def test_every_state_has_error_codes_for_each_request() -> None:
     for answers in (COMMIT_ERRORS, HEARTBEAT_ERRORS, SYNC_ERRORS):
         assert set(answers) == set(GroupState)

@@ -546,7 +546,7 @@ def test_damaged_header_in_an_old_segment_is_a_read_error(keeper: Keeper) -> Non
         assert refused.value.code is ErrorCode.CORRUPT_MESSAGE
         reports.append(list(keeper.reports))
     assert keeper.reported("is damaged")
-    assert reports[0] == told[2]
+    assert reports[0] == reports[2]
     assert len(values(log, 3)) == 6
     assert len(values(log, 4)) == 5
 

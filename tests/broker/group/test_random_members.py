@@ -1,4 +1,4 @@
-"""Fifty members that come, go and vanish at random: what must hold in every generation."""
+"""Up to fifty members that join, leave and disconnect at random, and the invariants of every generation."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from tests.broker.group.lab import DirectConnection, DirectLab, ask
+from tests.broker.group.harness import CoordinatorConnection, CoordinatorHarness, ask
 from tests.broker.group.requests import heartbeat, join, leave, sync
 
 pytestmark = pytest.mark.slow
@@ -15,12 +15,12 @@ PARTITIONS = [bytes([n]) for n in range(7)]
 
 
 class Consumer:
-    """Follows the protocol as clients do: joins when told to, syncs, heartbeats. `vanish` ends it without a word."""
+    """A client of the group protocol: joins, syncs, heartbeats, and rejoins after errors."""
 
-    def __init__(self, lab: DirectLab, generations: dict[int, list[bytes]]) -> None:
-        self._lab = lab
+    def __init__(self, harness: CoordinatorHarness, generations: dict[int, list[bytes]]) -> None:
+        self._harness = harness
         self._generations = generations
-        self._client: DirectConnection = lab.connect("c")
+        self._client: CoordinatorConnection = harness.connect("c")
         self._asked = ""
         self.member_id = ""
         self.generation = -1
@@ -34,13 +34,13 @@ class Consumer:
         if self._asked == "":
             error = ask(self._client, heartbeat("g", self.generation, self.member_id)).error_code
             if error:
-                self._begin_again(error)
+                self._rejoin(error)
         elif not self._client.is_waiting():
             answer, asked = self._client.receive(), self._asked
             self._asked = ""
             if answer.error_code:
                 self.member_id = answer.member_id if answer.error_code == 79 else self.member_id
-                self._begin_again(answer.error_code)
+                self._rejoin(answer.error_code)
             elif asked == "join":
                 self._joined(answer)
             elif answer.assignment:
@@ -54,7 +54,7 @@ class Consumer:
         self._client.send(sync("g", self.generation, self.member_id, plan))
         self._asked = "sync"
 
-    def _begin_again(self, error: int) -> None:
+    def _rejoin(self, error: int) -> None:
         assert error in (22, 25, 27, 79)
         if error == 25:
             self.member_id = ""
@@ -62,33 +62,33 @@ class Consumer:
 
     def leave(self) -> None:
         if self.member_id:
-            ask(self._lab.connect(), leave("g", self.member_id))
+            ask(self._harness.connect(), leave("g", self.member_id))
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_no_partition_has_two_owners_and_the_group_comes_to_rest(seed: int) -> None:
-    chance, lab = random.Random(seed), DirectLab(group_initial_rebalance_delay_ms="500")
+def test_no_partition_has_two_owners_and_the_group_becomes_stable(seed: int) -> None:
+    chance, harness = random.Random(seed), CoordinatorHarness(group_initial_rebalance_delay_ms="500")
     generations: dict[int, list[bytes]] = {}
-    living: list[Consumer] = []
+    running: list[Consumer] = []
     for _ in range(400):
-        dice = chance.random()
-        if dice < 0.2 and len(living) < 50:
-            living.append(Consumer(lab, generations))
-        elif dice < 0.3 and living:
-            living.pop(chance.randrange(len(living))).leave()
-        elif dice < 0.35 and living:
-            living.pop(chance.randrange(len(living)))  # vanishes
-        for consumer in chance.sample(living, len(living)):
+        roll = chance.random()
+        if roll < 0.2 and len(running) < 50:
+            running.append(Consumer(harness, generations))
+        elif roll < 0.3 and running:
+            running.pop(chance.randrange(len(running))).leave()
+        elif roll < 0.35 and running:
+            running.pop(chance.randrange(len(running)))  # disconnects
+        for consumer in chance.sample(running, len(running)):
             consumer.step()
-        lab.pause(chance.choice((1, 100, 1500)))
+        harness.pause(chance.choice((1, 100, 1500)))
     for _ in range(60):
-        lab.pause(1000)
-        for consumer in living:
+        harness.pause(1000)
+        for consumer in running:
             consumer.step()
-    assert lab.state("g") == "Stable"
+    assert harness.state("g") == "Stable"
     assert len(generations) > 20
     for generation, owned in generations.items():
-        assert len(owned) == len(set(owned)), f"generation {generation} gives a partition to two"
+        assert len(owned) == len(set(owned)), f"generation {generation} assigns a partition twice"
     last = max(generations)
-    assert {consumer.generation for consumer in living} == {last}
+    assert {consumer.generation for consumer in running} == {last}
     assert sorted(generations[last]) == PARTITIONS

@@ -1,4 +1,4 @@
-"""An offset store over a log in memory that can be made to fail, restarted, and looked into."""
+"""An offset store over logs in memory; tests can fail its appends, restart it, and read its records."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ DAY_MS = 86_400_000
 
 
 class MemoryLog:
-    """Batches one behind another, each with the offsets it got. Reads end at a "segment" after every third batch."""
+    """A log of batches with assigned offsets. Reads end at a segment boundary after every third batch."""
 
     def __init__(self) -> None:
         self.log_start_offset = 0
@@ -38,19 +38,19 @@ class MemoryLog:
         self.batches: list[tuple[int, bytes]] = []
 
     def append(self, data: bytes) -> None:
-        """One batch; its records get the next offsets."""
+        """Append a batch; its records get the next offsets."""
         (last_delta,) = struct.unpack_from(">i", data, 23)
         self.batches.append((self.log_end_offset, struct.pack(">q", self.log_end_offset) + data[8:]))
         self.log_end_offset += last_delta + 1
 
     def read(self, offset: int, max_bytes: int, *, upto: int, min_one_message: bool) -> Any:
-        """As `Log.read`, with bytes for a slice."""
+        """Read as `Log.read` does, with bytes in place of a slice."""
         index = max(i for i, (base, _) in enumerate(self.batches) if base <= offset)
         return SimpleNamespace(records=b"".join(data for _, data in self.batches[index : index // 3 * 3 + 3]))
 
 
 class MemoryReplicas:
-    """What the store uses of a ReplicaManager. `failure`: with what the next appends fail."""
+    """The part of ReplicaManager that the store uses. `failure` is the error of appends after `fail_after` more."""
 
     def __init__(self) -> None:
         self.logs: dict[TopicPartition, MemoryLog] = {}
@@ -70,7 +70,7 @@ class MemoryReplicas:
 
 
 class Topics:
-    """What the store and its handlers use of a Cluster."""
+    """The part of ClusterState that the store and its handlers use."""
 
     def __init__(self, replicas: MemoryReplicas, offsets_partitions: int = 50) -> None:
         self.topics: dict[str, Any] = {}
@@ -79,7 +79,7 @@ class Topics:
         self._ids = 0
 
     def add(self, name: str, partitions: int = 4) -> UUID:
-        """A topic with an id that no topic had before."""
+        """Add a topic with a new topic id."""
         self._ids += 1
         topic_id = UUID(int=self._ids)
         self.topics[name] = SimpleNamespace(name=name, topic_id=topic_id, partitions=partitions)
@@ -95,13 +95,11 @@ class Topics:
 
 
 class Groups:
-    """What the store and its handlers use of a GroupCoordinator: facts that tests set, and what was restored."""
+    """A GroupRegistry whose facts tests set; `restored` are the restored groups."""
 
     def __init__(self) -> None:
         self.known: dict[str, GroupFacts] = {}
         self.restored: dict[str, GroupMetadataValue | None] = {}
-        self.refusal = ErrorCode.NONE
-        self.checked: list[tuple[Any, ...]] = []
 
     def restore(self, group_id: str, value: GroupMetadataValue | None) -> None:
         self.restored[group_id] = value
@@ -116,20 +114,16 @@ class Groups:
     def group_ids(self) -> list[str]:
         return list(self.known)
 
-    def check_commit(self, *asked: Any, now_ms: float, api_version: int) -> ErrorCode:
-        self.checked.append((*asked, api_version))
-        return self.refusal
-
 
 class Written(NamedTuple):
-    """A record of __consumer_offsets, read back."""
+    """A decoded record of __consumer_offsets."""
 
     key: OffsetCommitKey | GroupMetadataKey | None
     value: Any
 
 
-class Lab:
-    """A store with two topics, "orders" and "clicks", of four partitions each."""
+class StoreHarness:
+    """A store with the topics "orders" and "clicks", with four partitions each."""
 
     def __init__(self, **settings: Any) -> None:
         named = {name.replace("_", "."): value for name, value in settings.items()}
@@ -142,22 +136,22 @@ class Lab:
         self.start()
 
     def start(self) -> None:
-        """A broker's start: nothing but the log is left of before."""
+        """Start a broker over the existing logs."""
         self.groups = Groups()
         self.offsets = OffsetStore(self.config, self.replicas, self.cluster, self.clock)  # type: ignore[arg-type]
         self.offsets.load(self.groups)
 
     def commit(self, group_id: str, *offsets: tuple[TopicPartition, int], **more: Any) -> list[ErrorCode]:
-        """Commit now, without notes."""
+        """Commit at the current time, without metadata."""
         new = [NewOffset(partition, offset) for partition, offset in offsets]
         return self.offsets.commit(group_id, new, self.clock.wall_ms(), **more)
 
     def committed(self, group_id: str) -> dict[TopicPartition, int]:
-        """What the store tells of a group."""
+        """Return the committed offsets of a group."""
         return {partition: found.offset for partition, found in self.offsets.fetch(group_id).items()}
 
     def written(self, group_id: str) -> list[Written]:
-        """All records in the partition of a group."""
+        """Return all records in the partition of a group."""
         log = self.replicas.logs[TopicPartition(OFFSETS_TOPIC, self.offsets.partition_for(group_id))]
         return [_read(key, value) for _, data in log.batches for _, key, value in read_pairs(memoryview(data))]
 

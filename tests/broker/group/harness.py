@@ -1,4 +1,4 @@
-"""Where groups are tried request by request: our coordinator under a clock moved by hand, or any broker by sockets."""
+"""Harnesses for group scenarios: the coordinator under a manual clock, or any broker by sockets."""
 
 from __future__ import annotations
 
@@ -39,78 +39,78 @@ _MEMBER_ID = re.compile(r"([\w.]*)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 _NO_HEARTBEAT = HeartbeatRequest(group_id="any", generation_id=1, member_id="nobody")
 
-# Long enough for a busy machine to answer, short enough to be waited for by tests that see nothing come.
+# Long enough for a response on a busy machine, short enough for tests that expect no response.
 SILENCE_S = 0.25
 
 
 class Connection(Protocol):
-    """One client: its requests are answered one after another."""
+    """One client connection with one request at a time."""
 
     def send(self, request: Request[Any], version: int | None = None) -> None:
-        """Send, and do not wait. The newest version unless one is given."""
+        """Send without waiting, in the newest version unless one is given."""
 
     def receive(self) -> Any:
-        """The answer to what was sent, which must come without anybody else doing anything more."""
+        """Return the response, which must not depend on any other request."""
 
     def is_waiting(self) -> bool:
-        """Whether the answer does not come by itself."""
+        """Whether the request is parked: no response arrives without another request."""
 
 
-class Lab(Protocol):
-    """Where connections come from, and time."""
+class Harness(Protocol):
+    """A source of connections and of time."""
 
     def connect(self, client_id: str | None = "tester") -> Connection:
-        """A new client."""
+        """Open a new connection."""
 
     def pause(self, ms: float) -> None:
-        """Let time pass."""
+        """Let this much time pass."""
 
 
 def ask(connection: Connection, request: Request[R], version: int | None = None) -> R:
-    """Send and receive."""
+    """Send a request and return its response."""
     connection.send(request, version)
     answer: R = connection.receive()
     return answer
 
 
-class Notebook:
-    """Writes down every answer with all its fields, in words that do not depend on the broker: who is who by a number.
+class Recorder:
+    """Records every response with all its fields; member ids and group names are replaced by numbered names.
 
-    Lists of members and groups have no order among brokers, and are sorted.
+    Lists of members and groups are sorted, because their order differs between brokers.
     """
 
-    def __init__(self, lab: Lab) -> None:
-        self._lab = lab
+    def __init__(self, harness: Harness) -> None:
+        self._harness = harness
         self._group_numbers = itertools.count()
         self._names: dict[str, str] = {}
         self._run = f"{time.time_ns():x}"
-        self.pages: list[Any] = []
+        self.responses: list[Any] = []
 
     def connect(self, client_id: str | None = "tester") -> Connection:
-        return _Noted(self._lab.connect(client_id), self)
+        return _RecordedConnection(self._harness.connect(client_id), self)
 
     def pause(self, ms: float) -> None:
-        self._lab.pause(ms)
+        self._harness.pause(ms)
 
     def new_group(self) -> str:
-        """The name of a group that nobody else uses."""
+        """Return the name of a group that no other test uses."""
         return f"group.{next(self._group_numbers)}.{self._run}"
 
-    def note(self, answer: Message) -> None:
-        if isinstance(answer, ListGroupsResponse):  # on a shared broker, others have groups too
+    def record(self, answer: Message) -> None:
+        if isinstance(answer, ListGroupsResponse):  # a shared broker also has the groups of other tests
             answer = ListGroupsResponse(
                 error_code=answer.error_code, groups=[g for g in answer.groups if self._run in g.group_id]
             )
-        self.pages.append((type(answer).__name__, self._in_words(answer)))
+        self.responses.append((type(answer).__name__, self._normalized(answer)))
 
-    def _in_words(self, value: Any) -> Any:
+    def _normalized(self, value: Any) -> Any:
         if isinstance(value, str):
             return _MEMBER_ID.sub(self._name, value).replace(self._run, "RUN")
         if isinstance(value, list):
-            return sorted((self._in_words(item) for item in value), key=repr)
+            return sorted((self._normalized(item) for item in value), key=repr)
         if hasattr(value, "__annotations__"):
             names = [name for name in value.__annotations__ if name not in ("throttle_time_ms", "port")]
-            return {name: self._in_words(getattr(value, name)) for name in names}
+            return {name: self._normalized(getattr(value, name)) for name in names}
         return value
 
     def _name(self, found: re.Match[str]) -> str:
@@ -120,24 +120,24 @@ class Notebook:
         return self._names[found[0]]
 
 
-class _Noted:
-    def __init__(self, connection: Connection, notebook: Notebook) -> None:
+class _RecordedConnection:
+    def __init__(self, connection: Connection, recorder: Recorder) -> None:
         self._connection = connection
-        self._notebook = notebook
+        self._notebook = recorder
         self.send = connection.send
         self.is_waiting = connection.is_waiting
 
     def receive(self) -> Any:
         answer = self._connection.receive()
-        self._notebook.note(answer)
+        self._notebook.record(answer)
         return answer
 
 
-# ---- ours, without sockets ----
+# ---- the coordinator, without sockets ----
 
 
 class FakeStore:
-    """Keeps the groups' records in their bytes, in the order of writing; refuses when told to."""
+    """Stores encoded group records in write order; fails with `refuse_with`."""
 
     def __init__(self) -> None:
         self.log: list[tuple[str, bytes | None]] = []
@@ -154,13 +154,13 @@ class FakeStore:
         return self.refuse_with
 
     def last(self, group_id: str) -> GroupMetadataValue | None:
-        """What a broker that starts now would find."""
+        """Return the stored record of a group, None after its deletion."""
         data = dict(self.log)[group_id]
         return None if data is None else decode_group_value(data)
 
 
-class DirectLab:
-    """A coordinator under a manual clock. Requests and answers go through their bytes, as on the wire."""
+class CoordinatorHarness:
+    """A coordinator under a manual clock. Requests and responses are encoded and decoded, as on the wire."""
 
     def __init__(self, **settings: str) -> None:
         defaults = {"group.initial.rebalance.delay.ms": "0", "group.min.session.timeout.ms": "100"}
@@ -173,11 +173,11 @@ class DirectLab:
         cluster = SimpleNamespace(node_id=1, host="127.0.0.1", port=9092, ensure_internal=lambda name: None)
         self.broker = SimpleNamespace(groups=self.groups, cluster=cluster)
 
-    def connect(self, client_id: str | None = "tester") -> DirectConnection:
-        return DirectConnection(self, client_id)
+    def connect(self, client_id: str | None = "tester") -> CoordinatorConnection:
+        return CoordinatorConnection(self, client_id)
 
     def pause(self, ms: float) -> None:
-        """Step from deadline to deadline, so that what a deadline sets is kept, too."""
+        """Advance from deadline to deadline, so that deadlines set by a deadline are met, too."""
         until_ms = self.clock.now_ms() + ms
         while (due_ms := self.timer.next_deadline_ms()) <= until_ms:
             self.clock.advance(max(0.0, due_ms - self.clock.now_ms()))
@@ -190,7 +190,7 @@ class DirectLab:
         return "Dead" if facts is None else facts.state
 
     def restart(self) -> None:
-        """A new coordinator over what the old one stored."""
+        """Replace the coordinator by a new one with the stored groups."""
         self.groups = self.broker.groups = GroupCoordinator(self.config, timer := Timer(), self.clock, self.store)
         self.timer = timer
         for group_id in dict(self.store.log):
@@ -198,11 +198,11 @@ class DirectLab:
                 self.groups.restore(group_id, value)
 
 
-class DirectConnection:
-    """Calls handlers."""
+class CoordinatorConnection:
+    """A connection that calls the handlers directly."""
 
-    def __init__(self, lab: DirectLab, client_id: str | None) -> None:
-        self._lab = lab
+    def __init__(self, harness: CoordinatorHarness, client_id: str | None) -> None:
+        self._harness = harness
         self._client_id = client_id
         self._waiting: tuple[Pending[Any], Any] | None = None
 
@@ -212,13 +212,13 @@ class DirectConnection:
         assert self._waiting is None, "one request at a time"
         version = type(request).VERSIONS[1] if version is None else version
         frame = bytearray(encode_request(request, version, 7, self._client_id))
-        clock = self._lab.clock
+        clock = self._harness.clock
         decoded, context = read_request(frame, "c-1", "127.0.0.1", clock.now_ms(), clock.wall_ms())
-        if isinstance(decoded, OffsetCommitRequest):  # the store's, not ours: only what the coordinator says to it
+        if isinstance(decoded, OffsetCommitRequest):  # handled by the store; here only the coordinator's check
             answer: Any = self._commit(decoded, version)
         else:
             module = import_module(f"kcli.broker.handlers.{HANDLERS[request.API_KEY].module}")
-            answer = module.handle(self._lab.broker, decoded, context)
+            answer = module.handle(self._harness.broker, decoded, context)
         if not isinstance(answer, Pending):
             ready = Pending[Any]()
             ready.complete(answer)
@@ -226,21 +226,21 @@ class DirectConnection:
         self._waiting = answer, context
 
     def _commit(self, request: OffsetCommitRequest, version: int) -> OffsetCommitResponse:
-        error = self._lab.groups.check_commit(
+        error = self._harness.groups.check_commit(
             request.group_id,
             request.generation_id_or_member_epoch,
             request.member_id,
             request.group_instance_id,
             api_version=version,
         )
-        if error is ErrorCode.NONE and self._lab.groups.facts(request.group_id) is None:
-            self._lab.groups.restore(request.group_id, None)  # as the store does after its append
+        if error is ErrorCode.NONE and self._harness.groups.facts(request.group_id) is None:
+            self._harness.groups.restore(request.group_id, None)  # as the store does after its append
         rows = [OffsetCommitResponsePartition(partition_index=0, error_code=error)]
         topics = [OffsetCommitResponseTopic(name=topic.name, partitions=rows) for topic in request.topics]
         return OffsetCommitResponse(topics=topics)
 
     def receive(self) -> Any:
-        assert not self.is_waiting(), "the answer does not come"
+        assert not self.is_waiting(), "no response"
         assert self._waiting is not None
         (pending, context), self._waiting = self._waiting, None
         frame = b"".join(bytes(part) for part in answer_parts(pending.value, context))  # type: ignore[arg-type]
@@ -248,53 +248,53 @@ class DirectConnection:
         return answer
 
     def is_waiting(self) -> bool:
-        assert self._waiting is not None, "nothing was asked"
-        self._lab.pause(0)
+        assert self._waiting is not None, "no request was sent"
+        self._harness.pause(0)
         return not self._waiting[0].is_done
 
 
 # ---- any broker, by sockets ----
 
 
-class SocketLab:
-    """A broker at an address; its time is everybody's.
+class SocketHarness:
+    """A broker at an address, in real time.
 
-    `late_s` says how much more of it has passed than pauses and looks were to take, answers being there at once.
+    `late_s` is the time that has passed beyond the pauses and the waits for responses, assuming immediate responses.
     """
 
     def __init__(self, address: str) -> None:
         host, port = address.rsplit(":", 1)
         self._address = host, int(port)
         self._open: list[SocketConnection] = []
-        self._start_the_clock()
-        self._wait_for_the_coordinator()
-        self._start_the_clock()
+        self._reset_clock()
+        self._wait_for_coordinator()
+        self._reset_clock()
 
-    def _start_the_clock(self) -> None:
-        self._began, self._meant_s, self.late_s = time.monotonic(), 0.0, 0.0
+    def _reset_clock(self) -> None:
+        self._began, self._expected_s, self.late_s = time.monotonic(), 0.0, 0.0
 
-    def _wait_for_the_coordinator(self) -> None:
-        """A real Kafka makes the offsets' topic when first asked for a coordinator, and has none until then."""
+    def _wait_for_coordinator(self) -> None:
+        """Apache Kafka creates the offsets topic at the first FindCoordinator, and has no coordinator until then."""
         client, deadline = self.connect(), time.monotonic() + 30
         while (
             ask(client, FindCoordinatorRequest(key="any"), 3).error_code or ask(client, _NO_HEARTBEAT).error_code != 25
         ):
-            assert time.monotonic() < deadline, "no coordinator"
+            assert time.monotonic() < deadline, "no coordinator within 30 s"
             time.sleep(0.05)
 
     def connect(self, client_id: str | None = "tester") -> SocketConnection:
-        connection = SocketConnection(self._address, client_id, self.has_taken)
+        connection = SocketConnection(self._address, client_id, self.add_expected)
         self._open.append(connection)
         return connection
 
     def pause(self, ms: float) -> None:
         time.sleep(ms / 1000)
-        self.has_taken(ms / 1000)
+        self.add_expected(ms / 1000)
 
-    def has_taken(self, meant_s: float) -> None:
-        """Something is over that was to take so long."""
-        self._meant_s += meant_s
-        self.late_s = time.monotonic() - self._began - self._meant_s
+    def add_expected(self, expected_s: float) -> None:
+        """Record that an action with an expected duration has finished."""
+        self._expected_s += expected_s
+        self.late_s = time.monotonic() - self._began - self._expected_s
 
     def close(self) -> None:
         for connection in self._open:
@@ -304,10 +304,10 @@ class SocketLab:
 class SocketConnection:
     """Blocking reads and writes of whole frames."""
 
-    def __init__(self, address: tuple[str, int], client_id: str | None, has_taken: Callable[[float], None]) -> None:
+    def __init__(self, address: tuple[str, int], client_id: str | None, add_expected: Callable[[float], None]) -> None:
         self._socket = socket.create_connection(address, timeout=20)
         self._client_id = client_id
-        self._has_taken = has_taken
+        self._add_expected = add_expected
         self._sent: tuple[int, int] | None = None
 
     def send(self, request: Request[Any], version: int | None = None) -> None:
@@ -318,11 +318,11 @@ class SocketConnection:
         self._sent = request.API_KEY, version
 
     def receive(self) -> Any:
-        assert self._sent is not None, "nothing was asked"
+        assert self._sent is not None, "no request was sent"
         (key, version), self._sent = self._sent, None
         (length,) = struct.unpack(">i", self._read(4))
         _, answer = decode_response(response_type(key), version, self._read(length))
-        self._has_taken(0)
+        self._add_expected(0)
         return answer
 
     def _read(self, length: int) -> bytes:
@@ -335,7 +335,7 @@ class SocketConnection:
 
     def is_waiting(self) -> bool:
         is_silent = not select.select([self._socket], [], [], SILENCE_S)[0]
-        self._has_taken(SILENCE_S if is_silent else 0)
+        self._add_expected(SILENCE_S if is_silent else 0)
         return is_silent
 
     def close(self) -> None:

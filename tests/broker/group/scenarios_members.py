@@ -1,6 +1,6 @@
-"""What static members, leaving members and administrators live through, with the outcome that Kafka 4.3.1 has.
+"""Scenarios of static members, leaving members and administrators, with the outcome of Apache Kafka 4.3.1.
 
-Each story runs on our coordinator, on our broker and on Apache's. Numbers are Kafka's error codes.
+Each runs on the coordinator, on our broker and on Apache Kafka. Numbers are Kafka's error codes.
 """
 
 from __future__ import annotations
@@ -10,25 +10,25 @@ from kcli.protocol.messages.describe_groups import DescribedGroup, DescribeGroup
 from kcli.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kcli.protocol.messages.leave_group import LeaveGroupRequest
 from kcli.protocol.messages.list_groups import ListGroupsRequest
-from tests.broker.group.lab import Connection, Notebook, ask
+from tests.broker.group.harness import Connection, Recorder, ask
 from tests.broker.group.requests import (
     commit,
     commit_error,
-    enter,
+    form_group_of_one,
+    form_group_of_two,
     heartbeat,
     join,
     leave,
-    new_id,
-    settle_alone,
-    settle_two,
+    request_member_id,
+    start_join,
     subscribed_to,
     sync,
 )
 
 
-def static_member_alone_is_back(lab: Notebook) -> None:
-    group, before, after = lab.new_group(), lab.connect(), lab.connect("restarted")
-    old, generation = settle_alone(before, group, instance="box-1")
+def restarted_static_member_keeps_its_generation_and_fences_the_old_id(broker: Recorder) -> None:
+    group, before, after = broker.new_group(), broker.connect(), broker.connect("restarted")
+    old, generation = form_group_of_one(before, group, instance="box-1")
     assert old.startswith("box-1-")
     back = ask(after, join(group, instance="box-1"))
     assert (back.error_code, back.generation_id, back.skip_assignment) == (0, generation, True)
@@ -47,18 +47,23 @@ def static_member_alone_is_back(lab: Notebook) -> None:
     describe(after, group)
 
 
-def static_leader_of_old_version_is_not_told_that_it_leads(lab: Notebook) -> None:
-    group, before, after = lab.new_group(), lab.connect(), lab.connect()
-    old, generation = settle_alone(before, group, instance="box-1")
+def restarted_static_leader_of_old_version_is_not_named_as_leader(broker: Recorder) -> None:
+    group, before, after = broker.new_group(), broker.connect(), broker.connect()
+    old, generation = form_group_of_one(before, group, instance="box-1")
     for version in (5, 6, 7, 8):
         back = ask(after, join(group, instance="box-1"), version)
         assert (back.error_code, back.generation_id, back.leader, back.members) == (0, generation, old, [])
         old = back.member_id
 
 
-def static_follower_is_back_without_a_round(lab: Notebook) -> None:
-    group, first, second, third = lab.new_group(), lab.connect("one"), lab.connect("two"), lab.connect("three")
-    leader, generation = settle_alone(first, group)
+def restarted_static_follower_joins_without_a_rebalance(broker: Recorder) -> None:
+    group, first, second, third = (
+        broker.new_group(),
+        broker.connect("one"),
+        broker.connect("two"),
+        broker.connect("three"),
+    )
+    leader, generation = form_group_of_one(first, group)
     second.send(join(group, instance="box-1"))
     assert second.is_waiting()
     ask(first, join(group, leader))
@@ -74,24 +79,24 @@ def static_follower_is_back_without_a_round(lab: Notebook) -> None:
     assert ask(first, heartbeat(group, generation, leader)).error_code == 0
 
 
-def static_member_that_changes_the_protocol_starts_a_round(lab: Notebook) -> None:
-    group, before, after = lab.new_group(), lab.connect(), lab.connect()
+def static_member_that_changes_the_protocol_starts_a_rebalance(broker: Recorder) -> None:
+    group, before, after = broker.new_group(), broker.connect(), broker.connect()
     both = (("range", b""), ("sticky", b""))
-    _, generation = settle_alone(before, group, instance="box-1", protocols=both)
+    _, generation = form_group_of_one(before, group, instance="box-1", protocols=both)
     back = ask(after, join(group, instance="box-1", protocols=both[::-1]))
     assert (back.generation_id, back.protocol_name) == (generation + 1, "sticky")
 
 
-def static_member_with_other_topics_is_back_without_a_round(lab: Notebook) -> None:
-    group, before, after = lab.new_group(), lab.connect(), lab.connect()
-    _, generation = settle_alone(before, group, instance="box-1")
+def static_member_with_other_topics_joins_without_a_rebalance(broker: Recorder) -> None:
+    group, before, after = broker.new_group(), broker.connect(), broker.connect()
+    _, generation = form_group_of_one(before, group, instance="box-1")
     back = ask(after, join(group, instance="box-1", protocols=(("range", subscribed_to("bills")),)))
     assert (back.generation_id, back.members[0].metadata) == (generation, subscribed_to("bills"))
 
 
-def static_member_fences_the_join_that_waits(lab: Notebook) -> None:
-    group, other, before, after = lab.new_group(), lab.connect("other"), lab.connect(), lab.connect()
-    leader, generation = settle_alone(other, group)
+def restarted_static_member_fences_a_parked_join(broker: Recorder) -> None:
+    group, other, before, after = broker.new_group(), broker.connect("other"), broker.connect(), broker.connect()
+    leader, generation = form_group_of_one(other, group)
     before.send(join(group, instance="box-1"))
     assert before.is_waiting()
     after.send(join(group, instance="box-1"))
@@ -101,9 +106,9 @@ def static_member_fences_the_join_that_waits(lab: Notebook) -> None:
     assert after.receive().generation_id == generation + 1
 
 
-def static_member_fences_the_sync_that_waits_and_starts_over(lab: Notebook) -> None:
-    group, other, before, after = lab.new_group(), lab.connect("other"), lab.connect(), lab.connect()
-    leader, generation = settle_alone(other, group)
+def restarted_static_member_fences_a_parked_sync_and_starts_a_rebalance(broker: Recorder) -> None:
+    group, other, before, after = broker.new_group(), broker.connect("other"), broker.connect(), broker.connect()
+    leader, generation = form_group_of_one(other, group)
     before.send(join(group, instance="box-1"))
     assert before.is_waiting()
     ask(other, join(group, leader))
@@ -118,33 +123,33 @@ def static_member_fences_the_sync_that_waits_and_starts_over(lab: Notebook) -> N
     assert after.receive().generation_id == generation + 2
 
 
-def static_member_that_does_not_join_again_is_kept(lab: Notebook) -> None:
-    group, other, static = lab.new_group(), lab.connect("other"), lab.connect()
-    leader, _ = settle_alone(other, group, rebalance_ms=1500)
+def static_member_that_does_not_rejoin_is_kept(broker: Recorder) -> None:
+    group, other, static = broker.new_group(), broker.connect("other"), broker.connect()
+    leader, _ = form_group_of_one(other, group, rebalance_ms=1500)
     static.send(join(group, instance="box-1", rebalance_ms=1500))
     assert static.is_waiting()
     ask(other, join(group, leader, rebalance_ms=1500))
     static.receive()
     other.send(join(group, leader, protocols=(("range", b""),), rebalance_ms=1500))
     assert other.is_waiting()
-    lab.pause(1500)
+    broker.pause(1500)
     assert len(other.receive().members) == 2
 
 
-def static_member_is_removed_by_an_administrator(lab: Notebook) -> None:
-    group, client, admin = lab.new_group(), lab.connect(), lab.connect("admin")
-    member, generation = settle_alone(client, group, instance="box-1")
+def administrator_removes_a_static_member_by_instance_id(broker: Recorder) -> None:
+    group, client, admin = broker.new_group(), broker.connect(), broker.connect("admin")
+    member, generation = form_group_of_one(client, group, instance="box-1")
     gone = ask(admin, leave(group, ("", "box-1"), ("", "box-2"), "x")).members
     assert [m.error_code for m in gone] == [0, 25, 25]
     assert ask(client, heartbeat(group, generation, member, "box-1")).error_code == 25
 
 
-def members_leave(lab: Notebook) -> None:
-    group, first, second = lab.new_group(), lab.connect("one"), lab.connect("two")
+def members_leave(broker: Recorder) -> None:
+    group, first, second = broker.new_group(), broker.connect("one"), broker.connect("two")
     assert ask(first, leave("", "x")).error_code == 24
     assert [m.error_code for m in ask(first, leave(group, "x", "y")).members] == [25, 25]
     assert ask(first, LeaveGroupRequest(group_id=group, member_id="x"), 2).error_code == 25
-    leader, follower, generation = settle_two(first, second, group)
+    leader, follower, generation = form_group_of_two(first, second, group)
     assert [m.error_code for m in ask(second, leave(group, follower, follower)).members] == [0, 25]
     assert ask(first, heartbeat(group, generation, leader)).error_code == 27
     assert ask(first, join(group, leader)).generation_id == generation + 1
@@ -154,18 +159,23 @@ def members_leave(lab: Notebook) -> None:
     assert [m.error_code for m in ask(first, leave(group)).members] == []
 
 
-def leaving_member_ends_the_wait_of_the_others(lab: Notebook) -> None:
-    group, first, second = lab.new_group(), lab.connect("one"), lab.connect("two")
-    leader, follower, generation = settle_two(first, second, group)
+def leaving_member_completes_the_join_phase(broker: Recorder) -> None:
+    group, first, second = broker.new_group(), broker.connect("one"), broker.connect("two")
+    leader, follower, generation = form_group_of_two(first, second, group)
     first.send(join(group, leader))
     assert first.is_waiting()
     assert ask(second, leave(group, follower)).error_code == 0
     assert first.receive().generation_id == generation + 1
 
 
-def member_removed_while_its_join_waits_is_told(lab: Notebook) -> None:
-    group, first, second, admin = lab.new_group(), lab.connect("one"), lab.connect("two"), lab.connect("admin")
-    leader, _, _ = settle_two(first, second, group)
+def parked_join_of_a_removed_member_is_answered(broker: Recorder) -> None:
+    group, first, second, admin = (
+        broker.new_group(),
+        broker.connect("one"),
+        broker.connect("two"),
+        broker.connect("admin"),
+    )
+    leader, _, _ = form_group_of_two(first, second, group)
     first.send(join(group, leader))
     assert first.is_waiting()
     assert ask(admin, leave(group, leader)).error_code == 0
@@ -177,17 +187,17 @@ def describe(client: Connection, group: str, version: int = 6) -> DescribedGroup
     return answer.groups[0]
 
 
-def group_is_described_in_every_state(lab: Notebook) -> None:
-    group, first, second = lab.new_group(), lab.connect("one"), lab.connect("two")
-    new_id(first, group, session_ms=1000)
+def group_is_described_in_every_state(broker: Recorder) -> None:
+    group, first, second = broker.new_group(), broker.connect("one"), broker.connect("two")
+    request_member_id(first, group, session_ms=1000)
     assert describe(first, group).group_state == "Empty"
-    lab.pause(1100)
-    leader, _ = settle_alone(first, group)
+    broker.pause(1100)
+    leader, _ = form_group_of_one(first, group)
     stable = describe(first, group)
     assert (stable.group_state, stable.protocol_data, len(stable.members)) == ("Stable", "range", 1)
     assert (stable.members[0].client_id, stable.members[0].client_host) == ("one", "/127.0.0.1")
     assert stable.members[0].member_assignment == b"all"
-    follower = enter(second, group)
+    follower = start_join(second, group)
     assert second.is_waiting()
     assert describe(first, group).group_state == "PreparingRebalance"
     ask(first, join(group, leader))
@@ -199,8 +209,8 @@ def group_is_described_in_every_state(lab: Notebook) -> None:
         assert describe(first, group, version).protocol_type == "consumer"
 
 
-def unknown_group_is_dead_and_from_v6_an_error(lab: Notebook) -> None:
-    group, client = lab.new_group(), lab.connect()
+def unknown_group_is_dead_and_an_error_from_v6(broker: Recorder) -> None:
+    group, client = broker.new_group(), broker.connect()
     for version in range(6):
         dead = describe(client, group, version)
         assert (dead.error_code, dead.group_state) == (0, "Dead")
@@ -208,9 +218,9 @@ def unknown_group_is_dead_and_from_v6_an_error(lab: Notebook) -> None:
     assert (dead.error_code, dead.group_state) == (69, "Dead")
 
 
-def operations_are_told_when_asked_for(lab: Notebook) -> None:
-    group, client = lab.new_group(), lab.connect()
-    settle_alone(client, group)
+def authorized_operations_are_returned_when_requested(broker: Recorder) -> None:
+    group, client = broker.new_group(), broker.connect()
+    form_group_of_one(client, group)
     for version in (3, 5, 6):
         request = DescribeGroupsRequest(groups=[group], include_authorized_operations=True)
         assert ask(client, request, version).groups[0].authorized_operations == 0b1101_0100_1000
@@ -218,9 +228,9 @@ def operations_are_told_when_asked_for(lab: Notebook) -> None:
     assert describe(client, group).authorized_operations == -(2**31)
 
 
-def groups_are_deleted_when_nobody_is_in_them(lab: Notebook) -> None:
-    group, simple, client = lab.new_group(), lab.new_group(), lab.connect()
-    member, _ = settle_alone(client, group)
+def only_groups_without_members_are_deleted(broker: Recorder) -> None:
+    group, simple, client = broker.new_group(), broker.new_group(), broker.connect()
+    member, _ = form_group_of_one(client, group)
     commit_error(client, commit(simple, -1, ""))
     deleted = ask(client, DeleteGroupsRequest(groups_names=[group, simple, "nobody", simple]))
     assert {row.group_id: row.error_code for row in deleted.results} == {group: 68, simple: 0, "nobody": 69}
@@ -230,20 +240,20 @@ def groups_are_deleted_when_nobody_is_in_them(lab: Notebook) -> None:
     assert describe(client, group).error_code == 69
 
 
-def deleted_group_begins_anew(lab: Notebook) -> None:
-    group, client = lab.new_group(), lab.connect()
-    member, _ = settle_alone(client, group)
+def deleted_group_restarts_at_generation_one(broker: Recorder) -> None:
+    group, client = broker.new_group(), broker.connect()
+    member, _ = form_group_of_one(client, group)
     ask(client, leave(group, member))
-    handed_out = new_id(client, group)
+    handed_out = request_member_id(client, group)
     ask(client, DeleteGroupsRequest(groups_names=[group]))
     assert ask(client, join(group, handed_out)).error_code == 25
-    assert settle_alone(client, group)[1] == 1
+    assert form_group_of_one(client, group)[1] == 1
 
 
-def groups_are_listed_by_state_and_type(lab: Notebook) -> None:
-    stable, empty, simple, client = lab.new_group(), lab.new_group(), lab.new_group(), lab.connect()
-    settle_alone(client, stable)
-    gone, _ = settle_alone(client, empty)
+def groups_are_listed_by_state_and_type(broker: Recorder) -> None:
+    stable, empty, simple, client = broker.new_group(), broker.new_group(), broker.new_group(), broker.connect()
+    form_group_of_one(client, stable)
+    gone, _ = form_group_of_one(client, empty)
     ask(client, leave(empty, gone))
     commit_error(client, commit(simple, -1, ""))
 
@@ -265,9 +275,9 @@ def groups_are_listed_by_state_and_type(lab: Notebook) -> None:
     assert found(3, [], []) == {(name, "", "") for name in (stable, empty, simple)}
 
 
-def coordinator_of_groups_is_found(lab: Notebook) -> None:
-    group, client = lab.new_group(), lab.connect()
-    settle_alone(client, group)  # so that the offsets' topic is there
+def coordinator_of_groups_is_found(broker: Recorder) -> None:
+    group, client = broker.new_group(), broker.connect()
+    form_group_of_one(client, group)  # creates the offsets topic
     for version in range(4):
         found = ask(client, FindCoordinatorRequest(key=group), version)
         assert (found.error_code, found.node_id, found.host) == (0, 1, "127.0.0.1")
@@ -276,8 +286,8 @@ def coordinator_of_groups_is_found(lab: Notebook) -> None:
         assert [(c.key, c.error_code, c.node_id) for c in answer.coordinators] == [(group, 0, 1), ("", 0, 1)]
 
 
-STORIES = [
-    story
-    for name, story in sorted(globals().items())
-    if getattr(story, "__module__", "") == __name__ and name != "describe"
+SCENARIOS = [
+    scenario
+    for name, scenario in sorted(globals().items())
+    if getattr(scenario, "__module__", "") == __name__ and name != "describe"
 ]

@@ -1,4 +1,4 @@
-"""The labs of groups with topics and offsets in them: our store and coordinator without sockets, or any broker."""
+"""Harnesses for scenarios with topics and offsets: the offset store without sockets, or any broker by sockets."""
 
 from __future__ import annotations
 
@@ -30,43 +30,50 @@ from kcli.protocol.messages.offset_fetch import (
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
-from tests.broker.group.lab import Connection, DirectConnection, DirectLab, Notebook, SocketLab, ask
-from tests.broker.group.offsets_lab import MemoryReplicas, Topics
+from tests.broker.group.harness import (
+    Connection,
+    CoordinatorConnection,
+    CoordinatorHarness,
+    Recorder,
+    SocketHarness,
+    ask,
+)
+from tests.broker.group.store_harness import MemoryReplicas, Topics
 
-Topic = Any  # a name, or an id where the version has these
+Topic = Any  # a name, or an id in versions with topic ids
 Row = tuple[int, int, int, str, int]
 
 
-class OffsetsNotebook(Notebook):
-    """Topics by words that do not depend on the broker, too."""
+class OffsetsRecorder(Recorder):
+    """A recorder that replaces topic names and ids, too, by values that do not depend on the broker."""
 
-    def __init__(self, lab: Any) -> None:
-        super().__init__(lab)
+    def __init__(self, harness: Any) -> None:
+        super().__init__(harness)
         self._ids: dict[UUID, str] = {UUID(int=0): "no id", UUID(int=77): "unknown id"}
 
     def new_topic(self, partitions: int = 2) -> tuple[str, UUID]:
-        """A topic that nobody else uses: its name and id."""
+        """Create a topic that no other test uses; return its name and id."""
         name = f"topic.{len(self._ids)}.{self._run}"
         return name, self.create_topic(name, partitions)
 
     def create_topic(self, name: str, partitions: int = 2) -> UUID:
-        topic_id: UUID = self._lab.create_topic(name, partitions)  # type: ignore[attr-defined]
+        topic_id: UUID = self._harness.create_topic(name, partitions)  # type: ignore[attr-defined]
         self._ids[topic_id] = f"id {len(self._ids)}"
         return topic_id
 
     def delete_topic(self, name: str) -> None:
-        self._lab.delete_topic(name)  # type: ignore[attr-defined]
+        self._harness.delete_topic(name)  # type: ignore[attr-defined]
 
-    def _in_words(self, value: Any) -> Any:
+    def _normalized(self, value: Any) -> Any:
         if isinstance(value, UUID):
             return self._ids[value]
         if isinstance(value, bytes):
             return value.replace(self._run.encode(), b"RUN")
-        return super()._in_words(value)
+        return super()._normalized(value)
 
 
-class OffsetsDirectLab(DirectLab):
-    """Coordinator and store over logs in memory."""
+class OffsetsHarness(CoordinatorHarness):
+    """Coordinator and offset store over logs in memory."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -81,7 +88,7 @@ class OffsetsDirectLab(DirectLab):
         self.offsets.load(self.groups)
         self.broker = SimpleNamespace(groups=self.groups, cluster=self.cluster, offsets=self.offsets)
 
-    def connect(self, client_id: str | None = "tester") -> DirectConnection:
+    def connect(self, client_id: str | None = "tester") -> CoordinatorConnection:
         return _Connection(self, client_id)
 
     def create_topic(self, name: str, partitions: int) -> UUID:
@@ -92,15 +99,15 @@ class OffsetsDirectLab(DirectLab):
         self.offsets.forget_topic(name, self.clock.wall_ms())
 
 
-class _Connection(DirectConnection):
+class _Connection(CoordinatorConnection):
     def _commit(self, request: OffsetCommitRequest, version: int) -> OffsetCommitResponse:
-        clock = self._lab.clock
+        clock = self._harness.clock
         context = RequestContext(8, version, 7, self._client_id, "c-1", "127.0.0.1", clock.now_ms(), clock.wall_ms())
-        return offset_commit.handle(self._lab.broker, request, context)  # type: ignore[arg-type]
+        return offset_commit.handle(self._harness.broker, request, context)  # type: ignore[arg-type]
 
 
-class OffsetsSocketLab(SocketLab):
-    """Any broker; deletions take their time there."""
+class OffsetsSocketHarness(SocketHarness):
+    """Any broker by sockets; creation and deletion of topics are awaited."""
 
     def create_topic(self, name: str, partitions: int) -> UUID:
         topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)
@@ -117,7 +124,7 @@ class OffsetsSocketLab(SocketLab):
         self._wait_for(name, "deleted", known=False)
         deadline = time.monotonic() + 20
         while fetch(watcher, "watcher of deletions", None)[1]:
-            assert time.monotonic() < deadline, "the offsets of a deleted topic stay"
+            assert time.monotonic() < deadline, "the offsets of a deleted topic were not deleted"
             time.sleep(0.02)
 
     def _wait_for(self, name: str, what: str, *, known: bool) -> None:
@@ -127,7 +134,7 @@ class OffsetsSocketLab(SocketLab):
             time.sleep(0.02)
 
 
-# ---- requests, and answers as plain rows ----
+# ---- requests, with responses as plain rows ----
 
 
 def commit(
@@ -141,7 +148,7 @@ def commit(
     instance: str | None = None,
     retention_ms: int = -1,
 ) -> list[tuple[Topic, list[tuple[int, int]]]]:
-    """Commit rows of (partition, offset, epoch, note); per topic the partitions with their errors."""
+    """Commit rows of (partition, offset, epoch, metadata); return per topic the partitions with their errors."""
     request = OffsetCommitRequest(
         group_id=group,
         generation_id_or_member_epoch=generation,
@@ -160,9 +167,11 @@ def commit(
     ]
 
 
-def _commit_row(partition: int, offset: int, epoch: int = -1, note: str | None = "") -> OffsetCommitRequestPartition:
+def _commit_row(
+    partition: int, offset: int, epoch: int = -1, metadata: str | None = ""
+) -> OffsetCommitRequestPartition:
     return OffsetCommitRequestPartition(
-        partition_index=partition, committed_offset=offset, committed_leader_epoch=epoch, committed_metadata=note
+        partition_index=partition, committed_offset=offset, committed_leader_epoch=epoch, committed_metadata=metadata
     )
 
 
@@ -178,7 +187,7 @@ def fetch(
     *,
     stable: bool = False,
 ) -> tuple[int, list[tuple[Topic, list[Row]]]]:
-    """The error of the group, and per topic its rows of (partition, offset, epoch, note, error)."""
+    """Return the error of the group, and per topic its rows of (partition, offset, epoch, metadata, error)."""
     if version < 8:
         old = (
             None
@@ -212,7 +221,7 @@ def _row(p: Any) -> Row:
 def delete(
     client: Connection, group: str, topics: dict[str, list[int]]
 ) -> tuple[int, list[tuple[str, list[tuple[int, int]]]]]:
-    """The error of the group, and per topic the partitions with theirs."""
+    """Delete offsets; return the error of the group, and per topic the partitions with their errors."""
     asked = [
         OffsetDeleteRequestTopic(name=t, partitions=[OffsetDeleteRequestPartition(partition_index=p) for p in ps])
         for t, ps in topics.items()
