@@ -1,1 +1,31 @@
-"""Requests, futures, metadata, back-off and routing over the network."""
+"""The client: requests to the brokers of a cluster, over one connection per node, with metadata, backoff and routing.
+
+`connect(config)` returns a `ConsumerNetworkClient`, which consumers, the producer and admin functions share. It holds a
+`NetworkClient` (one connection per node, version negotiation, requests in flight) and a `Metadata` (brokers, topics,
+leaders). `send` queues a request and returns a `RequestFuture`; `poll` drives the network and completes futures. On top
+of it, `requests` sends one request or fans out over many nodes, with retries until a deadline, and `routing` finds the
+leader of a partition and the coordinator of a group. `config` has the settings of all clients.
+
+Decisions are in pure modules (`connection_states`, `in_flight`, `metadata`, `api_versions`, `backoff`); sockets and
+selectors are only touched by `network_client`. Times are milliseconds; deadlines are times of the client's clock.
+
+Threads: none of its own. Any thread may `send`, `poll` or `wakeup`; one lock protects everything below
+`ConsumerNetworkClient`. A future's listeners run in the thread that polls, without the lock. The heartbeat thread of a
+group member calls `serve`, which completes only its own future, so that it never runs another thread's listeners.
+
+**Non-obvious**
+
+- A connection is identified by node id, not by address. Bootstrap addresses have negative ids; when a broker advertises
+  the same address, it takes over the connection. Coordinators have second ids of their own (see `structs.Node`), so
+  that a heartbeat never waits for a fetch response on the same connection.
+- A failure that concerns one key (partition, group, node) is an error in `Results.errors`. An exception means that no
+  request could be sent: no broker is reachable, or the coordinator look-up failed. At the deadline, TimeoutExpired
+  names the unreachable address and the reason.
+- Metadata is not requested at the start, and a topic is only requested after `add_topics` or `topics_metadata`.
+- An unreachable address of a host name is not a failed node: all addresses are tried before the backoff starts.
+- A broker responds in the order of the requests on a connection, so a response is matched to the oldest request, and a
+  wrong correlation id ends the connection.
+- ApiVersions is sent first on each connection. A broker that cannot decode our version responds in v0, and a broker
+  whose response cannot be decoded is asked again in v0.
+- Messages are imported inside functions where a command may not need them: each import costs start-up time.
+"""

@@ -1,4 +1,4 @@
-"""The composition root of the client: from a configuration to a client that is ready to be asked."""
+"""The composition root of the client: from a configuration to a `ConsumerNetworkClient`."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def connect(
     resolve: Resolve = resolve,
     uniform: Callable[[float, float], float] = uniform,
 ) -> ConsumerNetworkClient:
-    """A client for this configuration. No connection is made before the first request; close it when done.
+    """Return a client with this configuration. It makes no connection before the first request; the caller closes it.
 
-    Tests hand in their clock, an in-memory selector, a name service, and a `uniform` that is not random.
+    Tests pass a manual clock, an in-memory selector, a resolver of host names, and a `uniform` that is not random.
     """
     clock = clock or SystemClock()
     if selector is None:

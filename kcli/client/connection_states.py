@@ -1,14 +1,13 @@
-"""What we know of the connection to each node: its state, its addresses, when it may be tried. Pure: no I/O, no clock.
+"""The state of the connection to each node: addresses, failures, time of the next attempt. Pure: no I/O, no clock.
 
-A node is DISCONNECTED until `connecting`. It is CONNECTING until the transport stands, then CHECKING_API_VERSIONS until
-the broker has told which versions it speaks, then READY, the only state in which requests of others are sent. Any of
-them falls back to DISCONNECTED.
+A node is DISCONNECTED until `connecting`. It is CONNECTING until the transport is connected, CHECKING_API_VERSIONS
+until the broker has sent its versions, and then READY, the only state in which requests of callers are sent. Each state
+falls back to DISCONNECTED.
 
-A host name may have several addresses. They are tried one after another at once, since a refused address says nothing
-about the next one (`localhost` is often ::1 first, with nobody there). Only when the last one has failed does the node
-have to wait, twice as long with each failure, varied by jitter; then the name is resolved anew. A node that was READY
-starts counting from zero again. A broker that closes after it accepted is no better than one that refuses, so failures
-are counted until READY.
+A host name may have several addresses. They are tried one after another without a pause, because a refused address
+says nothing about the next one (`localhost` is often ::1 first, without a listener). When the last one has failed, the
+node waits for the backoff, which doubles with each failure; then the name is resolved again. A broker that closes the
+connection after it accepted it is no better than one that refuses it, so failures are counted until the node is READY.
 """
 
 from __future__ import annotations
@@ -25,16 +24,16 @@ CONNECTING = "connecting"
 CHECKING_API_VERSIONS = "checking_api_versions"
 READY = "ready"
 
-CONNECT, STAND, READY_UP, DROP = "connect", "stand", "ready", "drop"
+CONNECT, CONNECTED, VERSIONS_RECEIVED, DROP = "connect", "connected", "versions received", "drop"
 
-#: (state, event) -> state. A pair that is not here is a bug of the caller.
+#: (state, event) -> state. A missing pair is a bug of the caller.
 TRANSITIONS = {
     (DISCONNECTED, CONNECT): CONNECTING,
     (CONNECTING, CONNECT): CONNECTING,  # the next address of the same node
-    (CONNECTING, STAND): CHECKING_API_VERSIONS,
+    (CONNECTING, CONNECTED): CHECKING_API_VERSIONS,
     (CONNECTING, DROP): DISCONNECTED,
-    (CHECKING_API_VERSIONS, CONNECT): CONNECTING,  # the same: who accepts and hangs up is no broker
-    (CHECKING_API_VERSIONS, READY_UP): READY,
+    (CHECKING_API_VERSIONS, CONNECT): CONNECTING,  # the same: the peer accepted the connection and closed it
+    (CHECKING_API_VERSIONS, VERSIONS_RECEIVED): READY,
     (CHECKING_API_VERSIONS, DROP): DISCONNECTED,
     (READY, DROP): DISCONNECTED,
 }
@@ -43,7 +42,7 @@ SocketAddress = tuple[int, Any]
 
 
 class NodeState:
-    """One row of the table."""
+    """The state of one node."""
 
     __slots__ = (
         "address_index",
@@ -66,7 +65,7 @@ class NodeState:
         self.address_index = 0
         self.failures = 0
         self.last_attempt_ms = float("-inf")
-        self.last_error: str | None = None  # why the last attempt or connection ended; None once READY
+        self.last_error: str | None = None  # reason of the last disconnection; None when READY
         self.retry_at_ms = float("-inf")
         self.setup_deadline_ms = float("inf")
         self.throttled_until_ms = float("-inf")
@@ -77,15 +76,15 @@ class NodeState:
         return f"<NodeState {' '.join(notes)}{f': {self.last_error}' if self.last_error else ''}>"
 
     def move(self, event: str) -> None:
-        """Follow the table; ValueError for a pair that is not in it."""
+        """Apply an event. Raise ValueError for a pair that is not in TRANSITIONS."""
         try:
             self.state = TRANSITIONS[self.state, event]
         except KeyError:
-            raise ValueError(f"a node that is {self.state} cannot {event}") from None
+            raise ValueError(f"event {event!r} is not possible in state {self.state!r}") from None
 
 
 class ConnectionStates:
-    """The table of all nodes. Times are milliseconds of a steady clock."""
+    """The states of all nodes. Times are milliseconds of a monotonic clock."""
 
     def __init__(self, reconnect: Backoff, setup_timeout: Backoff) -> None:
         self._reconnect = reconnect
@@ -96,14 +95,11 @@ class ConnectionStates:
         return f"<ConnectionStates {self._nodes}>"
 
     def of(self, node_id: int) -> NodeState:
-        """The row of `node_id`, made when it is new."""
-        row = self._nodes.get(node_id)
-        if row is None:
-            row = self._nodes[node_id] = NodeState()
-        return row
-
-    def known(self) -> list[tuple[int, NodeState]]:
-        return list(self._nodes.items())
+        """Return the state of a node; a new one is DISCONNECTED."""
+        node = self._nodes.get(node_id)
+        if node is None:
+            node = self._nodes[node_id] = NodeState()
+        return node
 
     def is_ready(self, node_id: int) -> bool:
         return self.of(node_id).state == READY
@@ -112,114 +108,114 @@ class ConnectionStates:
         return self.of(node_id).state in (CONNECTING, CHECKING_API_VERSIONS)
 
     def can_connect(self, node_id: int, now_ms: float) -> bool:
-        row = self.of(node_id)
-        return row.state == DISCONNECTED and now_ms >= row.retry_at_ms
+        node = self.of(node_id)
+        return node.state == DISCONNECTED and now_ms >= node.retry_at_ms
 
     def failure(self, node_id: int) -> str | None:
-        """Why a node is disconnected; None when it is not, or was not tried, or by our own wish."""
-        row = self.of(node_id)
-        return row.last_error if row.state == DISCONNECTED else None
+        """Return the reason of a disconnection; None while connected, if never tried, and if we closed it."""
+        node = self.of(node_id)
+        return node.last_error if node.state == DISCONNECTED else None
 
     def delay_ms(self, node_id: int, now_ms: float) -> float:
-        """How long until something may be tried with this node: 0 now, infinity while it is connecting or ready."""
-        row = self.of(node_id)
-        if row.state == DISCONNECTED:
-            return max(0.0, row.retry_at_ms - now_ms)
-        if row.state == READY and row.throttled_until_ms > now_ms:
-            return row.throttled_until_ms - now_ms
+        """Return the ms until the next attempt or request is allowed; infinity until an event changes the state."""
+        node = self.of(node_id)
+        if node.state == DISCONNECTED:
+            return max(0.0, node.retry_at_ms - now_ms)
+        if node.state == READY and node.throttled_until_ms > now_ms:
+            return node.throttled_until_ms - now_ms
         return float("inf")
 
     def connecting(self, node_id: int, channel_id: str, addresses: Sequence[SocketAddress], now_ms: float) -> None:
-        """A first attempt begins, at the first of `addresses`."""
-        row = self.of(node_id)
-        row.move(CONNECT)
-        row.addresses, row.address_index = addresses, 0
-        self._start_attempt(row, channel_id, now_ms)
+        """Start an attempt with the first of `addresses`."""
+        node = self.of(node_id)
+        node.move(CONNECT)
+        node.addresses, node.address_index = addresses, 0
+        self._start_attempt(node, channel_id, now_ms)
 
     def has_next_address(self, node_id: int) -> bool:
-        """An address of the node has not been tried yet in this attempt."""
-        row = self.of(node_id)
-        return row.address_index + 1 < len(row.addresses)
+        """Whether this attempt has an untried address."""
+        node = self.of(node_id)
+        return node.address_index + 1 < len(node.addresses)
 
     def connecting_next_address(self, node_id: int, channel_id: str, now_ms: float) -> SocketAddress:
-        """The address to try now that the one before has failed."""
-        row = self.of(node_id)
-        row.move(CONNECT)
-        row.address_index += 1
-        self._start_attempt(row, channel_id, now_ms)
-        return row.addresses[row.address_index]
+        """Continue the attempt with the next address, and return that."""
+        node = self.of(node_id)
+        node.move(CONNECT)
+        node.address_index += 1
+        self._start_attempt(node, channel_id, now_ms)
+        return node.addresses[node.address_index]
 
-    def stands(self, node_id: int) -> None:
-        """The transport is up; the setup timeout goes on until READY."""
-        self.of(node_id).move(STAND)
+    def connected(self, node_id: int) -> None:
+        """The transport is connected; the setup timeout continues until READY."""
+        self.of(node_id).move(CONNECTED)
 
     def ready(self, node_id: int, versions: dict[int, tuple[int, int]]) -> None:
-        """The broker told its versions (API key -> lowest, highest)."""
-        row = self.of(node_id)
-        row.move(READY_UP)
-        row.versions = versions
-        row.failures = 0
-        row.last_error = None
-        row.setup_deadline_ms = float("inf")
+        """The broker sent its versions (API key -> lowest, highest)."""
+        node = self.of(node_id)
+        node.move(VERSIONS_RECEIVED)
+        node.versions = versions
+        node.failures = 0
+        node.last_error = None
+        node.setup_deadline_ms = float("inf")
 
     def disconnected(self, node_id: int, reason: str, now_ms: float, *, wanted: bool = False) -> None:
-        """The connection or the attempt is over. `wanted`: by our own wish, so the next attempt need not wait."""
-        row = self.of(node_id)
-        row.move(DROP)
-        row.channel_id = ""
-        row.setup_deadline_ms = float("inf")
-        row.throttled_until_ms = float("-inf")
+        """The connection or the attempt ended. `wanted`: we ended it, so the next attempt has no backoff."""
+        node = self.of(node_id)
+        node.move(DROP)
+        node.channel_id = ""
+        node.setup_deadline_ms = float("inf")
+        node.throttled_until_ms = float("-inf")
         if wanted:
-            row.last_error, row.retry_at_ms = None, now_ms
+            node.last_error, node.retry_at_ms = None, now_ms
         else:
-            row.last_error = reason
-            row.failures += 1
-            row.retry_at_ms = now_ms + self._reconnect.after(row.failures)
+            node.last_error = reason
+            node.failures += 1
+            node.retry_at_ms = now_ms + self._reconnect.after(node.failures)
 
-    def cannot_connect(self, node_id: int, reason: str, now_ms: float) -> None:
-        """There is nothing to connect to: the name has no address."""
-        row = self.of(node_id)
-        row.move(CONNECT)
-        row.addresses, row.last_attempt_ms = (), now_ms
+    def unresolved(self, node_id: int, reason: str, now_ms: float) -> None:
+        """The attempt failed before a connection, because the host name has no address."""
+        node = self.of(node_id)
+        node.move(CONNECT)
+        node.addresses, node.last_attempt_ms = (), now_ms
         self.disconnected(node_id, reason, now_ms)
 
     def throttle(self, node_id: int, until_ms: float) -> None:
-        """The broker asked us to hold back (KIP-219)."""
+        """The broker throttles us: send no requests until then (KIP-219)."""
         self.of(node_id).throttled_until_ms = until_ms
 
     def is_throttled(self, node_id: int, now_ms: float) -> bool:
         return self.of(node_id).throttled_until_ms > now_ms
 
-    def take_overdue(self, now_ms: float) -> list[int]:
-        """Nodes that are not ready in time; the caller drops them."""
-        return [node_id for node_id, row in self._nodes.items() if row.setup_deadline_ms <= now_ms]
+    def overdue(self, now_ms: float) -> list[int]:
+        """Return the nodes whose setup timeout passed; the caller disconnects them."""
+        return [node_id for node_id, node in self._nodes.items() if node.setup_deadline_ms <= now_ms]
 
     def next_deadline_ms(self) -> float:
-        """When the next setup timeout falls; infinity when nothing is being set up."""
-        return min((row.setup_deadline_ms for row in self._nodes.values()), default=float("inf"))
+        """Return the time of the next setup timeout; infinity without one."""
+        return min((node.setup_deadline_ms for node in self._nodes.values()), default=float("inf"))
 
     def adopt(self, old_id: int, new_id: int) -> bool:
-        """Let `new_id` take over the ready connection of `old_id`, when it has none itself."""
-        row, taker = self._nodes.get(old_id), self._nodes.get(new_id)
-        if row is None or row.state != READY or (taker is not None and taker.state != DISCONNECTED):
+        """Move the ready connection of `old_id` to `new_id`, unless that has one. Return whether it was moved."""
+        old, new = self._nodes.get(old_id), self._nodes.get(new_id)
+        if old is None or old.state != READY or (new is not None and new.state != DISCONNECTED):
             return False
         self._nodes[new_id] = self._nodes.pop(old_id)
         return True
 
-    def _start_attempt(self, row: NodeState, channel_id: str, now_ms: float) -> None:
-        row.channel_id = channel_id
-        row.last_attempt_ms = now_ms
-        row.setup_deadline_ms = now_ms + self._setup_timeout.after(row.failures + 1)
+    def _start_attempt(self, node: NodeState, channel_id: str, now_ms: float) -> None:
+        node.channel_id = channel_id
+        node.last_attempt_ms = now_ms
+        node.setup_deadline_ms = now_ms + self._setup_timeout.after(node.failures + 1)
 
 
-# Best first. A connection under way is waited for, unless it has kept us waiting and there is another node to try.
+# Ranks, best first. A connection in progress is awaited, unless it is slow and another node can be tried.
 _IDLE, _BUSY, _FULL, _CONNECTING, _UNTRIED, _SLOW = range(6)
 
 
 def least_loaded(
     nodes: Sequence[Node], states: ConnectionStates, in_flight: InFlightRequests, now_ms: float, patience_ms: float
 ) -> Node | None:
-    """The best of `nodes`, the first among equals; None when all were lost and are not to be tried again yet."""
+    """Return the node with the best rank, the first among equals; None if all are in backoff."""
     best, best_rank = None, None
     for node in nodes:
         rank = _rank(node.id, states, in_flight, now_ms, patience_ms)

@@ -1,8 +1,8 @@
-"""Requests from anywhere, answered by whoever polls: the unsent buffer, futures, wake-up, and one lock.
+"""`ConsumerNetworkClient`: queued requests, futures, deadlines, metadata and wake-up, for any number of threads.
 
-`send` only queues. A `poll` hands what is queued to connections that can take it, waits for the network, and settles
-the futures of what is over, the latter without holding the lock. Several threads may send and poll; one that
-must not run the listeners of others' futures `serve`s instead.
+`send` only queues. `poll` passes queued requests to connections that are ready, waits for the network, and completes
+the futures of ended requests, the last without holding the lock. Several threads may send and poll; a thread that must
+not run the listeners of other threads' futures calls `serve` instead.
 """
 
 from __future__ import annotations
@@ -31,8 +31,35 @@ R = TypeVar("R")
 _UNKNOWN_TOPIC_PATIENCE_MS = 500
 
 
+class _FairLock:
+    """A lock for which the waiting thread is next, even if the holder acquires it again at once. Not reentrant.
+
+    A thread that polls in a loop would otherwise keep the lock from all others. `interrupt` ends the holder's wait.
+    """
+
+    def __init__(self, interrupt: Callable[[], None]) -> None:
+        self._interrupt = interrupt
+        self._turn = threading.Lock()  # held while waiting, so that the former holder queues after the waiting thread
+        self._held = threading.Lock()
+        self._holder: int | None = None
+
+    def __enter__(self) -> None:
+        with self._turn:
+            if not self._held.acquire(blocking=False):
+                self._interrupt()
+                self._held.acquire()
+        self._holder = threading.get_ident()
+
+    def __exit__(self, *_: object) -> None:
+        self._holder = None
+        self._held.release()
+
+    def held_by_another_thread(self) -> bool:
+        return self._holder is not None and self._holder != threading.get_ident()
+
+
 class ConsumerNetworkClient:
-    """What consumers, producers and admins talk to. Times are milliseconds; deadlines are on `clock`."""
+    """The client of consumers, producers and admins. Times are milliseconds; deadlines are times of `clock`."""
 
     def __init__(
         self,
@@ -49,9 +76,9 @@ class ConsumerNetworkClient:
         self._network = network
         self._unsent = UnsentRequests()
         self._parked: deque[Completion] = deque()
-        self._lock = FairLock(network.wakeup)
+        self._lock = _FairLock(network.wakeup)
         self._woken = False
-        self._has_served = False  # something was settled beside the thread that polls, which has not looked since
+        self._has_served = False  # `serve` completed a future since the last poll without `until`
         self._closed = False
 
     def __repr__(self) -> str:
@@ -64,7 +91,7 @@ class ConsumerNetworkClient:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # Sending and waiting
+    # Requests
 
     def send(
         self,
@@ -75,12 +102,12 @@ class ConsumerNetworkClient:
         min_version: int | None = None,
         max_version: int | None = None,
     ) -> RequestFuture[R]:
-        """Queue a request; the future gets the response message, or why there is none.
+        """Queue a request and return the future of its response.
 
-        It fails with DisconnectedError when the node cannot be reached, is lost, or does not answer in `timeout_ms`
-        (default request.timeout.ms; the connection is then given up), with UnsupportedVersion when there is no common
-        version (between `min_version` and `max_version`), with ProtocolError when the answer is unreadable. Produce
-        with acks=0 succeeds with None when it is written.
+        The future fails with DisconnectedError if the node cannot be reached, disconnects, or does not respond in
+        `timeout_ms` (default: request.timeout.ms; the connection is then closed), with UnsupportedVersion if there is
+        no common version (between `min_version` and `max_version`), and with ProtocolError if the response cannot be
+        decoded. Produce with acks=0 succeeds with None when it is written.
         """
         now_ms = self.clock.now_ms()
         timeout_ms = self.config.request_timeout_ms if timeout_ms is None else timeout_ms
@@ -92,10 +119,10 @@ class ConsumerNetworkClient:
         return future
 
     def poll(self, *, until: RequestFuture[Any] | None = None, timeout_ms: float) -> bool:
-        """Drive the network until `until` is done (True) or the time is over (False).
+        """Drive the network until `until` is done (return True) or the timeout passes (return False).
 
-        Without `until`: True as soon as anything has happened, a request over or metadata answered, be it beside this
-        thread. WakeupError after `wakeup`. At least one round is done, so 0 takes what is there.
+        Without `until`, return True after the first completed request or metadata response, also of another thread.
+        Raise WakeupError after `wakeup`. With a timeout of 0, take the events that are ready.
         """
         deadline_ms = self.clock.now_ms() + timeout_ms
         outcomes = self.metadata.outcomes
@@ -111,29 +138,29 @@ class ConsumerNetworkClient:
                 return until is not None and until.done
 
     def serve(self, awaited: RequestFuture[Any], timeout_ms: float) -> None:
-        """One round for the sake of `awaited`, by a thread beside the one that polls.
+        """Drive the network once for the future `awaited`, in a thread other than the one that polls.
 
-        Nothing else is settled here: what is over besides waits for the other thread's next poll, and so does `wakeup`.
+        No other future is completed here: the others wait for the polling thread, and so does `wakeup`.
         """
-        self._round(self.clock.now_ms() + timeout_ms, awaited, beside=True)
+        self._round(self.clock.now_ms() + timeout_ms, awaited, serving=True)
         if awaited.done:
-            # Whoever polls may be asleep by now, or about to be, without knowing what this answer has changed.
+            # The polling thread may be waiting, and must see the changes that this response made.
             self._has_served = True
             self._network.wakeup()
 
     @property
     def is_polled_by_another_thread(self) -> bool:
-        """Somebody else is driving the network at this moment."""
+        """Whether another thread is driving the network now."""
         return self._lock.held_by_another_thread()
 
     def wait(self, future: RequestFuture[T], deadline_ms: float, *, awaited: str = "", node: Node | None = None) -> T:
-        """The value of `future`, or its error; TimeoutExpired says what was awaited and what is known to be wrong."""
+        """Return the value of `future` or raise its error. TimeoutExpired names the response and the known failure."""
         if not self.poll(until=future, timeout_ms=max(0.0, deadline_ms - self.clock.now_ms())):
             raise self.timed_out(awaited or future.label, node)
         return future.value()
 
     def sleep(self, timeout_ms: float) -> None:
-        """Let time pass while the network goes on."""
+        """Drive the network for `timeout_ms`."""
         self.poll(until=RequestFuture(), timeout_ms=timeout_ms)
 
     def attempts(self, deadline_ms: float) -> Iterator[int]:
@@ -148,33 +175,33 @@ class ConsumerNetworkClient:
             self.sleep(min(self.retry_backoff.after(attempt), max(0.0, deadline_ms - self.clock.now_ms())))
 
     def timed_out(self, awaited: str, node: Node | None = None, last: KcliError | None = None) -> TimeoutExpired:
-        """The error for a deadline that passed while waiting for `awaited`, from `node` if it matters which.
+        """Return the error for a deadline that passed while waiting for `awaited`, of `node` or of any.
 
-        It tells what is known to be wrong: the connection that does not stand, else the `last` error seen.
+        Its message is the failed connection that prevented the response, else the `last` error.
         """
         with self._lock:
-            trouble = explain_trouble(self.metadata, self._network.trouble, node)
-        what = trouble or (last.message if last is not None else f"no answer to {awaited} in time")
-        return TimeoutExpired(what, awaited=awaited)
+            cause = _connection_failures(self.metadata, self._network.connection_error, node)
+        message = cause or (last.message if last is not None else f"no response to {awaited} in time")
+        return TimeoutExpired(message, awaited=awaited)
 
     # Metadata
 
     def ensure_fresh_metadata(self, deadline_ms: float) -> Cluster:
-        """Ask a broker now and return the cluster with the topics wanted so far."""
+        """Request metadata now and return the cluster with the topics added so far."""
         self._await_metadata(self.metadata.request_update(at_once=True), deadline_ms)
         return self.metadata.cluster
 
     def topics_metadata(self, topics: Iterable[str] | None, deadline_ms: float) -> Cluster:
-        """Ask for these topics, or for all (None). A topic's error is data: TopicInfo.error.
+        """Request these topics, or all (None). The error of a topic is in TopicInfo.error.
 
-        What may be a delay is asked for again after the backoff: a topic that has no leaders yet until the deadline, a
-        topic that is unknown for half a second, since brokers hear of a new one a little after its creator.
+        Retried: a topic without leaders, until the deadline; an unknown topic, for half a second, because brokers learn
+        of a new topic a little after its creation.
         """
         names = None if topics is None else list(topics)
         self.metadata.add_topics(names or ())
         self._await_metadata(self.metadata.request_update(at_once=True, all_topics=names is None), deadline_ms)
         patient_until_ms = self.clock.now_ms() + _UNKNOWN_TOPIC_PATIENCE_MS
-        while _may_be_a_delay(self.metadata.cluster, names or (), self.clock.now_ms() < patient_until_ms):
+        while _may_be_temporary(self.metadata.cluster, names or (), self.clock.now_ms() < patient_until_ms):
             try:
                 self._await_metadata(self.metadata.request_update(), deadline_ms)
             except TimeoutExpired:
@@ -195,73 +222,69 @@ class ConsumerNetworkClient:
     # Nodes
 
     def least_loaded_node(self) -> Node | None:
-        """The node to ask what any node can answer; None while all of them were lost a moment ago."""
+        """Return the node for a request that any node can serve; None while all are in backoff."""
         with self._lock:
             return self._network.least_loaded_node(self.clock.now_ms())
 
     def is_unavailable(self, node: Node) -> bool:
-        """The node was lost and is left alone for a while: a request to it would fail at once."""
+        """Whether the node was lost and is in backoff, so that a request to it would fail at once."""
         with self._lock:
             in_backoff = self._network.delay_ms(node.id, self.clock.now_ms()) > 0
             return in_backoff and self._network.failure(node.id) is not None
 
-    def has_in_flight(self, node: Node) -> bool:
-        """Requests to `node` are queued or unanswered."""
-        return self._network.in_flight_count(node.id) + self._unsent.count(node.id) > 0
-
     @property
     def pending_count(self) -> int:
-        """Requests queued or unanswered, the client's own questions included."""
+        """The number of requests that are queued or in flight, including the client's own."""
         return self._unsent.count() + self._network.in_flight_count()
 
     def negotiated(self, node_id: int) -> Versions | None:
-        """API key -> lowest and highest version the node speaks; None while it is not connected."""
+        """Return the lowest and highest version of each API key of a node; None while it is not connected."""
         with self._lock:
             return self._network.negotiated(node_id)
 
     def disconnect(self, node: Node) -> None:
-        """Close the connection; its requests fail at the next poll."""
+        """Close the connection to a node. Its requests fail at the next poll."""
         with self._lock:
             self._network.disconnect(node.id, f"disconnected from {node} by request")
 
     def wakeup(self) -> None:
-        """From any thread: make the poll under way, or else the next one, raise WakeupError."""
+        """Make the current poll, or else the next one, raise WakeupError. May be called by any thread."""
         self._woken = True
         self._network.wakeup()
 
     def close(self) -> None:
-        """Close all connections. What is unanswered stays so."""
+        """Close all connections. Requests in flight do not complete."""
         with self._lock:
             if not self._closed:
                 self._closed = True
                 self._network.close()
 
-    # One round of the loop
+    # One round of the event loop
 
-    def _round(self, deadline_ms: float, until: RequestFuture[Any] | None, *, beside: bool = False) -> bool:
+    def _round(self, deadline_ms: float, until: RequestFuture[Any] | None, *, serving: bool = False) -> bool:
         with self._lock:
-            if until is not None and until.done:  # by another thread that held the lock until now
+            if until is not None and until.done:  # completed by another thread, which held the lock until now
                 return True
-            over = self._send_unsent() + self._fail_unsent()
-            if not beside:
-                over += self._take_parked()
+            completed = self._send_unsent() + self._fail_unsent()
+            if not serving:
+                completed += self._take_parked()
             now_ms = self.clock.now_ms()
-            urgent = over or (self._woken and not beside) or (self._has_served and until is None)
+            urgent = completed or (self._woken and not serving) or (self._has_served and until is None)
             wait_ms = 0.0 if urgent else min(deadline_ms, self._next_event_ms(now_ms)) - now_ms
-            over += self._network.poll(max(0.0, wait_ms))
-            over += self._fail_unsent() + self._send_unsent()
-            if beside:  # parked before the lock is free: whoever polls next finds them
-                self._parked.extend(completion for completion in over if completion.future is not until)
-                over = [completion for completion in over if completion.future is until]
-        for completion in over:
+            completed += self._network.poll(max(0.0, wait_ms))
+            completed += self._fail_unsent() + self._send_unsent()
+            if serving:  # park the others before the lock is released, for the next poll
+                self._parked.extend(completion for completion in completed if completion.future is not until)
+                completed = [completion for completion in completed if completion.future is until]
+        for completion in completed:
             completion.settle()
-        return bool(over)
+        return bool(completed)
 
     def _take_parked(self) -> list[Completion]:
         return [self._parked.popleft() for _ in range(len(self._parked))]
 
     def _send_unsent(self) -> list[Completion]:
-        """Hand over what connections can take, begin those that are missing, and give up what is too late."""
+        """Send the requests whose nodes are ready, connect to the others, and fail the expired requests."""
         now_ms = self.clock.now_ms()
         self._unsent.sort_in()
         for node in self._unsent.nodes():
@@ -275,99 +298,70 @@ class ConsumerNetworkClient:
                     min_version=entry.min_version,
                     max_version=entry.max_version,
                 )
-        return [Completion(entry.future, error=_too_late(entry)) for entry in self._unsent.take_expired(now_ms)]
+        return [Completion(entry.future, error=_expired(entry)) for entry in self._unsent.take_expired(now_ms)]
 
     def _fail_unsent(self) -> list[Completion]:
-        """Give up what waits for nodes whose connection was lost or refused."""
-        over = []
+        """Fail the requests to nodes whose connection was lost or refused."""
+        failed = []
         for node in self._unsent.nodes():
             reason = self._network.failure(node.id)
             if reason is not None:
-                over += [
+                failed += [
                     Completion(entry.future, error=_lost(entry, reason)) for entry in self._unsent.take_all(node.id)
                 ]
-        return over
+        return failed
 
     def _next_event_ms(self, now_ms: float) -> float:
-        """When the unsent requests need attention though nothing happens on the network."""
+        """Return the time of the next deadline or end of backoff of an unsent request."""
         delays = (self._network.delay_ms(node.id, now_ms) for node in self._unsent.nodes())
         return min(self._unsent.next_deadline_ms(), now_ms + min(delays, default=float("inf")))
 
     def _raise_if_woken(self) -> None:
         if self._woken:
             self._woken = False
-            raise WakeupError("the poll was woken up")
+            raise WakeupError("another thread interrupted the poll")
 
 
 def _lost(entry: Unsent, reason: str) -> DisconnectedError:
     return DisconnectedError(reason, node=entry.node.id, api=type(entry.request).__name__.removesuffix("Request"))
 
 
-def _may_be_a_delay(cluster: Cluster, names: Iterable[str], patient: bool) -> bool:
+def _may_be_temporary(cluster: Cluster, names: Iterable[str], patient: bool) -> bool:
     errors = {cluster.topics[name].error for name in names if name in cluster.topics}
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION in errors
     return (unknown and patient) or ErrorCode.LEADER_NOT_AVAILABLE in errors
 
 
-def _too_late(entry: Unsent) -> TimeoutExpired:
+def _expired(entry: Unsent) -> TimeoutExpired:
     return TimeoutExpired(f"{entry.future.label} could not be sent in time", node=entry.node.id)
 
 
-class FairLock:
-    """Who waits gets it next, even if the holder comes back at once, as a polling loop does. Not reentrant.
+def _connection_failures(
+    metadata: Metadata, connection_error: Callable[[int], str | None], node: Node | None = None
+) -> str:
+    """Describe the failed connections to `node`, or to all nodes, in one sentence; "" if none is known.
 
-    `nudge` makes a holder that sleeps inside let go.
+    A broker that responds at a bootstrap address may advertise an address that cannot be reached from here. This is
+    reported differently, because it is corrected in the broker's advertised.listeners.
     """
-
-    def __init__(self, nudge: Callable[[], None]) -> None:
-        self._nudge = nudge
-        self._turn = threading.Lock()  # held while waiting: the holder that comes back queues up behind
-        self._held = threading.Lock()
-        self._holder: int | None = None
-
-    def __enter__(self) -> None:
-        with self._turn:
-            if not self._held.acquire(blocking=False):
-                self._nudge()
-                self._held.acquire()
-        self._holder = threading.get_ident()
-
-    def __exit__(self, *_: object) -> None:
-        self._holder = None
-        self._held.release()
-
-    def held_by_another_thread(self) -> bool:
-        return self._holder is not None and self._holder != threading.get_ident()
-
-
-def explain_trouble(metadata: Metadata, last_error: Callable[[int], str | None], node: Node | None = None) -> str:
-    """What keeps us from `node`, or from all nodes; "" when nothing is known to be wrong.
-
-    A broker that answered at a bootstrap address may advertise another address that cannot be reached from here: that
-    is told apart, since it is mended in the broker's `advertised.listeners`, not here.
-    """
-    suspects = [node] if node is not None else list(metadata.cluster.nodes.values())
-    failures = _failures(suspects, last_error)
+    nodes = [node] if node is not None else list(metadata.cluster.nodes.values())
+    failures = _failures(nodes, connection_error)
     if metadata.is_bootstrap or all(n.id < 0 for n, _ in failures):
-        failures = failures or _failures(metadata.bootstrap.values(), last_error)
+        failures = failures or _failures(metadata.bootstrap.values(), connection_error)
     if failures:
         if metadata.update_version and failures[0][0].id >= 0:
-            return _advertised(failures)
+            return "; ".join(
+                f"node {node.id}, which the cluster advertises as {_address(node)}, cannot be reached: {reason}"
+                for node, reason in failures
+            )
         return "no broker answered at " + _listed(failures)
     if metadata.error is not None:
-        return f"the cluster cannot be described: {metadata.error}"
+        return f"no metadata of the cluster: {metadata.error}"
     return ""
 
 
-def _failures(nodes: Iterable[Node], last_error: Callable[[int], str | None]) -> list[tuple[Node, str]]:
-    return [(node, reason) for node in nodes if (reason := last_error(node.id)) is not None]
-
-
-def _advertised(failures: list[tuple[Node, str]]) -> str:
-    return "; ".join(
-        f"node {node.id}, which the cluster advertises as {_address(node)}, cannot be reached: {reason}"
-        for node, reason in failures
-    )
+def _failures(nodes: Iterable[Node], connection_error: Callable[[int], str | None]) -> list[tuple[Node, str]]:
+    return [(node, reason) for node in nodes if (reason := connection_error(node.id)) is not None]
 
 
 def _listed(failures: list[tuple[Node, str]]) -> str:

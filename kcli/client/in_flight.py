@@ -1,4 +1,4 @@
-"""Requests that were sent and await their answer, by node, oldest first. Pure: no I/O, no clock."""
+"""Requests by node, oldest first: in flight, and unsent ones that wait for a connection. Pure: no I/O, no clock."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from kcli.structs import Node
 
 
 class InFlight:
-    """One request on the wire. Produce with acks=0 expects no answer; `internal` are the client's own questions."""
+    """A request that was sent. Produce with acks=0 expects no response; `internal`: a request of the client itself."""
 
     __slots__ = (
         "correlation_id",
         "deadline_ms",
-        "expects_answer",
+        "expects_response",
         "future",
         "internal",
         "node_id",
@@ -34,7 +34,7 @@ class InFlight:
         future: RequestFuture[Any],
         sent_ms: float,
         deadline_ms: float,
-        expects_answer: bool = True,
+        expects_response: bool = True,
         internal: bool = False,
     ) -> None:
         self.node_id = node_id
@@ -44,7 +44,7 @@ class InFlight:
         self.future = future
         self.sent_ms = sent_ms
         self.deadline_ms = deadline_ms
-        self.expects_answer = expects_answer
+        self.expects_response = expects_response
         self.internal = internal
 
     def __repr__(self) -> str:
@@ -57,7 +57,7 @@ class InFlight:
 
 
 class InFlightRequests:
-    """A queue for each node. A broker answers in the order of the requests, so only the oldest can be answered."""
+    """Requests in flight, by node. A broker responds in order: the next response is that of the oldest request."""
 
     def __init__(self, max_per_node: int) -> None:
         self._max_per_node = max_per_node
@@ -68,25 +68,25 @@ class InFlightRequests:
         return f"<InFlightRequests { ({node_id: len(queue) for node_id, queue in self._queues.items()}) }>"
 
     def add(self, entry: InFlight) -> None:
-        """`entry` was handed to the connection; the next may follow when it is written."""
+        """Add a request that was passed to the connection. The next may follow after it is written."""
         self._queues.setdefault(entry.node_id, deque()).append(entry)
         self._being_written.add(entry.node_id)
 
     def can_send(self, node_id: int) -> bool:
-        """The last one is written, and there are not too many."""
+        """Whether the last request is written and the limit per node is not reached."""
         return node_id not in self._being_written and self.count(node_id) < self._max_per_node
 
     def count(self, node_id: int | None = None) -> int:
-        """For one node, or for all."""
+        """Return the number of requests, of one node or of all."""
         if node_id is None:
             return sum(map(len, self._queues.values()))
         return len(self._queues.get(node_id, ()))
 
     def written(self, node_id: int) -> InFlight | None:
-        """The newest is on the wire; it is taken and returned when no answer will come."""
+        """The newest request is written. Remove and return it if no response is expected."""
         self._being_written.discard(node_id)
         queue = self._queues.get(node_id)
-        if queue and not queue[-1].expects_answer:
+        if queue and not queue[-1].expects_response:
             return queue.pop()
         return None
 
@@ -98,12 +98,12 @@ class InFlightRequests:
         return self._queues[node_id].popleft()
 
     def take_all(self, node_id: int) -> list[InFlight]:
-        """All of a node whose connection is gone."""
+        """Remove and return the requests of a node whose connection closed."""
         self._being_written.discard(node_id)
         return list(self._queues.pop(node_id, ()))
 
     def overdue(self, now_ms: float) -> list[InFlight]:
-        """The first overdue request of each node that has one; the node is to be disconnected."""
+        """Return the first overdue request of each node; the caller disconnects the node."""
         firsts = (next((e for e in queue if e.deadline_ms <= now_ms), None) for queue in self._queues.values())
         return [entry for entry in firsts if entry is not None]
 
@@ -111,7 +111,7 @@ class InFlightRequests:
         return min((e.deadline_ms for queue in self._queues.values() for e in queue), default=float("inf"))
 
     def adopt(self, old_id: int, new_id: int) -> None:
-        """The connection of `old_id` is that of `new_id` from now on."""
+        """Move the requests of `old_id` to `new_id`, with the connection."""
         queue = self._queues.pop(old_id, None)
         if queue:
             for entry in queue:
@@ -123,7 +123,7 @@ class InFlightRequests:
 
 
 class Unsent:
-    """One request on its way to a connection."""
+    """A request that waits for a connection."""
 
     __slots__ = ("deadline_ms", "future", "max_version", "min_version", "node", "request")
 
@@ -145,7 +145,7 @@ class Unsent:
 
 
 class UnsentRequests:
-    """`put` may be called by any thread; the rest by one at a time, after `sort_in`."""
+    """Unsent requests, by node. Any thread may call `put`; the other methods, one at a time, after `sort_in`."""
 
     def __init__(self) -> None:
         self._inbox: deque[Unsent] = deque()
@@ -158,13 +158,13 @@ class UnsentRequests:
         self._inbox.append(entry)
 
     def sort_in(self) -> None:
-        """Queue what was put by node."""
+        """Move the requests that were put to the queues of their nodes."""
         while self._inbox:
             entry = self._inbox.popleft()
             self._queues.setdefault(entry.node.id, deque()).append(entry)
 
     def nodes(self) -> list[Node]:
-        """Those that something waits for, at the address that the oldest request was meant for."""
+        """Return the nodes with unsent requests, each with the address in its oldest request."""
         return [queue[0].node for queue in self._queues.values()]
 
     def take_oldest(self, node_id: int) -> Unsent | None:
@@ -177,22 +177,22 @@ class UnsentRequests:
         return entry
 
     def take_all(self, node_id: int) -> list[Unsent]:
-        """All that wait for a node that is lost."""
+        """Remove and return the requests to one node."""
         return list(self._queues.pop(node_id, ()))
 
     def take_expired(self, now_ms: float) -> list[Unsent]:
-        """All whose deadline has come before their connection."""
+        """Remove and return the requests whose deadline passed."""
         expired = [entry for queue in self._queues.values() for entry in queue if entry.deadline_ms <= now_ms]
         for node_id in {entry.node.id for entry in expired}:
-            left = deque(entry for entry in self._queues.pop(node_id) if entry.deadline_ms > now_ms)
-            if left:
-                self._queues[node_id] = left
+            remaining = deque(entry for entry in self._queues.pop(node_id) if entry.deadline_ms > now_ms)
+            if remaining:
+                self._queues[node_id] = remaining
         return expired
 
     def next_deadline_ms(self) -> float:
         return min((e.deadline_ms for queue in self._queues.values() for e in queue), default=float("inf"))
 
     def count(self, node_id: int | None = None) -> int:
-        """For one node, or for all; those not sorted in yet included."""
+        """Return the number of requests, to one node or to all, including those not sorted in yet."""
         entries = [*list(self._inbox), *(entry for queue in list(self._queues.values()) for entry in list(queue))]
         return len(entries) if node_id is None else sum(entry.node.id == node_id for entry in entries)

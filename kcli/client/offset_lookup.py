@@ -1,4 +1,4 @@
-"""Offsets by time and ends of leader epochs, asked of the leaders side by side (ListOffsets, OffsetForLeaderEpoch)."""
+"""Offsets by timestamp and end offsets of leader epochs, from all leaders (ListOffsets, OffsetForLeaderEpoch)."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def list_offsets(
     deadline_ms: float,
     isolation_level: int = 0,
 ) -> Results[TopicPartition, OffsetAndTimestamp]:
-    """The offset of EARLIEST, LATEST, MAX_TIMESTAMP, or of the first record at or after a time in ms, by partition.
+    """Return an offset per partition: EARLIEST, LATEST, MAX_TIMESTAMP, or the first record at or after a time in ms.
 
-    Offset -1: there is no such record. With `isolation_level` 1 LATEST is the last stable offset. Errors are data,
-    among them UnsupportedVersion for MAX_TIMESTAMP from a broker older than 3.0.
+    Offset -1: there is no such record. With `isolation_level` 1, LATEST is the last stable offset. Errors are in
+    `Results.errors`, among them UnsupportedVersion for MAX_TIMESTAMP from a broker older than 3.0 (KIP-734).
     """
     timeout_ms = client.config.request_timeout_ms
     return ask_leaders(
@@ -56,7 +56,7 @@ def list_offsets(
 def offsets_for_leader_epoch(
     client: ConsumerNetworkClient, epochs: Mapping[TopicPartition, int], deadline_ms: float
 ) -> Results[TopicPartition, EpochEnd]:
-    """Where the epoch under which each partition was read has ended; before our position means a truncated log."""
+    """Return the end of the epoch of each partition; an end before the position means a truncated log (KIP-320)."""
     return ask_leaders(
         client,
         epochs,
@@ -66,11 +66,11 @@ def offsets_for_leader_epoch(
     )
 
 
-_CONSUMER = -1  # in place of the id of a replica that copies
+_CONSUMER = -1  # the replica id of a client that is not a replica
 
 
 class EpochEnd(NamedTuple):
-    """The largest leader epoch not above the one asked for, and the offset behind its last record; -1: not known."""
+    """The largest leader epoch not above the requested one, and its end offset; -1: unknown."""
 
     leader_epoch: int
     end_offset: int
@@ -79,9 +79,9 @@ class EpochEnd(NamedTuple):
 def offsets_request(
     metadata: Metadata, wanted: Mapping[TopicPartition, int], isolation_level: int = 0, timeout_ms: int = 30_000
 ) -> ListOffsetsRequest:
-    """Ask one leader for the offset that belongs to a time (or to -1, the end, and -2, the start) in each partition.
+    """Make the request to one leader for the offset of a timestamp (or LATEST, EARLIEST) in each partition.
 
-    `timeout_ms` is how long it may read from remote storage for that (v10).
+    `timeout_ms` limits the reads from remote storage (v10).
     """
     topics = [
         ListOffsetsTopic(
@@ -101,16 +101,16 @@ def offsets_request(
 
 
 def read_offsets(response: ListOffsetsResponse) -> Iterator[tuple[TopicPartition, OffsetAndTimestamp | KcliError]]:
-    """The answer to `offsets_request`; offset -1: there is no such record."""
+    """Read the response to `offsets_request`; offset -1: there is no such record."""
     for topic in response.topics:
-        for it in topic.partitions:
-            tp = TopicPartition(topic.name, it.partition_index)
-            error = _error("ListOffsets", it.error_code, tp)
-            yield tp, error or OffsetAndTimestamp(it.offset, it.timestamp, it.leader_epoch)
+        for partition in topic.partitions:
+            tp = TopicPartition(topic.name, partition.partition_index)
+            error = _error("ListOffsets", partition.error_code, tp)
+            yield tp, error or OffsetAndTimestamp(partition.offset, partition.timestamp, partition.leader_epoch)
 
 
 def epochs_request(metadata: Metadata, epochs: Mapping[TopicPartition, int]) -> OffsetForLeaderEpochRequest:
-    """Ask one leader where these epochs end in its log."""
+    """Make the request to one leader for the ends of these epochs."""
     from kcli.protocol.messages.offset_for_leader_epoch import (
         OffsetForLeaderEpochRequest,
         OffsetForLeaderPartition,
@@ -133,11 +133,12 @@ def epochs_request(metadata: Metadata, epochs: Mapping[TopicPartition, int]) -> 
 
 
 def read_epochs(response: OffsetForLeaderEpochResponse) -> Iterator[tuple[TopicPartition, EpochEnd | KcliError]]:
-    """The answer to `epochs_request`."""
+    """Read the response to `epochs_request`."""
     for topic in response.topics:
-        for it in topic.partitions:
-            tp = TopicPartition(topic.topic, it.partition)
-            yield tp, _error("OffsetForLeaderEpoch", it.error_code, tp) or EpochEnd(it.leader_epoch, it.end_offset)
+        for partition in topic.partitions:
+            tp = TopicPartition(topic.topic, partition.partition)
+            error = _error("OffsetForLeaderEpoch", partition.error_code, tp)
+            yield tp, error or EpochEnd(partition.leader_epoch, partition.end_offset)
 
 
 def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:

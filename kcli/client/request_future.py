@@ -1,4 +1,4 @@
-"""The answer to a request that is still on its way: a value or an error, later. No threads, no waiting here."""
+"""The future of a response: a value or an error, later. It neither waits nor uses threads."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _PENDING: Any = object()
 
 
 class RequestFuture(Generic[T]):
-    """Completed once, by whoever polls the network; what was registered before runs then, at once, in that thread.
+    """A value or an error, set once by the thread that polls the network, which then calls the listeners.
 
-    A function that raises a KcliError fails the future it was to complete. Any other exception is a bug and passes
-    through to the poll.
+    A function passed to `then` or `recover` that raises a KcliError fails the derived future. Any other exception is a
+    bug and propagates to the poll.
     """
 
     __slots__ = ("_error", "_listeners", "_value", "label")
@@ -30,13 +30,14 @@ class RequestFuture(Generic[T]):
 
     @classmethod
     def success(cls, value: T) -> RequestFuture[T]:
-        """A future that is done already."""
+        """Return a future that has succeeded."""
         future = cls()
         future.complete(value)
         return future
 
     @classmethod
     def failure(cls, error: KcliError) -> RequestFuture[T]:
+        """Return a future that has failed."""
         future = cls()
         future.fail(error)
         return future
@@ -59,7 +60,7 @@ class RequestFuture(Generic[T]):
 
     @property
     def error(self) -> KcliError | None:
-        """Why it failed; None while pending or when it succeeded."""
+        """The error of a failed future; None while pending and after success."""
         return self._error
 
     @property
@@ -67,32 +68,32 @@ class RequestFuture(Generic[T]):
         return self._error is not None and self._error.retriable
 
     def value(self) -> T:
-        """The answer; raises the error of a failed future, RuntimeError while pending."""
+        """Return the value. Raise the error of a failed future, and RuntimeError while pending."""
         if self._error is not None:
             raise self._error
         if self._value is _PENDING:
-            raise RuntimeError(f"{self!r} has no value yet")
+            raise RuntimeError(f"{self!r} is pending and has no value")
         return self._value
 
     def complete(self, value: T) -> None:
         self._require_pending()
         self._value = value
-        self._tell()
+        self._call_listeners()
 
     def fail(self, error: KcliError) -> None:
         self._require_pending()
         self._error = error
-        self._tell()
+        self._call_listeners()
 
     def on_done(self, listener: Callable[[RequestFuture[T]], object]) -> None:
-        """Call `listener` with this future when it is done; at once when it is."""
+        """Call `listener` with this future when it is done; at once if it already is."""
         if self.done:
             listener(self)
         else:
             self._listeners.append(listener)
 
     def then(self, function: Callable[[T], U | RequestFuture[U]]) -> RequestFuture[U]:
-        """A future of `function(value)`; a future that `function` returns is awaited; an error passes by."""
+        """Return the future of `function(value)`, which may return a future itself. An error skips `function`."""
 
         def run(source: RequestFuture[T], target: RequestFuture[U]) -> None:
             if source._error is not None:
@@ -103,7 +104,7 @@ class RequestFuture(Generic[T]):
         return self._derive(run)
 
     def recover(self, function: Callable[[KcliError], T | RequestFuture[T]]) -> RequestFuture[T]:
-        """A future of the same value, or of `function(error)`, which may raise again."""
+        """Return the future of the same value, or of `function(error)`, which may raise."""
 
         def run(source: RequestFuture[T], target: RequestFuture[T]) -> None:
             if source._error is None:
@@ -114,7 +115,7 @@ class RequestFuture(Generic[T]):
         return self._derive(run)
 
     def chain(self, other: RequestFuture[T]) -> None:
-        """Complete `other` as this one is completed."""
+        """Complete `other` with the value or the error of this future."""
         self.on_done(lambda done: other.fail(done._error) if done._error is not None else other.complete(done._value))
 
     def _derive(self, run: Callable[[RequestFuture[T], RequestFuture[U]], None]) -> RequestFuture[U]:
@@ -122,14 +123,14 @@ class RequestFuture(Generic[T]):
         self.on_done(lambda source: run(source, derived))
         return derived
 
-    def _tell(self) -> None:
+    def _call_listeners(self) -> None:
         listeners, self._listeners = self._listeners, []
         for listener in listeners:
             listener(self)
 
     def _require_pending(self) -> None:
         if self.done:
-            raise RuntimeError(f"{self!r} was completed already")
+            raise RuntimeError(f"{self!r} is already done")
 
 
 def _settle(target: RequestFuture[U], function: Callable[[Any], U | RequestFuture[U]], argument: Any) -> None:

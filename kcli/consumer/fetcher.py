@@ -286,7 +286,7 @@ class Fetcher:
         leader = data.current_leader
         if leader.leader_id >= 0:
             nodes = [Node(it.node_id, it.host, it.port, it.rack) for it in response.node_endpoints]
-            self._client.metadata.saw_leader(tp, leader.leader_id, leader.leader_epoch, nodes)
+            self._client.metadata.update_leader(tp, leader.leader_id, leader.leader_epoch, nodes)
 
     def _retry_later(self, tp: TopicPartition, error: KcliError, now_ms: float) -> None:
         self._partition_troubles.add(tp, error, now_ms)

@@ -173,7 +173,7 @@ class Sender:
         if error.code.refresh_metadata:
             leader = result.current_leader
             metadata = self._client.metadata
-            has_new_leader = metadata.saw_leader(batch.tp, leader.leader_id, leader.leader_epoch, nodes)
+            has_new_leader = metadata.update_leader(batch.tp, leader.leader_id, leader.leader_epoch, nodes)
             metadata.request_update(at_once=True)
         self._finish_attempt(batch, error, result, at_once=has_new_leader)
 

@@ -1,4 +1,4 @@
-"""The table of connection states: every pair is walked, and what it costs to fail is counted."""
+"""Connection states: every pair of state and event, backoff after failures, addresses, throttling."""
 
 import socket
 
@@ -8,18 +8,29 @@ from kcli.client.backoff import Backoff
 from kcli.client.connection_states import (
     CHECKING_API_VERSIONS,
     CONNECT,
+    CONNECTED,
     CONNECTING,
     DISCONNECTED,
     DROP,
     READY,
-    READY_UP,
-    STAND,
-    TRANSITIONS,
+    VERSIONS_RECEIVED,
     ConnectionStates,
     NodeState,
 )
 
 A, B = (socket.AF_INET6, ("::1", 9092, 0, 0)), (socket.AF_INET, ("127.0.0.1", 9092))
+
+
+EXPECTED = {
+    ("disconnected", "connect"): "connecting",
+    ("connecting", "connect"): "connecting",
+    ("connecting", "connected"): "checking_api_versions",
+    ("connecting", "drop"): "disconnected",
+    ("checking_api_versions", "connect"): "connecting",
+    ("checking_api_versions", "versions received"): "ready",
+    ("checking_api_versions", "drop"): "disconnected",
+    ("ready", "drop"): "disconnected",
+}
 
 
 def states(setup_ms: float = 10_000) -> ConnectionStates:
@@ -29,25 +40,25 @@ def states(setup_ms: float = 10_000) -> ConnectionStates:
 
 def make_ready(table: ConnectionStates, node_id: int, now_ms: float = 0) -> None:
     table.connecting(node_id, "c", [A], now_ms)
-    table.stands(node_id)
+    table.connected(node_id)
     table.ready(node_id, {3: (0, 13)})
 
 
 @pytest.mark.parametrize("state", [DISCONNECTED, CONNECTING, CHECKING_API_VERSIONS, READY])
-@pytest.mark.parametrize("event", [CONNECT, STAND, READY_UP, DROP])
-def test_every_pair_is_in_the_table_or_refused(state: str, event: str) -> None:
-    row = NodeState()
-    row.state = state
-    if (state, event) in TRANSITIONS:
-        row.move(event)
-        assert row.state == TRANSITIONS[state, event]
+@pytest.mark.parametrize("event", [CONNECT, CONNECTED, VERSIONS_RECEIVED, DROP])
+def test_every_pair_of_state_and_event_moves_or_is_refused(state: str, event: str) -> None:
+    node = NodeState()
+    node.state = state
+    if (state, event) in EXPECTED:
+        node.move(event)
+        assert node.state == EXPECTED[state, event]
     else:
-        with pytest.raises(ValueError, match=f"a node that is {state} cannot {event}"):
-            row.move(event)
-        assert row.state == state
+        with pytest.raises(ValueError, match=f"event '{event}' is not possible in state '{state}'"):
+            node.move(event)
+        assert node.state == state
 
 
-def test_each_failure_makes_the_node_wait_longer() -> None:
+def test_the_backoff_of_a_node_grows_with_each_failure() -> None:
     table, now_ms, waits = states(), 0.0, []
     for _ in range(6):
         assert table.can_connect(1, now_ms)
@@ -59,7 +70,7 @@ def test_each_failure_makes_the_node_wait_longer() -> None:
     assert waits == [50, 100, 200, 400, 800, 1_000]
 
 
-def test_a_node_that_was_ready_starts_counting_anew() -> None:
+def test_the_failures_of_a_node_are_counted_from_its_last_ready_state() -> None:
     table = states()
     for now_ms in (0, 1_000, 2_000):
         table.connecting(1, "c", [A], now_ms)
@@ -71,16 +82,16 @@ def test_a_node_that_was_ready_starts_counting_anew() -> None:
     assert table.failure(1) == "closed by 127.0.0.1:9092"
 
 
-def test_a_node_that_accepts_and_hangs_up_is_not_counted_as_well() -> None:
+def test_a_node_that_closes_before_it_is_ready_counts_as_failed() -> None:
     table = states()
     for now_ms in (0, 1_000):
         table.connecting(1, "c", [A], now_ms)
-        table.stands(1)
+        table.connected(1)
         table.disconnected(1, "closed", now_ms)
     assert table.delay_ms(1, 1_000) == 100
 
 
-def test_a_connection_ended_by_our_own_wish_may_be_made_again_at_once() -> None:
+def test_a_connection_closed_by_the_client_has_no_backoff() -> None:
     table = states()
     make_ready(table, 1)
     table.disconnected(1, "idle", 10, wanted=True)
@@ -88,7 +99,7 @@ def test_a_connection_ended_by_our_own_wish_may_be_made_again_at_once() -> None:
     assert table.failure(1) is None
 
 
-def test_addresses_are_tried_in_turn_and_the_wait_comes_after_the_last() -> None:
+def test_addresses_are_tried_in_turn_before_the_backoff() -> None:
     table = states()
     table.connecting(1, "first", [A, B], 0)
     assert table.has_next_address(1)
@@ -99,23 +110,23 @@ def test_addresses_are_tried_in_turn_and_the_wait_comes_after_the_last() -> None
     assert table.delay_ms(1, 5) == 50
 
 
-def test_setting_up_a_connection_has_a_deadline_that_grows_with_failures() -> None:
+def test_the_setup_timeout_grows_with_failures() -> None:
     table = states()
     table.connecting(1, "c", [A], 0)
-    table.stands(1)
+    table.connected(1)
     assert table.next_deadline_ms() == 10_000
-    assert table.take_overdue(9_999) == []
-    assert table.take_overdue(10_000) == [1]
+    assert table.overdue(9_999) == []
+    assert table.overdue(10_000) == [1]
     table.disconnected(1, "no answer", 10_000)
-    assert table.take_overdue(99_999) == []
+    assert table.overdue(99_999) == []
     table.connecting(1, "c", [A], 20_000)
     assert table.next_deadline_ms() == 40_000
-    table.stands(1)
+    table.connected(1)
     table.ready(1, {})
     assert table.next_deadline_ms() == float("inf")
 
 
-def test_a_throttled_node_is_left_alone_for_that_long() -> None:
+def test_a_throttled_node_gets_no_requests_until_the_end_of_the_throttle() -> None:
     table = states()
     make_ready(table, 1)
     table.throttle(1, 500)
@@ -125,11 +136,11 @@ def test_a_throttled_node_is_left_alone_for_that_long() -> None:
     assert table.delay_ms(1, 500) == float("inf")
 
 
-def test_only_a_ready_connection_can_be_taken_over_and_only_by_a_node_without_one() -> None:
+def test_a_ready_connection_can_be_adopted_by_a_node_without_one() -> None:
     table = states()
     table.connecting(-1, "boot", [A], 0)
     assert not table.adopt(-1, 1)
-    table.stands(-1)
+    table.connected(-1)
     table.ready(-1, {3: (0, 13)})
     assert table.adopt(-1, 1)
     assert table.is_ready(1)

@@ -34,7 +34,7 @@ def test_a_request_waits_in_the_buffer_until_somebody_polls() -> None:
     client = cluster.connect("a:9092")
     future = client.send(A, ListGroupsRequest())
     assert not future.done
-    assert (client.has_in_flight(A), client.has_in_flight(B), client.pending_count) == (True, False, 1)
+    assert client.pending_count == 1
     assert client.poll(until=future, timeout_ms=1_000)
     assert future.value() == ListGroupsResponse()
     assert client.pending_count == 0
@@ -136,7 +136,7 @@ def test_wait_hands_out_the_value_or_says_what_was_awaited() -> None:
     never: RequestFuture[int] = RequestFuture("Heartbeat")
     error = failure_of(lambda: client.wait(never, 1_000))
     assert isinstance(error, TimeoutExpired)
-    assert str(error) == "no answer to Heartbeat in time (awaited=Heartbeat)"
+    assert str(error) == "no response to Heartbeat in time (awaited=Heartbeat)"
 
 
 # Metadata
@@ -227,7 +227,7 @@ def test_all_unreachable_bootstrap_servers_are_named() -> None:
 
 
 def test_a_server_that_is_silent_is_told_apart_from_one_that_cannot_be_reached() -> None:
-    for silent, sentence in ((False, "no connection after 2000 ms"), (True, "connected, but silent for 2000 ms")):
+    for silent, sentence in ((False, "no connection after 2000 ms"), (True, "connected, but no response for 2000 ms")):
         cluster = FakeCluster("a:9092")
         if silent:
             del cluster.answers[ApiKey.API_VERSIONS]
@@ -243,7 +243,7 @@ def test_an_advertised_address_that_cannot_be_reached_is_named_as_such() -> None
     client = cluster.connect("localhost:9092")
     node = client.ensure_fresh_metadata(1_000).nodes[1]
     error = client.timed_out("ListOffsets", node)
-    assert str(error) == "no answer to ListOffsets in time (awaited=ListOffsets)"
+    assert str(error) == "no response to ListOffsets in time (awaited=ListOffsets)"
     client.poll(until=client.send(node, ListGroupsRequest()), timeout_ms=1_000)
     told = str(client.timed_out("ListOffsets", node))
     assert told.startswith("node 1, which the cluster advertises as kafka-1:9092, cannot be reached: ")

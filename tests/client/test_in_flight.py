@@ -42,7 +42,7 @@ def test_a_request_without_an_answer_is_over_when_it_is_written() -> None:
     queue = InFlightRequests(5)
     queue.add(entry(1, 1))
     assert queue.written(1) is None
-    silent = entry(1, 2, expects_answer=False)
+    silent = entry(1, 2, expects_response=False)
     queue.add(silent)
     assert queue.written(1) is silent
     assert queue.count(1) == 1

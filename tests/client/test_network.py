@@ -47,7 +47,7 @@ def test_an_api_that_the_broker_lacks_is_an_error_at_once() -> None:
     del cluster.versions[ApiKey.LIST_GROUPS]
     error = failure_of(lambda: ask_any(cluster.connect("a:9092"), ListGroupsRequest(), 9_000))
     assert isinstance(error, UnsupportedVersion)
-    assert str(error) == "the broker a:9092 (node -1) does not speak ListGroups, of which this needs versions 0 to 5"
+    assert str(error) == "broker a:9092 (node -1) does not support ListGroups; kcli requires versions 0 to 5"
     assert cluster.clock.now_ms() == 0
 
 
@@ -228,7 +228,7 @@ def test_a_node_that_does_not_answer_in_time_is_disconnected_and_all_its_request
         assert future.error.message == "a:9092 (node 1) did not answer ListGroups in 3000 ms"
         assert future.retriable
     assert cluster.selector.peers[0].closed
-    assert not client.has_in_flight(A)
+    assert client.pending_count == 0
 
 
 def test_a_request_may_have_a_deadline_of_its_own() -> None:
@@ -246,7 +246,7 @@ def test_an_answer_to_another_request_breaks_the_connection() -> None:
     wrong, behind = client.send(A, ListGroupsRequest()), client.send(A, DescribeClusterRequest())
     client.poll(until=behind, timeout_ms=1_000)
     assert isinstance(wrong.error, ProtocolError)
-    assert "node 1 answered request 77 where 2, ListGroups, was due" in str(wrong.error)
+    assert "node 1 responded to request 77, not to 2 (ListGroups)" in str(wrong.error)
     assert isinstance(behind.error, DisconnectedError)
     assert cluster.selector.peers[0].closed
 
@@ -411,7 +411,7 @@ def test_an_old_broker_that_would_create_topics_unasked_is_not_asked_for_metadat
     client = cluster.connect("a:9092")
     error = failure_of(lambda: client.topics_metadata(["typo"], 5_000))
     assert isinstance(error, UnsupportedVersion)
-    assert "Metadata versions 0 to 3, but this needs versions 4 to 13" in str(error)
+    assert "Metadata versions 0 to 3, but kcli requires versions 4 to 13" in str(error)
     assert cluster.requests(ApiKey.METADATA) == []
     client.close()
     cluster = FakeCluster("a:9092")

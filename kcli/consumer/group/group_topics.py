@@ -39,7 +39,7 @@ class GroupTopics:
     def are_known(self) -> bool:
         """Whether a round may begin: topics that match a pattern must have been looked for once."""
         metadata, pattern = self._client.metadata, self._subscription.pattern
-        metadata.every_topic = pattern is not None
+        metadata.all_topics = pattern is not None
         if pattern is None:
             self._ticket = self._pattern = None
             return True
@@ -99,7 +99,7 @@ class GroupTopics:
     def want(self, names: Iterable[str]) -> None:
         """Metadata is to tell about these, and no longer about those before."""
         metadata = self._client.metadata
-        wanted = frozenset[str]() if metadata.every_topic else frozenset(names)
+        wanted = frozenset[str]() if metadata.all_topics else frozenset(names)
         metadata.drop_topics(self._wanted_of_metadata - wanted)
         metadata.add_topics(sorted(wanted))
         self._wanted_of_metadata = wanted
@@ -108,4 +108,4 @@ class GroupTopics:
         """Nothing is wanted any more."""
         self.want(())
         self._ticket = self._pattern = self._matched_in = self._unchanged_in = None
-        self._client.metadata.every_topic = False
+        self._client.metadata.all_topics = False
