@@ -1,4 +1,4 @@
-# bash completion for kcli, made by `python -m kcli.cli.docs`; source it, or put it into bash-completion's folder.
+# bash completion for kcli, made by `python -m kcli.cli.docs`; source it, or copy it to the folder of bash-completion.
 _kcli() {
     local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} command="" words="" i
     for ((i = 1; i < COMP_CWORD && i < 3; i++)); do

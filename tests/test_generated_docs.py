@@ -1,4 +1,4 @@
-"""Manual pages and completions are those that the commands make, and shells understand them."""
+"""Manual pages and completions: up to date with the commands, and valid for troff and shells."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kcli.cli.docs.files import generated
+from kcli.cli.docs.__main__ import generated
 from kcli.cli.docs.man import page
 from kcli.cli.docs.tree import CommandDoc, OptionDoc, read_tree
 
@@ -21,7 +21,7 @@ echo "${COMPREPLY[*]}"
 """
 
 
-def test_what_is_checked_in_is_what_the_commands_make() -> None:
+def test_the_stored_pages_and_completions_are_up_to_date() -> None:
     stored = {str(path.relative_to(ROOT)) for folder in ("man", "completions") for path in (ROOT / folder).iterdir()}
     assert stored == set(generated()), "run python -m kcli.cli.docs"
     for name, text in generated().items():
@@ -61,21 +61,21 @@ def test_fish_completes(question: str) -> None:
     assert found == (["json", "jsonl"] if "output" in question else ["--isolation-level"])
 
 
-def test_zsh_can_read_its_script() -> None:
+def test_zsh_can_parse_its_script() -> None:
     if shutil.which("zsh") is None:
         pytest.skip("there is no `zsh` on the PATH")
     done = subprocess.run(["zsh", "-n", "completions/_kcli"], cwd=ROOT, capture_output=True, text=True, timeout=20)
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_every_command_has_its_page_and_every_option_its_line() -> None:
+def test_every_command_has_a_page_with_every_option() -> None:
     for command in read_tree():
         text = (ROOT / "man" / f"kcli-{'-'.join(command.words)}.1").read_text()
         for option in command.options:
             assert all(rf"\fB{name.replace('-', chr(92) + '-')}\fR" in text for name in option.names)
 
 
-def test_text_that_troff_would_take_for_a_request_is_printed() -> None:
+def test_text_that_looks_like_a_troff_request_is_escaped() -> None:
     option = OptionDoc(("--null", "-Z"), "TEXT", "'quoted", repeatable=False)
     text = page(CommandDoc(("x",), "Does x.", ".hidden\n\nA back\\slash.", (), (option,)))
     assert r"\&.hidden" in text

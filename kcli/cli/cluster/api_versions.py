@@ -1,4 +1,4 @@
-"""`kcli cluster api-versions`: what each broker speaks, and which version kcli uses with it."""
+"""`kcli cluster api-versions`: the API versions of each broker, and the version that kcli uses."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ COLUMNS = ["nodes", "api", "key", "broker", "kcli", "used"]
 def run(
     env: Environment,
     common: Common,
-    node: Annotated[int | None, Option("--node", metavar="ID", help="Only this broker.")] = None,
+    node: Annotated[int | None, Option("--node", metavar="ID", help="Show this broker only.")] = None,
 ) -> int:
-    """Versions of every API that the brokers speak, those that kcli speaks, and the one that is used.
+    """Show the versions of every API: of the brokers, of kcli, and the version that is used.
 
-    Brokers that speak the same share their rows. A dash: that side does not know the API, or nothing is in common.
+    Brokers with equal versions share a row. A dash means that the broker or kcli does not have the API, or that they
+    have no version in common.
     """
     from kcli.admin.cluster import own_versions
     from kcli.cli.output.report import Report, error_field, show
@@ -53,7 +54,7 @@ def _ask(
 
     nodes = client.topics_metadata([], deadline_ms).nodes
     if wanted is not None and wanted not in nodes:
-        raise ConfigError(f"there is no broker {wanted}; there are {', '.join(map(str, sorted(nodes)))}")
+        raise ConfigError(f"--node: there is no broker {wanted}; the brokers are {', '.join(map(str, sorted(nodes)))}")
     answers: list[tuple[Node, NodeVersions | KcliError]] = []
     for node in sorted(nodes.values()):
         if wanted in (None, node.id):
@@ -85,7 +86,7 @@ def _range(versions: VersionRange | None) -> Item | None:
 
 
 def _rows(items: list[Item]) -> list[Item]:
-    """A row per API, shared by the brokers that speak the same; and one per broker that did not answer."""
+    """Return one row per API, shared by brokers with equal versions, and one per broker that failed."""
     nodes_by_row: dict[tuple[object, ...], list[int]] = {}
     for item in items:
         for api in item.get("apis", ()):

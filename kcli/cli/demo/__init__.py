@@ -1,1 +1,14 @@
-"""What `kcli demo` shows: a shop's orders, groups that read them, and the commands that tell about them."""
+"""The `kcli demo` command: an embedded broker, example data, and the main commands run on them.
+
+`demo` is the command page with the list of steps, `own_broker` runs the broker as a child process, and `fill` writes
+the orders and commits offsets for two groups.
+
+**Non-obvious**
+
+- The broker is a process of its own, so that --keep can leave it running and a crash of the demo cannot corrupt its
+  output.
+- The steps run inside this process, through `app.run` with an `Environment` of their own, without the user's KCLI_
+  variables.
+- Ctrl-C during a step stops the demo, even if the step itself has already ended (`Environment.interrupted`).
+- The orders are the same in every run, except for their timestamps.
+"""

@@ -1,4 +1,4 @@
-"""A broker in a process of its own, for as long as a block runs or longer."""
+"""A broker in a process of its own, for the duration of a block or longer."""
 
 from __future__ import annotations
 
@@ -14,24 +14,25 @@ from kcli.errors import KcliError
 
 COMMAND = (
     *(sys.executable, "-m", "kcli", "broker", "run", "--ephemeral", "--port", "0"),
-    *("-c", "group.initial.rebalance.delay.ms=0"),  # a group's first member does not wait for others
+    *("-c", "group.initial.rebalance.delay.ms=0"),  # a group's first member does not wait for more members
 )
 _STOP_WAIT_S = 10
 
 
 @contextmanager
 def own_broker(*, keep: bool) -> Iterator[tuple[int, str]]:
-    """The broker's process id and address. It ends with the block, also when this process is told to end.
+    """Start a broker; yield its process id and address. It ends with the block, and also when this process is
+    terminated.
 
-    With `keep` it goes on after a block that came to its end. KcliError when it does not start.
+    With `keep` it continues after a block that ends normally. `KcliError` if it does not start.
     """
     process = subprocess.Popen(
         COMMAND,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,  # read only if it does not start; it has little to say and minds no closed pipe
+        stderr=subprocess.PIPE,  # read only if it does not start; it prints little and tolerates a closed pipe
         text=True,
-        start_new_session=True,  # Ctrl-C is for the demo, which then stops the broker itself
+        start_new_session=True,  # Ctrl-C must reach the demo only, which then stops the broker
     )
     handlers = {number: signal.signal(number, _end) for number in (signal.SIGTERM, signal.SIGHUP)}
     leave = False
@@ -51,8 +52,10 @@ def _address(process: subprocess.Popen[str]) -> str:
     found = re.search(r"\S+:\d+", line)
     if found is None:
         assert process.stderr is not None
-        words = process.stderr.read().strip().splitlines()
-        raise KcliError(f"the broker did not start: {words[-1].removeprefix('kcli: ') if words else 'it said nothing'}")
+        lines = process.stderr.read().strip().splitlines()
+        raise KcliError(
+            f"the broker did not start: {lines[-1].removeprefix('kcli: ') if lines else 'it printed no error'}"
+        )
     return found[0]
 
 

@@ -5,16 +5,31 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from kcli.cli.docs.files import generated
+from kcli.cli.docs import completions, man
+from kcli.cli.docs.tree import read_tree
 
 
 def main(folder: Path) -> None:
+    """Write all generated files, and delete the pages of removed commands."""
     files = {folder / name: text for name, text in generated().items()}
     for path, text in files.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
     for page in {path for section in "17" for path in (folder / "man").glob(f"*.{section}")} - files.keys():
         page.unlink()  # the page of a removed command
+
+
+def generated() -> dict[str, str]:
+    """Return the text of every generated file by its path in the repository."""
+    commands = read_tree()
+    files = {
+        "completions/kcli.bash": completions.bash_completion(commands),
+        "completions/_kcli": completions.zsh_completion(commands),
+        "completions/kcli.fish": completions.fish_completion(commands),
+        "man/kcli.1": man.overview(commands),
+    }
+    files |= {f"man/{man.name(command)}.1": man.page(command) for command in commands}
+    return files
 
 
 if __name__ == "__main__":

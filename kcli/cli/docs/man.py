@@ -1,4 +1,4 @@
-"""Manual pages, section 1, in the `man` macros of troff. Source: man-pages(7), groff_man(7)."""
+"""Manual pages, section 1, in troff's `man` macros. Source: man-pages(7), groff_man(7)."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from kcli.cli import exit_status
 from kcli.cli.docs.tree import CommandDoc, OptionDoc
 
 _ENVIRONMENT = {
-    "KCLI_BOOTSTRAP_SERVER": "The brokers to ask first, as --bootstrap-server.",
+    "KCLI_BOOTSTRAP_SERVER": "Brokers to connect to first, as --bootstrap-server.",
     "KCLI_COMMAND_CONFIG": "A Kafka properties file, as --command-config.",
     "KCLI_PROPERTY": "Client properties, key=value, one per line, as --property.",
     "KCLI_TIMEOUT": "Seconds to wait for brokers, as --timeout.",
     "KCLI_OUTPUT": "The output format, as --output.",
-    "KCLI_VERBOSE": "1: say more, as --verbose.",
+    "KCLI_VERBOSE": "1: print more details, as --verbose.",
     "KCLI_DEBUG": "1: print tracebacks.",
     "NO_COLOR": "Print without colours (no-color.org).",
 }
 
 
 def name(command: CommandDoc) -> str:
-    """The page's name: kcli-group-describe."""
+    """Return the name of the page: kcli-group-describe."""
     return "-".join(("kcli", *command.words))
 
 
 def page(command: CommandDoc) -> str:
-    """The manual page of one command."""
+    """Return the manual page of one command."""
     synopsis = " ".join(("kcli", *command.words, "[OPTIONS]", *(metavar for metavar, _ in command.arguments)))
     lines = [
         *_head(name(command), command.summary),
@@ -42,7 +42,7 @@ def page(command: CommandDoc) -> str:
 
 
 def overview(commands: Sequence[CommandDoc]) -> str:
-    """The page of kcli itself: its commands, its environment variables, its exit statuses."""
+    """Return the page of kcli itself: commands, environment variables, exit statuses."""
     lines = [
         *_head("kcli", "Kafka from the command line."),
         ".SH SYNOPSIS",
@@ -76,7 +76,7 @@ def _items(items: Iterable[tuple[str, str]]) -> list[str]:
 
 
 def _paragraphs(text: str) -> list[str]:
-    """The help as paragraphs; troff fills their lines anew, but for those that begin with a \\b, as in the help."""
+    """Return the help as paragraphs. troff fills their lines, except in paragraphs marked as preformatted."""
     lines: list[str] = []
     for number, paragraph in enumerate(text.strip().split("\n\n")):
         lines += [".PP"] if number else []
@@ -92,6 +92,6 @@ def _bold(text: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Text that troff prints as it stands: backslashes, hyphens, and no dot or quote that begins a request."""
+    """Escape text for troff: backslashes, hyphens, and a dot or quote at the start, which would begin a request."""
     escaped = text.replace("\\", "\\e").replace("-", "\\-")
     return rf"\&{escaped}" if escaped.startswith((".", "'")) else escaped

@@ -1,16 +1,19 @@
-"""All commands as plain data, read off the parser's own tree."""
+"""All commands as plain data, read from the parser's own tree."""
 
 from __future__ import annotations
 
 import re
 from typing import Any, NamedTuple
 
-# A metavar that is the list of what may be given: table|json|jsonl.
+# A metavar that lists the possible values: table|json|jsonl.
 _CHOICES = re.compile(r"[a-z][\w-]*(\|[a-z][\w-]*)+")
 
 
 class OptionDoc(NamedTuple):
-    """`names` as typed, `value` the placeholder of what follows (None: nothing), `choices` what that may be."""
+    """An option:
+
+    `names` as typed, `value` the placeholder of its value (None: a flag), `choices` its possible values.
+    """
 
     names: tuple[str, ...]
     value: str | None
@@ -28,7 +31,7 @@ class OptionDoc(NamedTuple):
 
 
 class CommandDoc(NamedTuple):
-    """`words` follow `kcli`; `summary` is the line in a list, `description` the paragraphs of its help."""
+    """A command: `words` after `kcli`, `summary` the line in a list, `description` the paragraphs of its help."""
 
     words: tuple[str, ...]
     summary: str
@@ -38,7 +41,7 @@ class CommandDoc(NamedTuple):
 
 
 def read_tree() -> list[CommandDoc]:
-    """Every command, in the order of the command table."""
+    """Return every command, in the order of the command table."""
     from kcli.cli.app import report
     from kcli.cli.command_table import COMMANDS
     from kcli.cli.environment import Environment
@@ -55,14 +58,14 @@ def read_tree() -> list[CommandDoc]:
 
 
 def groups() -> dict[str, str]:
-    """The first words that take a second one, each with its line of help."""
+    """Return the first words that need a second one, with their help lines."""
     from kcli.cli.command_table import GROUPS
 
     return dict(GROUPS)
 
 
 def short_forms() -> dict[str, str]:
-    """Groups whose second word may be left out, and the word that is meant then."""
+    """Return the groups whose second word may be omitted, with that word."""
     from kcli.cli.command_table import SHORT_FOR
 
     return dict(SHORT_FOR)

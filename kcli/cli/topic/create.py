@@ -23,7 +23,7 @@ def run(
             metavar="N",
             min=1,
             max=2**31 - 1,
-            help="Partitions of each topic; default: the broker's.",
+            help="Set the number of partitions of each topic [broker's default].",
         ),
     ] = None,
     replication: Annotated[
@@ -34,21 +34,21 @@ def run(
             metavar="N",
             min=1,
             max=2**15 - 1,
-            help="Replicas of each partition; default: the broker's.",
+            help="Set the number of replicas of each partition [broker's default].",
         ),
     ] = None,
     config: Annotated[
-        list[str] | None, Option("--config", "-c", metavar="KEY=VALUE", help="A topic setting; repeatable.")
+        list[str] | None, Option("--config", "-c", metavar="KEY=VALUE", help="Set a topic setting; repeatable.")
     ] = None,
     if_not_exists: Annotated[
-        bool, Option("--if-not-exists", help="A topic that is there already is no error.")
+        bool, Option("--if-not-exists", help="Do not fail for a topic that already exists.")
     ] = False,
-    dry_run: Annotated[bool, Option("--dry-run", help="Let the broker check it, create nothing.")] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Let the broker check the request, but create nothing.")] = False,
 ) -> int:
     """Create topics.
 
-    Each is reported as created, exists (with --if-not-exists), or with its error; one failure does not keep the others
-    from being created.
+    Each topic is reported as created, exists (with --if-not-exists), or failed with its error. The failure of one topic
+    does not prevent the others from being created.
     """
     from kcli.admin.topics import NewTopic, create_topics
     from kcli.cli.output.report import Item, Report, error_field, show
@@ -59,14 +59,14 @@ def run(
     wanted = [NewTopic(name, partitions or -1, replication or -1, configs) for name in dict.fromkeys(topic)]
     with closing(common.connect()) as client:
         made = create_topics(client, wanted, common.deadline_ms(), dry_run=dry_run)
-    there = {
+    existing = {
         name
         for name, error in made.errors.items()
         if if_not_exists and getattr(error, "code", None) == ErrorCode.TOPIC_ALREADY_EXISTS
     }
 
     def item(name: str) -> Item:
-        if name in there:
+        if name in existing:
             return {"topic": name, "status": "exists"}
         if name in made.errors:
             return {"topic": name, "status": "failed", "error": error_field(made.errors[name])}
@@ -80,5 +80,5 @@ def run(
         }
 
     show(env, Report("topic.create", COLUMNS, [item(new.name) for new in wanted]), common.output)
-    status = exit_status.status_of_all(error for name, error in made.errors.items() if name not in there)
-    return exit_status.FAILED if status == exit_status.NOT_FOUND else status  # an illegal name; nothing was looked for
+    status = exit_status.status_of_all(error for name, error in made.errors.items() if name not in existing)
+    return exit_status.FAILED if status == exit_status.NOT_FOUND else status  # an invalid name, not a missing topic

@@ -1,4 +1,4 @@
-"""`kcli topic describe`: partitions, leaders and replicas of topics; their offsets and settings on request."""
+"""`kcli topic describe`: partitions, leaders and replicas of topics; on request their offsets and settings."""
 
 from __future__ import annotations
 
@@ -29,14 +29,15 @@ def run(
     common: Common,
     topic: Annotated[list[str], Argument(metavar="TOPIC...", help="Topics to describe.")],
     offsets: Annotated[
-        bool, Option("--offsets", help="Start and end offsets, and their difference as estimate of the records.")
+        bool, Option("--offsets", help="Show start and end offsets; their difference estimates the records.")
     ] = False,
-    configs: Annotated[bool, Option("--configs", help="Settings of the topics that are not inherited.")] = False,
-    all_configs: Annotated[bool, Option("--all-configs", help="All settings, inherited ones too.")] = False,
+    configs: Annotated[bool, Option("--configs", help="Show settings that are set on the topic itself.")] = False,
+    all_configs: Annotated[bool, Option("--all-configs", help="Show all settings, inherited ones included.")] = False,
 ) -> int:
-    """Partitions, leaders and replicas of topics.
+    """Show partitions, leaders and replicas of topics.
 
-    A leader of - means that there is none now. With settings, csv and tsv have the settings instead of the partitions.
+    A leader of - means that the partition has no leader now. With settings, csv and tsv show the settings instead of
+    the partitions.
     """
     from kcli.admin.configs import TOPIC, describe_configs
     from kcli.admin.topics import describe_topics, partition_bounds

@@ -14,12 +14,12 @@ COLUMNS = ["topic", "partitions", "replication", "internal", "topic_id"]
 def run(
     env: Environment,
     common: Common,
-    long: Annotated[bool, Option("--long", "-l", help="Partitions, replication and id too.")] = False,
-    internal: Annotated[bool, Option("--internal", help="Internal topics too.")] = False,
+    long: Annotated[bool, Option("--long", "-l", help="Show partitions, replication and id too.")] = False,
+    internal: Annotated[bool, Option("--internal", help="Include internal topics.")] = False,
 ) -> int:
-    """Names of the topics, sorted, one per line.
+    """List the names of the topics, sorted, one per line.
 
-    As a table, and without --long, that is the bare names without a heading.
+    Without --long and without another output format, only the names are printed, without a heading.
     """
     from kcli.admin.topics import list_topics
 

@@ -41,14 +41,14 @@ def test_describe_shows_brokers_with_controller_racks_and_fencing() -> None:
     assert (item["cluster_id"], item["controller"]) == ("loopback", 2)
 
 
-def test_describe_of_an_older_cluster_does_not_invent_fencing() -> None:
+def test_describe_of_an_older_cluster_shows_unknown_fencing() -> None:
     older = {DescribeClusterRequest: (0, 0)}
     with loopback_broker({DescribeClusterRequest: _describe}, versions=older) as broker:
         lines = cluster(broker, "describe").text.splitlines()
     assert [line.split()[-1] for line in lines] == ["FENCED", "-", "-"]
 
 
-def test_describe_of_a_cluster_before_that_api_asks_metadata() -> None:
+def test_describe_without_describe_cluster_uses_metadata() -> None:
     with loopback_broker() as broker:
         _, row = cluster(broker, "describe").text.splitlines()
     assert row.split() == ["loopback", "1", "127.0.0.1", str(broker.port), "-", "yes", "-"]
@@ -75,4 +75,4 @@ def test_api_versions_of_one_node() -> None:
     both = {"min": 0, "max": 13}
     assert {"api": "Metadata", "key": 3, "broker": both, "kcli": both, "used": 13} in item["apis"]
     assert absent.status == 2
-    assert "there is no broker 9; there are 1" in absent.err
+    assert "--node: there is no broker 9; the brokers are 1" in absent.err

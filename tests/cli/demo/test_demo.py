@@ -1,4 +1,4 @@
-"""`kcli demo` as a newcomer runs it: every part shown, nothing left behind."""
+"""`kcli demo`: it prints the output of each step and leaves no process and no file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kcli.cli.demo.tour import tour
+from kcli.cli.demo.demo import tour
 from tests.interop.process import KCLI, ROOT
 from tests.real_kafka import answers
 from tests.slowness import slowness
@@ -47,11 +47,11 @@ def address_in(out: str) -> tuple[str, int]:
     return found[1], int(found[2])
 
 
-def test_the_demo_shows_real_output_of_each_part_and_leaves_nothing(tmp_path: Path) -> None:
+def test_the_demo_prints_each_steps_output_and_leaves_nothing(tmp_path: Path) -> None:
     slow = slowness()
     out, took_s = demo(tmp_path)
     slow = max(slow, slowness())
-    assert "Group billing: has read everything." in out
+    assert "Group billing: has read all records." in out
     assert re.search(r"Group mailing: \d{3} records behind\.", out)
     shown = re.split(r"^\$ ", out, flags=re.MULTILINE)[2:]
     assert [block.splitlines()[0] for block in shown] == [step.shown for step in tour("orders")]
@@ -70,7 +70,7 @@ def test_the_demo_shows_real_output_of_each_part_and_leaves_nothing(tmp_path: Pa
     ]
     assert [line.split()[2] for line in mailing.splitlines()[1:4]] == ["0", "1", "2"]
     assert (read(three), read(two)) == (3, 2)
-    assert not set(three.splitlines()[1:]) & set(two.splitlines()[1:]), "what was printed is not printed again"
+    assert not set(three.splitlines()[1:]) & set(two.splitlines()[1:]), "printed records are not printed again"
     assert [line.split()[0] for line in lags.splitlines()[1:4]] == ["billing", "mailing", "newsletter"]
     assert lags.splitlines()[3].split()[5] == str(3001 - 5)
     assert took_s < LIMIT_S * slow
@@ -78,7 +78,7 @@ def test_the_demo_shows_real_output_of_each_part_and_leaves_nothing(tmp_path: Pa
     assert list(tmp_path.iterdir()) == []
 
 
-def test_with_keep_the_broker_goes_on_until_it_is_killed(tmp_path: Path) -> None:
+def test_with_keep_the_broker_runs_until_it_is_killed(tmp_path: Path) -> None:
     out, _ = demo(tmp_path, "--keep")
     host, port = address_in(out)
     found = re.search(r"`kill (\d+)`", out)
@@ -98,7 +98,7 @@ def test_with_keep_the_broker_goes_on_until_it_is_killed(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_demo_that_is_stopped_takes_its_broker_along(number: signal.Signals, tmp_path: Path) -> None:
+def test_a_demo_that_is_stopped_stops_its_broker(number: signal.Signals, tmp_path: Path) -> None:
     process = subprocess.Popen(
         [*KCLI, "demo"], cwd=ROOT, env={**os.environ, "TMPDIR": str(tmp_path)}, stdout=subprocess.PIPE, text=True
     )

@@ -105,7 +105,7 @@ def test_list_prints_bare_names_sorted_without_internal_ones(broker: LoopbackBro
     assert topic(broker, "list", "--internal").out == b"__consumer_offsets\nbills\norders\n"
 
 
-def test_a_broker_cannot_command_the_terminal_by_a_name() -> None:
+def test_control_characters_in_topic_names_are_escaped() -> None:
     with loopback_broker(topics={"a\x1b[31m": 1}) as hostile:
         assert run_kcli("topic", "list", "-b", hostile.address, terminal=True).text == "a\\x1b[31m\n"
         assert run_kcli("topic", "list", "-b", hostile.address).text == "a\x1b[31m\n"
@@ -134,7 +134,7 @@ def test_describe_with_offsets_estimates_the_records(broker: LoopbackBroker) -> 
     assert rows == [["START-OFFSET", "END-OFFSET", "RECORDS"], ["10", "110", "100"], ["0", "50", "50"], ["0", "0", "0"]]
 
 
-def test_describe_with_settings_shows_those_of_the_topic_itself(broker: LoopbackBroker) -> None:
+def test_configs_shows_settings_of_the_topic_only(broker: LoopbackBroker) -> None:
     partitions, settings = topic(broker, "describe", "bills", "--configs").text.split("\n\n")
     assert len(partitions.splitlines()) == 2
     assert [line.split() for line in settings.splitlines()] == [
@@ -149,7 +149,7 @@ def test_describe_with_settings_shows_those_of_the_topic_itself(broker: Loopback
     ]
 
 
-def test_describe_tells_a_missing_topic_beside_the_others(broker: LoopbackBroker) -> None:
+def test_describe_reports_a_missing_topic_beside_the_others(broker: LoopbackBroker) -> None:
     result = topic(broker, "describe", "bills", "oders", "--output", "json")
     assert result.status == 3
     bills, missing = items(result)
@@ -175,14 +175,14 @@ def test_create_reports_what_the_broker_made(broker: LoopbackBroker) -> None:
     assert {c.name: c.value for c in asked.configs} == {"cleanup.policy": "compact", "x": "a=b"}
 
 
-def test_create_leaves_counts_to_the_broker_unless_told(broker: LoopbackBroker) -> None:
+def test_create_uses_the_brokers_defaults_without_counts(broker: LoopbackBroker) -> None:
     topic(broker, "create", "new")
     [request] = changes(broker)
     assert (request.topics[0].num_partitions, request.topics[0].replication_factor) == (-1, -1)  # type: ignore[attr-defined]
     assert not request.validate_only  # type: ignore[attr-defined]
 
 
-def test_create_only_checks_on_a_dry_run(broker: LoopbackBroker) -> None:
+def test_a_dry_run_of_create_creates_nothing(broker: LoopbackBroker) -> None:
     assert "would-be-created" in topic(broker, "create", "new", "--dry-run").text
     [request] = changes(broker)
     assert request.validate_only  # type: ignore[attr-defined]
@@ -198,7 +198,7 @@ def test_create_only_checks_on_a_dry_run(broker: LoopbackBroker) -> None:
         (["forbidden", "orders", "--if-not-exists"], 4, ["failed", "exists"]),
     ],
 )
-def test_create_does_what_it_can_and_tells_the_rest(
+def test_create_reports_each_failure_and_creates_the_others(
     broker: LoopbackBroker, argv: list[str], status: int, statuses: list[str]
 ) -> None:
     result = topic(broker, "create", *argv, "--output", "json")
