@@ -1,1 +1,1 @@
-"""kcli end to end: real Kafka, foreign clients, and brokers that misbehave."""
+"""kcli end to end: with a real Kafka, foreign clients, and faulty brokers."""

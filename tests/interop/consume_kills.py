@@ -1,6 +1,6 @@
-"""A member that prints is killed (-9) at random moments and started again: all is printed at least once, none skipped.
+"""A group member that prints is killed (-9) at random moments and restarted: each record is printed at least once.
 
-A producer writes all the while. Each round prints into a file of its own, since a kill may tear its last line.
+A producer writes during all rounds. Each round prints into its own file, because a kill can tear the last line.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ FORMAT = "%p %o\\n"
 
 
 class Account(NamedTuple):
-    """What all rounds came to: rounds that were killed before they printed are among the rounds."""
+    """The result of all rounds, including rounds that were killed before they printed."""
 
     rounds: int
     silent: int
@@ -31,7 +31,7 @@ class Account(NamedTuple):
 
 
 class Traffic:
-    """A background producer; `per_s` records a second over all partitions until it is stopped."""
+    """A background producer: `per_s` records a second over all partitions until it is stopped."""
 
     def __init__(self, kafka: Kafka, topic: str, per_s: int) -> None:
         self.produced = 0
@@ -59,7 +59,7 @@ class Traffic:
 
 
 class ConsumeKills:
-    """The rounds over one topic and group. Every check is an AssertionError that names the round."""
+    """The rounds over one topic and group. Every failed check is an AssertionError that names the round."""
 
     def __init__(
         self, forker: Forker, kafka: Kafka, topic: str, folder: Path, options: tuple[str, ...], seed: int
@@ -76,7 +76,7 @@ class ConsumeKills:
         self._silent = 0
 
     def round(self, number: int, longest_s: float) -> None:
-        """Start, let it print for a while, kill, and look at what it printed."""
+        """Start the member, let it print for a while, kill it, and check what it printed."""
         file = self._folder / f"round-{number}"
         pid = self._forker.start(self._argv, file)
         try:
@@ -98,9 +98,10 @@ class ConsumeKills:
             time.sleep(0.005)
 
     def finish(self, produced: int) -> None:
-        """Runs to the end of the log, which then end by themselves.
+        """Run members to the end of the log; these end by themselves.
 
-        One is enough but where the broker assigns: there a dead member's partitions come when it has timed out.
+        One run is enough, except where the broker assigns: there a dead member keeps its partitions until its session
+        ends.
         """
         deadline = time.monotonic() + 30
         file = self._folder / "last"
@@ -128,7 +129,7 @@ class ConsumeKills:
             self._next[partition] = max(self._next[partition], offset + 1)
 
     def account(self, rounds: int, produced: int) -> Account:
-        """The sum, after the last round: everything that was produced was printed."""
+        """Check that every produced record was printed, and return the result."""
         assert sum(self._next) == produced == len(self._seen), (self._next, produced, len(self._seen))
         twice = sum(count - 1 for count in self._seen.values())
         return Account(rounds, self._silent, produced, len(self._seen), twice)
@@ -137,7 +138,7 @@ class ConsumeKills:
 def run(
     kafka: Kafka, folder: Path, *options: str, rounds: int, longest_s: float, per_s: int = 1_000, seed: int = 20261121
 ) -> Account:
-    """All rounds against one broker, and the account."""
+    """Run all rounds on one broker and return the result."""
     topic = kafka.new_topic(PARTITIONS, prefix="kills")
     with Forker() as forker:
         kills = ConsumeKills(forker, kafka, topic, folder, options, seed)

@@ -1,7 +1,7 @@
 """A broker on loopback that misbehaves on purpose, on real sockets.
 
-`FakeBroker(serve)` runs `serve(connection)` for every connection in a thread. `scripted(...)` makes one that behaves
-well except where a script says otherwise: it answers ApiVersions, Metadata, ListOffsets and Fetch for one topic.
+`FakeBroker(serve)` runs `serve(connection)` in a thread for every connection. `scripted(...)` makes a broker that
+behaves well except where a script changes it: it answers ApiVersions, Metadata, ListOffsets and Fetch for one topic.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ SPEAKS = {
 
 
 class FakeBroker:
-    """Listens until it is closed; `address` is what clients take as bootstrap server."""
+    """Listens until it is closed; `address` is the bootstrap server for clients."""
 
     def __init__(self, serve: Callable[[socket.socket], None]) -> None:
         self._serve = serve
@@ -72,7 +72,7 @@ class FakeBroker:
 
 
 def frames(connection: socket.socket) -> Iterator[bytes]:
-    """The request frames of a connection, without their length."""
+    """Yield the request frames of a connection, without their length."""
     stream = connection.makefile("rb")
     while len(size := stream.read(4)) == 4:
         yield stream.read(struct.unpack(">i", size)[0])
@@ -83,7 +83,7 @@ def send_frame(connection: socket.socket, frame: bytes) -> None:
 
 
 def batches_from(records: bytes, offset: int) -> bytes:
-    """The batches from the one that holds `offset` on, as a broker finds them: by base offset and length."""
+    """Return the batches from the one that holds `offset`, found as a broker does: by base offset and length."""
     at = 0
     while at + 61 <= len(records):
         base, size = struct.unpack_from(">qi", records, at)
@@ -148,9 +148,9 @@ Mischief = Callable[[socket.socket, RequestHeader, bytes], None]
 
 
 def scripted(good: GoodBroker, mischief: dict[ApiKey, Mischief] | None = None) -> FakeBroker:
-    """A broker that answers like `good`, but lets `mischief` have the connection for the APIs named there.
+    """Return a broker that answers like `good`, except that `mischief` handles the APIs that it names.
 
-    Mischief gets the connection, the request's header, and the frame that a good broker would have sent.
+    A handler gets the connection, the request header, and the frame that a good broker would send.
     """
 
     def serve(connection: socket.socket) -> None:

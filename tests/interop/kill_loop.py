@@ -1,7 +1,7 @@
-"""kill -9 again and again under load, and the account afterwards: nothing acknowledged lost, doubled or moved back.
+"""Repeated kill -9 under load: no acknowledged record is lost or duplicated, and no committed offset moves back.
 
-The producer lives through all kills (idempotent, acks=all); a reader goes on after each restart from where it was; a
-committer moves one group's offset forward and remembers what the broker acknowledged.
+The producer lives through all kills (idempotent, acks=all). After each restart a reader continues from its position,
+and a committer moves one group's offset forward and remembers the acknowledged commits.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MOST_WAITING = 300
 
 
 class Account(NamedTuple):
-    """What all rounds came to."""
+    """The result of all rounds."""
 
     rounds: int
     acknowledged: int
@@ -29,7 +29,7 @@ class Account(NamedTuple):
 
 
 class KillLoop:
-    """One run over one data directory. Every check is an AssertionError that names the round."""
+    """One run over one data directory. Every failed check is an AssertionError that names the round."""
 
     def __init__(self, broker: BrokerProcess, topic: str, *, seed: int) -> None:
         self._broker = broker
@@ -80,7 +80,7 @@ class KillLoop:
         self._check_committed(name)
 
     def _wait_for_the_producer(self, name: str) -> None:
-        """Until the broker of this life has acknowledged something: the kill is to come amid traffic."""
+        """Wait until the restarted broker has acknowledged a record, so that the kill comes during traffic."""
         self._producer.poll(0)
         before, deadline = len(self._acknowledged), time.monotonic() + 60
         while len(self._acknowledged) == before:
@@ -117,7 +117,7 @@ class KillLoop:
         )
 
     def _commit(self) -> None:
-        """Commit how far the reader got: forward only, so that an older offset found later is one that went back."""
+        """Commit the reader's position. It only grows, so a smaller committed offset found later has moved back."""
         wanted = [TopicPartition(self._topic, n, self._position[n]) for n in range(PARTITIONS)]
         consumer = self._consumer()
         try:
@@ -140,7 +140,7 @@ class KillLoop:
             consumer.close()
 
     def _read_on(self, name: str) -> None:
-        """From where the reader was to the end there is now, each offset once and without a hole."""
+        """Read from the reader's position to the current end: each offset once, without a gap."""
         consumer = self._consumer()
         consumer.assign([TopicPartition(self._topic, n, self._position[n]) for n in range(PARTITIONS)])
         at_end: set[int] = set()

@@ -1,6 +1,6 @@
-"""`kcli offsets reset --execute` killed (-9) at random moments, then undone: all is as it was before, to the last byte.
+"""`kcli offsets reset --execute` killed (-9) at random moments, then undone: all offsets are as before, byte for byte.
 
-Several groups over one topic, so that a kill may come between two commits; some partitions have no commit before.
+Several groups read one topic, so that a kill can come between two commits. Some partitions have no commit before.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Positions = dict[str, dict[TopicPartition, OffsetAndMetadata]]
 
 
 class Account(NamedTuple):
-    """How many rounds were killed before there was a snapshot; with one, how much had been written then."""
+    """The number of rounds killed before a snapshot existed and, with a snapshot, how much had been written."""
 
     early: int
     nothing: int
@@ -39,14 +39,14 @@ class Account(NamedTuple):
 
 
 class Pace(NamedTuple):
-    """How long an execute looks until its snapshot is there, and writes after that."""
+    """The time that an execute takes until its snapshot exists, and the time that it writes after that."""
 
     looking_s: float
     writing_s: float
 
 
 class OffsetKills:
-    """The rounds over one topic. Every check is an AssertionError that names the round."""
+    """The rounds over one topic. Every failed check is an AssertionError that names the round."""
 
     def __init__(self, forker: Forker, kafka: Kafka, folder: Path, seed: int) -> None:
         self._forker = forker
@@ -83,7 +83,7 @@ class OffsetKills:
         return wanted
 
     def _positions(self) -> Positions:
-        """What kafka-python finds committed."""
+        """Return the committed offsets, read with kafka-python."""
         told = self._admin.list_group_offsets(self._groups)
         return {
             group: {
@@ -107,7 +107,7 @@ class OffsetKills:
         self._admin.close()
 
     def measure(self) -> Pace:
-        """How long an execute takes that nobody kills; and it is undone."""
+        """Measure an execute that is not killed, and undo it."""
         began = time.monotonic()
         pid, errors = self._start("whole", "reset", *self._groups, "--to-latest", "--topic", self._topic)
         self._wait_for_snapshot(pid, [])
@@ -120,12 +120,15 @@ class OffsetKills:
         return pace
 
     def _wait_for_snapshot(self, pid: int, known: list[str]) -> None:
-        """Until the next one is there, or the process is not."""
+        """Wait until a new snapshot exists or the process has ended."""
         while self._store.ids() == known and _is_running(pid):
             time.sleep(0.0005)
 
     def round(self, number: int, pace: Pace) -> str:
-        """Start, kill, see how far it got, undo, and look. Two of three kills come when it writes, or is about to."""
+        """Start, kill, check how much was written, undo, and check again.
+
+        Two of three kills come while it writes, or shortly before.
+        """
         known = self._store.ids()
         to = "--to-latest" if number % 2 else "--to-earliest"
         pid, errors = self._start(f"round-{number}", "reset", *self._groups, to, "--topic", self._topic)
@@ -152,7 +155,7 @@ class OffsetKills:
 
 
 def _is_running(pid: int) -> bool:
-    """Not a zombie either, which the forker has not waited for yet."""
+    """Whether the process exists and is not a zombie."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
@@ -160,7 +163,7 @@ def _is_running(pid: int) -> bool:
 
 
 def run(kafka: Kafka, folder: Path, *, rounds: int, seed: int = 20261121) -> Account:
-    """All rounds against one broker, and the account."""
+    """Run all rounds on one broker and return the result."""
     outer = os.environ.get("XDG_STATE_HOME")
     os.environ["XDG_STATE_HOME"] = str(folder)  # for the processes that the forker forks
     try:

@@ -1,4 +1,4 @@
-"""kcli as a process, as a user would run it: to its end with status and peak memory, or in the background."""
+"""kcli as a process, as a user runs it: to its end with status and peak memory, or in the background."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ KCLI = (sys.executable, "-m", "kcli")
 
 
 class Finished(NamedTuple):
-    """How a run ended. `peak_mb` is in 10^6 bytes of resident memory."""
+    """The end of a run. `peak_mb` is resident memory in units of 10^6 bytes."""
 
     status: int
     out: bytes
@@ -33,7 +33,7 @@ class Finished(NamedTuple):
 
 
 def kcli(*arguments: str, stdin: bytes = b"", timeout_s: float = 90) -> Finished:
-    """Run `kcli arguments...` to its end. One that does not end is killed, and the test fails."""
+    """Run `kcli arguments...` to its end. A run that does not end is killed, and the test fails."""
     pipes = [os.pipe() for _ in range(3)]
     (read_in, write_in), (read_out, write_out), (read_err, write_err) = pipes
     try:
@@ -67,7 +67,7 @@ def _feed(pipe: int, data: bytes) -> None:
 
 @contextlib.contextmanager
 def kcli_running(*arguments: str, stdout: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """`kcli arguments...` in the background with its stdout in a file; killed at the end if it still runs."""
+    """Run `kcli arguments...` in the background with its stdout in a file. It is killed at the end of the block."""
     with stdout.open("wb") as out, stdout.with_suffix(".stderr").open("wb") as err:
         process = subprocess.Popen([*KCLI, *arguments], stdin=subprocess.DEVNULL, stdout=out, stderr=err, cwd=ROOT)
     try:
@@ -78,7 +78,7 @@ def kcli_running(*arguments: str, stdout: Path) -> Iterator[subprocess.Popen[byt
 
 
 def wait_for_lines(file: Path, count: int, process: subprocess.Popen[bytes], timeout_s: float = 60) -> list[bytes]:
-    """The lines of a growing file once there are `count` of them; fails when the writer ends or time is over."""
+    """Return the lines of a growing file when it has `count` of them. Fails if the writer ends or time runs out."""
     deadline = time.monotonic() + timeout_s
     while len(lines := file.read_bytes().splitlines()) < count:
         told = file.with_suffix(".stderr").read_text()

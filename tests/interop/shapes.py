@@ -1,7 +1,7 @@
-"""Topics whose visible records do not tell where they end: markers, holes, cut heads, aborted transactions.
+"""Topics whose last visible record is not at their end: control batches, gaps, deleted heads, aborted transactions.
 
-Each function makes one such topic of a single partition on a real broker and returns its name and the values that
-a reader has to see.
+Each function creates such a topic with one partition on a real broker and returns its name and the values that a reader
+must see.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def empty(kafka: Kafka) -> Shape:
 
 
 def ending_in_markers(kafka: Kafka) -> Shape:
-    """Three transactions of one record each: every second offset is a marker, the last one too."""
+    """Three transactions of one record each: every second offset is a control record, and so is the last."""
     topic = kafka.new_topic(prefix="markers")
     values = [b"committed %d" % n for n in range(3)]
     producer = transactional(kafka)
@@ -38,7 +38,7 @@ def ending_in_markers(kafka: Kafka) -> Shape:
 
 
 def aborted_at_the_end(kafka: Kafka) -> Shape:
-    """Committed, aborted, committed, aborted; `visible` is what read_committed sees."""
+    """Committed, aborted, committed, aborted; `visible` is what read_committed returns."""
     topic = kafka.new_topic(prefix="aborted")
     producer = transactional(kafka)
     for n in range(4):
@@ -62,9 +62,10 @@ def head_deleted(kafka: Kafka) -> Shape:
 
 
 def compacted_with_holes(kafka: Kafka) -> Shape:
-    """Twenty rounds of ten keys again and one new one, each in a segment of its own: of the old ones little is left.
+    """Twenty rounds of the same ten keys and one new key, each round in its own segment; compaction removes most
+    records.
 
-    The last round is in the active segment, which is neither cleaned nor known to the cleaner.
+    The last round is in the active segment, which the cleaner does not touch.
     """
     topic = kafka.new_topic(
         prefix="compacted",
@@ -95,8 +96,9 @@ def transactional(kafka: Kafka) -> Producer:
 
 
 def wait_until_decided(kafka: Kafka, topic: str, *ends: int) -> None:
-    """Wait until these are the partitions' ends for read_committed: markers are written a little after the producer is
-    told."""
+    """Wait until the partitions have these ends for read_committed: control records are written shortly after the
+    commit.
+    """
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
     asked = {TopicPartition(topic, partition): OffsetSpec.latest() for partition in range(len(ends))}
 
@@ -108,7 +110,7 @@ def wait_until_decided(kafka: Kafka, topic: str, *ends: int) -> None:
 
 
 def produce(kafka: Kafka, topic: str, values: list[bytes], **settings: Any) -> None:
-    """Write values, all of them acknowledged, in order for a topic of one partition."""
+    """Write values in order to a topic of one partition, all acknowledged."""
     producer = kafka.ordered_producer(**settings)
     for value in values:
         producer.produce(topic, value)
@@ -116,7 +118,7 @@ def produce(kafka: Kafka, topic: str, values: list[bytes], **settings: Any) -> N
 
 
 def read_values(kafka: Kafka, topic: str) -> list[bytes]:
-    """What librdkafka sees in partition 0 now, from the beginning to its end."""
+    """Return what librdkafka reads in partition 0, from the beginning to its current end."""
     settings = {
         "bootstrap.servers": kafka.bootstrap_servers,
         "group.id": "nobody",

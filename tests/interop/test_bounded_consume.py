@@ -1,4 +1,4 @@
-"""`kcli consume topic t -o start -e` ends with status 0 on topics whose end no visible record tells."""
+"""`kcli consume topic t -o start -e` ends with status 0 even if the last offset holds no visible record."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ def test_it_ends_and_shows_what_is_visible(make: Callable[[Kafka], shapes.Shape]
     assert run.lines == shape.visible
 
 
-def test_it_ends_behind_markers(real_kafka: Kafka) -> None:
+def test_it_ends_after_control_records(real_kafka: Kafka) -> None:
     shape = shapes.ending_in_markers(real_kafka)
     run = consume(real_kafka, shape.topic)
     assert run.status == 0, run.err
     assert run.lines == shape.visible
 
 
-def test_read_committed_ends_behind_an_aborted_transaction(real_kafka: Kafka) -> None:
+def test_read_committed_ends_after_an_aborted_transaction(real_kafka: Kafka) -> None:
     shape = shapes.aborted_at_the_end(real_kafka)
     run = consume(real_kafka, shape.topic, "--isolation-level", "read_committed")
     assert run.status == 0, run.err
     assert run.lines == shape.visible
 
 
-def test_read_uncommitted_shows_the_aborted_records_and_no_markers(real_kafka: Kafka) -> None:
+def test_read_uncommitted_returns_aborted_records_and_no_control_records(real_kafka: Kafka) -> None:
     shape = shapes.aborted_at_the_end(real_kafka)
     run = consume(real_kafka, shape.topic)
     assert run.status == 0, run.err
     assert run.lines == [b"%d.%d" % (n, i) for n in range(4) for i in range(3)]
 
 
-def test_read_committed_stops_before_a_transaction_that_is_still_open(real_kafka: Kafka) -> None:
-    """The end for read_committed is the last stable offset: an open transaction hides everything behind it."""
+def test_read_committed_stops_before_an_open_transaction(real_kafka: Kafka) -> None:
+    """For read_committed the end is the last stable offset: an open transaction hides every later record."""
     topic = real_kafka.new_topic(prefix="open")
     shapes.produce(real_kafka, topic, [b"before"])
     producer = shapes.transactional(real_kafka)

@@ -1,4 +1,4 @@
-"""The consumer library against both brokers: bounded reads end by fetch position and account for every offset."""
+"""The consumer library on both brokers: bounded reads end by fetch position and account for every offset."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def configured(kafka: Kafka, **properties: Any) -> ConsumerConfig:
 
 
 def read(kafka: Kafka, topic: str, asked: ReadRange = ALL, **properties: Any) -> tuple[list[bytes], PartitionCoverage]:
-    """The values of partition 0 in a range, and the account of the reading."""
+    """Return the values of partition 0 in a range, and the coverage of the read."""
     with reading(kafka, {TopicPartition(topic, 0): asked}, **properties) as (reader, now_ms):
         values = finish(reader, now_ms).get(TopicPartition(topic, 0), [])
         return values, reader.coverage()[0]
@@ -62,7 +62,7 @@ def finish(reader: RangeReader, now_ms: Callable[[], float]) -> dict[TopicPartit
 
 
 @pytest.mark.parametrize("make", [shapes.empty, shapes.head_deleted, shapes.compacted_with_holes])
-def test_a_read_to_the_end_ends_whatever_is_visible(make: Callable[[Kafka], shapes.Shape], any_kafka: Kafka) -> None:
+def test_a_read_to_the_end_ends_for_every_topic(make: Callable[[Kafka], shapes.Shape], any_kafka: Kafka) -> None:
     check_a_whole_read(any_kafka, make(any_kafka), "read_uncommitted")
 
 
@@ -74,7 +74,7 @@ def test_a_read_to_the_end_ends_whatever_is_visible(make: Callable[[Kafka], shap
         (shapes.aborted_at_the_end, "read_committed"),
     ],
 )
-def test_a_read_to_the_end_ends_behind_transactions(
+def test_a_read_to_the_end_ends_after_transactions(
     make: Callable[[Kafka], shapes.Shape], isolation: str, real_kafka: Kafka
 ) -> None:
     check_a_whole_read(real_kafka, make(real_kafka), isolation)
@@ -88,14 +88,14 @@ def check_a_whole_read(kafka: Kafka, shape: shapes.Shape, isolation: str) -> Non
     assert covered.bytes >= sum(map(len, shape.visible))
 
 
-def test_aborted_transactions_are_hidden_however_small_the_responses(real_kafka: Kafka) -> None:
+def test_aborted_transactions_are_hidden_with_small_responses(real_kafka: Kafka) -> None:
     topic, visible = shapes.aborted_at_the_end(real_kafka)
     values, covered = read(real_kafka, topic, isolation_level="read_committed", max_partition_fetch_bytes=1)
     assert values == visible
     assert covered.complete
 
 
-def test_a_deleted_head_that_was_asked_for_by_number_is_missing(any_kafka: Kafka) -> None:
+def test_deleted_records_below_an_explicit_start_are_reported_missing(any_kafka: Kafka) -> None:
     topic, visible = shapes.head_deleted(any_kafka)
     values, covered = read(any_kafka, topic, ReadRange(Offset(0), LATEST))
     assert values == visible
@@ -103,7 +103,7 @@ def test_a_deleted_head_that_was_asked_for_by_number_is_missing(any_kafka: Kafka
     assert "offsets 0 to 59 are gone: the log starts at 60" in covered.reason
 
 
-def test_a_head_deleted_during_the_read_is_told_as_a_gap(any_kafka: Kafka) -> None:
+def test_records_deleted_during_the_read_are_reported_as_a_gap(any_kafka: Kafka) -> None:
     topic = any_kafka.new_topic()
     shapes.produce(any_kafka, topic, [b"%d" % n for n in range(200)], **{"batch.num.messages": 1})
     tp = TopicPartition(topic, 0)
@@ -150,7 +150,7 @@ def test_a_record_larger_than_the_fetch_limits_arrives_whole(any_kafka: Kafka) -
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_every_codec(codec: str, any_kafka: Kafka) -> None:
+def test_every_codec_is_read(codec: str, any_kafka: Kafka) -> None:
     topic = any_kafka.new_topic(prefix=codec)
     values = [b"%d " % n + b"filling " * (n % 50) for n in range(5_000)]
     shapes.produce(any_kafka, topic, values, **{"compression.type": codec, "linger.ms": 20})
@@ -163,7 +163,7 @@ def test_every_codec(codec: str, any_kafka: Kafka) -> None:
     assert middle == values[1_234:2_345]
 
 
-def test_times(any_kafka: Kafka) -> None:
+def test_ranges_by_time_return_the_records_in_the_window(any_kafka: Kafka) -> None:
     topic = any_kafka.new_topic()
     producer = any_kafka.ordered_producer()
     base = 1_700_000_000_000
@@ -179,7 +179,7 @@ def test_times(any_kafka: Kafka) -> None:
     assert covered.notes == ("no record at or after 2023-11-14T22:15:00.000Z",)
 
 
-def test_many_partitions_some_of_them_empty(any_kafka: Kafka) -> None:
+def test_empty_partitions_among_many_are_complete(any_kafka: Kafka) -> None:
     topic = any_kafka.new_topic(partitions=60)
     producer = any_kafka.ordered_producer()
     for n in range(3_000):
@@ -214,7 +214,7 @@ def test_a_broker_restart_in_the_middle_of_a_read_loses_and_repeats_nothing(any_
     assert covered.complete
 
 
-def test_a_partition_reader(any_kafka: Kafka) -> None:
+def test_partition_reader_reads_a_range(any_kafka: Kafka) -> None:
     topic = any_kafka.new_topic()
     shapes.produce(any_kafka, topic, [b"%d" % n for n in range(1_000)])
     with PartitionReader(configured(any_kafka), TopicPartition(topic, 0), 100, 900) as reader:
@@ -222,7 +222,7 @@ def test_a_partition_reader(any_kafka: Kafka) -> None:
     assert found == [b"%d" % n for n in range(100, 900)]
 
 
-def test_a_consumer_of_assigned_partitions(any_kafka: Kafka) -> None:
+def test_consumer_reads_assigned_partitions(any_kafka: Kafka) -> None:
     topic = any_kafka.new_topic(partitions=2)
     tps = [TopicPartition(topic, 0), TopicPartition(topic, 1)]
     with Consumer(configured(any_kafka, auto_offset_reset="earliest")) as consumer:
@@ -242,7 +242,7 @@ def test_a_consumer_of_assigned_partitions(any_kafka: Kafka) -> None:
         assert consumer.end_offsets(tps) == dict.fromkeys(tps, 500)
 
 
-def test_a_consumer_goes_on_where_its_group_committed(any_kafka: Kafka) -> None:
+def test_consumer_continues_at_the_committed_offset(any_kafka: Kafka) -> None:
     from confluent_kafka import Consumer as Theirs
     from confluent_kafka import TopicPartition as TheirPartition
 

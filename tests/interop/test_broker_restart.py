@@ -1,4 +1,4 @@
-"""A broker that is killed or restarted under a following `kcli consume topic`: it goes on, nothing lost or doubled."""
+"""A broker is killed or restarted during `kcli consume topic`: the reader continues, no record lost or duplicated."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 
 
 def idempotent_producer(kafka: OwnBroker) -> Producer:
-    """Acknowledged by all, retried until it works, without doubles: what it was given is in the log exactly once."""
+    """Return a producer with acks=all that retries without duplicates: each record is in the log exactly once."""
     return Producer(
         {
             "bootstrap.servers": kafka.bootstrap_servers,
@@ -31,7 +31,7 @@ def idempotent_producer(kafka: OwnBroker) -> Producer:
 
 
 @pytest.mark.parametrize("how", ["kill", "stop"])
-def test_following_goes_on_after_the_broker_came_back(
+def test_a_follower_continues_after_a_broker_restart(
     how: str, any_own_kafka: Callable[..., OwnBroker], tmp_path: Path, kcat: str
 ) -> None:
     kafka = any_own_kafka()

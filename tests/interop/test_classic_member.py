@@ -1,4 +1,6 @@
-"""The classic member on brokers, ours and Apache's: what the stories in memory assume, and what takes real time."""
+"""The classic member on our broker and Apache's: assumptions of the in-memory tests, and behaviour that takes real
+time.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,7 @@ QUICK = {
 
 
 class Member:
-    """A consumer, what it was told and what it has read."""
+    """A consumer, its callbacks' arguments, and the records that it has read."""
 
     def __init__(self, kafka: Kafka, group: str, *topics: str, pattern: str | None = None, **settings: Any) -> None:
         named = {name.replace("_", "."): value for name, value in settings.items()}
@@ -77,7 +79,7 @@ def produce(kafka: Kafka, topic: str, *values: str, partition: int = 0) -> None:
 
 
 @pytest.mark.parametrize("strategy", ["range", "roundrobin", "sticky", "cooperative-sticky"])
-def test_two_members_share_and_the_one_that_stays_gets_everything(any_kafka: Kafka, strategy: str) -> None:
+def test_two_members_share_partitions_and_the_remaining_one_gets_all(any_kafka: Kafka, strategy: str) -> None:
     topic = any_kafka.new_topic(4)
     produce(any_kafka, topic, "a", "b", partition=0)
     first = Member(any_kafka, topic, topic, partition_assignment_strategy=strategy)
@@ -98,8 +100,8 @@ def test_two_members_share_and_the_one_that_stays_gets_everything(any_kafka: Kaf
     assert not any(what == "lost" for what, _ in first.told + second.told)
 
 
-def test_a_member_stays_while_its_application_works_longer_than_a_session(any_kafka: Kafka) -> None:
-    """Heartbeats leave from their own thread; and it is only for as long as the poll interval allows."""
+def test_heartbeats_keep_a_busy_member_in_the_group(any_kafka: Kafka) -> None:
+    """Heartbeats have their own thread, until the poll interval is exceeded."""
     topic = any_kafka.new_topic(2)
     quick = {"session_timeout_ms": 2000, "heartbeat_interval_ms": 100, "max_poll_interval_ms": 6000}
     member = Member(any_kafka, topic, topic, **quick)
@@ -118,7 +120,7 @@ def test_a_member_stays_while_its_application_works_longer_than_a_session(any_ka
     assert "kcli heartbeat" not in "".join(thread.name for thread in threading.enumerate())
 
 
-def test_a_static_member_comes_back_to_its_partitions_and_its_double_is_fenced(any_kafka: Kafka) -> None:
+def test_a_static_member_regains_its_partitions_and_fences_the_old_instance(any_kafka: Kafka) -> None:
     topic = any_kafka.new_topic(2)
     other = Member(any_kafka, topic, topic, group_instance_id="other")
     first = Member(any_kafka, topic, topic, group_instance_id="one")
@@ -139,7 +141,7 @@ def test_a_static_member_comes_back_to_its_partitions_and_its_double_is_fenced(a
             assert other.consumer.group_metadata().generation == generation
 
 
-def test_a_pattern_and_its_topics_to_be(any_kafka: Kafka) -> None:
+def test_a_pattern_subscription_includes_new_topics(any_kafka: Kafka) -> None:
     prefix = any_kafka.new_name("p")
     any_kafka.create_topic(f"{prefix}-a", 1)
     member = Member(any_kafka, prefix, pattern=f"{prefix}-.*", metadata_max_age_ms=300)
@@ -149,7 +151,7 @@ def test_a_pattern_and_its_topics_to_be(any_kafka: Kafka) -> None:
         poll_until(lambda: len(member.owned()) == 3, member)
 
 
-def test_partitions_that_are_added_are_shared_out(any_kafka: Kafka) -> None:
+def test_added_partitions_are_assigned(any_kafka: Kafka) -> None:
     from confluent_kafka.admin import AdminClient, NewPartitions
 
     topic = any_kafka.new_topic(1)
@@ -168,7 +170,7 @@ def test_partitions_that_are_added_are_shared_out(any_kafka: Kafka) -> None:
         ({"partition_assignment_strategy": "roundrobin"}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
     ],
 )
-def test_what_a_group_refuses_is_told(any_kafka: Kafka, settings: dict[str, Any], code: ErrorCode) -> None:
+def test_errors_of_a_join_are_reported(any_kafka: Kafka, settings: dict[str, Any], code: ErrorCode) -> None:
     topic = any_kafka.new_topic(1)
     first = Member(any_kafka, topic, topic, partition_assignment_strategy="range")
     second = Member(any_kafka, topic, topic, **settings)
@@ -179,8 +181,8 @@ def test_what_a_group_refuses_is_told(any_kafka: Kafka, settings: dict[str, Any]
         assert refused.value.code is code
 
 
-def test_a_member_outlives_its_coordinator(any_own_kafka: Any) -> None:
-    """Restarted, the broker has loaded the group again: nobody joins anew, and commits go on."""
+def test_a_member_survives_a_coordinator_restart(any_own_kafka: Any) -> None:
+    """The restarted broker has loaded the group again: nobody rejoins, and commits continue."""
     kafka: OwnBroker = any_own_kafka(group_initial_rebalance_delay_ms="0", offsets_topic_num_partitions="1")
     topic = kafka.new_topic(1)
     member = Member(kafka, topic, topic)
@@ -198,8 +200,8 @@ def test_a_member_outlives_its_coordinator(any_own_kafka: Any) -> None:
         assert member.consumer.committed([TopicPartition(topic, 0)])[TopicPartition(topic, 0)] is not None
 
 
-def test_a_cooperative_member_commits_when_it_leaves_in_the_middle_of_a_rebalance(any_kafka: Kafka) -> None:
-    """What Java loses: it has read on while it waited for the others, and nobody has its partitions yet."""
+def test_a_cooperative_member_commits_when_it_leaves_during_a_rebalance(any_kafka: Kafka) -> None:
+    """Java loses this commit: the member read on while it waited for the others, and nobody has its partitions yet."""
     topic = any_kafka.new_topic(2)
     how = {"partition_assignment_strategy": "cooperative-sticky", "max_poll_interval_ms": 20_000}
     slow = Member(any_kafka, topic, topic, **how)
@@ -228,8 +230,8 @@ def _committed(kafka: Kafka, group: str, tp: TopicPartition) -> int | None:
     return None if found is None else found.offset
 
 
-def test_a_member_that_waits_for_a_slow_one_leaves_at_once(any_kafka: Kafka) -> None:
-    """The slow one does not poll, so the rebalance lasts; LeaveGroup must not wait behind JoinGroup."""
+def test_leave_does_not_wait_for_a_slow_member(any_kafka: Kafka) -> None:
+    """The slow member does not poll, so the rebalance lasts; LeaveGroup must not wait for JoinGroup."""
     topic = any_kafka.new_topic(2)
     slow = Member(any_kafka, topic, topic, max_poll_interval_ms=20_000)
     second = Member(any_kafka, topic, topic)

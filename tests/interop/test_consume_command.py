@@ -1,4 +1,4 @@
-"""`kcli consume topic` against both brokers: what it selects, how it prints, how it stops."""
+"""`kcli consume topic` on both brokers: selection, output, and how it stops."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HOUR = 3_600_000
 
 @pytest.fixture(scope="module")
 def mixed(any_kafka: Kafka) -> str:
-    """One partition, six records: keys, headers, nulls, empties, and bytes that are no text."""
+    """One partition with six records: keys, headers, nulls, empty values, and bytes that are not text."""
     topic = any_kafka.new_topic(prefix="mixed", retention_ms=-1)
     producer = any_kafka.ordered_producer()
     records: list[tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]] = [
@@ -44,7 +44,7 @@ def mixed(any_kafka: Kafka) -> str:
 
 @pytest.fixture(scope="module")
 def hourly(any_kafka: Kafka) -> str:
-    """Three partitions; partition p has the values `p-0` to `p-9`, an hour apart from noon on."""
+    """Three partitions; partition p has the values `p-0` to `p-9`, one per hour from noon."""
     topic = any_kafka.new_topic(3, prefix="hourly", retention_ms=-1)
     producer = any_kafka.ordered_producer()
     for n in range(30):
@@ -83,13 +83,13 @@ def test_formats_print_what_kcat_prints(options: list[str], mixed: str, any_kafk
     assert (ours.status, ours.out) == (0, kcat_says(kcat, any_kafka, mixed, *options))
 
 
-def test_a_text_for_nulls_tells_them_from_empty(mixed: str, any_kafka: Kafka) -> None:
+def test_the_null_text_distinguishes_nulls_from_empty_values(mixed: str, any_kafka: Kafka) -> None:
     """kcat's -Z prints NULL for empty keys and values too."""
     run = consume(any_kafka, mixed, "-o", "1:4", "-Z", "NULL", "-K", ":")
     assert run.lines == [b"k2:NULL", b"NULL:third", b":"]
 
 
-def test_json_lines_have_every_byte(mixed: str, any_kafka: Kafka) -> None:
+def test_json_lines_keep_every_byte(mixed: str, any_kafka: Kafka) -> None:
     run = consume(any_kafka, mixed, "-o", "start", "-e", "--output", "jsonl")
     records = [json.loads(line) for line in run.out.decode().split("\n")[:-1]]
     assert [record["offset"] for record in records] == list(range(6))
@@ -133,12 +133,12 @@ def test_ranges_and_filters(options: list[str], expected: dict[int, list[int]], 
     assert sorted_lines(run) == [b"%d-%d" % (p, hour) for p, hours in expected.items() for hour in hours]
 
 
-def test_topics_may_name_their_partitions(hourly: str, mixed: str, any_kafka: Kafka) -> None:
+def test_topic_arguments_can_name_partitions(hourly: str, mixed: str, any_kafka: Kafka) -> None:
     run = kcli("consume", f"{hourly}:0,2", mixed, "-o", "-1:end", "-b", any_kafka.bootstrap_servers)
     assert sorted_lines(run) == sorted([b"0-9", b"2-9", b"two", b"lines"])
 
 
-def test_the_footer_tells_what_was_covered(hourly: str, any_kafka: Kafka) -> None:
+def test_the_coverage_report_shows_what_was_read(hourly: str, any_kafka: Kafka) -> None:
     run = consume(any_kafka, hourly, "-o", "2:4")
     assert [line.split() for line in run.err.splitlines()] == [
         ["TOPIC", "PARTITION", "ASKED", "COVERED", "PRINTED", "STATE", "STOPPED"],
@@ -147,13 +147,13 @@ def test_the_footer_tells_what_was_covered(hourly: str, any_kafka: Kafka) -> Non
     assert consume(any_kafka, hourly, "-o", "2:4", "-q").err == ""
 
 
-def test_what_is_not_there_is_not_covered(hourly: str, any_kafka: Kafka) -> None:
+def test_deleted_offsets_are_not_covered(hourly: str, any_kafka: Kafka) -> None:
     run = consume(any_kafka, hourly, "-o", "0=8:20")
     assert (run.status, run.lines) == (5, [b"0-8", b"0-9"])
     assert "offsets 10 to 19 do not exist: the log ends at 10" in run.err
 
 
-def test_a_time_behind_the_last_record_reads_nothing_and_says_so(hourly: str, any_kafka: Kafka) -> None:
+def test_a_start_time_after_the_last_record_reads_nothing_and_reports_it(hourly: str, any_kafka: Kafka) -> None:
     run = consume(any_kafka, hourly, "-o", "@2024-02-10", "-e")
     assert (run.status, run.out) == (0, b"")
     assert f"kcli: {hourly} 0,1,2: no record at or after 2024-02-10T00:00:00.000Z" in run.err
@@ -175,7 +175,7 @@ def test_stats_go_to_stderr(hourly: str, any_kafka: Kafka) -> None:
     ]
 
 
-def test_a_mistyped_topic_is_told_and_not_made(mixed: str, any_kafka: Kafka) -> None:
+def test_a_mistyped_topic_is_reported_and_not_created(mixed: str, any_kafka: Kafka) -> None:
     mistyped = mixed + "x"
     run = consume(any_kafka, mistyped, "-o", "start", "-e")
     assert (run.status, run.out) == (3, b"")
@@ -186,7 +186,7 @@ def test_a_mistyped_topic_is_told_and_not_made(mixed: str, any_kafka: Kafka) -> 
     assert mistyped not in admin.list_topics(timeout=30).topics
 
 
-def test_a_partition_that_is_not_there_is_told(mixed: str, any_kafka: Kafka) -> None:
+def test_an_unknown_partition_is_reported(mixed: str, any_kafka: Kafka) -> None:
     run = consume(any_kafka, f"{mixed}:0,7", "-e")
     assert run.status == 3
     assert "not 7" in run.err
@@ -197,7 +197,7 @@ def test_a_partition_that_is_not_there_is_told(mixed: str, any_kafka: Kafka) -> 
     [["-o", "yesterday"], ["-o", "5:3"], ["-f", "%q"], ["--grep", "("], ["--idle-timeout", "0"], ["-p", "x"],
      ["--output", "jsonl", "-K", ":"], ["-X", "isolation.level=x"], ["-n", "0"]],
 )  # fmt: skip
-def test_usage_errors_are_one_line_and_ask_nobody(options: list[str]) -> None:
+def test_usage_errors_are_one_line_and_send_no_request(options: list[str]) -> None:
     run = kcli("consume", "topic", "t", "-b", "127.0.0.1:1", *options, timeout_s=20)
     assert run.status == 2
     assert len(run.err.splitlines()) == 1, run.err

@@ -1,4 +1,4 @@
-"""`kcli consume --group` against both brokers: what it prints, what it commits, how it leaves."""
+"""`kcli consume --group` on both brokers: what it prints and commits, and how it leaves."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ QUICK = ("-X", "auto.commit.interval.ms=200")
 
 
 def produced(kafka: Kafka, partitions: int = 2, count: int = PER_PARTITION) -> str:
-    """A topic whose partitions have the values `p-0`, `p-1`, ..."""
+    """Create a topic whose partitions have the values `p-0`, `p-1`, ..."""
     topic = kafka.new_topic(partitions, prefix="member")
     produce(kafka, topic, partitions, range(count))
     return topic
@@ -51,7 +51,7 @@ def forker() -> Iterator[Forker]:
 
 @pytest.fixture
 def consume(forker: Forker, tmp_path: Path) -> Callable[..., Finished]:
-    """`consume(kafka, topic, group, *options)` runs kcli to its end."""
+    """Return `consume(kafka, topic, group, *options)`, which runs kcli to its end."""
 
     def run(kafka: Kafka, topic: str, group: str, *options: str) -> Finished:
         out = tmp_path / "consumed"
@@ -64,7 +64,7 @@ def consume(forker: Forker, tmp_path: Path) -> Callable[..., Finished]:
 
 
 def committed(kafka: Kafka, topic: str, group: str, partitions: int = 2) -> list[int]:
-    """The group's offsets; -1001: none."""
+    """Return the group's offsets; -1001: none."""
     asker = Consumer({"bootstrap.servers": kafka.bootstrap_servers, "group.id": group})
     try:
         found = asker.committed([TopicPartition(topic, number) for number in range(partitions)], timeout=30)
@@ -84,7 +84,7 @@ def values(partitions: int, numbers: Iterable[int]) -> list[bytes]:
 
 
 def ways(name: str, *everywhere: str) -> pytest.MarkDecorator:
-    """Both brokers with each way to be a member, as argument `name`; our broker lacks the one where brokers assign."""
+    """Parametrize with both brokers and each kind of membership, as argument `name`; our broker has no KIP-848 groups."""
     here = [pytest.param("kcli", way) for way in everywhere]
     there = [pytest.param("apache", way, marks=pytest.mark.real_kafka) for way in (*everywhere, "consumer")]
     return pytest.mark.parametrize(("any_kafka", name), [*here, *there], indirect=["any_kafka"])
@@ -94,7 +94,7 @@ def ways(name: str, *everywhere: str) -> pytest.MarkDecorator:
 
 
 @ways("protocol", "classic")
-def test_the_next_run_goes_on_where_the_last_one_ended(any_kafka: Kafka, consume: Consume, protocol: str) -> None:
+def test_the_next_run_continues_where_the_last_one_ended(any_kafka: Kafka, consume: Consume, protocol: str) -> None:
     topic = produced(any_kafka)
     how = ("-o", "start", "-e", "--protocol", protocol)
     first = consume(any_kafka, topic, f"g-{topic}", *how)
@@ -109,7 +109,7 @@ def test_the_next_run_goes_on_where_the_last_one_ended(any_kafka: Kafka, consume
 
 @ways("protocol", "classic")
 def test_runs_with_a_limit_print_each_record_once(any_kafka: Kafka, consume: Consume, protocol: str) -> None:
-    """Batches have some ten records: limits end in the middle of them."""
+    """Batches have about ten records, so limits end inside them."""
     topic = produced(any_kafka)
     printed: list[bytes] = []
     for most in (7, 62, 1000):
@@ -130,7 +130,7 @@ def test_without_commits_nothing_is_committed(our_kafka: Kafka, consume: Consume
     assert committed(our_kafka, topic, f"g-{topic}") == [-1001] * 2
 
 
-def test_what_a_filter_leaves_out_is_behind_us_too_and_the_footer_tells(our_kafka: Kafka, consume: Consume) -> None:
+def test_filtered_records_are_committed_and_reported(our_kafka: Kafka, consume: Consume) -> None:
     topic = produced(our_kafka)
     run = consume(our_kafka, topic, f"g-{topic}", "-o", "start", "-e", "--grep", "-7$")
     assert sorted(run.lines) == [b"0-7", b"1-7"]
@@ -143,8 +143,8 @@ def test_what_a_filter_leaves_out_is_behind_us_too_and_the_footer_tells(our_kafk
     assert consume(our_kafka, topic, f"g-{topic}", "-e", "-q").err == ""
 
 
-def test_by_default_a_new_group_begins_at_the_end_and_that_is_stored(our_kafka: Kafka, consume: Consume) -> None:
-    """So that it misses nothing which comes between two runs."""
+def test_a_new_group_starts_at_the_end_and_commits_that_position(our_kafka: Kafka, consume: Consume) -> None:
+    """Otherwise it would miss records that arrive between two runs."""
     topic = produced(our_kafka)
     assert consume(our_kafka, topic, f"g-{topic}", "-e").lines == []
     assert committed(our_kafka, topic, f"g-{topic}") == [PER_PARTITION] * 2
@@ -154,7 +154,7 @@ def test_by_default_a_new_group_begins_at_the_end_and_that_is_stored(our_kafka: 
 
 
 @ways("protocol", "classic")
-def test_a_member_told_to_end_leaves_at_once_and_nothing_is_printed_twice(
+def test_an_interrupted_member_leaves_at_once_and_no_record_is_printed_twice(
     any_kafka: Kafka, consume: Consume, tmp_path: Path, protocol: str
 ) -> None:
     topic = produced(any_kafka)
@@ -175,14 +175,14 @@ def test_a_member_told_to_end_leaves_at_once_and_nothing_is_printed_twice(
 
 
 def with_commit(kafka: Kafka, topic: str, group: str, offset: int) -> str:
-    """The group has committed this offset of partition 0, without a leader epoch."""
+    """Commit this offset of partition 0 for the group, without a leader epoch."""
     committer = Consumer({"bootstrap.servers": kafka.bootstrap_servers, "group.id": group})
     committer.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
     committer.close()
     return group
 
 
-def test_an_offset_outside_the_log_is_told_with_what_is_lost_by_it(any_kafka: Kafka, consume: Consume) -> None:
+def test_an_out_of_range_offset_is_reported_with_the_lost_records(any_kafka: Kafka, consume: Consume) -> None:
     topic = produced(any_kafka, 1, 20)
     admin = AdminClient({"bootstrap.servers": any_kafka.bootstrap_servers})
     for deleted in admin.delete_records([TopicPartition(topic, 0, 10)]).values():
@@ -202,7 +202,7 @@ def test_an_offset_outside_the_log_is_told_with_what_is_lost_by_it(any_kafka: Ka
     assert committed(any_kafka, topic, beyond, 1) == [20]
 
 
-def test_a_closed_pipe_is_a_good_end(any_kafka: Kafka) -> None:
+def test_a_closed_pipe_ends_with_status_0(any_kafka: Kafka) -> None:
     topic = produced(any_kafka)
     command = [*KCLI, *words(any_kafka, topic, f"g-{topic}", "-o", "start")]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT)
@@ -214,8 +214,8 @@ def test_a_closed_pipe_is_a_good_end(any_kafka: Kafka) -> None:
     assert sum(max(0, offset) for offset in committed(any_kafka, topic, f"g-{topic}")) <= 2 * PER_PARTITION
 
 
-def test_a_full_disk_commits_what_went_out_whole(any_kafka: Kafka, consume: Consume, tmp_path: Path) -> None:
-    """1024 bytes are allowed: the last line is torn, and the next run prints it again."""
+def test_a_full_disk_commits_the_completely_written_records(any_kafka: Kafka, consume: Consume, tmp_path: Path) -> None:
+    """1024 bytes fit: the last line is torn, and the next run prints it again."""
     topic = produced(any_kafka, 1, count=1000)
     file = tmp_path / "out"
     command = [*KCLI, *words(any_kafka, topic, f"g-{topic}", "-o", "start", "-e")]
@@ -230,8 +230,8 @@ def test_a_full_disk_commits_what_went_out_whole(any_kafka: Kafka, consume: Cons
     assert whole + rest == [b"0-%d" % n for n in range(1000)]
 
 
-def test_a_static_member_keeps_its_place_over_a_restart(any_kafka: Kafka, consume: Consume) -> None:
-    """It does not leave (KIP-345), and its successor is assigned its partitions without a rebalance to wait for."""
+def test_a_static_member_keeps_its_assignment_over_a_restart(any_kafka: Kafka, consume: Consume) -> None:
+    """It does not leave (KIP-345), and its successor gets its partitions without a rebalance."""
     topic = produced(any_kafka)
     how = ("-o", "start", "-e", "--instance-id", "one", "-X", "session.timeout.ms=20000")
     assert len(consume(any_kafka, topic, f"g-{topic}", *how).lines) == 2 * PER_PARTITION
@@ -241,7 +241,7 @@ def test_a_static_member_keeps_its_place_over_a_restart(any_kafka: Kafka, consum
     assert time.monotonic() - began < 10
 
 
-def test_what_cannot_be_had_is_told_like_without_a_group(any_kafka: Kafka, consume: Consume) -> None:
+def test_missing_topics_and_partitions_are_reported_as_without_a_group(any_kafka: Kafka, consume: Consume) -> None:
     run = consume(any_kafka, "no-such-topic", "g", "-e")
     assert (run.status, run.out) == (3, b"")
     assert "there is no topic no-such-topic" in run.err
@@ -254,7 +254,7 @@ def test_what_cannot_be_had_is_told_like_without_a_group(any_kafka: Kafka, consu
 def test_members_share_and_take_over_without_loss_or_repetition(
     any_kafka: Kafka, tmp_path: Path, assignor: str
 ) -> None:
-    """The second member comes while the first one prints; the first one is told to end, and the second takes over."""
+    """The second member joins while the first one prints; the first is stopped, and the second takes over."""
     topic = produced(any_kafka, 4, count=50)
     how = ("--assignor", assignor, "-X", "heartbeat.interval.ms=300")
     if assignor == "consumer":
@@ -280,7 +280,7 @@ def test_members_share_and_take_over_without_loss_or_repetition(
 
 
 def wait_for_words(file: Path, words: str) -> None:
-    """Until the member has said so on its standard error."""
+    """Wait until the member has printed this on its standard error."""
     deadline = time.monotonic() + 30
     told = file.with_suffix(".stderr")
     while words not in told.read_text():

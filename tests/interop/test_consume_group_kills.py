@@ -11,9 +11,9 @@ ROUNDS = 50
 
 
 def test_fifty_kills_skip_nothing(our_kafka: OwnBroker, tmp_path: Path) -> None:
-    """As a static member, which need not wait for its own dead predecessor (KIP-345).
+    """A static member need not wait for its own dead predecessor (KIP-345).
 
-    `python -m tests.bench.consume_group_kills` does it on Apache's broker, as a dynamic member too.
+    `python -m tests.bench.consume_group_kills` also uses Apache's broker and a dynamic member.
     """
     account = run(our_kafka, tmp_path, "--instance-id", "phoenix", rounds=ROUNDS, longest_s=0.15)
     assert account.silent < ROUNDS / 2

@@ -1,6 +1,7 @@
-"""A data directory that was damaged while the broker was down, or a disk that is full: what the broker makes of it.
+"""A data directory that was damaged while the broker was down, and a full disk.
 
-What Apache Kafka 4.3.1 does in each case was measured; where it loses acknowledged records, ours does better.
+The behaviour of Apache Kafka 4.3.1 was measured in each case; where it loses acknowledged records, our broker keeps
+them.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ SEGMENT_BYTES = 1 << 20  # the least that Kafka takes
 
 
 def fill(broker: BrokerProcess, topic: str, count: int = COUNT, size: int = 100) -> list[bytes]:
-    """Write `count` records in batches of 20, all acknowledged; their values."""
+    """Write `count` records in batches of 20, all acknowledged; return their values."""
     values = [b"%06d " % n + b"x" * size for n in range(count)]
     producer = broker.ordered_producer(topic, batch_num_messages=20, linger_ms=10_000)  # no batch is cut short by time
     refused: list[str] = []
@@ -42,7 +43,7 @@ def fill(broker: BrokerProcess, topic: str, count: int = COUNT, size: int = 100)
 
 
 def read(broker: BrokerProcess, topic: str, start: int = 0, **settings: object) -> list[tuple[int, bytes]]:
-    """(offset, value) from `start` to the end, as librdkafka sees them. KafkaException for what it cannot read."""
+    """Return (offset, value) from `start` to the end, read with librdkafka. KafkaException for what it cannot read."""
     consumer = Consumer(
         {
             "bootstrap.servers": broker.bootstrap_servers,
@@ -80,7 +81,7 @@ def said(broker: BrokerProcess) -> str:
 
 
 def refuses_to_start(broker: BrokerProcess) -> str:
-    """Start it again by hand: it must end with status 1 and one line, which is returned."""
+    """Start the broker as a process: it must end with status 1 and one line, which is returned."""
     command = [sys.executable, "-m", "kcli", "broker", "run", "--port", "0", "--data-dir", str(broker.data)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=30)
     assert done.returncode == 1, done.stderr
@@ -103,7 +104,7 @@ def broker(broker_process: Start) -> BrokerProcess:
     ],
     ids=["torn batch", "300 random bytes", "4096 zero bytes"],
 )
-def test_a_damaged_tail_is_cut_at_the_last_whole_batch_and_told(
+def test_a_damaged_tail_is_truncated_at_the_last_valid_batch_and_logged(
     damage: Callable[[bytes], bytes], lost: int, broker: BrokerProcess
 ) -> None:
     topic = broker.create_topic("tail", 1)
@@ -119,7 +120,7 @@ def test_a_damaged_tail_is_cut_at_the_last_whole_batch_and_told(
     assert read(broker, topic, len(kept)) == list(enumerate(more, len(kept)))
 
 
-def test_a_flipped_bit_in_the_unflushed_segment_cuts_what_follows_and_says_so_loudly(broker: BrokerProcess) -> None:
+def test_a_flipped_bit_in_the_unflushed_segment_truncates_the_log_and_is_logged(broker: BrokerProcess) -> None:
     topic = broker.create_topic("flipped", 1)
     values = fill(broker, topic, 1000)
     broker.kill()
@@ -191,7 +192,7 @@ def test_an_index_of_random_bytes_hides_and_loses_nothing(which: int, suffix: st
         "*/*.snapshot",
     ],
 )
-def test_a_missing_file_beside_the_log_costs_nothing(name: str, broker: BrokerProcess) -> None:
+def test_a_missing_auxiliary_file_loses_no_records(name: str, broker: BrokerProcess) -> None:
     topic = broker.create_topic("beside", 1)
     values = fill(broker, topic, 12_000)
     broker.stop()
@@ -204,7 +205,7 @@ def test_a_missing_file_beside_the_log_costs_nothing(name: str, broker: BrokerPr
 
 
 @pytest.mark.parametrize("name", ["recovery-point-offset-checkpoint", "beside-0/leader-epoch-checkpoint"])
-def test_garbage_in_a_checkpoint_is_told_with_the_files_name(name: str, broker: BrokerProcess) -> None:
+def test_a_corrupt_checkpoint_is_reported_with_its_file_name(name: str, broker: BrokerProcess) -> None:
     fill(broker, broker.create_topic("beside", 1), 100)
     broker.stop()
     (broker.data / name).write_bytes(b"\xffgarbage\n")
@@ -220,7 +221,7 @@ def test_a_directory_of_another_node_is_refused(broker: BrokerProcess) -> None:
     assert "node 7" in line
 
 
-def test_two_brokers_never_share_a_directory(broker: BrokerProcess) -> None:
+def test_a_second_broker_on_the_same_directory_is_refused(broker: BrokerProcess) -> None:
     line = refuses_to_start(broker)
     assert str(broker.data) in line
     assert "lock" in line.lower() or "another" in line.lower()
@@ -233,7 +234,7 @@ def test_a_stray_directory_is_refused_by_name(broker: BrokerProcess) -> None:
     assert "holiday pictures" in refuses_to_start(broker)
 
 
-def test_a_segment_removed_from_the_middle_leaves_a_hole_that_is_told(broker: BrokerProcess) -> None:
+def test_a_missing_middle_segment_leaves_a_gap_that_is_logged(broker: BrokerProcess) -> None:
     topic = broker.create_topic("hole", 1)
     values = fill(broker, topic, 20_000)
     broker.stop()

@@ -1,6 +1,6 @@
-"""Record batches that are damaged or lie: kcli says where, shows what came before, and stays small.
+"""Damaged or false record batches: kcli reports the offset, prints the records before it, and uses little memory.
 
-Every batch comes through a real socket from a fake broker; the records before the damage have to come out.
+Every batch comes from a fake broker through a real socket; the records before the damage must be printed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def consume_from(log: GoodBroker, *options: str) -> Finished:
 
 
 def bad_batch(payload: bytes | None = None, *, codec: int = 0, count: int = 3, crc: int | None = None) -> bytearray:
-    """The second batch (offsets 3 to 5) around a payload of our choice; its CRC is right unless given."""
+    """Return the second batch (offsets 3 to 5) with the given payload; its CRC is valid unless given."""
     batch = bytearray(build_batch(NEXT, base_offset=3))
     if payload is not None:
         batch[61:] = payload
@@ -49,7 +49,7 @@ def bad_batch(payload: bytes | None = None, *, codec: int = 0, count: int = 3, c
 
 
 def with_bytes(at: int, data: bytes) -> bytes:
-    """The good second batch with some bytes changed and its CRC made right again."""
+    """Return the good second batch with some bytes changed and a valid CRC."""
     batch = bad_batch()
     batch[at : at + len(data)] = data
     struct.pack_into(">I", batch, 17, crc32c.crc32c(bytes(batch[21:])))
@@ -88,11 +88,11 @@ def in_order_then_stopped(run: Finished, *statuses: int) -> None:
 
 
 @pytest.mark.parametrize("batch", DAMAGED.values(), ids=DAMAGED.keys())
-def test_damage_is_told_with_its_offset_after_the_good_records(batch: bytes) -> None:
+def test_damage_is_reported_with_its_offset_after_the_valid_records(batch: bytes) -> None:
     in_order_then_stopped(consume(GOOD + batch))
 
 
-def test_without_crc_checks_a_wrong_crc_is_read() -> None:
+def test_without_crc_checks_a_batch_with_a_wrong_crc_is_read() -> None:
     run = consume(GOOD + bytes(bad_batch(crc=0)), "-X", "check.crcs=false")
     assert run.lines == [b"good 0", b"good 1", b"good 2", b"bad 0", b"bad 1", b"bad 2"]
 
@@ -102,7 +102,7 @@ def zeros(megabytes: int) -> Iterator[bytes]:
 
 
 def gzip_bomb(megabytes: int) -> bytes:
-    """One megabyte packed, so that it refers to nothing before it, and that many times."""
+    """Return one megabyte compressed without back references, repeated."""
     packer = zlib.compressobj(9, zlib.DEFLATED, -15)
     one = packer.compress(b"\0" * MEGABYTE) + packer.flush(zlib.Z_FULL_FLUSH)
     crc = 0
@@ -118,14 +118,14 @@ def lz4_bomb(megabytes: int) -> bytes:
 
 
 def zstd_bomb(megabytes: int) -> bytes:
-    """A frame of blocks that say "so many zeros", 128 KiB each (RFC 8878, 3.1.1.2: RLE blocks)."""
+    """Return a frame of RLE blocks of zeros, 128 KiB each (RFC 8878, 3.1.1.2)."""
     header, repeats, last, size = b"\x28\xb5\x2f\xfd\x00\x38", 1 << 1, 1, (128 << 10) << 3
     block = (size | repeats).to_bytes(3, "little") + b"\0"
     return header + block * (8 * megabytes - 1) + (size | repeats | last).to_bytes(3, "little") + b"\0"
 
 
 def snappy_that_promises(size: int) -> bytes:
-    """Raw snappy begins with the size of what it holds, as an unsigned varint."""
+    """Return raw snappy data, which begins with the decompressed size as an unsigned varint."""
     promise = bytearray()
     while size >= 0x80:
         promise.append(size & 0x7F | 0x80)
@@ -147,7 +147,7 @@ BOMBS: dict[str, Callable[[], bytearray]] = {
 }
 
 
-def test_bombs_are_what_they_say() -> None:
+def test_the_decompression_bombs_are_valid() -> None:
     zeros = bytes(3 * MEGABYTE)
     assert gzip.decompress(gzip_bomb(3)) == zeros
     assert lz4.frame.decompress(lz4_bomb(3)) == zeros
@@ -155,11 +155,11 @@ def test_bombs_are_what_they_say() -> None:
 
 
 @pytest.mark.parametrize("bomb", BOMBS.values(), ids=BOMBS.keys())
-def test_a_batch_that_unpacks_to_very_much_is_refused(bomb: Callable[[], bytearray]) -> None:
+def test_a_batch_with_a_huge_decompressed_size_is_refused(bomb: Callable[[], bytearray]) -> None:
     in_order_then_stopped(consume(GOOD + bytes(bomb())))
 
 
-def test_many_batches_that_unpack_to_much_do_not_add_up() -> None:
+def test_memory_stays_bounded_for_many_large_batches() -> None:
     """Twenty batches of 40 MB each are allowed one by one; together in one response they would be 800 MB."""
     value = b"\0" * (40 * MEGABYTE)
     one = build_batch([NewRecord(None, value, 0)], compression="zstd", base_offset=0)
@@ -170,8 +170,8 @@ def test_many_batches_that_unpack_to_much_do_not_add_up() -> None:
     assert run.lines == [b"%d" % n for n in range(20)]
 
 
-def test_the_response_ends_in_the_middle_of_a_batch_that_never_gets_whole() -> None:
-    """A broker sends whole batches first; one that keeps sending a torn one makes no progress, and that is told."""
+def test_a_batch_that_stays_incomplete_is_reported() -> None:
+    """A broker sends whole batches first. One that keeps sending a torn batch makes no progress, which is reported."""
     run = consume(GOOD + bytes(bad_batch())[:-5])
     assert run.lines == [b"good 0", b"good 1", b"good 2"]
     assert run.status in (1, 5), run.err
@@ -179,17 +179,17 @@ def test_the_response_ends_in_the_middle_of_a_batch_that_never_gets_whole() -> N
 
 
 class Forgetful(GoodBroker):
-    """Answers every Fetch from the start of the log, whatever was asked."""
+    """Answers every Fetch from the start of the log, whatever the request says."""
 
     def from_offset(self, offset: int) -> bytes:
         return self.records
 
 
-def test_a_broker_that_always_answers_from_the_start_doubles_nothing() -> None:
+def test_repeated_batches_are_not_printed_twice() -> None:
     run = consume_from(Forgetful(GOOD, end=6))  # and offsets 3 to 5 never come
     assert run.lines == [b"good 0", b"good 1", b"good 2"]
     assert run.status == 5, run.err
 
 
-def test_a_bomb_behind_batches_that_are_sent_again_and_again_ends_too() -> None:
+def test_a_bomb_after_repeated_batches_ends_the_read() -> None:
     in_order_then_stopped(consume_from(Forgetful(GOOD + bytes(bad_batch(zstd_bomb(200), codec=4)), end=6)), 1, 5)

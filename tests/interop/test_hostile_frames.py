@@ -1,7 +1,7 @@
-"""Whatever answers on the port, kcli ends: one line on stderr, the right status, no traceback, little memory.
+"""kcli ends whatever answers on the port: one line on stderr, the right status, no traceback, little memory.
 
-The cases are those a real Kafka was measured against from the other side (huge, negative and zero lengths, count bombs,
-half frames, silence), and what people dial by mistake: web servers, TLS listeners.
+The cases are those that a real Kafka was tested with from the other side (huge, negative and zero lengths, count bombs,
+partial frames, silence), and common wrong ports: web servers, TLS listeners.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ LARGEST_MB = 200
 
 
 def ended_well(run: Finished, *statuses: int) -> str:
-    """The one line that a failing run may say, after its status, its silence on stdout and its memory were checked."""
+    """Check status, empty stdout and memory of a failed run, and return its only line on stderr."""
     assert "Traceback" not in run.err
     assert run.status in statuses, run.err
     assert run.out == b""
@@ -106,13 +106,13 @@ FIRST_ANSWERS = {
 
 
 @pytest.mark.parametrize("serve", FIRST_ANSWERS.values(), ids=FIRST_ANSWERS.keys())
-def test_the_first_answer_is(serve: Callable[[socket.socket], None]) -> None:
+def test_an_invalid_first_answer_is_one_line(serve: Callable[[socket.socket], None]) -> None:
     with FakeBroker(serve) as broker:
         line = ended_well(list_topics(broker), 1, 5)
     assert broker.address in line
 
 
-def test_a_broker_that_never_answers_ends_consume_with_the_time_out() -> None:
+def test_consume_times_out_if_the_broker_never_answers() -> None:
     with FakeBroker(sends(b"")) as broker:
         ended_well(consume(broker), 5)
 
@@ -121,7 +121,7 @@ def test_a_broker_that_never_answers_ends_consume_with_the_time_out() -> None:
 
 
 def body_instead(body: bytes) -> Mischief:
-    """The right correlation id, and then this."""
+    """Return a frame with the right correlation id and this body."""
 
     def spoil(connection: socket.socket, header: RequestHeader, response: bytes) -> None:
         send_frame(connection, struct.pack(">i", header.correlation_id) + body)
@@ -160,14 +160,14 @@ MISCHIEF = {
 
 @pytest.mark.parametrize("spoil", MISCHIEF.values(), ids=MISCHIEF.keys())
 @pytest.mark.parametrize("api", [ApiKey.API_VERSIONS, ApiKey.METADATA], ids=lambda key: key.name)
-def test_topic_list_is_answered_with(api: ApiKey, spoil: Mischief) -> None:
+def test_topic_list_survives_an_invalid_answer(api: ApiKey, spoil: Mischief) -> None:
     with scripted(GoodBroker(), {api: spoil}) as broker:
         ended_well(list_topics(broker), 1, 5)
 
 
 @pytest.mark.parametrize("spoil", MISCHIEF.values(), ids=MISCHIEF.keys())
 @pytest.mark.parametrize("api", [ApiKey.LIST_OFFSETS, ApiKey.FETCH], ids=lambda key: key.name)
-def test_consume_is_answered_with(api: ApiKey, spoil: Mischief) -> None:
+def test_consume_survives_an_invalid_answer(api: ApiKey, spoil: Mischief) -> None:
     with scripted(GoodBroker(end=5), {api: spoil}) as broker:
         run = consume(broker)
     assert "Traceback" not in run.err
@@ -177,7 +177,7 @@ def test_consume_is_answered_with(api: ApiKey, spoil: Mischief) -> None:
     assert len(run.err.splitlines()) <= 3, run.err  # what went wrong, and the footer on what was covered
 
 
-def test_the_scripted_broker_is_a_good_one_without_mischief() -> None:
+def test_the_scripted_broker_without_faults_is_a_good_broker() -> None:
     with scripted(GoodBroker()) as broker:
         assert list_topics(broker).lines == [b"t"]
         assert consume(broker).status == 0

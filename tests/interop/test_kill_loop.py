@@ -1,4 +1,4 @@
-"""kill -9 in a loop: no acknowledged record lost, none doubled, no committed offset moved back."""
+"""Repeated kill -9: no acknowledged record lost or duplicated, no committed offset moved back."""
 
 from __future__ import annotations
 

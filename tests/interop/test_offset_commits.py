@@ -1,4 +1,4 @@
-"""Offset commits against both brokers, partitions assigned by hand: what is stored, and what is refused, for real."""
+"""Offset commits on both brokers with assigned partitions: what is stored, and what is refused."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.real_kafka import Kafka
 
 
 class Committing:
-    """The commits of a consumer that is no member, over a real connection."""
+    """The commits of a consumer that is not a member, over a real connection."""
 
     def __init__(self, kafka: Kafka) -> None:
         self.topic = kafka.new_topic(2, prefix="commits")
@@ -56,7 +56,7 @@ def committing(any_kafka: Kafka) -> Iterator[Committing]:
     made.client.close()
 
 
-def test_offset_epoch_and_note_are_stored_for_anybody_to_read(committing: Committing, any_kafka: Kafka) -> None:
+def test_offset_epoch_and_metadata_are_stored_for_other_clients(committing: Committing, any_kafka: Kafka) -> None:
     stored = OffsetAndMetadata(5, 0, "by hand, ünïcode")
     committing.commit({committing.tp: stored})
     assert committing.committed() == {committing.tp: stored, TopicPartition(committing.topic, 1): None}
@@ -77,21 +77,21 @@ def test_asynchronous_commits_arrive_in_order(committing: Committing) -> None:
     assert committing.committed()[committing.tp] == OffsetAndMetadata(19)
 
 
-def test_a_note_that_is_too_large_is_refused_by_name(committing: Committing) -> None:
+def test_metadata_that_is_too_large_is_refused(committing: Committing) -> None:
     error = committing.refusal({committing.tp: OffsetAndMetadata(5, -1, "x" * 5000)})
     assert isinstance(error, BrokerError)
     assert error.code == ErrorCode.OFFSET_METADATA_TOO_LARGE
     assert str(committing.tp) in str(error)
 
 
-def test_a_topic_that_is_not_there_is_waited_for_and_then_told(committing: Committing) -> None:
+def test_a_commit_for_an_unknown_topic_is_retried_until_the_deadline(committing: Committing) -> None:
     absent = TopicPartition(f"{committing.topic}-absent", 0)
     error = committing.refusal({absent: OffsetAndMetadata(5)}, timeout_ms=500)
     assert isinstance(error, TimeoutExpired)
     assert "UNKNOWN_TOPIC_OR_PARTITION" in str(error)
 
 
-def test_beside_members_it_is_refused(committing: Committing, any_kafka: Kafka) -> None:
+def test_a_commit_to_a_group_with_members_is_refused(committing: Committing, any_kafka: Kafka) -> None:
     member = confluent_kafka.Consumer({"bootstrap.servers": any_kafka.bootstrap_servers, "group.id": committing.group})
     member.subscribe([committing.topic])
     while not member.assignment():

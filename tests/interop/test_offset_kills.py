@@ -1,4 +1,4 @@
-"""`kcli offsets reset --execute` killed (-9) thirty times over 200 partitions: undo brings all of it back."""
+"""`kcli offsets reset --execute` killed (-9) thirty times over 200 partitions: undo restores all of it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ROUNDS = 30
 
 
 def test_thirty_kills_are_undone_exactly(our_kafka: OwnBroker, tmp_path: Path) -> None:
-    """`python -m tests.bench.offset_kills` does it on Apache's broker too."""
+    """`python -m tests.bench.offset_kills` also uses Apache's broker."""
     account = run(our_kafka, tmp_path, rounds=ROUNDS)
     assert sum(account) == ROUNDS
     assert account.nothing + account.part + account.all  # some came between the snapshot and the end

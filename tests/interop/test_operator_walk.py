@@ -1,4 +1,4 @@
-"""A day with kcli: what an operator does at a prompt and in scripts, on both brokers."""
+"""An operator's day with kcli, at a prompt and in scripts, on both brokers."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_json_lines_carry_a_topic_over_exactly(any_kafka: Kafka, kcat: str) -> N
 
 
 @pytest.mark.parametrize("form", [r"%t %p %o %T %K %k %S %s %h %%\n", r"%R|%s\n", r"%h\t%k\r\n", r"no verb\x21\n"])
-def test_formats_are_kcats(form: str, any_kafka: Kafka, kcat: str) -> None:
+def test_formats_equal_those_of_kcat(form: str, any_kafka: Kafka, kcat: str) -> None:
     topic = nasty_topic(any_kafka)
     run = done(kcli("consume", topic, "-o", "start", "-e", "-f", form, *at(any_kafka)))
     assert run.out == seen_by_kcat(kcat, any_kafka, topic, form)
@@ -84,7 +84,7 @@ def coverage_of(run: Finished) -> dict[int, dict[str, Any]]:
     return {one["partition"]: one for one in json.loads(run.out)["coverage"]}
 
 
-def test_reading_on_from_where_n_stopped_gives_every_record_once(any_kafka: Kafka) -> None:
+def test_continuing_after_n_records_returns_every_record_once(any_kafka: Kafka) -> None:
     topic = any_kafka.new_topic(partitions=3)
     produce(any_kafka, topic, [b"%d" % n for n in range(600)], **{"sticky.partitioning.linger.ms": 0})
     first = kcli("consume", topic, "-o", "start", "-e", "-n", "250", "--output", "json", *at(any_kafka))
@@ -98,7 +98,7 @@ def test_reading_on_from_where_n_stopped_gives_every_record_once(any_kafka: Kafk
     assert sorted(map(int, values)) == list(range(600))
 
 
-def test_a_follower_is_told_that_its_start_is_gone(any_kafka: Kafka) -> None:
+def test_a_follower_reports_that_its_start_offset_was_deleted(any_kafka: Kafka) -> None:
     topic = head_deleted(any_kafka).topic
     run = kcli("consume", topic, "-o", "0", "--idle-timeout", "1", *at(any_kafka))
     assert (run.status, len(run.lines)) == (5, 40)
@@ -112,7 +112,7 @@ def test_no_property_creates_a_mistyped_topic(any_kafka: Kafka) -> None:
     assert name.encode() not in done(kcli("topic", "list", *at(any_kafka))).lines
 
 
-def test_names_that_no_topic_can_have(any_kafka: Kafka) -> None:
+def test_invalid_topic_names_are_refused(any_kafka: Kafka) -> None:
     for command in (("consume", "a/b", "-e"), ("produce", "a/b"), ("topic", "describe", "a/b")):
         run = kcli(*command, *at(any_kafka))
         assert run.status == 3, run.err
@@ -121,7 +121,7 @@ def test_names_that_no_topic_can_have(any_kafka: Kafka) -> None:
     assert kcli("topic", "create", "a/b", *at(any_kafka)).status == 1
 
 
-def test_a_follower_notices_at_once_that_nobody_reads_on(any_kafka: Kafka) -> None:
+def test_a_follower_ends_at_once_when_its_pipe_is_closed(any_kafka: Kafka) -> None:
     """`kcli consume orders -o start | head -1` must not wait for a second record that never comes."""
     topic = any_kafka.new_topic()
     produce(any_kafka, topic, [b"only"])
@@ -136,7 +136,7 @@ def test_a_follower_notices_at_once_that_nobody_reads_on(any_kafka: Kafka) -> No
         assert process.stderr.read() == b""
 
 
-def test_a_deleted_topic_is_told_while_others_are_followed(any_kafka: Kafka, tmp_path: Path) -> None:
+def test_a_deleted_topic_is_reported_while_others_are_followed(any_kafka: Kafka, tmp_path: Path) -> None:
     doomed, kept = any_kafka.new_topic(prefix="doomed"), any_kafka.new_topic()
     for topic in (doomed, kept):
         produce(any_kafka, topic, [b"before"])
@@ -153,7 +153,7 @@ def test_a_deleted_topic_is_told_while_others_are_followed(any_kafka: Kafka, tmp
     assert len(out.with_suffix(".stderr").read_text().splitlines()) == 1
 
 
-def test_an_interrupted_document_is_whole_and_says_why(any_kafka: Kafka, tmp_path: Path) -> None:
+def test_an_interrupted_json_document_is_complete_and_gives_the_reason(any_kafka: Kafka, tmp_path: Path) -> None:
     topic, out = any_kafka.new_topic(), tmp_path / "out"
     produce(any_kafka, topic, [b"one", b"two"])
     command = ("consume", topic, "-o", "start", "--output", "json", *at(any_kafka))
@@ -167,7 +167,7 @@ def test_an_interrupted_document_is_whole_and_says_why(any_kafka: Kafka, tmp_pat
 
 
 def on_a_terminal(*arguments: str) -> tuple[int, bytes]:
-    """Status and everything that kcli writes with all its streams on a terminal."""
+    """Return the status and all output of kcli with all its streams on a terminal."""
     leader, follower = pty.openpty()
     process = subprocess.Popen([*KCLI, *arguments], stdin=follower, stdout=follower, stderr=follower, cwd=ROOT)
     os.close(follower)
@@ -186,7 +186,7 @@ def on_a_terminal(*arguments: str) -> tuple[int, bytes]:
 
 
 @pytest.mark.parametrize("output", ["raw", "-f", "json", "jsonl", "csv", "tsv", "table"])
-def test_nothing_in_a_record_commands_the_terminal(output: str, any_kafka: Kafka) -> None:
+def test_control_characters_in_records_are_escaped_on_a_terminal(output: str, any_kafka: Kafka) -> None:
     how = {"raw": ("-K", "|"), "-f": ("-f", r"%k|%s|%h\n")}.get(output, ("--output", output))
     status, shown = on_a_terminal("consume", nasty_topic(any_kafka), "-o", "start", "-e", *how, *at(any_kafka))
     assert status == 0

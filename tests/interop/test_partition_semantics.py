@@ -1,7 +1,6 @@
-"""What brokers answer to Produce, Fetch, ListOffsets and DeleteRecords, field by field: the same on Apache's and ours.
+"""Answers to Produce, Fetch, ListOffsets and DeleteRecords, field by field: the same on Apache's broker and ours.
 
-The stories are those of the facts' table 5.2; raw connections, because no client would ask some of it. Texts differ
-(ours say more), so they are not compared.
+Raw connections, because no client would send some of these requests. Error texts are not compared: ours say more.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ class Asker:
             assert time.monotonic() < deadline, "Apache's broker makes the logs after it has named their leader"
 
     def produce(self, records: bytes, version: int = 9, acks: int = -1, topic: str | None = None) -> tuple[int, int]:
-        """Error and base offset in partition 0."""
+        """Return the error and the base offset in partition 0."""
         data = [PartitionProduceData(records=records)]
         request = ProduceRequest(
             acks=acks, timeout_ms=5000, topic_data=[TopicProduceData(name=topic or self.topic, partition_data=data)]
@@ -61,19 +60,19 @@ class Asker:
         return FetchRequest(topics=topics, **{"min_bytes": 1, "max_wait_ms": 300, **options})
 
     def fetch(self, *wanted: tuple[int, int], **options: Any) -> tuple[Any, float]:
-        """The response (v12), and how many seconds it took."""
+        """Return the response (v12) and the seconds it took."""
         began = time.monotonic()
         return self.wire.ask(self.fetch_request(*wanted, **options), 12), time.monotonic() - began
 
     def row(self, *wanted: tuple[int, int], **options: Any) -> tuple[Any, ...]:
-        """Error, high watermark, stable offset, start, aborted transactions and bytes of the only partition."""
+        """Return error, high watermark, stable offset, start, aborted transactions and bytes of the only partition."""
         [topic] = self.fetch(*wanted, **options)[0].responses
         [one] = topic.partitions
         offsets = one.high_watermark, one.last_stable_offset, one.log_start_offset
         return one.error_code, *offsets, one.aborted_transactions, len(one.records)
 
     def offsets(self, *timestamps: int, version: int = 11) -> list[tuple[int, int, int]]:
-        """Error, offset and timestamp for each."""
+        """Return error, offset and timestamp of each partition."""
         found = []
         for timestamp in timestamps:
             wanted = ListOffsetsPartition(timestamp=timestamp)
@@ -99,7 +98,7 @@ def changed(records: bytes, at: int, byte: int) -> bytes:
     return records[:at] + bytes([byte]) + records[at + 1 :]
 
 
-def test_batches_that_are_taken_and_refused(asker: Asker) -> None:
+def test_valid_batches_are_stored_and_invalid_ones_refused(asker: Asker) -> None:
     good = batch()
     assert asker.produce(good) == (0, 0)
     assert asker.produce(good, version=3) == (0, 3)
@@ -129,7 +128,7 @@ def test_batches_that_are_taken_and_refused(asker: Asker) -> None:
     assert asker.produce(good + b"xx") == (0, 6), "a few bytes behind the batch are overlooked"
 
 
-def test_a_compacted_topic_wants_keys(any_kafka: Kafka) -> None:
+def test_a_compacted_topic_refuses_records_without_keys(any_kafka: Kafka) -> None:
     asker = Asker(any_kafka, cleanup_policy="compact")
     with asker.wire:
         assert asker.produce(batch(key=None)) == (87, -1)
@@ -137,7 +136,7 @@ def test_a_compacted_topic_wants_keys(any_kafka: Kafka) -> None:
         assert asker.delete_records(1) == (44, -1)
 
 
-def test_idempotent_producers(asker: Asker) -> None:
+def test_idempotent_producers_get_the_same_errors(asker: Asker) -> None:
     def send(sequence: int, epoch: int = 0) -> tuple[int, int]:
         return asker.produce(batch(2, producer_id=4000, producer_epoch=epoch, base_sequence=sequence))
 
@@ -151,7 +150,7 @@ def test_idempotent_producers(asker: Asker) -> None:
     assert send(12) == (47, -1)
 
 
-def test_acks_zero(asker: Asker) -> None:
+def test_acks_0_gets_no_response(asker: Asker) -> None:
     data = [PartitionProduceData(records=batch())]
     good = ProduceRequest(acks=0, topic_data=[TopicProduceData(name=asker.topic, partition_data=data)])
     asker.wire.request(good, 9)
@@ -161,7 +160,7 @@ def test_acks_zero(asker: Asker) -> None:
     assert asker.wire.seconds_until_closed() < 5
 
 
-def test_rows_of_a_fetch(asker: Asker) -> None:
+def test_fetch_returns_the_same_fields(asker: Asker) -> None:
     size = len(batch())
     for _ in range(3):
         asker.produce(batch())
@@ -178,7 +177,7 @@ def test_rows_of_a_fetch(asker: Asker) -> None:
     assert asker.row((0, 0), replica_id=77) == (6, *nothing, None, 0)
 
 
-def test_how_long_a_fetch_waits(asker: Asker) -> None:
+def test_fetch_waits_for_min_bytes_or_max_wait(asker: Asker) -> None:
     assert asker.fetch((0, 0), max_wait_ms=0)[1] < 10
     assert asker.fetch((0, 0), max_wait_ms=20_000, min_bytes=0)[1] < 10
     assert asker.fetch((0, 7), max_wait_ms=20_000)[1] < 10, "an error is told at once"
@@ -190,7 +189,7 @@ def test_how_long_a_fetch_waits(asker: Asker) -> None:
     assert 0.29 < asker.fetch((0, 0), min_bytes=10_000)[1] < 10
 
 
-def test_a_record_ends_the_wait(asker: Asker) -> None:
+def test_a_new_record_completes_a_waiting_fetch(asker: Asker) -> None:
     began = time.monotonic()
     threading.Timer(0.3, lambda: Wire(asker.kafka.bootstrap_servers).produce(asker.topic, b"x")).start()
     answer, took = asker.fetch((1, 0), (0, 0), max_wait_ms=20_000)
@@ -199,7 +198,7 @@ def test_a_record_ends_the_wait(asker: Asker) -> None:
     assert [one.high_watermark for one in answer.responses[0].partitions] == [0, 1]
 
 
-def test_the_end_of_a_topic_ends_the_wait(asker: Asker) -> None:
+def test_deleting_the_topic_completes_a_waiting_fetch(asker: Asker) -> None:
     other = Wire(asker.kafka.bootstrap_servers)
     deletion = DeleteTopicsRequest(topic_names=[asker.topic], timeout_ms=5000)
     began = time.monotonic()
@@ -210,7 +209,7 @@ def test_the_end_of_a_topic_ends_the_wait(asker: Asker) -> None:
     assert answer.responses[0].partitions[0].error_code == 3
 
 
-def test_fetch_sessions(asker: Asker) -> None:
+def test_fetch_sessions_return_only_changed_partitions(asker: Asker) -> None:
     opened, _ = asker.fetch((0, 0), (1, 0), session_epoch=0, max_wait_ms=0)
     id = opened.session_id
     assert id > 0
@@ -229,7 +228,7 @@ def test_fetch_sessions(asker: Asker) -> None:
     assert go_on(2) == (70, 0, [])
 
 
-def test_offsets_by_time_and_deleted_records(asker: Asker) -> None:
+def test_offsets_by_time_after_records_were_deleted(asker: Asker) -> None:
     empty = asker.offsets(-1, -2, -3, -4, -5, -6, NOW)
     unknown, start = (0, -1, -1), (0, 0, -1)
     assert empty == [start, start, unknown, start, unknown, unknown, unknown]

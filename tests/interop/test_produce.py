@@ -1,4 +1,4 @@
-"""What kcli writes to both brokers, as kcat and Kafka's own consumer see it, and what they refuse."""
+"""Records that kcli writes to both brokers, read by kcat and Kafka's own consumer, and records that brokers refuse."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_kcat_reads_keys_headers_times_and_tombstones(codec: str, any_kafka: Kaf
 
 
 def test_keys_go_to_the_partitions_that_java_chooses(any_kafka: Kafka, kcat: str) -> None:
-    """Kafka's own ConsoleProducer and kcli write the same keys; both must spread them alike."""
+    """Kafka's ConsoleProducer and kcli write the same keys; both must choose the same partitions."""
     ours, theirs = any_kafka.new_topic(partitions=7), any_kafka.new_topic(partitions=7)
     lines = "".join(f"{key}:x\n" for key in KEYS)
     assert produce(any_kafka, ours, "-K", ":", stdin=lines.encode()).status == 0
@@ -60,13 +60,13 @@ def test_keys_go_to_the_partitions_that_java_chooses(any_kafka: Kafka, kcat: str
 
 
 @pytest.mark.parametrize("acks", ["0", "1", "all"])
-def test_every_kind_of_acknowledgement(acks: str, any_kafka: Kafka, kcat: str) -> None:
+def test_each_acks_setting_stores_the_records(acks: str, any_kafka: Kafka, kcat: str) -> None:
     topic = any_kafka.new_topic()
     assert produce(any_kafka, topic, "--acks", acks, stdin=b"a\nb\n").status == 0
     assert kcat_reads(kcat, any_kafka, topic, "%o %s") == ["0 a", "1 b"]
 
 
-def test_futures_tell_offsets_and_the_broker_s_time(any_kafka: Kafka) -> None:
+def test_futures_return_offset_and_log_append_time(any_kafka: Kafka) -> None:
     topic = any_kafka.new_topic(partitions=2, message_timestamp_type="LogAppendTime")
     config = ProducerConfig.from_properties({"bootstrap.servers": any_kafka.bootstrap_servers})
     with Producer(config) as producer:
@@ -77,7 +77,7 @@ def test_futures_tell_offsets_and_the_broker_s_time(any_kafka: Kafka) -> None:
     assert all(s.timestamp_ms > 1_700_000_000_000 for s in stored)
 
 
-def test_records_of_json_lines_are_those_that_were_read(any_kafka: Kafka, kcat: str) -> None:
+def test_json_lines_round_trip(any_kafka: Kafka, kcat: str) -> None:
     topic, copy = any_kafka.new_topic(), any_kafka.new_topic()
     values = ["text \u00e4", "", "x" * 1000]
     records = [{"key": "k", "value": value, "headers": [{"name": "h", "value": None}]} for value in values]
@@ -100,7 +100,7 @@ def test_a_topic_for_small_messages_gets_small_batches(any_kafka: Kafka, kcat: s
     assert kcat_reads(kcat, any_kafka, topic, "%s") == lines
 
 
-def test_what_the_topic_does_not_take_is_counted_and_the_rest_is_stored(any_kafka: Kafka, kcat: str) -> None:
+def test_refused_records_are_counted_and_the_others_stored(any_kafka: Kafka, kcat: str) -> None:
     topic = any_kafka.new_topic(max_message_bytes=2000)
     stdin = b"small\n" + b"x" * 5000 + b"\n" + b"small too\n"
     run = produce(any_kafka, topic, stdin=stdin)
@@ -116,7 +116,7 @@ def test_a_compacted_topic_refuses_records_without_a_key(any_kafka: Kafka) -> No
     assert "2 records not stored: INVALID_RECORD" in run.err
 
 
-def test_a_topic_made_anew_under_the_same_name_is_written_to(any_kafka: Kafka, kcat: str) -> None:
+def test_a_recreated_topic_is_written_to(any_kafka: Kafka, kcat: str) -> None:
     from confluent_kafka.admin import AdminClient
 
     topic = any_kafka.new_topic()
@@ -133,7 +133,7 @@ def test_a_topic_made_anew_under_the_same_name_is_written_to(any_kafka: Kafka, k
     assert kcat_reads(kcat, any_kafka, topic, "%s") == ["new"]
 
 
-def test_an_unknown_topic_is_told_at_once_and_not_created(any_kafka: Kafka) -> None:
+def test_an_unknown_topic_is_reported_at_once_and_not_created(any_kafka: Kafka) -> None:
     name = any_kafka.new_name()
     config = ProducerConfig.from_properties({"bootstrap.servers": any_kafka.bootstrap_servers})
     with Producer(config) as producer:
@@ -144,7 +144,7 @@ def test_an_unknown_topic_is_told_at_once_and_not_created(any_kafka: Kafka) -> N
     assert name.encode() not in listed.out
 
 
-def test_over_a_killed_and_restarted_broker_each_record_is_stored_once_and_in_order(
+def test_each_record_is_stored_once_and_in_order_over_broker_kills(
     any_own_kafka: Callable[..., OwnBroker], kcat: str
 ) -> None:
     node = any_own_kafka()

@@ -1,4 +1,4 @@
-"""What one tool writes another reads: kcli with itself, with kcat and with Kafka's own producer, in every codec."""
+"""One tool writes, another reads: kcli with itself, with kcat and with Kafka's own producer, in every codec."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_kafka_s_own_consumer_reads_what_kcli_wrote(any_kafka: Kafka) -> None:
     assert read.stdout.encode().splitlines() == FEW
 
 
-def test_a_mistyped_topic_is_told_and_never_created(any_kafka: Kafka) -> None:
+def test_a_mistyped_topic_is_reported_and_never_created(any_kafka: Kafka) -> None:
     name, at = any_kafka.new_name("typo"), ("-b", any_kafka.bootstrap_servers)
     for command in (("consume", "topic", name, "-o", "start", "-e"), ("produce", name), ("topic", "describe", name)):
         run = kcli(*command, *at, stdin=b"x\n")

@@ -1,4 +1,4 @@
-"""Runbooks of operators (tests/runbooks) on our broker and on Apache's: they branch on exit statuses alone."""
+"""The runbooks in tests/runbooks on our broker and on Apache's: they branch on exit statuses alone."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def scene(any_kafka: Kafka, tmp_path: Path) -> Scene:
 
 
 def run(scene: Scene, folder: Path, name: str, *words: str) -> subprocess.CompletedProcess[str]:
-    """A runbook in a process of its own, with kcli on its PATH and the cluster in its environment."""
+    """Run a runbook as a process, with kcli on its PATH and the cluster in its environment."""
     shim = folder / "kcli"
     shim.write_text(f'#!/bin/sh\nPYTHONPATH={ROOT} exec {sys.executable} -m kcli "$@"\n')
     shim.chmod(0o755)
@@ -88,7 +88,7 @@ def test_positions_are_saved_and_restored_on_a_second_group(scene: Scene, tmp_pa
     assert scene.committed() == scene.before
 
 
-def test_a_deploy_waits_for_the_lag_and_not_forever(scene: Scene, tmp_path: Path) -> None:
+def test_a_deployment_waits_for_the_lag_with_a_limit(scene: Scene, tmp_path: Path) -> None:
     behind = run(scene, tmp_path, "gate", scene.group, "8", "1", "touch", "deployed")
     assert (behind.returncode, (tmp_path / "deployed").exists()) == (5, False), behind.stderr
     assert behind.stderr.endswith(f"{scene.group} is behind: not deployed\n")

@@ -1,4 +1,6 @@
-"""One data directory, by turns of a real Kafka and of ours: each goes on where the other stopped, or was killed."""
+"""One data directory used in turn by a real Kafka and by our broker: each continues where the other stopped or was
+killed.
+"""
 
 from __future__ import annotations
 
@@ -90,7 +92,7 @@ def complaints(log: str) -> list[str]:
 
 
 class Turns:
-    """The directory and whoever has it now."""
+    """The directory and the broker that uses it now."""
 
     def __init__(self, real: KafkaNode) -> None:
         self.real = real
@@ -114,7 +116,7 @@ class Turns:
 
     @property
     def said(self) -> str:
-        """What the broker of the moment wrote since it began."""
+        """Return what the current broker has logged since it started."""
         return self.log[self._said :]
 
 
@@ -130,7 +132,7 @@ def rows(start: int, count: int, size: int = 1000) -> list[tuple[bytes, bytes | 
 
 
 @pytest.mark.parametrize("clean", [True, False], ids=["clean", "killed"])
-def test_each_broker_serves_what_the_other_left(turns: Turns, clean: bool) -> None:
+def test_each_broker_serves_the_data_of_the_other(turns: Turns, clean: bool) -> None:
     real = turns.real
     real.create_topic("orders", 2)
     written = rows(0, 1500)
@@ -155,7 +157,7 @@ def test_each_broker_serves_what_the_other_left(turns: Turns, clean: bool) -> No
     assert read(broker, "orders", 1) == []
 
 
-def test_a_topic_that_one_of_them_compacted_is_served_and_cleaned_on_by_the_other(turns: Turns) -> None:
+def test_a_topic_compacted_by_one_broker_is_served_and_cleaned_by_the_other(turns: Turns) -> None:
     real = turns.real
     real.create_topic("comp", 1, cleanup_policy="compact", min_cleanable_dirty_ratio="0.01", segment_ms=500)
     newest: dict[bytes, bytes | None] = {}
