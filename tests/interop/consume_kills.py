@@ -93,8 +93,8 @@ class ConsumeKills:
     def _wait_for_output(self, file: Path, number: int) -> None:
         deadline = time.monotonic() + 60
         while not file.exists() or not file.stat().st_size:
-            told = file.with_suffix(".stderr")
-            assert time.monotonic() < deadline, f"round {number} printed nothing: {told.read_text()}"
+            errors = file.with_suffix(".stderr")
+            assert time.monotonic() < deadline, f"round {number} printed nothing: {errors.read_text()}"
             time.sleep(0.005)
 
     def finish(self, produced: int) -> None:

@@ -93,11 +93,11 @@ class KillLoop:
             return
         for _ in range(20):
             value = b"%d" % self._sent
-            self._producer.produce(self._topic, value, partition=self._sent % PARTITIONS, on_delivery=self._told)
+            self._producer.produce(self._topic, value, partition=self._sent % PARTITIONS, on_delivery=self._on_delivery)
             self._sent += 1
         self._producer.poll(0)
 
-    def _told(self, error: object, message: object) -> None:
+    def _on_delivery(self, error: object, message: object) -> None:
         if error is not None:
             self._refused.append(str(error))
         else:

@@ -84,14 +84,14 @@ class OffsetKills:
 
     def _positions(self) -> Positions:
         """Return the committed offsets, read with kafka-python."""
-        told = self._admin.list_group_offsets(self._groups)
+        listed = self._admin.list_group_offsets(self._groups)
         return {
             group: {
                 TopicPartition(tp.topic, tp.partition): OffsetAndMetadata(it.offset, it.leader_epoch, it.metadata)
                 for tp, it in offsets.items()
                 if it.offset >= 0
             }
-            for group, offsets in told.items()
+            for group, offsets in listed.items()
         }
 
     def _start(self, name: str, *argv: str) -> tuple[int, Path]:

@@ -53,11 +53,11 @@ def kcli(*arguments: str, stdin: bytes = b"", timeout_s: float = 90) -> Finished
         pool.submit(_feed, write_in, stdin)
         err = pool.submit(err_pipe.read)
         out = out_pipe.read()
-        told = err.result().decode()
+        stderr = err.result().decode()
     ended = process.end()
     timer.cancel()
-    assert not hung.is_set(), f"kcli {' '.join(arguments)} hung: {told}"
-    return Finished(ended.status, out, told, ended.peak_kb * 1024 / 1e6)
+    assert not hung.is_set(), f"kcli {' '.join(arguments)} hung: {stderr}"
+    return Finished(ended.status, out, stderr, ended.peak_kb * 1024 / 1e6)
 
 
 def _feed(pipe: int, data: bytes) -> None:
@@ -81,8 +81,8 @@ def wait_for_lines(file: Path, count: int, process: subprocess.Popen[bytes], tim
     """Return the lines of a growing file when it has `count` of them. Fails if the writer ends or time runs out."""
     deadline = time.monotonic() + timeout_s
     while len(lines := file.read_bytes().splitlines()) < count:
-        told = file.with_suffix(".stderr").read_text()
-        assert process.poll() is None, f"kcli ended with {process.returncode} after {len(lines)} lines: {told}"
-        assert time.monotonic() < deadline, f"{len(lines)} of {count} lines came: {told}"
+        stderr = file.with_suffix(".stderr").read_text()
+        assert process.poll() is None, f"kcli ended with {process.returncode} after {len(lines)} lines: {stderr}"
+        assert time.monotonic() < deadline, f"{len(lines)} of {count} lines came: {stderr}"
         time.sleep(0.05)
     return lines

@@ -103,8 +103,8 @@ def wait_until_decided(kafka: Kafka, topic: str, *ends: int) -> None:
     asked = {TopicPartition(topic, partition): OffsetSpec.latest() for partition in range(len(ends))}
 
     def is_decided() -> bool:
-        told = admin.list_offsets(asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=30)
-        return all(told[tp].result(30).offset == ends[tp.partition] for tp in asked)
+        answers = admin.list_offsets(asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=30)
+        return all(answers[tp].result(30).offset == ends[tp.partition] for tp in asked)
 
     wait_until(is_decided, f"the markers of {topic}")
 

@@ -36,14 +36,14 @@ class Member:
     def __init__(self, kafka: Kafka, group: str, *topics: str, pattern: str | None = None, **settings: Any) -> None:
         named = {name.replace("_", "."): value for name, value in settings.items()}
         at = {"bootstrap.servers": kafka.bootstrap_servers, "group.id": group}
-        self.told: list[tuple[str, list[int]]] = []
+        self.events: list[tuple[str, list[int]]] = []
         self.values: list[str] = []
         self.consumer = Consumer(ConsumerConfig.from_properties({**at, **QUICK, **named}))
         hooks: dict[str, Any] = {f"on_{what}": self._hook(what) for what in ("assigned", "revoked", "lost")}
         self.consumer.subscribe(topics, pattern=pattern, **hooks)
 
     def _hook(self, what: str) -> Any:
-        return lambda partitions: self.told.append((what, [tp.partition for tp in partitions]))
+        return lambda partitions: self.events.append((what, [tp.partition for tp in partitions]))
 
     def poll(self, timeout_ms: float = 20) -> None:
         for columns in self.consumer.poll(timeout_ms).values():
@@ -65,7 +65,7 @@ def members(*wanted: Member) -> Iterator[tuple[Member, ...]]:
 def poll_until(condition: Callable[[], bool], *polled: Member, timeout_s: float = 30) -> None:
     deadline = time.monotonic() + timeout_s
     while not condition():
-        assert time.monotonic() < deadline, [(it.told, it.consumer) for it in polled]
+        assert time.monotonic() < deadline, [(it.events, it.consumer) for it in polled]
         for member in polled:
             member.poll()
 
@@ -92,12 +92,12 @@ def test_two_members_share_partitions_and_the_remaining_one_gets_all(any_kafka: 
         second.consumer.close()
         poll_until(lambda: len(first.owned()) == 4, first)
         assert (first.values, second.values) == (["a", "b"], [])
-    revoked = [partitions for what, partitions in first.told if what == "revoked"]
+    revoked = [partitions for what, partitions in first.events if what == "revoked"]
     if strategy == "cooperative-sticky":
         assert [len(partitions) for partitions in revoked] == [2, 4]
     else:
         assert [len(partitions) for partitions in revoked] == [4, 2, 4]
-    assert not any(what == "lost" for what, _ in first.told + second.told)
+    assert not any(what == "lost" for what, _ in first.events + second.events)
 
 
 def test_heartbeats_keep_a_busy_member_in_the_group(any_kafka: Kafka) -> None:
@@ -114,8 +114,8 @@ def test_heartbeats_keep_a_busy_member_in_the_group(any_kafka: Kafka) -> None:
         assert member.consumer.group_metadata() == before
         time.sleep(6.5)
         assert "kcli heartbeat" in "".join(thread.name for thread in threading.enumerate())
-        poll_until(lambda: len(member.told) == 3, member)
-        assert member.told == [("assigned", [0, 1]), ("lost", [0, 1]), ("assigned", [0, 1])]
+        poll_until(lambda: len(member.events) == 3, member)
+        assert member.events == [("assigned", [0, 1]), ("lost", [0, 1]), ("assigned", [0, 1])]
         assert member.consumer.group_metadata().member_id != before.member_id
     assert "kcli heartbeat" not in "".join(thread.name for thread in threading.enumerate())
 
@@ -157,7 +157,7 @@ def test_added_partitions_are_assigned(any_kafka: Kafka) -> None:
     topic = any_kafka.new_topic(1)
     first, second = (Member(any_kafka, topic, topic, metadata_max_age_ms=300) for _ in range(2))
     with members(first, second):
-        poll_until(lambda: len(first.owned() + second.owned()) == 1 and bool(second.told), first, second)
+        poll_until(lambda: len(first.owned() + second.owned()) == 1 and bool(second.events), first, second)
         admin = AdminClient({"bootstrap.servers": any_kafka.bootstrap_servers})
         admin.create_partitions([NewPartitions(topic, 4)])[topic].result(20)
         poll_until(lambda: len(first.owned()) == len(second.owned()) == 2, first, second)
@@ -196,7 +196,7 @@ def test_a_member_survives_a_coordinator_restart(any_own_kafka: Any) -> None:
         poll_until(lambda: member.values == ["after"], member)
         member.consumer.commit_sync()
         assert member.consumer.group_metadata() == before
-        assert member.told == [("assigned", [0])]
+        assert member.events == [("assigned", [0])]
         assert member.consumer.committed([TopicPartition(topic, 0)])[TopicPartition(topic, 0)] is not None
 
 
@@ -219,7 +219,7 @@ def test_a_cooperative_member_commits_when_it_leaves_during_a_rebalance(any_kafk
         began = time.monotonic()
         second.consumer.close()
         assert time.monotonic() - began < 10
-        assert second.told[-1] == ("revoked", [owned.partition])
+        assert second.events[-1] == ("revoked", [owned.partition])
         assert _committed(any_kafka, topic, owned) == 1
 
 
@@ -242,4 +242,4 @@ def test_leave_does_not_wait_for_a_slow_member(any_kafka: Kafka) -> None:
         began = time.monotonic()
         second.consumer.close()
         assert time.monotonic() - began < 10
-        poll_until(lambda: len(slow.told) >= 3 or len(slow.owned()) == 2, slow)
+        poll_until(lambda: len(slow.events) >= 3 or len(slow.owned()) == 2, slow)

@@ -84,7 +84,7 @@ def values(partitions: int, numbers: Iterable[int]) -> list[bytes]:
 
 
 def ways(name: str, *everywhere: str) -> pytest.MarkDecorator:
-    """Parametrize with both brokers and each kind of membership, as argument `name`; our broker has no KIP-848 groups."""
+    """Parametrize `name` with both brokers and each kind of membership; our broker has no KIP-848 groups."""
     here = [pytest.param("kcli", way) for way in everywhere]
     there = [pytest.param("apache", way, marks=pytest.mark.real_kafka) for way in (*everywhere, "consumer")]
     return pytest.mark.parametrize(("any_kafka", name), [*here, *there], indirect=["any_kafka"])
@@ -282,7 +282,7 @@ def test_members_share_and_take_over_without_loss_or_repetition(
 def wait_for_words(file: Path, words: str) -> None:
     """Wait until the member has printed this on its standard error."""
     deadline = time.monotonic() + 30
-    told = file.with_suffix(".stderr")
-    while words not in told.read_text():
-        assert time.monotonic() < deadline, told.read_text()
+    errors = file.with_suffix(".stderr")
+    while words not in errors.read_text():
+        assert time.monotonic() < deadline, errors.read_text()
         time.sleep(0.05)

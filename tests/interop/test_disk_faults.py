@@ -130,8 +130,8 @@ def test_a_flipped_bit_in_the_unflushed_segment_truncates_the_log_and_is_logged(
     log.write_bytes(data)
     broker.start()
     assert read(broker, topic) == list(enumerate(values[:500]))
-    told = [line for line in said(broker).splitlines() if f"{topic}-0" in line]
-    assert any("500" in line and "1000" in line for line in told), told
+    logged = [line for line in said(broker).splitlines() if f"{topic}-0" in line]
+    assert any("500" in line and "1000" in line for line in logged), logged
 
 
 def test_a_flipped_bit_in_a_sealed_segment_stops_readers_and_is_never_skipped(broker: BrokerProcess) -> None:
@@ -253,7 +253,7 @@ def test_a_full_disk_refuses_the_write_ends_the_broker_and_loses_nothing(broker:
     stored: list[bytes] = []
     errors: list[str] = []
 
-    def told(error: object, message: object) -> None:
+    def on_delivery(error: object, message: object) -> None:
         if error is None:
             stored.append(message.value())  # type: ignore[attr-defined]
         else:
@@ -265,7 +265,7 @@ def test_a_full_disk_refuses_the_write_ends_the_broker_and_loses_nothing(broker:
     process = broker._process
     assert process is not None
     for n in range(60):
-        producer.produce(topic, b"%02d" % n + b"x" * 10_000, on_delivery=told)
+        producer.produce(topic, b"%02d" % n + b"x" * 10_000, on_delivery=on_delivery)
         producer.flush(10)
         if errors:
             break

@@ -67,13 +67,14 @@ def test_offset_epoch_and_metadata_are_stored_for_other_clients(committing: Comm
 
 
 def test_asynchronous_commits_arrive_in_order(committing: Committing) -> None:
-    told: list[int] = []
+    completed: list[int] = []
     for n in range(20):
         committing.commits.commit_async(
-            {committing.tp: OffsetAndMetadata(n)}, lambda offsets, error: told.append(offsets[committing.tp].offset)
+            {committing.tp: OffsetAndMetadata(n)},
+            lambda offsets, error: completed.append(offsets[committing.tp].offset),
         )
     committing.commits.close(committing.client.clock.now_ms() + 10_000)
-    assert told == list(range(20))
+    assert completed == list(range(20))
     assert committing.committed()[committing.tp] == OffsetAndMetadata(19)
 
 
