@@ -1,1 +1,14 @@
-"""One module per API: its request and its response, declared once for all versions."""
+"""The messages: one module per API with its request and response, declared once for all versions.
+
+A module is named after its API in snake_case, and holds `<Api>Request`, `<Api>Response` and their structs. The
+annotation of a field is its wire type (`protocol.wire`); `since` gives the versions that have it. Fields and structs
+have Kafka's names in snake_case, and every class docstring lists the changes by version.
+
+**Non-obvious**
+
+- Modules are imported by `registry` on first use, because a command needs few of them.
+- Structs of the same name in two modules are different classes: Kafka names them per API.
+- A field's default is Kafka's, so that a field not set is encoded as Kafka's own client does.
+- Responses differ between versions in meaning, not only in fields: DescribeGroups reports an unknown group as "Dead" up
+  to v5, and as error 69 from v6 on. The docstrings say so.
+"""

@@ -1,4 +1,4 @@
-"""AlterConfigs (33): all settings of topics and brokers at once; what is not named goes back to its default."""
+"""AlterConfigs (33): replace all settings of topics and brokers; a setting not named returns to its default."""
 
 from kcli.protocol.wire import (
     Array,
@@ -25,7 +25,7 @@ class AlterableConfig:
 
 @struct
 class AlterConfigsResource:
-    """A resource by type (2 topic, 4 broker) and name, with everything that is set for it from now on."""
+    """A resource by type (2 topic, 4 broker) and name, with all its new settings."""
 
     resource_type: Int8 = 0
     resource_name: String = ""
@@ -34,7 +34,7 @@ class AlterConfigsResource:
 
 @message(key=33, versions="0-2", flexible="2+")
 class AlterConfigsRequest(Request["AlterConfigsResponse"]):
-    """Replace the settings of resources, or only check that it would work."""
+    """Replace the settings of resources, or only validate the request."""
 
     resources: Array[AlterConfigsResource] = []
     validate_only: Bool = False
@@ -42,7 +42,7 @@ class AlterConfigsRequest(Request["AlterConfigsResponse"]):
 
 @struct
 class AlterConfigsResourceResponse:
-    """Whether the resource has its settings."""
+    """The result for one resource."""
 
     error_code: Int16 = 0
     error_message: NullableString = ""
@@ -52,7 +52,7 @@ class AlterConfigsResourceResponse:
 
 @message(key=33, versions="0-2", flexible="2+")
 class AlterConfigsResponse(Message):
-    """A result per resource."""
+    """The results by resource."""
 
     throttle_time_ms: Int32 = 0
     responses: Array[AlterConfigsResourceResponse] = []

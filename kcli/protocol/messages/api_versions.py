@@ -1,11 +1,11 @@
-"""ApiVersions (18): which APIs and versions a broker speaks; the first thing said on a connection (KIP-35, KIP-511)."""
+"""ApiVersions (18): the APIs and versions of a broker; the first request on a connection (KIP-35, KIP-511)."""
 
 from kcli.protocol.wire import Array, Bool, Int16, Int32, Int64, Message, Request, String, message, since, struct
 
 
 @message(key=18, versions="0-4", flexible="3+")
 class ApiVersionsRequest(Request["ApiVersionsResponse"]):
-    """Ask what the broker speaks. v3 says which client software asks (KIP-511); flexible from there on."""
+    """Ask for the broker's versions. v3 names the client software (KIP-511); flexible from v3 on."""
 
     client_software_name: String = since(3, default="", ignorable=True)
     client_software_version: String = since(3, default="", ignorable=True)
@@ -13,7 +13,7 @@ class ApiVersionsRequest(Request["ApiVersionsResponse"]):
 
 @struct
 class ApiVersion:
-    """The range of versions in which a broker speaks one API."""
+    """The range of versions of one API that a broker supports."""
 
     api_key: Int16 = 0
     min_version: Int16 = 0
@@ -22,7 +22,7 @@ class ApiVersion:
 
 @struct
 class SupportedFeatureKey:
-    """The levels of a cluster feature that this broker could take part in."""
+    """The levels of a cluster feature that this broker supports."""
 
     name: String = ""
     min_version: Int16 = 0
@@ -31,7 +31,7 @@ class SupportedFeatureKey:
 
 @struct
 class FinalizedFeatureKey:
-    """The levels of a cluster feature that are in force."""
+    """The finalized levels of a cluster feature."""
 
     name: String = ""
     max_version_level: Int16 = 0
@@ -42,7 +42,7 @@ class FinalizedFeatureKey:
 class ApiVersionsResponse(Message):
     """The broker's version ranges and features. v3 adds the features (KIP-584); v4 allows features whose minimum is 0.
 
-    Its header is v0 in every version. To a version it does not know a broker answers error 35 in v0.
+    Its header is v0 in every version. A broker answers an unknown version with error 35 in v0.
     """
 
     error_code: Int16 = 0

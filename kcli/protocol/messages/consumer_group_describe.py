@@ -1,4 +1,4 @@
-"""ConsumerGroupDescribe (69): the state and members of groups whose broker assigns (KIP-848)."""
+"""ConsumerGroupDescribe (69): the state and members of groups with server-side assignment (KIP-848)."""
 
 from kcli.protocol.wire import (
     Array,
@@ -44,7 +44,7 @@ class Assignment:
 
 @struct
 class Member:
-    """A member with what it has and what it is meant to get. v1 `member_type`: 0 classic, 1 consumer, -1 unknown."""
+    """A member with its current and its target assignment. v1 `member_type`: 0 classic, 1 consumer, -1 unknown."""
 
     member_id: String = ""
     instance_id: NullableString = None
@@ -61,7 +61,7 @@ class Member:
 
 @struct
 class DescribedGroup:
-    """A group by its state, epochs and members, or why it was not described."""
+    """A group by its state, epochs and members, or the error for it."""
 
     error_code: Int16 = 0
     error_message: NullableString = None

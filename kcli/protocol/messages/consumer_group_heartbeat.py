@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat (68): join, stay in and leave a group whose broker assigns (KIP-848)."""
+"""ConsumerGroupHeartbeat (68): join, stay in and leave a group with server-side assignment (KIP-848)."""
 
 from kcli.protocol.wire import (
     Array,
@@ -28,7 +28,7 @@ class TopicPartitions:
 
 @message(key=68, versions="0-1", flexible="0+")
 class ConsumerGroupHeartbeatRequest(Request["ConsumerGroupHeartbeatResponse"]):
-    """Say what changed; null (time-out: -1) is "as before". `member_epoch`: 0 join, -1 leave, -2 pause.
+    """Report changes; null (timeout: -1) means unchanged. `member_epoch`: 0 join, -1 leave, -2 leave as static member.
 
     v1 subscribes by regular expression and lets the client choose its member id.
     """
@@ -47,14 +47,14 @@ class ConsumerGroupHeartbeatRequest(Request["ConsumerGroupHeartbeatResponse"]):
 
 @struct
 class Assignment:
-    """The partitions that we may read now."""
+    """The partitions that the member may read now."""
 
     topic_partitions: Array[TopicPartitions] = []
 
 
 @message(key=68, versions="0-1", flexible="0+")
 class ConsumerGroupHeartbeatResponse(Message):
-    """Our epoch, how often to call, and the assignment if it changed."""
+    """The member's epoch, the heartbeat interval, and the assignment if it changed."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0

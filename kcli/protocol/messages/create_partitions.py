@@ -1,4 +1,4 @@
-"""CreatePartitions (37): more partitions for topics that exist (KIP-195)."""
+"""CreatePartitions (37): add partitions to existing topics (KIP-195)."""
 
 from kcli.protocol.wire import (
     Array,
@@ -33,7 +33,7 @@ class CreatePartitionsTopic:
 
 @message(key=37, versions="0-3", flexible="2+")
 class CreatePartitionsRequest(Request["CreatePartitionsResponse"]):
-    """Raise the partition counts of topics, or only check that it would work."""
+    """Raise the partition counts of topics, or only validate the request."""
 
     topics: Array[CreatePartitionsTopic] = []
     timeout_ms: Int32 = 0
@@ -42,7 +42,7 @@ class CreatePartitionsRequest(Request["CreatePartitionsResponse"]):
 
 @struct
 class CreatePartitionsTopicResult:
-    """Whether the topic has its partitions."""
+    """The result for one topic."""
 
     name: String = ""
     error_code: Int16 = 0
@@ -51,7 +51,7 @@ class CreatePartitionsTopicResult:
 
 @message(key=37, versions="0-3", flexible="2+")
 class CreatePartitionsResponse(Message):
-    """A result per topic."""
+    """The results by topic."""
 
     throttle_time_ms: Int32 = 0
     results: Array[CreatePartitionsTopicResult] = []

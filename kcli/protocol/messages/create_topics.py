@@ -48,7 +48,7 @@ class CreatableTopic:
 
 @message(key=19, versions="2-7", flexible="5+")
 class CreateTopicsRequest(Request["CreateTopicsResponse"]):
-    """Create topics, or only check that it would work. v4: -1 partitions or replicas is the default (KIP-464)."""
+    """Create topics, or only validate the request. v4: -1 partitions or replicas is the default (KIP-464)."""
 
     topics: Array[CreatableTopic] = []
     timeout_ms: Int32 = 60000
@@ -68,7 +68,7 @@ class CreatableTopicConfigs:
 
 @struct
 class CreatableTopicResult:
-    """One topic, or why it was not created."""
+    """A created topic, or the error for it."""
 
     name: String = ""
     topic_id: Uuid = since(7, default_factory=zero_uuid, ignorable=True)
@@ -82,7 +82,7 @@ class CreatableTopicResult:
 
 @message(key=19, versions="2-7", flexible="5+")
 class CreateTopicsResponse(Message):
-    """A result per topic. v5 what was created (KIP-525), v7 topic ids."""
+    """The results by topic. v5 adds counts and settings (KIP-525), v7 topic ids."""
 
     throttle_time_ms: Int32 = 0
     topics: Array[CreatableTopicResult] = []

@@ -12,7 +12,7 @@ class DeleteGroupsRequest(Request["DeleteGroupsResponse"]):
 
 @struct
 class DeletableGroupResult:
-    """Whether the group is gone."""
+    """The result for one group."""
 
     group_id: String = ""
     error_code: Int16 = 0
@@ -20,7 +20,7 @@ class DeletableGroupResult:
 
 @message(key=42, versions="0-2", flexible="2+")
 class DeleteGroupsResponse(Message):
-    """A result per group."""
+    """The results by group."""
 
     throttle_time_ms: Int32 = 0
     results: Array[DeletableGroupResult] = []

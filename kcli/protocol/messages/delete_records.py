@@ -29,7 +29,7 @@ class DeleteRecordsRequest(Request["DeleteRecordsResponse"]):
 
 @struct
 class DeleteRecordsPartitionResult:
-    """The lowest offset that a replica still has; -1 with an error."""
+    """The new low watermark; -1 with an error."""
 
     partition_index: Int32 = 0
     low_watermark: Int64 = 0
@@ -46,7 +46,7 @@ class DeleteRecordsTopicResult:
 
 @message(key=21, versions="0-2", flexible="2+")
 class DeleteRecordsResponse(Message):
-    """A result per partition."""
+    """The results by partition."""
 
     throttle_time_ms: Int32 = 0
     topics: Array[DeleteRecordsTopicResult] = []

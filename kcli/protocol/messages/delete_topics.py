@@ -1,4 +1,4 @@
-"""DeleteTopics (20): topics to remove, by name or by id."""
+"""DeleteTopics (20): delete topics by name or by id."""
 
 from kcli.protocol.wire import (
     Array,
@@ -35,7 +35,7 @@ class DeleteTopicsRequest(Request["DeleteTopicsResponse"]):
 
 @struct
 class DeletableTopicResult:
-    """One topic, or why it is still there."""
+    """A deleted topic, or the error for it."""
 
     name: NullableString = since(default="", nullable_from=6)
     topic_id: Uuid = since(6, default_factory=zero_uuid, ignorable=True)
@@ -45,7 +45,7 @@ class DeletableTopicResult:
 
 @message(key=20, versions="1-6", flexible="4+")
 class DeleteTopicsResponse(Message):
-    """A result per topic. v5 error messages, v6 topic ids."""
+    """The results by topic. v5 adds error messages, v6 topic ids."""
 
     throttle_time_ms: Int32 = 0
     responses: Array[DeletableTopicResult] = []

@@ -27,7 +27,7 @@ class DescribeClusterRequest(Request["DescribeClusterResponse"]):
 
 @struct
 class DescribeClusterBroker:
-    """Where a broker listens; v2: whether it is fenced, that is registered but not serving."""
+    """The address of a broker; v2: `is_fenced` is true for one that is registered but not serving."""
 
     broker_id: Int32 = 0
     host: String = ""

@@ -1,4 +1,4 @@
-"""DescribeConfigs (32): the settings of topics, brokers and groups, with where each value comes from."""
+"""DescribeConfigs (32): the settings of topics, brokers and groups, with the source of each value."""
 
 from kcli.protocol.wire import (
     Array,
@@ -28,7 +28,7 @@ class DescribeConfigsResource:
 
 @message(key=32, versions="1-4", flexible="4+")
 class DescribeConfigsRequest(Request["DescribeConfigsResponse"]):
-    """Ask for the settings of resources. v1 synonyms, v3 documentation."""
+    """Ask for the settings of resources. v1 adds synonyms, v3 documentation."""
 
     resources: Array[DescribeConfigsResource] = []
     include_synonyms: Bool = False
@@ -37,7 +37,7 @@ class DescribeConfigsRequest(Request["DescribeConfigsResponse"]):
 
 @struct
 class DescribeConfigsSynonym:
-    """Another place that sets this value, in order of precedence."""
+    """Another source of this value; in order of precedence."""
 
     name: String = ""
     value: NullableString = ""
@@ -60,7 +60,7 @@ class DescribeConfigsResourceResult:
 
 @struct
 class DescribeConfigsResult:
-    """The settings of one resource, or why they were not told."""
+    """The settings of one resource, or the error for it."""
 
     error_code: Int16 = 0
     error_message: NullableString = ""
@@ -71,7 +71,7 @@ class DescribeConfigsResult:
 
 @message(key=32, versions="1-4", flexible="4+")
 class DescribeConfigsResponse(Message):
-    """The settings per resource."""
+    """The settings by resource."""
 
     throttle_time_ms: Int32 = 0
     results: Array[DescribeConfigsResult] = []

@@ -18,7 +18,7 @@ from kcli.protocol.wire import (
 
 @message(key=15, versions="0-6", flexible="5+")
 class DescribeGroupsRequest(Request["DescribeGroupsResponse"]):
-    """Ask the coordinator for groups. v3 authorized operations."""
+    """Ask the coordinator for groups. v3 adds authorized operations."""
 
     groups: Array[String] = []
     include_authorized_operations: Bool = since(3, default=False)

@@ -26,14 +26,14 @@ class DescribableLogDirTopic:
 
 @message(key=35, versions="1-5", flexible="2+")
 class DescribeLogDirsRequest(Request["DescribeLogDirsResponse"]):
-    """Ask about these partitions, null: all."""
+    """Ask about these partitions; null: all."""
 
     topics: NullableArray[DescribableLogDirTopic] = []
 
 
 @struct
 class DescribeLogDirsPartition:
-    """Bytes of a partition's segments, how far it is behind, and whether it is a copy that is to replace another."""
+    """Size and lag of a replica; `is_future_key` is true for a copy that will replace the current replica."""
 
     partition_index: Int32 = 0
     partition_size: Int64 = 0
@@ -51,7 +51,7 @@ class DescribeLogDirsTopic:
 
 @struct
 class DescribeLogDirsResult:
-    """A directory, with the bytes of its volume (v4), and whether it takes no new partitions (v5)."""
+    """A directory, with the size of its volume (v4); `is_cordoned` (v5): it gets no new partitions."""
 
     error_code: Int16 = 0
     log_dir: String = ""
@@ -63,7 +63,7 @@ class DescribeLogDirsResult:
 
 @message(key=35, versions="1-5", flexible="2+")
 class DescribeLogDirsResponse(Message):
-    """A result per directory. v3 a top-level error."""
+    """The results by directory. v3 adds a top-level error."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16 = since(3, default=0, ignorable=True)

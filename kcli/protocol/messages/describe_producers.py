@@ -1,4 +1,4 @@
-"""DescribeProducers (61): the producers that a partition's leader remembers, with their open transactions (KIP-664)."""
+"""DescribeProducers (61): the producers known to a partition's leader, with their open transactions (KIP-664)."""
 
 from kcli.protocol.wire import Array, Int16, Int32, Int64, Message, NullableString, Request, String, message, struct
 
@@ -13,14 +13,14 @@ class TopicRequest:
 
 @message(key=61, versions="0", flexible="0+")
 class DescribeProducersRequest(Request["DescribeProducersResponse"]):
-    """Ask the leader of partitions who writes them with a producer id."""
+    """Ask the leader of partitions for their producers with a producer id."""
 
     topics: Array[TopicRequest] = []
 
 
 @struct
 class ProducerState:
-    """One producer. `last_timestamp` is that of its last batch, in ms; `current_txn_start_offset` -1: none is open."""
+    """One producer. `last_timestamp` in ms is that of its last batch; `current_txn_start_offset` -1: none is open."""
 
     producer_id: Int64 = 0
     producer_epoch: Int32 = 0
@@ -32,7 +32,7 @@ class ProducerState:
 
 @struct
 class PartitionResponse:
-    """A partition's producers, or why they are not told."""
+    """The producers of a partition, or the error for it."""
 
     partition_index: Int32 = 0
     error_code: Int16 = 0
@@ -42,7 +42,7 @@ class PartitionResponse:
 
 @struct
 class TopicResponse:
-    """A topic's partitions."""
+    """The partitions of a topic."""
 
     name: String = ""
     partitions: Array[PartitionResponse] = []

@@ -1,4 +1,4 @@
-"""DescribeShareGroupOffsets (90): where share groups are in each partition (KIP-932)."""
+"""DescribeShareGroupOffsets (90): the start offsets of share groups by partition (KIP-932)."""
 
 from kcli.protocol.wire import (
     Array,
@@ -20,7 +20,7 @@ from kcli.protocol.wire import (
 
 @struct
 class DescribeShareGroupOffsetsRequestTopic:
-    """Some partitions of a topic."""
+    """Partitions of a topic."""
 
     topic_name: String = ""
     partitions: Array[Int32] = []
@@ -28,7 +28,7 @@ class DescribeShareGroupOffsetsRequestTopic:
 
 @struct
 class DescribeShareGroupOffsetsRequestGroup:
-    """What to tell of one group; null topics are all it has begun to read."""
+    """One group with its partitions; null topics: all that it has started to read."""
 
     group_id: String = ""
     topics: NullableArray[DescribeShareGroupOffsetsRequestTopic] = []
@@ -43,7 +43,7 @@ class DescribeShareGroupOffsetsRequest(Request["DescribeShareGroupOffsetsRespons
 
 @struct
 class DescribeShareGroupOffsetsResponsePartition:
-    """The first record that is not done with (-1: not begun); v1 the lag (KIP-1226), -1: not known."""
+    """The first record not yet completed (-1: not started); v1 adds the lag (KIP-1226), -1: unknown."""
 
     partition_index: Int32 = 0
     start_offset: Int64 = 0
@@ -64,7 +64,7 @@ class DescribeShareGroupOffsetsResponseTopic:
 
 @struct
 class DescribeShareGroupOffsetsResponseGroup:
-    """Where a group is, or why that is not told."""
+    """The offsets of a group, or the error for it."""
 
     group_id: String = ""
     topics: Array[DescribeShareGroupOffsetsResponseTopic] = []

@@ -28,7 +28,7 @@ class TopicRequest:
 
 @struct
 class Cursor:
-    """The partition at which a page starts; topics come in the order of their names."""
+    """The partition at which a page starts; topics are in the order of their names."""
 
     topic_name: String = ""
     partition_index: Int32 = 0
@@ -36,7 +36,7 @@ class Cursor:
 
 @message(key=75, versions="0", flexible="0+")
 class DescribeTopicPartitionsRequest(Request["DescribeTopicPartitionsResponse"]):
-    """Ask about topics, none named: all of them; from `cursor` on, up to so many partitions."""
+    """Ask about topics (none named: all) from `cursor` on, up to a number of partitions."""
 
     topics: Array[TopicRequest] = []
     response_partition_limit: Int32 = 2000
@@ -45,7 +45,7 @@ class DescribeTopicPartitionsRequest(Request["DescribeTopicPartitionsResponse"])
 
 @struct
 class DescribeTopicPartitionsResponsePartition:
-    """Leader (-1: none), leader epoch and replicas of a partition, and who may lead it when no replica is in sync."""
+    """Leader (-1: none), leader epoch and replicas of a partition, and replicas eligible as leader without an ISR."""
 
     error_code: Int16 = 0
     partition_index: Int32 = 0
@@ -60,7 +60,7 @@ class DescribeTopicPartitionsResponsePartition:
 
 @struct
 class DescribeTopicPartitionsResponseTopic:
-    """A topic with its partitions, or with the error that kept it from being described."""
+    """A topic with its partitions, or the error for it."""
 
     error_code: Int16 = 0
     name: NullableString = ""
@@ -72,7 +72,7 @@ class DescribeTopicPartitionsResponseTopic:
 
 @message(key=75, versions="0", flexible="0+")
 class DescribeTopicPartitionsResponse(Message):
-    """A page of topics; `next_cursor` says where the next one starts, null: nowhere."""
+    """A page of topics; `next_cursor` is the start of the next page, null: this is the last one."""
 
     throttle_time_ms: Int32 = since(default=0, ignorable=True)
     topics: Array[DescribeTopicPartitionsResponseTopic] = []

@@ -1,11 +1,11 @@
-"""DescribeTransactions (65): the state of transactional ids, with age and partitions of what is open (KIP-664)."""
+"""DescribeTransactions (65): the state of transactional ids, with age and partitions of open transactions (KIP-664)."""
 
 from kcli.protocol.wire import Array, Int16, Int32, Int64, Message, Request, String, message, struct
 
 
 @message(key=65, versions="0", flexible="0+")
 class DescribeTransactionsRequest(Request["DescribeTransactionsResponse"]):
-    """Ask the coordinator of these transactional ids; none asked, none told."""
+    """Ask the coordinator about these transactional ids; without ids the response is empty."""
 
     transactional_ids: Array[String] = []
 
@@ -20,7 +20,7 @@ class TopicData:
 
 @struct
 class TransactionState:
-    """A transactional id. Times in ms; start -1: no transaction is open. While it ends, `topics` lack the marker."""
+    """A transactional id. Times in ms; start -1: none is open. During the end, `topics` are those without a marker."""
 
     error_code: Int16 = 0
     transactional_id: String = ""
@@ -34,7 +34,7 @@ class TransactionState:
 
 @message(key=65, versions="0", flexible="0+")
 class DescribeTransactionsResponse(Message):
-    """States, one for each id."""
+    """The states by transactional id."""
 
     throttle_time_ms: Int32 = 0
     transaction_states: Array[TransactionState] = []

@@ -22,7 +22,7 @@ from kcli.protocol.wire import (
 
 @struct
 class ReplicaState:
-    """Who fetches, if it is a broker: id and epoch; -1 for a consumer."""
+    """Id and epoch of a fetching replica; -1 for a consumer."""
 
     replica_id: Int32 = -1
     replica_epoch: Int64 = -1
@@ -30,7 +30,7 @@ class ReplicaState:
 
 @struct
 class FetchPartition:
-    """Where to read on in a partition, and how many bytes at most."""
+    """The fetch offset in a partition, and the maximum size in bytes."""
 
     partition: Int32 = 0
     current_leader_epoch: Int32 = since(9, default=-1, ignorable=True)
@@ -64,7 +64,7 @@ class ForgottenTopic:
 class FetchRequest(Request["FetchResponse"]):
     """Ask a leader (or follower, v11) for records.
 
-    v4 isolation level, v7 sessions (KIP-227), v9 the leader epoch we believe in, v11 our rack (KIP-392), v12 the epoch
+    v4 isolation level, v7 sessions (KIP-227), v9 the known leader epoch, v11 the client's rack (KIP-392), v12 the epoch
     of the last record read, v13 topic ids instead of names, v15 replica state, v18 high watermark (replicas only).
     """
 
@@ -84,7 +84,7 @@ class FetchRequest(Request["FetchResponse"]):
 
 @struct
 class EpochEndOffset:
-    """How far our log and the leader's agree: the largest common epoch and its end (-1: nothing diverged)."""
+    """The largest common epoch of the client's and the leader's log, and its end offset; -1: no divergence."""
 
     epoch: Int32 = -1
     end_offset: Int64 = -1
@@ -100,7 +100,7 @@ class LeaderIdAndEpoch:
 
 @struct
 class SnapshotId:
-    """For replicas: the snapshot to load first."""
+    """The snapshot to load first, for replicas."""
 
     end_offset: Int64 = -1
     epoch: Int32 = -1
@@ -108,7 +108,7 @@ class SnapshotId:
 
 @struct
 class AbortedTransaction:
-    """A producer whose records from `first_offset` to its abort marker are not to be shown under read_committed."""
+    """A producer whose records from `first_offset` to its abort marker are invisible under read_committed."""
 
     producer_id: Int64 = 0
     first_offset: Int64 = 0
@@ -116,9 +116,9 @@ class AbortedTransaction:
 
 @struct
 class PartitionData:
-    """What one partition gave: an error, the offsets that bound it, and its batches as they lie in the log.
+    """The data of one partition: an error, its offset bounds, and its batches as stored in the log.
 
-    The last batch may be cut off, the first may begin before the asked offset.
+    The last batch may be partial; the first may begin before the fetch offset.
     """
 
     partition_index: Int32 = 0
@@ -145,7 +145,7 @@ class FetchableTopicResponse:
 
 @struct
 class NodeEndpoint:
-    """Where a newly named leader listens."""
+    """The address of a new leader."""
 
     node_id: Int32 = 0
     host: String = ""

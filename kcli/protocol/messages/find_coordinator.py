@@ -1,4 +1,4 @@
-"""FindCoordinator (10): which broker coordinates a group or a transactional id."""
+"""FindCoordinator (10): the coordinator of a group or a transactional id."""
 
 from kcli.protocol.wire import (
     Array,
@@ -17,7 +17,7 @@ from kcli.protocol.wire import (
 
 @message(key=10, versions="0-6", flexible="3+")
 class FindCoordinatorRequest(Request["FindCoordinatorResponse"]):
-    """Ask who coordinates `key`, v4: all of `coordinator_keys`.
+    """Ask for the coordinator of `key`; v4: of all `coordinator_keys`.
 
     `key_type`: 0 group, 1 transactional id (v1), 2 share group (v6).
     """
@@ -29,7 +29,7 @@ class FindCoordinatorRequest(Request["FindCoordinatorResponse"]):
 
 @struct
 class Coordinator:
-    """The coordinator of one key, or why there is none now."""
+    """The coordinator of one key, or the error for it."""
 
     key: String = ""
     node_id: Int32 = 0
@@ -41,7 +41,7 @@ class Coordinator:
 
 @message(key=10, versions="0-6", flexible="3+")
 class FindCoordinatorResponse(Message):
-    """The coordinator, v4: one per key."""
+    """The coordinator; v4: one per key."""
 
     throttle_time_ms: Int32 = since(1, default=0, ignorable=True)
     error_code: Int16 = since(until=3, default=0)

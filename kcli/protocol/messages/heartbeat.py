@@ -5,7 +5,7 @@ from kcli.protocol.wire import Int16, Int32, Message, NullableString, Request, S
 
 @message(key=12, versions="0-4", flexible="4+")
 class HeartbeatRequest(Request["HeartbeatResponse"]):
-    """Keep a member alive. v3 static members (KIP-345)."""
+    """Keep a member alive. v3 adds static members (KIP-345)."""
 
     group_id: String = ""
     generation_id: Int32 = 0
@@ -15,7 +15,7 @@ class HeartbeatRequest(Request["HeartbeatResponse"]):
 
 @message(key=12, versions="0-4", flexible="4+")
 class HeartbeatResponse(Message):
-    """Error 27 tells that the group rebalances: join again."""
+    """The result; error 27: the group rebalances, so join again."""
 
     throttle_time_ms: Int32 = since(1, default=0, ignorable=True)
     error_code: Int16 = 0

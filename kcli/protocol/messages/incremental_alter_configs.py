@@ -17,7 +17,7 @@ from kcli.protocol.wire import (
 
 @struct
 class AlterableConfig:
-    """What to do with a setting: 0 set it, 1 delete it, 2 append to its list, 3 subtract from its list."""
+    """A change of a setting: 0 set, 1 delete, 2 append to its list, 3 subtract from its list."""
 
     name: String = ""
     config_operation: Int8 = 0
@@ -26,7 +26,7 @@ class AlterableConfig:
 
 @struct
 class AlterConfigsResource:
-    """A resource by type (2 topic, 4 broker, 16 client metrics, 32 group) and name, with what changes."""
+    """A resource by type (2 topic, 4 broker, 16 client metrics, 32 group) and name, with its changes."""
 
     resource_type: Int8 = 0
     resource_name: String = ""
@@ -35,7 +35,7 @@ class AlterConfigsResource:
 
 @message(key=44, versions="0-1", flexible="1+")
 class IncrementalAlterConfigsRequest(Request["IncrementalAlterConfigsResponse"]):
-    """Change settings of resources, or only check that it would work."""
+    """Change settings of resources, or only validate the request."""
 
     resources: Array[AlterConfigsResource] = []
     validate_only: Bool = False
@@ -43,7 +43,7 @@ class IncrementalAlterConfigsRequest(Request["IncrementalAlterConfigsResponse"])
 
 @struct
 class AlterConfigsResourceResponse:
-    """Whether the resource has its settings."""
+    """The result for one resource."""
 
     error_code: Int16 = 0
     error_message: NullableString = ""
@@ -53,7 +53,7 @@ class AlterConfigsResourceResponse:
 
 @message(key=44, versions="0-1", flexible="1+")
 class IncrementalAlterConfigsResponse(Message):
-    """A result per resource."""
+    """The results by resource."""
 
     throttle_time_ms: Int32 = 0
     responses: Array[AlterConfigsResourceResponse] = []

@@ -5,7 +5,7 @@ from kcli.protocol.wire import Int16, Int32, Int64, Message, NullableString, Req
 
 @message(key=22, versions="0-5", flexible="2+")
 class InitProducerIdRequest(Request["InitProducerIdResponse"]):
-    """Ask for a producer id, or (v3) for a new epoch of the one we have. A null transactional id: idempotence only."""
+    """Ask for a producer id, or (v3) for a new epoch of the current one. A null transactional id: idempotence only."""
 
     transactional_id: NullableString = ""
     transaction_timeout_ms: Int32 = 0

@@ -1,4 +1,4 @@
-"""JoinGroup (11): enter a classic group and wait until all its members have."""
+"""JoinGroup (11): join a classic group and wait until all its members have joined."""
 
 from kcli.protocol.wire import (
     Array,
@@ -18,7 +18,7 @@ from kcli.protocol.wire import (
 
 @struct
 class JoinGroupRequestProtocol:
-    """An assignor that we know, with our subscription as its metadata; in order of preference."""
+    """An assignor of the member, with the subscription as its metadata; in order of preference."""
 
     name: String = ""
     metadata: Bytes = b""
@@ -26,9 +26,9 @@ class JoinGroupRequestProtocol:
 
 @message(key=11, versions="0-9", flexible="6+")
 class JoinGroupRequest(Request["JoinGroupResponse"]):
-    """Join, or join again in a rebalance. An empty member id asks for one; from v4 that is answered with error 79.
+    """Join, or rejoin in a rebalance. An empty member id asks for one; from v4 on the broker answers it with error 79.
 
-    v1 a rebalance time-out of its own, v5 static members (KIP-345), v8 a reason for the logs.
+    v1 adds a rebalance timeout, v5 static members (KIP-345), v8 a reason for the logs.
     """
 
     group_id: String = ""
@@ -43,7 +43,7 @@ class JoinGroupRequest(Request["JoinGroupResponse"]):
 
 @struct
 class JoinGroupResponseMember:
-    """A member with its subscription, for the leader to assign by."""
+    """A member with its subscription, for the leader's assignment."""
 
     member_id: String = ""
     group_instance_id: NullableString = since(5, default=None, ignorable=True)
@@ -52,7 +52,7 @@ class JoinGroupResponseMember:
 
 @message(key=11, versions="0-9", flexible="6+")
 class JoinGroupResponse(Message):
-    """Our member id, the generation, and for the leader all members. v7 protocol type, v9 skip_assignment (KIP-814)."""
+    """Member id, generation, and all members for the leader. v7 adds the protocol type, v9 skip_assignment."""
 
     throttle_time_ms: Int32 = since(2, default=0, ignorable=True)
     error_code: Int16 = 0

@@ -5,7 +5,7 @@ from kcli.protocol.wire import Array, Int16, Int32, Message, NullableString, Req
 
 @struct
 class MemberIdentity:
-    """Who leaves, by member id or by instance id."""
+    """A leaving member, by member id or instance id."""
 
     member_id: String = ""
     group_instance_id: NullableString = None
@@ -14,7 +14,7 @@ class MemberIdentity:
 
 @message(key=13, versions="0-5", flexible="4+")
 class LeaveGroupRequest(Request["LeaveGroupResponse"]):
-    """Leave: up to v2 one member, from v3 several, which lets an administrator remove static ones. v5 a reason."""
+    """Remove one member, from v3 on several, so that an administrator can remove static ones. v5 adds a reason."""
 
     group_id: String = ""
     member_id: String = since(until=2, default="")
@@ -23,7 +23,7 @@ class LeaveGroupRequest(Request["LeaveGroupResponse"]):
 
 @struct
 class MemberResponse:
-    """Whether this member has left."""
+    """The result for one member."""
 
     member_id: String = ""
     group_instance_id: NullableString = ""
@@ -32,7 +32,7 @@ class MemberResponse:
 
 @message(key=13, versions="0-5", flexible="4+")
 class LeaveGroupResponse(Message):
-    """The result, v3: also per member."""
+    """The result; v3: also by member."""
 
     throttle_time_ms: Int32 = since(1, default=0, ignorable=True)
     error_code: Int16 = 0

@@ -1,4 +1,4 @@
-"""ListConfigResources (74): everything that has settings of its own (KIP-1142)."""
+"""ListConfigResources (74): the resources that have settings (KIP-1142)."""
 
 from kcli.protocol.wire import (
     Array,
@@ -16,7 +16,7 @@ from kcli.protocol.wire import (
 
 @message(key=74, versions="0-1", flexible="0+")
 class ListConfigResourcesRequest(Request["ListConfigResourcesResponse"]):
-    """v0: ask for client metrics; v1: for resources of these types, none named: of all types."""
+    """Ask for resources: in v0 client metrics, in v1 those of the named types (none named: all types)."""
 
     resource_types: Array[Int8] = since(1, default=[])
 

@@ -5,7 +5,7 @@ from kcli.protocol.wire import Array, Int16, Int32, Message, Request, String, me
 
 @message(key=16, versions="0-5", flexible="3+")
 class ListGroupsRequest(Request["ListGroupsResponse"]):
-    """Ask one broker for its groups. v4 only in these states (KIP-518), v5 only of these types (KIP-848)."""
+    """Ask one broker for its groups. v4 filters by state (KIP-518), v5 by type (KIP-848)."""
 
     states_filter: Array[String] = since(4, default=[])
     types_filter: Array[String] = since(5, default=[])
@@ -13,7 +13,7 @@ class ListGroupsRequest(Request["ListGroupsResponse"]):
 
 @struct
 class ListedGroup:
-    """A group with its protocol type ("consumer" for consumers), v4 state, v5 type."""
+    """A group with its protocol type ("consumer" for consumers), v4 adds the state, v5 the type."""
 
     group_id: String = ""
     protocol_type: String = ""

@@ -1,4 +1,4 @@
-"""ListOffsets (2): the offset of a time, or of the start or end of a partition."""
+"""ListOffsets (2): the offset for a time, or the start or end of a partition."""
 
 from kcli.protocol.wire import Array, Int8, Int16, Int32, Int64, Message, Request, String, message, since, struct
 
@@ -22,7 +22,7 @@ class ListOffsetsTopic:
 
 @message(key=2, versions="1-11", flexible="6+")
 class ListOffsetsRequest(Request["ListOffsetsResponse"]):
-    """Ask leaders for offsets by time. v2 isolation level, v4 leader epoch, v10 a time-out for tiered storage."""
+    """Ask leaders for offsets by time. v2 adds the isolation level, v4 the leader epoch, v10 a timeout."""
 
     replica_id: Int32 = 0
     isolation_level: Int8 = since(2, default=0)
@@ -32,7 +32,7 @@ class ListOffsetsRequest(Request["ListOffsetsResponse"]):
 
 @struct
 class ListOffsetsPartitionResponse:
-    """The first offset at or after the asked time; offset -1: no such record."""
+    """The first offset at or after the requested time; offset -1: no such record."""
 
     partition_index: Int32 = 0
     error_code: Int16 = 0
@@ -43,7 +43,7 @@ class ListOffsetsPartitionResponse:
 
 @struct
 class ListOffsetsTopicResponse:
-    """The answers for one topic."""
+    """The results for one topic."""
 
     name: String = ""
     partitions: Array[ListOffsetsPartitionResponse] = []

@@ -24,7 +24,7 @@ class ListPartitionReassignmentsTopics:
 
 @message(key=46, versions="0", flexible="0+")
 class ListPartitionReassignmentsRequest(Request["ListPartitionReassignmentsResponse"]):
-    """Ask about these partitions, null: all."""
+    """Ask about these partitions; null: all."""
 
     timeout_ms: Int32 = 60000
     topics: NullableArray[ListPartitionReassignmentsTopics] = None
@@ -32,7 +32,7 @@ class ListPartitionReassignmentsRequest(Request["ListPartitionReassignmentsRespo
 
 @struct
 class OngoingPartitionReassignment:
-    """The replicas of a partition that is being moved, with those that come and those that go."""
+    """The replicas of a partition that is being moved, with those being added and removed."""
 
     partition_index: Int32 = 0
     replicas: Array[Int32] = []
@@ -50,7 +50,7 @@ class OngoingTopicReassignment:
 
 @message(key=46, versions="0", flexible="0+")
 class ListPartitionReassignmentsResponse(Message):
-    """What is being moved, by topic."""
+    """The partitions being moved, by topic."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0

@@ -17,7 +17,7 @@ from kcli.protocol.wire import (
 
 @message(key=66, versions="0-2", flexible="0+")
 class ListTransactionsRequest(Request["ListTransactionsResponse"]):
-    """Empty filters let all pass. v1 only those running longer than a time in ms (-1: all), v2 ids by pattern."""
+    """Ask for transactions; an empty filter matches all. v1 adds a minimum duration in ms (-1: all), v2 a pattern."""
 
     state_filters: Array[String] = []
     producer_id_filters: Array[Int64] = []
@@ -36,7 +36,7 @@ class TransactionState:
 
 @message(key=66, versions="0-2", flexible="0+")
 class ListTransactionsResponse(Message):
-    """Transactions, and the states asked for that the broker does not know."""
+    """The transactions, and the requested states that the broker does not know."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0

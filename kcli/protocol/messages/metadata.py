@@ -28,9 +28,9 @@ class MetadataRequestTopic:
 
 @message(key=3, versions="0-13", flexible="9+")
 class MetadataRequest(Request["MetadataResponse"]):
-    """Ask about topics: null is all of them, an empty list none (v0: empty is all).
+    """Ask about topics: null means all, an empty list none (v0: empty means all).
 
-    v4 may forbid to create unknown topics; v8 asks for authorized operations; v10 has topic ids, v12 looks up by id.
+    v4 can forbid the creation of unknown topics; v8 adds authorized operations, v10 topic ids, v12 lookup by id.
     """
 
     topics: NullableArray[MetadataRequestTopic] = since(default=[], nullable_from=1)
@@ -41,7 +41,7 @@ class MetadataRequest(Request["MetadataResponse"]):
 
 @struct
 class MetadataResponseBroker:
-    """Where a broker listens."""
+    """The address of a broker."""
 
     node_id: Int32 = 0
     host: String = ""
@@ -64,7 +64,7 @@ class MetadataResponsePartition:
 
 @struct
 class MetadataResponseTopic:
-    """A topic with its partitions, or with the error that kept it from being described."""
+    """A topic with its partitions, or the error for it."""
 
     error_code: Int16 = 0
     name: NullableString = since(default="", nullable_from=12)
@@ -76,7 +76,7 @@ class MetadataResponseTopic:
 
 @message(key=3, versions="0-13", flexible="9+")
 class MetadataResponse(Message):
-    """Brokers, controller and topics. v5 offline replicas, v7 leader epochs, v10 topic ids, v13 a top-level error."""
+    """Brokers, controller and topics. v5 adds offline replicas, v7 leader epochs, v10 topic ids, v13 an error code."""
 
     throttle_time_ms: Int32 = since(3, default=0, ignorable=True)
     brokers: Array[MetadataResponseBroker] = []

@@ -1,4 +1,4 @@
-"""OffsetCommit (8): store how far a group has read."""
+"""OffsetCommit (8): store the offsets of a group."""
 
 from kcli.protocol.wire import (
     Array,
@@ -19,7 +19,7 @@ from kcli.protocol.wire import (
 
 @struct
 class OffsetCommitRequestPartition:
-    """The next offset to read, the leader epoch of the record before it (-1 unknown), and a note."""
+    """The next offset to read, the leader epoch of the record before it (-1 unknown), and its metadata string."""
 
     partition_index: Int32 = 0
     committed_offset: Int64 = 0
@@ -53,7 +53,7 @@ class OffsetCommitRequest(Request["OffsetCommitResponse"]):
 
 @struct
 class OffsetCommitResponsePartition:
-    """Whether the offset was stored."""
+    """The result for one partition."""
 
     partition_index: Int32 = 0
     error_code: Int16 = 0
@@ -70,7 +70,7 @@ class OffsetCommitResponseTopic:
 
 @message(key=8, versions="2-10", flexible="8+")
 class OffsetCommitResponse(Message):
-    """A result per partition."""
+    """The results by partition."""
 
     throttle_time_ms: Int32 = since(3, default=0, ignorable=True)
     topics: Array[OffsetCommitResponseTopic] = []

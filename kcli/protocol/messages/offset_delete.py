@@ -1,4 +1,4 @@
-"""OffsetDelete (47): forget some of a group's offsets (KIP-496). Never flexible."""
+"""OffsetDelete (47): delete offsets of a group (KIP-496). Never flexible."""
 
 from kcli.protocol.wire import Array, Int16, Int32, Message, Request, String, message, struct
 
@@ -28,7 +28,7 @@ class OffsetDeleteRequest(Request["OffsetDeleteResponse"]):
 
 @struct
 class OffsetDeleteResponsePartition:
-    """Whether the offset is gone; error 86: the group still reads the topic."""
+    """The result for one partition; error 86: the group is subscribed to the topic."""
 
     partition_index: Int32 = 0
     error_code: Int16 = 0
@@ -44,7 +44,7 @@ class OffsetDeleteResponseTopic:
 
 @message(key=47, versions="0", flexible=None)
 class OffsetDeleteResponse(Message):
-    """A result per partition, or a top-level error for the group."""
+    """The results by partition, or a top-level error for the group."""
 
     error_code: Int16 = 0
     throttle_time_ms: Int32 = 0

@@ -1,4 +1,4 @@
-"""OffsetFetch (9): the offsets that groups have committed."""
+"""OffsetFetch (9): the committed offsets of groups."""
 
 from kcli.protocol.wire import (
     Array,
@@ -38,7 +38,7 @@ class OffsetFetchRequestTopics:
 
 @struct
 class OffsetFetchRequestGroup:
-    """What to fetch of one group; null topics are all it has."""
+    """One group with its partitions; null topics: all with a committed offset."""
 
     group_id: String = ""
     member_id: NullableString = since(9, default=None, ignorable=True)
@@ -50,7 +50,7 @@ class OffsetFetchRequestGroup:
 class OffsetFetchRequest(Request["OffsetFetchResponse"]):
     """Ask for committed offsets.
 
-    v2 null topics are all, v7 only stable offsets, v8 many groups, v9 asked as a member (KIP-848), v10 topic ids.
+    v2: null topics mean all; v7 adds require_stable, v8 many groups, v9 the member's epoch (KIP-848), v10 topic ids.
     """
 
     group_id: String = since(until=7, default="")
@@ -80,7 +80,7 @@ class OffsetFetchResponseTopic:
 
 @struct
 class OffsetFetchResponsePartitions:
-    """A committed offset with the leader epoch and note of its committer; -1: none."""
+    """A committed offset with its leader epoch and metadata string; -1: none."""
 
     partition_index: Int32 = 0
     committed_offset: Int64 = 0
@@ -100,7 +100,7 @@ class OffsetFetchResponseTopics:
 
 @struct
 class OffsetFetchResponseGroup:
-    """The offsets of one group, or why they cannot be told now."""
+    """The offsets of one group, or the error for it."""
 
     group_id: String = ""
     topics: Array[OffsetFetchResponseTopics] = []

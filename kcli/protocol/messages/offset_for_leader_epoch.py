@@ -1,11 +1,11 @@
-"""OffsetForLeaderEpoch (23): where a leader epoch ended, to find a truncated log (KIP-101, KIP-320)."""
+"""OffsetForLeaderEpoch (23): the end of a leader epoch, to detect a truncated log (KIP-101, KIP-320)."""
 
 from kcli.protocol.wire import Array, Int16, Int32, Int64, Message, Request, String, message, since, struct
 
 
 @struct
 class OffsetForLeaderPartition:
-    """The epoch asked about, and the leader epoch we believe in."""
+    """The requested epoch, and the known current leader epoch."""
 
     partition: Int32 = 0
     current_leader_epoch: Int32 = -1
@@ -22,7 +22,7 @@ class OffsetForLeaderTopic:
 
 @message(key=23, versions="2-4", flexible="4+")
 class OffsetForLeaderEpochRequest(Request["OffsetForLeaderEpochResponse"]):
-    """Ask leaders where an epoch ended. `replica_id` -2: a consumer (v3)."""
+    """Ask leaders for the end of an epoch. `replica_id` -2: a consumer (v3)."""
 
     replica_id: Int32 = since(3, default=-2, ignorable=True)
     topics: Array[OffsetForLeaderTopic] = []
@@ -30,7 +30,7 @@ class OffsetForLeaderEpochRequest(Request["OffsetForLeaderEpochResponse"]):
 
 @struct
 class EpochEndOffset:
-    """The largest epoch not above the asked one, and the offset behind its last record; -1: unknown."""
+    """The largest epoch not above the requested one, and the offset after its last record; -1: unknown."""
 
     error_code: Int16 = 0
     partition: Int32 = 0
@@ -40,7 +40,7 @@ class EpochEndOffset:
 
 @struct
 class OffsetForLeaderTopicResult:
-    """The answers for one topic."""
+    """The results for one topic."""
 
     topic: String = ""
     partitions: Array[EpochEndOffset] = []
@@ -48,7 +48,7 @@ class OffsetForLeaderTopicResult:
 
 @message(key=23, versions="2-4", flexible="4+")
 class OffsetForLeaderEpochResponse(Message):
-    """The end of the asked epoch, by partition."""
+    """The end of the requested epoch by partition."""
 
     throttle_time_ms: Int32 = 0
     topics: Array[OffsetForLeaderTopicResult] = []

@@ -39,7 +39,7 @@ class TopicProduceData:
 class ProduceRequest(Request["ProduceResponse"]):
     """Append batches. `acks`: 0 none, 1 leader, -1 all in-sync replicas.
 
-    v3 batch format 2 with transactional id, v7 zstd, v12 partitions join a transaction by themselves (KIP-890),
+    v3 batch format 2 with transactional id, v7 zstd, v12 implicit AddPartitionsToTxn (KIP-890),
     v13 topic ids instead of names.
     """
 
@@ -51,7 +51,7 @@ class ProduceRequest(Request["ProduceResponse"]):
 
 @struct
 class BatchIndexAndErrorMessage:
-    """One record that made its batch be refused, by its index in the batch."""
+    """An invalid record, by its index in the rejected batch."""
 
     batch_index: Int32 = 0
     batch_index_error_message: NullableString = None
@@ -67,7 +67,7 @@ class LeaderIdAndEpoch:
 
 @struct
 class PartitionProduceResponse:
-    """The first offset given to the batch, or why it was refused; append time -1 unless the broker stamps records."""
+    """The base offset of the batch, or the error; append time -1 unless the topic uses append time."""
 
     index: Int32 = 0
     error_code: Int16 = 0
@@ -90,7 +90,7 @@ class TopicProduceResponse:
 
 @struct
 class NodeEndpoint:
-    """Where a newly named leader listens."""
+    """The address of a new leader."""
 
     node_id: Int32 = 0
     host: String = ""
@@ -100,7 +100,7 @@ class NodeEndpoint:
 
 @message(key=0, versions="3-13", flexible="9+")
 class ProduceResponse(Message):
-    """Where the batches were put. v5 log start, v8 which records were refused (KIP-467), v10 new leaders (KIP-951)."""
+    """The results by partition. v5 adds the log start, v8 the invalid records (KIP-467), v10 new leaders (KIP-951)."""
 
     responses: Array[TopicProduceResponse] = []
     throttle_time_ms: Int32 = 0

@@ -5,14 +5,14 @@ from kcli.protocol.wire import Bytes, Int16, Int64, Message, NullableString, Req
 
 @message(key=36, versions="0-2", flexible="2+")
 class SaslAuthenticateRequest(Request["SaslAuthenticateResponse"]):
-    """Our next token."""
+    """The client's next token."""
 
     auth_bytes: Bytes = b""
 
 
 @message(key=36, versions="0-2", flexible="2+")
 class SaslAuthenticateResponse(Message):
-    """The broker's next token, or its refusal. v1: when the session ends and must be renewed (KIP-368); 0: never."""
+    """The broker's next token, or an error. v1 adds the session lifetime in ms (KIP-368); 0: unlimited."""
 
     error_code: Int16 = 0
     error_message: NullableString = ""

@@ -5,14 +5,14 @@ from kcli.protocol.wire import Array, Int16, Message, Request, String, message
 
 @message(key=17, versions="0-1", flexible=None)
 class SaslHandshakeRequest(Request["SaslHandshakeResponse"]):
-    """Propose a mechanism. After v1 the exchange goes on in SaslAuthenticate, after v0 in bare frames."""
+    """Propose a mechanism. After v1 the exchange continues in SaslAuthenticate, after v0 in plain frames."""
 
     mechanism: String = ""
 
 
 @message(key=17, versions="0-1", flexible=None)
 class SaslHandshakeResponse(Message):
-    """Error 33 if it is not enabled, with those that are."""
+    """The enabled mechanisms; error 33 if the proposed one is not enabled."""
 
     error_code: Int16 = 0
     mechanisms: Array[String] = []

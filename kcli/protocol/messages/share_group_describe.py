@@ -36,7 +36,7 @@ class TopicPartitions:
 
 @struct
 class Assignment:
-    """The partitions of a member; others may have the same."""
+    """The partitions of a member; other members may share them."""
 
     topic_partitions: Array[TopicPartitions] = []
 
@@ -56,7 +56,7 @@ class Member:
 
 @struct
 class DescribedGroup:
-    """A group by its state, epochs and members, or why it was not described."""
+    """A group by its state, epochs and members, or the error for it."""
 
     error_code: Int16 = 0
     error_message: NullableString = None

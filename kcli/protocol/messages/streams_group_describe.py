@@ -37,7 +37,7 @@ class KeyValue:
 
 @struct
 class TopicInfo:
-    """An internal topic. 0 partitions or replicas: as many as are needed, or the default."""
+    """An internal topic. 0 partitions or replicas: the number needed, or the default."""
 
     name: String = ""
     partitions: Int32 = 0
@@ -58,7 +58,7 @@ class Subtopology:
 
 @struct
 class Topology:
-    """What the application is made of; null subtopologies: its source topics are missing or do not fit."""
+    """The parts of the application; null subtopologies: its source topics are missing or do not match."""
 
     epoch: Int32 = 0
     subtopologies: NullableArray[Subtopology] = None
@@ -66,7 +66,7 @@ class Topology:
 
 @struct
 class Endpoint:
-    """Where a member answers interactive queries."""
+    """The address of a member for interactive queries."""
 
     host: String = ""
     port: UInt16 = 0
@@ -74,7 +74,7 @@ class Endpoint:
 
 @struct
 class TaskOffset:
-    """How far a task's changelog was read."""
+    """The position of a task in its changelog."""
 
     subtopology_id: String = ""
     partition: Int32 = 0
@@ -91,7 +91,7 @@ class TaskIds:
 
 @struct
 class Assignment:
-    """The tasks of a member: those it works on, and those whose state it only keeps."""
+    """The tasks of a member: active, standby and warm-up ones."""
 
     active_tasks: Array[TaskIds] = []
     standby_tasks: Array[TaskIds] = []
@@ -100,7 +100,7 @@ class Assignment:
 
 @struct
 class Member:
-    """A member with what it has and what it is meant to get."""
+    """A member with its current and its target assignment."""
 
     member_id: String = ""
     member_epoch: Int32 = 0
@@ -121,7 +121,7 @@ class Member:
 
 @struct
 class DescribedGroup:
-    """A group by its state, epochs, topology and members, or why it was not described."""
+    """A group by its state, epochs, topology and members, or the error for it."""
 
     error_code: Int16 = 0
     error_message: NullableString = None

@@ -1,4 +1,4 @@
-"""SyncGroup (14): the leader hands in the assignment, and every member gets its part."""
+"""SyncGroup (14): the leader sends the assignment, and every member receives its part."""
 
 from kcli.protocol.wire import (
     Array,
@@ -17,7 +17,7 @@ from kcli.protocol.wire import (
 
 @struct
 class SyncGroupRequestAssignment:
-    """What one member gets."""
+    """The assignment of one member."""
 
     member_id: String = ""
     assignment: Bytes = b""
@@ -25,7 +25,7 @@ class SyncGroupRequestAssignment:
 
 @message(key=14, versions="0-5", flexible="4+")
 class SyncGroupRequest(Request["SyncGroupResponse"]):
-    """Ask for our assignment; the leader sends everybody's. v3 static members, v5 protocol type and name to check."""
+    """Ask for the member's assignment; the leader sends all. v3 adds static members, v5 protocol type and name."""
 
     group_id: String = ""
     generation_id: Int32 = 0
@@ -38,7 +38,7 @@ class SyncGroupRequest(Request["SyncGroupResponse"]):
 
 @message(key=14, versions="0-5", flexible="4+")
 class SyncGroupResponse(Message):
-    """Our assignment. v5 protocol type and name."""
+    """The member's assignment. v5 adds protocol type and name."""
 
     throttle_time_ms: Int32 = since(1, default=0, ignorable=True)
     error_code: Int16 = 0

@@ -1,1 +1,25 @@
-"""Record batches, old and new, decoded jointly into columns and built from rows."""
+"""Records: record batches of all formats, decoded jointly into numpy columns and encoded from rows.
+
+`decode.decode_sections` turns the record data of a fetch response into `RecordColumns`, all batches together: it opens
+the sections (`sections`: batches, checks, selection), decompresses (`decompression`), finds the boundaries of records
+(`record_boundaries`), reads their fields (`record_fields`, `varints`), and reads messages of formats 0 and 1
+(`legacy`). `batch_columns.decode_headers` reads only batch headers, as `batch_table` has them. `builder.build_batch`
+encodes a batch. `scan` and `summary` read the records of one batch in order, for the broker and for small lookups.
+`batch` has the layout of headers, one header by value (`BatchInfo`), and the walk from batch to batch.
+
+Threads and ownership: functions share no state. `OpenedSections` owns the state of one decode call. Columns are views
+over the buffer of the response (or over the decompressed buffer) and keep it in memory.
+
+**Non-obvious**
+
+- Malformed data never raises in `decode_sections`: it is `DecodedSection.error`, with the records before it.
+- One call decodes a bounded number of records, batches and decompressed bytes; `DecodedSection.rest` is the remainder.
+- Sections of one response share a buffer, so their batches are decoded together without copying.
+- A record length can be followed only from the record before. `record_boundaries` guesses starts and proves them.
+- Reads outside the buffer are clipped, not checked: a record is consistent exactly if it ends where it should.
+- `batch`, `scan`, `summary`, `builder`, `compression` and `checksum` import no numpy, so that producers and the broker
+  start fast; codec libraries are imported on first use.
+- Spark's executors may lack crc32c, cramjam and lz4: numpy and pyarrow replace them there.
+- Records that repeat offsets of earlier batches are dropped, and aborted transactions are skipped by their markers, as
+  Java's consumer does.
+"""
