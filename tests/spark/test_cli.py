@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kcli.cli.spark.export import Wishes, check_wishes
+from kcli.cli.spark.export import ExportOptions, parse_export
 from kcli.cli.spark.options import end_options, start_options
 from kcli.errors import ConfigError
 from kcli.spark.java import check_java, major_version
@@ -79,8 +79,8 @@ def test_a_stream_that_goes_on_is_planned_from_its_checkpoint(our_kafka: Kafka, 
     ("more", "said"),
     [
         (["--once", "--checkpoint", "other"], "was written with another checkpoint than"),
-        (["--mode", "append"], "is of --once or --follow"),
-        ([], "is there already"),
+        (["--mode", "append"], "was written by --once or --follow"),
+        ([], "exists already"),
     ],
 )
 def test_what_spark_would_lose_without_a_word_is_refused(
@@ -110,7 +110,7 @@ def test_a_stream_does_not_hide_files_of_plain_batches(our_kafka: Kafka, tmp_pat
     put(tmp_path / name)
     status, words = outcome()
     assert (status, words.count("\n")) == (4, 1)
-    assert "has files already" in words
+    assert "has other files" in words
     assert outcome("--format", "delta")[0] == 3, "tables have lists of their own"
     put(tmp_path / "_checkpoint/offsets/0")
     assert outcome()[0] == 3, "files of a batch that was not finished"
@@ -128,7 +128,7 @@ def test_a_stream_does_not_go_on_in_a_folder_without_its_earlier_batches(
         put(tmp_path / "to" / name)
     words = ["spark", "export", "orders", "--to", str(tmp_path / "to"), "--checkpoint", str(tmp_path / "checkpoint")]
     done = run_kcli(*words, "--once", "-b", "127.0.0.1:1")
-    assert "does not have the batches that" in done.err
+    assert "does not have the batches of" in done.err
     assert (done.status, done.err.count("\n"), done.text) == (4, 1, "")
     put(tmp_path / "to" / "_spark_metadata/9.compact")
     assert run_kcli(*words, "--once", "-b", "127.0.0.1:1").status != 4
@@ -150,24 +150,24 @@ def test_an_unknown_topic_is_told_before_spark_is_started(our_kafka: Kafka) -> N
     ("words", "said"),
     [
         (["orders"], "--to DIR"),
-        (["--to", "x"], "say which topic to read"),
-        (["orders", "--to", "x", "--once", "--follow"], "say one of them"),
-        (["orders", "--to", "x", "--checkpoint", "y"], "--checkpoint is for --once and --follow"),
-        (["orders", "--to", "x", "--commit-group", "g"], "--commit-group is for --once and --follow"),
-        (["orders", "--to", "x", "--every", "5s"], "--every is for --follow"),
+        (["--to", "x"], "no topic given"),
+        (["orders", "--to", "x", "--once", "--follow"], "cannot be combined"),
+        (["orders", "--to", "x", "--checkpoint", "y"], "--checkpoint requires --once or --follow"),
+        (["orders", "--to", "x", "--commit-group", "g"], "--commit-group requires --once or --follow"),
+        (["orders", "--to", "x", "--every", "5s"], "--every requires --follow"),
         (["orders", "--to", "x", "--follow", "--every", "soon"], "--every: 'soon' is not valid; use a duration"),
-        (["orders", "--to", "x", "--once", "--mode", "append"], "--mode is for plain batches"),
+        (["orders", "--to", "x", "--once", "--mode", "append"], "--mode cannot be combined with --once or --follow"),
         (["orders", "--to", "x", "--once", "--until", "-1h"], "--until cannot be used with a stream"),
-        (["orders", "--to", "x", "--mode", "mad"], "--mode: 'mad' is not valid; use"),
+        (["orders", "--to", "x", "--mode", "mad"], "--mode: 'mad' is not valid"),
         (["orders", "--to", "x", "--columns", "kye"], "did you mean key?"),
         (["orders", "--to", "x", "--partition-by", "day"], "day"),
         (["orders", "--to", "x", "--value", "avro"], "use raw, string, json"),
-        (["orders", "--to", "x", "--value", "json", "--once"], "need the DDL"),
+        (["orders", "--to", "x", "--value", "json", "--once"], "require --value json:DDL"),
         (["orders", "--to", "x", "--value", "json:a INT", "--format", "csv"], "no nested columns"),
-        (["orders", "--to", "x", "--from", "yesterday"], "--from is earliest"),
-        (["orders", "--to", "x", "--until", "earliest"], "leaves nothing to read"),
-        (["orders", "--to", "x", "-o", "yaml"], "--output: 'yaml' is not valid; use"),
-        (["orders", "--to", "x", "-o", "parquet"], "needs a file"),
+        (["orders", "--to", "x", "--from", "yesterday"], "use earliest"),
+        (["orders", "--to", "x", "--until", "earliest"], "is not valid; use latest, a time or JSON"),
+        (["orders", "--to", "x", "-o", "yaml"], "--output: 'yaml' is not valid"),
+        (["orders", "--to", "x", "-o", "parquet"], "requires a file"),
         (["orders", "--to", "x", "--ship", "boat"], "--ship: 'boat' is not valid; use auto"),
         (["orders", "--to", "x", "--ship", "zip", "--remote", "sc://x"], "--ship zip is for classic clusters"),
         (["orders", "--to", "x", "-O", "minPartition=3"], "minPartitions"),
@@ -182,7 +182,7 @@ def test_wrong_usage_is_one_line_and_status_2(words: list[str], said: str) -> No
 
 @pytest.mark.parametrize(("given", "meant"), [("JSON", ("json", "string")), ("Delta", ("Delta", "raw"))])
 def test_formats_of_files_are_known_in_capitals_too(given: str, meant: tuple[str, str]) -> None:
-    shape = check_wishes(Wishes("x", given)).shape
+    shape = parse_export(ExportOptions("x", given)).shape
     assert (shape.format, shape.value) == meant
 
 

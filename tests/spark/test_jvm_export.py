@@ -44,7 +44,7 @@ def test_parquet_read_back_equals_the_topic(kcli: Kcli, any_kafka: Kafka, tmp_pa
 
     again = kcli("spark", "export", topic, "--to", str(out), "-b", address)
     assert again.status == 4
-    assert again.err == f"kcli: {out} is there already: use another --to, or --mode append or overwrite\n"
+    assert again.err == f"kcli: {out} exists already: use another --to, or --mode append or overwrite\n"
     assert kcli("spark", "export", topic, "--to", str(out), "-b", address, "--mode", "append").status == 0
     assert len(read_back(out)) == 2 * len(RECORDS)
 

@@ -81,7 +81,7 @@ def test_what_interrupts_the_writing_leaves_nothing_beside(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("words", [("-o", "csv:{}"), ("--report", "{}")])
 def test_where_no_file_can_be_is_told_before_anything_starts(tmp_path: Path, words: tuple[str, str]) -> None:
-    for path, said in ((tmp_path / "no" / "x.csv", "there is no folder"), (tmp_path, "is a folder; name a file")):
+    for path, said in ((tmp_path / "no" / "x.csv", "does not exist"), (tmp_path, "is a folder; use a file")):
         done = run_kcli("spark", "skew", "t", "-b", NOBODY, words[0], words[1].format(path))
         assert (done.status, done.err.count("\n")) == (2, 1)
         assert said in done.err
@@ -89,7 +89,7 @@ def test_where_no_file_can_be_is_told_before_anything_starts(tmp_path: Path, wor
 
 def test_a_file_that_may_not_be_written_is_told_beforehand(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(os, "access", lambda *_: False)  # root may write everything
-    with pytest.raises(ConfigError, match=r"--output: .*/x\.csv cannot be written"):
+    with pytest.raises(ConfigError, match=r"--output: .*/x\.csv is not writable"):
         check_file("--output", str(tmp_path / "x.csv"))
 
 
@@ -101,7 +101,7 @@ def session_ends_with(error: Exception, monkeypatch: pytest.MonkeyPatch) -> Base
     def opened(*_: object) -> Iterator[Any]:
         yield lambda: None
 
-    monkeypatch.setattr(session, "opened", opened)
+    monkeypatch.setattr(session, "session_factory", opened)
     cluster: Any = SimpleNamespace(remote="sc://somewhere")
     with pytest.raises(Exception) as raised, session.spark_session(FakeEnvironment(), None, cluster):  # type: ignore[arg-type]
         raise error
@@ -123,7 +123,7 @@ def test_a_reader_that_goes_away_ends_a_command_in_silence(monkeypatch: pytest.M
     def broken(*_: object) -> None:
         raise BrokenPipeError(32, "Broken pipe")
 
-    monkeypatch.setattr(session, "opened", opened)
+    monkeypatch.setattr(session, "session_factory", opened)
     monkeypatch.setattr("kcli.spark.pipelines.skew.run", lambda *_, **__: _skew())
     monkeypatch.setattr("kcli.cli.spark.results.show_result", broken)
     done = run_kcli("spark", "skew", "t", "-b", NOBODY, "--remote", "sc://somewhere")

@@ -142,9 +142,9 @@ def test_ways_to_be_equal() -> None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("gaps",), "say which topic to read"),
-        (("gaps", "t", "--by", "kind"), "--by must be partition or gap, not kind"),
-        (("gaps", "t", "--top", "3"), "--top is for --by gap"),
+        (("gaps",), "no topic given"),
+        (("gaps", "t", "--by", "kind"), "--by: 'kind' is not valid; use partition or gap"),
+        (("gaps", "t", "--top", "3"), "--top requires --by gap"),
         (("gaps", "t", "--fail-if", "missing"), "'missing' is unknown; use one of"),
         (("duplicates", "t", "--by", "value"), "--by: 'value' is not valid; use key or key,value or sequence"),
         (
@@ -152,8 +152,8 @@ def test_ways_to_be_equal() -> None:
             "--within: 'soon' is not valid; use a duration, such as 30s or 1m30s",
         ),
         (("duplicates", "t", "--fail-if", "share>1"), "'share' is unknown; use one of"),
-        (("compare", "t"), "a topic is always equal to itself: name another, or --bootstrap2"),
-        (("compare", "t:0", "u", "--topic-partition", "v:1"), "not --topic-partition"),
+        (("compare", "t"), "both topics are the same; give a second topic, or --bootstrap2"),
+        (("compare", "t:0", "u", "--topic-partition", "v:1"), "instead of --topic-partition"),
         (("compare", "t", "u", "--by", "offset"), "use some of key, value, headers, timestamp, partition"),
         (("compare", "t", "--command-config2", "/no/such/file"), "cannot read properties file /no/such/file"),
         (("compare", "t:0", "u", "--fail-if", "different>some"), "different takes a number such as"),

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 from pyspark import cloudpickle
 
-from kcli.cli.spark.charts import bars, binned, grounded, largest, lines, series_of
+from kcli.cli.spark.charts import bars, binned, largest, lines, series_of, with_zeros
 from kcli.cli.spark.findings import TEXTS, parse_threshold
 from kcli.cli.spark.page import Section, as_html, check_page
 from kcli.cli.spark.profile import profile_sections
@@ -85,9 +85,9 @@ def test_what_has_no_time_has_no_rate_and_is_counted_once() -> None:
     assert (timeless["window"], timeless["records"]) == (None, 6000)
     assert (timeless["records_per_s"], timeless["bytes_per_s"]) == (None, None)
     assert (first["records_per_s"], first["bytes_per_s"]) == (100, 10)
-    told = _findings(found, ThroughputOptions(60_000, 12_000), summary=True).words
-    assert "6,000 records have no time and are in no window, nor in the summary" in told
-    assert parse_threshold("records_per_s>50", found.windows.columns).broken_by([timeless]) == []
+    told = _findings(found, ThroughputOptions(60_000, 12_000), summary=True).notes
+    assert "6,000 records without a timestamp are in no window and not in the summary" in told
+    assert parse_threshold("records_per_s>50", found.windows.columns).violations([timeless]) == []
 
 
 def test_a_window_that_no_calendar_has_is_counted_and_not_drawn() -> None:
@@ -100,7 +100,7 @@ def test_a_window_that_no_calendar_has_is_counted_and_not_drawn() -> None:
     assert row["windows"] == (1_700_000_000_000_000 - ms_of(window(0, 1)["window"])) // 60_000 + 1
     [records, *_] = throughput_sections(windows, totals, ThroughputOptions())
     assert list(records.figure.data[0].x) == [it["window"] for it in windows.rows[:2]]
-    assert records.words == "1 window without a place on the calendar left out."
+    assert records.text == "1 window outside the calendar left out."
 
 
 def test_groupings() -> None:
@@ -266,13 +266,13 @@ def test_percentiles_and_samples() -> None:
 
 def test_a_threshold_names_the_rows_that_break_it() -> None:
     rows = [{"topic": "t", "share": 0.5}, {"topic": "u", "share": 0.1}, {"topic": "v", "share": None}]
-    assert parse_threshold("share > 20%", ["topic", "share"]).broken_by(rows) == ["share is 0.5 where topic=t"]
-    assert parse_threshold("share<=0.5", ["share"]).broken_by(rows[1:]) == ["share is 0.1 where topic=u"]
-    assert parse_threshold("drift=1", ["drift"]).broken_by([{"drift": True}, {"drift": False}]) == ["drift is True"]
+    assert parse_threshold("share > 20%", ["topic", "share"]).violations(rows) == ["share is 0.5 where topic=t"]
+    assert parse_threshold("share<=0.5", ["share"]).violations(rows[1:]) == ["share is 0.1 where topic=u"]
+    assert parse_threshold("drift=1", ["drift"]).violations([{"drift": True}, {"drift": False}]) == ["drift is True"]
     rows = [{"topic": "t", "repeats": 1, "share": 1 / 100_000}]
-    assert parse_threshold("share>0", ["share"]).broken_by(rows) == ["share is 1e-05 where topic=t"]
+    assert parse_threshold("share>0", ["share"]).violations(rows) == ["share is 1e-05 where topic=t"]
     assert rounded(Result(["share"], rows)).rows == [{"topic": "t", "repeats": 1, "share": 0.0}]
-    assert parse_threshold("share>33.3%", ["share"]).broken_by([{"share": 333 / 1000}]) == []
+    assert parse_threshold("share>33.3%", ["share"]).violations([{"share": 333 / 1000}]) == []
     for wrong, words in (("share", "a comparison"), ("shore>1", "'shore' is unknown"), ("share>x", "a number")):
         with pytest.raises(ConfigError, match=words):
             parse_threshold(wrong, ["share"])
@@ -300,7 +300,7 @@ def test_a_threshold_on_text_could_never_hold() -> None:
 
 def test_lines_go_down_to_zero_where_nothing_was() -> None:
     rows = [window(0, 6), window(1, 6), window(5, 6)]
-    points = grounded(series_of(rows, ["topic"], "window", "records")["t"], 60_000)
+    points = with_zeros(series_of(rows, ["topic"], "window", "records")["t"], 60_000)
     assert [(x[14:16], y) for x, y in points] == [("00", 6), ("01", 6), ("02", 0), ("04", 0), ("05", 6)]
     assert list(largest({"a": [("x", 1)], "b": [("x", 3)], "c": [("x", 2)]}, 2)) == ["b", "c"]
     assert list(series_of([{"w": "x", "p": None, "n": 1}], ["p"], "w", "n")) == ["none"]
@@ -338,18 +338,18 @@ def test_a_page_shows_names_as_text_and_loads_nothing(tmp_path: Path) -> None:
     ("words", "told"),
     [
         (("throughput", "t", "--window", "soon"), "--window: 'soon' is not valid; use a duration"),
-        (("throughput", "t", "--window", "1m", "--slide", "7s"), "--slide 7s must divide --window 1m"),
-        (("throughput", "t", "--from", ""), "--from is earliest, latest, group:GROUP, a time"),
-        (("throughput", "t", "--from", " "), "--from is earliest, latest, group:GROUP, a time"),
-        (("throughput", "t", "--until", ""), "--until is latest, a time"),
+        (("throughput", "t", "--window", "1m", "--slide", "7s"), "--slide: 7s must divide --window 1m"),
+        (("throughput", "t", "--from", ""), "use earliest, latest, group:GROUP, a time"),
+        (("throughput", "t", "--from", " "), "use earliest, latest, group:GROUP, a time"),
+        (("throughput", "t", "--until", ""), "use latest, a time"),
         (("throughput", "t", "--by", "broker"), "use total, or some of"),
         (("throughput", "t", "--fail-if", "peak_records_per_s>1"), "'peak_records_per_s' is unknown; use one of"),
-        (("throughput",), "say which topic to read"),
+        (("throughput",), "no topic given"),
         (("skew", "t", "--by", "value"), "--by: 'value' is not valid; use key, partition or topic"),
         (("skew", "t", "--metric", "hits"), "--metric: 'hits' is not valid; use records or bytes"),
         (("skew", "t", "--key-as", "json"), "--key-as: 'json' is not valid; use string or hex"),
-        (("skew", "t", "--report", "/nowhere/at/all.html"), "there is no folder /nowhere/at"),
-        (("profile", "t", "--sample", "0.1"), "--sample is for --json"),
+        (("skew", "t", "--report", "/nowhere/at/all.html"), "folder /nowhere/at does not exist"),
+        (("profile", "t", "--sample", "0.1"), "--sample requires --json"),
         (("profile", "t", "--json", "--sample", "2"), "above 0 and at most 1"),
         (
             ("profile", "t", "--fail-if", "tombstones"),

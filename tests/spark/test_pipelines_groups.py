@@ -213,7 +213,7 @@ def lag_row(group: str, topic: str, partition: int, **more: Any) -> dict[str, An
         "group": group,
         "topic": topic,
         "partition": partition,
-        "is_meant": True,
+        "is_selected": True,
         **more,
     }
 
@@ -225,9 +225,9 @@ def group_row(group: str, kind: str = "consumer") -> dict[str, Any]:
 def test_what_where_leaves_out_is_not_gone() -> None:
     at = OffsetAndMetadata
     old = Positions({("a", TopicPartition("t", number)): at(5) for number in range(3)}, made_ms=1_000)
-    rows = [lag_row("a", "t", 0, committed=9, lag=5), lag_row("a", "t", 1, committed=7, lag=0, is_meant=False)]
+    rows = [lag_row("a", "t", 0, committed=9, lag=5), lag_row("a", "t", 1, committed=7, lag=0, is_selected=False)]
     now = snapshot_of([group_row("a")], rows, {}, False)
-    assert (now.left_out, "is_meant" in now.rows[0]) == ({("a", TopicPartition("t", 1))}, False)
+    assert (now.left_out, "is_selected" in now.rows[0]) == ({("a", TopicPartition("t", 1))}, False)
     assert [(it["partition"], it["change"]) for it in difference(old, now, 6_000, {}, None).rows] == [
         (0, "forward"),
         (2, "gone"),
@@ -240,7 +240,7 @@ UNREAD = str(BrokerError(ErrorCode.UNSTABLE_OFFSET_COMMIT, api="OffsetFetch", to
 @pytest.mark.parametrize(
     "failed",
     [
-        lag_row("a", "t", 1, error=UNREAD, is_meant=False),
+        lag_row("a", "t", 1, error=UNREAD, is_selected=False),
         {"group": "a", "topic": None, "error": "COORDINATOR_NOT_AVAILABLE: ..."},
         {"group": None, "topic": None, "error": "the groups of node 2 are not known: ..."},
     ],
@@ -298,16 +298,16 @@ def test_a_remote_snapshot_says_of_which_cluster_it_is_if_that_can_be_known(
     found = Snapshot([lag_row("a", "t", 0, committed=9)], [])
     near, far = tmp_path / "near.json", tmp_path / "far.json"
     told = remote_snapshot(monkeypatch, found, "--to", str(near), address=our_kafka.bootstrap_servers)
-    assert (told.status, "which cluster" in told.err) == (0, False)
+    assert (told.status, "cluster id is unknown" in told.err) == (0, False)
     cluster = json.loads(near.read_text())["cluster_id"]
     assert cluster
     told = remote_snapshot(monkeypatch, found, "--to", str(far), "--diff", str(near), address="127.0.0.1:1")
     assert told.status == 0
-    assert f"no broker has told from here which cluster this is: {far} does not say it either" in told.err
-    assert "whether the file of --diff is of this cluster is not known" in told.err
+    assert f"the cluster id is unknown, because no broker answers here; {far} does not have it" in told.err
+    assert "cannot check that the file of --diff is of this cluster" in told.err
     assert json.loads(far.read_text())["cluster_id"] is None
     told = remote_snapshot(monkeypatch, found, "--diff", str(far), address=our_kafka.bootstrap_servers)
-    assert "is not known: that file does not say" in told.err
+    assert "cannot check that the file of --diff is of this cluster: the file has no cluster id" in told.err
     near.write_text(near.read_text().replace(cluster, "another"))
     told = remote_snapshot(monkeypatch, found, "--diff", str(near), address=our_kafka.bootstrap_servers)
     assert (told.status, "another" in told.err) == (4, True)
@@ -318,7 +318,7 @@ def test_a_file_is_never_replaced_by_nothing(our_kafka: Kafka, monkeypatch: pyte
     saved.write_text("good")
     told = remote_snapshot(monkeypatch, Snapshot([], []), "--to", str(saved), address=our_kafka.bootstrap_servers)
     assert (told.status, told.out, saved.read_text()) == (3, b"", "good")
-    assert f"{saved} is not written" in told.err
+    assert f"{saved} was not written" in told.err
 
 
 # --- sql
@@ -414,20 +414,20 @@ def test_mistakes_are_one_line_before_anything_starts(tmp_path: Path) -> None:
     plan.write_text("t,0,5\n")
     for words, told in (
         (("lag-history", "--every", "soon"), "--every: 'soon' is not valid; use a duration"),
-        (("lag-history", "--by", "broker"), "--by: 'broker' is not valid; use group, topic or partition"),
+        (("lag-history", "--by", "broker"), "use group, topic or partition"),
         (("lag-history", "--since", "-1h", "--until", "-2h"), "--since -1h is after --until -2h"),
         (("lag-history", "--since", "2020-01-01", "--every", "1s"), "use a longer one"),
-        (("lag-history", "--groups", " , "), "--groups names no group"),
+        (("lag-history", "--groups", " , "), "--groups must not be empty"),
         (("lag-history", "--fail-if", "lagg>1"), "'lagg' is unknown"),
-        (("group-offsets", "--all"), "--all is for --diff"),
-        (("group-offsets", "--to", str(tmp_path / "no" / "file")), "--to: there is no folder"),
+        (("group-offsets", "--all"), "--all requires --diff"),
+        (("group-offsets", "--to", str(tmp_path / "no" / "file")), "does not exist"),
         (("group-offsets", "--diff", str(tmp_path / "none.json")), "cannot read"),
-        (("group-offsets", "--diff", str(plan)), "does not say whose offsets these are"),
-        (("sql",), "either a STATEMENT, or --file FILE"),
-        (("sql", " ; -- nothing"), "there is no statement"),
-        (("sql", "SELECT 1", "--where", "x"), "say it in the statement"),
-        (("sql", "SELECT * FROM topic('')"), "is not TOPIC or TOPIC:0,1,2"),
-        (("sql", "SELECT * FROM topic('a', from => 'soon')"), "--from is earliest"),
+        (("group-offsets", "--diff", str(plan)), "does not name the groups of its offsets"),
+        (("sql",), "either a STATEMENT or --file FILE"),
+        (("sql", " ; -- nothing"), "no SQL statement given"),
+        (("sql", "SELECT 1", "--where", "x"), "use WHERE in the statement"),
+        (("sql", "SELECT * FROM topic('')"), "is not a valid topic; write it like orders"),
+        (("sql", "SELECT * FROM topic('a', from => 'soon')"), "use earliest"),
     ):
         result = run_kcli("spark", *words)
         assert (result.status, result.out) == (2, b""), (words, result.err)
@@ -470,7 +470,7 @@ for words in (
         "group-offsets 0 False",
         "lag-history 0 False",
     ]
-    assert [line for line in lines if line.startswith("besides, and not counted here: the headers of batches from ")]
+    assert [line for line in lines if line.startswith("also read, not counted here: batch headers from ")]
     assert "  columns=partition" in lines
     assert [line.split()[:3] for line in done.stdout.splitlines() if line.startswith(("topic(", "batches("))] == [
         [f"topic('{topic}:1')", topic, "1"],

@@ -1,1 +1,23 @@
-"""What the commands of `kcli spark` share: common options, the session, the dry run, progress, failures."""
+"""The `kcli spark` commands, with their options, messages and pages: one module per command.
+
+A command parses its options, and calls a pipeline of `kcli.spark.pipelines` through `findings.report_findings` (or
+`session.run_pipeline`), which does for all commands: the dry run, checks before Spark starts, the session with its
+progress line, the result in the chosen output, `--fail-if` and `--report`.
+
+Shared: `options` (options of all commands; `Job` is their value), `survey` (offset ranges of a read, from brokers
+only), `session` (a Spark session that ends with the command), `progress` (the line on the terminal), `results` (output
+of rows), `page` and `charts` (HTML), `files` (atomic writes).
+
+Threads: `progress.ProgressLine` draws in a thread of its own, because the main thread waits for Spark. Signals raise
+KeyboardInterrupt in the main thread.
+
+**Non-obvious**
+
+- Brokers are asked before Spark starts, so that a misspelled topic does not cost ten seconds; not with --remote, where
+  only the server may reach the brokers.
+- The JVM's output goes to a temporary file (`noise`); lines in it that start with `kcli: ` are reports of the source
+  and are printed once. -v shows everything.
+- PySpark installs its own signal handlers when a session starts, so the commands install theirs again.
+- Numbers are rounded for output only; conditions of --fail-if see the exact values.
+- pyspark, pyarrow, plotly and rich are imported in functions, so that --help and errors are fast.
+"""

@@ -1,4 +1,4 @@
-"""The charts of a page: lines over time, bars, histograms; plotly's figures."""
+"""Charts of a page: lines over time, bars, histograms, as figures of plotly."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ Points = list[tuple[str, float]]
 
 
 def series_of(rows: Iterable[Mapping[str, Any]], by: Sequence[str], x: str, y: str) -> dict[str, Points]:
-    """The points (x, y) of each combination of the columns `by`, in the order of the rows; rows without an x or a y
-    have none."""
+    """Return the points (x, y) of each combination of the columns `by`, in row order. Rows without x or y are
+    skipped.
+    """
     found: dict[str, Points] = {}
     for row in rows:
         if row.get(x) is not None and row.get(y) is not None:
@@ -25,18 +26,18 @@ def series_of(rows: Iterable[Mapping[str, Any]], by: Sequence[str], x: str, y: s
 
 
 def largest(series: Mapping[str, Points], most: int = MOST_SERIES) -> dict[str, Points]:
-    """Those with the largest sums: more lines than these nobody can tell apart."""
+    """Return the series with the largest sums; more lines than these cannot be distinguished."""
     chosen = sorted(series, key=lambda name: -sum(y for _, y in series[name]))[:most]
     return {name: series[name] for name in chosen}
 
 
 def series_note(shown: object, series: object) -> str:
-    count, of = len(shown), len(series)  # type: ignore[arg-type]
-    return f"The {count} largest of {of:,}." if count < of else ""
+    count, total = len(shown), len(series)  # type: ignore[arg-type]
+    return f"The {count} largest of {total:,}." if count < total else ""
 
 
-def grounded(points: Points, step_ms: int) -> Points:
-    """With a zero at each end of a hole: where nothing was, a line must not run over it from one to the next."""
+def with_zeros(points: Points, step_ms: int) -> Points:
+    """Add zeros at both ends of a gap, so that no line is drawn across it."""
     found: Points = []
     for x, y in points:
         if found and ms_of(x) - ms_of(found[-1][0]) > step_ms * 1.5:
@@ -46,7 +47,7 @@ def grounded(points: Points, step_ms: int) -> Points:
 
 
 def lines(series: Mapping[str, Points], unit: str) -> Any:
-    """A line for each series, over time."""
+    """Return a chart with a line for each series, over time."""
     import plotly.graph_objects as go
 
     figure = go.Figure()
@@ -54,29 +55,29 @@ def lines(series: Mapping[str, Points], unit: str) -> Any:
         x, y = [x for x, _ in points], [y for _, y in points]
         mode = "lines" if len(points) > 1 else "markers"
         figure.add_trace(go.Scatter(x=x, y=y, mode=mode, name=escape(name, quote=False)))
-    return _dressed(figure, unit, legend=len(series) > 1)
+    return _with_layout(figure, unit, legend=len(series) > 1)
 
 
 def bars(names: Sequence[str], values: Sequence[float | None], unit: str) -> Any:
-    """A bar for each name, in this order."""
+    """Return a chart with a bar for each name, in this order."""
     import plotly.graph_objects as go
 
     labels = [escape(name if len(name) <= 40 else name[:39] + "…", quote=False) for name in names]
-    places = list(range(len(names)))  # by number, as two long names may have the same beginning
+    places = list(range(len(names)))  # by index, because two long names may be shortened to the same label
     hover = [escape(name[:200], quote=False) for name in names]
     figure = go.Figure(go.Bar(x=places, y=list(values), hovertext=hover))
     figure.update_xaxes(tickmode="array", tickvals=places, ticktext=labels)
-    return _dressed(figure, unit)
+    return _with_layout(figure, unit)
 
 
 def histogram(counts: Mapping[int, int], unit: str, *, most: int = 60) -> Any:
-    """How many have which size: bars of sizes that lie together, where these are many."""
+    """Return a histogram of sizes; adjacent sizes are joined if there are many."""
     names, values = binned(counts, most)
     return bars(names, values, unit)
 
 
 def binned(counts: Mapping[int, int], most: int) -> tuple[list[str], list[int]]:
-    """At most so many bins, each of a width that is a power of 2. Pure."""
+    """Return at most `most` bins, each of a width that is a power of 2. Pure."""
     low, high, width = min(counts, default=0), max(counts, default=0), 1
     while high // width - low // width + 1 > most:
         width *= 2
@@ -88,7 +89,7 @@ def binned(counts: Mapping[int, int], most: int) -> tuple[list[str], list[int]]:
     return [str(start) if width == 1 else f"{start}–{start + width - 1}" for start in starts], bins
 
 
-def _dressed(figure: Any, unit: str, *, legend: bool = False) -> Any:
+def _with_layout(figure: Any, unit: str, *, legend: bool = False) -> Any:
     figure.update_layout(
         template="plotly_white", height=380, margin={"l": 60, "r": 20, "t": 20, "b": 60}, showlegend=legend
     )

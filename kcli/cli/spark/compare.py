@@ -1,4 +1,4 @@
-"""`kcli spark compare`: whether a mirror has what its original has."""
+"""`kcli spark compare`: compare the records of two topics."""
 
 from __future__ import annotations
 
@@ -23,57 +23,54 @@ def run(
     env: Environment,
     common: Common,
     job: Job,
-    first: Annotated[str, Argument(metavar="TOPIC[:P,P..]", help="The original, or some partitions of it.")],
-    second: Annotated[
-        str | None, Argument(metavar="[TOPIC[:P,P..]]", help="What to compare it with. [the same topic]")
-    ] = None,
+    first: Annotated[str, Argument(metavar="TOPIC[:P,P..]", help="First topic, or some of its partitions.")],
+    second: Annotated[str | None, Argument(metavar="[TOPIC[:P,P..]]", help="Second topic. [the same topic]")] = None,
     bootstrap2: Annotated[
-        str | None, Option("--bootstrap2", metavar="HOST:PORT,...", help="The second topic's brokers, if others.")
+        str | None, Option("--bootstrap2", metavar="HOST:PORT,...", help="Brokers of the second topic. [same cluster]")
     ] = None,
     command_config2: Annotated[
         str | None,
-        Option("--command-config2", metavar="FILE", help="Properties for those, instead of all of the first's."),
+        Option("--command-config2", metavar="FILE", help="Client properties for the second topic. [same]"),
     ] = None,
     by: Annotated[
         str,
-        Option("--by", metavar="WHAT,...", help="key, value, headers, timestamp, partition: must be equal."),
+        Option("--by", metavar="FIELD,...", help="Compare by key, value, headers, timestamp, partition."),
     ] = "key,value",
-    top: Annotated[
-        int | None, Option("--top", metavar="N", min=1, help="So many differences, the largest. [20]")
-    ] = None,
-    summary: Annotated[bool, Option("--summary", help="One row of totals instead of the differences.")] = False,
+    top: Annotated[int | None, Option("--top", metavar="N", min=1, help="Show the N largest differences. [20]")] = None,
+    summary: Annotated[bool, Option("--summary", help="Show one row of totals instead.")] = False,
     fail_if: Annotated[
         str | None,
-        Option("--fail-if", metavar="COLUMN[>N]", help="Exit with 6 if it is so of the totals, as 'different'."),
+        Option("--fail-if", metavar="COLUMN[>N]", help="Exit with 6 if true for the totals; N is 0 if omitted."),
     ] = None,
 ) -> int:
-    """Compare two topics, of one cluster or of two: which records are not equally often in both.
+    """Compare the records of two topics, of one cluster or two.
 
-    Records are the same if they are equal in all that --by names. --by key counts each key's records, whatever their
-    values; partitions, offsets and order never matter, but for --by partition. Rows are what differs: how often it is
-    in the first and in the second topic, the difference, and the PARTITION:OFFSET of one of them in each. Of values and
-    headers sizes are shown.
+    Records are equal if all fields in --by are equal. --by key counts the records of each key, whatever their values.
+    Offsets and order are never compared, partitions only by --by partition. A row is a record that does not occur
+    equally often in both topics: its count in each, the difference, and the PARTITION:OFFSET of one of its records in
+    each. For values and headers, sizes are shown.
 
-    Totals: records of the first and second; kinds of records that are the same, different, and of these only_first and
-    only_second; records that are lacking in the second, and extra there. --from, --until, --where and the options of
-    the source are for both; a topic that still grows differs by what comes between the two looks, so end both at one
-    --until. A mirror does not copy aborted records: -X isolation.level=read_committed leaves them out.
+    Totals: records of the first and the second topic; distinct records that are the same, different, and of the
+    different ones only_first and only_second; records lacking in the second topic, and extra ones there. --from,
+    --until, --where and source options apply to both. A topic that still receives records differs by those written
+    between the two reads, so use the same --until. A mirror does not copy aborted records: exclude them with -X
+    isolation.level=read_committed.
     """
-    from kcli.cli.spark.findings import find, or_any
+    from kcli.cli.spark.findings import report_findings, with_default_limit
     from kcli.spark.pipelines import compare
 
     if summary and top is not None:
-        raise ConfigError("--top is for differences, of which --summary tells none")
-    ways = compare.parse_by(by)
-    one, two = sources_of(job, first, second, bootstrap2, command_config2)
-    return find(
+        raise ConfigError("--top cannot be combined with --summary")
+    fields = compare.parse_by(by)
+    one, two = parse_sources(job, first, second, bootstrap2, command_config2)
+    return report_findings(
         job,
         "spark.compare",
         one,
-        lambda spark: _findings(compare.run(spark, one, two, ways, top or compare.TOP), summary=summary),
+        lambda spark: _findings(compare.run(spark, one, two, fields, top or compare.TOP), summary=summary),
         shown=compare.SUMMARY_COLUMNS,
-        fail_if=or_any(fail_if),
-        look=lambda: look_at(one, two, compare.columns(ways)),
+        fail_if=with_default_limit(fail_if),
+        preflight=lambda: survey_both(one, two, compare.columns(fields)),
     )
 
 
@@ -81,59 +78,61 @@ def _findings(found: Comparison, *, summary: bool) -> Findings:
     from kcli.cli.spark.findings import Findings
 
     [row] = found.summary.rows
-    words = (
+    note = (
         f"{row['first']:,} records in the first, {row['second']:,} in the second: {row['lacking']:,} lacking, "
         f"{row['extra']:,} extra"
     )
-    return Findings(found.summary if summary else found.differences, () if summary else [words], judged=found.summary)
+    return Findings(
+        found.summary if summary else found.differences, () if summary else [note], condition_rows=found.summary
+    )
 
 
-def sources_of(
+def parse_sources(
     job: Job, first: str, second: str | None, brokers: str | None, config: str | None
 ) -> tuple[KafkaSource, KafkaSource]:
-    """The first by the common options; the second by the same, but for its topic, its brokers and their properties.
+    """Return the source of each topic: the common options, and for the second its own topic, brokers and properties.
 
-    ConfigError: a topic would be compared with itself; offsets of both that are given as JSON are cut to each one's.
+    ConfigError if both are the same topic. Offsets given as JSON are limited to the topics of each source.
     """
     from kcli.cli.options import read_properties
     from kcli.cli.spark.options import read_topics
 
     one = job.source([first])
     if len(one.topics) > 1:
-        raise ConfigError("compare takes two topics, and their partitions behind a colon, not --topic-partition")
+        raise ConfigError("compare takes two topics; give partitions as TOPIC:P,P.. instead of --topic-partition")
     kafka = dict(one.kafka) if config is None else read_properties(config)
     if brokers is not None:
         kafka["bootstrap.servers"] = brokers
     if "bootstrap.servers" not in kafka:
-        raise ConfigError(f"{config} has no bootstrap.servers: say --bootstrap2")
+        raise ConfigError(f"{config} has no bootstrap.servers; use --bootstrap2")
     two = one._replace(kafka=kafka, topics=read_topics([second or first]))
     if two.topics == one.topics and kafka["bootstrap.servers"] == one.kafka["bootstrap.servers"]:
-        raise ConfigError("a topic is always equal to itself: name another, or --bootstrap2")
-    found = _of_its_own(one), _of_its_own(two)
+        raise ConfigError("both topics are the same; give a second topic, or --bootstrap2")
+    found = _limit_offsets(one), _limit_offsets(two)
     for source in found:
         source.options()
     return found
 
 
-def _of_its_own(source: KafkaSource) -> KafkaSource:
-    """With offsets, where they are given as JSON, of its own topics only: the source takes no others."""
+def _limit_offsets(source: KafkaSource) -> KafkaSource:
+    """Limit offsets given as JSON to the source's own topics, because it refuses others."""
     import json
 
-    def cut(options: dict[str, str]) -> dict[str, str]:
+    def limit(options: dict[str, str]) -> dict[str, str]:
         for name, text in options.items():
             if text.startswith("{"):
                 try:
                     by_topic = json.loads(text)
                 except ValueError:
-                    continue  # the source will say what is wrong with it
+                    continue  # the source raises the error
                 options[name] = json.dumps({topic: it for topic, it in by_topic.items() if topic in source.topics})
         return options
 
-    return source._replace(start=cut(dict(source.start)), until=cut(dict(source.until)))
+    return source._replace(start=limit(dict(source.start)), until=limit(dict(source.until)))
 
 
-def look_at(one: KafkaSource, two: KafkaSource, columns: Sequence[str]) -> Survey:
-    """What both would read, as one: those of the second are marked if the topics have the same name."""
+def survey_both(one: KafkaSource, two: KafkaSource, columns: Sequence[str]) -> Survey:
+    """Return the joint survey of both sources. If topic names are equal, those of the second are marked."""
     from kcli.cli.spark.survey import Survey, survey
     from kcli.structs import TopicPartition
 

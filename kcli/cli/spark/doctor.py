@@ -1,4 +1,4 @@
-"""`kcli spark doctor`: is everything there that Spark needs to read Kafka?"""
+"""`kcli spark doctor`: check the environment that Spark needs to read Kafka."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ COLUMNS = ["check", "status", "detail", "cure"]
 
 
 def run(env: Environment, common: Common, cluster: Cluster) -> int:
-    """Check what Spark needs to read Kafka, from here to its executors.
+    """Check the environment that Spark needs to read Kafka, up to its executors.
 
-    Java and packages; the interpreter of the workers; that Spark starts; what an executor has; that kcli gets there;
-    and that brokers answer an executor. Each row that is wrong names its cure, and the status is 1.
+    The checks: Java and packages; the Python of the workers; the start of Spark; the packages of an executor; kcli on
+    the executor; access of the executor to the brokers. A row that is wrong has a cure. Exit status 1 if any is wrong.
     """
     from kcli.cli import exit_status
     from kcli.cli.output.report import Report, show
-    from kcli.cli.spark.session import opened
+    from kcli.cli.spark.session import session_factory
     from kcli.spark.ship import resolve_ship
 
     common.config()
     findings: list[Finding] = []
     way = resolve_ship(cluster.master, cluster.remote, cluster.ship)
-    with opened(env, common, cluster) as start:
+    with session_factory(env, common, cluster) as start:
         from kcli.spark.doctor import WRONG, all_checks
 
         findings = all_checks(start, common.properties, cluster.remote, way)

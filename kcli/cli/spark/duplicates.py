@@ -1,4 +1,4 @@
-"""`kcli spark duplicates`: records that are there more than once."""
+"""`kcli spark duplicates`: find records that repeat others."""
 
 from __future__ import annotations
 
@@ -22,44 +22,42 @@ def run(
     common: Common,
     job: Job,
     topic: Topics = None,
-    by: Annotated[
-        str, Option("--by", metavar="key|key,value|sequence", help="What equal records have in common.")
-    ] = "key",
+    by: Annotated[str, Option("--by", metavar="key|key,value|sequence", help="Fields that duplicates share.")] = "key",
     within: Annotated[
-        str | None, Option("--within", metavar="DURATION", help="Only repeats that come that soon, as in 10m.")
+        str | None, Option("--within", metavar="DURATION", help="Count only repeats within this time, for example 10m.")
     ] = None,
     top: Annotated[
-        int | None, Option("--top", metavar="N", min=1, help="So many groups, those with most repeats. [20]")
+        int | None, Option("--top", metavar="N", min=1, help="Show the N groups with most repeats. [20]")
     ] = None,
-    summary: Annotated[bool, Option("--summary", help="A row for each topic instead of the groups.")] = False,
+    summary: Annotated[bool, Option("--summary", help="Show one row per topic instead.")] = False,
     fail_if: FailIf = None,
 ) -> int:
-    """Records of a topic that repeat another, in whichever partition.
+    """Find records that repeat another record of the topic, in any partition.
 
-    --by key: the same key; records without one are left out. --by key,value: also the same value; no key, or no value,
-    is equal to none. --by sequence: the same number of the same producer in a partition, which idempotence is there to
-    prevent; records without such numbers are left out, and after 2^31 records a producer's numbers begin anew.
+    --by key: equal keys; records without a key are left out. --by key,value: equal keys and values; null equals null.
+    --by sequence: equal sequence number of the same producer in a partition, which idempotence should prevent; records
+    without a sequence number are left out, and numbers start again after 2^31 records of a producer.
 
-    A group of N equal records has N-1 repeats. With --within only those count whose timestamp is at most that long
-    after that of the copy before. Records of aborted transactions count, unless -X isolation.level=read_committed.
+    A group of N equal records has N-1 repeats. With --within, a repeat counts only if its timestamp is at most that
+    long after the previous copy. Records of aborted transactions count, unless -X isolation.level=read_committed.
     """
-    from kcli.cli.spark.findings import find
+    from kcli.cli.spark.findings import report_findings
     from kcli.spark.pipelines import duplicates
     from kcli.spark.pipelines.duplicates import TOP, TOPIC_COLUMNS, DuplicateOptions, group_columns, parse_by
 
     if summary and top is not None:
-        raise ConfigError("--top is for groups, of which --summary tells none")
-    wish = DuplicateOptions(
+        raise ConfigError("--top cannot be combined with --summary")
+    options = DuplicateOptions(
         parse_by(by), None if within is None else parse_duration_option("--within", within, at_least=0)
     )
     source = job.source(topic)
-    return find(
+    return report_findings(
         job,
         "spark.duplicates",
         source,
-        lambda spark: _findings(duplicates.run(spark, source, wish, top or TOP), summary=summary),
-        columns=wish.columns,
-        shown=TOPIC_COLUMNS if summary else group_columns(wish.by),
+        lambda spark: _findings(duplicates.run(spark, source, options, top or TOP), summary=summary),
+        columns=options.columns,
+        shown=TOPIC_COLUMNS if summary else group_columns(options.by),
         fail_if=fail_if,
     )
 
@@ -69,9 +67,9 @@ def _findings(found: Duplicates, *, summary: bool) -> Findings:
 
     if summary:
         return Findings(found.topics)
-    words = [
+    notes = [
         f"{row['topic']}: {row['repeats']:,} of {row['records']:,} records are repeats, {row['repeated']:,} of "
         f"{row['distinct']:,} groups have some; {row['left_out']:,} records left out"
         for row in found.topics.rows
     ]
-    return Findings(found.groups, words)
+    return Findings(found.groups, notes)

@@ -1,4 +1,4 @@
-"""`kcli spark export`: topics as files."""
+"""`kcli spark export`: write topics to files."""
 
 from __future__ import annotations
 
@@ -29,60 +29,58 @@ def run(
     common: Common,
     job: Job,
     topic: Topics = None,
-    to: Annotated[str, Option("--to", metavar="DIR", help="Where the files go.")] = "",
+    to: Annotated[str, Option("--to", metavar="DIR", help="Output folder.")] = "",
     format: Annotated[
-        str, Option("--format", metavar="FORMAT", help="parquet, orc, json, csv, or any that Spark has there.")
+        str, Option("--format", metavar="FORMAT", help="parquet, orc, json, csv, or another format of Spark.")
     ] = "parquet",
-    once: Annotated[
-        bool, Option("--once", help="Write what is new since the last time, then end: again to go on.")
-    ] = False,
-    follow: Annotated[bool, Option("--follow", help="Go on writing what comes, until Ctrl-C.")] = False,
-    every: Annotated[str | None, Option("--every", metavar="DURATION", help="How often --follow writes. [5s]")] = None,
+    once: Annotated[bool, Option("--once", help="Write new records since the last run, then exit.")] = False,
+    follow: Annotated[bool, Option("--follow", help="Write new records continuously, until Ctrl-C.")] = False,
+    every: Annotated[
+        str | None, Option("--every", metavar="DURATION", help="Interval of --follow batches. [5s]")
+    ] = None,
     checkpoint: Annotated[
-        str | None, Option("--checkpoint", metavar="DIR", help="Where --once and --follow are. [DIR/_checkpoint]")
+        str | None, Option("--checkpoint", metavar="DIR", help="Checkpoint of --once and --follow. [DIR/_checkpoint]")
     ] = None,
-    columns: Annotated[
-        str | None, Option("--columns", metavar="NAME,...", help="Only these columns, see above.")
-    ] = None,
+    columns: Annotated[str | None, Option("--columns", metavar="NAME,...", help="Columns to write, see above.")] = None,
     value: Annotated[
         str | None,
-        Option("--value", metavar="raw|string|json[:DDL]", help="Values as bytes, text, or columns. [by format]"),
+        Option("--value", metavar="raw|string|json[:DDL]", help="Write values as bytes, text or columns. [by format]"),
     ] = None,
     partition_by: Annotated[
         list[str] | None,
-        Option("--partition-by", metavar="NAME,...", help="Directories by columns; dt and hour are UTC's."),
+        Option("--partition-by", metavar="NAME,...", help="Directories by columns; also dt and hour, in UTC."),
     ] = None,
     compression: Annotated[
-        str | None, Option("--compression", metavar="CODEC", help="zstd, gzip, snappy, none... [the format's]")
+        str | None, Option("--compression", metavar="CODEC", help="zstd, gzip, snappy, none and others. [by format]")
     ] = None,
     mode: Annotated[
         str | None,
-        Option("--mode", metavar="error|append|overwrite|ignore", help="If there are files already. [error]"),
+        Option("--mode", metavar="error|append|overwrite|ignore", help="Action if the folder exists. [error]"),
     ] = None,
     files: Annotated[
-        int | None, Option("--files", metavar="N", min=1, help="About so many files each time. [as partitions]")
+        int | None, Option("--files", metavar="N", min=1, help="Files per batch, approximately. [as partitions]")
     ] = None,
     commit_group: Annotated[
-        str | None, Option("--commit-group", metavar="GROUP", help="A group that shows how far the export is.")
+        str | None, Option("--commit-group", metavar="GROUP", help="Group to commit the position to.")
     ] = None,
 ) -> int:
-    """Write topics as files, by Spark.
+    """Write topics to files.
 
-    Columns are key, value, topic, partition, offset, timestamp, timestampType and headers; on demand also key_size,
+    Columns are key, value, topic, partition, offset, timestamp, timestampType and headers; if named, also key_size,
     value_size, headers_size, leader_epoch, producer_id, producer_epoch, sequence, base_offset, compression and
-    is_transactional. --value json finds out the columns of the values from the first of them, json:DDL is told them:
-    'json:id BIGINT, name STRING'; a value that is not like that is null, and its text stands in value_error.
+    is_transactional. --value json infers the columns of the values from the first records; json:DDL sets them, for
+    example 'json:id BIGINT, name STRING'. A value that does not match becomes null, with its text in value_error.
 
-    Where keys and values are text, as csv, json and text have them, bytes that are no UTF-8 become U+FFFD:
-    not_utf8 counts such records. --value raw keeps the bytes, in csv, json and text as base64; json always has the
-    values of headers so. In csv a null is nothing, and an empty text "".
+    Where keys and values are written as text (by default in csv, json and text), invalid UTF-8 becomes U+FFFD; not_utf8
+    counts these records. --value raw keeps the bytes, as base64 in csv, json and text; json always writes header values
+    as base64. In csv, null is an empty field and an empty text is "".
 
-    Without --once or --follow it writes the records of this moment. --once and --follow remember in the checkpoint how
-    far they are, and write each record exactly once, whatever ends them; --from is for their first start. Ctrl-C ends
-    with status 130, and the next run goes on.
+    Without --once or --follow, the present records are written once. --once and --follow keep their position in the
+    checkpoint and write each record exactly once, even if interrupted; --from applies to their first start. Ctrl-C
+    exits with status 130, and the next run continues.
     """
 
-    wishes = Wishes(
+    options = ExportOptions(
         to=to,
         format=format,
         once=once,
@@ -97,15 +95,15 @@ def run(
         files=files,
         commit_group=commit_group,
     )
-    return export(job, job.source(topic, stream=wishes.is_stream), wishes)
+    return export(job, job.source(topic, stream=options.is_stream), options)
 
 
 EVERY_S = 5.0
-"""Spark's own default is no pause at all, and asks brokers all the time."""
+"""Spark's own default is no pause, which polls the brokers continuously."""
 
 
-class Wishes(NamedTuple):
-    """The options of the command, as they were given."""
+class ExportOptions(NamedTuple):
+    """The options of the command, as given."""
 
     to: str
     format: str = "parquet"
@@ -126,134 +124,138 @@ class Wishes(NamedTuple):
         return self.once or self.follow
 
 
-def check_wishes(wishes: Wishes) -> Export:
-    """The export that is meant. ConfigError for options that are malformed, or not for each other."""
+def parse_export(options: ExportOptions) -> Export:
+    """Return the export of the options. ConfigError for malformed options, and for options that exclude each other."""
     from kcli.spark.pipelines.export import MODES, Export
     from kcli.spark.pipelines.shape import FILES, parse_shape
 
-    if not wishes.to:
-        raise ConfigError("say where to: --to DIR")
-    if wishes.once and wishes.follow:
-        raise ConfigError("--once ends when all is written, --follow never: say one of them")
-    for given, name in ((wishes.checkpoint, "--checkpoint"), (wishes.commit_group, "--commit-group")):
-        if given is not None and not wishes.is_stream:
-            raise ConfigError(f"{name} is for --once and --follow, which remember how far they are")
-    if wishes.every is not None and not wishes.follow:
-        raise ConfigError("--every is for --follow")
-    if wishes.mode is not None and wishes.is_stream:
-        raise ConfigError("--mode is for plain batches: --once and --follow add to what they have written")
-    if wishes.mode is not None:
-        check_choice("--mode", wishes.mode, MODES)
-    form = wishes.format.lower() if wishes.format.lower() in FILES else wishes.format  # else it may be a class
-    shape = parse_shape(form, wishes.columns, wishes.value, wishes.partition_by)
-    if shape.value == "json" and shape.schema is None and wishes.is_stream:
-        raise ConfigError("--once and --follow need the DDL of JSON values, so that all runs write the same columns")
+    if not options.to:
+        raise ConfigError("no output folder; use --to DIR")
+    if options.once and options.follow:
+        raise ConfigError("--once and --follow cannot be combined")
+    for given, name in ((options.checkpoint, "--checkpoint"), (options.commit_group, "--commit-group")):
+        if given is not None and not options.is_stream:
+            raise ConfigError(f"{name} requires --once or --follow")
+    if options.every is not None and not options.follow:
+        raise ConfigError("--every requires --follow")
+    if options.mode is not None and options.is_stream:
+        raise ConfigError("--mode cannot be combined with --once or --follow, which always append")
+    if options.mode is not None:
+        check_choice("--mode", options.mode, MODES)
+    is_known = options.format.lower() in FILES
+    format_name = options.format.lower() if is_known else options.format  # others may be names of classes
+    shape = parse_shape(format_name, options.columns, options.value, options.partition_by)
+    if shape.value == "json" and shape.schema is None and options.is_stream:
+        raise ConfigError("--once and --follow require --value json:DDL, so that all runs write the same columns")
     return Export(
-        wishes.to,
+        options.to,
         shape,
-        wishes.compression,
-        wishes.mode or "error",
-        wishes.files,
-        wishes.checkpoint,
-        wishes.commit_group,
+        options.compression,
+        options.mode or "error",
+        options.files,
+        options.checkpoint,
+        options.commit_group,
     )
 
 
-def export(job: Job, source: KafkaSource, wishes: Wishes) -> int:
-    """Carry the command out; an exit status."""
+def export(job: Job, source: KafkaSource, options: ExportOptions) -> int:
+    """Run the export; return an exit status."""
     from kcli.cli.spark.session import spark_session
     from kcli.cli.spark.survey import show_survey
     from kcli.text import parse_duration_option
 
-    wanted = check_wishes(wishes)
-    every_ms = EVERY_S * 1000 if wishes.every is None else parse_duration_option("--every", wishes.every, at_least=0)
-    _refuse_to_mix(job, wanted, wishes)
+    target = parse_export(options)
+    every_ms = EVERY_S * 1000 if options.every is None else parse_duration_option("--every", options.every, at_least=0)
+    _check_target(job, target, options)
     if job.dry_run:
-        return show_survey(job, _look(source, wanted, wishes), _told(wanted, wishes))
+        return show_survey(job, _survey(source, target, options), _dry_run_options(target, options))
     started_ms = job.env.clock.now_ms()
-    with spark_session(job.env, job.common, job.cluster, look=lambda: _look(source, wanted, wishes)) as spark:
-        if wishes.is_stream:
-            done = _stream(job, spark, source, wanted, every_ms / 1000 if wishes.follow else None)
+    with spark_session(job.env, job.common, job.cluster, preflight=lambda: _survey(source, target, options)) as spark:
+        if options.is_stream:
+            result = _stream(job, spark, source, target, every_ms / 1000 if options.follow else None)
         else:
-            done = _batch(job, spark, source, wanted)
-        _tell(job, wanted, done, (job.env.clock.now_ms() - started_ms) / 1000)
+            result = _batch(job, spark, source, target)
+        _show_export(job, target, result, (job.env.clock.now_ms() - started_ms) / 1000)
     return exit_status.DONE
 
 
-def _look(source: KafkaSource, wanted: Export, wishes: Wishes) -> Survey:
+def _survey(source: KafkaSource, target: Export, options: ExportOptions) -> Survey:
     from kcli.cli.spark.survey import survey
     from kcli.spark.pipelines.export import export_source
     from kcli.spark.pipelines.shape import columns_to_read
 
-    columns = columns_to_read(wanted.shape, source.where)
-    resumed = _resumed(wanted) if wishes.is_stream else None
-    return survey(export_source(source, wanted), "records", columns, stream=wishes.is_stream, resumed=resumed)
+    columns = columns_to_read(target.shape, source.where)
+    resumed = _resumed(target) if options.is_stream else None
+    return survey(export_source(source, target), "records", columns, stream=options.is_stream, resumed=resumed)
 
 
-def _resumed(wanted: Export) -> OffsetMap | None:
-    """Where the checkpoint says that the stream goes on, if it can be read here: --from is for the first start."""
+def _resumed(target: Export) -> OffsetMap | None:
+    """Return the offsets of the checkpoint, if it can be read here: --from is for the first start only."""
     from kcli.spark.stream_checkpoint import last_position, local_path
 
-    folder = local_path(wanted.checkpoint_location)
+    folder = local_path(target.checkpoint_location)
     position = None if folder is None else last_position(folder)
     return None if position is None else position.offsets
 
 
-def _refuse_to_mix(job: Job, wanted: Export, wishes: Wishes) -> None:
-    """What Spark would refuse as well, seconds later or batches later; and what would lose records without a word: a
-    file sink passes over batches whose numbers it has had from another checkpoint, its readers pass over files it has
-    not written, and it fails for good at the first compaction of a list that lacks earlier batches.
+def _check_target(job: Job, target: Export, options: ExportOptions) -> None:
+    """Raise Refused for a target that Spark would refuse later, or that would lose records silently.
+
+    A file sink skips batches whose numbers it already has from another checkpoint, its readers skip files that it has
+    not written, and it fails permanently at the first compaction of a list without earlier batches.
     """
     from kcli.spark.pipelines.shape import FILES
     from kcli.spark.stream_checkpoint import local_path, newest_batch
 
-    to = local_path(wanted.to)
+    to = local_path(target.to)
     if to is None or job.cluster.remote is not None or not job.cluster.master.startswith("local"):
         return
     written = newest_batch(to / "_spark_metadata")
-    if not wishes.is_stream and wanted.mode == "error" and to.exists():
-        raise Refused(f"{wanted.to} is there already: choose another --to, or --mode append or overwrite")
-    if not wishes.is_stream and wanted.mode == "append" and written >= 0:
-        raise Refused(f"{wanted.to} is of --once or --follow, whose readers would not see what is added: another --to")
-    checkpoint = local_path(wanted.checkpoint_location)
-    if not wishes.is_stream or checkpoint is None:
+    if not options.is_stream and target.mode == "error" and to.exists():
+        raise Refused(f"{target.to} exists already; use another --to, or --mode append or overwrite")
+    if not options.is_stream and target.mode == "append" and written >= 0:
+        raise Refused(
+            f"{target.to} was written by --once or --follow, so appended files would not be read; use another --to"
+        )
+    checkpoint = local_path(target.checkpoint_location)
+    if not options.is_stream or checkpoint is None:
         return
     planned = newest_batch(checkpoint / "offsets")
     if written > planned:
         raise Refused(
-            f"{wanted.to} was written with another checkpoint than {wanted.checkpoint_location}, so that Spark would "
-            "leave records out: choose that --checkpoint, or another --to"
+            f"{target.to} was written with another checkpoint than {target.checkpoint_location}, so Spark would skip "
+            "records; use that --checkpoint, or another --to"
         )
-    if wanted.shape.format not in FILES:
+    if target.shape.format not in FILES:
         return
     if newest_batch(checkpoint / "commits") > written:
         raise Refused(
-            f"{wanted.to} does not have the batches that {wanted.checkpoint_location} has written: choose the folder "
-            "they are in, or another --checkpoint and an empty --to"
+            f"{target.to} does not have the batches of {target.checkpoint_location}; use the folder that has them, "
+            "or another --checkpoint and an empty --to"
         )
     if planned < 0 and to.is_dir() and any(map(_is_data, to.iterdir())):
         raise Refused(
-            f"{wanted.to} has files already, which Spark's readers would not see beside a stream's: another --to"
+            f"{target.to} has other files, which would not be read beside those of a stream; use another --to"
         )
 
 
 def _is_data(path: Path) -> bool:
-    """Readers of files pass over the others."""
+    """Return whether readers of files read it: they skip hidden names."""
     return not path.name.startswith(("_", "."))
 
 
-def _batch(job: Job, spark: SparkSession, source: KafkaSource, wanted: Export) -> ExportResult:
+def _batch(job: Job, spark: SparkSession, source: KafkaSource, target: Export) -> ExportResult:
     from kcli.spark.pipelines.export import export_batch
     from kcli.spark.pipelines.shape import find_schema
 
-    shape = wanted.shape
+    shape = target.shape
     if shape.value == "json" and shape.schema is None:
         shape = shape._replace(schema=find_schema(spark, source))
-        job.env.say(f"the values look like json:{shape.schema}")
-    return export_batch(spark, source, wanted._replace(shape=shape))
+        job.env.say(f"inferred schema of the values: json:{shape.schema}")
+    return export_batch(spark, source, target._replace(shape=shape))
 
 
-def _stream(job: Job, spark: SparkSession, source: KafkaSource, wanted: Export, every_s: float | None) -> ExportResult:
+def _stream(job: Job, spark: SparkSession, source: KafkaSource, target: Export, every_s: float | None) -> ExportResult:
     from kcli.spark.pipelines.export import export_stream
 
     last: ExportResult | None = None
@@ -263,38 +265,38 @@ def _stream(job: Job, spark: SparkSession, source: KafkaSource, wanted: Export, 
         last = now
 
     try:
-        return export_stream(spark, source, wanted, every_s=every_s, on_progress=on_progress)
+        return export_stream(spark, source, target, every_s=every_s, on_progress=on_progress)
     except KeyboardInterrupt:
         if last is not None:
-            job.env.say(f"{last.records:,} records written to {wanted.to}; the next run goes on there")
-            _tell_not_utf8(job, last)
+            job.env.say(f"{last.records:,} records written to {target.to}; the next run continues there")
+            _warn_not_utf8(job, last)
         raise
 
 
-def _tell(job: Job, wanted: Export, done: ExportResult, seconds: float) -> None:
+def _show_export(job: Job, target: Export, result: ExportResult, seconds: float) -> None:
     from kcli.cli.spark.results import show_result
     from kcli.spark.pipelines.result import Result
 
-    row: dict[str, Any] = {"to": wanted.to, "format": wanted.shape.format, "records": done.records}
+    row: dict[str, Any] = {"to": target.to, "format": target.shape.format, "records": result.records}
     row["seconds"] = round(seconds, 1)
     columns = list(row)
-    row["not_utf8"] = done.not_utf8
-    if done.ends is not None:
-        row["ends"] = done.ends
+    row["not_utf8"] = result.not_utf8
+    if result.ends is not None:
+        row["ends"] = result.ends
     show_result(job, "spark.export", Result(columns, [row]))
-    _tell_not_utf8(job, done)
+    _warn_not_utf8(job, result)
 
 
-def _tell_not_utf8(job: Job, done: ExportResult) -> None:
-    if done.not_utf8:
-        job.env.say(f"records with bytes that are no UTF-8: {done.not_utf8:,}; U+FFFD is there, --value raw keeps them")
+def _warn_not_utf8(job: Job, result: ExportResult) -> None:
+    if result.not_utf8:
+        job.env.say(f"{result.not_utf8:,} records with invalid UTF-8, written as U+FFFD; --value raw keeps the bytes")
 
 
-def _told(wanted: Export, wishes: Wishes) -> dict[str, str]:
-    """What a dry run tells besides what will be read."""
-    told = {"to": wanted.to, "format": wanted.shape.format}
-    if wishes.is_stream:
-        told["checkpoint"] = wanted.checkpoint_location
+def _dry_run_options(target: Export, options: ExportOptions) -> dict[str, str]:
+    """Return the options of the export for the dry run."""
+    shown = {"to": target.to, "format": target.shape.format}
+    if options.is_stream:
+        shown["checkpoint"] = target.checkpoint_location
     else:
-        told["mode"] = wanted.mode
-    return told
+        shown["mode"] = target.mode
+    return shown

@@ -1,4 +1,4 @@
-"""Files that a command leaves behind: whole, or the old one as it was."""
+"""Atomic writes of output files: complete, or the old file unchanged."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from kcli.errors import ConfigError
 
 
 def check_file(option: str, path: str) -> None:
-    """ConfigError if there can be no file: so nobody waits for a job to learn it."""
+    """Raise ConfigError if the file cannot be written, before a job starts."""
     folder = os.path.dirname(path) or "."
     if not os.path.isdir(folder):
-        raise ConfigError(f"{option}: there is no folder {folder}")
+        raise ConfigError(f"{option}: folder {folder} does not exist")
     if os.path.isdir(path):
-        raise ConfigError(f"{option}: {path} is a folder; name a file")
+        raise ConfigError(f"{option}: {path} is a folder; use a file")
     if not os.access(path if os.path.exists(path) else folder, os.W_OK):
-        raise ConfigError(f"{option}: {path} cannot be written")
+        raise ConfigError(f"{option}: {path} is not writable")
 
 
 def write_text(path: str, text: str) -> None:
-    """Write it, as UTF-8, in which half of a character is shown escaped. OSError."""
+    """Write UTF-8 text; lone surrogates are escaped. OSError."""
 
     def write(to: str) -> None:
         with open(to, "w", encoding="utf-8", errors="backslashreplace", newline="") as file:
@@ -31,21 +31,23 @@ def write_text(path: str, text: str) -> None:
 
 
 def write_whole(path: str, write: Callable[[str], object]) -> None:
-    """Have `write` write another file, and put that in the place of this one. What is no file, like a pipe, is written
-    itself, and so is a file in a folder that takes no others. OSError."""
+    """Call `write` with a temporary path, and rename that to `path`. OSError.
+
+    Devices and pipes are written directly, as are files in a folder without write permission.
+    """
     if os.path.exists(path) and (_is_device(path) or not os.access(os.path.dirname(path) or ".", os.W_OK)):
         write(path)
         return
     path = os.path.realpath(path)
-    beside = f"{path}.part"
+    partial = f"{path}.part"
     try:
-        write(beside)
+        write(partial)
         with suppress(FileNotFoundError):
-            os.chmod(beside, os.stat(path).st_mode & 0o777)
-        os.replace(beside, path)
+            os.chmod(partial, os.stat(path).st_mode & 0o777)
+        os.replace(partial, path)
     except BaseException:
         with suppress(OSError):
-            os.unlink(beside)
+            os.unlink(partial)
         raise
 
 

@@ -1,4 +1,4 @@
-"""Carry out a pipeline that finds something: its rows on standard output, words beside them, a page, a threshold."""
+"""Run of a pipeline with a report: rows on standard output, notes on standard error, `--report` and `--fail-if`."""
 
 from __future__ import annotations
 
@@ -22,27 +22,29 @@ if TYPE_CHECKING:
 
 FailIf = Annotated[
     str | None,
-    Option("--fail-if", metavar="COLUMN>N", help="Exit with 6 if it is so in a row; also >= < <= = !=, and N%."),
+    Option("--fail-if", metavar="COLUMN>N", help="Exit with 6 if true for a row; also >= < <= = != and N%."),
 ]
 Page = Annotated[
     str | None,
-    Option("--report", metavar="FILE.html", help="Also write a page with charts, which needs no network."),
+    Option("--report", metavar="FILE.html", help="Also write an HTML page with charts."),
 ]
 
 
 class Findings(NamedTuple):
-    """What there is to show: `result` as rows; `words` for people, on standard error; `sections` make the page;
-    `judged` are the rows that a condition is about, None: those of the result; `of` is what the page is about, None:
-    the topics."""
+    """Output of a pipeline.
+
+    `result` has the rows; `notes` are lines for standard error; `sections` make the page; `condition_rows` are the rows
+    for --fail-if (None: those of the result); `subject` is the subtitle of the page (None: the topics).
+    """
 
     result: Result
-    words: Sequence[str] = ()
+    notes: Sequence[str] = ()
     sections: Callable[[], Sequence[Section]] | None = None
-    judged: Result | None = None
-    of: str | None = None
+    condition_rows: Result | None = None
+    subject: str | None = None
 
 
-def find(
+def report_findings(
     job: Job,
     kind: str,
     source: KafkaSource,
@@ -53,15 +55,16 @@ def find(
     shown: Sequence[str] = (),
     fail_if: str | None = None,
     page: str | None = None,
-    look: Callable[[], Survey] | None = None,
+    preflight: Callable[[], Survey] | None = None,
 ) -> int:
-    """As `carry_out`; an exit status. `shown` are the columns that `fail_if` may speak of; `page` is a path.
+    """Run a pipeline as `run_pipeline` does; return an exit status.
 
-    ConfigError before anything starts: a condition or a page that cannot be.
+    `shown` are the columns that `fail_if` may use; `page` is a path. ConfigError for a condition or page that is not
+    valid, before anything starts.
     """
     from kcli.cli.spark.page import check_page
     from kcli.cli.spark.results import rounded
-    from kcli.cli.spark.session import carry_out
+    from kcli.cli.spark.session import run_pipeline
 
     threshold = None if fail_if is None else parse_threshold(fail_if, shown)
     if page is not None:
@@ -73,30 +76,32 @@ def find(
         return rounded(findings[0].result)
 
     def judge(_: Result) -> int:
-        for words in findings[0].words:
-            job.env.say(words)
+        for notes in findings[0].notes:
+            job.env.say(notes)
         if page is not None:
             _write(job, kind, source, findings[0], page)
-        broken = [] if threshold is None else threshold.broken_by((findings[0].judged or findings[0].result).rows)
-        if not broken:
+        violations_found = (
+            [] if threshold is None else threshold.violations((findings[0].condition_rows or findings[0].result).rows)
+        )
+        if not violations_found:
             return exit_status.DONE
-        more = f" (and {len(broken) - 1} more)" if len(broken) > 1 else ""
-        job.env.say(f"{fail_if} holds: {broken[0]}{more}")
+        more = f" (and {len(violations_found) - 1} more)" if len(violations_found) > 1 else ""
+        job.env.say(f"{fail_if} is true: {violations_found[0]}{more}")
         return exit_status.THRESHOLD
 
-    return carry_out(job, kind, source, worked, view=view, columns=columns, judge=judge, look=look)
+    return run_pipeline(job, kind, source, worked, view=view, columns=columns, judge=judge, preflight=preflight)
 
 
 def _write(job: Job, kind: str, source: KafkaSource, found: Findings, page: str) -> None:
     from kcli.cli.spark.page import write_page
 
     sections = found.sections() if found.sections is not None else ()
-    of = ", ".join(source.topics) if found.of is None else found.of
-    write_page(page, f"kcli {kind.replace('.', ' ')}", of, job.env.clock.wall_ms(), sections)
-    job.env.say(f"the page is {page}")
+    subject = ", ".join(source.topics) if found.subject is None else found.subject
+    write_page(page, f"kcli {kind.replace('.', ' ')}", subject, job.env.clock.wall_ms(), sections)
+    job.env.say(f"page written to {page}")
 
 
-#: Columns of pipelines that have no numbers, so that no condition on them could ever hold.
+#: Text columns of pipelines: a numeric condition on them would never hold.
 TEXTS = frozenset(
     (
         *("topic", "key", "hottest_key", "group", "field", "types", "change", "time", "committed_at"),
@@ -107,11 +112,11 @@ TEXTS = frozenset(
 
 
 class Threshold(NamedTuple):
-    """A condition on the columns of rows. A row without a number in a column that decides does not break it."""
+    """A condition on the columns of rows. It does not hold for a row in which a decisive column has no number."""
 
     condition: Condition
 
-    def broken_by(self, rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    def violations(self, rows: Sequence[Mapping[str, Any]]) -> list[str]:
         """Return a description of each row for which the condition holds: the values, and what identifies the row."""
         facts = [{name: _amount(row.get(name)) for name in self.condition.names} for row in rows]
         return [
@@ -130,7 +135,7 @@ def _identity(row: Mapping[str, Any]) -> str:
     return f" where {' '.join(names[:3])}" if names else ""
 
 
-def or_any(text: str | None) -> str | None:
+def with_default_limit(text: str | None) -> str | None:
     """Return the condition with `>0` added to a column alone: `different` is `different>0`."""
     return f"{text}>0" if text is not None and re.fullmatch(r"\w+", text) else text
 

@@ -1,4 +1,4 @@
-"""`kcli spark gaps`: offsets without a record, and why."""
+"""`kcli spark gaps`: find offsets without a record."""
 
 from __future__ import annotations
 
@@ -20,34 +20,40 @@ def run(
     common: Common,
     job: Job,
     topic: Topics = None,
-    by: Annotated[str, Option("--by", metavar="partition|gap", help="What the rows are of.")] = "partition",
-    min: Annotated[int, Option("--min", metavar="N", min=1, help="Only gaps of at least so many offsets.")] = 1,
-    top: Annotated[int | None, Option("--top", metavar="N", min=1, help="With --by gap, only the N largest.")] = None,
+    by: Annotated[
+        str, Option("--by", metavar="partition|gap", help="Show one row per partition, or per gap.")
+    ] = "partition",
+    min: Annotated[int, Option("--min", metavar="N", min=1, help="Minimum offsets of a gap.")] = 1,
+    top: Annotated[int | None, Option("--top", metavar="N", min=1, help="With --by gap, show the N largest.")] = None,
     fail_if: Annotated[
         str | None,
-        Option("--fail-if", metavar="KIND[>N]", help="Exit with 6 if a partition has (more than N) such offsets."),
+        Option(
+            "--fail-if",
+            metavar="KIND[>N]",
+            help="Exit with 6 if a partition has more than N such offsets; N is 0 if omitted.",
+        ),
     ] = None,
 ) -> int:
-    """Offsets at which there is no record to read, and why.
+    """Find offsets without a record, and explain them.
 
-    control: a marker that ends a transaction. aborted: records of aborted transactions; with -X
-    isolation.level=read_uncommitted they are records like others. retention: deleted from the head of the log, counted
-    from offset 0, or from what --from names. compaction: what the log cleaner has left out; whole batches that are
-    missing count so only if the topic is compacted. unexplained: the rest, which should not be.
+    Kinds: control: the marker at the end of a transaction. aborted: records of aborted transactions; with -X
+    isolation.level=read_uncommitted they are normal records. retention: deleted from the head of the log, counted from
+    offset 0 or the offsets in --from. compaction: removed by the log cleaner; a missing whole batch counts as
+    compaction only if the topic is compacted. unexplained: all others; there should be none.
 
-    --by partition has a row for each partition and counts offsets; --by gap one for each gap. Headers of batches are
-    read, and records only where a header tells that some are missing. --fail-if is about partitions whatever the rows
-    are, and takes their other columns too: --fail-if unexplained, --fail-if 'largest>1000'.
+    --by partition has a row for each partition with numbers of offsets; --by gap has a row for each gap. Batch headers
+    are read, and records only where a header shows that some are missing. --fail-if always applies to partitions, and
+    also takes their other columns: --fail-if unexplained, --fail-if 'largest>1000'.
     """
-    from kcli.cli.spark.findings import find, or_any
+    from kcli.cli.spark.findings import report_findings, with_default_limit
     from kcli.spark.pipelines import gaps
 
     if by not in ("partition", "gap"):
-        raise ConfigError(f"--by must be partition or gap, not {by}")
+        raise ConfigError(f"--by: {by!r} is not valid; use partition or gap")
     if top is not None and by != "gap":
-        raise ConfigError("--top is for --by gap")
+        raise ConfigError("--top requires --by gap")
     source = gaps.gap_source(job.source(topic))
-    return find(
+    return report_findings(
         job,
         "spark.gaps",
         source,
@@ -55,7 +61,7 @@ def run(
         view="gaps",
         columns=gaps.GAP_COLUMNS,
         shown=gaps.PARTITION_COLUMNS[2:],
-        fail_if=or_any(fail_if),
+        fail_if=with_default_limit(fail_if),
     )
 
 
@@ -67,5 +73,5 @@ def _findings(found: GapReport, by: str) -> Findings:
     total = sum(row["offsets"] for row in rows)
     kinds = [(kind, sum(row[kind] for row in rows)) for kind in KINDS]
     parts = ", ".join(f"{count:,} {kind}" for kind, count in kinds if count)
-    words = f"{total:,} offsets without a record in {len(rows):,} partitions" + (f": {parts}" if parts else "")
-    return Findings(found.partitions if by == "partition" else found.gaps, [words], judged=found.partitions)
+    note = f"{total:,} offsets without a record in {len(rows):,} partitions" + (f": {parts}" if parts else "")
+    return Findings(found.partitions if by == "partition" else found.gaps, [note], condition_rows=found.partitions)

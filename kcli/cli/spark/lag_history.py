@@ -1,4 +1,4 @@
-"""`kcli spark lag-history`: how far behind groups were, from before anybody watched."""
+"""`kcli spark lag-history`: compute the past lag of groups."""
 
 from __future__ import annotations
 
@@ -27,47 +27,51 @@ def run(
     job: Job,
     topic: Topics = None,
     groups: Annotated[
-        str | None, Option("--groups", metavar="GROUP,...", help="Only these. [all that have committed]")
+        str | None, Option("--groups", metavar="GROUP,...", help="Groups to show. [all with commits]")
     ] = None,
-    from_: Annotated[str, Option("--since", metavar="TIME", help="From then on: -7d, or a time.")] = "-1d",
-    until: Annotated[str, Option("--until", metavar="TIME", help="Until then.")] = "now",
-    every: Annotated[str, Option("--every", metavar="DURATION", help="A row for each so long.")] = "5m",
-    by: Annotated[str, Option("--by", metavar="group|topic|partition", help="What the rows are of.")] = "group",
+    from_: Annotated[str, Option("--since", metavar="TIME", help="Start: a time, or relative like -7d.")] = "-1d",
+    until: Annotated[str, Option("--until", metavar="TIME", help="End: a time, or now.")] = "now",
+    every: Annotated[str, Option("--every", metavar="DURATION", help="Interval of the rows.")] = "5m",
+    by: Annotated[
+        str, Option("--by", metavar="group|topic|partition", help="Show one row per group, topic or partition.")
+    ] = "group",
     fail_if: FailIf = None,
     report: Page = None,
 ) -> int:
-    """The lag of groups over time, out of the log of their commits.
+    """Compute the lag of groups over time, from the log of their commits.
 
-    At each multiple of --every, what a group had committed last is set against where the log ended: behind the last
-    batch before the first one with a newer record. That is exact where the brokers stamp records (LogAppendTime), else
-    as good as the producers' clocks; in a compacted topic, what is removed counts with the batch behind it. A batch
-    whose time is yet to come counts with the one before it. Sums are over PARTITIONS, without those of UNKNOWN lag: of
-    deleted topics, and of times from which no batch is left.
+    At each multiple of --every, the last committed offset of a group is compared with the log end at that time: the end
+    of the last batch before the first newer record. This is exact if brokers set the timestamps (LogAppendTime),
+    otherwise as accurate as the producers' clocks. In a compacted topic, removed records count with the next batch. A
+    batch with a timestamp in the future counts with the previous batch. Sums are over PARTITIONS, without those of
+    UNKNOWN lag: deleted topics, and times without remaining batches.
 
-    Nothing is known of the time before the first commit that is left of a group and partition: old commits are
-    removed once there is a later one. Then there is no row, or the partition is not among those that are counted.
+    The lag is unknown before the first remaining commit of a group and partition, because compaction removes older
+    commits. There is then no row, or the partition is not counted.
 
-    --where is about the rows of the result, as in --where 'lag > 1000'.
+    --where applies to the rows of the result, for example --where 'lag > 1000'.
     """
-    from kcli.cli.spark.findings import find
+    from kcli.cli.spark.findings import report_findings
     from kcli.spark.pipelines import lag_history
 
-    wish = _wish(env, groups, from_, until, every, by)
+    options = _parse_options(env, groups, from_, until, every, by)
     source = job.source(topic, needs_topics=False)
-    of = _heading(source, wish)
-    return find(
+    subject = _heading(source, options)
+    return report_findings(
         job,
         "spark.lag-history",
-        lag_history.commits_source(source, wish.groups),
-        lambda spark: _findings(lag_history.run(spark, source, wish), wish, of),
-        look=lambda: _look(source, wish),
+        lag_history.commits_source(source, options.groups),
+        lambda spark: _findings(lag_history.run(spark, source, options), options, subject),
+        preflight=lambda: _survey(source, options),
         shown=lag_history.row_columns(by),
         fail_if=fail_if,
         page=report,
     )
 
 
-def _wish(env: Environment, groups: str | None, since: str, until: str, every: str, by: str) -> LagHistoryOptions:
+def _parse_options(
+    env: Environment, groups: str | None, since: str, until: str, every: str, by: str
+) -> LagHistoryOptions:
     from kcli.cli.spark.options import parse_groups
     from kcli.errors import ConfigError
     from kcli.spark.pipelines.lag_grid import SERIES
@@ -83,14 +87,14 @@ def _wish(env: Environment, groups: str | None, since: str, until: str, every: s
     return LagHistoryOptions(make_grid(times[0], min(times[1], now_ms), every_ms), parse_groups(groups), by)
 
 
-def _heading(source: KafkaSource, wish: LagHistoryOptions) -> str:
-    """What was asked for, in a line."""
+def _heading(source: KafkaSource, options: LagHistoryOptions) -> str:
+    """Return the subtitle of the page: groups, topics, filter and range."""
     from kcli.text import format_time
 
-    groups = "all groups" if wish.groups is None else f"groups {', '.join(wish.groups)}"
+    groups = "all groups" if options.groups is None else f"groups {', '.join(options.groups)}"
     topics = f"; topics {', '.join(map(_topic, source.topics.items()))}" if source.topics else ""
     where = f"; where {source.where}" if source.where is not None else ""
-    return f"{groups}{topics}{where}; {format_time(wish.grid.first_ms)} to {format_time(wish.grid.last_ms)}"
+    return f"{groups}{topics}{where}; {format_time(options.grid.first_ms)} to {format_time(options.grid.last_ms)}"
 
 
 def _topic(item: tuple[str, Sequence[int] | None]) -> str:
@@ -98,46 +102,46 @@ def _topic(item: tuple[str, Sequence[int] | None]) -> str:
     return topic if numbers is None else f"{topic}:{','.join(map(str, numbers))}"
 
 
-def _look(source: KafkaSource, wish: LagHistoryOptions) -> Survey:
-    """The log of commits. Which other topics there are to read only the commits tell: a dry run says so."""
+def _survey(source: KafkaSource, options: LagHistoryOptions) -> Survey:
+    """Survey the commit log. The other topics to read are known only from the commits, which a dry run reports."""
     from kcli.cli.spark.survey import survey
     from kcli.spark.pipelines.lag_history import COMMIT_COLUMNS, commits_source
     from kcli.text import format_time
 
-    found = survey(commits_source(source, wish.groups), "commits", COMMIT_COLUMNS)
+    found = survey(commits_source(source, options.groups), "commits", COMMIT_COLUMNS)
     if found.plan is None:
         return found
-    since = format_time(wish.grid.first_ms)
-    more = f"besides, and not counted here: the headers of batches from {since} on, of all topics with such commits"
+    since = format_time(options.grid.first_ms)
+    more = f"also read, not counted here: batch headers from {since} on, of all topics with such commits"
     return found._replace(plan=found.plan._replace(reports=[*found.plan.reports, more]))
 
 
-def _findings(found: History, wish: LagHistoryOptions, of: str) -> Findings:
+def _findings(found: History, options: LagHistoryOptions, subject: str) -> Findings:
     from kcli.cli.spark.findings import Findings
     from kcli.text import format_time
 
-    last = format_time(wish.grid.last_ms)
-    words = [f"of group {name} no commit before {last} is left" for name in found.silent]
-    words += [f"topic {name} is gone, or does not answer: its lag is not known" for name in found.gone]
+    last = format_time(options.grid.last_ms)
+    notes = [f"group {name} has no remaining commit before {last}" for name in found.silent]
+    notes += [f"topic {name} does not exist, or does not answer: its lag is unknown" for name in found.gone]
     if found.first_ms is None:
-        words.append(f"no commit before {last} is left")
-    elif found.first_ms > wish.grid.first_ms:
-        words.append(f"the oldest commit that is left is of {format_time(found.first_ms)}: before it nothing is known")
+        notes.append(f"no commit before {last} remains")
+    elif found.first_ms > options.grid.first_ms:
+        notes.append(f"the oldest remaining commit is of {format_time(found.first_ms)}; the lag before it is unknown")
     if found.ahead:
-        words.append(f"the times of {found.ahead:,} batches are yet to come: each counts with the batch before it")
-    return Findings(found.lags, words, lambda: lag_history_sections(found.lags, wish), of=of)
+        notes.append(f"{found.ahead:,} batches have timestamps in the future; each counts with the previous batch")
+    return Findings(found.lags, notes, lambda: lag_history_sections(found.lags, options), subject=subject)
 
 
-def lag_history_sections(lags: Result, wish: LagHistoryOptions) -> list[Section]:
-    """Lag over time, those with most of it; how the last point of each is."""
+def lag_history_sections(lags: Result, options: LagHistoryOptions) -> list[Section]:
+    """Return the sections of the page: the lag over time, and the last row of each series."""
     from kcli.cli.spark.charts import largest, lines, series_note, series_of
     from kcli.cli.spark.page import Section
     from kcli.spark.pipelines.lag_grid import SERIES
     from kcli.spark.pipelines.result import Result
 
-    series = series_of(lags.rows, SERIES[wish.by], "time", "lag")
+    series = series_of(lags.rows, SERIES[options.by], "time", "lag")
     shown = largest(series)
-    last = {tuple(row[name] for name in SERIES[wish.by]): row for row in lags.rows}
+    last = {tuple(row[name] for name in SERIES[options.by]): row for row in lags.rows}
     return [
         Section("Lag", series_note(shown, series), lines(shown, "records") if shown else None),
         Section("At the end", table=Result(lags.columns, list(last.values()))),

@@ -1,4 +1,12 @@
-"""The options that all `kcli spark` commands have, and what they come to together."""
+"""Options that all `kcli spark` commands share, and the value made of them.
+
+Grammar of --from and --until, which become options of the data source:
+
+    START = "earliest" | "latest" | TIME | "group:" GROUP | JSON        also "start" and "end"
+    END   = "latest" | TIME | JSON
+    TIME  = see kcli.text; an "@" before it is allowed, as in `kcli consume`
+    JSON  = {"orders": {"0": 23, "1": -2}}, of all partitions: offsets, -2 earliest, -1 latest
+"""
 
 from __future__ import annotations
 
@@ -18,11 +26,13 @@ if TYPE_CHECKING:
 
 FILE_OUTPUTS = ("csv", "json", "jsonl", "parquet")
 
-Topics = Annotated[list[str] | None, Argument(metavar="[TOPIC[:P,P..]...]", help="Topics, or some partitions of them.")]
+Topics = Annotated[
+    list[str] | None, Argument(metavar="[TOPIC[:P,P..]...]", help="Topics, or some of their partitions.")
+]
 
 
 class Cluster(NamedTuple):
-    """Where Spark runs: see `kcli.spark.session.open_session`."""
+    """Location of Spark: see `kcli.spark.session.open_session`."""
 
     master: str
     remote: str | None
@@ -33,20 +43,20 @@ class Cluster(NamedTuple):
 def cluster_options(
     env: Environment,
     master: Annotated[
-        str, Option("--master", metavar="URL", help="Where Spark runs: local[*], spark://..., yarn, k8s://...")
+        str, Option("--master", metavar="URL", help="Spark master: local[*], spark://..., yarn, k8s://...")
     ] = "local[*]",
     remote: Annotated[
-        str | None, Option("--remote", metavar="URL", help="A Spark Connect server, sc://HOST:PORT.")
+        str | None, Option("--remote", metavar="URL", help="Spark Connect server, sc://HOST:PORT.")
     ] = None,
-    conf: Annotated[
-        list[str] | None, Option("--conf", metavar="KEY=VALUE", help="A setting of Spark; repeatable.")
-    ] = None,
+    conf: Annotated[list[str] | None, Option("--conf", metavar="KEY=VALUE", help="Spark setting; repeatable.")] = None,
     ship: Annotated[
         str,
-        Option("--ship", metavar="auto|installed|zip|inline", help="How Spark's machines get kcli. [by master]"),
+        Option(
+            "--ship", metavar="auto|installed|zip|inline", help="Way to bring kcli to Spark's machines. [by master]"
+        ),
     ] = "auto",
 ) -> Cluster:
-    """Where Spark runs. `ConfigError` for anything malformed."""
+    """Return where Spark runs. `ConfigError` for malformed options."""
     from kcli.spark.ship import resolve_ship
 
     resolve_ship(master, remote, ship)
@@ -54,7 +64,7 @@ def cluster_options(
 
 
 class Job:
-    """What the common options say. `output` is one of `OUTPUTS` or None, `output_file` a format and a path or None."""
+    """Values of the common options. `output` is one of `OUTPUTS` or None, `output_file` a format and a path or None."""
 
     def __init__(
         self,
@@ -75,15 +85,15 @@ class Job:
         self.dry_run = dry_run
         self.output, self.output_file = _output(output, common.output)
         if dry_run and self.output_file is not None:
-            raise ConfigError(f"a --dry-run has no result for a file: say -o {self.output_file[0]}, or none")
+            raise ConfigError(f"--dry-run has no result for a file; use -o {self.output_file[0]}")
         self._span = span
         self._partitions = partitions
         self._where = where
         self._max_offsets_per_trigger = max_offsets_per_trigger
         self._more = more
 
-    def refuse(self, why: str, *options: str) -> None:
-        """ConfigError for the first of these options that was given, which has no meaning for this command."""
+    def refuse(self, reason: str, *options: str) -> None:
+        """Raise ConfigError for the first given option of these, which the command does not support."""
         given = {
             "--from": self._span[0],
             "--until": self._span[1],
@@ -92,24 +102,24 @@ class Job:
         }
         for option in options:
             if given[option] is not None:
-                raise ConfigError(f"{option} {why}")
+                raise ConfigError(f"{option} {reason}")
 
     def source(
         self, topics: Sequence[str] | None = None, *, needs_topics: bool = True, stream: bool = False
     ) -> KafkaSource:
-        """Where the records come from: these topics (arguments like `TOPIC:P,P..`) and what the common options say.
+        """Return the source of records: these topics (arguments like `TOPIC:P,P..`) and the common options.
 
-        ConfigError for none where one is needed, for what is malformed, and for what is about a `stream` alone.
+        ConfigError without a required topic, for malformed options, and for options that only a `stream` has.
         """
         from kcli.spark.pipelines.source import KafkaSource
 
         if not stream:
-            self.refuse("is for export --once and --follow, whose batches it limits", "--max-offsets-per-trigger")
+            self.refuse("requires export --once or --follow", "--max-offsets-per-trigger")
         now_ms = self.env.clock.wall_ms()
         start, end = self._span
         wanted = read_topics([*(topics or ()), *self._partitions])
         if needs_topics and not wanted:
-            raise ConfigError("say which topic to read")
+            raise ConfigError("no topic given; name at least one")
         source = KafkaSource(
             kafka=self.common.properties,
             topics=wanted,
@@ -119,7 +129,7 @@ class Job:
             max_offsets_per_trigger=self._max_offsets_per_trigger,
             more=self._more,
         )
-        self.common.config()  # a warning for each property that nobody knows
+        self.common.config()  # prints a warning for each unknown property
         source.options()
         return source
 
@@ -130,38 +140,42 @@ def job_options(
     cluster: Cluster,
     from_: Annotated[
         str | None,
-        Option("--from", metavar="START", help="earliest, -1h, a time, group:GROUP, or offsets as JSON. [earliest]"),
+        Option(
+            "--from", metavar="START", help="Start: earliest, -1h, a time, group:GROUP, or offsets as JSON. [earliest]"
+        ),
     ] = None,
     until: Annotated[
-        str | None, Option("--until", metavar="END", help="latest, -1h, a time, or offsets as JSON. [latest]")
+        str | None, Option("--until", metavar="END", help="End: latest, -1h, a time, or offsets as JSON. [latest]")
     ] = None,
     topic_partition: Annotated[
         list[str] | None,
-        Option("--topic-partition", metavar="TOPIC:P,P..", help="Some partitions of a topic; repeatable."),
+        Option("--topic-partition", metavar="TOPIC:P,P..", help="Partitions of a topic; repeatable."),
     ] = None,
     where: Annotated[
-        str | None, Option("--where", metavar="SQL", help="Only rows of which this expression is true.")
+        str | None, Option("--where", metavar="SQL", help="Only rows for which this expression is true.")
     ] = None,
     max_offsets_per_trigger: Annotated[
         int | None,
-        Option("--max-offsets-per-trigger", metavar="N", min=1, help="Most offsets in a micro-batch."),
+        Option("--max-offsets-per-trigger", metavar="N", min=1, help="Maximum offsets in a micro-batch."),
     ] = None,
     option: Annotated[
         list[str] | None,
-        Option("--option", "-O", metavar="KEY=VALUE", help="An option of the source, as spark.read takes it."),
+        Option("--option", "-O", metavar="KEY=VALUE", help="Option of the data source; repeatable."),
     ] = None,
-    dry_run: Annotated[bool, Option("--dry-run", help="Show ranges, tasks and options; Spark is not started.")] = False,
+    dry_run: Annotated[
+        bool, Option("--dry-run", help="Show ranges, tasks and options without starting Spark.")
+    ] = False,
     output: Annotated[
         str | None,
         Option(
             "--output",
             "-o",
             metavar="FORMAT[:FILE]",
-            help=f"{', '.join(OUTPUTS)}; csv, json, jsonl and parquet also into a FILE. [KCLI_OUTPUT; table]",
+            help=f"{', '.join(OUTPUTS)}; csv, json, jsonl and parquet also to a FILE. [KCLI_OUTPUT; table]",
         ),
     ] = None,
 ) -> Job:
-    """Merge the options. `ConfigError` for anything malformed."""
+    """Merge the options. `ConfigError` for malformed ones."""
     return Job(
         common,
         cluster,
@@ -169,14 +183,14 @@ def job_options(
         partitions=topic_partition or (),
         where=where,
         max_offsets_per_trigger=max_offsets_per_trigger,
-        more=_by_their_names(key_values("--option", option or ())),
+        more=_canonical_options(key_values("--option", option or ())),
         dry_run=dry_run,
         output=output,
     )
 
 
-def _by_their_names(options: dict[str, str]) -> dict[str, str]:
-    """Spelt as kcli spells them: Spark does not keep the case of options, and of two spellings one would be lost."""
+def _canonical_options(options: dict[str, str]) -> dict[str, str]:
+    """Return the options in canonical spelling: Spark ignores case, and would drop one of two spellings."""
     from kcli.spark.option_table import CANONICAL, KAFKA
 
     found = {}
@@ -196,31 +210,40 @@ def _output(text: str | None, default: str | None) -> tuple[str | None, tuple[st
         check_file("--output", path)
         return None, (form, path)
     if form in FILE_OUTPUTS:
-        raise ConfigError(f"--output {form} needs a file, as in {form}:result.{form}")
+        raise ConfigError(f"--output {form} requires a file; use {form}:result.{form}")
     raise ConfigError(
         f"--output: '{text}' is not valid; use {', '.join(OUTPUTS)}, or FORMAT:FILE such as parquet:result.parquet"
     )
 
 
 def read_topics(texts: Iterable[str]) -> dict[str, list[int] | None]:
-    """`TOPIC[:p,p..]` arguments. ConfigError for what no topic can be called: the source takes names between commas,
-    so of `a,b` it would read two."""
+    """Parse `TOPIC[:p,p..]` arguments. ConfigError for invalid topic names: the source splits names at commas."""
     wanted = parse_topics(texts)
     for name in wanted:
         if not is_topic_name(name):
-            hint = f": say {name.replace(',', ' ')}" if "," in name else ", only letters, digits, '.', '_' and '-'"
-            raise ConfigError(f"no topic is called '{name}'{hint}")
+            hint = (
+                f"; separate topics by spaces: {name.replace(',', ' ')}"
+                if "," in name
+                else "; use letters, digits, '.', '_' and '-'"
+            )
+            raise ConfigError(f"topic '{name}' is not valid{hint}")
     return wanted
 
 
-_NAMED = {"earliest": "earliest", "start": "earliest", "beginning": "earliest", "latest": "latest", "end": "latest"}
+_NAMED_OFFSETS = {
+    "earliest": "earliest",
+    "start": "earliest",
+    "beginning": "earliest",
+    "latest": "latest",
+    "end": "latest",
+}
 
 
 def start_options(text: str | None, now_ms: int) -> dict[str, str]:
-    """The source's options for a start; None is the earliest record. A time with no record behind it is the end."""
+    """Return the source options for a start; None: earliest. A time without a later record means the log end."""
     text = "earliest" if text is None else text.strip()
-    if text in _NAMED:
-        return {"startingOffsets": _NAMED[text]}
+    if text in _NAMED_OFFSETS:
+        return {"startingOffsets": _NAMED_OFFSETS[text]}
     if text.startswith("group:") and text != "group:":
         return {"startingOffsets": text}
     if text.startswith("{"):
@@ -230,14 +253,14 @@ def start_options(text: str | None, now_ms: int) -> dict[str, str]:
 
 
 def end_options(text: str | None, now_ms: int) -> dict[str, str]:
-    """The source's options for an end; None: none, a batch then ends at the latest record."""
+    """Return the source options for an end; None: the log ends of now."""
     if text is None:
         return {}
     text = text.strip()
-    if _NAMED.get(text) == "latest":
+    if _NAMED_OFFSETS.get(text) == "latest":
         return {"endingOffsets": "latest"}
-    if text in _NAMED:
-        raise ConfigError(f"--until {text} leaves nothing to read")
+    if text in _NAMED_OFFSETS:
+        raise ConfigError(f"--until: {text!r} is not valid; use latest, a time or JSON")
     if text.startswith("{"):
         return {"endingOffsets": text}
     return {"endingTimestamp": str(_time("--until", text, "latest", now_ms))}
@@ -246,15 +269,17 @@ def end_options(text: str | None, now_ms: int) -> dict[str, str]:
 def _time(option: str, text: str, others: str, now_ms: int) -> int:
     bare = text.removeprefix("@")
     if not re.fullmatch(TIME, bare):
-        raise ConfigError(f"{option} is {others}, a time (2024-01-31T10:00:00Z, -1h30m) or JSON, not '{text[:100]}'")
+        raise ConfigError(
+            f"{option}: {text[:100]!r} is not valid; use {others}, a time (2024-01-31T10:00:00Z, -1h30m) or JSON"
+        )
     return parse_time(bare, now_ms)
 
 
 def parse_groups(text: str | None) -> tuple[str, ...] | None:
-    """The names, each once; None for all groups. ConfigError for no name at all, as an unset variable of a script."""
+    """Parse `--groups a,b`; None: all groups. ConfigError for no name, as from an unset variable of a script."""
     if text is None:
         return None
     names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
     if not names:
-        raise ConfigError("--groups names no group")
+        raise ConfigError("--groups must not be empty")
     return names

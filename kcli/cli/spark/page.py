@@ -1,6 +1,6 @@
-"""A page of charts and tables as one HTML file: the chart library is in it, and it may load nothing.
+"""Page of charts and tables as one HTML file, which includes the chart library and loads nothing.
 
-Source: plotly's documentation of `plotly.io.to_html`; "Content Security Policy Level 3" for what a page may do.
+Source: plotly's documentation of `plotly.io.to_html`; "Content Security Policy Level 3" for the restrictions.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ th { text-align: left; white-space: nowrap; } td { white-space: pre-wrap; } td.n
 
 
 class Section(NamedTuple):
-    """A part of the page: a heading, perhaps a sentence, a chart (plotly's Figure), a table."""
+    """A section of the page: a heading, and optionally a sentence, a chart (plotly's Figure) and a table."""
 
     title: str
-    words: str = ""
+    text: str = ""
     figure: Any = None
     table: Result | None = None
 
 
 def check_page(path: str) -> None:
-    """ConfigError if there will be no page: plotly is missing, or there is no such folder."""
+    """Raise ConfigError if the page cannot be written: plotly or the folder is missing."""
     check_file("--report", path)
     try:
         import plotly  # noqa: F401
@@ -46,25 +46,25 @@ def check_page(path: str) -> None:
         raise ConfigError(f"--report needs plotly ({error}): {INSTALL}") from error
 
 
-def write_page(path: str, title: str, of: str, now_ms: float, sections: Sequence[Section]) -> None:
+def write_page(path: str, title: str, subject: str, now_ms: float, sections: Sequence[Section]) -> None:
     """Write the page. OSError."""
-    write_text(path, as_html(title, of, now_ms, sections))
+    write_text(path, as_html(title, subject, now_ms, sections))
 
 
-def as_html(title: str, of: str, now_ms: float, sections: Sequence[Section]) -> str:
-    """The page as text. Whatever comes out of topics is text in it, never markup."""
+def as_html(title: str, subject: str, now_ms: float, sections: Sequence[Section]) -> str:
+    """Return the page as HTML. Data of topics is always escaped."""
     from kcli.text import format_time
 
     parts = [
-        f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>{escape(f"{title}: {of}")}</title>',
+        f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>{escape(f"{title}: {subject}")}</title>',
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}"><style>{_STYLE}</style></head><body>',
-        f'<h1>{escape(title)}</h1><p class="of">{escape(of)} · {format_time(round(now_ms))}</p>',
+        f'<h1>{escape(title)}</h1><p class="of">{escape(subject)} · {format_time(round(now_ms))}</p>',
     ]
     has_library = False
     for section in sections:
         parts.append(f"<h2>{escape(section.title)}</h2>")
-        if section.words:
-            parts.append(f"<p>{escape(section.words)}</p>")
+        if section.text:
+            parts.append(f"<p>{escape(section.text)}</p>")
         if section.figure is not None:
             parts.append(_chart(section.figure, with_library=not has_library))
             has_library = True
@@ -90,8 +90,9 @@ def _table(result: Result) -> str:
         rows.append("<tr>" + "".join(f"<td{_class(it)}>{escape(_shown(it, cell))}</td>" for it in cells) + "</tr>")
     head = "".join(f"<th>{escape(name.replace('_', ' '))}</th>" for name in result.columns)
     more = len(result.rows) - MOST_ROWS
-    left = f"<p>{more:,} rows more.</p>" if more > 0 else ""
-    return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>{left}'
+    remaining = f"<p>{more:,} rows more.</p>" if more > 0 else ""
+    table = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+    return f'<div class="wide">{table}</div>{remaining}'
 
 
 def _class(value: Any) -> str:

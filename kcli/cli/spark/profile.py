@@ -1,4 +1,4 @@
-"""`kcli spark profile`: what a topic's records are like."""
+"""`kcli spark profile`: count properties of a topic's records."""
 
 from __future__ import annotations
 
@@ -22,34 +22,33 @@ def run(
     common: Common,
     job: Job,
     topic: Topics = None,
-    json: Annotated[bool, Option("--json", help="Look into values: the rows are fields of JSON objects.")] = False,
+    json: Annotated[bool, Option("--json", help="Parse values as JSON, and show their fields.")] = False,
     sample: Annotated[
         float | None,
-        Option("--sample", metavar="SHARE", help="Look into this share of the values, as 0.1. [1]"),
+        Option("--sample", metavar="SHARE", help="Parse this share of the values, for example 0.1. [1]"),
     ] = None,
     fail_if: FailIf = None,
     report: Page = None,
 ) -> int:
-    """What the records are like: nulls, tombstones, sizes, order in time; with --json the fields of their values.
+    """Profile records: nulls, tombstones, sizes, order in time; with --json the fields of their values.
 
-    OUT-OF-ORDER counts records that are older than the one before them in their partition, MOST-BACK-MS is how far one
-    was behind the newest before it. A tombstone has a key and no value. Sizes are bytes; percentiles of those above 255
-    are up to 1% too low. -o json tells more.
+    OUT-OF-ORDER counts records older than the previous one of their partition; MOST-BACK-MS is the largest distance to
+    the newest record before. A tombstone has a key and no value. Sizes are in bytes; percentiles above 255 are up to 1%
+    too low. -o json has more fields.
 
-    --json has a row for each field: the types of its values and in how many records each was, the share of objects
-    that have it, and whether it drifts: has types that are not each other's (null is anyone's, integers are numbers).
-    a.b is a field in a field, a[] what is in an array. --sample looks into some values only, chosen as if
-    by chance, but each time the same ones; everything else is always counted in full.
+    --json has a row for each field: the types of its values with their counts, the share of objects with the field, and
+    its drift: 1 if its types are incompatible (null fits all, integers are numbers). a.b is a nested field, a[] an
+    array element. --sample parses a share of the values, always the same ones; all other counts are complete.
     """
-    from kcli.cli.spark.findings import find
+    from kcli.cli.spark.findings import report_findings
     from kcli.spark.pipelines import profile
 
     if sample is not None and not json:
-        raise ConfigError("--sample is for --json: everything else is counted in full")
+        raise ConfigError("--sample requires --json")
     share = 1.0 if sample is None else sample
     profile.check_sample(share)
     source = job.source(topic)
-    return find(
+    return report_findings(
         job,
         "spark.profile",
         source,
@@ -64,18 +63,16 @@ def run(
 def _findings(found: Profile, json: bool) -> Findings:
     from kcli.cli.spark.findings import Findings
 
-    words = []
+    notes = []
     for row in found.topics.rows if json else ():
         types = ", ".join(f"{count:,} {name}" for name, count in row.get("json_types", {}).items())
-        words.append(f"{row['topic']}: looked into {row.get('looked_at', 0):,} values: {types or 'none'}")
-    words += [
-        f"{topic} has too many fields: the numbers of some are too low, others are left out" for topic in found.partial
-    ]
-    return Findings(found.fields if json else found.topics, words, lambda: profile_sections(found))
+        notes.append(f"{row['topic']}: {row.get('looked_at', 0):,} values parsed: {types or 'none'}")
+    notes += [f"{topic} has too many fields: some are missing, and some counts are too low" for topic in found.partial]
+    return Findings(found.fields if json else found.topics, notes, lambda: profile_sections(found))
 
 
 def profile_sections(found: Profile) -> list[Section]:
-    """The numbers, how sizes are spread, the fields."""
+    """Return the sections of the page: counts, size distributions, fields."""
     from kcli.cli.spark.charts import bars, histogram
     from kcli.cli.spark.page import Section
 
@@ -88,5 +85,5 @@ def profile_sections(found: Profile) -> list[Section]:
     for topic in dict.fromkeys(row["topic"] for row in found.fields.rows):
         rows = [row for row in found.fields.rows if row["topic"] == topic and "[]" not in row["field"]]
         chart = bars([row["field"] for row in rows], [row["share"] for row in rows], "share of objects")
-        sections.append(Section(f"Fields of {topic}", "How many of the objects have which field.", chart))
+        sections.append(Section(f"Fields of {topic}", "Share of objects with the field.", chart))
     return [*sections, Section("Fields", table=found.fields)]

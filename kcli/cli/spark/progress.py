@@ -1,4 +1,7 @@
-"""Progress of Spark while it works: tasks of running stages, records of streaming queries."""
+"""Progress line on the terminal while Spark works, and the source's reports from Spark's output.
+
+The progress comes from the tasks of running stages, or from the records of streaming queries.
+"""
 
 from __future__ import annotations
 
@@ -64,19 +67,20 @@ class Meter:
 
 _EVERY_S = 0.25
 _REPORT = b"kcli: "
-"""How lines begin that our source writes to the standard error of Spark's Python (`kcli.spark.task.log_reports`)."""
+"""Prefix of the reports that the source writes to standard error in Spark's workers (`kcli.spark.task.log_reports`)."""
 
 
 class ProgressLine:
-    """While entered, drawn by a thread of its own: the main one waits in Spark's calls. `noise` is the file that holds
-    what Spark writes; None if the person sees that anyway."""
+    """Progress line, drawn by a thread while the context is entered. `noise` is the file with Spark's output; None:
+    shown already.
+    """
 
     def __init__(self, env: Environment, noise: IO[bytes] | None = None) -> None:
         self._env = env
         self._noise = noise
         self._read = 0
-        self._told: set[bytes] = set()
-        self._shown = env.stderr_is_terminal and env.environ.get("TERM") != "dumb"
+        self._printed: set[bytes] = set()
+        self._visible = env.stderr_is_terminal and env.environ.get("TERM") != "dumb"
         self._bar: Any = None
         self._meter: Meter | None = None
         self._ended = threading.Event()
@@ -86,31 +90,31 @@ class ProgressLine:
         self._started_ms = 0.0
 
     def __enter__(self) -> ProgressLine:
-        if self._shown:
+        if self._visible:
             self._bar = _bar(self._env)
             self._bar.add_task("", total=None, count="")
             self._bar.start()
-            self._bar.console.show_cursor()  # whoever kills us cannot bring back one that is hidden
+            self._bar.console.show_cursor()  # a killed process cannot show a hidden cursor again
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    def say(self, words: str) -> None:
-        """What is being done now."""
+    def say(self, text: str) -> None:
+        """Show the present step."""
         if self._bar is not None:
-            self._bar.update(self._bar.task_ids[0], description=words)
+            self._bar.update(self._bar.task_ids[0], description=text)
 
     def follow(self, spark: Any, expected: int = 0) -> None:
-        """From now on tell how far this session's jobs are; `expected`: the records that they will read, 0: unknown."""
+        """Show the progress of this session from now on; `expected` is the number of records to read, 0: unknown."""
         self._expected = expected
 
         self.say("planning")
         self._meter = Meter(spark)
 
     def stop(self) -> None:
-        """Take the line away."""
+        """Remove the line."""
         if not self._ended.is_set():
             self._ended.set()
             self._thread.join(2)
@@ -118,8 +122,8 @@ class ProgressLine:
                 self._bar.stop()
                 self._bar = None
 
-    def tell_reports(self) -> None:
-        """Say what the source has reported since the last time: each once, however many tasks say it."""
+    def print_reports(self) -> None:
+        """Print new reports of the source, each once, even if several tasks made it."""
         if self._noise is None:
             return
         size = os.fstat(self._noise.fileno()).st_size
@@ -127,8 +131,8 @@ class ProgressLine:
         whole = text[: text.rfind(b"\n") + 1]
         self._read += len(whole)
         for line in whole.splitlines():
-            if line.startswith(_REPORT) and line not in self._told:
-                self._told.add(line)
+            if line.startswith(_REPORT) and line not in self._printed:
+                self._printed.add(line)
                 self._say(line.decode(errors="replace"))
 
     def _say(self, line: str) -> None:
@@ -141,7 +145,7 @@ class ProgressLine:
 
     def _draw(self) -> None:
         while not self._ended.wait(_EVERY_S):
-            self.tell_reports()
+            self.print_reports()
             if self._bar is not None:
                 if self._meter is not None:
                     self._update(self._meter.read())
@@ -162,7 +166,7 @@ class ProgressLine:
         elif now.all_tasks:
             before = self._seen
             if before is None or before.all_tasks != now.all_tasks:
-                self._bar.reset(task, start=True)  # another stage
+                self._bar.reset(task, start=True)  # a new stage
             count = f"{now.tasks:,} of {now.all_tasks:,} tasks"
             self._bar.update(task, description="working", completed=now.tasks, total=now.all_tasks, count=count)
         self._seen = now

@@ -1,4 +1,4 @@
-"""Show what a pipeline found: on standard output, or into a file."""
+"""Output of a pipeline's result: on standard output, or to a file."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _RATE = "_per_s"
 
 
 def rounded(result: Result) -> Result:
-    """With shares, means and rates of a pipeline rounded, each to its digits behind the point."""
+    """Return the result with shares, means and rates rounded for output."""
     return result._replace(rows=[{name: _rounded(name, it) for name, it in row.items()} for row in result.rows])
 
 

@@ -1,7 +1,7 @@
-"""Carry out a Spark command: look before Spark starts, open the session, show how far it is, tell what it found.
+"""Run of a Spark command: checks before Spark starts, session, progress, result.
 
-What every command goes through, in this order: the dry run ends here; Java and PySpark are there; the topics are; then
-Spark is started. So nobody waits ten seconds for a mistyped topic.
+Order of the steps: a dry run ends after the survey; Java and PySpark are checked; brokers are asked for the topics;
+then Spark is started. So a misspelled topic is reported at once.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from kcli.spark.pipelines.source import KafkaSource
 
 
-def carry_out(
+def run_pipeline(
     job: Job,
     kind: str,
     source: KafkaSource,
@@ -34,21 +34,21 @@ def carry_out(
     view: str = "records",
     columns: Sequence[str] | None = None,
     judge: Callable[[Result], int] = lambda _: exit_status.DONE,
-    look: Callable[[], Survey] | None = None,
+    preflight: Callable[[], Survey] | None = None,
 ) -> int:
-    """Run `work` in a session and show its result as a report of this kind ("spark.skew"); the exit status is that of
+    """Run `work` in a session and show its result as a report of this kind ("spark.skew"); return the exit status of
     `judge`.
 
-    `view` and `columns` are what `work` will load from `source`, for the dry run and the look before the start; `look`
-    does that for a command that loads more.
+    `view` and `columns` are what `work` loads from `source`, for the dry run and the checks; `preflight` replaces both
+    for a command that loads more.
     """
     from kcli.cli.spark.results import show_result
     from kcli.cli.spark.survey import show_survey, survey
 
-    look = look or (lambda: survey(source, view, columns))
+    preflight = preflight or (lambda: survey(source, view, columns))
     if job.dry_run:
-        return show_survey(job, look())
-    with spark_session(job.env, job.common, job.cluster, look=look) as spark:
+        return show_survey(job, preflight())
+    with spark_session(job.env, job.common, job.cluster, preflight=preflight) as spark:
         result = work(spark)
         show_result(job, kind, result)
         return judge(result)
@@ -56,12 +56,12 @@ def carry_out(
 
 @contextmanager
 def spark_session(
-    env: Environment, common: Common, cluster: Cluster, *, look: Callable[[], Survey | None] = lambda: None
+    env: Environment, common: Common, cluster: Cluster, *, preflight: Callable[[], Survey | None] = lambda: None
 ) -> Iterator[SparkSession]:
-    """A session for a `with`: whatever ends it, the JVM ends too. Errors of Spark come out as ours.
+    """A session; its JVM ends with the context. Spark's errors are raised as KcliErrors.
 
-    `look` is done once all that is needed is there and before Spark is started; not with --remote, where the brokers
-    may be for the server alone to reach.
+    `preflight` is called after the checks and before Spark starts; not with --remote, where only the server may reach
+    the brokers.
     """
     import os
 
@@ -73,28 +73,30 @@ def spark_session(
     found = None
     if cluster.remote is None:
         check_java(os.environ)
-        found = look()
-    with opened(env, common, cluster, 0 if found is None else found.records) as start:
+        found = preflight()
+    with session_factory(env, common, cluster, 0 if found is None else found.records) as start:
         try:
             yield start()
         except Exception as error:
-            if _is_of_our_output(error):
+            if _is_output_error(error):
                 raise
             raise translate_error(error) from error
 
 
-def _is_of_our_output(error: Exception) -> bool:
-    """The reader of our pipe went away, or a file could not be written: Spark has no part in it."""
+def _is_output_error(error: Exception) -> bool:
+    """Return whether the error is of kcli's own output, not of Spark: a closed pipe, or a file that cannot be
+    written.
+    """
     return isinstance(error, BrokenPipeError) or (isinstance(error, OSError) and error.filename is not None)
 
 
 @contextmanager
-def opened(
+def session_factory(
     env: Environment, common: Common, cluster: Cluster, expected: int = 0
 ) -> Iterator[Callable[[], SparkSession]]:
-    """Yields what starts Spark, its errors as they are. Whatever it has started is gone behind the `with`.
+    """Yield a function that starts Spark, and stop it at the end. Errors are not translated.
 
-    `expected` are the records that will be read, for the progress line; 0 if nobody knows.
+    `expected` is the number of records to read, for the progress line; 0: unknown.
     """
     import tempfile
 
@@ -104,12 +106,12 @@ def opened(
     spark: Any = None
     noise = sys.stderr.buffer if common.verbose else tempfile.TemporaryFile()  # noqa: SIM115
     shown = ProgressLine(env, None if common.verbose else noise)
-    with _silenced(common), _stopped_by_signals(), shown as line:
+    with _without_warnings(common), _interrupted_by_signals(), shown as line:
 
         def start() -> SparkSession:
             nonlocal spark
             spark = open_session(**cluster._asdict(), say=line.say, noise=noise)
-            _take_signals()
+            _install_handlers()
             line.follow(spark, expected)
             return spark
 
@@ -119,12 +121,12 @@ def opened(
             line.stop()
             if spark is not None:
                 close_session(spark)
-            line.tell_reports()
+            line.print_reports()
 
 
 @contextmanager
-def _silenced(common: Common) -> Iterator[None]:
-    """PySpark's warnings, and the traces that it logs, are for programmers; -v shows them."""
+def _without_warnings(common: Common) -> Iterator[None]:
+    """Suppress PySpark's warnings and logged traces, unless -v is given."""
     import logging
     import warnings
 
@@ -143,9 +145,9 @@ _SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP
 
 
 @contextmanager
-def _stopped_by_signals() -> Iterator[None]:
+def _interrupted_by_signals() -> Iterator[None]:
     before = {number: signal.getsignal(number) for number in _SIGNALS}
-    _take_signals()
+    _install_handlers()
     try:
         yield
     finally:
@@ -153,8 +155,8 @@ def _stopped_by_signals() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _take_signals() -> None:
-    """Every wish to end is a KeyboardInterrupt. PySpark puts a handler of its own there when its context is made."""
+def _install_handlers() -> None:
+    """Raise KeyboardInterrupt for each signal. PySpark installs its own handler when its context is made."""
     for number in _SIGNALS:
         if number == signal.SIGINT or signal.getsignal(number) != signal.SIG_IGN:  # nohup
             signal.signal(number, _interrupt)

@@ -1,4 +1,4 @@
-"""`kcli spark skew`: hot keys and uneven partitions."""
+"""`kcli spark skew`: find hot keys and uneven partitions."""
 
 from __future__ import annotations
 
@@ -22,36 +22,38 @@ def run(
     common: Common,
     job: Job,
     topic: Topics = None,
-    by: Annotated[str, Option("--by", metavar="key|partition|topic", help="What the rows are of.")] = "key",
-    top: Annotated[int | None, Option("--top", metavar="N", min=1, help="So many of the hottest keys. [20]")] = None,
+    by: Annotated[
+        str, Option("--by", metavar="key|partition|topic", help="Show one row per key, partition or topic.")
+    ] = "key",
+    top: Annotated[int | None, Option("--top", metavar="N", min=1, help="Show the N hottest keys. [20]")] = None,
     metric: Annotated[
-        str, Option("--metric", metavar="records|bytes", help="What shares, order and Gini are about.")
+        str, Option("--metric", metavar="records|bytes", help="Metric of shares, order and Gini coefficient.")
     ] = "records",
     key_as: Annotated[
-        str, Option("--key-as", metavar="string|hex", help="Keys that are no UTF-8 are hex anyway.")
+        str, Option("--key-as", metavar="string|hex", help="Show keys as text or hex; invalid UTF-8 is always hex.")
     ] = "string",
     fail_if: FailIf = None,
     report: Page = None,
 ) -> int:
-    """The hottest keys, and how evenly partitions are filled.
+    """Find the hottest keys, and measure how evenly partitions are filled.
 
-    --by key has a row for each of the hottest keys: its share of its topic, and in how many partitions it is. --by
-    partition has one for each partition: its share, its keys, the hottest of them and what that has of the partition.
-    --by topic tells the Gini coefficient of the partitions (0: all equal, towards 1: all in one), the largest over the
-    mean, how many keys there are, how many are in more than one partition, and how many records have none.
+    --by key has a row for each of the hottest keys: its share of the topic, and its number of partitions. --by
+    partition has a row for each partition: its share, its keys, the hottest key and its share of the partition. --by
+    topic has the Gini coefficient of the partitions (0: all equal, near 1: all in one), the largest over the mean, the
+    number of keys, keys in more than one partition, and records without a key.
 
-    Bytes are those of keys and values; values are not looked at. Partitions without any record count as well.
+    Bytes are those of keys and values; values are not read. Empty partitions count as well.
     """
-    from kcli.cli.spark.findings import find
+    from kcli.cli.spark.findings import report_findings
     from kcli.spark.pipelines import skew
 
     rows = {"key": skew.KEY_COLUMNS, "partition": skew.PARTITION_COLUMNS, "topic": skew.TOPIC_COLUMNS}
     for name, value, known in (("--by", by, rows), ("--metric", metric, skew.METRICS), ("--key-as", key_as, KEY_AS)):
         check_choice(name, value, known)
     if top is not None and by != "key" and report is None:
-        raise ConfigError("--top is for --by key, and for the keys in a --report")
+        raise ConfigError("--top requires --by key or --report")
     source = job.source(topic)
-    return find(
+    return report_findings(
         job,
         "spark.skew",
         source,
@@ -69,18 +71,18 @@ KEY_AS = ("string", "hex")
 def _findings(found: Skew, by: str, metric: str) -> Findings:
     from kcli.cli.spark.findings import Findings
 
-    words = [
+    notes = [
         f"{row['topic']}: {row['records']:,} records, {row['keys']:,} keys, {row['keyless']:,} records without one; "
         f"Gini of {row['partitions']:,} partitions {round(row['gini'], 4)}"
         for row in found.topics.rows
         if row["gini"] is not None
     ]
     result = {"key": found.keys, "partition": found.partitions, "topic": found.topics}[by]
-    return Findings(result, words if by != "topic" else (), lambda: skew_sections(found, metric))
+    return Findings(result, notes if by != "topic" else (), lambda: skew_sections(found, metric))
 
 
 def skew_sections(found: Skew, metric: str) -> list[Section]:
-    """The hottest keys, the partitions of each topic, the numbers."""
+    """Return the sections of the page: hottest keys, partitions of each topic, tables."""
     from kcli.cli.spark.charts import bars
     from kcli.cli.spark.page import Section
 

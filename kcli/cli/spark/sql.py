@@ -1,4 +1,4 @@
-"""`kcli spark sql`: topics, batches, groups and their lag as tables."""
+"""`kcli spark sql`: query topics, batches, groups and lag with SQL."""
 
 from __future__ import annotations
 
@@ -24,75 +24,78 @@ def run(
     env: Environment,
     common: Common,
     job: Job,
-    statement: Annotated[str | None, Argument(metavar="[STATEMENT]", help="SQL; several with ; between.")] = None,
+    statement: Annotated[str | None, Argument(metavar="[STATEMENT]", help="SQL statements, separated by ;.")] = None,
     file: Annotated[
-        str | None, Option("--file", "-f", metavar="FILE", help="Statements from a file; - is standard input.")
+        str | None, Option("--file", "-f", metavar="FILE", help="Read the statements from a file; - is standard input.")
     ] = None,
-    show: Annotated[int, Option("--show", metavar="N", min=0, help="Most rows of each result; 0: all.")] = 1000,
+    show: Annotated[int, Option("--show", metavar="N", min=0, help="Maximum rows of each result; 0: all.")] = 1000,
 ) -> int:
-    """Carry out SQL in which topics are tables.
+    """Run SQL with topics as tables.
 
-    topic('orders') has the records, batches('orders') a row for each record batch from its header alone, which is much
-    faster, gaps('orders') the offsets without records. All take several topics, partitions as in 'orders:0,1', and a
-    span: topic('orders', from => '-1h', until => 'latest'); else that of --from and --until. The tables lag, groups,
-    members, offsets and commits need no topic. Columns are those of the views of the same names; topic('orders') also
-    has headers, key_size, value_size, leader_epoch, producer_id and others when they are named. Keys and values are
-    bytes: CAST(value AS STRING).
+    topic('orders') has the records; batches('orders') has a row for each record batch, from its header alone, which is
+    much faster; gaps('orders') has the offsets without records. All take several topics, partitions as in 'orders:0,1',
+    and a range: topic('orders', from => '-1h', until => 'latest'); the default range is that of --from and --until. The
+    tables lag, groups, members, offsets and commits take no topic. Columns are those of the views of the same names;
+    topic('orders') also has headers, key_size, value_size, leader_epoch, producer_id and others if they are named. Keys
+    and values are bytes: CAST(value AS STRING).
 
-    Only the columns that a statement names are read, and only the partitions, offsets and times that its WHERE allows.
-    Each statement reads what is there when it begins, and for as long as it runs nothing newer; a temporary view that
-    one has made from topics stays as it was then.
+    Only the columns that a statement names are read, and only the partitions, offsets and times that its WHERE permits.
+    Each statement reads the records present at its start; a temporary view made from topics keeps its offsets.
 
-    A statement that only does something shows nothing. With -o FORMAT:FILE, the file has the last result.
+    A statement without a result prints nothing. With -o FORMAT:FILE, the file has the last result.
     """
 
-    return answer(job, read_statements(env, statement, file), show or None)
+    return run_statements(job, read_statements(env, statement, file), show or None)
 
 
 def read_statements(env: Environment, text: str | None, file: str | None) -> list[Statement]:
-    """Those of the argument or of the file. ConfigError for both, for none, for a file that cannot be read."""
+    """Return the statements of the argument or the file. ConfigError for both, for neither, and for an
+    unreadable file.
+    """
     from kcli.cli.offsets.files import load_text
     from kcli.spark.pipelines.sql_text import split_statements
 
     if (text is None) == (file is None):
-        raise ConfigError("say what to carry out: either a STATEMENT, or --file FILE")
+        raise ConfigError("give either a STATEMENT or --file FILE")
     found = split_statements(load_text(file, env.stdin_bytes) if file is not None else text or "")
     if not found:
-        raise ConfigError("there is no statement")
+        raise ConfigError("no SQL statement given")
     return found
 
 
-def answer(job: Job, statements: Sequence[Statement], most: int | None) -> int:
-    """Carry them out and show their results; an exit status."""
+def run_statements(job: Job, statements: Sequence[Statement], most: int | None) -> int:
+    """Run the statements and show their results; return an exit status."""
     from kcli.cli.spark import session
     from kcli.cli.spark.results import show_result
     from kcli.spark.pipelines import sql
 
-    job.refuse("is not for SQL: say it in the statement, as in topic('orders:0,1')", "--topic-partition")
+    job.refuse("cannot be used; use topic('orders:0,1') in the statement", "--topic-partition")
     general = job.source(None, needs_topics=False)
     if general.where is not None:
-        raise ConfigError("--where is not for SQL: say it in the statement")
+        raise ConfigError("--where cannot be used; use WHERE in the statement")
     relations = sql.find_tables(statements)
     sources = {relation: source_of(job, general, relation) for relation in relations}
     if job.dry_run:
         return _dry_run(job, statements, sources)
     last = None
-    with session.spark_session(job.env, job.common, job.cluster, look=lambda: _first(statements, sources)) as spark:
+    with session.spark_session(
+        job.env, job.common, job.cluster, preflight=lambda: _single_survey(statements, sources)
+    ) as spark:
         for found in sql.run(spark, statements, sources.__getitem__, most=most):
             last = found
             if job.output_file is None:
                 show_result(job, "spark.sql", found.result)
                 if found.more:
-                    job.env.say(f"the first {most:,} rows; there are more: --show N")
+                    job.env.say(f"first {most:,} rows shown; use --show N for more")
         if last is not None and job.output_file is not None:
             show_result(job, "spark.sql", last.result)
             if last.more:
-                job.env.say(f"these are the first {most:,} rows; there are more: --show N")
+                job.env.say(f"first {most:,} rows written; use --show N for more")
     return exit_status.DONE
 
 
 def source_of(job: Job, general: KafkaSource, relation: Relation) -> KafkaSource:
-    """Where the rows of a table come from: what the statement says goes before the options. ConfigError."""
+    """Return the source of a table; arguments in the statement take precedence over options. ConfigError."""
     from kcli.cli.spark.options import end_options, read_topics, start_options
 
     if not relation.topics:
@@ -105,8 +108,10 @@ def source_of(job: Job, general: KafkaSource, relation: Relation) -> KafkaSource
     return source
 
 
-def _look(statements: Sequence[Statement], sources: dict[Relation, KafkaSource]) -> list[tuple[Relation, Survey]]:
-    """Whether the topics are there, and what there is to read; and those options that only a look can refuse."""
+def _survey_tables(
+    statements: Sequence[Statement], sources: dict[Relation, KafkaSource]
+) -> list[tuple[Relation, Survey]]:
+    """Survey all tables: check that topics exist and options are valid, and plan the ranges."""
     from kcli.cli.spark.survey import survey
     from kcli.spark.pipelines.sql import columns_of, find_tables
 
@@ -117,36 +122,38 @@ def _look(statements: Sequence[Statement], sources: dict[Relation, KafkaSource])
     ]
 
 
-def _first(statements: Sequence[Statement], sources: dict[Relation, KafkaSource]) -> Survey | None:
-    """The same, as the progress line has use for it: how much there is, if all is one table."""
-    found = [survey for _, survey in _look(statements, sources)]
+def _single_survey(statements: Sequence[Statement], sources: dict[Relation, KafkaSource]) -> Survey | None:
+    """Return the survey if there is a single table, for the progress line."""
+    found = [survey for _, survey in _survey_tables(statements, sources)]
     return found[0] if len(found) == 1 else None
 
 
 def _dry_run(job: Job, statements: Sequence[Statement], sources: dict[Relation, KafkaSource]) -> int:
-    """One report, however many tables there are; a table without ranges is one task."""
+    """Show one report for all tables; a table without ranges is one task."""
     from kcli.cli.output.report import Item, Report, show
-    from kcli.cli.spark.survey import COLUMNS, range_items, words
+    from kcli.cli.spark.survey import COLUMNS, range_items, survey_lines
 
-    looks = _look(statements, sources)
+    surveys = _survey_tables(statements, sources)
     items: list[Item] = []
-    for relation, found in looks:
+    for relation, found in surveys:
         ranges = [{"tasks": 1}] if found.plan is None else range_items(found)
         items += [{"table": _call(relation), **dict.fromkeys(COLUMNS), **item} for item in ranges]
     show(job.env, Report("spark.dry-run", ["table", *COLUMNS], items), job.output)
     if job.output in (None, "table"):
-        for relation, found in looks:
+        for relation, found in surveys:
             job.env.say(f"{_call(relation)}:")
-            for line in words(found, {}):
+            for line in survey_lines(found, {}):
                 job.env.say(line)
     return exit_status.DONE
 
 
 def _call(relation: Relation) -> str:
-    """A table as it is written in SQL."""
+    """Return a table as it is written in SQL."""
     if not relation.topics:
         return relation.view
     name = "topic" if relation.view == "records" else relation.view
-    given = [(f"{word} => ", text) for word, text in (("from", relation.start), ("until", relation.until)) if text]
-    arguments = [f"{word}'{text}'" for word, text in [*(("", topic) for topic in relation.topics), *given]]
+    given = [
+        (f"{keyword} => ", text) for keyword, text in (("from", relation.start), ("until", relation.until)) if text
+    ]
+    arguments = [f"{keyword}'{text}'" for keyword, text in [*(("", topic) for topic in relation.topics), *given]]
     return f"{name}({', '.join(arguments)})"

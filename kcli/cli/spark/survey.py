@@ -1,4 +1,4 @@
-"""What a command would read, told by brokers alone: ranges, tasks, how many records at most. No JVM, no PySpark."""
+"""Survey of a read, from brokers only: offset ranges, tasks, maximum number of records. Without JVM and PySpark."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 
 class Survey(NamedTuple):
-    """The plan, None for a view that has no ranges, and the source's options."""
+    """The plan, None for a view without ranges, and the source's options."""
 
     plan: Plan | None
     options: Mapping[str, str]
 
     @property
     def records(self) -> int:
-        """The most that there can be."""
+        """The maximum number of records."""
         return 0 if self.plan is None else sum(task.size for task in self.plan.ranges)
 
 
@@ -34,9 +34,9 @@ def survey(
     stream: bool = False,
     resumed: OffsetMap | None = None,
 ) -> Survey:
-    """Look at the topics as a batch does, or a stream: a new one, or one that goes on at the offsets `resumed`.
+    """Plan a read as a batch does, or a stream: a new one, or one that continues at the offsets `resumed`.
 
-    ConfigError; NotFound for a topic that is not there.
+    ConfigError; NotFound for a missing topic.
     """
     from kcli.spark.batch_plan import plan_batch
     from kcli.spark.lookup import Lookup
@@ -53,7 +53,7 @@ def survey(
 
 
 def _plan_stream(options: SourceOptions, lookup: Lookup, resumed: OffsetMap | None) -> Plan:
-    """From where a query starts to the ends of now. The first batch of a new one is empty on purpose, so ask twice."""
+    """Plan from the start of a query to the present ends. The first batch of a new query is empty, so plan twice."""
     from kcli.spark.stream_plan import StreamPlanner
 
     planner = StreamPlanner(options, lookup)
@@ -66,19 +66,19 @@ COLUMNS = ["topic", "partition", "start", "end", "records_at_most", "tasks"]
 
 
 def show_survey(job: Job, found: Survey, more: Mapping[str, str] | None = None) -> int:
-    """Print ranges on standard output, tasks and options beside them. `more`: what else the command would do."""
+    """Print ranges on standard output, tasks and options on standard error. `more`: further options of the command."""
     from kcli.cli import exit_status
     from kcli.cli.output.report import Report, show
 
     show(job.env, Report("spark.dry-run", COLUMNS, range_items(found)), job.output)
     if job.output in (None, "table"):
-        for line in words(found, more or {}):
+        for line in survey_lines(found, more or {}):
             job.env.say(line)
     return exit_status.DONE
 
 
 def range_items(found: Survey) -> list[Item]:
-    """A row of `COLUMNS` for each partition; none for a view that has no ranges."""
+    """Return a row of `COLUMNS` for each partition; none for a view without ranges."""
     plan = found.plan
     items: list[Item] = []
     if plan is not None:
@@ -92,21 +92,21 @@ def range_items(found: Survey) -> list[Item]:
     return items
 
 
-def words(found: Survey, more: Mapping[str, str]) -> list[str]:
-    """How much work it is, what is lost, the options: for people."""
+def survey_lines(found: Survey, more: Mapping[str, str]) -> list[str]:
+    """Return lines about tasks, losses and options."""
     lines = []
     if found.plan is None:
-        lines.append("1 task; this view has no ranges")
+        lines.append("1 task; this view has no offset ranges")
     else:
         tasks, records = len(found.plan.ranges), found.records
         lines.append(f"{tasks:,} task{'s' * (tasks != 1)}, at most {records:,} records; nothing was read")
         lines += found.plan.reports
-    lines += [f"  {key}={hidden(key, value)}" for key, value in {**found.options, **more}.items()]
+    lines += [f"  {key}={masked(key, value)}" for key, value in {**found.options, **more}.items()]
     return lines
 
 
-def hidden(key: str, value: str) -> str:
-    """An option's value, unless it may be a secret."""
+def masked(key: str, value: str) -> str:
+    """Return an option's value, masked if it may be a secret."""
     from kcli.settings import is_secret
 
     return "[hidden]" if is_secret(key) else value

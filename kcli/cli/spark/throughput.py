@@ -1,4 +1,4 @@
-"""`kcli spark throughput`: records and bytes over time."""
+"""`kcli spark throughput`: count records and bytes over time."""
 
 from __future__ import annotations
 
@@ -23,87 +23,87 @@ def run(
     common: Common,
     job: Job,
     topic: Topics = None,
-    window: Annotated[str, Option("--window", metavar="DURATION", help="How long the windows are.")] = "1m",
+    window: Annotated[str, Option("--window", metavar="DURATION", help="Length of the windows.")] = "1m",
     slide: Annotated[
-        str | None, Option("--slide", metavar="DURATION", help="One window each so often. [as --window]")
+        str | None, Option("--slide", metavar="DURATION", help="Interval of window starts. [as --window]")
     ] = None,
     by: Annotated[
-        str, Option("--by", metavar="WHAT,...", help="topic, partition, producer; or total, all together.")
+        str, Option("--by", metavar="FIELD,...", help="Group by topic, partition, producer; or total.")
     ] = "topic",
-    summary: Annotated[bool, Option("--summary", help="Mean, median and peak instead of the windows.")] = False,
-    exact: Annotated[bool, Option("--exact", help="Read every record instead of headers of batches.")] = False,
+    summary: Annotated[bool, Option("--summary", help="Show mean, median and peak instead of windows.")] = False,
+    exact: Annotated[bool, Option("--exact", help="Read each record instead of batch headers.")] = False,
     fail_if: FailIf = None,
     report: Page = None,
 ) -> int:
-    """Records and bytes in each window of time.
+    """Count records and bytes in time windows.
 
-    By default the headers of record batches are read, which is very fast. A batch is counted as a whole, at the time of
-    its newest record, also where --from cuts it; bytes are those in the log, compressed. --exact counts each
-    record at its own time; bytes are then those of keys and values. Control records never count; those of aborted
-    transactions do, unless -X isolation.level=read_committed.
+    By default batch headers are read, which is very fast. A batch counts as a whole, at the time of its newest record,
+    even if --from cuts it; bytes are those in the log, compressed. --exact counts each record at its own time; bytes
+    are then those of keys and values. Control records never count; records of aborted transactions count, unless -X
+    isolation.level=read_committed.
 
-    Windows in which nothing was are not told, but they count in means and medians of --summary.
+    Empty windows are not shown, but count in the means and medians of --summary.
     """
-    from kcli.cli.spark.findings import find
+    from kcli.cli.spark.findings import report_findings
     from kcli.spark.pipelines import throughput
 
-    wish = _wish(window, slide, by, exact)
-    shown = throughput.summary_columns(wish) if summary else throughput.window_columns(wish)
+    options = _parse_options(window, slide, by, exact)
+    shown = throughput.summary_columns(options) if summary else throughput.window_columns(options)
     source = job.source(topic)
-    return find(
+    return report_findings(
         job,
         "spark.throughput",
         source,
-        lambda spark: _findings(throughput.run(spark, source, wish), wish, summary=summary),
-        view=wish.view,
-        columns=wish.columns,
+        lambda spark: _findings(throughput.run(spark, source, options), options, summary=summary),
+        view=options.view,
+        columns=options.columns,
         shown=shown,
         fail_if=fail_if,
         page=report,
     )
 
 
-def _wish(window: str, slide: str | None, by: str, exact: bool) -> ThroughputOptions:
+def _parse_options(window: str, slide: str | None, by: str, exact: bool) -> ThroughputOptions:
     from kcli.spark.pipelines.throughput import ThroughputOptions, parse_by
     from kcli.text import parse_duration_option
 
     window_ms = parse_duration_option("--window", window)
     slide_ms = window_ms if slide is None else parse_duration_option("--slide", slide)
     if window_ms % slide_ms:
-        raise ConfigError(f"--slide {slide} must divide --window {window}")
+        raise ConfigError(f"--slide: {slide} must divide --window {window}")
     return ThroughputOptions(window_ms, slide_ms, parse_by(by), exact)
 
 
-def _findings(found: Throughput, wish: ThroughputOptions, *, summary: bool) -> Findings:
+def _findings(found: Throughput, options: ThroughputOptions, *, summary: bool) -> Findings:
     from kcli.cli.spark.findings import Findings
     from kcli.spark.pipelines.throughput import summarize
 
-    words = []
+    notes = []
     if found.astride:
-        words.append(f"{found.astride:,} batches reach over more than one window; --exact counts their records apart")
+        notes.append(f"{found.astride:,} batches span several windows; --exact counts their records separately")
     if found.uncounted:
-        words.append(f"{found.uncounted:,} old batches do not tell how many records they have; --exact counts them")
+        notes.append(f"{found.uncounted:,} old batches have no record count; --exact counts them")
     timeless = sum(row["records"] or 0 for row in found.windows.rows if row["window"] is None)
     if summary and timeless:
-        words.append(f"{timeless:,} records have no time and are in no window, nor in the summary")
-    totals = summarize(found.windows, wish)
+        notes.append(f"{timeless:,} records without a timestamp are in no window and not in the summary")
+    totals = summarize(found.windows, options)
     result = totals if summary else found.windows
-    return Findings(result, words, lambda: throughput_sections(found.windows, totals, wish))
+    return Findings(result, notes, lambda: throughput_sections(found.windows, totals, options))
 
 
-def throughput_sections(windows: Result, totals: Result, wish: ThroughputOptions) -> list[Section]:
-    """Records and bytes over time, and the summary."""
-    from kcli.cli.spark.charts import grounded, largest, lines, series_note, series_of
+def throughput_sections(windows: Result, totals: Result, options: ThroughputOptions) -> list[Section]:
+    """Return the sections of the page: records and bytes over time, and the summary."""
+    from kcli.cli.spark.charts import largest, lines, series_note, series_of, with_zeros
     from kcli.cli.spark.page import Section
     from kcli.spark.pipelines.result import on_calendar
 
     sections = []
     drawn = [row for row in windows.rows if row["window"] is not None and on_calendar(row["window"])]
     left = len(windows.rows) - len(drawn)
-    beyond = f"{left:,} window{'s' * (left != 1)} without a place on the calendar left out." if left else ""
+    beyond = f"{left:,} window{'s' * (left != 1)} outside the calendar left out." if left else ""
     for name in ("records", "bytes"):
-        series = series_of(drawn, wish.by, "window", f"{name}_per_s")
-        shown = {of: grounded(points, wish.slide_ms) for of, points in largest(series).items()}
-        words = " ".join(filter(None, (series_note(shown, series), beyond)))
-        sections.append(Section(f"{name.capitalize()} a second", words, lines(shown, f"{name}/s")))
+        series = series_of(drawn, options.by, "window", f"{name}_per_s")
+        shown = {of: with_zeros(points, options.slide_ms) for of, points in largest(series).items()}
+        notes = " ".join(filter(None, (series_note(shown, series), beyond)))
+        sections.append(Section(f"{name.capitalize()} a second", notes, lines(shown, f"{name}/s")))
     return [*sections, Section("Summary", table=totals)]

@@ -22,7 +22,7 @@ COLUMNS = ["group", "topic", "partition", "committed", "end", "lag"]
 GROUP_COLUMNS = ["group", "type", "state", "members", "partitions", "lag", "unknown"]
 DIFF_COLUMNS = ["group", "topic", "partition", "change", "old", "new", "moved", "per_s", "lag"]
 SAME, FORWARD, BACK, NEW, GONE = "same", "forward", "back", "new", "gone"
-_IS_SELECTED = "is_meant"
+_IS_SELECTED = "is_selected"
 
 Entry = tuple[str, TopicPartition]
 
