@@ -1,4 +1,4 @@
-"""A broker's topics without its server: cluster, logs and partitions over any files, with a clock that tests move."""
+"""A broker without its server: cluster state, logs and partitions on any `Files`, with a manual clock."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DATA = "/data"
 
 
 class Node:
-    """What the handlers of topics and settings ask a broker for, and `ask`."""
+    """The parts of a broker that handlers of topics and settings use; `ask` sends a request to a handler."""
 
     def __init__(self, files: Any = None, **properties: Any) -> None:
         self.files: Any = files if files is not None else MemoryFiles()
@@ -32,7 +32,7 @@ class Node:
         self.start()
 
     def start(self) -> None:
-        """Open the data directory as a broker's start does."""
+        """Open the data directory as a broker does at its start."""
         self.config = BrokerConfig.from_properties(self.properties)
         self.timer = Timer()
         self.log_manager = LogManager(DATA, self.files, self.config, self.clock)
@@ -42,7 +42,7 @@ class Node:
         self.cluster.start()
 
     def restart(self, *, clean: bool = True, files: Any = None, **properties: Any) -> None:
-        """End and start again, with other files or more properties perhaps."""
+        """Close and start again, optionally with other files or more properties."""
         self.log_manager.close(clean=clean)
         self.files = files if files is not None else self.files
         self.properties |= {name.replace("_", "."): value for name, value in properties.items()}
@@ -52,12 +52,12 @@ class Node:
         return self.replica_manager.partitions[TopicPartition(topic, number)].log
 
     def directories(self) -> set[str]:
-        """The names of the directories that would be taken for partitions."""
+        """Return the names of the partition directories."""
         names = self.files.list(DATA)
         return {n for n in names if self.files.is_dir(f"{DATA}/{n}") and not n.endswith("-delete")}
 
     def ask(self, request: Request[Any], version: int) -> Any:
-        """The response, through the wire format both ways."""
+        """Return the response; request and response are encoded and decoded."""
         key = request.API_KEY
         context = RequestContext(key, version, 1, "test", "c1", "127.0.0.1", self.clock.now_ms(), self.clock.wall_ms())
         arrived = decode(type(request), encode(request, version), version)

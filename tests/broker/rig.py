@@ -1,4 +1,4 @@
-"""A broker without its server: real logs in memory or on disk, a clock that tests move, and requests as bytes."""
+"""A broker without server and cluster state: logs in memory or on disk, and a manual clock."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DATA = "/data"
 
 
 class Rig:
-    """What handlers ask a broker for, and `send`. `configs`: the topics' configurations, which outlive a restart."""
+    """The parts of a broker that handlers of records use. `configs`: log configurations by topic, kept at a restart."""
 
     def __init__(self, files: Files | None = None, data_dir: str = DATA, **properties: Any) -> None:
         self.files: Any = files or MemoryFiles()
@@ -55,7 +55,7 @@ class Rig:
         return self.configs.get(topic, LogConfig())
 
     def topic(self, name: str, partitions: int = 1, **config: Any) -> UUID:
-        """A new topic; `config` as in LogConfig."""
+        """Create a topic with fields of LogConfig; return its id."""
         self.configs[name] = LogConfig(**config)
         id = uuid4()
         for index in range(partitions):
@@ -66,7 +66,7 @@ class Rig:
         return self.replica_manager.partitions[TopicPartition(topic, index)]
 
     def send(self, request: Request[Any], version: int, client_id: str | None = "test") -> Answer:
-        """Through the wire format both ways, so that a handler sees what a client can say."""
+        """Send a request to its handler; request and response are encoded and decoded."""
         key = request.API_KEY
         context = RequestContext(
             key, version, 1, client_id, "c1", "127.0.0.1", self.clock.now_ms(), self.clock.wall_ms()
@@ -76,19 +76,19 @@ class Rig:
         return Answer(module.handle(self, arrived, context), version)
 
     def ask(self, request: Request[Any], version: int, client_id: str | None = "test") -> Any:
-        """The response, which must be there at once."""
+        """Return the response of a request that must not wait."""
         answer = self.send(request, version, client_id)
         assert answer.is_there, "the request waits"
         return answer.value
 
     def wait(self, ms: float) -> None:
-        """Time passes, and what is due happens."""
+        """Advance the clock and run due tasks."""
         self.clock.advance(ms)
         self.timer.advance(self.clock.now_ms())
 
 
 class Answer:
-    """A response that is there or waits."""
+    """A response that is complete or pending."""
 
     def __init__(self, given: Any, version: int) -> None:
         self._given = given
@@ -100,7 +100,7 @@ class Answer:
 
     @property
     def value(self) -> Any:
-        """The response as the client decodes it; None if there is none to be sent."""
+        """The response as the client decodes it; None if none is sent."""
         response = self._given.value if isinstance(self._given, Pending) else self._given
         if response is None:
             return None
@@ -109,6 +109,6 @@ class Answer:
 
 
 def batch(*values: bytes | str, now_ms: int = 1_500_000_000_000, key: bytes | None = b"k", **options: Any) -> bytes:
-    """One batch with a record for each value."""
+    """Build one batch with a record per value."""
     rows = [NewRecord(key, v.encode() if isinstance(v, str) else v, now_ms + n) for n, v in enumerate(values)]
     return build_batch(rows, **options)

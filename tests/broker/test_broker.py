@@ -1,4 +1,4 @@
-"""The broker as a whole, in this process: its start, its loop, other threads, and its end."""
+"""Broker: start, loop, calls from other threads, failures, and shutdown."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from kcli.errors import ConfigError, KcliError
 from tests.broker.wire import Wire, fetch
 
 
-def make(folder: Path, said: list[str] | None = None, **settings: str) -> Broker:
+def make(folder: Path, logged: list[str] | None = None, **settings: str) -> Broker:
     properties = {name.replace("_", "."): value for name, value in settings.items()}
     own = {"log.dirs": str(folder / "data"), "listeners": "PLAINTEXT://127.0.0.1:0"}
-    return Broker(BrokerConfig.from_properties({**own, **properties}), log=([] if said is None else said).append)
+    return Broker(BrokerConfig.from_properties({**own, **properties}), log=([] if logged is None else logged).append)
 
 
 class Served:
@@ -51,8 +51,8 @@ class Served:
 def serve(tmp_path: Path) -> Iterator[Callable[..., Served]]:
     running: list[Served] = []
 
-    def start(said: list[str] | None = None, **settings: str) -> Served:
-        running.append(Served(make(tmp_path, said, **settings)))
+    def start(logged: list[str] | None = None, **settings: str) -> Served:
+        running.append(Served(make(tmp_path, logged, **settings)))
         return running[-1]
 
     yield start
@@ -61,10 +61,10 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., Served]]:
             one.end(clean=False)
 
 
-def test_records_survive_an_end_in_order_and_a_kill(serve: Callable[..., Served], tmp_path: Path) -> None:
-    said: list[str] = []
+def test_records_survive_a_clean_shutdown_and_a_kill(serve: Callable[..., Served], tmp_path: Path) -> None:
+    logged: list[str] = []
     for round, clean in enumerate([True, False, True]):
-        served = serve(said)
+        served = serve(logged)
         served.broker.call(
             lambda broker=served.broker: broker.cluster.topics.get("t") or broker.cluster.create_topic("t")  # type: ignore[misc]
         )
@@ -76,7 +76,7 @@ def test_records_survive_an_end_in_order_and_a_kill(serve: Callable[..., Served]
         assert (tmp_path / "data" / ".kafka_cleanshutdown").exists() == clean
 
 
-def test_other_threads_have_their_questions_answered_in_the_loop(serve: Callable[..., Served]) -> None:
+def test_call_runs_in_the_loop_thread(serve: Callable[..., Served]) -> None:
     served = serve()
     assert served.broker.call(threading.get_ident) == served.thread.ident
     with pytest.raises(ZeroDivisionError):
@@ -85,7 +85,7 @@ def test_other_threads_have_their_questions_answered_in_the_loop(serve: Callable
     assert nested == "from the loop itself"
 
 
-def test_a_loop_that_does_not_come_round_is_told(serve: Callable[..., Served]) -> None:
+def test_call_times_out_when_the_loop_is_blocked(serve: Callable[..., Served]) -> None:
     served = serve()
     served.broker.call(lambda: None)
     held = threading.Event()
@@ -96,41 +96,41 @@ def test_a_loop_that_does_not_come_round_is_told(serve: Callable[..., Served]) -
     held.set()
 
 
-def test_a_bug_in_something_that_was_due_is_told_and_the_loop_goes_on(serve: Callable[..., Served]) -> None:
-    said: list[str] = []
-    served = serve(said)
+def test_exception_in_a_due_task_is_logged_and_the_loop_continues(serve: Callable[..., Served]) -> None:
+    logged: list[str] = []
+    served = serve(logged)
     broker = served.broker
 
-    def stumble() -> None:
+    def fail() -> None:
         raise KeyError("oops")
 
     done = threading.Event()
-    broker.call(lambda: [broker.timer.call_at(broker.clock.now_ms(), one) for one in (stumble, done.set)])
+    broker.call(lambda: [broker.timer.call_at(broker.clock.now_ms(), one) for one in (fail, done.set)])
     assert done.wait(5)
-    assert said == ["a due task failed: KeyError: 'oops'"]
+    assert logged == ["a due task failed: KeyError: 'oops'"]
 
 
-def test_a_chore_that_stumbles_is_not_tried_again_at_once(serve: Callable[..., Served]) -> None:
-    said: list[str] = []
-    served = serve(said)
+def test_failed_maintenance_is_not_retried_immediately(serve: Callable[..., Served]) -> None:
+    logged: list[str] = []
+    served = serve(logged)
     broker = served.broker
     ran: list[int] = []
 
-    def stumble(*_: Any) -> float:
+    def fail(*_: Any) -> float:
         ran.append(1)
         raise RuntimeError("oops")
 
     def plant() -> None:
-        broker.offsets.tick = stumble  # type: ignore[method-assign]
+        broker.offsets.tick = fail  # type: ignore[method-assign]
         broker._maintenance_due_ms = 0.0
 
     broker.call(plant)
     for _ in range(50):
         broker.call(lambda: None)
-    assert (len(ran), len(said)) == (1, 1)
+    assert (len(ran), len(logged)) == (1, 1)
 
 
-def test_a_failed_directory_ends_the_loop_after_who_waited_was_told(serve: Callable[..., Served]) -> None:
+def test_failed_directory_stops_the_loop_after_the_answer_is_sent(serve: Callable[..., Served]) -> None:
     served = serve()
     served.broker.call(lambda: served.broker.cluster.create_topic("t"))
 
@@ -150,7 +150,7 @@ def test_a_failed_directory_ends_the_loop_after_who_waited_was_told(serve: Calla
     served.broker.shutdown(clean=False)
 
 
-def test_a_client_that_vanished_in_a_long_poll_leaves_nothing_behind(serve: Callable[..., Served]) -> None:
+def test_disconnect_during_a_long_poll_removes_the_delayed_fetch(serve: Callable[..., Served]) -> None:
     served = serve()
     broker = served.broker
     broker.call(lambda: broker.cluster.create_topic("t"))
@@ -168,11 +168,11 @@ def until(done: Callable[[], object]) -> None:
         time.sleep(0.005)
 
 
-def test_a_start_that_fails_leaves_nothing_open(tmp_path: Path) -> None:
-    said: list[str] = []
+def test_failed_start_leaves_nothing_open(tmp_path: Path) -> None:
+    logged: list[str] = []
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "kcli-topics.json").write_text("garbage")
-    broken = make(tmp_path, said)
+    broken = make(tmp_path, logged)
     with pytest.raises(ConfigError, match=r"kcli-topics\.json"):
         broken.start()
     with pytest.raises(ConnectionRefusedError):
@@ -183,18 +183,18 @@ def test_a_start_that_fails_leaves_nothing_open(tmp_path: Path) -> None:
     mended.shutdown()
 
 
-def test_without_a_directory_there_is_no_broker() -> None:
+def test_start_without_data_directory_raises() -> None:
     broker = Broker(BrokerConfig.from_properties({"listeners": "PLAINTEXT://127.0.0.1:0"}))
     with pytest.raises(ConfigError, match=r"log\.dirs"):
         broker.start()
 
 
-def test_clients_are_told_the_advertised_address(serve: Callable[..., Served]) -> None:
+def test_advertised_listener_is_the_address_for_clients(serve: Callable[..., Served]) -> None:
     served = serve(advertised_listeners="PLAINTEXT://kafka.example.org:19092")
     assert (served.broker.cluster.host, served.broker.cluster.port) == ("kafka.example.org", 19092)
 
 
-def test_an_address_of_version_6_is_written_with_brackets(serve: Callable[..., Served]) -> None:
+def test_ipv6_address_has_brackets(serve: Callable[..., Served]) -> None:
     if not socket.has_ipv6:
         pytest.skip("no IPv6 here")
     served = serve(listeners="PLAINTEXT://[::1]:0")

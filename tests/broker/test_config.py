@@ -1,4 +1,4 @@
-"""The broker's settings: read from properties, checked, and the same as Apache Kafka's in type and default."""
+"""Broker settings: parsing and validation of properties, and the same types and defaults as in Apache Kafka."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.real_kafka import SETTINGS, Kafka
 BROKER = 4
 DEFAULT = 5
 
-# Ours differ from Kafka's, and why.
+# Settings that differ from Kafka's, with the reason.
 OTHER_DEFAULTS = {
     "controller.listener.names": "has none in Kafka, where it must be given",
     "listener.security.protocol.map": "there are only plain text listeners",
@@ -37,7 +37,7 @@ OTHER_DEFAULTS = {
 }
 
 
-def test_settings_are_attributes_with_kafkas_defaults() -> None:
+def test_settings_are_attributes_with_kafka_defaults() -> None:
     config = BrokerConfig.from_properties({})
 
     assert config.num_partitions == 1
@@ -48,7 +48,7 @@ def test_settings_are_attributes_with_kafkas_defaults() -> None:
     assert config.data_dir is None
 
 
-def test_properties_are_texts_or_plain_values() -> None:
+def test_properties_may_be_text_or_python_values() -> None:
     config = BrokerConfig.from_properties(
         {"num.partitions": 3, "log.retention.ms": " -1 ", "auto.create.topics.enable": False, "log.dirs": "/data"}
     )
@@ -60,13 +60,13 @@ def test_properties_are_texts_or_plain_values() -> None:
     assert config.given["auto.create.topics.enable"] == "false"
 
 
-def test_every_default_is_within_its_own_bounds() -> None:
+def test_every_default_is_within_its_bounds() -> None:
     for option in BROKER_OPTIONS.values():
         if option.default is not None:
             assert option.parse(format_value(option.default)) == option.default, option
 
 
-def test_a_copy_has_what_was_given_before_and_more() -> None:
+def test_with_properties_keeps_the_given_properties() -> None:
     config = BrokerConfig.from_properties({"num.partitions": 3, "log.dirs": "/data"})
 
     changed = config.with_properties({"num.partitions": 4, "message.max.bytes": 100})
@@ -75,7 +75,7 @@ def test_a_copy_has_what_was_given_before_and_more() -> None:
     assert config.num_partitions == 3
 
 
-def test_settings_do_not_change() -> None:
+def test_settings_are_read_only() -> None:
     config = BrokerConfig.from_properties({})
     with pytest.raises(AttributeError):
         config.num_partitions = 2
@@ -111,7 +111,7 @@ def test_settings_do_not_change() -> None:
         ("group.max.session.timeout.ms", "10", "6000 is greater than group.max.session.timeout.ms 10"),
     ],
 )
-def test_a_mistake_is_told_in_one_sentence(name: str, value: str, sentence: str) -> None:
+def test_invalid_property_is_reported_in_one_sentence(name: str, value: str, sentence: str) -> None:
     with pytest.raises(ConfigError) as caught:
         BrokerConfig.from_properties({name: value})
     assert sentence in str(caught.value)
@@ -128,30 +128,30 @@ def test_a_mistake_is_told_in_one_sentence(name: str, value: str, sentence: str)
         ("PLAINTEXT://127.0.0.1:1,CONTROLLER://127.0.0.1:2", "127.0.0.1", 1),
     ],
 )
-def test_a_listener_is_a_host_and_a_port(listener: str, host: str, port: int) -> None:
+def test_listener_gives_host_and_port(listener: str, host: str, port: int) -> None:
     config = BrokerConfig.from_properties({"listeners": listener})
     assert (config.host, config.port) == (host, port)
 
 
-def test_clients_may_be_told_another_address() -> None:
+def test_advertised_listener_may_differ() -> None:
     config = BrokerConfig.from_properties({"advertised.listeners": "PLAINTEXT://broker.example:19092"})
     assert (config.advertised_host, config.advertised_port) == ("broker.example", 19092)
     assert config.port == 9092
 
 
-def test_what_changes_nothing_is_accepted_and_named() -> None:
+def test_settings_without_effect_are_accepted_and_listed() -> None:
     config = BrokerConfig.from_properties({"num.io.threads": 4, "num.partitions": 2, "process.roles": "broker"})
     assert config.ignored == ("num.io.threads", "process.roles")
 
 
-def test_one_directory_is_named_by_either_setting() -> None:
+def test_log_dirs_precedes_log_dir() -> None:
     assert BrokerConfig.from_properties({"log.dir": "/a"}).data_dir == "/a"
     assert BrokerConfig.from_properties({"log.dir": "/a", "log.dirs": "/b"}).data_dir == "/b"
     with pytest.raises(ConfigError, match=r"log\.dir must name exactly one directory"):
         BrokerConfig.from_properties({"log.dir": "/a,/b"})
 
 
-def test_the_settings_of_tests_real_kafka_are_known() -> None:
+def test_properties_of_the_real_kafka_in_tests_are_known() -> None:
     missing = [name for name in SETTINGS if name not in BROKER_OPTIONS]
     assert missing == []
 
@@ -165,7 +165,7 @@ def kafkas_settings(real_kafka: Kafka) -> dict[str, DescribeConfigsResourceResul
 
 
 @pytest.mark.parametrize("name", sorted(BROKER_OPTIONS))
-def test_a_setting_is_one_of_kafkas(name: str, kafkas_settings: dict[str, Any]) -> None:
+def test_setting_matches_kafkas_definition(name: str, kafkas_settings: dict[str, Any]) -> None:
     option = BROKER_OPTIONS[name]
     if option.internal and name not in SETTINGS:
         assert name not in kafkas_settings
@@ -173,7 +173,7 @@ def test_a_setting_is_one_of_kafkas(name: str, kafkas_settings: dict[str, Any]) 
     kafkas = kafkas_settings[name]
     assert TYPE_NUMBERS[option.kind] == kafkas.config_type
     if option.update.name != "READ_ONLY":
-        assert not kafkas.read_only, "ours can be changed while it runs, Kafka's not"
+        assert not kafkas.read_only, "can be changed at run time here, but not in Kafka"
     if name not in OTHER_DEFAULTS:
         default = None if option.default is None else format_value(option.default)
         assert default == kafkas_default(kafkas)

@@ -1,4 +1,4 @@
-"""Whose a data directory is, who may use it, and which of its directories are partitions."""
+"""Data directory: identity, lock, clean shutdown marker, and partition directories."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kcli.broker.files import DiskFiles
 from kcli.errors import ConfigError
 from kcli.structs import TopicPartition
 
-# As StorageTool of Apache Kafka 4.3.1 formats a directory.
+# meta.properties as written by the StorageTool of Apache Kafka 4.3.1.
 REAL_META = """#
 #Sat Nov 21 02:34:53 UTC 2026
 node.id=1
@@ -29,7 +29,7 @@ def open_dir(path: Path, node_id: int = 1) -> DataDir:
     return DataDir(str(path), DiskFiles(), node_id=node_id)
 
 
-def test_a_new_directory_is_made_and_keeps_its_identity(tmp_path: Path) -> None:
+def test_new_directory_is_created_and_keeps_its_identity(tmp_path: Path) -> None:
     first = open_dir(tmp_path / "a" / "b")
     meta = (tmp_path / "a" / "b" / "meta.properties").read_text()
     assert f"node.id=1\nversion=1\ndirectory.id={first.directory_id}\ncluster.id={first.cluster_id}\n" == meta
@@ -40,7 +40,7 @@ def test_a_new_directory_is_made_and_keeps_its_identity(tmp_path: Path) -> None:
     again.release()
 
 
-def test_a_real_kafkas_directory_is_taken_as_it_is(tmp_path: Path) -> None:
+def test_directory_of_a_real_kafka_keeps_its_identity(tmp_path: Path) -> None:
     (tmp_path / "meta.properties").write_text(REAL_META)
     found = open_dir(tmp_path)
     assert (found.cluster_id, found.directory_id) == ("21Mn6F1BRPmTbRv5B9l0PA", "ARgijS1cRsCP2hp1SC3qHg")
@@ -48,20 +48,20 @@ def test_a_real_kafkas_directory_is_taken_as_it_is(tmp_path: Path) -> None:
     found.release()
 
 
-def test_another_nodes_directory_is_refused(tmp_path: Path) -> None:
+def test_directory_of_another_node_is_refused(tmp_path: Path) -> None:
     (tmp_path / "meta.properties").write_text(REAL_META)
     with pytest.raises(ConfigError, match=r"belongs to node 1, not to node 2"):
         open_dir(tmp_path, node_id=2)
-    open_dir(tmp_path, node_id=1).release()  # the refusal kept no lock
+    open_dir(tmp_path, node_id=1).release()  # the failed open released the lock
 
 
-def test_a_directory_of_zookeeper_days_is_refused(tmp_path: Path) -> None:
+def test_directory_of_version_0_is_refused(tmp_path: Path) -> None:
     (tmp_path / "meta.properties").write_text("version=0\nbroker.id=1\ncluster.id=x\n")
     with pytest.raises(ConfigError, match="version 0"):
         open_dir(tmp_path)
 
 
-def test_two_brokers_cannot_use_one_directory(tmp_path: Path) -> None:
+def test_lock_excludes_a_second_broker_in_this_process(tmp_path: Path) -> None:
     first = open_dir(tmp_path)
     with pytest.raises(ConfigError, match="another broker uses"):
         open_dir(tmp_path)
@@ -70,7 +70,7 @@ def test_two_brokers_cannot_use_one_directory(tmp_path: Path) -> None:
     open_dir(tmp_path).release()
 
 
-def test_another_process_cannot_use_it_either(tmp_path: Path) -> None:
+def test_lock_excludes_another_process(tmp_path: Path) -> None:
     first = open_dir(tmp_path)
     code = f"import sys; sys.argv = [{str(tmp_path)!r}]\n" + (
         "from kcli.broker.data_dir import DataDir; from kcli.broker.files import DiskFiles\n"
@@ -82,13 +82,13 @@ def test_another_process_cannot_use_it_either(tmp_path: Path) -> None:
     assert subprocess.run([sys.executable, "-c", code], capture_output=True).returncode == 0
 
 
-def test_a_directory_that_cannot_be_made_is_one_sentence(tmp_path: Path) -> None:
+def test_directory_that_cannot_be_created_is_reported_in_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigError, match=r"the data directory .*file.* cannot be used: "):
         open_dir(tmp_path / "file")
 
 
-def test_the_mark_of_a_clean_end_is_kafkas(tmp_path: Path) -> None:
+def test_clean_shutdown_marker_has_kafkas_format(tmp_path: Path) -> None:
     found = open_dir(tmp_path)
     assert not found.was_left_clean
     found.mark_clean()
@@ -99,7 +99,7 @@ def test_the_mark_of_a_clean_end_is_kafkas(tmp_path: Path) -> None:
     assert not found.was_left_clean
 
 
-def test_partitions_are_found_and_what_is_none_is_left_alone(tmp_path: Path) -> None:
+def test_partitions_are_listed_and_foreign_directories_are_skipped(tmp_path: Path) -> None:
     for name in ("orders-0", "my.topic-x-12", "__cluster_metadata-0", "remote-log-index-cache"):
         (tmp_path / name).mkdir()
     for name in ("orders-1." + "0f" * 16 + "-delete", "orders-2." + "0f" * 16 + "-stray"):
@@ -115,14 +115,14 @@ def test_partitions_are_found_and_what_is_none_is_left_alone(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("name", ["photos", "orders-", "orders-01", "orders-x", "-0", "a b-0"])
-def test_a_stray_directory_is_named(tmp_path: Path, name: str) -> None:
+def test_stray_directory_is_reported_with_its_path(tmp_path: Path, name: str) -> None:
     (tmp_path / name).mkdir()
     found = open_dir(tmp_path)
     with pytest.raises(ConfigError, match=re.escape(str(tmp_path / name))):
         found.partitions()
 
 
-def test_the_directory_of_a_deleted_partition_fits_in_a_name(tmp_path: Path) -> None:
+def test_name_of_a_deleted_partition_fits_the_file_system_limit(tmp_path: Path) -> None:
     found = open_dir(tmp_path)
     for topic in ("t", "t" * 249):
         path = Path(found.name_deleted(TopicPartition(topic, 1000)))
@@ -132,7 +132,7 @@ def test_the_directory_of_a_deleted_partition_fits_in_a_name(tmp_path: Path) -> 
     found.release()
 
 
-def test_topic_ids_are_kept_as_kafka_keeps_them(tmp_path: Path) -> None:
+def test_topic_id_is_stored_in_kafkas_format(tmp_path: Path) -> None:
     topic_id = parse_uuid("IB9zfvVqQieu_ck8RzzwZQ")
     assert topic_id == UUID("201f737e-f56a-4227-aefd-c93c473cf065")
     assert uuid_text(topic_id) == "IB9zfvVqQieu_ck8RzzwZQ"
@@ -144,12 +144,12 @@ def test_topic_ids_are_kept_as_kafka_keeps_them(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["garbage", "version: 1\ntopic_id: IB9zfvVqQieu_ck8RzzwZQ", "version: 0\ntopic_id: x"])
-def test_garbage_instead_of_a_topic_id_is_named(tmp_path: Path, text: str) -> None:
+def test_damaged_partition_metadata_is_reported_with_its_path(tmp_path: Path, text: str) -> None:
     (tmp_path / "partition.metadata").write_text(text)
     with pytest.raises(ConfigError, match=r"partition\.metadata is damaged"):
         read_topic_id(DiskFiles(), str(tmp_path))
 
 
-def test_an_empty_partition_metadata_names_no_id(tmp_path: Path) -> None:
+def test_empty_partition_metadata_has_no_topic_id(tmp_path: Path) -> None:
     (tmp_path / "partition.metadata").write_text("")
     assert read_topic_id(DiskFiles(), str(tmp_path)) is None

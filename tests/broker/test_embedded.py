@@ -1,4 +1,4 @@
-"""An embedded broker's life, as far as no client is needed to see it."""
+"""EmbeddedBroker: start, stop, kill, close, and failures of its loop."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def loops() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name == "kcli-broker"]
 
 
-def test_it_has_an_address_from_its_first_start_on() -> None:
+def test_address_is_known_after_the_first_start() -> None:
     broker = EmbeddedBroker()
     with pytest.raises(ValueError, match="no address before its first start"):
         _ = broker.address
@@ -35,28 +35,28 @@ def test_it_has_an_address_from_its_first_start_on() -> None:
 
 
 @pytest.mark.parametrize("end", ["stop", "kill"])
-def test_topics_and_port_outlive_what_ends_it(end: str, tmp_path: Path) -> None:
+def test_topics_and_port_survive_stop_and_kill(end: str, tmp_path: Path) -> None:
     with EmbeddedBroker(tmp_path / "data") as broker:
         address = broker.address
         assert broker.create_topic("t", 3, {"retention_ms": 1_000}) == "t"
         getattr(broker, end)()
-        getattr(broker, end)()  # no harm
+        getattr(broker, end)()  # no-op
         with pytest.raises(KcliError, match="is not running"):
             _ = broker.topics
         broker.start()
         assert (broker.topics, broker.address) == ({"t": 3}, address)
         assert broker.call(lambda inner: inner.cluster.topics["t"].configs) == {"retention.ms": "1000"}
-    assert (tmp_path / "data" / "t-0").is_dir()  # a directory that was given is kept
+    assert (tmp_path / "data" / "t-0").is_dir()  # a given directory is kept
     assert (tmp_path / "data" / ".kafka_cleanshutdown").exists()
 
 
-def test_a_killed_one_leaves_no_mark_of_a_clean_end(tmp_path: Path) -> None:
+def test_kill_leaves_no_clean_shutdown_marker(tmp_path: Path) -> None:
     with EmbeddedBroker(tmp_path) as broker:
         broker.kill()
         assert not (tmp_path / ".kafka_cleanshutdown").exists()
 
 
-def test_refusals_come_as_a_client_would_see_them() -> None:
+def test_invalid_calls_raise_the_errors_of_a_client() -> None:
     with EmbeddedBroker() as broker:
         broker.create_topic("t")
         with pytest.raises(BrokerError, match="TOPIC_ALREADY_EXISTS"):
@@ -65,7 +65,7 @@ def test_refusals_come_as_a_client_would_see_them() -> None:
             broker.intercept("Prodouce", lambda request, context: None)
 
 
-def test_a_misspelt_setting_is_told_and_nothing_is_left() -> None:
+def test_misspelt_setting_raises_and_removes_the_directory() -> None:
     broker = EmbeddedBroker(num_partitoins=3)
     with pytest.raises(ConfigError, match=r"num\.partitions"), broker:
         pass
@@ -73,7 +73,7 @@ def test_a_misspelt_setting_is_told_and_nothing_is_left() -> None:
     assert loops() == []
 
 
-def test_two_on_one_directory_are_one_too_many(tmp_path: Path) -> None:
+def test_second_broker_on_a_directory_fails(tmp_path: Path) -> None:
     with EmbeddedBroker(tmp_path) as first:
         with pytest.raises(KcliError, match=r"\.lock|in use|another"), EmbeddedBroker(tmp_path):
             pass
@@ -81,7 +81,7 @@ def test_two_on_one_directory_are_one_too_many(tmp_path: Path) -> None:
         first.create_topic("still-works")
 
 
-def test_what_ends_the_loop_by_itself_is_told() -> None:
+def test_failure_of_the_loop_is_raised_by_close() -> None:
     broker = EmbeddedBroker()
     broker.start()
 

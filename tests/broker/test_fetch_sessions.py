@@ -1,4 +1,4 @@
-"""Fetch sessions, by the rules of KIP-227 and as Apache Kafka 4.3.1 was seen to answer (facts: fetch session row)."""
+"""Incremental fetch sessions (KIP-227), as observed on Apache Kafka 4.3.1."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def want(topic: str, partition: int = 0, offset: int = 0) -> PartitionFetch:
 
 
 class Client:
-    """Sends Fetches to a cache and notes what it is told."""
+    """A client that sends Fetch requests to a session cache."""
 
     def __init__(self, slots: int = 10) -> None:
         ids = itertools.count(100)
@@ -35,36 +35,40 @@ class Client:
     def fetch(
         self, id: int, epoch: int, *wanted: PartitionFetch, forget: tuple = (), reads: dict | None = None
     ) -> tuple[int, int, list[str]]:
-        """Error, session id, and the topics of the response."""
+        """Return error, session id, and the topics in the response."""
         context = self.begin(id, epoch, *wanted, forget=forget)
         if context.error:
             return context.error, 0, []
-        found = [(reads or {}).get(one.topic, QUIET) for one in context.requested]
-        error, session, told = context.finish(found)
-        return error, session, [context.requested[at].topic for at in told]
+        answers = [(reads or {}).get(one.topic, QUIET) for one in context.requested]
+        error, session, included = context.finish(answers)
+        return error, session, [context.requested[at].topic for at in included]
 
     def open(self, *topics: str) -> int:
-        error, id, told = self.fetch(0, 0, *(want(topic) for topic in topics))
-        assert (error, told) == (0, list(topics))
+        error, id, topics_sent = self.fetch(0, 0, *(want(topic) for topic in topics))
+        assert (error, topics_sent) == (0, list(topics))
         return id
 
 
-def news(size: int = 0, **values: int) -> PartitionRead:
+def changed(size: int = 0, **values: int) -> PartitionRead:
     return QUIET._replace(records=bytes(size) if size else None, **values)  # type: ignore[arg-type]
 
 
-def test_a_full_fetch_opens_a_session_and_the_next_ones_are_told_only_what_changed() -> None:
+def test_full_fetch_opens_a_session_and_later_ones_get_only_changes() -> None:
     client = Client()
     id = client.open("a", "b", "c")
     assert id != 0
     assert client.fetch(id, 1) == (0, id, [])
-    assert client.fetch(id, 2, reads={"b": news(size=5)}) == (0, id, ["b"])
-    assert client.fetch(id, 3, reads={"c": news(high_watermark=11)}) == (0, id, ["c"])
-    assert client.fetch(id, 4, reads={"c": news(high_watermark=11)}) == (0, id, []), "told already"
-    assert client.fetch(id, 5, reads={"a": news(log_start_offset=3), "c": news(high_watermark=11)}) == (0, id, ["a"])
+    assert client.fetch(id, 2, reads={"b": changed(size=5)}) == (0, id, ["b"])
+    assert client.fetch(id, 3, reads={"c": changed(high_watermark=11)}) == (0, id, ["c"])
+    assert client.fetch(id, 4, reads={"c": changed(high_watermark=11)}) == (0, id, []), "sent before"
+    assert client.fetch(id, 5, reads={"a": changed(log_start_offset=3), "c": changed(high_watermark=11)}) == (
+        0,
+        id,
+        ["a"],
+    )
 
 
-def test_errors_are_always_told_and_so_is_their_end() -> None:
+def test_errors_and_the_first_answer_after_them_are_always_sent() -> None:
     client = Client()
     id = client.open("a", "b")
     gone = {"a": PartitionRead(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)}
@@ -83,32 +87,32 @@ def test_partitions_are_added_changed_and_forgotten() -> None:
     assert [(one.topic, one.offset) for one in context.requested] == [("b", 7), ("c", 0)]
 
 
-def test_what_gave_records_goes_last_so_that_all_get_their_turn() -> None:
+def test_partition_with_records_moves_to_the_end() -> None:
     client = Client()
     id = client.open("a", "b", "c")
-    client.fetch(id, 1, reads={"a": news(size=5)})
+    client.fetch(id, 1, reads={"a": changed(size=5)})
     assert [one.topic for one in client.begin(id, 2).requested] == ["b", "c", "a"]
 
 
-def test_a_session_that_forgets_everything_is_over() -> None:
+def test_session_without_partitions_is_closed() -> None:
     client = Client()
     id = client.open("a")
     assert client.fetch(id, 1, forget=(("a", 0),)) == (0, 0, [])
     assert client.fetch(id, 2) == (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, 0, [])
 
 
-def test_a_repeated_epoch_an_unknown_id_and_mixed_topic_ids_are_refused() -> None:
+def test_repeated_epoch_unknown_id_and_mixed_topic_ids_are_refused() -> None:
     client = Client()
     id = client.open("a")
     assert client.fetch(id, 1)[0] == 0
-    assert client.fetch(id, 1) == (71, 0, []), "the same epoch twice"
+    assert client.fetch(id, 1) == (71, 0, []), "repeated epoch"
     assert client.fetch(id, 3) == (71, 0, [])
     assert client.fetch(12345, 1) == (70, 0, [])
     assert client.begin(id, 2, by_id=True).error == 106
-    assert client.fetch(id, 2)[0] == 0, "a refusal changes nothing"
+    assert client.fetch(id, 2)[0] == 0, "a refused request changes nothing"
 
 
-def test_epoch_minus_one_closes_the_session_and_serves_a_full_fetch() -> None:
+def test_final_epoch_closes_the_session_and_serves_a_full_fetch() -> None:
     client = Client()
     id = client.open("a")
     assert client.fetch(id, -1, want("a"), want("b")) == (0, 0, ["a", "b"])
@@ -116,7 +120,7 @@ def test_epoch_minus_one_closes_the_session_and_serves_a_full_fetch() -> None:
     assert client.cache.sessions == {}
 
 
-def test_epoch_zero_with_an_id_replaces_the_session() -> None:
+def test_initial_epoch_with_an_id_replaces_the_session() -> None:
     client = Client()
     old = client.open("a")
     _, new, told = client.fetch(old, 0, want("b"))
@@ -125,7 +129,7 @@ def test_epoch_zero_with_an_id_replaces_the_session() -> None:
     assert list(client.cache.sessions) == [new]
 
 
-def test_after_the_largest_epoch_comes_one() -> None:
+def test_epoch_wraps_around_to_one() -> None:
     client = Client()
     id = client.open("a")
     client.cache.sessions[id].epoch = 2**31 - 1
@@ -133,8 +137,8 @@ def test_after_the_largest_epoch_comes_one() -> None:
     assert client.fetch(id, 1)[0] == 0
 
 
-def test_an_answer_that_came_too_late_for_its_session_says_so() -> None:
-    """Two connections use one session: the first waits while the second goes on."""
+def test_answer_for_an_outdated_session_epoch_is_an_error() -> None:
+    """Two connections use one session: the second advances the epoch while the first waits."""
     client = Client()
     id = client.open("a")
     waiting = client.begin(id, 1)
@@ -142,22 +146,22 @@ def test_an_answer_that_came_too_late_for_its_session_says_so() -> None:
     assert waiting.finish([QUIET]) == (71, 0, ())
 
 
-def test_without_slots_every_fetch_is_a_full_one() -> None:
+def test_without_slots_every_fetch_is_full() -> None:
     client = Client(slots=0)
     assert client.fetch(0, 0, want("a")) == (0, 0, ["a"])
 
 
 class TestEviction:
-    def test_young_sessions_keep_their_slots(self) -> None:
+    def test_young_sessions_are_not_evicted(self) -> None:
         client = Client(slots=2)
         kept = [client.open("a"), client.open("b")]
         client.now_ms = EVICTION_MS
         client.fetch(kept[0], 1)
         client.fetch(kept[1], 1)
-        assert client.fetch(0, 0, want("c"), want("d")) == (0, 0, ["c", "d"]), "served, without a session"
+        assert client.fetch(0, 0, want("c"), want("d")) == (0, 0, ["c", "d"]), "served without a session"
         assert list(client.cache.sessions) == kept
 
-    def test_the_longest_unused_goes_when_it_is_stale(self) -> None:
+    def test_stale_least_recently_used_session_is_evicted(self) -> None:
         client = Client(slots=2)
         first, second = client.open("a"), client.open("b")
         client.now_ms = 1000
@@ -168,7 +172,7 @@ class TestEviction:
         assert client.fetch(second, 1)[0] == 70
 
     @pytest.mark.parametrize(("wanted", "survives"), [(1, True), (2, False), (3, False)])
-    def test_an_old_small_session_makes_way_for_one_as_large(self, wanted: int, survives: bool) -> None:
+    def test_old_session_is_evicted_for_one_of_at_least_its_size(self, wanted: int, survives: bool) -> None:
         client = Client(slots=2)
         large, small = client.open("a", "b", "c"), client.open("d", "e")
         client.now_ms = EVICTION_MS + 1
@@ -180,7 +184,7 @@ class TestEviction:
         assert large in client.cache.sessions
 
 
-def test_random_ids_are_positive_and_differ() -> None:
+def test_random_session_ids_are_positive_and_unique() -> None:
     cache = FetchSessionCache(1000)
     for _ in range(500):
         cache.begin(0, 0, [want("a")], (), by_id=False, now_ms=0).finish([QUIET])

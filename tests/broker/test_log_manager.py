@@ -1,4 +1,4 @@
-"""The logs of a data directory: opened after a clean end and after a crash, created, deleted, looked after."""
+"""LogManager: start after a clean shutdown and after a crash, creation, deletion, maintenance, and disk errors."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def clock() -> ManualClock:
 
 @pytest.fixture
 def start(tmp_path: Path, clock: ManualClock) -> Iterator[Start]:
-    """Opens the directory as a broker's start does; what is still open at the end of the test is closed."""
+    """Opens the directory as a broker's start does, and closes open managers at the end of the test."""
     started: list[LogManager] = []
 
     def open_all(topic_config: LogConfig = PLAIN, files: Any = None, **settings: Any) -> LogManager:
@@ -56,10 +56,10 @@ def produce(log: Log, clock: ManualClock, count: int = 1, **options: Any) -> int
     return info.base_offset
 
 
-# From one broker's life to the next
+# Restarts
 
 
-def test_a_clean_end_leaves_everything_on_the_disk_and_says_so(
+def test_clean_shutdown_flushes_everything_and_writes_the_marker(
     start: Start, tmp_path: Path, clock: ManualClock
 ) -> None:
     manager = start()
@@ -80,11 +80,11 @@ def test_a_clean_end_leaves_everything_on_the_disk_and_says_so(
     log = again.logs[TP]
     assert (log.topic_id, log.log_end_offset, again.reports) == (ID, 3, [])
     assert not (tmp_path / ".kafka_cleanshutdown").exists()
-    assert produce(log, clock, 3, producer_id=9, producer_epoch=0, base_sequence=0) == 0  # the same batch again
+    assert produce(log, clock, 3, producer_id=9, producer_epoch=0, base_sequence=0) == 0  # a repeated batch
     assert produce(log, clock, 1, producer_id=9, producer_epoch=0, base_sequence=3) == 3
 
 
-def test_after_a_crash_nothing_is_missing_and_what_was_torn_is_told(
+def test_crash_recovery_keeps_whole_batches_and_reports_torn_ones(
     start: Start, tmp_path: Path, clock: ManualClock
 ) -> None:
     manager = start()
@@ -102,7 +102,7 @@ def test_after_a_crash_nothing_is_missing_and_what_was_torn_is_told(
     assert "00000000000000000000.log" in again.reports[0]
 
 
-def test_producers_are_known_again_after_a_crash(start: Start, clock: ManualClock) -> None:
+def test_producer_state_survives_a_crash(start: Start, clock: ManualClock) -> None:
     manager = start()
     log = manager.create(TP, ID, PLAIN)
     produce(log, clock, 3, producer_id=9, producer_epoch=0, base_sequence=0)
@@ -113,7 +113,7 @@ def test_producers_are_known_again_after_a_crash(start: Start, clock: ManualCloc
     assert log.log_end_offset == 5
 
 
-def test_deleted_records_stay_deleted(start: Start, tmp_path: Path, clock: ManualClock) -> None:
+def test_deleted_records_remain_deleted_after_restart(start: Start, tmp_path: Path, clock: ManualClock) -> None:
     manager = start()
     log = manager.create(TP, ID, PLAIN)
     for _ in range(5):
@@ -127,7 +127,7 @@ def test_deleted_records_stay_deleted(start: Start, tmp_path: Path, clock: Manua
 
 
 @pytest.mark.parametrize("name", ["recovery-point", "log-start", "replication"])
-def test_a_missing_checkpoint_is_no_loss(start: Start, tmp_path: Path, clock: ManualClock, name: str) -> None:
+def test_missing_checkpoint_loses_no_data(start: Start, tmp_path: Path, clock: ManualClock, name: str) -> None:
     manager = start()
     produce(manager.create(TP, ID, PLAIN), clock, 3)
     manager.close()
@@ -140,7 +140,7 @@ def test_a_missing_checkpoint_is_no_loss(start: Start, tmp_path: Path, clock: Ma
     ["recovery-point-offset-checkpoint", "log-start-offset-checkpoint", "cleaner-offset-checkpoint",
      "orders-0/leader-epoch-checkpoint", "orders-0/partition.metadata"],
 )  # fmt: skip
-def test_garbage_in_a_checkpoint_stops_the_start_with_the_files_name(
+def test_damaged_checkpoint_stops_the_start_with_its_path(
     start: Start, tmp_path: Path, clock: ManualClock, name: str
 ) -> None:
     manager = start()
@@ -155,16 +155,16 @@ def test_garbage_in_a_checkpoint_stops_the_start_with_the_files_name(
         path.unlink()
     else:
         path.write_bytes(before)
-    assert start().logs[TP].log_end_offset == 3  # the failed start neither kept the lock nor changed anything
+    assert start().logs[TP].log_end_offset == 3  # the failed start released the lock and changed nothing
 
 
-def test_a_stray_directory_stops_the_start(start: Start, tmp_path: Path) -> None:
+def test_stray_directory_stops_the_start(start: Start, tmp_path: Path) -> None:
     (tmp_path / "holiday").mkdir()
     with pytest.raises(ConfigError, match="holiday"):
         start()
 
 
-def test_a_failed_start_is_no_clean_end(start: Start, tmp_path: Path, clock: ManualClock) -> None:
+def test_failed_start_writes_no_clean_shutdown_marker(start: Start, tmp_path: Path, clock: ManualClock) -> None:
     manager = start()
     produce(manager.create(TP, ID, PLAIN), clock, 3)
     manager.close(clean=False)
@@ -174,7 +174,7 @@ def test_a_failed_start_is_no_clean_end(start: Start, tmp_path: Path, clock: Man
     assert not (tmp_path / ".kafka_cleanshutdown").exists()
 
 
-def test_a_partition_dropped_in_by_hand_is_opened_and_gets_its_id_when_somebody_knows_it(
+def test_copied_partition_without_id_is_opened_and_gets_its_id_on_create(
     start: Start, tmp_path: Path, clock: ManualClock
 ) -> None:
     manager = start()
@@ -190,10 +190,10 @@ def test_a_partition_dropped_in_by_hand_is_opened_and_gets_its_id_when_somebody_
     assert start().logs[tp].topic_id == ID
 
 
-# Partitions that go
+# Deletion
 
 
-def test_a_deleted_partition_is_out_of_the_way_at_once_and_removed_later(
+def test_deleted_partition_is_renamed_at_once_and_removed_later(
     start: Start, tmp_path: Path, clock: ManualClock
 ) -> None:
     manager = start()
@@ -204,7 +204,7 @@ def test_a_deleted_partition_is_out_of_the_way_at_once_and_removed_later(
     manager.delete(TP)
     manager.delete(TP)
     assert TP not in manager.logs
-    assert produce(manager.create(TP, ID, PLAIN), clock) == 0  # the name is free again
+    assert produce(manager.create(TP, ID, PLAIN), clock) == 0  # the name can be used again
     assert len(bytes(on_its_way)) == len(on_its_way)
     assert len(list(tmp_path.glob("orders-0.*-delete"))) == 1
     due = manager.tick(clock.now_ms(), clock.wall_ms())
@@ -214,7 +214,7 @@ def test_a_deleted_partition_is_out_of_the_way_at_once_and_removed_later(
     assert list(tmp_path.glob("orders-0.*-delete")) == []
 
 
-def test_what_a_crash_left_of_a_deleted_partition_is_removed_at_the_next_start(
+def test_directory_of_a_deleted_partition_is_removed_after_a_crash(
     start: Start, tmp_path: Path, clock: ManualClock
 ) -> None:
     manager = start()
@@ -227,10 +227,10 @@ def test_what_a_crash_left_of_a_deleted_partition_is_removed_at_the_next_start(
     assert list(tmp_path.glob("orders-0*")) == []
 
 
-# What is done from time to time
+# Maintenance
 
 
-def test_chores_come_when_they_are_due_and_tick_says_when(start: Start, tmp_path: Path, clock: ManualClock) -> None:
+def test_tick_runs_due_tasks_and_returns_the_next_due_time(start: Start, tmp_path: Path, clock: ManualClock) -> None:
     manager = start(replica_high_watermark_checkpoint_interval_ms=5000, log_initial_task_delay_ms=1000)
     log = manager.create(TP, ID, PLAIN)
     produce(log, clock, 3)
@@ -243,14 +243,14 @@ def test_chores_come_when_they_are_due_and_tick_says_when(start: Start, tmp_path
     checkpoint.unlink()
     clock.advance(5000)
     manager.tick(clock.now_ms(), clock.wall_ms())
-    assert not checkpoint.exists()  # nothing had changed: no write
+    assert not checkpoint.exists()  # unchanged, so not written
     produce(log, clock)
     clock.advance(5000)
     manager.tick(clock.now_ms(), clock.wall_ms())
     assert checkpoint.read_text() == "0\n1\norders 0 4\n"
 
 
-def test_old_segments_go_by_themselves(start: Start, clock: ManualClock) -> None:
+def test_retention_deletes_old_segments(start: Start, clock: ManualClock) -> None:
     manager = start()
     log = manager.create(TP, ID, LogConfig(retention_ms=DAY))
     produce(log, clock)
@@ -261,7 +261,7 @@ def test_old_segments_go_by_themselves(start: Start, clock: ManualClock) -> None
     assert (log.log_start_offset, log.log_end_offset, len(log.segments)) == (1, 2, 1)
 
 
-def test_what_waits_longer_than_flush_ms_is_flushed(start: Start, clock: ManualClock) -> None:
+def test_records_are_flushed_after_flush_ms(start: Start, clock: ManualClock) -> None:
     manager = start()
     log = manager.create(TP, ID, LogConfig(flush_ms=200))
     produce(log, clock, 3)
@@ -273,7 +273,7 @@ def test_what_waits_longer_than_flush_ms_is_flushed(start: Start, clock: ManualC
     assert log.recovery_point == 3
 
 
-def test_silent_producers_are_forgotten(start: Start, clock: ManualClock) -> None:
+def test_idle_producers_expire(start: Start, clock: ManualClock) -> None:
     manager = start(producer_id_expiration_ms=DAY)
     log = manager.create(TP, ID, PLAIN)
     produce(log, clock, producer_id=9, producer_epoch=0, base_sequence=0)
@@ -282,9 +282,7 @@ def test_silent_producers_are_forgotten(start: Start, clock: ManualClock) -> Non
     assert log.producers.producers == {}
 
 
-def test_a_compacted_log_is_cleaned_in_steps_between_which_others_have_their_turn(
-    start: Start, clock: ManualClock
-) -> None:
+def test_compaction_runs_in_steps_between_other_work(start: Start, clock: ManualClock) -> None:
     manager = start(log_cleaner_backoff_ms=1000, log_initial_task_delay_ms=0)
     log = manager.create(TP, ID, LogConfig(cleanup_policy=frozenset({"compact"})))
     for _ in range(100):
@@ -300,11 +298,11 @@ def test_a_compacted_log_is_cleaned_in_steps_between_which_others_have_their_tur
     assert log.log_end_offset == 5000
 
 
-# A disk that fails
+# Disk errors
 
 
 class FailingFiles(DiskFiles):
-    """A disk on which nothing can be replaced any more, once `broken`."""
+    """A disk on which atomic writes fail after `broken` is set."""
 
     broken = False
 
@@ -314,7 +312,7 @@ class FailingFiles(DiskFiles):
         super().write_atomically(path, data)
 
 
-def test_a_disk_that_fails_takes_the_directory_offline_and_leaves_no_mark(
+def test_disk_error_takes_the_directory_offline_without_the_marker(
     start: Start, tmp_path: Path, clock: ManualClock
 ) -> None:
     files = FailingFiles()
@@ -333,9 +331,7 @@ def test_a_disk_that_fails_takes_the_directory_offline_and_leaves_no_mark(
     assert start().logs[TP].log_end_offset == 3
 
 
-def test_an_end_that_cannot_be_clean_raises_and_frees_the_lock(
-    start: Start, tmp_path: Path, clock: ManualClock
-) -> None:
+def test_failed_clean_shutdown_raises_and_releases_the_lock(start: Start, tmp_path: Path, clock: ManualClock) -> None:
     files = FailingFiles()
     manager = start(files=files)
     produce(manager.create(TP, ID, PLAIN), clock, 3)

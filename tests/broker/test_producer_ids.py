@@ -1,4 +1,4 @@
-"""Producer ids: none is given twice, whatever happens between two of them."""
+"""Producer ids: unique across restarts, copied logs and damaged files."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ def rig() -> Rig:
 
 
 def ask(rig: Rig, version: int = 4, **fields: Any) -> tuple[int, int, int]:
-    """Error, id, epoch."""
+    """Return error, producer id and epoch."""
     answer = rig.ask(InitProducerIdRequest(**{"transactional_id": None, **fields}), version)
     return answer.error_code, answer.producer_id, answer.producer_epoch
 
 
-def test_ids_go_up_and_epochs_begin_at_zero(rig: Rig) -> None:
+def test_ids_increase_and_epochs_start_at_zero(rig: Rig) -> None:
     assert [ask(rig, version) for version in range(6)] == [(0, id, 0) for id in range(6)]
 
 
-def test_ids_are_not_given_again_after_a_restart(rig: Rig) -> None:
+def test_ids_are_unique_across_restarts(rig: Rig) -> None:
     given = [ask(rig)[1] for _ in range(3)]
     for _ in range(2):
         rig.producer_ids = ProducerIds(rig.data_dir, rig.files)
@@ -36,7 +36,7 @@ def test_ids_are_not_given_again_after_a_restart(rig: Rig) -> None:
     assert len(set(given)) == len(given)
 
 
-def test_logs_from_elsewhere_keep_their_producers_to_themselves(rig: Rig) -> None:
+def test_ids_in_copied_logs_are_not_assigned(rig: Rig) -> None:
     rig.topic("t")
     adopted = batch("a", producer_id=4711, producer_epoch=0, base_sequence=0)
     rig.replica_manager.append_internal(TopicPartition("t", 0), adopted, rig.clock.wall_ms())
@@ -45,7 +45,7 @@ def test_logs_from_elsewhere_keep_their_producers_to_themselves(rig: Rig) -> Non
     assert ProducerIds(rig.data_dir, rig.files, highest_seen=highest).next() == 4712
 
 
-def test_a_file_that_we_did_not_write_is_no_reason_to_begin_anew(rig: Rig) -> None:
+def test_damaged_file_raises_instead_of_restarting_at_zero(rig: Rig) -> None:
     for content in (
         b"",
         b"{}",
@@ -58,7 +58,7 @@ def test_a_file_that_we_did_not_write_is_no_reason_to_begin_anew(rig: Rig) -> No
             ProducerIds(rig.data_dir, rig.files)
 
 
-def test_without_a_disk_there_are_no_new_ids(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk_is_coordinator_not_available(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
@@ -66,9 +66,9 @@ def test_without_a_disk_there_are_no_new_ids(rig: Rig, monkeypatch: pytest.Monke
     assert ask(rig) == (15, -1, -1)
 
 
-def test_what_is_refused(rig: Rig) -> None:
+def test_transactional_and_inconsistent_requests_are_refused(rig: Rig) -> None:
     assert ask(rig, transactional_id="") == (42, -1, -1)
-    assert ask(rig, transactional_id="tx") == (53, -1, -1), "no transactions yet: final for every client"
+    assert ask(rig, transactional_id="tx") == (53, -1, -1), "fatal for every client"
     assert ask(rig, producer_id=5, producer_epoch=-1) == (42, -1, -1)
     assert ask(rig, producer_id=-1, producer_epoch=5) == (42, -1, -1)
-    assert ask(rig, producer_id=5, producer_epoch=0)[0] == 0, "idempotent producers just get a new id"
+    assert ask(rig, producer_id=5, producer_epoch=0)[0] == 0, "idempotent producers get a new id"

@@ -1,4 +1,4 @@
-"""Delayed operations: tried before they are parked, completed once by whoever comes first, gone without a trace."""
+"""Purgatory: operations are tried before they are watched, completed once, and then removed completely."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kcli.broker.timer import Timer
 
 
 class Waiting(DelayedOperation):
-    """Completes when `ready`; notes what happened to it."""
+    """An operation that completes when `ready`, and records its events."""
 
     def __init__(self, deadline_ms: float = 100, ready: bool = False) -> None:
         super().__init__(deadline_ms)
@@ -38,14 +38,14 @@ def purgatory(timer: Timer) -> Purgatory:
     return Purgatory("test", timer)
 
 
-def test_what_can_be_completed_at_once_is_never_parked(purgatory: Purgatory, timer: Timer) -> None:
+def test_operation_that_completes_at_once_is_not_watched(purgatory: Purgatory, timer: Timer) -> None:
     operation = Waiting(ready=True)
     assert purgatory.try_complete_else_watch(operation, ["a"])
     assert operation.events == ["completed"]
     assert (purgatory.delayed, purgatory.watched, len(timer)) == (0, 0, 0)
 
 
-def test_an_event_of_any_of_its_keys_completes_it(purgatory: Purgatory, timer: Timer) -> None:
+def test_event_of_any_key_completes_the_operation(purgatory: Purgatory, timer: Timer) -> None:
     operation = Waiting()
     assert not purgatory.try_complete_else_watch(operation, ["a", "b"])
     assert (purgatory.delayed, purgatory.watched) == (1, 2)
@@ -57,7 +57,7 @@ def test_an_event_of_any_of_its_keys_completes_it(purgatory: Purgatory, timer: T
     assert (purgatory.delayed, purgatory.watched, len(timer)) == (0, 0, 0), "no stale watch under the other key"
 
 
-def test_at_its_deadline_it_expires_and_is_completed(purgatory: Purgatory, timer: Timer) -> None:
+def test_deadline_expires_and_completes_the_operation(purgatory: Purgatory, timer: Timer) -> None:
     operation = Waiting(deadline_ms=50)
     purgatory.try_complete_else_watch(operation, ["a"])
     timer.advance(49)
@@ -66,12 +66,12 @@ def test_at_its_deadline_it_expires_and_is_completed(purgatory: Purgatory, timer
     assert operation.events == ["expired", "completed"]
     operation.ready = True
     assert purgatory.check_and_complete("a") == 0
-    assert not operation.complete(), "only whoever gets there first"
+    assert not operation.complete(), "completed only once"
     assert operation.events == ["expired", "completed"]
     assert (purgatory.delayed, purgatory.watched) == (0, 0)
 
 
-def test_completion_takes_it_off_the_timer(purgatory: Purgatory, timer: Timer) -> None:
+def test_completion_cancels_the_timer_task(purgatory: Purgatory, timer: Timer) -> None:
     operation = Waiting(deadline_ms=50)
     purgatory.try_complete_else_watch(operation, ["a"])
     assert operation.complete()
@@ -79,7 +79,7 @@ def test_completion_takes_it_off_the_timer(purgatory: Purgatory, timer: Timer) -
     assert operation.events == ["completed"]
 
 
-def test_an_operation_named_under_one_key_twice_is_tried_once(purgatory: Purgatory) -> None:
+def test_duplicate_key_is_watched_once(purgatory: Purgatory) -> None:
     operation = Waiting()
     purgatory.try_complete_else_watch(operation, ["a", "a"])
     assert purgatory.watched == 1
@@ -87,8 +87,8 @@ def test_an_operation_named_under_one_key_twice_is_tried_once(purgatory: Purgato
     assert operation.tries == 2
 
 
-def test_completing_one_may_complete_others_meanwhile(purgatory: Purgatory) -> None:
-    """An answer makes its client do something else on the same key, before the round over the key is done."""
+def test_completion_may_complete_other_operations_of_the_key(purgatory: Purgatory) -> None:
+    """The completion of the first operation triggers an event on the same key during the iteration over it."""
 
     class Chain(Waiting):
         def on_complete(self) -> None:
@@ -100,12 +100,12 @@ def test_completing_one_may_complete_others_meanwhile(purgatory: Purgatory) -> N
     purgatory.try_complete_else_watch(first, ["a"])
     purgatory.try_complete_else_watch(second, ["a"])
     first.ready = True
-    assert purgatory.check_and_complete("a") == 1, "the second was completed by the inner round"
+    assert purgatory.check_and_complete("a") == 1, "the nested call completed the second one"
     assert first.events == second.events == ["completed"]
     assert purgatory.delayed == 0
 
 
-def test_an_error_in_completing_leaves_nothing_behind(purgatory: Purgatory, timer: Timer) -> None:
+def test_exception_in_completion_leaves_no_watch(purgatory: Purgatory, timer: Timer) -> None:
     class Broken(Waiting):
         def on_complete(self) -> None:
             raise RuntimeError("on purpose")
@@ -118,7 +118,7 @@ def test_an_error_in_completing_leaves_nothing_behind(purgatory: Purgatory, time
     assert (purgatory.delayed, purgatory.watched, len(timer)) == (0, 0, 0)
 
 
-def test_ten_thousand_waiters_and_one_event(purgatory: Purgatory, timer: Timer) -> None:
+def test_one_event_completes_thousands_of_operations(purgatory: Purgatory, timer: Timer) -> None:
     waiting = [Waiting(deadline_ms=1000 + n % 500) for n in range(10_000)]
     for n, operation in enumerate(waiting):
         purgatory.try_complete_else_watch(operation, ["busy" if n % 2 else "idle", n])

@@ -1,4 +1,4 @@
-"""The pytest plugin as a stranger's test suite sees it: it is run on test files in a process of its own."""
+"""The pytest plugin in the test suite of a user: each test runs pytest on a test file in a new process."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ pytest_plugins = ("pytester",)
 ROOT = Path(__file__).parent.parent.parent
 GUIDE = ROOT / "kcli" / "cli" / "docs" / "guide.md"
 
-# Installed, pytest finds the plugin by its entry point; in a checkout it has to be told.
+# An installed plugin is found by its entry point; in a checkout it must be named.
 INSTALLED = any(found.value == "kcli.broker.pytest_plugin" for found in entry_points(group="pytest11"))
 TELL = () if INSTALLED else ("-p", "kcli.broker.pytest_plugin")
 
-# Other plugins take most of the time, and are not what is tested.
+# Other plugins take most of the time and are not tested here.
 ALONE = [word for name in ("xdist", "xdist.looponfail", "hypothesispytest") for word in ("-p", f"no:{name}")]
 
 Passes = Callable[..., None]
@@ -29,7 +29,7 @@ Passes = Callable[..., None]
 
 @pytest.fixture
 def passes(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Passes:
-    """Run a test file; all of its tests have to pass."""
+    """Run a test file; all of its tests must pass."""
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
 
     def run(source: str, count: int = 1) -> None:
@@ -52,7 +52,7 @@ def test_the_example_of_the_guide_works(passes: Passes) -> None:
     passes(example)
 
 
-def test_records_go_in_and_out(passes: Passes) -> None:
+def test_records_are_produced_and_consumed(passes: Passes) -> None:
     passes(
         """
         from confluent_kafka import Consumer, Producer
@@ -71,7 +71,7 @@ def test_records_go_in_and_out(passes: Passes) -> None:
     )
 
 
-def test_every_test_has_a_broker_of_its_own(passes: Passes) -> None:
+def test_every_test_has_its_own_broker(passes: Passes) -> None:
     passes(
         """
         import pytest
@@ -86,7 +86,7 @@ def test_every_test_has_a_broker_of_its_own(passes: Passes) -> None:
     )
 
 
-def test_a_broker_that_is_killed_comes_back_with_its_data(passes: Passes) -> None:
+def test_killed_broker_restarts_with_its_data(passes: Passes) -> None:
     passes(
         """
         import pytest
@@ -160,7 +160,7 @@ def test_requests_are_intercepted(passes: Passes) -> None:
     )
 
 
-def test_settings_come_from_a_mark(passes: Passes) -> None:
+def test_marker_sets_broker_properties(passes: Passes) -> None:
     passes(
         """
         import pytest
@@ -176,7 +176,7 @@ def test_settings_come_from_a_mark(passes: Passes) -> None:
     )
 
 
-def test_nothing_is_left_behind(passes: Passes) -> None:
+def test_threads_and_directories_are_removed(passes: Passes) -> None:
     passes(
         """
         import threading
@@ -196,7 +196,7 @@ def test_nothing_is_left_behind(passes: Passes) -> None:
     )
 
 
-def test_what_pytest_loads_in_every_run_is_nothing_but_the_plugin() -> None:
+def test_plugin_imports_nothing_else_at_load() -> None:
     load = "before = {*sys.modules}; import kcli.broker.pytest_plugin; print(*{*sys.modules} - before)"
     done = subprocess.run(
         [sys.executable, "-c", f"import sys, pytest; {load}"], capture_output=True, text=True, check=True, cwd=ROOT

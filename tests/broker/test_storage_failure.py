@@ -1,4 +1,4 @@
-"""A disk that fails: error 56, nothing more is served from it, and who waits is told. Facts, 5.4: the disk full."""
+"""Disk errors: error 56 for all partitions, also for waiting requests, as in Apache Kafka with one directory."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def rig() -> Rig:
 
 
 def produce(rig: Rig, *indexes: int, acks: int = -1) -> list[tuple[int, int]]:
-    """Error and base offset of each partition."""
+    """Return error and base offset of each partition."""
     data = [PartitionProduceData(index=index, records=batch("a", "b")) for index in indexes]
     request = ProduceRequest(acks=acks, timeout_ms=1000, topic_data=[TopicProduceData(name="t", partition_data=data)])
     [topic] = rig.ask(request, 9).responses
@@ -42,7 +42,7 @@ def fetched(answer: Any) -> int:
     return answer.responses[0].partitions[0].error_code
 
 
-def test_a_disk_that_fills_up_is_error_56_and_what_was_acknowledged_stays(rig: Rig) -> None:
+def test_full_disk_is_error_56_and_acknowledged_records_remain(rig: Rig) -> None:
     assert produce(rig, 0) == [(0, 0)]
     rig.files.capacity_bytes = rig.files.used_bytes + 10
     assert produce(rig, 0) == [(56, -1)]
@@ -55,7 +55,7 @@ def test_a_disk_that_fills_up_is_error_56_and_what_was_acknowledged_stays(rig: R
     assert produce(rig, 0) == [(0, 2)]
 
 
-def test_a_torn_write_is_cut_at_the_next_start(rig: Rig) -> None:
+def test_torn_write_is_truncated_at_the_next_start(rig: Rig) -> None:
     produce(rig, 0)
     rig.files.faults.append(Fault("append", ".log", errno.EIO, torn_bytes=40))
     assert produce(rig, 0) == [(56, -1)]
@@ -65,13 +65,13 @@ def test_a_torn_write_is_cut_at_the_next_start(rig: Rig) -> None:
     assert produce(rig, 0) == [(0, 2)]
 
 
-def test_the_partition_behind_the_one_that_failed_is_refused_too(rig: Rig) -> None:
+def test_other_partitions_of_the_request_are_refused(rig: Rig) -> None:
     rig.files.faults.append(Fault("append", "t-0/00000000000000000000.log"))
     assert produce(rig, 0, 1) == [(56, -1), (56, -1)]
     assert rig.partition("t", 1).log.log_end_offset == 0
 
 
-def test_everything_else_is_refused_as_well(rig: Rig) -> None:
+def test_all_other_requests_are_refused(rig: Rig) -> None:
     produce(rig, 0)
     rig.log_manager.fail("the disk is gone")
     assert fetched(rig.ask(fetch_request(), 12)) == 56
@@ -87,7 +87,7 @@ def test_everything_else_is_refused_as_well(rig: Rig) -> None:
         rig.replica_manager.append_internal(TopicPartition("t", 0), batch("x"), rig.clock.wall_ms())
 
 
-def test_who_waits_for_any_partition_of_the_disk_is_told(rig: Rig) -> None:
+def test_waiting_requests_are_completed_with_the_error(rig: Rig) -> None:
     waiting = rig.send(fetch_request(), 12)
     assert not waiting.is_there
     rig.files.faults.append(Fault("append", "t-1/00000000000000000000.log"))
@@ -95,20 +95,20 @@ def test_who_waits_for_any_partition_of_the_disk_is_told(rig: Rig) -> None:
     assert fetched(waiting.value) == 56
 
 
-def test_acks_zero_learns_of_it_by_a_closed_connection(rig: Rig) -> None:
+def test_acks_zero_closes_the_connection(rig: Rig) -> None:
     rig.files.faults.append(Fault("append", ".log"))
     with pytest.raises(CloseConnection, match="KAFKA_STORAGE_ERROR"):
         produce(rig, 0, acks=0)
 
 
-def test_an_internal_append_that_fails_raises_56(rig: Rig) -> None:
+def test_failed_internal_append_raises_56(rig: Rig) -> None:
     rig.files.faults.append(Fault("append", ".log"))
     with pytest.raises(BrokerError) as caught:
         rig.replica_manager.append_internal(TopicPartition("t", 0), batch("x"), rig.clock.wall_ms())
     assert caught.value.code == 56
 
 
-def test_a_read_that_fails_takes_the_disk_offline(rig: Rig) -> None:
+def test_failed_read_takes_the_directory_offline(rig: Rig) -> None:
     rig.topic("r", index_interval_bytes=1)
     for _ in range(3):
         rig.replica_manager.append_internal(TopicPartition("r", 0), batch("x"), rig.clock.wall_ms())

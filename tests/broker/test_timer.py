@@ -1,4 +1,4 @@
-"""The timer: what is due runs in order and once, and what waits costs nothing."""
+"""Timer: due tasks run once and in order, and waiting tasks cost nothing."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from kcli.broker.timer import Timer, TimerTask
 from kcli.clock import ManualClock
 
 
-def test_tasks_run_in_the_order_of_their_deadlines_and_never_early() -> None:
+def test_tasks_run_in_deadline_order_and_never_early() -> None:
     timer, ran = Timer(), []
     for deadline in (30.0, 10.0, 20.5):
         timer.call_at(deadline, lambda deadline=deadline: ran.append(deadline))
     assert timer.next_deadline_ms() == 10
     assert timer.advance(9.9) == 0
-    assert timer.advance(20.5) == 1, "20.5 is rounded up to 21: late by less than a millisecond, never early"
+    assert timer.advance(20.5) == 1, "20.5 is rounded up to 21"
     assert timer.advance(21) == 1
     assert timer.advance(1000) == 1
     assert ran == [10.0, 20.5, 30.0]
@@ -27,7 +27,7 @@ def test_tasks_run_in_the_order_of_their_deadlines_and_never_early() -> None:
     assert len(timer) == 0
 
 
-def test_tasks_of_one_deadline_run_in_the_order_they_came() -> None:
+def test_tasks_of_one_deadline_run_in_insertion_order() -> None:
     timer, ran = Timer(), []
     for name in "abc":
         timer.call_at(5, lambda name=name: ran.append(name))
@@ -35,12 +35,12 @@ def test_tasks_of_one_deadline_run_in_the_order_they_came() -> None:
     assert ran == ["a", "b", "c"]
 
 
-def test_a_cancelled_task_is_gone_at_once_and_wakes_nobody_up() -> None:
+def test_cancelled_task_is_removed_at_once() -> None:
     timer, ran = Timer(), []
     task = timer.call_at(10, lambda: ran.append("cancelled"))
     timer.call_at(20, lambda: ran.append("kept"))
     assert task.cancel()
-    assert not task.cancel(), "only the first time"
+    assert not task.cancel(), "cancelled only once"
     assert not task.is_waiting
     assert len(timer) == 1
     assert timer.next_deadline_ms() == 20
@@ -48,7 +48,7 @@ def test_a_cancelled_task_is_gone_at_once_and_wakes_nobody_up() -> None:
     assert ran == ["kept"]
 
 
-def test_a_task_may_cancel_another_that_is_due_with_it() -> None:
+def test_task_may_cancel_another_due_task() -> None:
     timer, ran = Timer(), []
     timer.call_at(5, lambda: ran.append(second.cancel()))
     second = timer.call_at(5, lambda: ran.append("second"))
@@ -57,41 +57,41 @@ def test_a_task_may_cancel_another_that_is_due_with_it() -> None:
     assert len(timer) == 0
 
 
-def test_what_a_task_adds_waits_for_the_next_turn_even_when_it_is_due() -> None:
+def test_due_task_added_by_a_task_waits_for_the_next_advance() -> None:
     timer, ran = Timer(), []
 
-    def again() -> None:
+    def reschedule() -> None:
         ran.append(1)
-        timer.call_at(0, again)
+        timer.call_at(0, reschedule)
 
-    timer.call_at(0, again)
-    assert timer.advance(10) == 1, "a task that comes back at once does not hold the loop"
+    timer.call_at(0, reschedule)
+    assert timer.advance(10) == 1, "a task that reschedules itself does not block the loop"
     assert timer.advance(10) == 1
 
 
-def test_a_task_that_raises_does_not_lose_those_behind_it() -> None:
+def test_exception_in_a_task_keeps_the_later_tasks() -> None:
     timer, ran = Timer(), []
 
     def fail() -> None:
         raise RuntimeError("on purpose")
 
     timer.call_at(1, fail)
-    timer.call_at(1, lambda: ran.append("behind"))
+    timer.call_at(1, lambda: ran.append("same deadline"))
     timer.call_at(2, lambda: ran.append("later"))
     with pytest.raises(RuntimeError):
         timer.advance(5)
     assert timer.next_deadline_ms() <= 5
     assert timer.advance(5) == 2
-    assert ran == ["behind", "later"]
+    assert ran == ["same deadline", "later"]
 
 
-def test_infinity_is_no_deadline() -> None:
+def test_infinite_deadline_raises() -> None:
     with pytest.raises(ValueError, match="not a deadline"):
         Timer().call_at(math.inf, lambda: None)
 
 
-def test_memory_does_not_grow_with_tasks_that_come_and_go() -> None:
-    """As a fetch does that is answered long before its deadline, a million times."""
+def test_memory_does_not_grow_with_cancelled_tasks() -> None:
+    """Fetches that are answered long before their deadlines leave no buckets."""
     timer = Timer()
     for at in range(20_000):
         timer.call_at(at * 1000.0, lambda: None).cancel()
@@ -99,8 +99,8 @@ def test_memory_does_not_grow_with_tasks_that_come_and_go() -> None:
     assert len(timer._times) < 1000
 
 
-def test_a_tick_costs_the_same_whatever_is_parked() -> None:
-    """Counted, not timed: an idle tick looks at the first time only."""
+def test_cost_of_advance_is_independent_of_waiting_tasks() -> None:
+    """An idle advance looks at the first deadline only."""
     timer = Timer()
     rng = random.Random(5)
     for _ in range(100_000):
@@ -109,11 +109,11 @@ def test_a_tick_costs_the_same_whatever_is_parked() -> None:
     for now in range(10_000):
         timer.advance(now)
         timer.next_deadline_ms()
-    assert time.perf_counter() - start < 1.0, "10,000 ticks over 100,000 parked tasks"
+    assert time.perf_counter() - start < 1.0, "10,000 calls with 100,000 waiting tasks"
     assert timer.advance(10_600) == 100_000
 
 
-def test_any_mix_of_adding_cancelling_and_advancing_runs_each_task_once_in_time() -> None:
+def test_random_operations_run_each_task_once_in_time() -> None:
     rng = random.Random(11)
     timer, clock = Timer(), ManualClock()
     ran: dict[int, float] = {}

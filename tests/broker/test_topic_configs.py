@@ -1,4 +1,4 @@
-"""Settings of topics: where their defaults come from, and what logs make of them."""
+"""Topic settings: defaults from the broker's settings, log configuration, changes, and topic names."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ def broker(**properties: Any) -> BrokerConfig:
     return BrokerConfig.from_properties({name.replace("_", "."): value for name, value in properties.items()})
 
 
-def test_nothing_set_is_the_log_config_of_kafkas_defaults() -> None:
+def test_default_log_config_has_kafkas_defaults() -> None:
     assert log_config(broker(), {}) == LogConfig()
 
 
-def test_every_setting_of_a_log_is_one_of_a_topic() -> None:
+def test_every_log_config_field_is_a_topic_setting() -> None:
     assert {name.replace("_", ".") for name in LogConfig._fields} <= set(TOPIC_OPTIONS)
 
 
 @pytest.mark.parametrize("name", sorted(TOPIC_OPTIONS))
-def test_a_default_is_within_its_bounds_and_the_brokers(name: str) -> None:
+def test_defaults_are_within_bounds_and_equal_to_the_broker_defaults(name: str) -> None:
     option = TOPIC_OPTIONS[name]
     if option.default is not None:
         assert option.parse(format_value(option.default)) == option.default
@@ -50,28 +50,28 @@ def test_a_default_is_within_its_bounds_and_the_brokers(name: str) -> None:
         ({"log_retention_ms": -7}, -1),
     ],
 )
-def test_the_finest_unit_is_heeded(given: dict[str, int], kept_ms: int) -> None:
+def test_setting_in_the_finest_unit_takes_precedence(given: dict[str, int], kept_ms: int) -> None:
     assert log_config(broker(**given), {}).retention_ms == kept_ms
 
 
-def test_other_settings_with_two_names() -> None:
+def test_other_settings_with_two_broker_synonyms() -> None:
     config = log_config(broker(log_roll_hours=2, log_roll_jitter_hours=1, log_flush_scheduler_interval_ms=9), {})
     assert (config.segment_ms, config.segment_jitter_ms, config.flush_ms) == (7_200_000, 3_600_000, 9)
     config = log_config(broker(log_roll_hours=2, log_roll_ms=5, log_flush_interval_ms=8), {})
     assert (config.segment_ms, config.flush_ms) == (5, 8)
 
 
-def test_what_the_topic_says_is_worth_more_than_the_broker() -> None:
+def test_topic_override_precedes_broker_setting() -> None:
     config = log_config(broker(log_segment_bytes=2_000_000), {"segment.bytes": "3000000", "cleanup.policy": "compact"})
     assert config.segment_bytes == 3_000_000
     assert config.is_compacted
 
 
-def test_small_segments_for_tests() -> None:
+def test_internal_segment_bytes_overrides_segment_bytes() -> None:
     assert log_config(broker(), {"internal.segment.bytes": "100"}).segment_bytes == 100
 
 
-def test_a_setting_that_no_topic_has_is_refused() -> None:
+def test_unknown_topic_setting_raises() -> None:
     with pytest.raises(ConfigError, match="nope is not a topic setting"):
         log_config(broker(), {"nope": "1"})
     with pytest.raises(BrokerError) as caught:
@@ -79,19 +79,19 @@ def test_a_setting_that_no_topic_has_is_refused() -> None:
     assert caught.value.code is ErrorCode.INVALID_CONFIG
 
 
-def test_the_broker_and_the_topic_must_go_together() -> None:
+def test_compaction_lags_of_broker_and_topic_must_be_consistent() -> None:
     with pytest.raises(BrokerError, match=r"max\.compaction\.lag\.ms 5 is below min\.compaction\.lag\.ms 6"):
         check_topic_configs(broker(log_cleaner_min_compaction_lag_ms=6), {"max.compaction.lag.ms": "5"})
 
 
-def test_changes_leave_what_was_set_before_as_it_is() -> None:
+def test_apply_changes_does_not_modify_the_previous_overrides() -> None:
     before = {"retention.ms": "1", "segment.ms": "2"}
     changes = [Change("retention.ms", DELETE, None), Change("flush.ms", SET, "3")]
     assert apply_changes(before, changes, TOPIC_OPTIONS, str) == {"segment.ms": "2", "flush.ms": "3"}
     assert before == {"retention.ms": "1", "segment.ms": "2"}
 
 
-def test_what_is_in_a_list_is_not_appended_again() -> None:
+def test_append_skips_values_already_in_the_list() -> None:
     changes = [Change("cleanup.policy", APPEND, "delete,compact")]
     assert apply_changes({}, changes, TOPIC_OPTIONS, lambda _: "delete") == {"cleanup.policy": "delete,compact"}
     assert apply_changes({"cleanup.policy": "compact"}, changes, TOPIC_OPTIONS, str) == {
@@ -99,13 +99,13 @@ def test_what_is_in_a_list_is_not_appended_again() -> None:
     }
 
 
-def test_the_longest_name() -> None:
+def test_topic_name_of_249_characters_is_valid() -> None:
     assert name_fault("a" * LONGEST_NAME) is None
     assert name_fault("a" * (LONGEST_NAME + 1))
     assert name_fault("orders\n")
 
 
-def test_a_name_collides_only_by_dots_and_underscores() -> None:
+def test_names_collide_only_by_dots_and_underscores() -> None:
     check_new_name("a.b-c", ["a-b-c", "a.b", "A.b-c"])
     with pytest.raises(BrokerError, match=r"'a\.b_c' collides with topic 'a_b\.c'"):
         check_new_name("a.b_c", ["x", "a_b.c"])

@@ -1,8 +1,4 @@
-"""What no client sends: on raw sockets, against Apache's broker and ours, which must do the same.
-
-One row of the table of measured behaviour each; the one of a Heartbeat to a broker that is not the coordinator needs
-two brokers.
-"""
+"""Malformed input on raw sockets: the embedded broker must behave as Apache Kafka does."""
 
 from __future__ import annotations
 
@@ -23,7 +19,7 @@ from tests.broker.wire import Wire, fetch
 from tests.real_kafka import Kafka, OwnBroker
 
 LIMIT = 104_857_600
-AT_ONCE_S = 2.0  # far below the idle limit of ten minutes, above any hiccup of a busy machine
+AT_ONCE_S = 2.0  # far below the idle timeout of 10 minutes, but enough for a busy machine
 
 
 @pytest.fixture
@@ -43,18 +39,18 @@ def still_serves(kafka: Kafka) -> bool:
 
 
 @pytest.mark.parametrize("length", [0x7FFFFFFF, -1, -0x80000000, LIMIT + 1, 0])
-def test_an_impossible_length_ends_the_connection_at_once(wire: Wire, any_kafka: Kafka, length: int) -> None:
+def test_invalid_frame_length_closes_the_connection(wire: Wire, any_kafka: Kafka, length: int) -> None:
     wire.raw(struct.pack(">i", length))
     assert wire.seconds_until_closed() < AT_ONCE_S
     assert still_serves(any_kafka)
 
 
-def test_a_length_at_the_limit_is_believed(wire: Wire) -> None:
+def test_frame_length_at_the_limit_is_accepted(wire: Wire) -> None:
     wire.raw(struct.pack(">i", LIMIT) + b"some")
     assert wire.is_open()
 
 
-def test_half_a_frame_and_the_end_is_closed(wire: Wire) -> None:
+def test_half_closed_connection_within_a_frame_is_closed(wire: Wire) -> None:
     wire.raw(struct.pack(">i", 100) + b"half")
     wire.sock.shutdown(1)
     assert wire.seconds_until_closed() < AT_ONCE_S
@@ -65,43 +61,43 @@ def test_half_a_frame_and_the_end_is_closed(wire: Wire) -> None:
     [(999, 0), (-1, 0), (3, 99), (3, -1), (1, 3), (0, 2), (11, 10), (4, 0), (67, 0)],
     ids=["no-such-api", "negative", "too-high", "below-zero", "removed", "produce-2", "join-10", "leader-isr", "inner"],
 )
-def test_an_api_or_version_that_is_not_served_ends_the_connection(wire: Wire, key: int, version: int) -> None:
+def test_unserved_api_or_version_closes_the_connection(wire: Wire, key: int, version: int) -> None:
     wire.frame(header(key, version, tags=b"\0") + bytes(100))
     assert wire.seconds_until_closed() < AT_ONCE_S
 
 
-def test_api_versions_of_an_unknown_version_is_answered_in_v0(wire: Wire) -> None:
+def test_unknown_api_versions_version_is_answered_in_v0(wire: Wire) -> None:
     body = header(18, 99, tags=b"\0") + b"\x05kcli\x040.1\0"
     wire.frame(body)
     assert wire.read_frame().hex(" ") == "00 00 00 07 00 23 00 00 00 01 00 12 00 00 00 04"
-    wire.frame(header(18, 2))  # the connection goes on
+    wire.frame(header(18, 2))  # the connection remains open
     assert wire.read_frame()[4:6] == b"\0\0"
 
 
-def test_api_versions_of_an_unknown_version_with_an_old_header_ends_the_connection(wire: Wire) -> None:
+def test_unknown_api_versions_version_with_an_old_header_closes_the_connection(wire: Wire) -> None:
     wire.frame(header(18, 99))
     assert wire.seconds_until_closed() < AT_ONCE_S
 
 
 @pytest.mark.parametrize("name", ["", "-kcli", "kcli-", "k cli", "kcli!", "ключ"])
-def test_a_malformed_software_name_is_refused(wire: Wire, name: str) -> None:
+def test_malformed_software_name_is_refused(wire: Wire, name: str) -> None:
     answer = wire.ask(ApiVersionsRequest(client_software_name=name, client_software_version="0.1"), 3)
     assert (answer.error_code, answer.api_keys) == (42, [])
 
 
-def test_a_software_name_may_have_dots_and_dashes_inside(wire: Wire) -> None:
+def test_software_name_may_have_dots_and_dashes_inside(wire: Wire) -> None:
     answer = wire.ask(ApiVersionsRequest(client_software_name="a-b.c", client_software_version="1"), 3)
     assert answer.error_code == 0
 
 
 def test_produce_is_advertised_from_v0(wire: Wire) -> None:
-    """Old librdkafka wants to see that, although the broker closes the connection on requests below v3."""
+    """Old librdkafka requires it, although the broker closes the connection on requests below v3."""
     (produce,) = [one for one in wire.ask(ApiVersionsRequest(), 0).api_keys if one.api_key == 0]
     assert (produce.min_version, produce.max_version) == (0, 13)
 
 
 @pytest.mark.parametrize("cut", [1, 3, 9])
-def test_a_body_that_ends_too_soon_ends_the_connection(wire: Wire, cut: int) -> None:
+def test_truncated_body_closes_the_connection(wire: Wire, cut: int) -> None:
     whole = encode_request(FetchRequest(topics=[FetchTopic(topic="t", partitions=[FetchPartition()])]), 11, 7, "wire")
     wire.frame(whole[:-cut])
     assert wire.seconds_until_closed() < AT_ONCE_S
@@ -117,7 +113,7 @@ def test_a_body_that_ends_too_soon_ends_the_connection(wire: Wire, cut: int) -> 
     ],
     ids=["metadata", "fetch", "list-offsets", "metadata-compact"],
 )
-def test_a_count_that_the_body_cannot_hold_ends_the_connection(
+def test_count_beyond_the_body_closes_the_connection(
     wire: Wire, any_kafka: Kafka, key: int, version: int, body: bytes
 ) -> None:
     wire.frame(header(key, version, tags=b"\0" if version == 9 else b"") + body)
@@ -125,15 +121,15 @@ def test_a_count_that_the_body_cannot_hold_ends_the_connection(
     assert still_serves(any_kafka)
 
 
-def test_a_count_of_minus_two_is_null(wire: Wire, any_kafka: Kafka) -> None:
-    """For Metadata that is: all topics."""
+def test_count_of_minus_two_is_null(wire: Wire, any_kafka: Kafka) -> None:
+    """In Metadata, null requests all topics."""
     topic = any_kafka.new_topic()
     wire.frame(header(3, 1) + struct.pack(">i", -2))
     _, answer = decode_response(MetadataResponse, 1, wire.read_frame())
     assert topic in [one.name for one in answer.topics]
 
 
-def test_garbage_behind_a_body_is_ignored(wire: Wire) -> None:
+def test_bytes_after_the_body_are_ignored(wire: Wire) -> None:
     wire.frame(header(3, 1) + struct.pack(">i", 0) + b"garbage")
     _, answer = decode_response(MetadataResponse, 1, wire.read_frame())
     assert (len(answer.brokers), answer.topics) == (1, [])
@@ -144,7 +140,7 @@ def test_garbage_behind_a_body_is_ignored(wire: Wire) -> None:
     [bytes.fromhex("16030100a5010000a10303") + bytes(160), b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"],
     ids=["tls", "http"],
 )
-def test_other_protocols_are_closed(wire: Wire, hello: bytes) -> None:
+def test_other_protocols_close_the_connection(wire: Wire, hello: bytes) -> None:
     wire.raw(hello)
     assert wire.seconds_until_closed() < AT_ONCE_S
 
@@ -155,7 +151,7 @@ def test_sasl_is_refused_on_a_plain_listener(wire: Wire, version: int) -> None:
     assert wire.ask(SaslAuthenticateRequest(auth_bytes=b"\0a\0b"), 2).error_code == 34
 
 
-def test_no_client_id_is_no_trouble(wire: Wire) -> None:
+def test_null_client_id_is_accepted(wire: Wire) -> None:
     assert wire.ask(MetadataRequest(topics=[]), 9, client_id=None).topics == []
 
 
@@ -165,8 +161,8 @@ def test_pipelined_requests_are_answered_in_order(wire: Wire) -> None:
     assert [struct.unpack(">i", wire.read_frame()[:4])[0] for _ in sent] == sent
 
 
-def test_a_request_behind_a_waiting_fetch_waits_too(wire: Wire, any_kafka: Kafka) -> None:
-    """One request of a connection is under way at a time."""
+def test_request_after_a_waiting_fetch_waits(wire: Wire, any_kafka: Kafka) -> None:
+    """A connection has one request in process at a time."""
     topic = any_kafka.new_topic()
     started = time.monotonic()
     sent = [wire.request(fetch(topic, max_wait_ms=600), 11), wire.request(ApiVersionsRequest(), 0)]
@@ -174,7 +170,7 @@ def test_a_request_behind_a_waiting_fetch_waits_too(wire: Wire, any_kafka: Kafka
     assert time.monotonic() - started >= 0.6
 
 
-def test_an_answer_reaches_a_client_that_has_said_its_last_word(wire: Wire, any_kafka: Kafka) -> None:
+def test_half_closed_client_gets_its_answer(wire: Wire, any_kafka: Kafka) -> None:
     topic = any_kafka.new_topic()
     wire.request(fetch(topic, max_wait_ms=300), 11)
     wire.sock.shutdown(1)
@@ -183,50 +179,50 @@ def test_an_answer_reaches_a_client_that_has_said_its_last_word(wire: Wire, any_
 
 
 @pytest.fixture
-def impatient(any_own_kafka: Callable[..., OwnBroker]) -> OwnBroker:
-    """A broker that lets connections idle for a second only, and has five of them from one address."""
+def limited_broker(any_own_kafka: Callable[..., OwnBroker]) -> OwnBroker:
+    """A broker with an idle timeout of 1.5 s and at most five connections per address."""
     return any_own_kafka(connections_max_idle_ms="1500", max_connections_per_ip="5")
 
 
-def test_limits_of_connections(impatient: OwnBroker) -> None:
-    topic = impatient.new_topic()
-    address = impatient.bootstrap_servers
+def test_idle_timeout_and_connection_limits(limited_broker: OwnBroker) -> None:
+    topic = limited_broker.new_topic()
+    address = limited_broker.bootstrap_servers
 
     with Wire(address) as silent, Wire(address) as half:
         half.raw(struct.pack(">i", 100) + b"half a frame, then silence")
         for one in (silent, half):
             assert 0.5 < one.seconds_until_closed() + 0.7 < 10
 
-    with Wire(address) as waiting:  # idle is who waits for an answer, too
+    with Wire(address) as waiting:  # a connection that waits for an answer counts as idle
         waiting.request(fetch(topic, max_wait_ms=8000), 11)
         assert 1.0 < waiting.seconds_until_closed() < 6
 
-    with_room: list[Wire] = []
+    accepted: list[Wire] = []
     try:
-        _open_five(address, with_room)
-        with contextlib.suppress(ConnectionResetError), Wire(address) as refused:  # or before we know it is open
+        _open_five(address, accepted)
+        with contextlib.suppress(ConnectionResetError), Wire(address) as refused:  # reset during or after the connect
             refused.seconds_until_closed()
-        with_room.pop().sock.close()
+        accepted.pop().sock.close()
         deadline = time.monotonic() + 20
-        while not _is_let_in(address):
+        while not _is_accepted(address):
             assert time.monotonic() < deadline
     finally:
-        for one in with_room:
+        for one in accepted:
             one.sock.close()
 
 
 def _open_five(address: str, wires: list[Wire]) -> None:
-    """Until all of them answer: those of before may still be counted, and the first may idle till the last is open."""
+    """Open five connections that all answer. Earlier connections may still count, and open ones may time out."""
     deadline = time.monotonic() + 20
     while len(wires) < 5:
-        assert time.monotonic() < deadline, f"only {len(wires)} connections are let in"
+        assert time.monotonic() < deadline, f"only {len(wires)} connections are accepted"
         wires.append(Wire(address))
         for one in [one for one in wires if not _answers(one)]:
             one.sock.close()
             wires.remove(one)
 
 
-def _is_let_in(address: str) -> bool:
+def _is_accepted(address: str) -> bool:
     try:
         with Wire(address) as wire:
             return _answers(wire)

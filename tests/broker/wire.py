@@ -1,4 +1,4 @@
-"""A bare connection to a broker, for what no client would send."""
+"""A raw connection to a broker, for requests that no client sends."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PATIENCE_S = 20.0
 
 
 class Wire:
-    """One TCP connection. What it waits for must come within `PATIENCE_S`."""
+    """One TCP connection. Each expected answer must arrive within `PATIENCE_S`."""
 
     def __init__(self, address: str, *, receive_buffer_bytes: int | None = None) -> None:
         host, _, port = address.rpartition(":")
@@ -37,16 +37,16 @@ class Wire:
         self.sock.close()
 
     def raw(self, data: bytes) -> Wire:
-        """Send these bytes and nothing else."""
+        """Send these bytes as they are."""
         self.sock.sendall(data)
         return self
 
     def frame(self, body: bytes) -> Wire:
-        """Send a frame: its length and the body."""
+        """Send a frame: the length and the body."""
         return self.raw(struct.pack(">i", len(body)) + body)
 
     def request(self, message: Message, version: int, client_id: str | None = "wire") -> int:
-        """Send a well-made request; its correlation id."""
+        """Send a valid request; return its correlation id."""
         self._correlation_id += 1
         self.frame(encode_request(message, version, self._correlation_id, client_id))
         return self._correlation_id
@@ -59,7 +59,7 @@ class Wire:
         return response
 
     def produce(self, topic: str, value: bytes) -> int:
-        """Append one record to partition 0 with acks=all; the error code."""
+        """Append one record to partition 0 with acks=all; return the error code."""
         partition = PartitionProduceData(records=build_batch([NewRecord(None, value, 1_500_000_000_000)]))
         data = [TopicProduceData(name=topic, partition_data=[partition])]
         answered = self.ask(ProduceRequest(acks=-1, timeout_ms=5000, topic_data=data), 9)
@@ -73,22 +73,22 @@ class Wire:
         data = bytearray()
         while len(data) < count:
             more = self.sock.recv(count - len(data))
-            assert more, f"the broker hung up after {len(data)} of {count} bytes"
+            assert more, f"the broker closed the connection after {len(data)} of {count} bytes"
             data += more
         return bytes(data)
 
     def seconds_until_closed(self) -> float:
-        """How long it takes the broker to end the connection without a word."""
+        """Return the time until the broker closes the connection without an answer."""
         started = time.monotonic()
         try:
             data = self.sock.recv(1000)
         except ConnectionResetError:
             data = b""
-        assert data == b"", f"an answer: {data!r}"
+        assert data == b"", f"unexpected answer: {data!r}"
         return time.monotonic() - started
 
     def is_open(self, for_s: float = 0.3) -> bool:
-        """Nothing comes, and the connection stands."""
+        """Return True if nothing arrives and the connection remains open for `for_s` seconds."""
         self.sock.settimeout(for_s)
         try:
             return self.sock.recv(1) != b""
@@ -101,7 +101,7 @@ class Wire:
 
 
 def fetch(topic: str, *, max_wait_ms: int = 100, max_bytes: int = 1 << 20, offset: int = 0) -> FetchRequest:
-    """A Fetch (v4 to v12) from partition 0."""
+    """Build a Fetch (v4 to v12) of partition 0."""
     asked = FetchPartition(fetch_offset=offset, partition_max_bytes=max_bytes)
     return FetchRequest(
         max_wait_ms=max_wait_ms, min_bytes=1, max_bytes=max_bytes, topics=[FetchTopic(topic=topic, partitions=[asked])]

@@ -1,4 +1,4 @@
-"""CreateTopics, DeleteTopics and CreatePartitions, request by request, on our broker and on Apache's alike."""
+"""CreateTopics, DeleteTopics and CreatePartitions, on the embedded broker and on Apache Kafka."""
 
 from __future__ import annotations
 
@@ -62,17 +62,17 @@ def grow(wire: Wire, name: str, count: int, placed: list[list[int]] | None = Non
     return int(result.error_code)
 
 
-# ---- new topics ----
+# ---- CreateTopics ----
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a" * 250, "a/b", "a b", "ä", "a:b"])
-def test_a_topic_cannot_be_called_anything(name: str, wire: Wire) -> None:
+def test_invalid_topic_name_is_refused(name: str, wire: Wire) -> None:
     result = create(wire, topic(name))[name]
     assert (result.error_code, result.num_partitions, result.configs) == (INVALID_TOPIC, -1, [])
     assert result.error_message
 
 
-def test_a_new_topic_is_described_by_counts_id_and_settings(wire: Wire, any_kafka: Kafka) -> None:
+def test_result_has_counts_id_and_settings(wire: Wire, any_kafka: Kafka) -> None:
     name = any_kafka.new_name()
     configs = [CreatableTopicConfig(name="retention.ms", value="77")]
 
@@ -109,29 +109,29 @@ def test_every_version_creates_a_topic(version: int, wire: Wire, any_kafka: Kafk
         (3, -1, OK),
     ],
 )
-def test_counts_must_be_possible(partitions: int, replicas: int, code: int, wire: Wire, any_kafka: Kafka) -> None:
+def test_invalid_counts_are_refused(partitions: int, replicas: int, code: int, wire: Wire, any_kafka: Kafka) -> None:
     name = any_kafka.new_name()
     assert create(wire, topic(name, partitions, replicas))[name].error_code == code
 
 
-def test_names_that_metrics_cannot_tell_apart_collide(wire: Wire, any_kafka: Kafka) -> None:
+def test_names_that_differ_only_in_dots_and_underscores_collide(wire: Wire, any_kafka: Kafka) -> None:
     name = any_kafka.new_name("dotted.name")
     assert create(wire, topic(name))[name].error_code == OK
     other = name.replace(".", "_")
     assert create(wire, topic(other))[other].error_code == INVALID_TOPIC
 
 
-def test_a_name_that_comes_twice_is_refused_and_others_are_not(wire: Wire, any_kafka: Kafka) -> None:
+def test_duplicate_name_is_refused_and_others_are_created(wire: Wire, any_kafka: Kafka) -> None:
     twice, once = any_kafka.new_name(), any_kafka.new_name()
     results = create(wire, topic(twice), topic(once), topic(twice))
     assert {name: result.error_code for name, result in results.items()} == {twice: INVALID_REQUEST, once: OK}
 
 
-def test_the_metadata_log_cannot_be_created(wire: Wire) -> None:
+def test_metadata_log_cannot_be_created(wire: Wire) -> None:
     assert create(wire, topic("__cluster_metadata"))["__cluster_metadata"].error_code == INVALID_REQUEST
 
 
-def test_checking_only_answers_as_creating_does(wire: Wire, any_kafka: Kafka) -> None:
+def test_validate_only_returns_the_same_result(wire: Wire, any_kafka: Kafka) -> None:
     name = any_kafka.new_name()
     result = create(wire, topic(name, 3), validate_only=True)[name]
     assert (result.error_code, result.num_partitions, len(result.configs)) == (OK, 3, 33)
@@ -154,7 +154,7 @@ def test_checking_only_answers_as_creating_does(wire: Wire, any_kafka: Kafka) ->
         (placed([1], []), INVALID_ASSIGNMENT),
     ],
 )
-def test_replicas_placed_by_hand(
+def test_manual_replica_assignments(
     assignments: list[CreatableReplicaAssignment], code: int, wire: Wire, any_kafka: Kafka
 ) -> None:
     name = any_kafka.new_name()
@@ -164,7 +164,7 @@ def test_replicas_placed_by_hand(
         assert (result.num_partitions, result.replication_factor) == (len(assignments), 1)
 
 
-def test_replicas_are_placed_by_hand_or_counted_but_not_both(wire: Wire, any_kafka: Kafka) -> None:
+def test_assignment_and_counts_cannot_be_combined(wire: Wire, any_kafka: Kafka) -> None:
     for counts in ((1, 1), (1, -1), (-1, 1)):
         name = any_kafka.new_name()
         assert create(wire, topic(name, *counts, assignments=placed([1])))[name].error_code == INVALID_REQUEST
@@ -212,21 +212,21 @@ SETTINGS: list[tuple[str, str | None, int]] = [
 
 
 @pytest.mark.parametrize(("setting", "value", "code"), SETTINGS)
-def test_settings_must_mean_something(setting: str, value: str | None, code: int, wire: Wire, any_kafka: Kafka) -> None:
+def test_invalid_settings_are_refused(setting: str, value: str | None, code: int, wire: Wire, any_kafka: Kafka) -> None:
     name = any_kafka.new_name()
     result = create(wire, topic(name, configs=[CreatableTopicConfig(name=setting, value=value)]))[name]
     assert result.error_code == code
     assert (result.error_message is None) == (code == OK)
 
 
-def test_settings_must_go_together(wire: Wire, any_kafka: Kafka) -> None:
+def test_inconsistent_settings_are_refused(wire: Wire, any_kafka: Kafka) -> None:
     name = any_kafka.new_name()
     lags = [("max.compaction.lag.ms", "5"), ("min.compaction.lag.ms", "6")]
     configs = [CreatableTopicConfig(name=key, value=value) for key, value in lags]
     assert create(wire, topic(name, configs=configs))[name].error_code == INVALID_CONFIG
 
 
-def test_what_is_wrong_with_the_name_is_told_first(wire: Wire, any_kafka: Kafka) -> None:
+def test_name_error_precedes_other_errors(wire: Wire, any_kafka: Kafka) -> None:
     name = any_kafka.new_topic()
     bad = [CreatableTopicConfig(name="nope", value="1")]
     assert create(wire, topic(name, 0, 9, configs=bad))[name].error_code == EXISTS
@@ -234,7 +234,7 @@ def test_what_is_wrong_with_the_name_is_told_first(wire: Wire, any_kafka: Kafka)
     assert create(wire, topic("a/b", 0, 9, configs=bad))["a/b"].error_code == INVALID_TOPIC
 
 
-# ---- topics that go ----
+# ---- DeleteTopics ----
 
 
 def by_name(name: str) -> DeleteTopicState:
@@ -246,7 +246,7 @@ def by_id(topic_id: UUID) -> DeleteTopicState:
 
 
 def made(wire: Wire, any_kafka: Kafka) -> tuple[str, UUID]:
-    """A new topic with its id."""
+    """Create a topic; return its name and id."""
     name = any_kafka.new_name()
     return name, create(wire, topic(name))[name].topic_id
 
@@ -274,7 +274,7 @@ def test_older_versions_delete_by_name(version: int, wire: Wire, any_kafka: Kafk
     assert codes == {name: OK, "nope": UNKNOWN, "": UNKNOWN, "a/b": UNKNOWN}
 
 
-def test_a_topic_asked_for_in_two_ways_stays(wire: Wire, any_kafka: Kafka) -> None:
+def test_topic_requested_by_name_and_id_is_not_deleted(wire: Wire, any_kafka: Kafka) -> None:
     name, topic_id = made(wire, any_kafka)
     both = DeleteTopicState(name=name, topic_id=topic_id)
 
@@ -290,7 +290,7 @@ def test_a_topic_asked_for_in_two_ways_stays(wire: Wire, any_kafka: Kafka) -> No
 
 
 @pytest.mark.parametrize(("version", "code"), [(2, INVALID_REQUEST), (3, DISABLED), (5, DISABLED)])
-def test_deletion_can_be_switched_off(version: int, code: int) -> None:
+def test_deletion_can_be_disabled(version: int, code: int) -> None:
     node = Node(delete_topic_enable=False)
     node.cluster.create_topic("orders")
     [result] = node.ask(DeleteTopicsRequest(topic_names=["orders"]), version).responses
@@ -298,10 +298,10 @@ def test_deletion_can_be_switched_off(version: int, code: int) -> None:
     assert "orders" in node.cluster.topics
 
 
-# ---- more partitions ----
+# ---- CreatePartitions ----
 
 
-def test_partitions_only_grow(wire: Wire, any_kafka: Kafka) -> None:
+def test_partition_count_only_increases(wire: Wire, any_kafka: Kafka) -> None:
     name = any_kafka.new_topic()
     assert grow(wire, name, 3, validate_only=True) == OK
     assert grow(wire, name, 3) == OK
@@ -311,7 +311,7 @@ def test_partitions_only_grow(wire: Wire, any_kafka: Kafka) -> None:
     assert grow(wire, "", 3) == UNKNOWN
 
 
-def test_new_partitions_placed_by_hand(wire: Wire, any_kafka: Kafka) -> None:
+def test_manual_assignment_of_new_partitions(wire: Wire, any_kafka: Kafka) -> None:
     name = any_kafka.new_topic()
     for wrong in ([], [[1]], [[1], [1], [1]], [[1], [2]], [[1], [1, 1]], [[1], []]):
         assert grow(wire, name, 3, wrong) == INVALID_ASSIGNMENT
@@ -319,7 +319,7 @@ def test_new_partitions_placed_by_hand(wire: Wire, any_kafka: Kafka) -> None:
 
 
 @pytest.mark.parametrize("version", range(4))
-def test_a_name_that_comes_twice_grows_nothing(version: int, wire: Wire, any_kafka: Kafka) -> None:
+def test_duplicate_name_adds_no_partitions(version: int, wire: Wire, any_kafka: Kafka) -> None:
     twice, once = any_kafka.new_topic(), any_kafka.new_topic()
     asked = [
         CreatePartitionsTopic(name=name, count=n, assignments=None) for name, n in ((twice, 2), (once, 2), (twice, 3))
@@ -328,8 +328,8 @@ def test_a_name_that_comes_twice_grows_nothing(version: int, wire: Wire, any_kaf
     assert {result.name: result.error_code for result in response.results} == {twice: INVALID_REQUEST, once: OK}
 
 
-def test_a_topic_has_at_most_so_many_partitions() -> None:
-    """Apache's answers 10,000 more partitions with -1, and makes them."""
+def test_partition_count_is_limited() -> None:
+    """Apache Kafka answers a request for 10,000 more partitions with -1, and creates them."""
     node = Node()
     node.cluster.create_topic("orders", 2)
     asked = [CreatePartitionsTopic(name="orders", count=10_001, assignments=None)]
@@ -338,7 +338,7 @@ def test_a_topic_has_at_most_so_many_partitions() -> None:
     assert node.cluster.topics["orders"].partitions == 2
 
 
-def test_all_of_kafkas_versions_are_served() -> None:
+def test_all_versions_of_kafka_are_served() -> None:
     for request in (CreateTopicsRequest, DeleteTopicsRequest, CreatePartitionsRequest):
         served = HANDLERS[request.API_KEY]
         assert (served.first_version, served.last_version) == request.VERSIONS

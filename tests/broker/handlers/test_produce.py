@@ -1,6 +1,6 @@
-"""Produce: every row of the facts' table 5.2 that concerns one node and no transaction, and acks.
+"""Produce: accepted and refused batches, acks, idempotence, and replicas.
 
-Codes, offsets and texts were seen on Apache Kafka 4.3.1.
+Codes, offsets and messages are those of Apache Kafka 4.3.1.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ def request(
 
 
 def produce(rig: Rig, records: bytes | None, version: int = 9, **options: Any) -> Any:
-    """The one partition of the answer."""
+    """Return the only partition of the response."""
     [topic] = rig.ask(request(records, **options), version).responses
     [partition] = topic.partition_responses
     return partition
 
 
 def changed(records: bytes, **bytes_at: int) -> bytes:
-    """`changed(b, at16=3)`: byte 16 is 3."""
+    """Return a copy of the batch with changed bytes; `at16=3` sets byte 16 to 3."""
     data = bytearray(records)
     for place, value in bytes_at.items():
         data[int(place[2:])] = value
@@ -56,7 +56,7 @@ GOOD = batch("a", "b", "c")
 
 
 class TestAccepted:
-    def test_offsets_go_on_where_the_log_ends(self, rig: Rig) -> None:
+    def test_batches_are_appended_at_the_log_end(self, rig: Rig) -> None:
         answers = [produce(rig, GOOD) for _ in range(3)]
         assert [(one.error_code, one.base_offset) for one in answers] == [(0, 0), (0, 3), (0, 6)]
         assert {(one.log_append_time_ms, one.log_start_offset) for one in answers} == {(-1, 0)}
@@ -72,15 +72,15 @@ class TestAccepted:
         assert topic.topic_id == id
         assert topic.partition_responses[0].error_code == 0
 
-    def test_append_time_is_told_where_the_topic_has_it(self, rig: Rig) -> None:
+    def test_log_append_time_is_returned(self, rig: Rig) -> None:
         rig.topic("stamped", message_timestamp_type="LogAppendTime")
         assert produce(rig, GOOD, topic="stamped").log_append_time_ms == rig.clock.wall_ms()
 
-    def test_bytes_behind_the_batch_that_are_too_few_for_another(self, rig: Rig) -> None:
+    def test_trailing_bytes_shorter_than_a_batch_are_ignored(self, rig: Rig) -> None:
         assert produce(rig, GOOD + b"xx").error_code == 0
         assert rig.partition("t").log.size_bytes == len(GOOD)
 
-    def test_several_partitions_of_several_topics_in_the_order_of_the_request(self, rig: Rig) -> None:
+    def test_response_is_in_the_order_of_the_request(self, rig: Rig) -> None:
         rig.topic("u")
         parts = [("t", 1, GOOD), ("gone", 0, GOOD), ("u", 0, GOOD[:-3]), ("t", 0, GOOD)]
         answer = rig.ask(
@@ -117,37 +117,37 @@ class TestRefused:
             pytest.param(batch(b"x" * 1_100_000), 10, id="too large"),
         ],
     )
-    def test_by_its_bytes(self, rig: Rig, records: bytes | None, code: int) -> None:
+    def test_invalid_batch_is_refused(self, rig: Rig, records: bytes | None, code: int) -> None:
         answer = produce(rig, records)
         assert (answer.error_code, answer.base_offset, answer.log_append_time_ms) == (code, -1, -1)
         assert rig.partition("t").log.log_end_offset == 0, "nothing was written"
 
-    def test_zstd_before_clients_knew_it(self, rig: Rig) -> None:
+    def test_zstd_before_v7_is_refused(self, rig: Rig) -> None:
         zipped = batch("a", compression="zstd")
         assert produce(rig, zipped, 6).error_code == 76
         assert produce(rig, zipped, 7).error_code == 0
 
-    def test_a_transactional_batch_with_an_id_since_there_are_no_transactions(self, rig: Rig) -> None:
+    def test_transactional_batch_with_a_transactional_id_is_refused(self, rig: Rig) -> None:
         records = batch("a", transactional=True, producer_id=5, producer_epoch=0, base_sequence=0)
         assert produce(rig, records, transactional_id="x").error_code == 48
 
-    def test_null_keys_in_a_compacted_topic_name_the_record(self, rig: Rig) -> None:
+    def test_null_key_in_a_compacted_topic_is_a_record_error(self, rig: Rig) -> None:
         rig.topic("compacted", cleanup_policy=frozenset({"compact"}))
         answer = produce(rig, batch("a", key=None), topic="compacted")
         assert (answer.error_code, answer.log_start_offset) == (87, 0)
         assert [one.batch_index for one in answer.record_errors] == [0]
         assert "key" in answer.record_errors[0].batch_index_error_message
         assert answer.error_message
-        assert produce(rig, batch("a", key=None), version=7, topic="compacted").error_code == 87, "v7 has no texts"
+        assert produce(rig, batch("a", key=None), version=7, topic="compacted").error_code == 87, "v7 has no messages"
 
-    def test_timestamps_of_the_future_and_none(self, rig: Rig) -> None:
+    def test_future_timestamps_and_missing_timestamps(self, rig: Rig) -> None:
         late = batch("a", "b", now_ms=rig.clock.wall_ms() + 3_600_001)
         answer = produce(rig, late)
         assert answer.error_code == 32
         assert answer.record_errors
         assert produce(rig, batch("a", now_ms=-1)).error_code == 0
 
-    def test_partitions_and_topics_that_are_not_there(self, rig: Rig) -> None:
+    def test_unknown_topics_and_partitions_are_refused(self, rig: Rig) -> None:
         for options, version, code in (
             ({"topic": "nope"}, 9, 3),
             ({"partition": 9}, 9, 3),
@@ -156,11 +156,11 @@ class TestRefused:
             answer = produce(rig, GOOD, version, **options)
             assert (answer.error_code, answer.base_offset, answer.log_start_offset) == (code, -1, -1)
 
-    def test_acks_that_are_none_of_the_three(self, rig: Rig) -> None:
+    def test_invalid_acks_are_refused(self, rig: Rig) -> None:
         assert produce(rig, GOOD, acks=2).error_code == 21
         assert rig.partition("t").log.log_end_offset == 0
 
-    def test_internal_topics_are_for_admin_tools(self, rig: Rig) -> None:
+    def test_internal_topics_accept_only_admin_clients(self, rig: Rig) -> None:
         rig.topic("__consumer_offsets")
         assert produce(rig, GOOD, topic="__consumer_offsets").error_code == 17
         answer = rig.ask(request(GOOD, topic="__consumer_offsets"), 9, client_id="__admin_client")
@@ -168,11 +168,11 @@ class TestRefused:
 
 
 class TestAcksZero:
-    def test_no_answer_when_all_is_well(self, rig: Rig) -> None:
+    def test_success_has_no_answer(self, rig: Rig) -> None:
         assert rig.ask(request(GOOD, acks=0), 9) is None
         assert rig.partition("t").log.log_end_offset == 3
 
-    def test_the_connection_is_closed_when_it_is_not(self, rig: Rig) -> None:
+    def test_error_closes_the_connection(self, rig: Rig) -> None:
         with pytest.raises(CloseConnection, match="UNKNOWN_TOPIC_OR_PARTITION"):
             rig.send(request(GOOD, topic="nope", acks=0), 9)
 
@@ -181,7 +181,7 @@ class TestIdempotence:
     def send(self, rig: Rig, sequence: int, *, epoch: int = 0, id: int = 7, values: tuple = ("a", "b")) -> Any:
         return produce(rig, batch(*values, producer_id=id, producer_epoch=epoch, base_sequence=sequence))
 
-    def test_a_batch_sent_again_is_a_success_with_its_first_offset(self, rig: Rig) -> None:
+    def test_duplicate_batch_returns_its_original_offset(self, rig: Rig) -> None:
         produce(rig, batch("x", "y"))
         first, again = self.send(rig, 0), self.send(rig, 0)
         assert (first.error_code, first.base_offset, first.log_append_time_ms) == (0, 2, -1)
@@ -189,13 +189,13 @@ class TestIdempotence:
         assert again.log_append_time_ms == 1_500_000_000_001, "the batch's largest timestamp"
         assert rig.partition("t").log.log_end_offset == 4
 
-    def test_the_last_five_batches_are_remembered(self, rig: Rig) -> None:
+    def test_the_last_five_batches_are_deduplicated(self, rig: Rig) -> None:
         for n in range(6):
             assert self.send(rig, 2 * n).base_offset == 2 * n
         assert self.send(rig, 2).base_offset == 2
         assert self.send(rig, 0).error_code == 45
 
-    def test_gaps_and_old_epochs(self, rig: Rig) -> None:
+    def test_sequence_gaps_and_old_epochs_are_refused(self, rig: Rig) -> None:
         self.send(rig, 0, epoch=3)
         gap = self.send(rig, 9, epoch=3)
         assert (gap.error_code, gap.base_offset, gap.log_start_offset) == (45, -1, 0)
@@ -203,20 +203,20 @@ class TestIdempotence:
         assert self.send(rig, 0, epoch=4).error_code == 0
         assert self.send(rig, 2, epoch=3).error_code == 47
 
-    def test_an_unknown_producer_may_begin_anywhere(self, rig: Rig) -> None:
+    def test_unknown_producer_may_start_at_any_sequence(self, rig: Rig) -> None:
         assert self.send(rig, 5, id=99).error_code == 0
 
-    def test_a_restart_forgets_nothing(self, rig: Rig) -> None:
+    def test_producer_state_survives_a_restart(self, rig: Rig) -> None:
         for n in range(3):
             self.send(rig, 2 * n)
         rig.restart()
-        assert self.send(rig, 4).base_offset == 4, "sent again after the restart"
+        assert self.send(rig, 4).base_offset == 4, "duplicate after the restart"
         assert self.send(rig, 8).error_code == 45
         assert self.send(rig, 6).base_offset == 6
 
 
 class TestReplicas:
-    """One node has no followers; their place in a partition is tried all the same."""
+    """A single node has no followers, but the follower positions of a partition are tested nevertheless."""
 
     @pytest.fixture
     def waiting(self, rig: Rig) -> Answer:
@@ -243,7 +243,7 @@ class TestReplicas:
         assert rig.replica_manager.produces.delayed == 0
         assert len(rig.timer) == 0
 
-    def test_at_the_deadline_it_is_error_7_and_the_records_are_there(self, rig: Rig, waiting: Answer) -> None:
+    def test_deadline_is_request_timed_out_and_the_records_remain(self, rig: Rig, waiting: Answer) -> None:
         rig.wait(1999)
         assert not waiting.is_there
         rig.wait(1)
@@ -254,7 +254,7 @@ class TestReplicas:
         rig.partition("t").follower_ends[2] = 0
         assert produce(rig, GOOD, acks=1).base_offset == 0
 
-    def test_a_partition_that_goes_away_ends_the_wait(self, rig: Rig, waiting: Answer) -> None:
+    def test_partition_deletion_ends_the_wait(self, rig: Rig, waiting: Answer) -> None:
         rig.replica_manager.delete_partition(rig.partition("t").tp)
         assert self.outcome(waiting) == (3, -1)
 

@@ -1,4 +1,4 @@
-"""A `SocketServer` with a handler of the test's own, driven by hand, and clients on real sockets."""
+"""A `SocketServer` with a test handler, driven by hand, and clients on real sockets."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from kcli.protocol.messages.heartbeat import HeartbeatResponse
 from tests.broker.wire import Wire
 
 
-class Room:
-    """`handle` may be replaced; it answers every request with a HeartbeatResponse unless told otherwise."""
+class ServerRig:
+    """The server under test. `handle` may be replaced; by default it answers with a HeartbeatResponse."""
 
     def __init__(self, *, max_connections: int = 100, max_per_ip: int = 100, evicts: bool = False, **options: Any):
         self.clock = ManualClock()
         self.timer = Timer()
         self.control = Control()
-        self.complaints: list[tuple[str, BaseException | None]] = []
+        self.logged: list[tuple[str, BaseException | None]] = []
         self.handled: list[tuple[Any, RequestContext]] = []
         self.handle: Callable[[Any, RequestContext], Answer] = lambda request, context: HeartbeatResponse()
         self.selector = Selector(self.clock, **{"idle_ms": 600_000, **options}, half_duplex=True)
@@ -36,7 +36,7 @@ class Room:
             self.control,
             self.timer,
             self.clock,
-            lambda text, bug: self.complaints.append((text, bug)),
+            lambda text, bug: self.logged.append((text, bug)),
             evicts=evicts,
         )
         listening = bind_socket("127.0.0.1", 0)
@@ -49,26 +49,26 @@ class Room:
         return self.handle(request, context)
 
     def connect(self, *, admitted: bool = True) -> Wire:
-        """A new client, let in unless it is not `admitted`."""
+        """Connect a new client and wait until it is accepted, unless `admitted` is False."""
         before = len(self.quotas)
         self.wires.append(Wire(self.address))
         if admitted:
             self.poll_until(lambda: len(self.quotas) > before)
         return self.wires[-1]
 
-    def poll(self, rounds: int = 5) -> None:
-        for _ in range(rounds):
+    def poll(self, polls: int = 5) -> None:
+        for _ in range(polls):
             self.server.poll(2)
             self.timer.advance(self.clock.now_ms())
 
-    def poll_until(self, done: Callable[[], object], rounds: int = 2000) -> None:
-        for _ in range(rounds):
+    def poll_until(self, done: Callable[[], object], polls: int = 2000) -> None:
+        for _ in range(polls):
             if done():
                 return
             self.poll(1)
-        raise AssertionError(f"did not happen in {rounds} rounds of {self.server!r}")
+        raise AssertionError(f"the condition was not met after {polls} polls of {self.server!r}")
 
-    def let_pass(self, ms: float) -> None:
+    def advance(self, ms: float) -> None:
         self.clock.advance(ms)
         self.poll()
 
@@ -79,8 +79,8 @@ class Room:
 
 
 @contextmanager
-def room(**options: Any) -> Iterator[Room]:
-    made = Room(**options)
+def server_rig(**options: Any) -> Iterator[ServerRig]:
+    made = ServerRig(**options)
     try:
         yield made
     finally:

@@ -1,4 +1,4 @@
-"""ListOffsets, DeleteRecords and OffsetForLeaderEpoch, as measured on Apache Kafka 4.3.1 without tiered storage."""
+"""ListOffsets, DeleteRecords and OffsetForLeaderEpoch, as observed on Apache Kafka 4.3.1 without tiered storage."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ T0 = 1_500_000_000_000
 
 @pytest.fixture
 def rig() -> Rig:
-    """Offsets 0-5 with times T0, T0+1, T0+2, T0+100, T0+101, T0+50."""
+    """Create a partition with offsets 0-5 at times T0, T0+1, T0+2, T0+100, T0+101, T0+50."""
     rig = Rig()
     rig.topic("t", partitions=2)
     for records in (batch("a", "b", "c"), batch("d", "e", now_ms=T0 + 100), batch("f", now_ms=T0 + 50)):
@@ -38,7 +38,7 @@ def rig() -> Rig:
 
 
 def list_offsets(rig: Rig, timestamp: int, version: int = 11, *, index: int = 0, **options: Any) -> tuple[int, ...]:
-    """Error, offset, timestamp, leader epoch."""
+    """Return error, offset, timestamp and leader epoch."""
     fields = {"current_leader_epoch": options.pop("epoch")} if "epoch" in options else {}
     topic = options.pop("topic", "t")
     wanted = ListOffsetsPartition(partition_index=index, timestamp=timestamp, **fields)
@@ -51,7 +51,7 @@ def list_offsets(rig: Rig, timestamp: int, version: int = 11, *, index: int = 0,
 
 
 def delete_records(rig: Rig, offset: int, topic: str = "t", index: int = 0) -> tuple[int, int]:
-    """Error and low watermark."""
+    """Return error and low watermark."""
     wanted = DeleteRecordsPartition(partition_index=index, offset=offset)
     request = DeleteRecordsRequest(topics=[DeleteRecordsTopic(name=topic, partitions=[wanted])], timeout_ms=1000)
     [topic_answer] = rig.ask(request, 2).topics
@@ -81,17 +81,17 @@ class TestListOffsets:
             (T0 + 102, 7, (0, -1, -1, -1)),
         ],
     )
-    def test_times_and_what_stands_for_them(
+    def test_timestamps_and_special_values(
         self, rig: Rig, timestamp: int, version: int, answer: tuple[int, ...]
     ) -> None:
         assert list_offsets(rig, timestamp, version) == answer
 
-    def test_an_empty_partition(self, rig: Rig) -> None:
+    def test_empty_partition(self, rig: Rig) -> None:
         answers = {timestamp: list_offsets(rig, timestamp, index=1) for timestamp in (-1, -2, -3, -4, T0)}
         nothing, start = (0, -1, -1, -1), (0, 0, -1, 0)
         assert answers == {-1: start, -2: start, -3: nothing, -4: start, T0: nothing}
 
-    def test_consumers_see_no_further_than_the_high_watermark(self, rig: Rig) -> None:
+    def test_consumers_get_no_offset_above_the_high_watermark(self, rig: Rig) -> None:
         partition = rig.partition("t")
         partition.follower_ends[2] = 6
         rig.replica_manager.append_internal(partition.tp, batch("g", now_ms=T0 + 500), T0)
@@ -100,19 +100,19 @@ class TestListOffsets:
         assert list_offsets(rig, LATEST, replica_id=2)[1] == 7
         assert list_offsets(rig, T0 + 400) == (0, -1, -1, -1), "the record is not replicated yet"
 
-    def test_partitions_that_are_not_there_and_epochs_that_are_not_ours(self, rig: Rig) -> None:
+    def test_unknown_partitions_and_wrong_leader_epochs_are_refused(self, rig: Rig) -> None:
         assert list_offsets(rig, LATEST, topic="nope")[0] == 3
         assert list_offsets(rig, LATEST, index=9)[0] == 3
         rig.partition("t").leader_epoch = 4
         assert [list_offsets(rig, LATEST, epoch=epoch)[0] for epoch in (3, 4, 5, -1)] == [74, 0, 75, 0]
 
-    def test_a_partition_asked_about_twice(self, rig: Rig) -> None:
+    def test_duplicate_partition_is_refused(self, rig: Rig) -> None:
         both = [ListOffsetsPartition(timestamp=-1), ListOffsetsPartition(timestamp=-2)]
         other = ListOffsetsPartition(partition_index=1, timestamp=-1)
         request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name="t", partitions=[*both, other])])
         assert [one.error_code for one in rig.ask(request, 7).topics[0].partitions] == [42, 42, 0]
 
-    def test_the_epoch_of_the_first_record(self, rig: Rig) -> None:
+    def test_leader_epoch_of_the_first_record(self, rig: Rig) -> None:
         partition = rig.partition("t")
         partition.leader_epoch = 3
         rig.replica_manager.append_internal(partition.tp, batch("g"), T0)
@@ -122,26 +122,26 @@ class TestListOffsets:
 
 
 class TestDeleteRecords:
-    def test_the_start_moves_and_never_back(self, rig: Rig) -> None:
+    def test_log_start_offset_only_increases(self, rig: Rig) -> None:
         assert delete_records(rig, 3) == (0, 3)
         assert delete_records(rig, 1) == (0, 3)
         assert list_offsets(rig, EARLIEST)[1] == 3
-        assert list_offsets(rig, 0)[1] == 3, "earlier records are not found by their time either"
+        assert list_offsets(rig, 0)[1] == 3, "deleted records are not found by timestamp"
 
-    def test_minus_one_is_the_high_watermark(self, rig: Rig) -> None:
+    def test_minus_one_deletes_up_to_the_high_watermark(self, rig: Rig) -> None:
         assert delete_records(rig, -1) == (0, 6)
         assert list_offsets(rig, LATEST)[1] == list_offsets(rig, EARLIEST)[1] == 6
 
-    def test_a_restart_does_not_bring_them_back(self, rig: Rig) -> None:
+    def test_deleted_records_do_not_return_after_a_restart(self, rig: Rig) -> None:
         delete_records(rig, 4)
         rig.restart()
         assert list_offsets(rig, EARLIEST)[1] == 4
 
     @pytest.mark.parametrize("offset", [7, -2])
-    def test_offsets_that_cannot_be(self, rig: Rig, offset: int) -> None:
+    def test_offset_above_the_high_watermark_is_refused(self, rig: Rig, offset: int) -> None:
         assert delete_records(rig, offset) == (1, -1)
 
-    def test_where_it_makes_no_sense(self, rig: Rig) -> None:
+    def test_delete_records_is_refused_without_delete_policy_and_for_internal_topics(self, rig: Rig) -> None:
         rig.topic("compacted", cleanup_policy=frozenset({"compact"}))
         rig.topic("both", cleanup_policy=frozenset({"compact", "delete"}))
         rig.topic("__consumer_offsets")
@@ -153,14 +153,14 @@ class TestDeleteRecords:
 
 class TestLeaderEpochs:
     def ask(self, rig: Rig, epoch: int, current: int = -1, topic: str = "t", index: int = 0) -> tuple[int, int, int]:
-        """Error, epoch, its end."""
+        """Return error, epoch and end offset."""
         wanted = OffsetForLeaderPartition(partition=index, current_leader_epoch=current, leader_epoch=epoch)
         request = OffsetForLeaderEpochRequest(topics=[OffsetForLeaderTopic(topic=topic, partitions=[wanted])])
         [topic_answer] = rig.ask(request, 4).topics
         [one] = topic_answer.partitions
         return one.error_code, one.leader_epoch, one.end_offset
 
-    def test_where_epochs_end(self, rig: Rig) -> None:
+    def test_end_offset_of_each_epoch(self, rig: Rig) -> None:
         partition = rig.partition("t")
         partition.leader_epoch = 2
         rig.replica_manager.append_internal(partition.tp, batch("g"), T0)
@@ -172,20 +172,20 @@ class TestLeaderEpochs:
             (0, -1, -1),
         ]
 
-    def test_an_empty_partition_knows_its_own(self, rig: Rig) -> None:
+    def test_empty_partition_returns_its_own_epoch(self, rig: Rig) -> None:
         assert self.ask(rig, 0, index=1) == (0, 0, 0)
 
-    def test_refusals(self, rig: Rig) -> None:
+    def test_unknown_partitions_and_wrong_leader_epochs_are_refused(self, rig: Rig) -> None:
         rig.partition("t").leader_epoch = 4
         assert [self.ask(rig, 0, current)[0] for current in (3, 4, 5)] == [74, 0, 75]
         assert self.ask(rig, 0, topic="nope") == (3, -1, -1)
 
-    def test_each_start_leads_under_a_new_epoch_once_something_was_written(self, rig: Rig) -> None:
+    def test_leader_epoch_increases_at_a_restart_after_writes(self, rig: Rig) -> None:
         assert rig.partition("t").leader_epoch == 0
         rig.restart()
         assert (rig.partition("t").leader_epoch, rig.partition("t", 1).leader_epoch) == (1, 0)
         rig.restart()
-        assert rig.partition("t").leader_epoch == 1, "nothing was written under it"
+        assert rig.partition("t").leader_epoch == 1, "nothing was written in the epoch"
         rig.replica_manager.append_internal(TopicPartition("t", 0), batch("g"), T0)
         rig.restart()
         assert rig.partition("t").leader_epoch == 2

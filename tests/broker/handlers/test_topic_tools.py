@@ -1,4 +1,4 @@
-"""What Kafka's own tools print of topics and settings, word for word the same of both brokers."""
+"""Output of Kafka's own tools about topics and settings: identical for the embedded broker and Apache Kafka."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ NAME = "tools-tell.the_same"
 
 
 def printed(kafka: Kafka, tool: str, *arguments: str) -> list[str]:
-    """The lines of a tool that may fail, without what is each broker's own."""
+    """Return the output of a tool, without the parts that are specific to each broker."""
     done = kafka.tool(tool, "--bootstrap-server", kafka.bootstrap_servers, *arguments, check=False)
     text = re.sub(r"TopicId: \S+", "TopicId: ID", done.stdout).replace(kafka.bootstrap_servers, "ADDRESS")
     return [f"exit status {done.returncode}", *text.splitlines()]
 
 
-def test_tools_tell_the_same(our_kafka: Kafka, real_kafka: Kafka) -> None:
+def test_kafka_tools_print_the_same_for_both_brokers(our_kafka: Kafka, real_kafka: Kafka) -> None:
     def same(tool: str, *arguments: str) -> str:
         ours, apaches = (printed(kafka, tool, *arguments) for kafka in (our_kafka, real_kafka))
         assert ours == apaches
@@ -45,7 +45,7 @@ def test_tools_tell_the_same(our_kafka: Kafka, real_kafka: Kafka) -> None:
     assert "exit status 1" in same("TopicCommand", "--delete", *topic)
 
 
-def test_kcat_tells_the_same(our_kafka: Kafka, real_kafka: Kafka, kcat: str) -> None:
+def test_kcat_prints_the_same_for_both_brokers(our_kafka: Kafka, real_kafka: Kafka, kcat: str) -> None:
     def listed(kafka: Kafka) -> str:
         name = kafka.new_topic(3)
         command = [kcat, "-b", kafka.bootstrap_servers, "-L", "-t", name]

@@ -1,4 +1,4 @@
-"""DescribeConfigs, IncrementalAlterConfigs and AlterConfigs, on our broker and on Apache's alike."""
+"""DescribeConfigs, IncrementalAlterConfigs and AlterConfigs, on the embedded broker and on Apache Kafka."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SET, DELETE, APPEND, SUBTRACT = range(4)
 FROM_TOPIC, FROM_BROKER, FROM_ALL, FROM_START, DEFAULT = 1, 2, 3, 4, 5
 PATIENCE_S = 20
 
-Told = dict[str, tuple[str | None, int]]  # value and source by name
+Described = dict[str, tuple[str | None, int]]  # value and source by name
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def wire(any_kafka: Kafka) -> Iterator[Wire]:
 
 @pytest.fixture
 def own_wire(any_own_kafka: Callable[..., OwnBroker]) -> Iterator[Wire]:
-    """To a broker whose own settings may be changed."""
+    """A connection to a broker whose own settings may be changed."""
     with Wire(any_own_kafka(**{"log.retention.hours": "100"}).bootstrap_servers) as connection:
         yield connection
 
@@ -45,7 +45,7 @@ def describe(wire: Any, kind: int, name: str, keys: list[str] | None = None, ver
     return result
 
 
-def told(wire: Any, kind: int, name: str, *keys: str) -> Told:
+def described(wire: Any, kind: int, name: str, *keys: str) -> Described:
     result = describe(wire, kind, name, list(keys))
     assert result.error_code == OK
     return {config.name: (config.value, config.config_source) for config in result.configs}
@@ -68,31 +68,31 @@ def replace(wire: Any, kind: int, name: str, *settings: tuple[str, str | None], 
     return int(row.error_code)
 
 
-def comes_to(wanted: Told, wire: Any, kind: int, name: str) -> None:
-    """Apache's brokers learn of changes a moment after they are made."""
+def wait_for(expected: Described, wire: Any, kind: int, name: str) -> None:
+    """Wait until the settings have these values; Apache Kafka's brokers apply changes asynchronously."""
     deadline = time.monotonic() + PATIENCE_S
-    while (found := told(wire, kind, name, *wanted)) != wanted:
+    while (found := described(wire, kind, name, *expected)) != expected:
         assert time.monotonic() < deadline, found
         time.sleep(0.02)
 
 
-# ---- what is told ----
+# ---- DescribeConfigs ----
 
 
-def test_both_brokers_tell_the_same_of_a_topic(our_kafka: Kafka, real_kafka: Kafka) -> None:
+def test_topic_settings_are_described_as_by_apache_kafka(our_kafka: Kafka, real_kafka: Kafka) -> None:
     answers = []
     for kafka in (our_kafka, real_kafka):
         name = kafka.new_topic(retention_ms=" 99 ", cleanup_policy="compact,delete", internal_segment_bytes=5000)
         with Wire(kafka.bootstrap_servers) as wire:
-            comes_to({"retention.ms": ("99", FROM_TOPIC)}, wire, TOPIC, name)
+            wait_for({"retention.ms": ("99", FROM_TOPIC)}, wire, TOPIC, name)
             answers.append({config.name: config for config in describe(wire, TOPIC, name).configs})
     ours, kafkas = answers
     assert ours == kafkas
     assert len(ours) == 34
 
 
-def test_both_brokers_tell_the_same_of_themselves_but_for_their_own_ways(our_kafka: Kafka, real_kafka: Kafka) -> None:
-    """Where ours has a setting at all; what was given to one of them at its start is not compared."""
+def test_broker_settings_are_described_as_by_apache_kafka(our_kafka: Kafka, real_kafka: Kafka) -> None:
+    """Compare the settings of the embedded broker, except those given to either broker at its start."""
     answers = []
     for kafka in (our_kafka, real_kafka):
         with Wire(kafka.bootstrap_servers) as wire:
@@ -110,9 +110,9 @@ def test_both_brokers_tell_the_same_of_themselves_but_for_their_own_ways(our_kaf
 
 
 @pytest.mark.parametrize("version", range(1, 5))
-def test_every_version_tells_values_and_synonyms(version: int, wire: Wire, any_kafka: Kafka) -> None:
+def test_every_version_returns_values_and_synonyms(version: int, wire: Wire, any_kafka: Kafka) -> None:
     name = any_kafka.new_topic(cleanup_policy="compact")
-    comes_to({"cleanup.policy": ("compact", FROM_TOPIC)}, wire, TOPIC, name)
+    wait_for({"cleanup.policy": ("compact", FROM_TOPIC)}, wire, TOPIC, name)
 
     [config] = describe(wire, TOPIC, name, ["cleanup.policy"], version).configs
 
@@ -124,14 +124,14 @@ def test_every_version_tells_values_and_synonyms(version: int, wire: Wire, any_k
     assert config.config_type == (7 if version >= 3 else 0)
 
 
-def test_synonyms_only_when_asked_for(wire: Wire, any_kafka: Kafka) -> None:
+def test_synonyms_are_returned_only_on_request(wire: Wire, any_kafka: Kafka) -> None:
     name = any_kafka.new_topic(cleanup_policy="compact")
     resource = DescribeConfigsResource(resource_type=TOPIC, resource_name=name, configuration_keys=["cleanup.policy"])
     [result] = wire.ask(DescribeConfigsRequest(resources=[resource]), 4).results
     assert [config.synonyms for config in result.configs] == [[]]
 
 
-def test_no_keys_are_all_keys_and_unknown_ones_are_left_out(wire: Wire, any_kafka: Kafka) -> None:
+def test_empty_key_list_returns_all_keys_and_unknown_keys_are_left_out(wire: Wire, any_kafka: Kafka) -> None:
     name = any_kafka.new_topic()
     assert len(describe(wire, TOPIC, name, []).configs) == 33
     assert len(describe(wire, TOPIC, name, None).configs) == 33
@@ -153,32 +153,32 @@ def test_no_keys_are_all_keys_and_unknown_ones_are_left_out(wire: Wire, any_kafk
         (0, "x", INVALID_REQUEST),
     ],
 )
-def test_what_has_no_settings_says_why(kind: int, name: str, code: int, wire: Wire) -> None:
+def test_unknown_or_invalid_resource_has_an_error(kind: int, name: str, code: int, wire: Wire) -> None:
     result = describe(wire, kind, name)
     assert (result.error_code, result.configs) == (code, [])
 
 
 @pytest.mark.parametrize(("kind", "name"), [(LOGGER, "1"), (METRICS, "m"), (GROUP, "g")])
-def test_what_we_have_no_settings_for_has_none(kind: int, name: str) -> None:
-    """Apache's tell those of loggers, and defaults of groups."""
+def test_unsupported_resource_types_have_no_settings(kind: int, name: str) -> None:
+    """Apache Kafka returns settings of loggers, and defaults of groups."""
     result = describe(Node(), kind, name)
     assert (result.error_code, result.configs) == (OK, [])
 
 
-# ---- single settings of a topic ----
+# ---- IncrementalAlterConfigs of topics ----
 
 
-def test_a_setting_is_set_and_deleted(wire: Wire, any_kafka: Kafka) -> None:
+def test_set_and_delete_a_topic_override(wire: Wire, any_kafka: Kafka) -> None:
     name = any_kafka.new_topic()
     assert alter(wire, TOPIC, name, ("retention.ms", SET, "500"), ("segment.ms", SET, "600")) == OK
-    comes_to({"retention.ms": ("500", FROM_TOPIC), "segment.ms": ("600", FROM_TOPIC)}, wire, TOPIC, name)
+    wait_for({"retention.ms": ("500", FROM_TOPIC), "segment.ms": ("600", FROM_TOPIC)}, wire, TOPIC, name)
     assert alter(wire, TOPIC, name, ("retention.ms", DELETE, None)) == OK
-    comes_to({"retention.ms": ("604800000", DEFAULT), "segment.ms": ("600", FROM_TOPIC)}, wire, TOPIC, name)
+    wait_for({"retention.ms": ("604800000", DEFAULT), "segment.ms": ("600", FROM_TOPIC)}, wire, TOPIC, name)
     assert alter(wire, TOPIC, name, ("retention.ms", DELETE, "x"), ("nope", DELETE, None)) == OK
     assert alter(wire, TOPIC, name) == OK
 
 
-def test_lists_are_appended_to_and_subtracted_from(wire: Wire, any_kafka: Kafka) -> None:
+def test_append_and_subtract_list_values(wire: Wire, any_kafka: Kafka) -> None:
     name = any_kafka.new_topic()
     for operation, value, after in (
         (APPEND, "compact", "delete,compact"),
@@ -191,7 +191,7 @@ def test_lists_are_appended_to_and_subtracted_from(wire: Wire, any_kafka: Kafka)
         (SUBTRACT, "", "compact,delete"),
     ):
         assert alter(wire, TOPIC, name, ("cleanup.policy", operation, value)) == OK
-        comes_to({"cleanup.policy": (after, FROM_TOPIC)}, wire, TOPIC, name)
+        wait_for({"cleanup.policy": (after, FROM_TOPIC)}, wire, TOPIC, name)
 
 
 @pytest.mark.parametrize(
@@ -211,23 +211,23 @@ def test_lists_are_appended_to_and_subtracted_from(wire: Wire, any_kafka: Kafka)
         ([("remote.storage.enable", SET, "true")], INVALID_CONFIG),
     ],
 )
-def test_a_change_that_makes_no_sense_changes_nothing(
+def test_invalid_change_changes_nothing(
     changes: list[tuple[str, int, str | None]], code: int, wire: Wire, any_kafka: Kafka
 ) -> None:
     name = any_kafka.new_topic()
     assert alter(wire, TOPIC, name, ("segment.ms", SET, "600"), *changes) == code
     assert alter(wire, TOPIC, name, ("segment.index.bytes", SET, "100")) == OK
-    comes_to({"segment.index.bytes": ("100", FROM_TOPIC), "segment.ms": ("604800000", DEFAULT)}, wire, TOPIC, name)
+    wait_for({"segment.index.bytes": ("100", FROM_TOPIC), "segment.ms": ("604800000", DEFAULT)}, wire, TOPIC, name)
 
 
-def test_an_operation_that_nobody_knows_is_refused() -> None:
-    """Apache's answers -1."""
+def test_unknown_operation_is_refused() -> None:
+    """Apache Kafka returns error -1."""
     node = Node()
     node.cluster.create_topic("orders")
     assert alter(node, TOPIC, "orders", ("retention.ms", 7, "1")) == INVALID_REQUEST
 
 
-def test_resources_must_be_there_and_come_once(wire: Wire, any_kafka: Kafka) -> None:
+def test_unknown_and_duplicate_resources_are_refused(wire: Wire, any_kafka: Kafka) -> None:
     name = any_kafka.new_topic()
     assert alter(wire, TOPIC, "nope", ("retention.ms", SET, "1")) == UNKNOWN
     assert alter(wire, TOPIC, "", ("retention.ms", SET, "1")) == INVALID_REQUEST
@@ -242,28 +242,28 @@ def test_resources_must_be_there_and_come_once(wire: Wire, any_kafka: Kafka) -> 
     assert {row.resource_name: row.error_code for row in rows} == {name: OK, "nope": UNKNOWN}
 
 
-def test_a_change_may_only_be_checked(wire: Wire, any_kafka: Kafka) -> None:
+def test_validate_only_changes_nothing(wire: Wire, any_kafka: Kafka) -> None:
     name = any_kafka.new_topic()
     assert alter(wire, TOPIC, name, ("retention.ms", SET, "42"), validate_only=True) == OK
     assert alter(wire, TOPIC, name, ("retention.ms", SET, "x"), validate_only=True) == INVALID_CONFIG
     assert alter(wire, TOPIC, name, ("segment.ms", SET, "600")) == OK
-    comes_to({"segment.ms": ("600", FROM_TOPIC), "retention.ms": ("604800000", DEFAULT)}, wire, TOPIC, name)
+    wait_for({"segment.ms": ("600", FROM_TOPIC), "retention.ms": ("604800000", DEFAULT)}, wire, TOPIC, name)
 
 
-# ---- settings of the broker ----
+# ---- IncrementalAlterConfigs of brokers ----
 
 
-def test_settings_of_the_broker_give_topics_their_defaults(own_wire: Wire) -> None:
+def test_broker_overrides_and_their_synonyms(own_wire: Wire) -> None:
     wire = own_wire
-    assert told(wire, BROKER, "1", "log.retention.ms", "log.retention.hours") == {
+    assert described(wire, BROKER, "1", "log.retention.ms", "log.retention.hours") == {
         "log.retention.ms": (None, DEFAULT), "log.retention.hours": ("100", FROM_START),
     }  # fmt: skip
     assert alter(wire, BROKER, "1", ("log.retention.ms", SET, "5000")) == OK
     ratio = "log.cleaner.min.cleanable.ratio"
     assert alter(wire, BROKER, "", ("log.retention.ms", SET, "6000"), (ratio, SET, "0.7")) == OK
 
-    comes_to({"log.retention.ms": ("5000", FROM_BROKER), ratio: ("0.7", FROM_ALL)}, wire, BROKER, "1")
-    comes_to({"log.retention.ms": ("6000", FROM_ALL), ratio: ("0.7", FROM_ALL)}, wire, BROKER, "")
+    wait_for({"log.retention.ms": ("5000", FROM_BROKER), ratio: ("0.7", FROM_ALL)}, wire, BROKER, "1")
+    wait_for({"log.retention.ms": ("6000", FROM_ALL), ratio: ("0.7", FROM_ALL)}, wire, BROKER, "")
     [config] = describe(wire, BROKER, "1", ["log.retention.ms"]).configs
     assert [(s.name, s.value, s.source) for s in config.synonyms] == [
         ("log.retention.ms", "5000", FROM_BROKER),
@@ -272,9 +272,9 @@ def test_settings_of_the_broker_give_topics_their_defaults(own_wire: Wire) -> No
         ("log.retention.hours", "168", DEFAULT),
     ]
     assert alter(wire, BROKER, "1", ("log.retention.ms", DELETE, None)) == OK
-    comes_to({"log.retention.ms": ("6000", FROM_ALL)}, wire, BROKER, "1")
+    wait_for({"log.retention.ms": ("6000", FROM_ALL)}, wire, BROKER, "1")
     assert alter(wire, BROKER, "", ("log.cleanup.policy", APPEND, "compact")) == OK
-    comes_to({"log.cleanup.policy": ("delete,compact", FROM_ALL)}, wire, BROKER, "1")
+    wait_for({"log.cleanup.policy": ("delete,compact", FROM_ALL)}, wire, BROKER, "1")
 
 
 @pytest.mark.parametrize(
@@ -290,34 +290,36 @@ def test_settings_of_the_broker_give_topics_their_defaults(own_wire: Wire) -> No
         ("1", "min.insync.replicas", "1", INVALID_CONFIG),
     ],
 )
-def test_what_the_broker_cannot_change_is_refused(name: str, setting: str, value: str, code: int, wire: Wire) -> None:
+def test_read_only_or_invalid_broker_setting_is_refused(
+    name: str, setting: str, value: str, code: int, wire: Wire
+) -> None:
     assert alter(wire, BROKER, name, (setting, SET, value)) == code
 
 
-def test_in_sync_replicas_of_all_brokers_cannot_be_unset(wire: Wire) -> None:
+def test_min_insync_replicas_of_all_brokers_cannot_be_deleted(wire: Wire) -> None:
     assert alter(wire, BROKER, "", ("min.insync.replicas", DELETE, None)) == INVALID_CONFIG
-    assert told(wire, BROKER, "", "min.insync.replicas") == {"min.insync.replicas": ("1", FROM_ALL)}
+    assert described(wire, BROKER, "", "min.insync.replicas") == {"min.insync.replicas": ("1", FROM_ALL)}
 
 
-def test_a_setting_that_we_do_not_have_is_refused() -> None:
-    """Apache's takes any name, for plugins; ours has none."""
+def test_unknown_broker_setting_is_refused() -> None:
+    """Apache Kafka accepts any name, for plugins; the embedded broker has no plugins."""
     assert alter(Node(), BROKER, "1", ("nope", SET, "1")) == INVALID_CONFIG
 
 
 @pytest.mark.parametrize(("kind", "name"), [(LOGGER, "1"), (METRICS, "m"), (GROUP, "g")])
-def test_settings_that_we_do_not_have_cannot_be_changed(kind: int, name: str) -> None:
+def test_settings_of_unsupported_resource_types_cannot_be_changed(kind: int, name: str) -> None:
     assert alter(Node(), kind, name, ("root", SET, "DEBUG")) == INVALID_CONFIG
 
 
-# ---- all settings at once ----
+# ---- AlterConfigs ----
 
 
-def test_what_is_not_named_is_not_set_any_more(wire: Wire, any_kafka: Kafka) -> None:
+def test_alter_configs_removes_overrides_that_it_does_not_name(wire: Wire, any_kafka: Kafka) -> None:
     name = any_kafka.new_topic(segment_ms=600)
     assert replace(wire, TOPIC, name, ("retention.ms", "77")) == OK
-    comes_to({"retention.ms": ("77", FROM_TOPIC), "segment.ms": ("604800000", DEFAULT)}, wire, TOPIC, name)
+    wait_for({"retention.ms": ("77", FROM_TOPIC), "segment.ms": ("604800000", DEFAULT)}, wire, TOPIC, name)
     assert replace(wire, TOPIC, name, version=0) == OK
-    comes_to({"retention.ms": ("604800000", DEFAULT)}, wire, TOPIC, name)
+    wait_for({"retention.ms": ("604800000", DEFAULT)}, wire, TOPIC, name)
 
 
 @pytest.mark.parametrize(
@@ -329,22 +331,22 @@ def test_what_is_not_named_is_not_set_any_more(wire: Wire, any_kafka: Kafka) -> 
         ([("retention.ms", "1"), ("retention.ms", "2")], INVALID_REQUEST),
     ],
 )
-def test_settings_that_cannot_be_replace_nothing(
+def test_invalid_alter_configs_changes_nothing(
     settings: list[tuple[str, str | None]], code: int, wire: Wire, any_kafka: Kafka
 ) -> None:
     name = any_kafka.new_topic(segment_ms=600)
     assert replace(wire, TOPIC, name, *settings) == code
-    comes_to({"segment.ms": ("600", FROM_TOPIC)}, wire, TOPIC, name)
+    wait_for({"segment.ms": ("600", FROM_TOPIC)}, wire, TOPIC, name)
 
 
-def test_only_what_is_there_can_be_replaced(wire: Wire) -> None:
+def test_alter_configs_of_unknown_or_read_only_resources_is_refused(wire: Wire) -> None:
     assert replace(wire, TOPIC, "nope", ("retention.ms", "1")) == UNKNOWN
     assert replace(wire, 99, "x") == INVALID_REQUEST
     assert replace(wire, BROKER, "1", ("num.partitions", "3")) == INVALID_REQUEST
     assert replace(wire, BROKER, "1") == OK
 
 
-def test_all_of_kafkas_versions_are_served() -> None:
+def test_all_versions_of_kafka_are_served() -> None:
     for request in (DescribeConfigsRequest, new.IncrementalAlterConfigsRequest, old.AlterConfigsRequest):
         served = HANDLERS[request.API_KEY]
         assert (served.first_version, served.last_version) == request.VERSIONS

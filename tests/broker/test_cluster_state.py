@@ -1,4 +1,4 @@
-"""Topics over restarts and crashes: each is whole or gone, and directories dropped in by hand are taken over."""
+"""Topics across restarts, crashes and disk errors, and the adoption of unknown directories."""
 
 from __future__ import annotations
 
@@ -22,35 +22,35 @@ WALL = 1_500_000_000_000
 
 
 def refused(code: ErrorCode, act: Callable[[], Any]) -> str:
-    """The sentence of the BrokerError that `act` raises."""
+    """Return the message of the BrokerError that `act` raises."""
     with pytest.raises(BrokerError) as caught:
         act()
     assert caught.value.code is code
     return caught.value.message
 
 
-def facts(node: Node) -> dict[str, tuple[UUID, int, dict[str, str]]]:
-    """Id, partitions and settings of every topic."""
+def topics_of(node: Node) -> dict[str, tuple[UUID, int, dict[str, str]]]:
+    """Return id, partition count and overrides of every topic."""
     topics = node.cluster.topics
     return {name: (topic.topic_id, topic.partitions, topic.configs) for name, topic in topics.items()}
 
 
-# ---- from one start to the next ----
+# ---- restarts ----
 
 
-def test_topics_are_there_again_with_ids_partitions_and_settings() -> None:
+def test_topics_keep_ids_partitions_and_settings_across_a_restart() -> None:
     node = Node()
     created = node.cluster.create_topic("orders", 3, configs={"retention.ms": "5000"})
 
     node.restart()
 
-    assert facts(node) == {"orders": (created.topic_id, 3, {"retention.ms": "5000"})}
+    assert topics_of(node) == {"orders": (created.topic_id, 3, {"retention.ms": "5000"})}
     assert node.cluster.topic_by_id(created.topic_id) is node.cluster.topics["orders"]
     assert node.log("orders", 2).config.retention_ms == 5000
     assert node.log("orders", 2).topic_id == created.topic_id
 
 
-def test_what_was_changed_while_it_ran_is_there_again() -> None:
+def test_runtime_changes_survive_a_restart() -> None:
     node = Node()
     node.cluster.create_topic("orders")
     node.cluster.create_partitions("orders", 4)
@@ -64,7 +64,7 @@ def test_what_was_changed_while_it_ran_is_there_again() -> None:
     assert node.log("orders", 3).config.retention_ms == 7000
 
 
-def test_a_deleted_topic_is_gone_and_its_name_is_free() -> None:
+def test_deleted_topic_frees_its_name() -> None:
     node = Node()
     first = node.cluster.create_topic("orders", 2)
 
@@ -75,11 +75,11 @@ def test_a_deleted_topic_is_gone_and_its_name_is_free() -> None:
     node.restart()
 
     assert again.topic_id != first.topic_id
-    assert facts(node) == {"orders": (again.topic_id, 1, {})}
+    assert topics_of(node) == {"orders": (again.topic_id, 1, {})}
     assert node.directories() == {"orders-0"}
 
 
-def test_a_topic_is_deleted_by_id_too() -> None:
+def test_delete_topic_by_id() -> None:
     node = Node()
     topic = node.cluster.create_topic("orders")
 
@@ -89,18 +89,18 @@ def test_a_topic_is_deleted_by_id_too() -> None:
     refused(ErrorCode.UNKNOWN_TOPIC_ID, lambda: node.cluster.delete_topic(topic.topic_id, now_wall_ms=WALL))
 
 
-def test_others_are_told_which_topic_was_deleted() -> None:
+def test_topic_deletion_runs_the_callbacks() -> None:
     node = Node()
-    told: list[tuple[str, int]] = []
-    node.cluster.on_topic_deleted.append(lambda name, now: told.append((name, now)))
+    deleted: list[tuple[str, int]] = []
+    node.cluster.on_topic_deleted.append(lambda name, now: deleted.append((name, now)))
     node.cluster.create_topic("orders")
 
     node.cluster.delete_topic("orders", now_wall_ms=WALL)
 
-    assert told == [("orders", WALL)]
+    assert deleted == [("orders", WALL)]
 
 
-def test_checking_only_changes_nothing() -> None:
+def test_validate_only_changes_nothing() -> None:
     node = Node()
     node.cluster.create_topic("orders")
     before = bytes(node.files.data(STORE))
@@ -116,7 +116,7 @@ def test_checking_only_changes_nothing() -> None:
     assert node.log("orders").config.retention_ms == 604_800_000
 
 
-def test_ids_can_be_written_on_a_command_line() -> None:
+def test_topic_ids_never_start_with_a_dash() -> None:
     node = Node()
     ids = [uuid_text(node.cluster.create_topic(f"t{n}", validate_only=True).topic_id) for n in range(200)]
     assert not [id for id in ids if id.startswith("-")]
@@ -126,26 +126,26 @@ def test_ids_can_be_written_on_a_command_line() -> None:
 # ---- settings ----
 
 
-def test_settings_of_all_brokers_of_this_one_and_of_the_topic_are_worth_more_and_more() -> None:
+def test_topic_override_precedes_broker_override_precedes_cluster_override() -> None:
     node = Node(log_retention_hours=1)
     node.cluster.create_topic("plain")
     node.cluster.create_topic("special", configs={"retention.ms": "10"})
 
-    def kept_ms() -> tuple[int, int]:
+    def retention_ms() -> tuple[int, int]:
         return node.log("plain").config.retention_ms, node.log("special").config.retention_ms
 
-    assert kept_ms() == (3_600_000, 10)
+    assert retention_ms() == (3_600_000, 10)
     node.cluster.set_broker_configs("", {"log.retention.ms": "20", "min.insync.replicas": "1"})
-    assert kept_ms() == (20, 10)
+    assert retention_ms() == (20, 10)
     node.cluster.set_broker_configs("1", {"log.retention.ms": "30"})
-    assert kept_ms() == (30, 10)
+    assert retention_ms() == (30, 10)
     node.cluster.set_topic_configs("special", {})
-    assert kept_ms() == (30, 30)
+    assert retention_ms() == (30, 30)
     node.cluster.set_broker_configs("1", {})
-    assert kept_ms() == (20, 20)
+    assert retention_ms() == (20, 20)
 
 
-def test_the_groups_topic_has_what_it_needs() -> None:
+def test_offsets_topic_has_its_partition_count_and_compaction() -> None:
     node = Node(offsets_topic_num_partitions=7, offsets_topic_segment_bytes=2_000_000)
 
     topic = node.cluster.ensure_internal("__consumer_offsets")
@@ -156,17 +156,17 @@ def test_the_groups_topic_has_what_it_needs() -> None:
     assert node.cluster.ensure_internal("__consumer_offsets") is topic
 
 
-def test_a_topic_made_by_naming_it_is_as_the_broker_says() -> None:
+def test_auto_created_topic_has_the_default_partition_count() -> None:
     node = Node(num_partitions=3)
     assert node.cluster.auto_create("orders").partitions == 3
     assert node.cluster.auto_create("__consumer_offsets").partitions == 50
 
 
-# ---- disks that fail, processes that die ----
+# ---- disk errors and crashes ----
 
 
 @pytest.mark.parametrize("operation", ["write_atomically", "make_dir"])
-def test_a_disk_that_fails_takes_the_directory_offline(operation: str) -> None:
+def test_disk_error_takes_the_directory_offline(operation: str) -> None:
     node = Node()
     node.files.faults.append(Fault(operation))
 
@@ -186,7 +186,7 @@ def test_a_disk_that_fails_takes_the_directory_offline(operation: str) -> None:
         lambda cluster: cluster.delete_topic("orders", now_wall_ms=WALL),
     ],
 )
-def test_what_could_not_be_saved_was_not_done(change: Callable[[Any], Any]) -> None:
+def test_change_that_cannot_be_saved_is_undone(change: Callable[[Any], Any]) -> None:
     node = Node()
     node.cluster.create_topic("orders", 2)
     node.files.faults.append(Fault("write_atomically", "kcli-topics.json"))
@@ -201,7 +201,7 @@ def test_what_could_not_be_saved_was_not_done(change: Callable[[Any], Any]) -> N
     assert len(node.replica_manager.partitions) == 2
 
 
-def test_a_topic_that_could_not_be_deleted_is_there_after_the_next_start() -> None:
+def test_topic_survives_a_failed_deletion() -> None:
     node = Node()
     topic = node.cluster.create_topic("orders")
     node.files.faults.append(Fault("write_atomically", "kcli-topics.json"))
@@ -210,22 +210,22 @@ def test_a_topic_that_could_not_be_deleted_is_there_after_the_next_start() -> No
     node.cluster.create_topic("invoices")
     node.restart(clean=False)
 
-    assert facts(node)["orders"] == (topic.topic_id, 1, {})
+    assert topics_of(node)["orders"] == (topic.topic_id, 1, {})
     assert node.log("orders").topic_id == topic.topic_id
 
 
 class Killed(BaseException):
-    """The process dies here."""
+    """The simulated death of the process."""
 
 
 class DyingFiles:
-    """Files of a process that is killed before its n-th change to them."""
+    """Files of a process that dies before its n-th change to them."""
 
     CHANGES = frozenset({"make_dir", "rename", "remove", "remove_tree", "write_atomically", "sync_dir"})
 
-    def __init__(self, files: MemoryFiles, life: int) -> None:
+    def __init__(self, files: MemoryFiles, remaining_changes: int) -> None:
         self._files = files
-        self.life = life
+        self.remaining_changes = remaining_changes
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self._files, name)
@@ -234,8 +234,8 @@ class DyingFiles:
 
         def change(*args: Any, **options: Any) -> Any:
             if name in self.CHANGES or options.get("create"):
-                self.life -= 1
-                if self.life < 0:
+                self.remaining_changes -= 1
+                if self.remaining_changes < 0:
                     raise Killed
             return method(*args, **options)
 
@@ -243,31 +243,31 @@ class DyingFiles:
 
 
 def killed_at_every_change(before: Callable[[Any], Any], change: Callable[[Any], Any], power_loss: bool) -> list[Node]:
-    """Nodes that were started again after `change` was cut off before its first, second, ... step; at last after it."""
+    """Return restarted nodes, each after `change` was interrupted before another step; the last one after all."""
     nodes = []
-    for life in range(1000):
+    for remaining_changes in range(1000):
         disk = MemoryFiles()
         node = Node(disk)
         before(node.cluster)
         node.log_manager.close(clean=True)
         node.files = dying = DyingFiles(disk, 10**9)
         node.start()
-        dying.life = life
+        dying.remaining_changes = remaining_changes
         try:
             change(node.cluster)
             ended = True
         except Killed:
             ended = False
-        dying.life = 10**9
+        dying.remaining_changes = 10**9
         node.restart(clean=False, files=disk.after_power_loss() if power_loss else disk)
         nodes.append(node)
         if ended:
             return nodes
-    raise AssertionError("it never came to its end")
+    raise AssertionError("the change never completed")
 
 
 @pytest.mark.parametrize("power_loss", [False, True])
-def test_a_topic_whose_creation_is_cut_off_is_whole_or_not_there(power_loss: bool) -> None:
+def test_interrupted_creation_leaves_a_complete_topic_or_none(power_loss: bool) -> None:
     nodes = killed_at_every_change(lambda _: None, lambda c: c.create_topic("orders", 3), power_loss)
 
     outcomes = [len(node.replica_manager.partitions) for node in nodes]
@@ -282,7 +282,7 @@ def test_a_topic_whose_creation_is_cut_off_is_whole_or_not_there(power_loss: boo
 
 
 @pytest.mark.parametrize("power_loss", [False, True])
-def test_a_topic_whose_deletion_is_cut_off_is_whole_or_gone_for_good(power_loss: bool) -> None:
+def test_interrupted_deletion_leaves_a_complete_topic_or_none(power_loss: bool) -> None:
     nodes = killed_at_every_change(
         lambda c: c.create_topic("orders", 3), lambda c: c.delete_topic("orders", now_wall_ms=WALL), power_loss
     )
@@ -297,7 +297,7 @@ def test_a_topic_whose_deletion_is_cut_off_is_whole_or_gone_for_good(power_loss:
 
 
 @pytest.mark.parametrize("power_loss", [False, True])
-def test_a_topic_deleted_and_made_anew_has_nothing_of_the_old_one(power_loss: bool) -> None:
+def test_recreated_topic_has_no_records_of_the_deleted_one(power_loss: bool) -> None:
     old: list[UUID] = []
 
     def before(cluster: Any) -> None:
@@ -317,7 +317,7 @@ def test_a_topic_deleted_and_made_anew_has_nothing_of_the_old_one(power_loss: bo
 
 
 @pytest.mark.parametrize("power_loss", [False, True])
-def test_new_partitions_are_all_there_or_none(power_loss: bool) -> None:
+def test_interrupted_partition_increase_adds_all_partitions_or_none(power_loss: bool) -> None:
     nodes = killed_at_every_change(
         lambda c: c.create_topic("orders", 1), lambda c: c.create_partitions("orders", 4), power_loss
     )
@@ -325,11 +325,11 @@ def test_new_partitions_are_all_there_or_none(power_loss: bool) -> None:
     assert {len(node.replica_manager.partitions) for node in nodes} == {1, 4}
 
 
-# ---- directories that come from elsewhere ----
+# ---- directories from elsewhere ----
 
 
-def drop_in(node: Node, name: str, topic_id: UUID | None = None) -> None:
-    """A partition's directory as a real Kafka leaves it."""
+def copy_directory(node: Node, name: str, topic_id: UUID | None = None) -> None:
+    """Create a partition directory as a real Kafka leaves it."""
     directory = f"{DATA}/{name}"
     node.files.make_dir(directory)
     if topic_id is not None:
@@ -337,11 +337,11 @@ def drop_in(node: Node, name: str, topic_id: UUID | None = None) -> None:
         node.files.write_atomically(f"{directory}/partition.metadata", text.encode())
 
 
-def test_directories_dropped_in_are_adopted_under_their_own_id() -> None:
+def test_unknown_directories_are_adopted_with_their_topic_id() -> None:
     node = Node()
     topic_id = uuid4()
-    drop_in(node, "orders-0", topic_id)
-    drop_in(node, "orders-2", topic_id)
+    copy_directory(node, "orders-0", topic_id)
+    copy_directory(node, "orders-2", topic_id)
 
     node.restart()
 
@@ -354,9 +354,9 @@ def test_directories_dropped_in_are_adopted_under_their_own_id() -> None:
     assert node.cluster.topics["orders"].topic_id == topic_id
 
 
-def test_a_directory_without_an_id_gets_one() -> None:
+def test_directory_without_topic_id_gets_a_new_id() -> None:
     node = Node()
-    drop_in(node, "orders-0")
+    copy_directory(node, "orders-0")
 
     node.restart()
 
@@ -365,17 +365,17 @@ def test_a_directory_without_an_id_gets_one() -> None:
     assert uuid_text(topic_id).encode() in node.files.read_bytes(f"{DATA}/orders-0/partition.metadata")
 
 
-def test_another_partition_of_a_known_topic_is_adopted() -> None:
+def test_additional_partition_of_a_known_topic_is_adopted() -> None:
     node = Node()
     topic = node.cluster.create_topic("orders", 1)
-    drop_in(node, "orders-1", topic.topic_id)
+    copy_directory(node, "orders-1", topic.topic_id)
 
     node.restart()
 
     assert node.cluster.topics["orders"].partitions == 2
 
 
-def test_records_that_went_with_their_directory_are_told() -> None:
+def test_missing_partition_directory_is_reported_as_data_loss() -> None:
     node = Node()
     node.cluster.create_topic("orders", 2)
     node.cluster.create_topic("gone", 1)
@@ -394,19 +394,19 @@ def test_records_that_went_with_their_directory_are_told() -> None:
     assert node.cluster.reports == []
 
 
-def test_the_groups_topic_is_adopted_as_a_compacted_one() -> None:
+def test_adopted_offsets_topic_is_compacted() -> None:
     node = Node()
-    drop_in(node, "__consumer_offsets-0", uuid4())
+    copy_directory(node, "__consumer_offsets-0", uuid4())
 
     node.restart()
 
     assert node.log("__consumer_offsets").config.is_compacted
 
 
-def test_a_directory_of_another_topic_with_that_name_is_refused_by_name() -> None:
+def test_directory_with_a_different_topic_id_is_refused() -> None:
     node = Node()
     node.cluster.create_topic("orders", 1)
-    drop_in(node, "orders-1", uuid4())
+    copy_directory(node, "orders-1", uuid4())
 
     with pytest.raises(ConfigError, match="/data/orders-1 belongs to another topic named orders"):
         node.restart()
@@ -425,7 +425,7 @@ def test_a_directory_of_another_topic_with_that_name_is_refused_by_name() -> Non
         lambda text: b"\xff\xfe",
     ],
 )
-def test_a_damaged_store_is_told_by_name(damage: Callable[[bytes], bytes]) -> None:
+def test_damaged_topic_store_is_reported_with_its_path(damage: Callable[[bytes], bytes]) -> None:
     node = Node()
     node.cluster.create_topic("orders", 1)
     whole = bytes(node.files.data(STORE))
@@ -436,7 +436,7 @@ def test_a_damaged_store_is_told_by_name(damage: Callable[[bytes], bytes]) -> No
         node.restart()
 
 
-def test_without_its_store_a_broker_adopts_everything() -> None:
+def test_missing_topic_store_adopts_all_directories() -> None:
     node = Node()
     topic = node.cluster.create_topic("orders", 2, configs={"retention.ms": "1"})
     node.log_manager.close()
@@ -448,7 +448,7 @@ def test_without_its_store_a_broker_adopts_everything() -> None:
     assert (found.topic_id, found.partitions, found.configs) == (topic.topic_id, 2, {})
 
 
-def test_the_store_is_text_that_a_person_can_read() -> None:
+def test_topic_store_is_readable_json() -> None:
     node = Node()
     topic = node.cluster.create_topic("orders", 2, configs={"retention.ms": "1"})
 

@@ -1,4 +1,7 @@
-"""Metadata and what else describes topics and the cluster, request by request, on our broker and on Apache's alike."""
+"""Metadata, DescribeCluster, DescribeTopicPartitions, DescribeLogDirs, ListPartitionReassignments, ListConfigResources.
+
+On the embedded broker and on Apache Kafka.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,7 @@ def codes(response: Any) -> dict[str | None, int]:
 
 
 def eventually(ask: Callable[[], Any], is_right: Callable[[Any], bool]) -> Any:
-    """Ask until the answer is right: Apache's brokers learn of changes a moment after they are made."""
+    """Repeat a request until its response is as expected; Apache Kafka's brokers apply changes asynchronously."""
     deadline = time.monotonic() + PATIENCE_S
     while not is_right(answer := ask()):
         assert time.monotonic() < deadline, answer
@@ -74,7 +77,7 @@ def test_every_version_describes_the_broker_and_a_topic(version: int, wire: Wire
     assert response.error_code == OK
 
 
-def test_all_topics_or_none(wire: Wire, any_kafka: Kafka) -> None:
+def test_null_requests_all_topics_and_an_empty_list_none(wire: Wire, any_kafka: Kafka) -> None:
     name = any_kafka.new_topic()
     for version, topics in ((0, []), (1, None), (12, None)):
         assert name in codes(wire.ask(MetadataRequest(topics=topics), version))
@@ -84,7 +87,7 @@ def test_all_topics_or_none(wire: Wire, any_kafka: Kafka) -> None:
         assert len(response.brokers) == 1
 
 
-def test_what_is_not_there_says_why(wire: Wire, any_kafka: Kafka) -> None:
+def test_unknown_and_invalid_names_have_errors(wire: Wire, any_kafka: Kafka) -> None:
     name = any_kafka.new_topic()
     asked = MetadataRequest(topics=named(name, "nope", "a/b", "", name), allow_auto_topic_creation=False)
     response = wire.ask(asked, 12)
@@ -93,7 +96,7 @@ def test_what_is_not_there_says_why(wire: Wire, any_kafka: Kafka) -> None:
     ]  # fmt: skip
 
 
-def test_topics_by_id(wire: Wire, any_kafka: Kafka) -> None:
+def test_topics_are_requested_by_id(wire: Wire, any_kafka: Kafka) -> None:
     name = any_kafka.new_topic()
     [topic] = wire.ask(MetadataRequest(topics=named(name)), 12).topics
     stranger = uuid4()
@@ -107,7 +110,7 @@ def test_topics_by_id(wire: Wire, any_kafka: Kafka) -> None:
 
 
 @pytest.mark.parametrize("version", [10, 11])
-def test_ids_were_not_to_be_used_at_first(version: int, wire: Wire) -> None:
+def test_topic_ids_are_refused_before_v12(version: int, wire: Wire) -> None:
     stranger = uuid4()
     for name in ("orders", None):
         asked = [MetadataRequestTopic(name=name, topic_id=stranger)]
@@ -118,7 +121,7 @@ def test_ids_were_not_to_be_used_at_first(version: int, wire: Wire) -> None:
 
 
 @pytest.mark.parametrize("version", [10, 11])
-def test_a_topic_without_name_and_id_is_no_topic(version: int, wire: Wire) -> None:
+def test_topic_without_name_and_id_is_refused(version: int, wire: Wire) -> None:
     asked = [MetadataRequestTopic(name=None), *named("nope")]
     response = wire.ask(MetadataRequest(topics=asked, allow_auto_topic_creation=False), version)
     assert [(topic.name, topic.error_code) for topic in response.topics] == [
@@ -126,13 +129,13 @@ def test_a_topic_without_name_and_id_is_no_topic(version: int, wire: Wire) -> No
     ]  # fmt: skip
 
 
-def test_nor_is_it_one_in_newer_versions() -> None:
-    """Apache's answers -1."""
+def test_topic_without_name_and_id_is_refused_in_newer_versions() -> None:
+    """Apache Kafka returns error -1."""
     [topic] = Node().ask(MetadataRequest(topics=[MetadataRequestTopic(name=None)]), 13).topics
     assert (topic.name, topic.error_code) == (None, INVALID_REQUEST)
 
 
-def test_every_start_is_a_new_leaders_epoch_once_there_are_records(any_own_kafka: Callable[..., OwnBroker]) -> None:
+def test_leader_epoch_increases_at_a_restart_after_writes(any_own_kafka: Callable[..., OwnBroker]) -> None:
     kafka = any_own_kafka()
     name = kafka.new_topic()
     producer = kafka.ordered_producer()
@@ -152,7 +155,7 @@ def test_every_start_is_a_new_leaders_epoch_once_there_are_records(any_own_kafka
         assert paged.partitions[0].leader_epoch == epoch
 
 
-def test_naming_a_topic_creates_it_and_the_next_answer_has_it(wire: Wire, any_kafka: Kafka) -> None:
+def test_auto_created_topic_is_in_the_next_response(wire: Wire, any_kafka: Kafka) -> None:
     name = any_kafka.new_name()
 
     assert codes(wire.ask(MetadataRequest(topics=named(name), allow_auto_topic_creation=False), 4)) == {name: UNKNOWN}
@@ -163,25 +166,25 @@ def test_naming_a_topic_creates_it_and_the_next_answer_has_it(wire: Wire, any_ka
     )
 
 
-def test_a_name_that_collides_is_not_created(wire: Wire, any_kafka: Kafka) -> None:
+def test_colliding_name_is_not_auto_created(wire: Wire, any_kafka: Kafka) -> None:
     name = any_kafka.new_topic(prefix="dotted.name")
     other = name.replace(".", "_")
     for _ in range(2):
         assert codes(wire.ask(MetadataRequest(topics=named(other)), 12)) == {other: UNKNOWN}
 
 
-def test_nothing_is_created_where_that_is_switched_off() -> None:
+def test_auto_creation_can_be_disabled() -> None:
     node = Node(auto_create_topics_enable=False)
     assert codes(node.ask(MetadataRequest(topics=named("orders")), 12)) == {"orders": UNKNOWN}
     assert node.cluster.topics == {}
 
 
-def test_a_default_that_one_node_cannot_meet_is_told() -> None:
+def test_default_replication_factor_above_one_is_an_error() -> None:
     node = Node(default_replication_factor=3)
     assert codes(node.ask(MetadataRequest(topics=named("orders")), 12)) == {"orders": INVALID_REPLICATION}
 
 
-def test_the_groups_topic_is_internal_before_it_is_there() -> None:
+def test_offsets_topic_is_internal_before_it_exists() -> None:
     node = Node()
     [topic] = node.ask(MetadataRequest(topics=named("__consumer_offsets")), 12).topics
     assert (topic.error_code, topic.is_internal, topic.partitions) == (UNKNOWN, True, [])
@@ -189,7 +192,7 @@ def test_the_groups_topic_is_internal_before_it_is_there() -> None:
     assert (topic.error_code, topic.is_internal, len(topic.partitions)) == (OK, True, 50)
 
 
-def test_what_may_be_done_is_told_on_demand(wire: Wire, any_kafka: Kafka) -> None:
+def test_authorized_operations_are_returned_on_request(wire: Wire, any_kafka: Kafka) -> None:
     name = any_kafka.new_topic()
     plain = wire.ask(MetadataRequest(topics=named(name)), 10)
     assert (plain.cluster_authorized_operations, plain.topics[0].topic_authorized_operations) == (NOT_TOLD, NOT_TOLD)
@@ -200,7 +203,7 @@ def test_what_may_be_done_is_told_on_demand(wire: Wire, any_kafka: Kafka) -> Non
     assert (told.cluster_authorized_operations, told.topics[0].topic_authorized_operations) == (8096, 3576)
 
 
-def test_clients_are_told_the_advertised_address_and_rack() -> None:
+def test_advertised_address_and_rack_are_returned() -> None:
     node = Node(advertised_listeners="PLAINTEXT://broker.example:19092", broker_rack="r1")
     [broker] = node.ask(MetadataRequest(topics=[]), 12).brokers
     assert (broker.host, broker.port, broker.rack) == ("broker.example", 19092, "r1")
@@ -210,7 +213,7 @@ def test_clients_are_told_the_advertised_address_and_rack() -> None:
 
 
 @pytest.mark.parametrize("version", range(3))
-def test_the_cluster_is_described(version: int, wire: Wire, any_kafka: Kafka) -> None:
+def test_describe_cluster_returns_the_broker(version: int, wire: Wire, any_kafka: Kafka) -> None:
     response = wire.ask(DescribeClusterRequest(include_cluster_authorized_operations=version == 2), version)
 
     [broker] = response.brokers
@@ -221,7 +224,7 @@ def test_the_cluster_is_described(version: int, wire: Wire, any_kafka: Kafka) ->
 
 
 @pytest.mark.parametrize(("endpoint_type", "code"), [(2, 114), (3, 115)])
-def test_only_brokers_are_described(endpoint_type: int, code: int, wire: Wire) -> None:
+def test_other_endpoint_types_are_refused(endpoint_type: int, code: int, wire: Wire) -> None:
     response = wire.ask(DescribeClusterRequest(endpoint_type=endpoint_type), 1)
     assert (response.error_code, response.brokers, response.cluster_id) == (code, [], "")
     assert response.error_message
@@ -231,7 +234,7 @@ def test_only_brokers_are_described(endpoint_type: int, code: int, wire: Wire) -
 
 
 def page(wire: Wire, *names: str, cursor: tuple[str, int] | None = None, limit: int = 2000) -> Any:
-    """The rows (name, error, partitions) and the next cursor."""
+    """Return the rows (name, error, partitions) and the next cursor."""
     start = None if cursor is None else Cursor(topic_name=cursor[0], partition_index=cursor[1])
     topics = [TopicRequest(name=name) for name in names]
     asked = DescribeTopicPartitionsRequest(topics=topics, cursor=start, response_partition_limit=limit)
@@ -243,11 +246,11 @@ def page(wire: Wire, *names: str, cursor: tuple[str, int] | None = None, limit: 
 
 @pytest.fixture
 def pair(any_kafka: Kafka) -> tuple[str, str]:
-    """Two topics, of two and three partitions, in the order of their names."""
+    """Create two topics with two and three partitions; return their names, sorted."""
     return any_kafka.new_topic(2, prefix="pair-a"), any_kafka.new_topic(3, prefix="pair-b")
 
 
-def test_topics_come_by_name_with_lists_that_java_can_take(wire: Wire, pair: tuple[str, str]) -> None:
+def test_describe_topic_partitions_sorts_by_name_without_null_lists(wire: Wire, pair: tuple[str, str]) -> None:
     a, b = pair
     assert page(wire, b, "nope", a, a, "a/b") == (
         [("a/b", INVALID_TOPIC, []), ("nope", UNKNOWN, []), (a, OK, [0, 1]), (b, OK, [0, 1, 2])],
@@ -263,7 +266,7 @@ def test_topics_come_by_name_with_lists_that_java_can_take(wire: Wire, pair: tup
         assert (partition.eligible_leader_replicas, partition.last_known_elr) == ([], [])
 
 
-def test_pages_end_within_topics_and_between_them(wire: Wire, pair: tuple[str, str]) -> None:
+def test_pages_end_within_and_between_topics(wire: Wire, pair: tuple[str, str]) -> None:
     a, b = pair
     assert page(wire, a, b, limit=1) == ([(a, OK, [0])], (a, 1))
     assert page(wire, a, b, limit=2) == ([(a, OK, [0, 1])], (b, 0))
@@ -277,13 +280,13 @@ def test_pages_end_within_topics_and_between_them(wire: Wire, pair: tuple[str, s
     assert page(wire, a, cursor=(a, 7)) == ([(a, OK, [])], None)
 
 
-def test_a_cursor_that_fits_nothing_is_refused(wire: Wire, pair: tuple[str, str]) -> None:
+def test_invalid_cursor_is_refused(wire: Wire, pair: tuple[str, str]) -> None:
     a, b = pair
     for cursor in (("", 0), (a, -1), ("nope", 0), ("zzz", 0)):
         assert page(wire, b, a, cursor=cursor) == ([(b, INVALID_REQUEST, []), (a, INVALID_REQUEST, [])], None)
 
 
-def test_all_topics_page_by_page(wire: Wire, pair: tuple[str, str]) -> None:
+def test_all_topics_in_pages(wire: Wire, pair: tuple[str, str]) -> None:
     found: list[str] = []
     cursor = None
     while True:
@@ -295,7 +298,7 @@ def test_all_topics_page_by_page(wire: Wire, pair: tuple[str, str]) -> None:
     assert set(pair) <= set(found)
 
 
-def test_a_page_goes_on_behind_a_topic_that_was_deleted() -> None:
+def test_page_continues_after_a_deleted_topic() -> None:
     node = Node()
     node.cluster.create_topic("a")
     node.cluster.create_topic("c", 2)
@@ -304,7 +307,7 @@ def test_a_page_goes_on_behind_a_topic_that_was_deleted() -> None:
     assert (topic.name, len(topic.partitions)) == ("c", 2)
 
 
-def test_the_broker_bounds_a_page() -> None:
+def test_broker_limits_the_page_size() -> None:
     node = Node(max_request_partition_size_limit=2)
     node.cluster.create_topic("a", 5)
     response = node.ask(DescribeTopicPartitionsRequest(), 0)
@@ -316,7 +319,7 @@ def test_the_broker_bounds_a_page() -> None:
 
 
 @pytest.mark.parametrize("version", range(1, 6))
-def test_the_data_directory_and_sizes(version: int, wire: Wire, any_kafka: Kafka) -> None:
+def test_describe_log_dirs_returns_directory_and_sizes(version: int, wire: Wire, any_kafka: Kafka) -> None:
     name = any_kafka.new_topic(2)
     producer = any_kafka.ordered_producer()
     producer.produce(name, b"v" * 1000, partition=1)
@@ -346,7 +349,7 @@ def test_the_data_directory_and_sizes(version: int, wire: Wire, any_kafka: Kafka
     assert (directory.usable_bytes > 0) == (version >= 4)
 
 
-def test_all_partitions_or_none(wire: Wire, any_kafka: Kafka) -> None:
+def test_null_requests_all_partitions_and_an_empty_list_none(wire: Wire, any_kafka: Kafka) -> None:
     name = any_kafka.new_topic()
     eventually(
         lambda: {topic.name for topic in wire.ask(DescribeLogDirsRequest(topics=None), 5).results[0].topics},
@@ -356,7 +359,7 @@ def test_all_partitions_or_none(wire: Wire, any_kafka: Kafka) -> None:
     assert directory.topics == []
 
 
-def test_a_failed_directory_is_told() -> None:
+def test_failed_directory_has_a_storage_error() -> None:
     node = Node()
     node.cluster.create_topic("orders")
     node.log_manager.fail("no space left")
@@ -364,15 +367,15 @@ def test_a_failed_directory_is_told() -> None:
     assert (directory.error_code, directory.log_dir, directory.topics) == (56, DATA, [])
 
 
-# ---- what there is ----
+# ---- ListPartitionReassignments and ListConfigResources ----
 
 
-def test_nothing_is_being_moved(wire: Wire) -> None:
+def test_there_are_no_reassignments(wire: Wire) -> None:
     response = wire.ask(ListPartitionReassignmentsRequest(), 0)
     assert (response.error_code, response.error_message, response.topics) == (OK, None, [])
 
 
-def test_what_has_settings(wire: Wire, any_kafka: Kafka) -> None:
+def test_list_config_resources(wire: Wire, any_kafka: Kafka) -> None:
     name = any_kafka.new_topic()
 
     def listed(version: int, *kinds: int) -> set[tuple[int, str]]:
@@ -382,12 +385,12 @@ def test_what_has_settings(wire: Wire, any_kafka: Kafka) -> None:
 
     assert listed(0) == set()
     assert listed(1, 4, 8) == {(4, "1"), (8, "1")}
-    assert {kind for kind, _ in listed(1, 16, 32)} <= {32}, "other tests may have given a group settings"
+    assert {kind for kind, _ in listed(1, 16, 32)} <= {32}, "other tests may have set group configs"
     assert {(2, name), (4, "1"), (8, "1")} <= listed(1)
     assert wire.ask(ListConfigResourcesRequest(resource_types=[2, 99]), 1).error_code == UNSUPPORTED
 
 
-def test_all_of_kafkas_versions_are_served() -> None:
+def test_all_versions_of_kafka_are_served() -> None:
     for request in (
         MetadataRequest,
         DescribeClusterRequest,
