@@ -1,14 +1,13 @@
-"""`Consumer`: reads partitions, its own choice or its group's, a poll at a time."""
+"""`Consumer`: read records of topics, with or without a consumer group."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, NamedTuple
 
-from kcli.consumer.fetch_buffer import Failure
 from kcli.consumer.fetch_loop import FetchLoop
-from kcli.consumer.group.group_client import GroupMetadata, GroupSide
-from kcli.consumer.subscription import Reset, SubscriptionState
+from kcli.consumer.group.group_client import GroupClient, GroupMetadata
+from kcli.consumer.subscription import PartitionFailure, PositionReset, SubscriptionState
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, KcliError, LogTruncated, OffsetOutOfRange, TimeoutExpired
 from kcli.structs import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
@@ -19,35 +18,121 @@ if TYPE_CHECKING:
     from kcli.consumer.group.group_membership import Membership
     from kcli.consumer.group.offset_commits import Callback
     from kcli.protocol.records.columns import RecordColumns
+    from kcli.protocol.records.record import Headers
 
 _CLOSE_TIMEOUT_MS = 30_000.0
+_POLL_MS = 500.0
+
+
+class ConsumerRecord(NamedTuple):
+    """One record. `timestamp_ms` is milliseconds since the epoch, -1 for a record without a timestamp."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
 
 
 class Consumer:
-    """One thread's reader. Without a `client` it connects by itself, and closes that connection with `close`.
+    """A reader of topics.
 
-    Records come as columns, all that one response brought for a partition; so `max.poll.records` means nothing here.
-    With `in_background` False, which tests want, heartbeats leave only while the consumer is polled.
+    Name the topics, and the settings as keywords: Kafka's property names with underscores. Without `group_id` the
+    consumer reads all partitions of the topics, from the position that `auto_offset_reset` names, and commits nothing.
+
+    >>> from kcli import Consumer
+    >>> with Consumer("orders", bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
+    ...     records = [(record.key, record.value) for record in consumer.records(to_end=True)]
+    >>> sorted(records)
+    [(b'a', b'1'), (b'b', b'2'), (b'c', b'3')]
+
+    `for record in consumer:` never ends: it waits for new records. `records(to_end=True)` stops at the end offsets that
+    the partitions have when the iteration starts.
+
+    With `group_id` the consumer joins the group and reads the partitions that the group assigns, from the committed
+    offsets. `commit` stores the positions; they are also stored automatically, unless `enable_auto_commit` is False.
+
+    >>> with Consumer("orders", bootstrap_servers=bootstrap, group_id="billing", auto_offset_reset="earliest",
+    ...               enable_auto_commit=False) as consumer:
+    ...     count = sum(1 for record in consumer.records(to_end=True))
+    ...     consumer.commit()
+    ...     committed = consumer.committed(consumer.assignment)
+    >>> count, sum(offset.offset for offset in committed.values())
+    (3, 3)
+
+    `columns` and `poll` return the records of a partition as numpy columns (`RecordColumns`): offsets, timestamps, and
+    the positions of keys and values in one buffer. No Python object is created per record, which is several times as
+    fast.
+
+    >>> with Consumer("orders", bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
+    ...     sum(int(columns.value_lengths.sum()) for partition, columns in consumer.columns(to_end=True))
+    3
+
+    A consumer belongs to one thread; a member of a group sends its heartbeats in a thread of its own. Errors are
+    `kcli.errors.KcliError`; an unknown or invalid setting is a `ConfigError`. `max.poll.records` has no effect: a poll
+    returns the records of one response.
     """
 
     def __init__(
-        self, config: ConsumerConfig, client: ConsumerNetworkClient | None = None, *, in_background: bool = True
+        self,
+        *topics: str,
+        bootstrap_servers: str | Iterable[str] | None = None,
+        group_id: str | None = None,
+        **settings: str | bool | int | float | None,
     ) -> None:
+        """Connect, and subscribe to the topics (with a group) or assign all their partitions (without).
+
+        Without topics, call `subscribe` or `assign` next. Raise ConfigError for an invalid setting, BrokerError for a
+        topic that does not exist or must not be read, TimeoutExpired when no broker answers.
+        """
+        from kcli.client.config import ConsumerConfig
+
+        properties = {name.replace("_", "."): value for name, value in settings.items()}
+        if bootstrap_servers is not None:
+            servers = bootstrap_servers if isinstance(bootstrap_servers, str) else ",".join(bootstrap_servers)
+            properties["bootstrap.servers"] = servers
+        if group_id is not None:
+            properties["group.id"] = group_id
+        self._start(ConsumerConfig.from_properties(properties), None, in_background=True)
+        try:
+            if topics and group_id is not None:
+                self.subscribe(topics)
+            elif topics:
+                self.assign(self._partitions_of(topics))
+        except BaseException:
+            self.close()
+            raise
+
+    @classmethod
+    def from_config(
+        cls, config: ConsumerConfig, client: ConsumerNetworkClient | None = None, *, in_background: bool = True
+    ) -> Consumer:
+        """Return a consumer for a parsed configuration. It does not close a `client` of the caller.
+
+        With `in_background` False, for tests, heartbeats are sent only while the consumer is polled.
+        """
+        consumer = cls.__new__(cls)
+        consumer._start(config, client, in_background=in_background)
+        return consumer
+
+    def _start(self, config: ConsumerConfig, client: ConsumerNetworkClient | None, *, in_background: bool) -> None:
         from kcli.client.connect import connect
 
         self._config = config
         self._own_client = client is None
         self._client = client or connect(config)
         self.subscription = SubscriptionState()
-        self._group: GroupSide | None = None
+        self._group: GroupClient | None = None
         if config.group_id is not None:
-            self._group = GroupSide(self._client, self.subscription, config, in_background=in_background)
+            self._group = GroupClient(self._client, self.subscription, config, in_background=in_background)
         lookup = None if self._group is None else self._group.lookup
         self._loop = FetchLoop(self._client, self.subscription, config, lookup=lookup)
         if self._group is not None:
-            self._loop.parties.append(self._group)
+            self._loop.tasks.append(self._group)
         self._closed = False
-        self._failures: dict[TopicPartition, Failure] = {}
+        self._failures: dict[TopicPartition, PartitionFailure] = {}
 
     def __repr__(self) -> str:
         group = f" {self._group!r}" if self._group is not None else ""
@@ -59,10 +144,26 @@ class Consumer:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # --- what is read, and from where
+    def _partitions_of(self, topics: Iterable[str]) -> list[TopicPartition]:
+        names = list(topics)
+        known = self._client.topics_metadata(names, self._deadline_ms(None)).topics
+        for name in names:
+            if known[name].error:
+                raise BrokerError(known[name].error, api="Metadata", topic=name)
+        return [TopicPartition(name, number) for name in names for number in sorted(known[name].partitions)]
+
+    # --- partitions and positions
+
+    @property
+    def assignment(self) -> list[TopicPartition]:
+        """The partitions that are read now, sorted. Those of a group arrive with the first polls."""
+        return sorted(self.subscription.partitions())
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read exactly these. A new one begins at its group's committed offset, else as auto.offset.reset says."""
+        """Read exactly these partitions, without group membership.
+
+        A new partition starts at the committed offset of `group.id`, otherwise by `auto.offset.reset`.
+        """
         wanted = list(partitions)
         self.subscription.assign(wanted)
         self._client.metadata.add_topics(dict.fromkeys(tp.topic for tp in wanted))
@@ -78,10 +179,11 @@ class Consumer:
     ) -> None:
         """Read these topics, or all whose whole name matches `pattern`, as a member of the group `group.id`.
 
-        The group is joined by `poll`, which also runs the callbacks: with the partitions that are new at the end of
-        every rebalance, with those that are given up, and with those that others may have already (without `on_lost`
-        that is told to `on_revoked`, as in Java). The pattern is Python's, or with group.protocol=consumer the
-        broker's (RE2). Subscribing anew changes what is wanted. KcliError without a group.id.
+        `poll` joins the group and runs the callbacks: `on_assigned` with the new partitions at the end of every
+        rebalance, `on_revoked` with partitions before they are given up, `on_lost` with partitions that another member
+        may own already (default: `on_revoked`, as in Java). The pattern is a Python expression, or with
+        group.protocol=consumer one of the broker (RE2). A new subscription replaces the previous one. Raise KcliError
+        without a group.id.
         """
         wanted = list(topics)
         if not wanted and pattern is None:
@@ -98,36 +200,36 @@ class Consumer:
         self._client.metadata.add_topics(wanted)
 
     def unsubscribe(self) -> None:
-        """Read nothing; a member gives up its partitions and leaves its group first (default.api.timeout.ms)."""
+        """Read nothing. A member first revokes its partitions and leaves its group, within default.api.timeout.ms."""
         try:
             if self._group is not None:
                 self._group.leave("the consumer has unsubscribed from everything", self._deadline_ms(None))
         finally:
             self.subscription.unsubscribe()
 
-    def _group_for(self, what: str) -> GroupSide:
+    def _group_for(self, action: str) -> GroupClient:
         if self._group is None:
-            raise KcliError(f"cannot {what} without a group.id")
+            raise KcliError(f"cannot {action} without a group.id")
         return self._group
 
     def seek(self, tp: TopicPartition, offset: int, epoch: int = -1) -> None:
-        """Read on from `offset`. With the leader epoch of the record before it, a truncated log is noticed."""
+        """Set the position. With the leader epoch of the previous record, a truncated log is detected (KIP-320)."""
         if offset < 0:
-            raise ValueError(f"an offset is never negative: {offset}")
+            raise ValueError(f"offset must not be negative; got {offset}")
         self.subscription.seek(tp, offset, epoch)
 
     def seek_to_beginning(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read on from the log start."""
+        """Set the position to the log start offset."""
         for tp in partitions:
-            self.subscription.await_reset(tp, "earliest")
+            self.subscription.request_reset(tp, "earliest")
 
     def seek_to_end(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read on from the log end; under read_committed from the last stable offset."""
+        """Set the position to the end offset: the high watermark, or under read_committed the last stable offset."""
         for tp in partitions:
-            self.subscription.await_reset(tp, "latest")
+            self.subscription.request_reset(tp, "latest")
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
-        """Hand out nothing of these until they are resumed."""
+        """Return no records of these partitions until `resume`."""
         for tp in partitions:
             self.subscription.pause(tp)
 
@@ -137,15 +239,15 @@ class Consumer:
             self.subscription.resume(tp)
 
     def position(self, tp: TopicPartition, timeout_ms: float | None = None) -> int:
-        """The offset of the next record to be handed out; found out first if need be (default.api.timeout.ms)."""
+        """Return the offset of the next record; ask the brokers for it if necessary (default.api.timeout.ms)."""
         deadline_ms = self._deadline_ms(timeout_ms)
         while True:
-            position = self.subscription.state(tp).position
+            position = self.subscription.consumed_position(tp)
             if position is not None:
                 return position.offset
             now_ms = self._client.clock.now_ms()
             if now_ms >= deadline_ms:
-                raise TimeoutExpired(f"no position for {tp} in time")
+                raise TimeoutExpired(f"no position for {tp} before the timeout")
             self._loop.offsets.send(now_ms)
             self._client.poll(timeout_ms=min(deadline_ms, self._loop.offsets.next_ms()) - now_ms)
             self._keep(self._loop.offsets.take_failures())
@@ -153,73 +255,129 @@ class Consumer:
 
     # --- reading
 
-    def poll(self, timeout_ms: float) -> dict[TopicPartition, RecordColumns]:
-        """Records as soon as there are some, {} when there are none in time.
+    def __iter__(self) -> Iterator[ConsumerRecord]:
+        return self.records()
 
-        Raises what stops a partition once everything before it has been handed out, and again at each poll until the
-        caller moves on: OffsetOutOfRange and NoOffset if auto.offset.reset is none, LogTruncated, RecordTooLarge,
-        CorruptRecords, BrokerError (TOPIC_AUTHORIZATION_FAILED with all its topics). With another policy, a member of a
-        group goes on where a truncated log still agrees with what was read; see `take_resets`.
+    def records(self, *, to_end: bool = False) -> Iterator[ConsumerRecord]:
+        """Iterate over the records; for ever, unless `to_end` (see `columns`).
 
-        A member of a group joins and rejoins in here, and its callbacks run in here, before any record is handed out;
-        what they raise is raised. It must come back within max.poll.interval.ms, or it loses its partitions. Raises
-        besides what a group refuses for good: BrokerError (FENCED_INSTANCE_ID, GROUP_AUTHORIZATION_FAILED, ...).
+        A record counts as consumed, for `commit` and `position`, when the iteration returns it. After a `break` the
+        next iteration or poll continues with the next record. Errors are those of `poll`.
         """
+        unread = self.subscription.unread
+        for tp, columns in self.columns(to_end=to_end):
+            topic, partition = tp
+            following = iter([*columns.offsets.tolist()[1:], None])
+            for record, next_offset in zip(columns, following, strict=True):
+                if next_offset is None:
+                    unread.pop(tp, None)
+                else:
+                    unread[tp] = next_offset
+                yield ConsumerRecord(topic, partition, *record)
+                if next_offset is not None and tp not in unread:
+                    break  # the caller has called `seek`, or the partition is revoked
+
+    def columns(self, *, to_end: bool = False) -> Iterator[tuple[TopicPartition, RecordColumns]]:
+        """Iterate over the records as columns, in each step those of one partition that one response contains.
+
+        Never ends, unless `to_end`: then each partition is read to the end offset that it has when the iteration first
+        sees it, and a member of a group stops when it has read all partitions that are assigned to it by then.
+        """
+        unread = self.subscription.unread
+        ends: dict[TopicPartition, int] = {}
+        try:
+            while not (to_end and self._is_at_end(ends)):
+                batches = self.poll(_POLL_MS)
+                unread.update((tp, int(columns.offsets[0])) for tp, columns in batches.items())
+                for tp, columns in batches.items():
+                    if unread.pop(tp, None) is not None:
+                        yield tp, columns
+        finally:
+            for tp in ends:
+                if self.subscription.get(tp) is not None:
+                    self.subscription.stop_at(tp, None)
+
+    def _is_at_end(self, ends: dict[TopicPartition, int]) -> bool:
+        """Whether every assigned partition is read to its end. Add the end offsets of new partitions to `ends`."""
+        membership, subscription = self.membership, self.subscription
+        if membership is not None and subscription.mode != "assigned" and not membership.is_stable():
+            return False
+        new = [tp for tp in subscription.partitions() if tp not in ends]
+        if new:
+            ends.update(self.end_offsets(new))
+            for tp in new:
+                subscription.stop_at(tp, ends[tp])
+        positions = {tp: subscription.state(tp).position for tp in subscription.partitions()}
+        return all(position is not None and position.offset >= ends[tp] for tp, position in positions.items())
+
+    def poll(self, timeout_ms: float) -> dict[TopicPartition, RecordColumns]:
+        """Return the records of each partition as columns as soon as there are some, {} at the timeout.
+
+        Raise the error that stops a partition after all records before it were returned, and again at each poll until
+        the caller seeks: OffsetOutOfRange and NoOffset if auto.offset.reset is none, LogTruncated, RecordTooLarge,
+        CorruptRecords, BrokerError (TOPIC_AUTHORIZATION_FAILED with all its topics). With another policy, a member of a
+        group continues where a truncated log still agrees with the records that it has read; see `take_resets`.
+
+        A member joins and rejoins its group here, and its callbacks run here, before any record is returned; their
+        exceptions are raised. Poll at least every max.poll.interval.ms, otherwise the group removes the member. Raise
+        BrokerError for a fatal refusal of the group (FENCED_INSTANCE_ID, GROUP_AUTHORIZATION_FAILED, ...).
+        """
+        self.subscription.rewind_unread()
         deadline_ms = self._client.clock.now_ms() + timeout_ms
         while True:
             records = self._loop.poll(max(0.0, deadline_ms - self._client.clock.now_ms()))
             failures, self._loop.failures = self._loop.failures, []
             self._keep(failures)
-            self.subscription.finished.clear()  # positions tell it as well
+            self.subscription.ended.clear()  # the positions contain the same information
             if records:
                 return dict(records)
             self._raise_failures()
             if self._client.clock.now_ms() >= deadline_ms:
                 return {}
 
-    def _keep(self, failures: Iterable[Failure]) -> None:
+    def _keep(self, failures: Iterable[PartitionFailure]) -> None:
         policy = self._config.auto_offset_reset
         for failure in failures:
             if isinstance(failure.error, OffsetOutOfRange) and policy != "none":
-                self.subscription.await_reset(failure.tp, policy, failure.offset)
+                self.subscription.request_reset(failure.tp, policy, failure.offset)
             elif isinstance(failure.error, LogTruncated) and policy != "none" and self._is_subscribed():
-                self._go_back(failure.tp, failure.error, policy)
+                self._reset_truncated(failure.tp, failure.error, policy)
             else:
                 self._failures[failure.tp] = failure
 
     def _is_subscribed(self) -> bool:
         return self.subscription.mode in ("topics", "pattern")
 
-    def _go_back(self, tp: TopicPartition, error: LogTruncated, policy: str) -> None:
-        """As Java: to where the log and what was read part ways, or by the policy if the log knows nothing of it."""
-        left, end = error.evidence["offset"], error.evidence["end_offset"]
+    def _reset_truncated(self, tp: TopicPartition, error: LogTruncated, policy: str) -> None:
+        """Continue where the log diverges from the records read, as Java; by the policy if that offset is unknown."""
+        offset, end = error.evidence["offset"], error.evidence["end_offset"]
         if end < 0:
-            self.subscription.await_reset(tp, policy, left)
+            self.subscription.request_reset(tp, policy, offset)
         else:
             self.subscription.seek(tp, end)
-            self.subscription.resets[tp] = Reset(left, "truncated", end)
+            self.subscription.resets[tp] = PositionReset(offset, "truncated", end)
 
-    def take_resets(self) -> dict[TopicPartition, Reset]:
-        """Positions that were found outside the log since this was asked last, and where reading goes on instead."""
+    def take_resets(self) -> dict[TopicPartition, PositionReset]:
+        """Return the positions that were outside the log since the last call, with their replacements."""
         resets, self.subscription.resets = self.subscription.resets, {}
         return resets
 
     def check_range(self, partitions: Iterable[TopicPartition]) -> None:
-        """Treat positions beyond the log end as a fetch there would be; for partitions of which nothing is fetched."""
+        """Handle positions beyond the end offset as a fetch would; for partitions that are not fetched."""
         from kcli.client.offset_lookup import LATEST, list_offsets
 
         ends = list_offsets(self._client, dict.fromkeys(partitions, LATEST), self._deadline_ms(None))
-        for tp, found in ends.values.items():
+        for tp, end in ends.values.items():
             state = self.subscription.get(tp)
-            if state is not None and state.position is not None and state.position.offset > found.offset:
+            if state is not None and state.position is not None and state.position.offset > end.offset:
                 offset = state.position.offset
-                text = f"offset {offset} of {tp} is out of range: beyond the log's end, {found.offset}"
-                self._keep([Failure(tp, offset, OffsetOutOfRange(text, offset=offset))])
+                text = f"offset {offset} of {tp} is out of range: the log ends at {end.offset}"
+                self._keep([PartitionFailure(tp, offset, OffsetOutOfRange(text, offset=offset))])
 
     def _raise_failures(self) -> None:
-        failures = [failure for failure in self._failures.values() if self._still_there(failure)]
+        failures = [failure for failure in self._failures.values() if self._is_current(failure)]
         self._failures.clear()
-        refused = sorted({it.tp.topic for it in failures if _is_refused(it.error)})
+        refused = sorted({failure.tp.topic for failure in failures if _is_refused(failure.error)})
         if refused:
             raise BrokerError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, api="Fetch", topics=", ".join(refused))
         lost = {str(it.tp): it.offset for it in sorted(failures) if isinstance(it.error, OffsetOutOfRange)}
@@ -228,7 +386,7 @@ class Consumer:
         for failure in failures:
             raise failure.error
 
-    def _still_there(self, failure: Failure) -> bool:
+    def _is_current(self, failure: PartitionFailure) -> bool:
         state = self.subscription.get(failure.tp)
         if state is None:
             return False
@@ -243,28 +401,28 @@ class Consumer:
         return None if self._group is None else self._group.membership
 
     def group_metadata(self) -> GroupMetadata:
-        """Who this consumer is in its group now: what a transaction that commits its offsets must name."""
-        return self._group_for("tell the group").metadata()
+        """Return the identity of this consumer in its group, for a transaction that commits its offsets."""
+        return self._group_for("return group metadata").metadata()
 
-    def commit_sync(
+    def commit(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata] | None = None, timeout_ms: float | None = None
     ) -> None:
-        """Store `offsets`, or all positions, with the group; returns when that is done. See `OffsetCommits`."""
+        """Commit `offsets`, or all positions, and wait for the answer. Errors: see `OffsetCommits.commit_sync`."""
         self._group_for("commit").commits.commit_sync(offsets, self._deadline_ms(timeout_ms))
 
     def commit_async(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata] | None = None, callback: Callback | None = None
     ) -> None:
-        """The same without waiting; `callback(offsets, error)` runs in a later poll. See `OffsetCommits`."""
+        """Commit without waiting. A later poll runs `callback(offsets, error)`. See `OffsetCommits.commit_async`."""
         self._group_for("commit").commits.commit_async(offsets, callback)
 
     def committed(
         self, partitions: Iterable[TopicPartition], timeout_ms: float | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """What the group has stored for each partition; None: nothing. A refusal is raised."""
+        """Return the committed offset of each partition, None where there is none. Raise BrokerError for a refusal."""
         from kcli.consumer.offset_fetcher import fetch_committed
 
-        group, name = self._group_for("ask for committed offsets"), self._config.group_id or ""
+        group, name = self._group_for("read committed offsets"), self._config.group_id or ""
         return fetch_committed(self._client, group.lookup, name, partitions, self._deadline_ms(timeout_ms))
 
     # --- offsets of the log
@@ -272,14 +430,14 @@ class Consumer:
     def offsets_for_times(
         self, times_ms: Mapping[TopicPartition, int], timeout_ms: float | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """The first record at or after each time; None: there is no such record. A partition's error is raised."""
-        found = self._list_offsets(times_ms, timeout_ms)
-        return {tp: it if it.offset >= 0 else None for tp, it in found.items()}
+        """Return the first record at or after each time, None where there is none. Raise the error of a partition."""
+        offsets = self._list_offsets(times_ms, timeout_ms)
+        return {tp: it if it.offset >= 0 else None for tp, it in offsets.items()}
 
     def beginning_offsets(
         self, partitions: Iterable[TopicPartition], timeout_ms: float | None = None
     ) -> dict[TopicPartition, int]:
-        """The log start of each partition."""
+        """Return the log start offset of each partition."""
         from kcli.client.offset_lookup import EARLIEST
 
         return {tp: it.offset for tp, it in self._list_offsets(dict.fromkeys(partitions, EARLIEST), timeout_ms).items()}
@@ -287,28 +445,28 @@ class Consumer:
     def end_offsets(
         self, partitions: Iterable[TopicPartition], timeout_ms: float | None = None
     ) -> dict[TopicPartition, int]:
-        """The log end of each partition; under read_committed its last stable offset."""
+        """Return the end offset of each partition; under read_committed the last stable offset."""
         from kcli.client.offset_lookup import LATEST
 
         return {tp: it.offset for tp, it in self._list_offsets(dict.fromkeys(partitions, LATEST), timeout_ms).items()}
 
     def _list_offsets(
-        self, wanted: Mapping[TopicPartition, int], timeout_ms: float | None
+        self, times: Mapping[TopicPartition, int], timeout_ms: float | None
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
         from kcli.client.offset_lookup import list_offsets
 
         isolation = int(self._config.reads_committed)
-        gathered = list_offsets(self._client, wanted, self._deadline_ms(timeout_ms), isolation)
-        for error in gathered.errors.values():
+        results = list_offsets(self._client, times, self._deadline_ms(timeout_ms), isolation)
+        for error in results.errors.values():
             raise error
-        return gathered.values
+        return results.values
 
     def _deadline_ms(self, timeout_ms: float | None) -> float:
         wait_ms = self._config.default_api_timeout_ms if timeout_ms is None else timeout_ms
         return self._client.clock.now_ms() + wait_ms
 
     def close(self, timeout_ms: float = _CLOSE_TIMEOUT_MS) -> None:
-        """Commit what is due, leave the group (callbacks run), stop reading; safe to call twice."""
+        """Commit what is due, leave the group (callbacks run) and stop reading. Safe to call twice."""
         if self._closed:
             return
         self._closed = True

@@ -1,7 +1,13 @@
-"""What a bounded read has covered so far, partition by partition. Pure bookkeeping."""
+"""Coverage of a bounded read: the offsets read of each partition, whether all were read, and which were missed. Pure.
+
+`RangeReader.coverage` returns a `PartitionCoverage` for each partition. A `ReadCoverage` is the result of the whole
+read: with the reason for which it stopped, it decides whether the read is complete and which partitions failed.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from kcli.consumer.read_range import Offset, ReadRange, ResolvedRange
@@ -11,15 +17,26 @@ from kcli.structs import TopicPartition
 if TYPE_CHECKING:
     from kcli.protocol.records.columns import RecordColumns
 
+_STOPPED = "stopped before its end"
+
+
+class StopReason(Enum):
+    """The reason for which a read stopped."""
+
+    END = "all ranges are read"
+    RECORD_LIMIT = "the limit of records is reached"
+    IDLE = "no record arrived for too long"
+    INTERRUPTED = "interrupted"
+
 
 class PartitionCoverage(NamedTuple):
-    """What was asked of one partition, what was read, and why reading stopped.
+    """The range requested of one partition, the offsets covered, and the reason for which reading stopped.
 
-    `asked_start` and `asked_end` are offsets (-1: never found out; no end: follow). Everything from `start` up to
-    `position` was covered: `records` were handed out, of `bytes` of keys and values; the other offsets hold nothing a
-    reader may see. `complete`: nothing that was asked for is missing. `error` is set if one ended the reading.
-    `open`: there is more to read, or to wait for. `lost`: offsets asked for by number that were deleted before they
-    were read, as (first, behind).
+    `asked_start` and `asked_end` are offsets (-1: not resolved; None: no end). All offsets from `start` up to, not
+    including, `position` are covered: `records` of them were returned, with `bytes` of keys and values; the others have
+    no record that a consumer may see. `complete`: no requested offset is missing. `error` is the error that ended the
+    reading. `open`: reading had not ended. `lost`: requested offsets that were deleted before they were read, as
+    (first offset, offset after the last).
     """
 
     tp: TopicPartition
@@ -36,9 +53,69 @@ class PartitionCoverage(NamedTuple):
     open: bool = False
     lost: tuple[tuple[int, int], ...] = ()
 
+    @property
+    def failed(self) -> bool:
+        """Whether offsets are missing for another reason than an early stop of the whole read."""
+        stopped_early = self.open and self.asked_end is not None
+        return self.error is not None or not (self.complete or stopped_early)
 
-class Progress:
-    """The reading of one resolved range."""
+    def with_reason(self, reason: str) -> str:
+        """Return `reason` followed by the description of the missing offsets."""
+        return "; ".join([reason, *self.reason.split("; ")[1:]])
+
+    def cut_at(self, position: int) -> PartitionCoverage:
+        """Return the coverage up to `position` only. An error after that offset does not count."""
+        return self._replace(
+            position=position,
+            reason=_STOPPED if self.error is not None else self.with_reason(_STOPPED),
+            complete=self.complete and self.asked_end is None,
+            error=None,
+            open=True,
+        )
+
+
+class ReadCoverage(NamedTuple):
+    """The coverage of a whole read: its partitions, and the reason for which it stopped."""
+
+    partitions: tuple[PartitionCoverage, ...]
+    stop: StopReason
+
+    @classmethod
+    def of(
+        cls, partitions: Iterable[PartitionCoverage], stop: StopReason, dropped_from: Mapping[TopicPartition, int]
+    ) -> ReadCoverage:
+        """Return the coverage of a read whose caller dropped records: those of a partition from an offset on."""
+        cut = (one if one.tp not in dropped_from else one.cut_at(dropped_from[one.tp]) for one in partitions)
+        return cls(tuple(cut), stop)
+
+    @property
+    def errors(self) -> list[KcliError]:
+        """The errors that ended the reading of partitions."""
+        return [one.error for one in self.partitions if one.error is not None]
+
+    @property
+    def missing(self) -> list[PartitionCoverage]:
+        """The partitions of which requested offsets are missing, without an error.
+
+        None if the read reached its limit of records: then the records up to the limit are all that was requested.
+        """
+        if self.stop is StopReason.RECORD_LIMIT:
+            return []
+        return [one for one in self.partitions if not one.complete and one.error is None]
+
+    @property
+    def complete(self) -> bool:
+        """Whether all that was requested has been read."""
+        return not self.errors and not self.missing
+
+
+def is_bounded(ranges: Mapping[TopicPartition, ReadRange]) -> bool:
+    """Whether every range has an end, so that the read has one."""
+    return all(asked.end is not None for asked in ranges.values())
+
+
+class RangeProgress:
+    """The progress of reading one resolved range."""
 
     __slots__ = ("bytes", "end_reason", "error", "failed", "gaps", "position", "records", "resolved")
 
@@ -54,34 +131,34 @@ class Progress:
 
     @property
     def open(self) -> bool:
-        """Whether there is more to read."""
+        """Whether reading has not ended."""
         return self.end_reason is None
 
     def count(self, columns: RecordColumns) -> None:
-        """These records have been handed out."""
+        """Count records that were returned."""
         self.records += len(columns)
         self.bytes += columns.payload_bytes
 
     def finish(self) -> None:
-        """The end is reached."""
+        """End the reading: the position has reached the end of the range."""
         empty = self.resolved.end is not None and self.resolved.position >= self.resolved.end
         self.end_reason = "nothing to read" if empty else "reached its end"
 
     def fail(self, reason: str, error: KcliError | None = None) -> None:
-        """Reading cannot go on before the end."""
+        """End the reading before the end of the range."""
         self.end_reason, self.failed, self.error = reason, True, error
 
-    def lost(self, first: int, behind: int) -> None:
-        """The records from `first` up to `behind` were gone before they could be read."""
-        self.gaps.append((first, behind))
+    def lost(self, first: int, after: int) -> None:
+        """Record that the offsets from `first` up to, not including, `after` were deleted before they were read."""
+        self.gaps.append((first, after))
 
     def coverage(self, tp: TopicPartition) -> PartitionCoverage:
-        """The state of things in a person's terms."""
+        """Return the coverage so far."""
         resolved = self.resolved
-        gaps = [f"offsets {first} to {behind - 1} were deleted before they were read" for first, behind in self.gaps]
+        gaps = [f"offsets {first} to {after - 1} were deleted before they were read" for first, after in self.gaps]
         reason = self.end_reason
         if reason is None:
-            reason = "following" if resolved.end is None else "stopped before its end"
+            reason = "following" if resolved.end is None else _STOPPED
         return PartitionCoverage(
             tp,
             resolved.asked_start,
@@ -100,7 +177,7 @@ class Progress:
 
 
 def unresolved(tp: TopicPartition, asked: ReadRange, reason: str, error: KcliError | None) -> PartitionCoverage:
-    """The coverage of a partition whose range could not be turned into offsets."""
+    """Return the coverage of a partition whose range has not been resolved to offsets."""
     start = asked.start.n if isinstance(asked.start, Offset) else -1
     end = None if asked.end is None else asked.end.n if isinstance(asked.end, Offset) else -1
     return PartitionCoverage(tp, start, end, -1, 0, 0, reason, complete=False, error=error)

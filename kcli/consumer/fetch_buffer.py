@@ -1,7 +1,8 @@
-"""What one fetch response brought, and its division into pieces whose decoded size is bounded. Pure.
+"""Fetched responses that are not decoded yet, and their delivery to the caller in chunks of bounded decoded size. No
+I/O.
 
-Batch headers are never compressed: where a section ends, in offsets, is known before anything is decoded, so the next
-fetch can leave first. And a section may be cut between any two of its batches.
+Batch headers are never compressed, so the end offset of a section is known before it is decoded, and the next fetch can
+be sent first. A section can be cut between any two of its batches.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from kcli.consumer.subscription import FetchPosition, SubscriptionState
+from kcli.consumer.subscription import FetchPosition, PartitionFailure, SubscriptionState
 from kcli.errors import KcliError, RecordTooLarge
 from kcli.structs import TopicPartition
 
@@ -18,15 +19,15 @@ if TYPE_CHECKING:
     from kcli.protocol.records.columns import RecordColumns
     from kcli.protocol.records.decode import DecodedSection, RecordSection
 
-PIECE_BYTES = 8 << 20
-# What a compressed batch is taken for until one was decoded: so large that it is a piece of its own.
+CHUNK_BYTES = 8 << 20
+# Assumed until a compressed batch is decoded: so large that a batch is a chunk of its own.
 FIRST_EXPANSION = 1e9
 
 
 class Section(NamedTuple):
     """Batches of one partition, fetched from `fetch_offset` on.
 
-    `aborted` are the aborted transactions as (producer id, first offset); None: uncommitted is read, too.
+    `aborted` are the aborted transactions as (producer id, first offset); None under read_uncommitted.
     """
 
     tp: TopicPartition
@@ -35,49 +36,41 @@ class Section(NamedTuple):
     aborted: list[tuple[int, int]] | None = None
 
 
-class Failure(NamedTuple):
-    """Why reading on at `offset` is not possible."""
+class CompletedFetch:
+    """One fetch response: the sections not delivered yet, then the failures. `started`: some were delivered."""
 
-    tp: TopicPartition
-    offset: int
-    error: KcliError
+    __slots__ = ("failures", "node_id", "sections", "started")
 
-
-class Received:
-    """One response: its sections still to be handed out, then its failures. `begun`: some have been."""
-
-    __slots__ = ("begun", "failures", "node_id", "sections")
-
-    def __init__(self, node_id: int, sections: list[Section], failures: list[Failure]) -> None:
+    def __init__(self, node_id: int, sections: list[Section], failures: list[PartitionFailure]) -> None:
         self.node_id = node_id
         self.sections = deque(sections)
         self.failures = failures
-        self.begun = False
+        self.started = False
 
-    def next_piece(self, expansion: float, piece_bytes: int = PIECE_BYTES) -> list[Section]:
-        """The next sections, cut so that they decode to about `piece_bytes`; one batch at least.
+    def next_chunk(self, expansion: float, chunk_bytes: int = CHUNK_BYTES) -> list[Section]:
+        """Return the next sections, cut so that they decode to about `chunk_bytes`; at least one batch.
 
-        `expansion` is how much larger than on the wire compressed batches are expected to be.
+        `expansion` is the expected ratio of decoded size to size on the wire of compressed batches.
         """
-        piece: list[Section] = []
-        room = float(piece_bytes)
+        chunk: list[Section] = []
+        room = float(chunk_bytes)
         while self.sections and room > 0:
             section = self.sections.popleft()
             cost = len(section.data) * expansion if is_compressed(section.data) else len(section.data)
             if cost > room and (cut := cut_section(section, len(section.data) * room / cost)) is not None:
                 section, rest = cut
                 self.sections.appendleft(rest)
-            piece.append(section)
+            chunk.append(section)
             room -= cost
-        return piece
+        return chunk
 
     def put_back(self, sections: list[Section]) -> None:
-        """What turned out to be too much for one piece comes first in the next."""
+        """Put sections, the part that was too large for one chunk, back in front of the others."""
         self.sections.extendleft(reversed(sections))
 
 
 def is_compressed(data: memoryview) -> bool:
-    """Whether the first batch is compressed; the others are then taken to be, too."""
+    """Whether the first batch is compressed; the other batches are assumed to be the same."""
     from kcli.protocol.records.batch import CODEC_MASK, MAGIC_AT
 
     if len(data) < 23:
@@ -87,14 +80,14 @@ def is_compressed(data: memoryview) -> bool:
 
 
 def position_after(data: memoryview) -> FetchPosition | None:
-    """The position behind the last whole batch by its header alone, not yet verified. None: no whole batch."""
+    """Return the position after the last whole batch, by its header alone, not verified. None: no whole batch."""
     from kcli.protocol.records.batch import walk_batches
 
     starts = walk_batches(data, 0, len(data)).starts
-    return _behind(data, starts[-1]) if starts else None
+    return _position_after_batch(data, starts[-1]) if starts else None
 
 
-def _behind(data: memoryview, start: int) -> FetchPosition:
+def _position_after_batch(data: memoryview, start: int) -> FetchPosition:
     from kcli.protocol.records.batch import read_batch_info
 
     info = read_batch_info(data, start)
@@ -102,14 +95,16 @@ def _behind(data: memoryview, start: int) -> FetchPosition:
 
 
 def cut_section(section: Section, at_bytes: float) -> tuple[Section, Section] | None:
-    """The section in two, between batches, the first of about `at_bytes` and one batch at least. None: there is one."""
+    """Cut the section in two between batches; the first part has about `at_bytes` and at least one batch. None: one
+    batch.
+    """
     from kcli.protocol.records.batch import walk_batches
 
     starts = walk_batches(section.data, 0, len(section.data)).starts
     index = next((i for i, start in enumerate(starts) if i > 0 and start >= at_bytes), len(starts) - 1)
     if index < 1:
         return None
-    middle = _behind(section.data, starts[index - 1]).offset
+    middle = _position_after_batch(section.data, starts[index - 1]).offset
     first = section._replace(data=section.data[: starts[index]])
     rest = section._replace(data=section.data[starts[index] :], fetch_offset=middle)
     if section.aborted:
@@ -118,9 +113,10 @@ def cut_section(section: Section, at_bytes: float) -> tuple[Section, Section] | 
 
 
 def _still_aborting(data: memoryview, starts: Iterable[int], aborted: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The aborted transactions without those whose marker lies in these batches.
+    """Return the aborted transactions whose marker is not in these batches.
 
-    A producer has one transaction at a time, so its first marker behind a transaction's first offset ends it.
+    A producer has one transaction at a time, so its first marker after a transaction's first offset ends that
+    transaction.
     """
     from kcli.protocol.records.batch import read_batch_info
 
@@ -130,96 +126,97 @@ def _still_aborting(data: memoryview, starts: Iterable[int], aborted: list[tuple
     return aborted
 
 
-#: What else can be made of sections than their records, with `columns` that can be cut by offsets as records can.
+#: An alternative decoder of sections, for example of batch headers; its `columns` can be cut by offset like records.
 Decode: TypeAlias = "Callable[[Sequence[RecordSection]], list[DecodedSection]]"
 
 
-class Delivery:
-    """Moves the caller's positions as records are handed out, and collects what stops a partition.
+class FetchBuffer:
+    """The received responses, oldest first. Advances the consumed positions, and collects the failures of partitions.
 
-    A partition is halted at an offset while fetching on from there would be in vain: until what was received is decoded
-    and says why, or until its failure has been told. With a `decode` of its own, which does not unpack anything, whole
-    responses are handed to that.
+    A partition is halted at an offset while a fetch from there would be useless: until the received data is decoded and
+    shows an error, or until its failure has been returned. A `decode` function of the caller gets whole responses.
     """
 
     def __init__(self, subscription: SubscriptionState, *, check_crcs: bool, decode: Decode | None = None) -> None:
         self._subscription = subscription
         self._check_crcs = check_crcs
         self._decode = decode
-        self._received: deque[Received] = deque()
+        self._received: deque[CompletedFetch] = deque()
         self._halted: dict[TopicPartition, int] = {}
-        self._failures: dict[TopicPartition, Failure] = {}
+        self._failures: dict[TopicPartition, PartitionFailure] = {}
         self._expansion = FIRST_EXPANSION
 
     def __len__(self) -> int:
         return len(self._received)
 
-    # --- what comes in
+    # --- received
 
-    def add(self, received: Received) -> None:
-        """Queue a response, if there is anything in it."""
+    def add(self, received: CompletedFetch) -> None:
+        """Add a response, unless it is empty."""
         if received.sections or received.failures:
             self._received.append(received)
         for failure in received.failures:
             self.halt(failure.tp, failure.offset)
 
     def halt(self, tp: TopicPartition, offset: int) -> None:
-        """Fetch nothing from this offset for now."""
+        """Do not fetch from this offset for now."""
         self._halted[tp] = offset
-        self._subscription.touched.add(tp)
+        self._subscription.updated.add(tp)
 
     def is_halted(self, tp: TopicPartition, offset: int) -> bool:
-        """Whether fetching from this offset is in vain. Asking about another offset of `tp` ends the halt."""
+        """Whether fetching from this offset is halted. A call with another offset of `tp` ends the halt."""
         if self._halted.get(tp) == offset:
             return True
         self._halted.pop(tp, None)
         return False
 
-    def has_from(self, node_id: int) -> bool:
-        """Whether a response of this broker waits that nobody has begun to hand out."""
-        return any(it.node_id == node_id and not it.begun for it in self._received)
+    def has_unstarted(self, node_id: int) -> bool:
+        """Whether a response of this broker is waiting of which nothing was delivered."""
+        return any(it.node_id == node_id and not it.started for it in self._received)
 
-    def begin_next(self) -> None:
-        """The oldest response is about to be handed out: its broker may be asked for another."""
+    def start_next(self) -> None:
+        """Mark the oldest response as started, so that its broker can be sent the next fetch."""
         if self._received:
-            self._received[0].begun = True
+            self._received[0].started = True
 
     def forget(self, tp: TopicPartition) -> None:
-        """This partition is no longer read."""
+        """Forget a partition that is no longer read."""
         self._halted.pop(tp, None)
         self._failures.pop(tp, None)
 
     def clear(self) -> None:
-        """Hand out nothing more."""
+        """Drop all responses."""
         self._received.clear()
 
-    # --- what goes out
+    # --- delivered
 
     def take(self) -> list[tuple[TopicPartition, RecordColumns]]:
-        """Decode and hand out the next piece of the oldest response; the positions move behind it."""
+        """Decode and return the next chunk of the oldest response, and advance the positions."""
         from kcli.protocol.records.decode import RecordSection, decode_sections
 
         if not self._received:
             return []
         received = self._received[0]
         whole = self._decode is not None
-        next_piece = received.next_piece(0.0) if whole else received.next_piece(self._expansion)
-        piece = [section for section in next_piece if self._continues(section)]
-        sections = [RecordSection(it.tp.topic, it.tp.partition, it.data, it.fetch_offset, it.aborted) for it in piece]
+        next_chunk = received.next_chunk(0.0) if whole else received.next_chunk(self._expansion)
+        chunk = [section for section in next_chunk if self._continues(section)]
+        sections = [RecordSection(it.tp.topic, it.tp.partition, it.data, it.fetch_offset, it.aborted) for it in chunk]
         if self._decode is not None:
             decoded = self._decode(sections)
         else:
             decoded = decode_sections(sections, check_crcs=self._check_crcs)
-            self._learn_expansion(piece, decoded)
-        handed = [(section.tp, self._hand_out(section, it)) for section, it in zip(piece, decoded, strict=True)]
-        received.put_back([_left(s, it.rest) for s, it in zip(piece, decoded, strict=True) if it.rest is not None])
+            self._learn_expansion(chunk, decoded)
+        handed = [(section.tp, self._deliver(section, it)) for section, it in zip(chunk, decoded, strict=True)]
+        received.put_back(
+            [_remaining_section(s, it.rest) for s, it in zip(chunk, decoded, strict=True) if it.rest is not None]
+        )
         if not received.sections:
             self._received.popleft()
             self._failures.update((failure.tp, failure) for failure in received.failures)
         return [(tp, columns) for tp, columns in handed if len(columns)]
 
-    def take_failures(self) -> list[Failure]:
-        """What stopped partitions at their current position. Told once; then fetching is tried again."""
+    def take_failures(self) -> list[PartitionFailure]:
+        """Return the failures at current positions, once; then these partitions are fetched again."""
         failures, self._failures = self._failures, {}
         current = []
         for failure in failures.values():
@@ -230,7 +227,9 @@ class Delivery:
         return current
 
     def _continues(self, section: Section) -> bool:
-        """Whether the caller is still where this section begins. What a pause holds up is fetched again later."""
+        """Whether the section begins at the caller's position. A section of a paused partition is dropped and fetched
+        again.
+        """
         state = self._subscription.get(section.tp)
         position = None if state is None or state.paused else state.position
         if position is not None and position.offset == section.fetch_offset:
@@ -238,8 +237,8 @@ class Delivery:
         self._end_halt(section.tp)
         return False
 
-    def _hand_out(self, section: Section, decoded: DecodedSection) -> RecordColumns:
-        """Move the position behind what was decoded, and cut off what lies beyond the partition's end."""
+    def _deliver(self, section: Section, decoded: DecodedSection) -> RecordColumns:
+        """Advance the position to the end of the decoded records, cut off at the end of the range."""
         tp, columns = section.tp, decoded.columns
         state = self._subscription.state(tp)
         end, offset = state.end, decoded.next_offset
@@ -247,10 +246,10 @@ class Delivery:
             offset = end
             columns = columns.take(slice(0, int(columns.offsets.searchsorted(end))))
         if offset > section.fetch_offset:
-            self._subscription.handed_out(tp, FetchPosition(offset, decoded.last_epoch))
+            self._subscription.delivered(tp, FetchPosition(offset, decoded.last_epoch))
         error = decoded.error or self._too_large(section, decoded)
         if error is not None and (end is None or offset < end):
-            self._failures[tp] = Failure(tp, offset, error)
+            self._failures[tp] = PartitionFailure(tp, offset, error)
             self.halt(tp, offset)
             self._subscription.rewind(tp)
         else:
@@ -259,22 +258,24 @@ class Delivery:
 
     def _end_halt(self, tp: TopicPartition) -> None:
         if self._halted.pop(tp, None) is not None:
-            self._subscription.touched.add(tp)
+            self._subscription.updated.add(tp)
 
     def _too_large(self, section: Section, decoded: DecodedSection) -> KcliError | None:
-        """Brokers send a first batch whole, however large, since Kafka 0.10.1 (KIP-74); others may cut it off."""
+        """Return the error of a batch that is cut off. Since Kafka 0.10.1 (KIP-74) a broker sends the first batch
+        whole.
+        """
         if not decoded.truncated or decoded.next_offset > section.fetch_offset:
             return None
         (topic, partition), offset = section.tp, section.fetch_offset
         text = f"the record at offset {offset} of {section.tp} is cut off by max.partition.fetch.bytes"
         return RecordTooLarge(text, topic=topic, partition=partition, offset=offset, received=len(section.data))
 
-    def _learn_expansion(self, piece: list[Section], decoded: list[DecodedSection]) -> None:
-        """How much larger than on the wire compressed records are here: they lie in buffers of their own.
+    def _learn_expansion(self, chunk: list[Section], decoded: list[DecodedSection]) -> None:
+        """Measure the expansion of compressed records, which have decoded buffers of their own.
 
-        Partitions differ, so a large expansion is forgotten slowly.
+        Partitions differ, so a large expansion decreases slowly.
         """
-        packed = [(section, it) for section, it in zip(piece, decoded, strict=True) if is_compressed(section.data)]
+        packed = [(section, it) for section, it in zip(chunk, decoded, strict=True) if is_compressed(section.data)]
         buffers = {id(it.columns.buffer): len(it.columns.buffer) for _, it in packed if len(it.columns)}
         if buffers:
             expansion = max(1.0, sum(buffers.values()) / sum(len(section.data) for section, _ in packed))
@@ -282,7 +283,7 @@ class Delivery:
             self._expansion = max(expansion, before * 0.9)
 
 
-def _left(section: Section, rest: RecordSection) -> Section:
-    """What the decoder left of a section because it unpacks to too much at once."""
+def _remaining_section(section: Section, rest: RecordSection) -> Section:
+    """Return the part of a section that the decoder did not unpack because it is too large for one chunk."""
     aborted = None if rest.aborted is None else list(rest.aborted)
     return section._replace(data=memoryview(rest.data), fetch_offset=rest.fetch_offset, aborted=aborted)

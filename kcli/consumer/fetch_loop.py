@@ -1,13 +1,12 @@
-"""`FetchLoop`: positions, fetches and records, turn by turn; what `Consumer` and `RangeReader` have in common."""
+"""`FetchLoop`: find positions, send fetches, return records; shared by `Consumer` and `RangeReader`."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from kcli.consumer.fetch_buffer import Failure
 from kcli.consumer.fetcher import Fetcher
 from kcli.consumer.offset_fetcher import OffsetFetcher
-from kcli.consumer.subscription import SubscriptionState
+from kcli.consumer.subscription import PartitionFailure, SubscriptionState
 from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:
@@ -18,19 +17,19 @@ if TYPE_CHECKING:
     from kcli.protocol.records.columns import RecordColumns
 
 
-class Party(Protocol):
-    """Somebody else who has something to do now and then, before records are taken: a membership, commits."""
+class PollTask(Protocol):
+    """A task that runs in each poll before records are returned: a membership, commits."""
 
     def poll(self, now_ms: float) -> None: ...
     def next_ms(self) -> float: ...
-    def holds_back(self, now_ms: float) -> bool:
-        """No records shall be handed out now."""
+    def suspends_delivery(self, now_ms: float) -> bool:
+        """Whether no records may be returned now."""
 
 
 class FetchLoop:
-    """Reads the partitions of a subscription; what stops one of them is collected in `failures`, for the caller.
+    """The loop over the partitions of a subscription. Errors of partitions are collected in `failures`, for the caller.
 
-    `parties` have their turn first, in order; what they raise ends the poll.
+    The `tasks` run first, in order; their exceptions end the poll.
     """
 
     def __init__(
@@ -45,45 +44,48 @@ class FetchLoop:
     ) -> None:
         self._client = client
         self._subscription = subscription
-        self.parties: list[Party] = []
+        self.tasks: list[PollTask] = []
         self.offsets = OffsetFetcher(client, subscription, config, lookup)
         self.fetcher = Fetcher(client, subscription, config, memory_bytes=memory_bytes, decode=decode)
-        self.failures: list[Failure] = []
+        self.failures: list[PartitionFailure] = []
         self._can_decode = False
 
     def poll(self, timeout_ms: float) -> list[tuple[TopicPartition, RecordColumns]]:
-        """Records as soon as there are some.
+        """Return records as soon as there are some.
 
-        Nothing when the time is over, when there are `failures` to be looked at, or a partition has come to its end.
+        Return an empty list at the timeout, when there are `failures` to handle, or when a partition has reached its
+        end.
         """
         clock, client = self._client.clock, self._client
-        fetcher, delivery = self.fetcher, self.fetcher.delivery
+        fetcher, buffer = self.fetcher, self.fetcher.buffer
         deadline_ms = clock.now_ms() + timeout_ms
         while True:
-            for party in self.parties:
+            for party in self.tasks:
                 party.poll(clock.now_ms())
             now_ms = clock.now_ms()
-            delivery.begin_next()
+            buffer.start_next()
             self.offsets.send(now_ms)
             fetcher.send(now_ms)
             records = []
-            if delivery:
-                client.poll(timeout_ms=0)  # the next requests leave before anything is decoded
-            held_back = self._is_held_back()
-            if delivery and not held_back:
-                records = delivery.take()
+            if buffer:
+                client.poll(timeout_ms=0)  # the next requests are sent before anything is decoded
+            is_suspended = self._delivery_is_suspended()
+            if buffer and not is_suspended:
+                records = buffer.take()
             else:
                 self._wait(deadline_ms)
-            self.failures += self.offsets.take_failures() + delivery.take_failures()
-            out_of_time = clock.now_ms() >= deadline_ms and (held_back or not delivery)
-            if records or self.failures or self._subscription.finished or out_of_time:
+            self.failures += self.offsets.take_failures() + buffer.take_failures()
+            out_of_time = clock.now_ms() >= deadline_ms and (is_suspended or not buffer)
+            if records or self.failures or self._subscription.ended or out_of_time:
                 return records
 
-    def _is_held_back(self) -> bool:
-        return any(party.holds_back(self._client.clock.now_ms()) for party in self.parties)
+    def _delivery_is_suspended(self) -> bool:
+        return any(party.suspends_delivery(self._client.clock.now_ms()) for party in self.tasks)
 
     def _wait(self, deadline_ms: float) -> None:
-        """Until something arrives, or is to be asked again. The first time numpy is loaded instead."""
+        """Wait for a response, or for the next retry. The first call loads numpy instead, while the first fetch is in
+        flight.
+        """
         if not self._can_decode and self.fetcher.is_fetching:
             self._client.poll(timeout_ms=0)
             import kcli.protocol.records.decode  # noqa: F401
@@ -92,7 +94,7 @@ class FetchLoop:
             return
         now_ms = self._client.clock.now_ms()
         until_ms = min(deadline_ms, self.offsets.next_ms(), self.fetcher.next_ms())
-        for party in self.parties:
+        for party in self.tasks:
             until_ms = min(until_ms, party.next_ms())
         self._client.poll(timeout_ms=max(0.0, until_ms - now_ms))
 

@@ -1,14 +1,14 @@
-"""Fetch sessions (KIP-227): the broker remembers what is fetched, and a request carries the difference. Pure.
+"""Fetch sessions (KIP-227): the broker remembers the fetched partitions, and a request contains only the changes. Pure.
 
 The life of a session, by the (id, epoch) of its requests:
 
-    (0, 0)   everything; please open a session        answer id 0: none was opened, everything again next time
-    (n, 1..) what changed since the last request      answered partitions are those with news
-    (n, 0)   after a doubt: close n, everything, open a new one
+    (0, 0)   all partitions; open a session           session id 0 in the response: not opened, send all again
+    (n, 1..) the changes since the last request       the response contains the partitions with news
+    (n, 0)   after an error: close n, send all partitions, open a new session
     (n, -1)  close
 
-A doubt is a lost request, an error about the session, or a change between topic names and topic ids (KIP-516), which
-must not mix within a session.
+An error is a lost request, an error code about the session, or a change between topic names and topic ids (KIP-516),
+because a session must not mix them.
 """
 
 from __future__ import annotations
@@ -28,8 +28,10 @@ FINAL_EPOCH = -1
 _LAST_EPOCH = 2**31 - 1
 
 
-class Ask(NamedTuple):
-    """What to ask for one partition. `leader_epoch` is the leader's as we know it, `last_epoch` the last record's."""
+class PartitionFetch(NamedTuple):
+    """The fetch of one partition. `leader_epoch` is the leader's current epoch, `last_epoch` that of the last record
+    read.
+    """
 
     offset: int
     leader_epoch: int = -1
@@ -38,24 +40,28 @@ class Ask(NamedTuple):
     topic_id: uuid.UUID | None = None
 
 
+Fetches = list[tuple[TopicPartition, PartitionFetch]]
+Forgotten = list[tuple[TopicPartition, "uuid.UUID | None"]]
+
+
 class SessionRequest(NamedTuple):
-    """What goes into one Fetch request. `use_ids`: every topic in the session has an id."""
+    """The session fields of one Fetch request. `use_ids`: every topic in the session has an id."""
 
     session_id: int
     epoch: int
-    asks: list[tuple[TopicPartition, Ask]]
-    forgotten: list[tuple[TopicPartition, uuid.UUID | None]]
+    fetches: Fetches
+    forgotten: Forgotten
     use_ids: bool
 
 
 class FetchSession:
-    """What one broker is asked for. Change it with `put` and `remove`; `build` gives the difference to be sent."""
+    """The partitions fetched from one broker. `put` and `remove` change them; `build` returns the next request."""
 
     def __init__(self) -> None:
         self.session_id = 0
         self.epoch = 0
-        self.sent: dict[TopicPartition, Ask] = {}
-        self._wanted: dict[TopicPartition, Ask] = {}
+        self.sent: dict[TopicPartition, PartitionFetch] = {}
+        self._wanted: dict[TopicPartition, PartitionFetch] = {}
         self._changed: dict[TopicPartition, None] = {}
         self._names: dict[uuid.UUID, str] = {}
         self._without_id = 0
@@ -71,17 +77,17 @@ class FetchSession:
         return tp in self._wanted
 
     def partitions(self) -> Iterable[TopicPartition]:
-        """All partitions wanted of this broker."""
+        """Return all partitions fetched from this broker."""
         return self._wanted.keys()
 
-    def put(self, tp: TopicPartition, ask: Ask) -> None:
-        """Ask for `tp` from now on, behind all others: a broker serves in the order of the request."""
+    def put(self, tp: TopicPartition, ask: PartitionFetch) -> None:
+        """Fetch `tp` from now on, after all others: a broker serves partitions in the order of the request."""
         self.remove(tp)
         self._wanted[tp] = ask
         self._without_id += ask.topic_id is None
 
     def remove(self, tp: TopicPartition) -> None:
-        """Ask for `tp` no longer."""
+        """Stop fetching `tp`."""
         old = self._wanted.pop(tp, None)
         if old is not None:
             self._without_id -= old.topic_id is None
@@ -89,39 +95,44 @@ class FetchSession:
         self._changed[tp] = None
 
     def name_of(self, topic_id: uuid.UUID) -> str | None:
-        """The topic that was asked for under this id."""
+        """Return the name of the topic that was requested with this id."""
         return self._names.get(topic_id)
 
     def build(self) -> SessionRequest:
-        """The next request. Its outcome must be told by `succeeded` or `failed` before the next one."""
+        """Return the next request. Report its outcome with `succeeded` or `failed` before the next call."""
         use_ids = self._without_id == 0
         if use_ids != self.uses_ids:
             self.uses_ids, self.epoch = use_ids, 0
-        asks, forgotten = self._everything() if self.epoch == 0 else self._difference()
+        fetches, forgotten = self._everything() if self.epoch == 0 else self._difference()
         self._changed.clear()
-        for tp, ask in asks:
+        for tp, ask in fetches:
             if ask.topic_id is not None:
                 self._names[ask.topic_id] = tp.topic
-        return SessionRequest(self.session_id, self.epoch, asks, forgotten, use_ids)
+        return SessionRequest(self.session_id, self.epoch, fetches, forgotten, use_ids)
 
-    def _everything(self) -> tuple[list[tuple[TopicPartition, Ask]], list[tuple[TopicPartition, uuid.UUID | None]]]:
+    def _everything(
+        self,
+    ) -> tuple[Fetches, Forgotten]:
         self.sent = dict(self._wanted)
         return list(self._wanted.items()), []
 
-    def _difference(self) -> tuple[list[tuple[TopicPartition, Ask]], list[tuple[TopicPartition, uuid.UUID | None]]]:
-        asks, forgotten = [], []
+    def _difference(
+        self,
+    ) -> tuple[Fetches, Forgotten]:
+        fetches: Fetches = []
+        forgotten: Forgotten = []
         for tp in self._changed:
             old, new = self.sent.get(tp), self._wanted.get(tp)
             if old is not None and (new is None or new.topic_id != old.topic_id):
                 forgotten.append((tp, old.topic_id))
                 del self.sent[tp]
             if new is not None and new != old:
-                asks.append((tp, new))
+                fetches.append((tp, new))
                 self.sent[tp] = new
-        return asks, forgotten
+        return fetches, forgotten
 
     def succeeded(self, error_code: int, session_id: int) -> None:
-        """The broker answered the last request with these."""
+        """Take the session fields of the response to the last request."""
         if error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
             self.session_id = self.epoch = 0
         elif error_code != ErrorCode.NONE:
@@ -133,16 +144,16 @@ class FetchSession:
             self.epoch = 1 if self.epoch == _LAST_EPOCH else self.epoch + 1
 
     def failed(self) -> None:
-        """The last request went unanswered: whether the broker saw it is unknown."""
+        """Record that the last request has no response; the broker may or may not have processed it."""
         self.epoch = 0
 
 
-def fetch_topics(asks: Iterable[tuple[TopicPartition, Ask]], *, with_last_epochs: bool) -> list[FetchTopic]:
-    """The partitions in their order, neighbours of one topic together; a version takes its name or its id."""
+def fetch_topics(fetches: Fetches, *, with_last_epochs: bool) -> list[FetchTopic]:
+    """Return the partitions in their order, with neighbours of one topic grouped. A version uses its name or its id."""
     from kcli.protocol.messages.fetch import FetchPartition, FetchTopic
 
     topics: list[FetchTopic] = []
-    for tp, ask in asks:
+    for tp, ask in fetches:
         if not topics or topics[-1].topic != tp.topic:
             topics.append(FetchTopic(topic=tp.topic, partitions=[], **_id(ask.topic_id)))
         topics[-1].partitions.append(
@@ -157,8 +168,8 @@ def fetch_topics(asks: Iterable[tuple[TopicPartition, Ask]], *, with_last_epochs
     return topics
 
 
-def forgotten_topics(forgotten: Iterable[tuple[TopicPartition, uuid.UUID | None]]) -> list[ForgottenTopic]:
-    """The partitions to drop from the session, by topic."""
+def forgotten_topics(forgotten: Forgotten) -> list[ForgottenTopic]:
+    """Return the partitions to remove from the session, by topic."""
     from kcli.protocol.messages.fetch import ForgottenTopic
 
     topics: dict[tuple[str, uuid.UUID | None], ForgottenTopic] = {}

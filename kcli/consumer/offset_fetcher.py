@@ -1,9 +1,9 @@
-"""`OffsetFetcher`: a position for every partition that lacks one, and a second look at positions when leaders move.
+"""`OffsetFetcher`: find a position for every partition without one, and validate positions when leaders change.
 
-A partition begins where its group has committed, else where `auto.offset.reset` says. When a leader is new, the epoch
-of what was read last is compared with the leader's log (OffsetForLeaderEpoch, KIP-320): a log that was truncated below
-the position is told, never skipped. Nothing here blocks: questions leave with the next poll, answers move the
-subscription.
+A partition starts at the committed offset of its group, otherwise by `auto.offset.reset`. When a leader changes, the
+epoch of the last record read is compared with the leader's log (OffsetForLeaderEpoch, KIP-320): a log that was
+truncated below the position is an error, and no record is skipped silently. Nothing here blocks: requests leave with
+the next poll, and responses change the subscription.
 """
 
 from __future__ import annotations
@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from kcli.client import offset_lookup
 from kcli.client.offset_lookup import EpochEnd
-from kcli.consumer.fetch_buffer import Failure
-from kcli.consumer.fetch_verdict import judge_end_of_epoch
-from kcli.consumer.retry_backoff import Troubles
-from kcli.consumer.subscription import FetchPosition, PartitionState, SubscriptionState
+from kcli.consumer.fetch_verdict import judge_epoch_end
+from kcli.consumer.retry_backoff import RetryBackoffs
+from kcli.consumer.subscription import FetchPosition, PartitionFailure, PartitionState, SubscriptionState
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, KcliError, NoOffset, UnsupportedVersion
 from kcli.structs import Node, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
@@ -29,13 +28,13 @@ if TYPE_CHECKING:
     from kcli.consumer.group.coordinator_lookup import CoordinatorLookup
     from kcli.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 
-# Below it the API needs rights over the whole cluster.
+# Older versions require the ClusterAction permission.
 FIRST_EPOCH_VERSION = 3
 TIMESTAMP_OF_POLICY = {"earliest": -2, "latest": -1}
 
 
 class OffsetFetcher:
-    """Watches `subscription.unready` and the leaders; see the module."""
+    """Handles the partitions in `subscription.not_ready`, and changes of leaders; see the module."""
 
     def __init__(
         self,
@@ -50,76 +49,80 @@ class OffsetFetcher:
         self._subscription = subscription
         self._config = config
         self._isolation = int(config.reads_committed)
-        self._asked: set[TopicPartition] = set()
-        self._troubles: Troubles[TopicPartition] = Troubles(config.retry_backoff_ms, config.retry_backoff_max_ms)
-        self._failures: dict[TopicPartition, Failure] = {}
+        self._in_flight: set[TopicPartition] = set()
+        self._backoffs: RetryBackoffs[TopicPartition] = RetryBackoffs(
+            config.retry_backoff_ms, config.retry_backoff_max_ms
+        )
+        self._failures: dict[TopicPartition, PartitionFailure] = {}
         self._cluster: object = None
 
     def send(self, now_ms: float) -> None:
-        """Ask for what is not known yet. The requests leave with the client's next poll."""
+        """Send the requests for unknown positions. They leave with the client's next poll."""
         if self._client.metadata.cluster is not self._cluster:
             self._cluster = self._client.metadata.cluster
-            self._troubles.end_waits()
-            self._look_at_leaders()
-        self._troubles.take_waited(now_ms)
-        if not self._subscription.unready:
+            self._backoffs.end_all()
+            self._check_leaders()
+        self._backoffs.take_expired(now_ms)
+        if not self._subscription.not_ready:
             return
         waiting = {
             tp: self._subscription.state(tp)
-            for tp in sorted(self._subscription.unready)
-            if tp not in self._asked and tp not in self._failures and not self._troubles.waits(tp)
+            for tp in sorted(self._subscription.not_ready)
+            if tp not in self._in_flight and tp not in self._failures and not self._backoffs.is_waiting(tp)
         }
         self._validate([tp for tp, state in waiting.items() if state.validating], now_ms)
-        self._begin([tp for tp, state in waiting.items() if state.position is None and state.reset is None], now_ms)
+        self._request_start(
+            [tp for tp, state in waiting.items() if state.position is None and state.reset is None], now_ms
+        )
         self._reset({tp: state for tp, state in waiting.items() if state.reset is not None}, now_ms)
 
     def next_ms(self) -> float:
-        """When there will be something to ask again without anything arriving."""
-        waits_ms = self._troubles.next_ms()
+        """Return the time of the next retry."""
+        waits_ms = self._backoffs.next_ms()
         if self._lookup is not None and self._awaits_coordinator:
             return min(waits_ms, self._lookup.next_ms())
         return waits_ms
 
-    def take_failures(self) -> list[Failure]:
-        """Partitions for which no position can be had, told once."""
+    def take_failures(self) -> list[PartitionFailure]:
+        """Return the partitions without a position, with their errors, once."""
         failures, self._failures = list(self._failures.values()), {}
         return failures
 
     # --- leaders
 
-    def _look_at_leaders(self) -> None:
+    def _check_leaders(self) -> None:
         for tp in self._subscription.partitions():
             state = self._subscription.state(tp)
             epoch = self._client.metadata.leader(tp).epoch
             if -1 < state.leader_epoch < epoch:
-                self._subscription.await_validation(tp)
+                self._subscription.request_validation(tp)
             state.leader_epoch = max(epoch, state.leader_epoch)
 
     def _validate(self, partitions: list[TopicPartition], now_ms: float) -> None:
         led, leaderless = self._by_leader(partitions)
-        self._lacks_leader(leaderless, now_ms)
+        self._retry_without_leader(leaderless, now_ms)
         for node, members in led.items():
-            positions = {tp: self._ahead(tp) for tp in members}
+            positions = {tp: self._fetch_position(tp) for tp in members}
             epochs = {tp: position.epoch for tp, position in positions.items()}
             request = offset_lookup.epochs_request(self._client.metadata, epochs)
             future = self._client.send(node, request, min_version=FIRST_EPOCH_VERSION)
             self._expect(members, future, partial(self._validated, positions))
 
-    def _ahead(self, tp: TopicPartition) -> FetchPosition:
-        position = self._subscription.state(tp).ahead
+    def _fetch_position(self, tp: TopicPartition) -> FetchPosition:
+        position = self._subscription.state(tp).fetch_position
         assert position is not None, f"{tp} is validated without a position"
         return position
 
     def _validated(self, positions: dict[TopicPartition, FetchPosition], done: RequestFuture[Any]) -> None:
         if isinstance(done.error, UnsupportedVersion):
-            # A broker before 2.3 cannot be asked by a mere consumer.
+            # A broker before 2.3 serves this API only with the ClusterAction permission.
             for tp, position in positions.items():
                 self._subscription.finish_validation(tp, position, position.epoch)
             return
-        for tp, end in self._answers(positions, done, offset_lookup.read_epochs):
+        for tp, end in self._successes(positions, done, offset_lookup.read_epochs):
             assert isinstance(end, EpochEnd)
             asked = positions[tp]
-            verdict = judge_end_of_epoch(tp, asked.offset, asked.epoch, end.leader_epoch, end.end_offset)
+            verdict = judge_epoch_end(tp, asked.offset, asked.epoch, end.leader_epoch, end.end_offset)
             if verdict.failure is not None:
                 self._fail(tp, verdict.failure)
             elif verdict.epoch is not None:
@@ -128,7 +131,7 @@ class OffsetFetcher:
     def _by_leader(
         self, partitions: Iterable[TopicPartition]
     ) -> tuple[dict[Node, list[TopicPartition]], list[TopicPartition]]:
-        """The partitions of each leader, and those without one."""
+        """Return the partitions of each leader, and those without a leader."""
         led: dict[Node, list[TopicPartition]] = {}
         leaderless = []
         for tp in partitions:
@@ -144,7 +147,7 @@ class OffsetFetcher:
     def _reset(self, states: dict[TopicPartition, PartitionState], now_ms: float) -> None:
         policies = {tp: state.reset or "" for tp, state in states.items()}
         led, leaderless = self._by_leader(policies)
-        self._lacks_leader(leaderless, now_ms)
+        self._retry_without_leader(leaderless, now_ms)
         for node, members in led.items():
             wanted = {tp: TIMESTAMP_OF_POLICY[policies[tp]] for tp in members}
             request = offset_lookup.offsets_request(self._client.metadata, wanted, self._isolation)
@@ -153,29 +156,31 @@ class OffsetFetcher:
     def _has_reset(
         self, partitions: list[TopicPartition], policies: dict[TopicPartition, str], done: RequestFuture[Any]
     ) -> None:
-        for tp, found in self._answers(partitions, done, offset_lookup.read_offsets):
+        for tp, found in self._successes(partitions, done, offset_lookup.read_offsets):
             assert isinstance(found, OffsetAndTimestamp)
             self._subscription.finish_reset(tp, policies[tp], found.offset, found.leader_epoch)
 
-    # --- where to begin
+    # --- start positions
 
-    def _begin(self, partitions: list[TopicPartition], now_ms: float) -> None:
+    def _request_start(self, partitions: list[TopicPartition], now_ms: float) -> None:
         self._awaits_coordinator = False
         if not partitions:
             return
         group = self._config.group_id
         if group is None:
-            self._begin_by_policy(partitions)
+            self._start_by_policy(partitions)
             return
         node = self._coordinator(group, partitions, now_ms)
         if node is None:
             return
-        future = ask_committed(self._client, node, group, partitions)
+        future = request_committed(self._client, node, group, partitions)
         states = {tp: self._subscription.state(tp) for tp in partitions}
         self._expect(partitions, future, partial(self._has_committed, node, states))
 
     def _coordinator(self, group: str, partitions: list[TopicPartition], now_ms: float) -> Node | None:
-        """The group's coordinator; None while it is being looked for, or when `partitions` have failed over it."""
+        """Return the group's coordinator; None while it is unknown, or after `partitions` have failed with
+        its error.
+        """
         if self._lookup is None:
             from kcli.consumer.group.coordinator_lookup import CoordinatorLookup
 
@@ -189,30 +194,30 @@ class OffsetFetcher:
         self._awaits_coordinator = node is None
         return node
 
-    def _begin_by_policy(self, partitions: Iterable[TopicPartition]) -> None:
+    def _start_by_policy(self, partitions: Iterable[TopicPartition]) -> None:
         policy = self._config.auto_offset_reset
         for tp in partitions:
             if policy in TIMESTAMP_OF_POLICY:
-                self._subscription.await_reset(tp, policy)
+                self._subscription.request_reset(tp, policy)
             else:
-                text = f"there is no committed offset for {tp}, and auto.offset.reset is {policy}"
+                text = f"no committed offset for {tp}, and auto.offset.reset is {policy}"
                 self._fail(tp, NoOffset(text, group=self._config.group_id, topic=tp.topic, partition=tp.partition))
 
     def _has_committed(
         self, node: Node, states: dict[TopicPartition, PartitionState], done: RequestFuture[Any]
     ) -> None:
         none_committed = []
-        for tp, found in self._answers(states, done, read_committed, coordinator=node):
+        for tp, found in self._successes(states, done, parse_committed, coordinator=node):
             state = self._subscription.get(tp)
             if state is not states[tp] or state.position is not None or state.reset is not None:
-                continue  # the caller has moved on meanwhile, or the partition has been away
+                continue  # the caller has set a position meanwhile, or the partition was unassigned and assigned again
             if isinstance(found, OffsetAndMetadata):
                 self._subscription.seek(tp, found.offset, found.leader_epoch)
             else:
                 none_committed.append(tp)
-        self._begin_by_policy(none_committed)
+        self._start_by_policy(none_committed)
 
-    # --- answers
+    # --- responses
 
     def _expect(
         self,
@@ -221,23 +226,25 @@ class OffsetFetcher:
         handle: Callable[[RequestFuture[Any]], None],
     ) -> None:
         asked = list(partitions)
-        self._asked.update(asked)
+        self._in_flight.update(asked)
 
         def answered(done: RequestFuture[Any]) -> None:
-            self._asked.difference_update(asked)
+            self._in_flight.difference_update(asked)
             handle(done)
 
         future.on_done(answered)
 
-    def _answers(
+    def _successes(
         self,
         partitions: Iterable[TopicPartition],
         done: RequestFuture[Any],
         read: Callable[[Any], Iterator[tuple[TopicPartition, Any]]],
         coordinator: Node | None = None,
     ) -> Iterator[tuple[TopicPartition, Any]]:
-        """The good answers for partitions still being read; the others are asked again later, or failed."""
-        open_ones = {tp for tp in partitions if self._subscription.get(tp) is not None}
+        """Yield the successful results of partitions that are still read. Retry the others later, or report their
+        failure.
+        """
+        pending = {tp for tp in partitions if self._subscription.get(tp) is not None}
         error, answers = done.error, list[tuple[TopicPartition, Any]]()
         if error is None:
             try:
@@ -245,38 +252,38 @@ class OffsetFetcher:
             except BrokerError as refused:
                 error = refused
         if error is not None and coordinator is not None and self._lookup is not None:
-            self._lookup.heard(error, coordinator)
+            self._lookup.handle_error(error, coordinator)
         for tp, answer in answers:
-            if tp not in open_ones:
+            if tp not in pending:
                 continue
-            open_ones.discard(tp)
+            pending.discard(tp)
             if isinstance(answer, KcliError):
-                self._failed_once(tp, answer)
+                self._retry_or_fail(tp, answer)
             else:
-                self._troubles.clear(tp)
+                self._backoffs.clear(tp)
                 yield tp, answer
-        for tp in open_ones:
-            self._failed_once(tp, error or BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR, f"no answer about {tp}"))
+        for tp in pending:
+            self._retry_or_fail(tp, error or BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR, f"no answer about {tp}"))
 
-    def _failed_once(self, tp: TopicPartition, error: KcliError) -> None:
+    def _retry_or_fail(self, tp: TopicPartition, error: KcliError) -> None:
         if error.retriable or (isinstance(error, BrokerError) and error.code == ErrorCode.UNKNOWN_SERVER_ERROR):
-            self._troubles.add(tp, error, self._client.clock.now_ms())
+            self._backoffs.add(tp, error, self._client.clock.now_ms())
             self._client.metadata.request_update()
         else:
             self._fail(tp, error)
 
-    def _lacks_leader(self, partitions: Iterable[TopicPartition], now_ms: float) -> None:
+    def _retry_without_leader(self, partitions: Iterable[TopicPartition], now_ms: float) -> None:
         for tp in partitions:
             error = BrokerError(ErrorCode.LEADER_NOT_AVAILABLE, topic=tp.topic, partition=tp.partition)
-            self._troubles.add(tp, error, now_ms)
+            self._backoffs.add(tp, error, now_ms)
             self._client.metadata.request_update()
 
     def _fail(self, tp: TopicPartition, error: KcliError) -> None:
-        position = self._subscription.state(tp).ahead
-        self._failures[tp] = Failure(tp, -1 if position is None else position.offset, error)
+        position = self._subscription.state(tp).fetch_position
+        self._failures[tp] = PartitionFailure(tp, -1 if position is None else position.offset, error)
 
 
-# The newest version that asks about one group in the old form, and the first that waits for open transactions.
+# The newest version for a single group, and the first with require_stable.
 NEWEST_VERSION = 7
 _REFUSED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
@@ -288,9 +295,9 @@ def fetch_committed(
     partitions: Iterable[TopicPartition],
     deadline_ms: float,
 ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-    """The committed offset of each partition, None where there is none.
+    """Return the committed offset of each partition, None where there is none.
 
-    Raises BrokerError (GROUP_AUTHORIZATION_FAILED, TOPIC_AUTHORIZATION_FAILED with all its topics) and TimeoutExpired.
+    Raise BrokerError (GROUP_AUTHORIZATION_FAILED, TOPIC_AUTHORIZATION_FAILED with all its topics) and TimeoutExpired.
     """
     wanted = list(partitions)
     last: KcliError | None = None
@@ -298,55 +305,55 @@ def fetch_committed(
         return {}
     for _ in client.attempts(deadline_ms):
         node = lookup.await_node(deadline_ms)
-        future = ask_committed(client, node, group, wanted)
+        future = request_committed(client, node, group, wanted)
         if not client.poll(until=future, timeout_ms=max(0.0, deadline_ms - client.clock.now_ms())):
             break
         try:
-            found = dict(read_committed(future.value()))
-            return {tp: it for tp, it in _checked(found, group).items() if tp in set(wanted)}
+            results = dict(parse_committed(future.value()))
+            return {tp: it for tp, it in _checked(results, group).items() if tp in set(wanted)}
         except KcliError as error:
             if not error.retriable:
                 raise
             last = error
-            lookup.heard(error, node)
+            lookup.handle_error(error, node)
     raise client.timed_out(f"the committed offsets of group {group}", last=last)
 
 
 def _checked(
-    found: dict[TopicPartition, OffsetAndMetadata | BrokerError | None], group: str
+    results: dict[TopicPartition, OffsetAndMetadata | BrokerError | None], group: str
 ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-    errors = [it for it in found.values() if isinstance(it, BrokerError)]
-    refused = {tp.topic for tp, it in found.items() if isinstance(it, BrokerError) and it.code == _REFUSED}
+    errors = [it for it in results.values() if isinstance(it, BrokerError)]
+    refused = {tp.topic for tp, it in results.items() if isinstance(it, BrokerError) and it.code == _REFUSED}
     if refused:
         raise BrokerError(_REFUSED, api="OffsetFetch", group=group, topics=", ".join(sorted(refused)))
     for error in errors:
         raise error
-    return {tp: it for tp, it in found.items() if not isinstance(it, BrokerError)}
+    return {tp: it for tp, it in results.items() if not isinstance(it, BrokerError)}
 
 
-def ask_committed(
+def request_committed(
     client: ConsumerNetworkClient, node: Node, group: str, partitions: Iterable[TopicPartition]
 ) -> RequestFuture[OffsetFetchResponse]:
-    """Ask a group's coordinator for its offsets.
+    """Send an OffsetFetch to the coordinator of a group.
 
-    An offset that an open transaction is about to change is refused with UNSTABLE_OFFSET_COMMIT (KIP-447), which is to
-    be tried again; brokers before 2.5 know nothing of that, and tell the one before.
+    An offset that an open transaction is about to change is refused with UNSTABLE_OFFSET_COMMIT (KIP-447), which is
+    retriable. Brokers before 2.5 do not support that and return the previous offset.
     """
     wanted = list(partitions)
 
-    def ask_older(error: KcliError) -> RequestFuture[OffsetFetchResponse]:
+    def request_older(error: KcliError) -> RequestFuture[OffsetFetchResponse]:
         if not isinstance(error, UnsupportedVersion):
             raise error
-        return client.send(node, committed_request(group, wanted), max_version=NEWEST_VERSION - 1)
+        return client.send(node, offset_fetch_request(group, wanted), max_version=NEWEST_VERSION - 1)
 
-    request = committed_request(group, wanted, require_stable=True)
-    return client.send(node, request, min_version=NEWEST_VERSION, max_version=NEWEST_VERSION).recover(ask_older)
+    request = offset_fetch_request(group, wanted, require_stable=True)
+    return client.send(node, request, min_version=NEWEST_VERSION, max_version=NEWEST_VERSION).recover(request_older)
 
 
-def committed_request(
+def offset_fetch_request(
     group: str, partitions: Iterable[TopicPartition], *, require_stable: bool = False
 ) -> OffsetFetchRequest:
-    """The question in the form that v7 and older have; `require_stable` needs v7."""
+    """Return the request in the form of v7 and older; `require_stable` needs v7."""
     from kcli.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 
     topics: dict[str, OffsetFetchRequestTopic] = {}
@@ -356,10 +363,12 @@ def committed_request(
     return OffsetFetchRequest(group_id=group, topics=list(topics.values()), require_stable=require_stable)
 
 
-def read_committed(
+def parse_committed(
     response: OffsetFetchResponse,
 ) -> Iterator[tuple[TopicPartition, OffsetAndMetadata | BrokerError | None]]:
-    """The answer to `committed_request`; None: nothing is committed. A refusal of the whole request is raised."""
+    """Yield the committed offset of each partition in a response, None where there is none. Raise an error of the
+    response.
+    """
     if response.error_code:
         raise BrokerError(response.error_code, api="OffsetFetch")
     for topic in response.topics:

@@ -1,13 +1,14 @@
-"""Offsets at which a partition has no record to show, and why, from batch headers. Pure: no I/O.
+"""Offsets at which a partition has no record, and the reasons, from batch headers. Pure: no I/O.
 
     CONTROL     a marker of a transaction's end
-    ABORTED     records of a transaction that was aborted; only where committed is read, else they are records
-    COMPACTION  a batch tells of more offsets than it has records: only the log cleaner makes such batches
-    LOST        deleted while it was read, as the reader tells
-    BETWEEN     between two batches, or behind the last: the cleaner may have dropped whole batches, which is COMPACTION
-                if the topic is compacted; otherwise nothing known does that
+    ABORTED     records of an aborted transaction; only under read_committed, otherwise they are records
+    COMPACTION  the batch spans more offsets than it has records: only the log cleaner makes such batches
+    LOST        deleted while the partition was read, as reported by the reader
+    BETWEEN     between two batches, or after the last: in a compacted topic the cleaner may have dropped whole batches,
+                which is COMPACTION; otherwise the cause is unknown
 
-Records are unpacked only where a header says that some of its batch are missing, or an old header does not say.
+Records are unpacked only where a header shows that records of its batch are missing, or where an old header does not
+tell.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ CONTROL, ABORTED, COMPACTION, LOST, BETWEEN = range(5)
 
 
 class Gaps(NamedTuple):
-    """Gaps in the order of offsets, `firsts` to `lasts`, both without a record; no two of a kind meet."""
+    """Gaps in the order of offsets, from `firsts` to `lasts` inclusive; adjacent gaps of one kind are merged."""
 
     firsts: Ints
     lasts: Ints
@@ -39,7 +40,7 @@ class Gaps(NamedTuple):
 
     @classmethod
     def joined(cls, parts: Sequence[tuple[Ints, Ints, int]]) -> Gaps:
-        """Of (firsts, lasts, kind), empty ones dropped, those that meet made one."""
+        """Return the gaps of parts (firsts, lasts, kind), without empty gaps, merged."""
         firsts = np.concatenate([part[0] for part in parts])
         lasts = np.concatenate([part[1] for part in parts])
         kinds = np.concatenate([np.full(len(part[0]), part[2], np.int64) for part in parts])
@@ -48,7 +49,7 @@ class Gaps(NamedTuple):
         return cls(firsts[order], lasts[order], kinds[order]).merged()
 
     def merged(self) -> Gaps:
-        """Those that meet and are of a kind made one."""
+        """Return the gaps with adjacent ones of one kind merged."""
         if len(self.firsts) < 2:
             return self
         begins = np.ones(len(self.firsts), np.bool_)
@@ -57,13 +58,13 @@ class Gaps(NamedTuple):
         return Gaps(self.firsts[begins], self.lasts[ends], self.kinds[begins])
 
     def split(self, held: int) -> tuple[Gaps, Gaps]:
-        """All but the last `held`, and those."""
+        """Return all but the last `held` gaps, and the last `held`."""
         at = len(self.firsts) - held
         return Gaps(*(it[:at] for it in self)), Gaps(*(it[at:] for it in self))
 
 
 class GapRows(HeaderRows):
-    """Headers, and the offsets of the records that were unpacked."""
+    """Batch headers, and the offsets of the records that were unpacked."""
 
     __slots__ = ("record_offsets",)
 
@@ -72,13 +73,15 @@ class GapRows(HeaderRows):
         self.record_offsets = record_offsets
 
     def take(self, selection: slice | NDArray[Any]) -> GapRows:
-        """As `HeaderRows.take`; the records stay."""
+        """Return selected headers, as `HeaderRows.take`; the record offsets stay the same."""
         return GapRows(self.batches.pick(selection), self.record_offsets)
 
 
 def decode_for_gaps(sections: Sequence[RecordSection]) -> list[DecodedSection]:
-    """For a `PartitionReader`: what it hands out are `GapRows` then. The sections whose headers tell of holes are
-    decoded, and damage in them is found as records are read."""
+    """Decode sections to `GapRows`; a `decode` function for `PartitionReader`.
+
+    Sections whose headers show holes are decoded to records, and damage in them is detected as for records.
+    """
     from kcli.protocol.records.decode import decode_sections
 
     decoded = decode_headers(sections)
@@ -96,7 +99,7 @@ def decode_for_gaps(sections: Sequence[RecordSection]) -> list[DecodedSection]:
 
 
 def _with_holes(batches: BatchColumns) -> NDArray[np.bool_]:
-    """Data batches that have some records, but not one at each offset; or do not say."""
+    """Select the data batches with records, but not with one at each offset; or with an unknown number of records."""
     span = batches.last_offsets - batches.froms + 1
     data = ~batches.control & (batches.aborted != 1)
     holes: NDArray[np.bool_] = data & (batches.counts != 0) & (batches.counts != span)
@@ -107,19 +110,19 @@ _NONE = Gaps(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int64)
 
 
 class GapFinder:
-    """`add` what was read, in the order of the log; then `finish`. Gaps lie in `start <= offset < end`.
+    """Finds the gaps in `start <= offset < end`. Call `add` for the rows read, in the order of the log; then `finish`.
 
-    `is_compacted`: whether the cleaner may have dropped whole batches; asked once, if some are missing.
+    `is_compacted`: whether the cleaner may have dropped whole batches; called once, if batches are missing.
     """
 
     def __init__(self, start: int, end: int, is_compacted: Callable[[], bool]) -> None:
         self._is_compacted = cache(is_compacted)
-        self._behind = start
+        self._next_offset = start
         self._end = end
         self._held = _NONE
 
     def add(self, rows: GapRows, lost: Sequence[tuple[int, int]] = ()) -> Gaps:
-        """The gaps that are known by now. `lost`: as of `PartitionCoverage`, all so far."""
+        """Return the gaps that are known by now. `lost`: all lost offsets so far, as in `PartitionCoverage`."""
         batches = rows.batches
         if not len(batches.froms):
             return _NONE
@@ -128,40 +131,40 @@ class GapFinder:
         if len(holey.froms):
             parts.append((*_holes(holey.froms, holey.last_offsets, rows.record_offsets), COMPACTION))
         found = self._with_held(parts)
-        self._behind = max(self._behind, int(batches.last_offsets.max()) + 1)
-        if not len(found.lasts) or int(found.lasts[-1]) + 1 < self._behind:
+        self._next_offset = max(self._next_offset, int(batches.last_offsets.max()) + 1)
+        if not len(found.lasts) or int(found.lasts[-1]) + 1 < self._next_offset:
             self._held = _NONE
             return found
-        told, self._held = found.split(1)  # what comes next may go on with it
-        return told
+        known, self._held = found.split(1)  # the last gap may continue in the next rows
+        return known
 
     def finish(self, position: int, lost: Sequence[tuple[int, int]] = ()) -> Gaps:
-        """The rest. `position`: how far was read; nothing is said of what lies behind it."""
-        stop = min(max(position, self._behind), self._end)
+        """Return the remaining gaps before `position`, where the reading ended."""
+        stop = min(max(position, self._next_offset), self._end)
         return self._with_held([*self._lost(lost), self._between(np.array([stop]), np.empty(0, np.int64))])
 
     def _lost(self, lost: Sequence[tuple[int, int]]) -> list[tuple[Ints, Ints, int]]:
-        """What was lost since: from then on the log begins behind it, maybe within a batch."""
-        news = [(max(first, self._behind), after) for first, after in lost if after > self._behind]
-        self._behind = max([self._behind, *(after for _, after in news)])
+        """Return the new lost offsets. The log begins after them, possibly within a batch."""
+        news = [(max(first, self._next_offset), after) for first, after in lost if after > self._next_offset]
+        self._next_offset = max([self._next_offset, *(after for _, after in news)])
         return [(np.array([first]), np.array([after - 1]), LOST) for first, after in news]
 
     def _between(self, froms: Ints, last_offsets: Ints) -> tuple[Ints, Ints, int]:
-        """What lies before each batch and behind the one before it."""
-        return np.concatenate(([self._behind], last_offsets[: len(froms) - 1] + 1)), froms - 1, BETWEEN
+        """Return the offsets between each batch and the batch before it."""
+        return np.concatenate(([self._next_offset], last_offsets[: len(froms) - 1] + 1)), froms - 1, BETWEEN
 
     def _with_held(self, parts: Sequence[tuple[Ints, Ints, int]]) -> Gaps:
         last = self._end - 1
-        cut = [(it if k == LOST else it.clip(min=self._behind), lasts.clip(max=last), k) for it, lasts, k in parts]
+        cut = [(it if k == LOST else it.clip(min=self._next_offset), lasts.clip(max=last), k) for it, lasts, k in parts]
         found = Gaps.joined(cut)
         if (found.kinds == BETWEEN).any() and self._is_compacted():
             kinds = np.where(found.kinds == BETWEEN, COMPACTION, found.kinds)
-            found = found._replace(kinds=kinds).merged()  # with the holes of the batches beside them
+            found = found._replace(kinds=kinds).merged()  # with the holes of adjacent batches
         return Gaps(*(np.concatenate(both) for both in zip(self._held, found, strict=True))).merged()
 
 
 def _marked(batches: BatchColumns) -> list[tuple[Ints, Ints, int]]:
-    """Batches without any record to show, by their headers."""
+    """Return the batches without a visible record, by their headers."""
     aborted = ~batches.control & (batches.aborted == 1)
     empty = ~batches.control & ~aborted & (batches.counts == 0)
     kinds = ((batches.control, CONTROL), (aborted, ABORTED), (empty, COMPACTION))
@@ -169,16 +172,16 @@ def _marked(batches: BatchColumns) -> list[tuple[Ints, Ints, int]]:
 
 
 def _holes(froms: Ints, lasts: Ints, offsets: Ints) -> tuple[Ints, Ints]:
-    """Within these batches, what lies between records, before the first and behind the last."""
+    """Return the offsets within these batches between records, before the first and after the last."""
     mine = np.searchsorted(lasts, offsets).clip(max=len(lasts) - 1)
     within = (offsets >= froms[mine]) & (offsets <= lasts[mine])
     offsets, mine = offsets[within], mine[within]
-    before = froms[mine]  # where the hole before each record begins, if there is one
+    before = froms[mine]  # the first offset of the hole before each record, if there is one
     same = np.zeros(len(mine), np.bool_)
     same[1:] = mine[1:] == mine[:-1]
     before[same] = offsets[:-1][same[1:]] + 1
     newest = np.searchsorted(offsets, lasts, side="right") - 1
-    behind = froms.copy()  # where the hole at each batch's end begins
+    after = froms.copy()  # the first offset of the hole at the end of each batch
     some = newest >= 0
-    behind[some] = np.maximum(offsets[newest[some]] + 1, froms[some])
-    return np.concatenate((before, behind)), np.concatenate((offsets - 1, lasts))
+    after[some] = np.maximum(offsets[newest[some]] + 1, froms[some])
+    return np.concatenate((before, after)), np.concatenate((offsets - 1, lasts))

@@ -1,4 +1,4 @@
-"""`PartitionReader`: one range of one partition as an iterator, without a group. What a Spark task runs."""
+"""`PartitionReader`: iterate over one range of one partition, without a group. Spark tasks use it."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ _POLL_MS = 1_000.0
 
 
 class PartitionReader:
-    """Iterate over the records with `start <= offset < end`, in columns.
+    """Iterate over the records with `start <= offset < end`, as columns.
 
-    At the end the iteration raises if any of these offsets could not be read: the error that stopped it, or a KcliError
-    that says what is missing. `decode` makes other columns than records (see `batch_headers`). Without a `client` it
-    connects by itself, and closes that connection with `close`.
+    If any of these offsets could not be read, the iteration raises at its end: the error that stopped it, or a
+    KcliError that names the missing offsets. `decode` makes other columns than records, for example `decode_headers` of
+    `kcli.protocol.records.batch_columns` the headers of batches, without unpacking them or checking their CRC. Without
+    a `client` the reader connects, and `close` closes that connection.
     """
 
     def __init__(
@@ -53,16 +54,16 @@ class PartitionReader:
         while not self._reader.done:
             for _, columns in self._reader.poll(_POLL_MS):
                 yield columns
-        covered = self.coverage()
-        if not covered.complete:
-            raise covered.error or KcliError(f"{self._tp} could not be read whole: {covered.reason}")
+        coverage = self.coverage()
+        if not coverage.complete:
+            raise coverage.error or KcliError(f"{self._tp} was not read completely: {coverage.reason}")
 
     def coverage(self) -> PartitionCoverage:
-        """How far it is."""
+        """Return the coverage so far."""
         return self._reader.coverage()[0]
 
     def close(self) -> None:
-        """Stop; safe to call twice."""
+        """Stop reading. Safe to call twice."""
         self._reader.close()
         if self._own_client:
             self._client.close()

@@ -1,4 +1,4 @@
-"""Where a read of one partition starts and where it stops. Pure: what was asked, and what it means for a given log."""
+"""Ranges of a partition to read, as requested and resolved to the offsets of its log. Pure."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from kcli.text import format_time
 
 
 class Bound:
-    """One end of a read, as asked. `n` is an offset, a count or a time in ms, as the kind says; never negative."""
+    """One end of a range, as requested. `n` is an offset, a count, or milliseconds since the epoch, by the
+    class; >= 0.
+    """
 
     __slots__ = ("n",)
 
     def __init__(self, n: int = 0) -> None:
         if n < 0:
-            raise ValueError(f"{type(self).__name__} takes a number >= 0, not {n}")
+            raise ValueError(f"{type(self).__name__} must be at least 0; got {n}")
         self.n = n
 
     def __eq__(self, other: object) -> bool:
@@ -32,7 +34,7 @@ class Bound:
 
 
 class Earliest(Bound):
-    """The log start offset: the oldest record that is still there."""
+    """The log start offset."""
 
     __slots__ = ()
 
@@ -41,7 +43,7 @@ class Earliest(Bound):
 
 
 class Latest(Bound):
-    """The log end seen when the range is resolved: high watermark, or last stable offset under read_committed."""
+    """The end offset when the range is resolved: the high watermark, or under read_committed the last stable offset."""
 
     __slots__ = ()
 
@@ -50,13 +52,13 @@ class Latest(Bound):
 
 
 class Offset(Bound):
-    """Exactly this offset. As a start it is read, as an end it is the first one not read."""
+    """This offset. A start is included, an end is excluded."""
 
     __slots__ = ()
 
 
 class FromStart(Bound):
-    """`n` offsets after the log start."""
+    """The offset `n` after the log start offset."""
 
     __slots__ = ()
 
@@ -65,7 +67,7 @@ class FromStart(Bound):
 
 
 class FromEnd(Bound):
-    """`n` offsets before the log end, yet not before the log start."""
+    """The offset `n` before the end offset, but not before the log start offset."""
 
     __slots__ = ()
 
@@ -74,7 +76,7 @@ class FromEnd(Bound):
 
 
 class Time(Bound):
-    """The first offset whose record has a timestamp at or after `n`, in ms since the epoch."""
+    """The first offset whose record has a timestamp at or after `n`, in milliseconds since the epoch."""
 
     __slots__ = ()
 
@@ -87,7 +89,7 @@ LATEST = Latest()
 
 
 class ReadRange(NamedTuple):
-    """A read as asked: from `start` up to, not including, `end`; without an end it follows the log."""
+    """A range as requested: from `start` up to, not including, `end`; without an end, the read follows the log."""
 
     start: Bound
     end: Bound | None = None
@@ -96,8 +98,10 @@ class ReadRange(NamedTuple):
         return str(self.start) if self.end is None else f"{self.start}:{self.end}"
 
 
-class LogFacts(NamedTuple):
-    """What the leader told about one partition. `at_time[ms]` is the first offset at or after `ms`, -1 if none."""
+class LogOffsets(NamedTuple):
+    """The offsets of one log, from its leader. `at_time[ms]` is the first offset with a timestamp at or after `ms`, or
+    -1.
+    """
 
     log_start: int
     log_end: int
@@ -105,10 +109,10 @@ class LogFacts(NamedTuple):
 
 
 class ResolvedRange(NamedTuple):
-    """A range in offsets: records with `start <= offset < end` are wanted, fetching begins at `position`.
+    """A range as offsets: the records with `start <= offset < end`, fetched from `position` on.
 
-    `position` is below `start` only if `start` lies beyond the log's end. `missing` says which records were asked for
-    and cannot be had (None: all can); `notes` say what else a person would want to know.
+    `position` is below `start` only if `start` is after the log end. `missing` describes requested offsets that do not
+    exist (None: none); `notes` contain other remarks for the user.
     """
 
     asked: ReadRange
@@ -122,31 +126,31 @@ class ResolvedRange(NamedTuple):
 
     @property
     def asked_start(self) -> int:
-        """The start in offsets before the log's limits were applied."""
+        """The requested start offset, before the limits of the log were applied."""
         return self.asked.start.n if isinstance(self.asked.start, Offset) else self.start
 
     @property
     def asked_end(self) -> int | None:
-        """The end in offsets before the log's limits were applied; None: follow."""
+        """The requested end offset, before the limits of the log were applied; None: no end."""
         return self.asked.end.n if isinstance(self.asked.end, Offset) else self.end
 
     @property
     def lost(self) -> tuple[tuple[int, int], ...]:
-        """Offsets asked for by number, as (first, behind), that lie before the log's start."""
-        behind = self.log_start if self.asked_end is None else min(self.log_start, self.asked_end)
-        return ((self.asked_start, behind),) if self.asked_start < behind else ()
+        """The requested offsets before the log start, as (first offset, offset after the last)."""
+        after = self.log_start if self.asked_end is None else min(self.log_start, self.asked_end)
+        return ((self.asked_start, after),) if self.asked_start < after else ()
 
 
 def times_of(asked: ReadRange) -> list[int]:
-    """The timestamps that must be looked up before `resolve_range` can answer."""
+    """Return the timestamps to look up before `resolve_range`."""
     return [bound.n for bound in asked if isinstance(bound, Time)]
 
 
-def resolve_range(asked: ReadRange, facts: LogFacts, *, wait_for_end: bool = False) -> ResolvedRange:
-    """Turn a range into offsets of this log.
+def resolve_range(asked: ReadRange, facts: LogOffsets, *, wait_for_end: bool = False) -> ResolvedRange:
+    """Resolve a range to offsets of this log.
 
-    An end beyond the log's end is brought back to it, so that the read ends, unless `wait_for_end`: then the read goes
-    on until records up to that offset have arrived.
+    An end after the log end is replaced by the log end, so that the read ends; with `wait_for_end` the read waits for
+    the records up to the requested end.
     """
     start, start_note = _start(asked.start, facts)
     end, end_note = (None, None) if asked.end is None else _end(asked.end, facts, wait_for_end)
@@ -162,7 +166,7 @@ def resolve_range(asked: ReadRange, facts: LogFacts, *, wait_for_end: bool = Fal
     )
 
 
-def _start(bound: Bound, facts: LogFacts) -> tuple[int, str | None]:
+def _start(bound: Bound, facts: LogOffsets) -> tuple[int, str | None]:
     log_start, log_end, at_time = facts
     if isinstance(bound, Earliest):
         return log_start, None
@@ -172,23 +176,23 @@ def _start(bound: Bound, facts: LogFacts) -> tuple[int, str | None]:
         found = at_time[bound.n]
         return (found, None) if found >= 0 else (log_end, f"no record at or after {format_time(bound.n)}")
     start = _offset(bound, facts)
-    beyond = f"it would start at {start}, beyond the log's end {log_end}" if start > log_end else None
-    return max(start, log_start), beyond
+    note = f"start offset {start} is after the log end {log_end}" if start > log_end else None
+    return max(start, log_start), note
 
 
-def _end(bound: Bound, facts: LogFacts, wait_for_end: bool) -> tuple[int, str | None]:
+def _end(bound: Bound, facts: LogOffsets, wait_for_end: bool) -> tuple[int, str | None]:
     log_start, log_end, at_time = facts
     if isinstance(bound, Time):
         found = at_time[bound.n]
-        return (found if found >= 0 else log_end), None  # the usual end of a window that ends now: nothing to remark
+        return (found if found >= 0 else log_end), None  # no note: a window that ends now usually has no later record
     end = _offset(bound, facts)
     if end <= log_end or wait_for_end:
         return max(end, log_start), None
-    return log_end, f"it would end at {end}, the log ends at {log_end}"
+    return log_end, f"end offset {end} is after the log end {log_end}"
 
 
-def _offset(bound: Bound, facts: LogFacts) -> int:
-    """The offset of a bound that needs no look-up by time, not brought into the log's limits."""
+def _offset(bound: Bound, facts: LogOffsets) -> int:
+    """Return the offset of a bound that is not a time, without the limits of the log."""
     if isinstance(bound, Latest):
         return facts.log_end
     if isinstance(bound, FromEnd):
@@ -196,8 +200,8 @@ def _offset(bound: Bound, facts: LogFacts) -> int:
     return bound.n if isinstance(bound, Offset) else facts.log_start + bound.n
 
 
-def _missing(asked: ReadRange, facts: LogFacts, wait_for_end: bool) -> str | None:
-    """Which of the offsets asked for by number cannot be had. Times, counts and `start` promise no number."""
+def _missing(asked: ReadRange, facts: LogOffsets, wait_for_end: bool) -> str | None:
+    """Describe the offsets requested by number that do not exist. Times, counts and `start` request no number."""
     reasons = []
     end = asked.end.n if isinstance(asked.end, Offset) else None
     if isinstance(asked.start, Offset):
@@ -205,7 +209,7 @@ def _missing(asked: ReadRange, facts: LogFacts, wait_for_end: bool) -> str | Non
         if asked.start.n < first_kept:
             reasons.append(f"offsets {asked.start.n} to {first_kept - 1} are gone: the log starts at {facts.log_start}")
     if end is not None and end > facts.log_end and not wait_for_end:
-        first_unborn = max(facts.log_end, asked.start.n if isinstance(asked.start, Offset) else 0)
-        if first_unborn < end:
-            reasons.append(f"offsets {first_unborn} to {end - 1} do not exist: the log ends at {facts.log_end}")
+        first_missing = max(facts.log_end, asked.start.n if isinstance(asked.start, Offset) else 0)
+        if first_missing < end:
+            reasons.append(f"offsets {first_missing} to {end - 1} do not exist: the log ends at {facts.log_end}")
     return "; ".join(reasons) or None

@@ -1,4 +1,4 @@
-"""Who is being left alone after a failure, since when, and why. Pure: time comes in as a number."""
+"""Retry backoff per partition or node. Pure: time is an argument."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from kcli.errors import KcliError
 K = TypeVar("K", bound=Hashable)
 
 
-class Trouble(NamedTuple):
-    """Failing since `since_ms`, `failures` times in a row, last with `error`; not to be tried before `until_ms`."""
+class RetryState(NamedTuple):
+    """Consecutive failures of one key since `since_ms`; the latest is `error`, the next attempt is at `until_ms`."""
 
     since_ms: float
     failures: int
@@ -20,59 +20,60 @@ class Trouble(NamedTuple):
     error: KcliError
 
 
-class Troubles(Generic[K]):
-    """The troubles of partitions, or of nodes. One is over when `clear` says so, not when its wait is.
+class RetryBackoffs(Generic[K]):
+    """The retry states of all failing keys (partitions, or nodes). A key leaves when `clear` is called, not when its
+    wait ends.
 
-    Waits vary from one client to another, not among the partitions of one: what failed together is asked together.
+    The jitter differs between clients, but not between the keys of one: keys that failed together are retried together.
     """
 
     def __init__(self, initial_ms: float, max_ms: float) -> None:
         jitter = uniform(1 - JITTER, 1 + JITTER)
         self._backoff = Backoff(initial_ms, max_ms, uniform=lambda low, high: jitter)
-        self._troubles: dict[K, Trouble] = {}
+        self._states: dict[K, RetryState] = {}
         self._waiting: set[K] = set()
 
     def __len__(self) -> int:
-        return len(self._troubles)
+        return len(self._states)
 
-    def get(self, key: K) -> Trouble | None:
-        """The trouble of `key`, if it has one."""
-        return self._troubles.get(key)
+    def get(self, key: K) -> RetryState | None:
+        """Return the retry state of `key`; None if it has not failed."""
+        return self._states.get(key)
 
-    def items(self) -> Iterable[tuple[K, Trouble]]:
-        """Everybody in trouble."""
-        return self._troubles.items()
+    def items(self) -> Iterable[tuple[K, RetryState]]:
+        """Return the retry states of all failing keys."""
+        return self._states.items()
 
-    def add(self, key: K, error: KcliError, now_ms: float) -> Trouble:
-        """`key` failed again."""
-        before = self._troubles.get(key)
+    def add(self, key: K, error: KcliError, now_ms: float) -> RetryState:
+        """Record another failure of `key` and return its state."""
+        before = self._states.get(key)
         failures = 1 if before is None else before.failures + 1
         since_ms = now_ms if before is None else before.since_ms
-        trouble = Trouble(since_ms, failures, now_ms + self._backoff.after(failures), error)
-        self._troubles[key] = trouble
+        state = RetryState(since_ms, failures, now_ms + self._backoff.after(failures), error)
+        self._states[key] = state
         self._waiting.add(key)
-        return trouble
+        return state
 
     def clear(self, key: K) -> None:
-        """`key` is well."""
-        if self._troubles.pop(key, None) is not None:
+        """Forget the failures of `key` after a success."""
+        if self._states.pop(key, None) is not None:
             self._waiting.discard(key)
 
-    def waits(self, key: K) -> bool:
-        """Whether `key` is still to be left alone: until `take_waited` has named it."""
+    def is_waiting(self, key: K) -> bool:
+        """Whether the backoff of `key` is in progress: until `take_expired` has returned it."""
         return key in self._waiting
 
-    def take_waited(self, now_ms: float) -> list[K]:
-        """Those whose wait has just ended, to be tried again."""
-        over = [key for key in self._waiting if self._troubles[key].until_ms <= now_ms]
-        self._waiting.difference_update(over)
-        return over
+    def take_expired(self, now_ms: float) -> list[K]:
+        """Return the keys whose backoff has ended since the last call."""
+        expired = [key for key in self._waiting if self._states[key].until_ms <= now_ms]
+        self._waiting.difference_update(expired)
+        return expired
 
-    def end_waits(self) -> list[K]:
-        """What everybody waited for may have come: all that still wait, to be tried again at once."""
+    def end_all(self) -> list[K]:
+        """End all backoffs and return their keys, for an event that may have repaired all of them (new metadata)."""
         waiting, self._waiting = list(self._waiting), set()
         return waiting
 
     def next_ms(self) -> float:
-        """When the next wait ends; infinity if nobody waits."""
-        return min((self._troubles[key].until_ms for key in self._waiting), default=float("inf"))
+        """Return the time at which the next backoff ends; infinity if there is none."""
+        return min((self._states[key].until_ms for key in self._waiting), default=float("inf"))

@@ -1,11 +1,11 @@
-"""What a consumer reads and how far it is: `SubscriptionState`. Pure: no I/O, no clock.
+"""Partitions being read, and their positions: `SubscriptionState`. Pure: no I/O, no clock.
 
-A partition has two positions. `position` is where the caller is: the next record to be handed out. `ahead` is where
-fetching is: the next record to ask a broker for; it runs ahead of `position` by what was received and not handed out
-yet. Whatever moves the caller (seek, reset) sets both, and so a response to an older question is known by its offset.
+A partition has two positions. `position` is the consumed position: the next record to return to the caller.
+`fetch_position` is the next record to request from a broker; it is ahead of `position` by the records that are received
+but not returned. A seek or a reset sets both, so a response to an earlier request is recognized by its offset.
 
-    no position --await_reset--> awaiting reset --finish_reset / seek--> fetching
-    fetching --await_validation--> awaiting validation --finish_validation / seek--> fetching
+    no position --request_reset--> awaiting reset --finish_reset / seek--> fetching
+    fetching --request_validation--> awaiting validation --finish_validation / seek--> fetching
 """
 
 from __future__ import annotations
@@ -21,36 +21,44 @@ Mode = Literal["nothing", "topics", "pattern", "assigned"]
 
 
 class FetchPosition(NamedTuple):
-    """The next offset, with the leader epoch of the record before it (-1 unknown)."""
+    """An offset, with the leader epoch of the record before it (-1: unknown)."""
 
     offset: int
     epoch: int = -1
 
 
-class Reset(NamedTuple):
-    """A position that was outside the log, and where reading went on instead: by which policy, or `truncated`."""
+class PositionReset(NamedTuple):
+    """The replacement of a position outside the log. `policy`: earliest, latest or `truncated`."""
 
     offset: int
     policy: str
-    found: int
+    new_offset: int
+
+
+class PartitionFailure(NamedTuple):
+    """An error that prevents reading a partition at `offset` (-1: the partition has no position)."""
+
+    tp: TopicPartition
+    offset: int
+    error: KcliError
 
 
 class PartitionState:
-    """Everything known about reading one assigned partition. Offsets are -1 until a broker has told them.
+    """State of one assigned partition. Offsets are -1 until a broker has reported them.
 
-    `end`: fetch nothing from this offset on. `reset`: the policy (earliest, latest) whose answer is awaited, and
-    `left` the offset outside the log that is given up for it (-1: none).
-    `leader_epoch`: the leader under which `ahead` is known to be good. `preferred_replica` serves instead of the leader
-    until `preferred_until_ms` (KIP-392).
+    `end`: fetch no offset from this one on. `reset`: the policy (earliest, latest) of a reset that is in progress, and
+    `invalid_offset` the position outside the log that it replaces (-1: none). `leader_epoch`: the leader epoch for
+    which `fetch_position` is validated. `preferred_replica` is fetched from instead of the leader until
+    `preferred_until_ms` (KIP-392).
     """
 
     __slots__ = (
-        "ahead",
         "end",
+        "fetch_position",
         "high_watermark",
+        "invalid_offset",
         "last_stable_offset",
         "leader_epoch",
-        "left",
         "log_start",
         "paused",
         "position",
@@ -62,9 +70,9 @@ class PartitionState:
 
     def __init__(self) -> None:
         self.position: FetchPosition | None = None
-        self.ahead: FetchPosition | None = None
+        self.fetch_position: FetchPosition | None = None
         self.reset: str | None = None
-        self.left = -1
+        self.invalid_offset = -1
         self.validating = False
         self.paused = False
         self.end: int | None = None
@@ -75,19 +83,19 @@ class PartitionState:
         self.preferred_replica = -1
         self.preferred_until_ms = 0.0
 
-    def fetch_from(self) -> FetchPosition | None:
-        """Where to fetch next; None while there is nothing to ask for."""
-        if self.ahead is None or self.reset is not None or self.validating or self.paused:
+    def next_fetch(self) -> FetchPosition | None:
+        """Return the position to fetch from; None while nothing can be fetched."""
+        if self.fetch_position is None or self.reset is not None or self.validating or self.paused:
             return None
-        return None if self.end is not None and self.ahead.offset >= self.end else self.ahead
+        return None if self.end is not None and self.fetch_position.offset >= self.end else self.fetch_position
 
 
 class SubscriptionState:
     """The partitions being read, with their states.
 
-    `finished` collects the partitions whose caller has come to their `end`; `touched` those whose state changed in a
-    way that matters to fetching; `unready` are those that wait for a position or for its validation; `resets` are
-    positions outside the log and what became of them. With thousands of partitions nobody needs to look at all of them.
+    `ended` collects the partitions whose position has reached their `end`; `updated` those whose state changed in a way
+    that matters to fetching; `not_ready` those that wait for a position or for its validation; `resets` the positions
+    outside the log, with their replacements. These sets exist so that no poll visits all of thousands of partitions.
     """
 
     def __init__(self) -> None:
@@ -95,211 +103,233 @@ class SubscriptionState:
         self.topics: frozenset[str] = frozenset()
         self.pattern: re.Pattern[str] | None = None
         self.server_pattern: str | None = None
-        self.touched: set[TopicPartition] = set()
-        self.unready: set[TopicPartition] = set()
-        self.finished: set[TopicPartition] = set()
-        self.resets: dict[TopicPartition, Reset] = {}
+        self.updated: set[TopicPartition] = set()
+        self.not_ready: set[TopicPartition] = set()
+        self.ended: set[TopicPartition] = set()
+        self.resets: dict[TopicPartition, PositionReset] = {}
+        #: Offset of the first record that an iteration over returned records has not reached yet.
+        self.unread: dict[TopicPartition, int] = {}
         self._states: dict[TopicPartition, PartitionState] = {}
 
     def __repr__(self) -> str:
         pattern = self.pattern.pattern if self.pattern else self.server_pattern
         what = pattern or ",".join(sorted(self.topics))
-        return f"<SubscriptionState {self.mode} {what} partitions={len(self._states)} unready={len(self.unready)}>"
+        return f"<SubscriptionState {self.mode} {what} partitions={len(self._states)} not_ready={len(self.not_ready)}>"
 
-    # --- what is read
+    # --- subscription
 
     def subscribe(self, topics: Iterable[str]) -> None:
         """Read these topics as a member of a group."""
-        self._enter("topics")
+        self._set_mode("topics")
         self.topics = frozenset(topics)
 
     def subscribe_pattern(self, pattern: str) -> None:
-        """Read the topics whose whole name matches, as a member of a group. A malformed pattern: KcliError."""
+        """Read the topics whose whole name matches, as a member of a group. Raise KcliError for a malformed pattern."""
         try:
             compiled = re.compile(pattern)
         except re.error as error:
-            raise KcliError(f"the topic pattern {pattern!r} is not a regular expression: {error}") from error
-        self._enter("pattern")
+            raise KcliError(f"topic pattern {pattern!r} is not a valid regular expression: {error}") from error
+        self._set_mode("pattern")
         self.pattern = compiled
 
     def subscribe_server_pattern(self, pattern: str) -> None:
-        """The same with the topics chosen by the broker (KIP-848), in its dialect, RE2: nothing is checked here."""
-        self._enter("pattern")
+        """Read the topics that the broker matches with this RE2 pattern (KIP-848). The pattern is not checked here."""
+        self._set_mode("pattern")
         self.server_pattern = pattern
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read exactly these partitions. Those that were read before keep their state."""
-        self._enter("assigned")
-        self._read(partitions)
+        """Read exactly these partitions. Partitions that are read already keep their state."""
+        self._set_mode("assigned")
+        self._set_partitions(partitions)
 
     def assign_from_group(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read exactly these, which the group has given to this member. Those that were read before keep their
-        state."""
-        self._read(partitions)
+        """Read exactly these partitions, assigned by the group. Partitions that are read already keep their state."""
+        self._set_partitions(partitions)
 
-    def _read(self, partitions: Iterable[TopicPartition]) -> None:
+    def _set_partitions(self, partitions: Iterable[TopicPartition]) -> None:
         wanted = list(dict.fromkeys(partitions))
-        self.touched.update(self._states)
+        self.updated.update(self._states)
         self._states = {tp: self._states.get(tp) or PartitionState() for tp in wanted}
-        self.touched.update(wanted)
-        self.unready = {tp for tp, state in self._states.items() if state.position is None or state.validating}
+        self.unread = {tp: offset for tp, offset in self.unread.items() if tp in self._states}
+        self.updated.update(wanted)
+        self.not_ready = {tp for tp, state in self._states.items() if state.position is None or state.validating}
 
-    def drop(self, tp: TopicPartition) -> None:
-        """Read this assigned partition no longer."""
+    def unassign(self, tp: TopicPartition) -> None:
+        """Stop reading this partition."""
         if self._states.pop(tp, None) is not None:
-            self.touched.add(tp)
-            self.unready.discard(tp)
-            self.finished.discard(tp)
+            self.updated.add(tp)
+            self.not_ready.discard(tp)
+            self.ended.discard(tp)
+            self.unread.pop(tp, None)
 
     def unsubscribe(self) -> None:
-        """Read nothing; another way of choosing may follow."""
-        self.touched.update(self._states)
-        self._states, self.unready = {}, set()
+        """Read nothing, and allow another mode of subscription."""
+        self.updated.update(self._states)
+        self._states, self.not_ready, self.unread = {}, set(), {}
         self.mode, self.topics, self.pattern, self.server_pattern = "nothing", frozenset(), None, None
 
-    def _enter(self, mode: Mode) -> None:
+    def _set_mode(self, mode: Mode) -> None:
         if self.mode not in ("nothing", mode):
-            raise KcliError(f"topics, a pattern and assigned partitions exclude each other: it is {self.mode} now")
+            raise KcliError(f"cannot change the subscription from {self.mode} to {mode}; call unsubscribe first")
         self.mode = mode
 
     def partitions(self) -> Collection[TopicPartition]:
-        """All partitions being read."""
+        """Return all partitions that are read."""
         return self._states.keys()
 
     def get(self, tp: TopicPartition) -> PartitionState | None:
-        """The state of a partition, None if it is not being read."""
+        """Return the state of a partition; None if it is not read."""
         return self._states.get(tp)
 
     def state(self, tp: TopicPartition) -> PartitionState:
-        """The state of a partition; KcliError if it is not being read."""
+        """Return the state of a partition. Raise KcliError if it is not read."""
         state = self._states.get(tp)
         if state is None:
             raise KcliError(f"partition {tp} is not assigned to this consumer")
         return state
 
-    # --- where the reading is
+    # --- positions
 
     def seek(self, tp: TopicPartition, offset: int, epoch: int = -1) -> None:
-        """Read on from `offset`; what was received for another position is dropped.
+        """Set both positions; records received for another position are dropped.
 
-        With the `epoch` of the record before it, a leader must confirm first that this is still the same log.
+        With the `epoch` of the record before it, the position is validated by the leader before it is fetched from.
         """
         self._move(tp, FetchPosition(offset, epoch), validating=epoch >= 0)
 
     def _move(self, tp: TopicPartition, position: FetchPosition, *, validating: bool) -> None:
         state = self.state(tp)
-        state.position = state.ahead = position
+        self.unread.pop(tp, None)
+        state.position = state.fetch_position = position
         state.reset = None
         state.validating = validating
-        self._changed(tp, ready=not validating)
-        self._note_end(tp, state)
+        self._set_ready(tp, ready=not validating)
+        self._update_ended(tp, state)
 
     def stop_at(self, tp: TopicPartition, end: int | None) -> None:
-        """Fetch nothing at or after `end`; None: no such limit."""
+        """Fetch no offset from `end` on; None: no limit."""
         state = self.state(tp)
         state.end = end
-        self.touched.add(tp)
-        self._note_end(tp, state)
+        self.updated.add(tp)
+        self._update_ended(tp, state)
 
     def pause(self, tp: TopicPartition) -> None:
-        """Hand out nothing of this partition until it is resumed. What was received is fetched again then."""
+        """Return no records of this partition until `resume`. Received records are fetched again then."""
         state = self.state(tp)
         state.paused = True
-        state.ahead = state.position
-        self.touched.add(tp)
+        state.fetch_position = state.position
+        self.updated.add(tp)
 
     def resume(self, tp: TopicPartition) -> None:
         """Undo `pause`."""
         self.state(tp).paused = False
-        self.touched.add(tp)
+        self.updated.add(tp)
 
-    def await_reset(self, tp: TopicPartition, policy: str, left: int = -1) -> None:
-        """The position is to be found by `policy`: earliest or latest; instead of `left`, which is outside the log."""
+    def request_reset(self, tp: TopicPartition, policy: str, invalid_offset: int = -1) -> None:
+        """Request a position by `policy` (earliest, latest), in place of one outside the log, `invalid_offset`."""
         state = self.state(tp)
-        state.position = state.ahead = None
+        self.unread.pop(tp, None)
+        state.position = state.fetch_position = None
         state.reset = policy
-        state.left = left
+        state.invalid_offset = invalid_offset
         state.validating = False
-        self._changed(tp, ready=False)
+        self._set_ready(tp, ready=False)
 
     def finish_reset(self, tp: TopicPartition, policy: str, offset: int, epoch: int = -1) -> bool:
-        """A broker's answer to `await_reset`. False, and nothing done, if the caller has moved on meanwhile."""
+        """Take the answer to `request_reset`. Return False, without effect, if the position was changed meanwhile."""
         state = self._states.get(tp)
         if state is None or state.reset != policy:
             return False
-        if state.left >= 0:
-            self.resets[tp] = Reset(state.left, policy, offset)
+        if state.invalid_offset >= 0:
+            self.resets[tp] = PositionReset(state.invalid_offset, policy, offset)
         self._move(tp, FetchPosition(offset, epoch), validating=False)
         return True
 
-    def await_validation(self, tp: TopicPartition) -> bool:
-        """Fetch nothing until a leader confirms the epoch of `ahead`. False if there is no epoch to confirm."""
+    def request_validation(self, tp: TopicPartition) -> bool:
+        """Stop fetching until a leader confirms the epoch of `fetch_position`. Return False if its epoch is unknown."""
         state = self.state(tp)
-        if state.ahead is None or state.ahead.epoch < 0 or state.validating:
+        if state.fetch_position is None or state.fetch_position.epoch < 0 or state.validating:
             return False
         state.validating = True
-        self._changed(tp, ready=False)
+        self._set_ready(tp, ready=False)
         return True
 
     def finish_validation(self, tp: TopicPartition, asked: FetchPosition, epoch: int) -> bool:
-        """The leader knows `asked`, under `epoch`. False, and nothing done, if the position moved since."""
+        """Take the leader's confirmation of `asked`, under `epoch`. Return False, without effect, if the position has
+        changed.
+        """
         state = self._states.get(tp)
-        if state is None or not state.validating or state.ahead != asked:
+        if state is None or not state.validating or state.fetch_position != asked:
             return False
         state.validating = False
-        state.ahead = FetchPosition(asked.offset, epoch)
+        state.fetch_position = FetchPosition(asked.offset, epoch)
         if state.position is not None and state.position.offset == asked.offset:
-            state.position = state.ahead
-        self._changed(tp, ready=True)
+            state.position = state.fetch_position
+        self._set_ready(tp, ready=True)
         return True
 
-    def fetched(self, tp: TopicPartition, asked_offset: int, ahead: FetchPosition) -> None:
-        """Records up to `ahead` have been received in answer to `asked_offset`; ignored if that is no longer asked."""
+    def fetched(self, tp: TopicPartition, asked_offset: int, fetch_position: FetchPosition) -> None:
+        """Advance the fetch position after a response for `asked_offset`; without effect if that is no longer the
+        position.
+        """
         state = self._states.get(tp)
-        if state is not None and state.ahead is not None and state.ahead.offset == asked_offset:
-            state.ahead = ahead
-            self.touched.add(tp)
+        if state is not None and state.fetch_position is not None and state.fetch_position.offset == asked_offset:
+            state.fetch_position = fetch_position
+            self.updated.add(tp)
 
-    def handed_out(self, tp: TopicPartition, position: FetchPosition) -> None:
-        """The caller has everything before `position`."""
+    def delivered(self, tp: TopicPartition, position: FetchPosition) -> None:
+        """Advance the consumed position: all records before `position` were returned to the caller."""
         state = self.state(tp)
         state.position = position
-        if state.ahead is None or state.ahead.offset < position.offset:
-            state.ahead = position
-            self.touched.add(tp)
-        self._note_end(tp, state)
+        if state.fetch_position is None or state.fetch_position.offset < position.offset:
+            state.fetch_position = position
+            self.updated.add(tp)
+        self._update_ended(tp, state)
 
-    def _note_end(self, tp: TopicPartition, state: PartitionState) -> None:
+    def _update_ended(self, tp: TopicPartition, state: PartitionState) -> None:
         if state.end is not None and state.position is not None and state.position.offset >= state.end:
-            self.finished.add(tp)
+            self.ended.add(tp)
+
+    def consumed_position(self, tp: TopicPartition) -> FetchPosition | None:
+        """Return the position for commits: `position`, or the first unread record of an iteration."""
+        position = self.state(tp).position
+        offset = self.unread.get(tp)
+        return position if offset is None or position is None else FetchPosition(offset)
+
+    def rewind_unread(self) -> None:
+        """Set positions back to the first unread records of an iteration that was left."""
+        for tp, offset in list(self.unread.items()):
+            if tp in self._states:
+                self.seek(tp, offset)
+        self.unread.clear()
 
     def rewind(self, tp: TopicPartition) -> None:
-        """Forget what was received and not handed out: fetch from the caller's position again."""
+        """Set the fetch position back to the consumed position: drop records that were received but not returned."""
         state = self.state(tp)
         if state.position is not None:
-            state.ahead = state.position
-            self.touched.add(tp)
+            state.fetch_position = state.position
+            self.updated.add(tp)
 
-    def _changed(self, tp: TopicPartition, *, ready: bool) -> None:
-        self.touched.add(tp)
+    def _set_ready(self, tp: TopicPartition, *, ready: bool) -> None:
+        self.updated.add(tp)
         if ready:
-            self.unready.discard(tp)
+            self.not_ready.discard(tp)
         else:
-            self.unready.add(tp)
+            self.not_ready.add(tp)
 
-    # --- which replica serves
+    # --- preferred replica
 
     def prefer_replica(self, tp: TopicPartition, node_id: int, until_ms: float) -> None:
         """Fetch from this replica instead of the leader until `until_ms`."""
         state = self.state(tp)
         state.preferred_replica, state.preferred_until_ms = node_id, until_ms
-        self.touched.add(tp)
+        self.updated.add(tp)
 
     def prefer_leader(self, tp: TopicPartition) -> bool:
-        """Fetch from the leader again. True if another replica was preferred before."""
+        """Fetch from the leader again. Return True if another replica was preferred."""
         state = self._states.get(tp)
         if state is None or state.preferred_replica < 0:
             return False
         state.preferred_replica = -1
-        self.touched.add(tp)
+        self.updated.add(tp)
         return True

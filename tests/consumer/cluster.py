@@ -44,7 +44,7 @@ class Batch(NamedTuple):
 
 
 class Log:
-    """One partition: batches, and who leads it since which offset. Timestamps are 1000 * offset."""
+    """One partition: batches, and identity leads it since which offset. Timestamps are 1000 * offset."""
 
     def __init__(self, leader: int) -> None:
         self.leader = leader
@@ -329,14 +329,14 @@ class FakeCluster:
         return answer()
 
     def _session(self, node: int, version: int, request: Any) -> tuple[int, int, Session | None]:
-        asks = {}
+        fetches = {}
         for topic in request.topics:
             name = topic.topic if version < 13 else self._name_of(topic.topic_id)
-            asks.update({TopicPartition(name, it.partition): it for it in topic.partitions})
+            fetches.update({TopicPartition(name, it.partition): it for it in topic.partitions})
         if request.session_epoch <= 0:
             self.sessions.pop((node, request.session_id), None)
             session = Session()
-            session.partitions = asks
+            session.partitions = fetches
             if request.session_epoch < 0 or not self.with_sessions or version < 7:
                 return 0, 0, session
             session_id = next(self._session_ids)
@@ -352,7 +352,7 @@ class FakeCluster:
             name = topic.topic if version < 13 else self._name_of(topic.topic_id)
             for number in topic.partitions:
                 found.partitions.pop(TopicPartition(name, number), None)
-        found.partitions.update(asks)
+        found.partitions.update(fetches)
         return 0, request.session_id, found
 
     def _name_of(self, topic_id: uuid.UUID) -> str:

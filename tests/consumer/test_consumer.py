@@ -1,11 +1,11 @@
-"""The consumer against pretended brokers: what it hands out, what it asks, what it tells when something is wrong."""
+"""The consumer against pretended brokers: what it hands out, what it fetches, what it tells when something is wrong."""
 
 from __future__ import annotations
 
 import pytest
 
 from kcli.consumer.consumer import Consumer
-from kcli.consumer.subscription import Reset
+from kcli.consumer.subscription import PositionReset
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, CorruptRecords, KcliError, LogTruncated, NoOffset, OffsetOutOfRange, RecordTooLarge
 from kcli.protocol.messages import fetch
@@ -18,7 +18,7 @@ T0, T1, T2 = (TopicPartition("t", number) for number in range(3))
 
 def reader(cluster: FakeCluster, *partitions: TopicPartition, **properties: object) -> Consumer:
     client, config = cluster.client(**{"auto_offset_reset": "earliest", **properties})
-    consumer = Consumer(config, client)
+    consumer = Consumer.from_config(config, client)
     consumer.assign(partitions or [T0])
     return consumer
 
@@ -166,7 +166,7 @@ def test_close_gives_the_fetch_session_back() -> None:
 def test_subscribing_needs_a_group() -> None:
     cluster = FakeCluster()
     client, config = cluster.client()
-    consumer = Consumer(config, client)
+    consumer = Consumer.from_config(config, client)
     with pytest.raises(KcliError, match=r"cannot subscribe without a group\.id"):
         consumer.subscribe(["t"])
     consumer.assign([T0])
@@ -591,7 +591,7 @@ def test_a_truncated_log_is_told_by_the_fetch_itself() -> None:
     log.append("other 2")
     log.append("other 3")
     log.append("other 4")
-    with pytest.raises(LogTruncated, match="only up to 2, the position is 4") as caught:
+    with pytest.raises(LogTruncated, match="at offset 2; the position is 4") as caught:
         values(consumer, 5)
     evidence = caught.value.evidence
     assert (evidence["offset"], evidence["end_offset"], evidence["epoch"]) == (4, 2, 0)
@@ -611,7 +611,7 @@ def test_a_truncated_log_is_told_by_asking_where_the_epoch_ends() -> None:
     log.lead(2)
     for _ in range(3):
         log.append("other")
-    with pytest.raises(LogTruncated, match="only up to 2, the position is 4"):
+    with pytest.raises(LogTruncated, match="at offset 2; the position is 4"):
         values(consumer, 5)
 
 
@@ -647,7 +647,7 @@ def test_a_seek_with_an_epoch_is_validated_before_fetching() -> None:
     log.append("a")
     consumer = reader(cluster)
     consumer.seek(T0, 5, 0)
-    with pytest.raises(LogTruncated, match="only up to 1, the position is 5"):
+    with pytest.raises(LogTruncated, match="at offset 1; the position is 5"):
         consumer.poll(1000)
     assert not cluster.fetches()
 
@@ -656,14 +656,14 @@ def test_who_chose_by_itself_is_told_of_a_truncation_a_member_goes_on_as_in_java
     cluster = FakeCluster()
     cluster.topic("t").append("a")
     client, config = cluster.client(auto_offset_reset="earliest")
-    consumer = Consumer(config, client)
+    consumer = Consumer.from_config(config, client)
     consumer.subscription.subscribe(["t"])
     client.metadata.add_topics(["t"])
     consumer.subscription.assign_from_group([T0])
     consumer.seek(T0, 5, 0)
     assert values(consumer, 2) == {}
     assert consumer.position(T0) == 1
-    assert consumer.take_resets() == {T0: Reset(5, "truncated", 1)}
+    assert consumer.take_resets() == {T0: PositionReset(5, "truncated", 1)}
 
 
 def test_positions_that_were_outside_the_log_are_remembered_once_with_what_became_of_them() -> None:
@@ -676,11 +676,11 @@ def test_positions_that_were_outside_the_log_are_remembered_once_with_what_becam
     consumer = reader(cluster)
     consumer.seek(T0, 1)
     assert values(consumer) == {T0: ["d"]}
-    assert consumer.take_resets() == {T0: Reset(1, "earliest", 3)}
+    assert consumer.take_resets() == {T0: PositionReset(1, "earliest", 3)}
     assert consumer.take_resets() == {}
     consumer.seek(T0, 9)
     assert values(consumer) == {T0: ["d"]}
-    assert consumer.take_resets() == {T0: Reset(9, "earliest", 3)}
+    assert consumer.take_resets() == {T0: PositionReset(9, "earliest", 3)}
 
 
 def test_a_first_position_by_policy_and_a_seek_are_no_resets() -> None:
@@ -703,7 +703,7 @@ def test_a_position_beyond_the_end_is_found_without_a_fetch() -> None:
     assert consumer.take_resets() == {}
     consumer.check_range([T0])
     assert values(consumer) == {T0: ["a"]}
-    assert consumer.take_resets() == {T0: Reset(7, "earliest", 0)}
+    assert consumer.take_resets() == {T0: PositionReset(7, "earliest", 0)}
     consumer.check_range([T0])  # it is at the end, which is in the log
     assert consumer.position(T0) == 1
 
@@ -754,7 +754,7 @@ def test_a_log_that_the_broker_itself_finds_corrupt_is_told() -> None:
         ]
     )
     cluster.answer_next(ApiKey.FETCH, lambda request: answer)
-    with pytest.raises(CorruptRecords, match="broker found its own log of t-0 corrupt at offset 0"):
+    with pytest.raises(CorruptRecords, match="broker reports a corrupt log of t-0 at offset 0"):
         consumer.poll(1000)
 
 

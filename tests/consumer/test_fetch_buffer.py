@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kcli.consumer.fetch_buffer import Received, Section, cut_section, is_compressed, position_after
+from kcli.consumer.fetch_buffer import CompletedFetch, Section, cut_section, is_compressed, position_after
 from kcli.consumer.subscription import FetchPosition
 from kcli.protocol.records.builder import NewRecord, build_batch
 from kcli.protocol.records.decode import RecordSection, decode_sections
@@ -84,10 +84,10 @@ def test_what_follows_the_last_whole_batch_stays_with_the_rest() -> None:
 
 def test_pieces_are_of_bounded_size_and_lose_nothing() -> None:
     data = b"".join(batch(i, size=1_000) for i in range(50))
-    received = Received(1, [section(data), Section(T1, memoryview(data), 0)], [])
+    received = CompletedFetch(1, [section(data), Section(T1, memoryview(data), 0)], [])
     pieces = []
     while received.sections:
-        pieces.append(received.next_piece(16.0, piece_bytes=10_000))
+        pieces.append(received.next_chunk(16.0, chunk_bytes=10_000))
     assert b"".join(bytes(it.data) for piece in pieces for it in piece if it.tp == T0) == data
     assert b"".join(bytes(it.data) for piece in pieces for it in piece if it.tp == T1) == data
     sizes = [sum(len(it.data) for it in piece) for piece in pieces]
@@ -97,15 +97,15 @@ def test_pieces_are_of_bounded_size_and_lose_nothing() -> None:
 
 def test_compressed_sections_count_as_what_they_are_expected_to_unpack_to() -> None:
     data = b"".join(batch(i, size=1_000, compression="lz4") for i in range(50))
-    received = Received(1, [section(data)], [])
-    (first,) = received.next_piece(10.0, piece_bytes=len(data))
+    received = CompletedFetch(1, [section(data)], [])
+    (first,) = received.next_chunk(10.0, chunk_bytes=len(data))
     assert len(data) / 12 < len(first.data) < len(data) / 8
 
 
 def test_many_small_sections_share_a_piece() -> None:
     sections = [Section(TopicPartition("t", number), memoryview(batch(0)), 0) for number in range(100)]
-    received = Received(1, sections, [])
-    assert len(received.next_piece(1.0)) == 100
+    received = CompletedFetch(1, sections, [])
+    assert len(received.next_chunk(1.0)) == 100
 
 
 def aborted_texts(sections: list[Section]) -> list[str]:

@@ -2,7 +2,7 @@
 
 import uuid
 
-from kcli.consumer.fetch_session import Ask, FetchSession, SessionRequest
+from kcli.consumer.fetch_session import FetchSession, PartitionFetch, SessionRequest
 from kcli.error_codes import ErrorCode
 from kcli.structs import TopicPartition
 
@@ -10,8 +10,8 @@ ID_A, ID_B = uuid.UUID(int=1), uuid.UUID(int=2)
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 
 
-def ask(offset: int, topic_id: uuid.UUID | None = ID_A) -> Ask:
-    return Ask(offset, topic_id=topic_id)
+def ask(offset: int, topic_id: uuid.UUID | None = ID_A) -> PartitionFetch:
+    return PartitionFetch(offset, topic_id=topic_id)
 
 
 def established(*partitions: TopicPartition) -> FetchSession:
@@ -41,7 +41,7 @@ def test_later_requests_carry_only_what_changed() -> None:
 def test_an_unchanged_ask_is_not_sent_again() -> None:
     session = established(A0)
     session.put(A0, ask(0))
-    assert session.build().asks == []
+    assert session.build().fetches == []
 
 
 def test_a_partition_no_longer_wanted_is_forgotten_once() -> None:

@@ -307,7 +307,7 @@ def test_a_log_that_ends_earlier_than_it_did_ends_the_read() -> None:
     assert reader.done
     covered = coverage(reader)
     assert (covered.position, covered.complete) == (5, False)
-    assert covered.reason == "the log was truncated: it ended at 8 at first, now it ends at 5"
+    assert covered.reason == "the log was truncated: its end offset was 8 and is now 5"
 
 
 def test_a_new_leader_that_knows_less_for_a_moment_does_not_end_the_read() -> None:
@@ -346,7 +346,7 @@ def test_a_topic_deleted_during_the_read_ends_it() -> None:
     assert reader.done
     covered = coverage(reader)
     assert not covered.complete
-    assert "topic t is gone" in covered.reason
+    assert "topic t was deleted" in covered.reason
     assert isinstance(covered.error, BrokerError)
 
 
@@ -363,7 +363,7 @@ def test_a_topic_deleted_and_created_anew_is_not_taken_for_the_old_one() -> None
         other.append(f"other {i}")
     found += read(reader).get(T0, [])
     assert not any(value.startswith("other") for value in found)
-    assert coverage(reader).reason == "topic t was deleted and created anew while it was read"
+    assert coverage(reader).reason == "topic t was deleted and created again while it was read"
 
 
 def test_a_topic_that_is_refused_ends_alone() -> None:
@@ -457,7 +457,7 @@ def test_a_bounded_read_gives_up_on_a_broker_that_stays_away() -> None:
     assert cluster.clock.now_ms() < 40_000
     covered = coverage(reader)
     assert not covered.complete
-    assert covered.reason.startswith("nothing more came for 2")
+    assert covered.reason.startswith("no record arrived for 2")
     assert isinstance(covered.error, TimeoutExpired)
 
 
@@ -469,7 +469,7 @@ def test_a_leader_that_never_answers_a_fetch_ends_a_bounded_read() -> None:
     before_ms = cluster.clock.now_ms()
     read(reader, timeout_ms=100)
     assert cluster.clock.now_ms() - before_ms < 2_000
-    assert coverage(reader).reason.startswith("nothing more came for 1")
+    assert coverage(reader).reason.startswith("no record arrived for 1")
 
 
 def test_a_leader_that_has_nothing_where_there_was_something_ends_a_bounded_read() -> None:
@@ -488,7 +488,7 @@ def test_a_leader_that_has_nothing_where_there_was_something_ends_a_bounded_read
     cluster.answer_next(ApiKey.FETCH, *[later] * 100)
     read(reader)
     assert reader.done
-    assert coverage(reader).reason.startswith("nothing more came for 3")
+    assert coverage(reader).reason.startswith("no record arrived for 3")
 
 
 def test_time_that_the_caller_takes_is_not_held_against_the_brokers() -> None:
@@ -538,5 +538,5 @@ def test_a_partition_reader_raises_what_it_could_not_read() -> None:
     log.append("1")
     log.start = 1
     client, config = cluster.client()
-    with pytest.raises(KcliError, match=r"t-0 could not be read whole.*offsets 0 to 0 are gone"):
+    with pytest.raises(KcliError, match=r"t-0 was not read completely.*offsets 0 to 0 are gone"):
         list(PartitionReader(config, T0, 0, 2, client))

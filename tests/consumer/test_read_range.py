@@ -8,7 +8,7 @@ from kcli.consumer.read_range import (
     Bound,
     FromEnd,
     FromStart,
-    LogFacts,
+    LogOffsets,
     Offset,
     ReadRange,
     Time,
@@ -17,7 +17,7 @@ from kcli.consumer.read_range import (
     times_of,
 )
 
-LOG = LogFacts(log_start=100, log_end=200, at_time={5_000: 150, 9_000: -1})
+LOG = LogOffsets(log_start=100, log_end=200, at_time={5_000: 150, 9_000: -1})
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_an_end_by_number_beyond_the_log_is_brought_back_and_told() -> None:
     resolved = resolve_range(ReadRange(Offset(150), Offset(900)), LOG)
     assert (resolved.end, resolved.asked_end) == (200, 900)
     assert resolved.missing == "offsets 200 to 899 do not exist: the log ends at 200"
-    assert resolved.notes == ("it would end at 900, the log ends at 200",)
+    assert resolved.notes == ("end offset 900 is after the log end 200",)
 
 
 def test_an_end_beyond_the_log_can_be_waited_for() -> None:
@@ -72,7 +72,7 @@ def test_an_end_beyond_the_log_can_be_waited_for() -> None:
 def test_a_start_beyond_the_log_is_fetched_from_its_end_but_wanted_from_there_on() -> None:
     resolved = resolve_range(ReadRange(Offset(250)), LOG)
     assert (resolved.position, resolved.start, resolved.end) == (200, 250, None)
-    assert resolved.notes == ("it would start at 250, beyond the log's end 200",)
+    assert resolved.notes == ("start offset 250 is after the log end 200",)
     assert resolved.missing is None
 
 

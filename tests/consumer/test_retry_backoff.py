@@ -1,13 +1,13 @@
 """Back-offs, told with numbers."""
 
-from kcli.consumer.retry_backoff import Troubles
+from kcli.consumer.retry_backoff import RetryBackoffs
 from kcli.errors import DisconnectedError
 
 LOST = DisconnectedError("lost")
 
 
 def test_waits_grow_with_failures_and_end_together() -> None:
-    troubles: Troubles[str] = Troubles(100, 1_000)
+    troubles: RetryBackoffs[str] = RetryBackoffs(100, 1_000)
     first, second = troubles.add("a", LOST, 0), troubles.add("b", LOST, 0)
     assert 80 <= first.until_ms == second.until_ms <= 120
     again = troubles.add("a", LOST, 500)
@@ -16,35 +16,35 @@ def test_waits_grow_with_failures_and_end_together() -> None:
 
 
 def test_a_wait_ends_but_the_trouble_stays_until_it_is_cleared() -> None:
-    troubles: Troubles[str] = Troubles(100, 1_000)
+    troubles: RetryBackoffs[str] = RetryBackoffs(100, 1_000)
     troubles.add("a", LOST, 0)
-    assert troubles.waits("a")
-    assert troubles.take_waited(50) == []
-    assert troubles.take_waited(120) == ["a"]
-    assert not troubles.waits("a")
+    assert troubles.is_waiting("a")
+    assert troubles.take_expired(50) == []
+    assert troubles.take_expired(120) == ["a"]
+    assert not troubles.is_waiting("a")
     assert troubles.get("a") is not None
     troubles.clear("a")
     assert troubles.get("a") is None
 
 
 def test_the_next_event_is_the_first_wait_to_end() -> None:
-    troubles: Troubles[str] = Troubles(100, 1_000)
+    troubles: RetryBackoffs[str] = RetryBackoffs(100, 1_000)
     assert troubles.next_ms() == float("inf")
     first = troubles.add("a", LOST, 0)
     troubles.add("b", LOST, 70)
     assert troubles.next_ms() == first.until_ms
-    troubles.take_waited(1_000)
+    troubles.take_expired(1_000)
     assert troubles.next_ms() == float("inf")
 
 
 def test_all_waits_end_when_what_was_waited_for_may_have_come() -> None:
-    troubles: Troubles[str] = Troubles(100, 1_000)
+    troubles: RetryBackoffs[str] = RetryBackoffs(100, 1_000)
     troubles.add("a", LOST, 0)
-    assert troubles.end_waits() == ["a"]
-    assert not troubles.waits("a")
+    assert troubles.end_all() == ["a"]
+    assert not troubles.is_waiting("a")
     assert len(troubles) == 1
 
 
 def test_no_backoff_means_no_wait() -> None:
-    troubles: Troubles[str] = Troubles(0, 0)
+    troubles: RetryBackoffs[str] = RetryBackoffs(0, 0)
     assert troubles.add("a", LOST, 5).until_ms == 5

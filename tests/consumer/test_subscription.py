@@ -14,7 +14,7 @@ def reading(*partitions: TopicPartition, offset: int = 10) -> SubscriptionState:
     subscription.assign(partitions)
     for tp in partitions:
         subscription.seek(tp, offset)
-    subscription.touched.clear()
+    subscription.updated.clear()
     return subscription
 
 
@@ -22,19 +22,19 @@ def test_topics_pattern_and_partitions_exclude_each_other() -> None:
     subscription = SubscriptionState()
     subscription.subscribe(["a"])
     subscription.subscribe(["a", "b"])
-    with pytest.raises(KcliError, match="it is topics now"):
+    with pytest.raises(KcliError, match="cannot change the subscription from topics to"):
         subscription.subscribe_pattern("a.*")
-    with pytest.raises(KcliError, match="it is topics now"):
+    with pytest.raises(KcliError, match="cannot change the subscription from topics to"):
         subscription.assign([A0])
     subscription.unsubscribe()
     subscription.assign([A0])
-    with pytest.raises(KcliError, match="it is assigned now"):
+    with pytest.raises(KcliError, match="cannot change the subscription from assigned to topics"):
         subscription.subscribe(["a"])
 
 
 def test_a_malformed_pattern_is_refused_and_changes_nothing() -> None:
     subscription = SubscriptionState()
-    with pytest.raises(KcliError, match="not a regular expression"):
+    with pytest.raises(KcliError, match="not a valid regular expression"):
         subscription.subscribe_pattern("a(")
     subscription.assign([A0])
 
@@ -42,15 +42,15 @@ def test_a_malformed_pattern_is_refused_and_changes_nothing() -> None:
 def test_a_new_partition_waits_for_a_position_and_a_kept_one_keeps_its_own() -> None:
     subscription = reading(A0)
     subscription.assign([A0, A1])
-    assert subscription.unready == {A1}
-    assert subscription.state(A0).fetch_from() == FetchPosition(10)
-    assert subscription.state(A1).fetch_from() is None
+    assert subscription.not_ready == {A1}
+    assert subscription.state(A0).next_fetch() == FetchPosition(10)
+    assert subscription.state(A1).next_fetch() is None
 
 
 def test_a_partition_that_left_is_touched_so_that_its_fetching_ends() -> None:
     subscription = reading(A0, A1)
     subscription.assign([A1])
-    assert A0 in subscription.touched
+    assert A0 in subscription.updated
     assert subscription.get(A0) is None
     with pytest.raises(KcliError, match="a-0 is not assigned"):
         subscription.state(A0)
@@ -60,8 +60,8 @@ def test_fetching_runs_ahead_of_what_was_handed_out() -> None:
     subscription = reading(A0)
     subscription.fetched(A0, 10, FetchPosition(50, 3))
     state = subscription.state(A0)
-    assert (state.position, state.ahead) == (FetchPosition(10), FetchPosition(50, 3))
-    subscription.handed_out(A0, FetchPosition(50, 3))
+    assert (state.position, state.fetch_position) == (FetchPosition(10), FetchPosition(50, 3))
+    subscription.delivered(A0, FetchPosition(50, 3))
     assert state.position == FetchPosition(50, 3)
 
 
@@ -69,21 +69,21 @@ def test_an_answer_to_an_older_question_moves_nothing() -> None:
     subscription = reading(A0)
     subscription.seek(A0, 5)
     subscription.fetched(A0, 10, FetchPosition(50))
-    assert subscription.state(A0).ahead == FetchPosition(5)
+    assert subscription.state(A0).fetch_position == FetchPosition(5)
 
 
 def test_seek_forgets_what_was_received() -> None:
     subscription = reading(A0)
     subscription.fetched(A0, 10, FetchPosition(50))
     subscription.seek(A0, 20)
-    assert subscription.state(A0).ahead == FetchPosition(20)
+    assert subscription.state(A0).fetch_position == FetchPosition(20)
 
 
 def test_rewind_fetches_again_what_was_not_handed_out() -> None:
     subscription = reading(A0)
     subscription.fetched(A0, 10, FetchPosition(50))
     subscription.rewind(A0)
-    assert subscription.state(A0).fetch_from() == FetchPosition(10)
+    assert subscription.state(A0).next_fetch() == FetchPosition(10)
 
 
 def test_handing_out_more_than_is_being_asked_for_pulls_fetching_along() -> None:
@@ -91,41 +91,41 @@ def test_handing_out_more_than_is_being_asked_for_pulls_fetching_along() -> None
     subscription.fetched(A0, 10, FetchPosition(50))
     subscription.pause(A0)
     subscription.resume(A0)
-    subscription.handed_out(A0, FetchPosition(50, 1))
-    assert subscription.state(A0).fetch_from() == FetchPosition(50, 1)
+    subscription.delivered(A0, FetchPosition(50, 1))
+    assert subscription.state(A0).next_fetch() == FetchPosition(50, 1)
 
 
 def test_a_paused_partition_is_not_fetched() -> None:
     subscription = reading(A0)
     subscription.pause(A0)
-    assert subscription.state(A0).fetch_from() is None
+    assert subscription.state(A0).next_fetch() is None
     subscription.resume(A0)
-    assert subscription.state(A0).fetch_from() == FetchPosition(10)
-    assert A0 in subscription.touched
+    assert subscription.state(A0).next_fetch() == FetchPosition(10)
+    assert A0 in subscription.updated
 
 
 def test_nothing_is_fetched_from_the_end_on() -> None:
     subscription = reading(A0)
     subscription.stop_at(A0, 50)
-    assert subscription.state(A0).fetch_from() == FetchPosition(10)
+    assert subscription.state(A0).next_fetch() == FetchPosition(10)
     subscription.fetched(A0, 10, FetchPosition(50))
-    assert subscription.state(A0).fetch_from() is None
+    assert subscription.state(A0).next_fetch() is None
 
 
 def test_a_reset_is_finished_only_by_the_answer_it_waits_for() -> None:
     subscription = reading(A0)
-    subscription.await_reset(A0, "latest")
-    assert subscription.unready == {A0}
-    assert subscription.state(A0).fetch_from() is None
+    subscription.request_reset(A0, "latest")
+    assert subscription.not_ready == {A0}
+    assert subscription.state(A0).next_fetch() is None
     assert not subscription.finish_reset(A0, "earliest", 0)
     assert subscription.finish_reset(A0, "latest", 99, 4)
     assert subscription.state(A0).position == FetchPosition(99, 4)
-    assert not subscription.unready
+    assert not subscription.not_ready
 
 
 def test_a_seek_during_a_reset_wins() -> None:
     subscription = reading(A0)
-    subscription.await_reset(A0, "latest")
+    subscription.request_reset(A0, "latest")
     subscription.seek(A0, 7)
     assert not subscription.finish_reset(A0, "latest", 99)
     assert subscription.state(A0).position == FetchPosition(7)
@@ -133,27 +133,27 @@ def test_a_seek_during_a_reset_wins() -> None:
 
 def test_a_position_without_an_epoch_needs_no_validation() -> None:
     subscription = reading(A0)
-    assert not subscription.await_validation(A0)
-    assert subscription.state(A0).fetch_from() is not None
+    assert not subscription.request_validation(A0)
+    assert subscription.state(A0).next_fetch() is not None
 
 
 def test_a_validated_position_is_fetched_under_the_epoch_the_leader_told() -> None:
     subscription = reading(A0)
     subscription.seek(A0, 10, 3)
-    assert subscription.unready == {A0}
-    assert subscription.state(A0).fetch_from() is None
+    assert subscription.not_ready == {A0}
+    assert subscription.state(A0).next_fetch() is None
     assert subscription.finish_validation(A0, FetchPosition(10, 3), 2)
-    assert subscription.state(A0).position == subscription.state(A0).fetch_from() == FetchPosition(10, 2)
+    assert subscription.state(A0).position == subscription.state(A0).next_fetch() == FetchPosition(10, 2)
 
 
 def test_a_seek_during_a_validation_wins() -> None:
     subscription = reading(A0)
     subscription.fetched(A0, 10, FetchPosition(50, 3))
-    assert subscription.await_validation(A0)
-    assert subscription.state(A0).fetch_from() is None
+    assert subscription.request_validation(A0)
+    assert subscription.state(A0).next_fetch() is None
     subscription.seek(A0, 20)
     assert not subscription.finish_validation(A0, FetchPosition(50, 3), 3)
-    assert subscription.state(A0).fetch_from() == FetchPosition(20)
+    assert subscription.state(A0).next_fetch() == FetchPosition(20)
 
 
 def test_a_preferred_replica_is_left_for_the_leader_once() -> None:

@@ -225,7 +225,7 @@ def test_partition_reader_reads_a_range(any_kafka: Kafka) -> None:
 def test_consumer_reads_assigned_partitions(any_kafka: Kafka) -> None:
     topic = any_kafka.new_topic(partitions=2)
     tps = [TopicPartition(topic, 0), TopicPartition(topic, 1)]
-    with Consumer(configured(any_kafka, auto_offset_reset="earliest")) as consumer:
+    with Consumer.from_config(configured(any_kafka, auto_offset_reset="earliest")) as consumer:
         consumer.assign(tps)
         assert [consumer.position(tp) for tp in tps] == [0, 0]
         producer = any_kafka.ordered_producer()
@@ -252,7 +252,7 @@ def test_consumer_continues_at_the_committed_offset(any_kafka: Kafka) -> None:
     other.commit(offsets=[TheirPartition(topic, 0, 7)], asynchronous=False)
     other.close()
     config = configured(any_kafka, group_id=group, enable_auto_commit="false")
-    with Consumer(config) as consumer:
+    with Consumer.from_config(config) as consumer:
         consumer.assign([TopicPartition(topic, 0)])
         assert consumer.position(TopicPartition(topic, 0)) == 7
         (columns,) = consumer.poll(10_000).values()

@@ -38,7 +38,7 @@ class Member:
         at = {"bootstrap.servers": kafka.bootstrap_servers, "group.id": group}
         self.events: list[tuple[str, list[int]]] = []
         self.values: list[str] = []
-        self.consumer = Consumer(ConsumerConfig.from_properties({**at, **QUICK, **named}))
+        self.consumer = Consumer.from_config(ConsumerConfig.from_properties({**at, **QUICK, **named}))
         hooks: dict[str, Any] = {f"on_{what}": self._hook(what) for what in ("assigned", "revoked", "lost")}
         self.consumer.subscribe(topics, pattern=pattern, **hooks)
 
@@ -86,7 +86,7 @@ def test_two_members_share_partitions_and_the_remaining_one_gets_all(any_kafka: 
     second = Member(any_kafka, topic, topic, partition_assignment_strategy=strategy)
     with members(first, second):
         poll_until(lambda: len(first.owned()) == 4 and len(first.values) == 2, first)
-        first.consumer.commit_sync()
+        first.consumer.commit()
         poll_until(lambda: len(first.owned()) == len(second.owned()) == 2, first, second)
         assert sorted(first.owned() + second.owned()) == [0, 1, 2, 3]
         second.consumer.close()
@@ -109,7 +109,7 @@ def test_heartbeats_keep_a_busy_member_in_the_group(any_kafka: Kafka) -> None:
         poll_until(lambda: len(member.owned()) == 2, member)
         before = member.consumer.group_metadata()
         time.sleep(3)
-        member.consumer.commit_sync({TopicPartition(topic, 0): OffsetAndMetadata(0)})
+        member.consumer.commit({TopicPartition(topic, 0): OffsetAndMetadata(0)})
         poll_until(lambda: True, member)
         assert member.consumer.group_metadata() == before
         time.sleep(6.5)
@@ -194,7 +194,7 @@ def test_a_member_survives_a_coordinator_restart(any_own_kafka: Any) -> None:
         kafka.restart()
         produce(kafka, topic, "after")
         poll_until(lambda: member.values == ["after"], member)
-        member.consumer.commit_sync()
+        member.consumer.commit()
         assert member.consumer.group_metadata() == before
         assert member.events == [("assigned", [0])]
         assert member.consumer.committed([TopicPartition(topic, 0)])[TopicPartition(topic, 0)] is not None
@@ -225,7 +225,7 @@ def test_a_cooperative_member_commits_when_it_leaves_during_a_rebalance(any_kafk
 
 def _committed(kafka: Kafka, group: str, tp: TopicPartition) -> int | None:
     config = ConsumerConfig.from_properties({"bootstrap.servers": kafka.bootstrap_servers, "group.id": group})
-    with Consumer(config) as consumer:
+    with Consumer.from_config(config) as consumer:
         found = consumer.committed([tp])[tp]
     return None if found is None else found.offset
 

@@ -145,7 +145,7 @@ def test_a_deleted_topic_is_reported_while_others_are_followed(any_kafka: Kafka,
         wait_for_lines(out, 2, follower)
         done(kcli("topic", "delete", doomed, "--yes", *at(any_kafka)))
         told = wait_for_lines(out.with_suffix(".stderr"), 1, follower)
-        assert f"topic {doomed} is gone".encode() in told[0]
+        assert f"topic {doomed} was deleted".encode() in told[0]
         produce(any_kafka, kept, [b"after"])
         assert wait_for_lines(out, 3, follower)[2] == b"after"
         follower.send_signal(signal.SIGINT)

@@ -136,7 +136,7 @@ class Committer:
 
     def _commit(self, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
         if offsets and self._interval_ms is not None:
-            undisturbed(lambda: self._consumer.commit_sync(offsets, timeout_ms=self._timeout_ms))
+            undisturbed(lambda: self._consumer.commit(offsets, timeout_ms=self._timeout_ms))
             self._note(offsets)
 
     def _news(self, printed: dict[TopicPartition, OffsetAndMetadata]) -> dict[TopicPartition, OffsetAndMetadata]:

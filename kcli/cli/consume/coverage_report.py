@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from kcli.cli import exit_status
 from kcli.cli.consume.read_loop import ENOUGH, INTERRUPTED, QUIET, Count, align
 from kcli.consumer.read_range import Time
-from kcli.consumer.subscription import Reset
+from kcli.consumer.subscription import PositionReset
 from kcli.structs import TopicPartition, numbers_by_topic
 from kcli.text import format_partitions, format_timestamp
 
@@ -155,9 +155,9 @@ def partition_words(partitions: Iterable[TopicPartition]) -> str:
     return "; ".join(f"{topic} {format_partitions(numbers)}" for topic, numbers in numbers_by_topic(partitions).items())
 
 
-def reset_words(tp: TopicPartition, reset: Reset) -> str:
+def reset_words(tp: TopicPartition, reset: PositionReset) -> str:
     """That the group's offset is outside the log: where reading goes on, and what is lost or skipped by that."""
-    partition, left, found = f"{tp.topic} {tp.partition}", reset.offset, reset.found
+    partition, left, found = f"{tp.topic} {tp.partition}", reset.offset, reset.new_offset
     if found > left and reset.policy == "earliest":
         return (
             f"{partition}: offset {left}, where the group was to go on, is deleted from the log; it goes on at the log "

@@ -184,7 +184,7 @@ def _take_part(
             raise error
         every_ms = config.auto_commit_interval_ms if commits else None
         plan = MemberPlan(config.group_id, topics, every_ms, common.timeout_ms, exit_at_end)
-        return print_as_member(env, client, Consumer(config, client), manner, plan)
+        return print_as_member(env, client, Consumer.from_config(config, client), manner, plan)
 
 
 def _member_config(

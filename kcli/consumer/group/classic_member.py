@@ -1,8 +1,9 @@
-"""`ClassicMember`: one member's rounds in a classic group: join, sync, heartbeats, leaving. Calls nobody back.
+"""`ClassicMember`: a member's part in the generations of a classic group: join, sync, heartbeat, leave. No callbacks.
 
-Everything that must go on while the application is busy is in `beat`, which its thread and the heartbeat thread both
-call: it takes answers and sends what follows from them. The application's thread alone begins rounds (`join`) and takes
-their outcome (`take_assignment`). States: see `classic_state`; errors: see `classic_errors`.
+Everything that must continue while the application is busy is in `beat`, which the application's thread and the
+heartbeat thread both call: it handles responses and sends the requests that follow from them. Only the application's
+thread joins (`join`) and takes the assignment (`take_assignment`). States: see `classic_state`; error codes: see
+`classic_protocol`.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from kcli.client.backoff import Backoff
 from kcli.client.request_future import RequestFuture
 from kcli.consumer.group import classic_protocol as requests
-from kcli.consumer.group.classic_protocol import Reaction, Wish, reaction_to, refusal
+from kcli.consumer.group.classic_protocol import JoinFields, Reaction, reaction_to, refusal
 from kcli.consumer.group.classic_state import HEARTBEATING, Event, State, next_state
 from kcli.consumer.group.group_membership import NO_GENERATION, Generation
-from kcli.consumer.group.heartbeat import Beat, HeartbeatSender
-from kcli.consumer.group.leadership import Leadership, take_the_lead
+from kcli.consumer.group.heartbeat import HeartbeatSender, NextBeat
+from kcli.consumer.group.leadership import Leadership, become_leader
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, KcliError
 from kcli.protocol.registry import ApiKey, api_name
@@ -41,7 +42,7 @@ _NEVER = float("inf")
 
 
 class ClassicMember:
-    """See the module. `rejoin_reason` is None while there is no need to join (again)."""
+    """See the module. `rejoin_reason` is None while no JoinGroup is necessary."""
 
     def __init__(
         self,
@@ -60,26 +61,26 @@ class ClassicMember:
         self.rejoin_reason: str | None = "the member has not joined yet"
         self._heartbeats = HeartbeatSender(client, lookup, config, self._lock, self._judge_heartbeat)
         self.heartbeat = self._heartbeats.times
-        self.assignment: bytes | None = None  # of the current generation, until it is taken
+        self.assignment: bytes | None = None  # of the current generation, until `take_assignment`
         self.leadership: Leadership | None = None  # of the current generation
-        self._awaited: RequestFuture[Any] | None = None  # join, sync, or farewell
+        self._awaited: RequestFuture[Any] | None = None  # of JoinGroup, SyncGroup or LeaveGroup
         self._error: KcliError | None = None
         self._is_fenced = False
         self._failures = 0
         self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
-        self.may_join_ms = 0.0  # the backoff after a failed round ends
+        self.may_join_ms = 0.0  # the end of the backoff after a failed join or sync
 
     def __repr__(self) -> str:
-        who, leads = self.generation, ", leads" if self.leadership is not None else ""
-        return f"<ClassicMember {who.member_id or 'without id'} generation={who.id} {self.state}{leads}>"
+        identity, leads = self.generation, ", leads" if self.leadership is not None else ""
+        return f"<ClassicMember {identity.member_id or 'without id'} generation={identity.id} {self.state}{leads}>"
 
-    def _happened(self, event: Event) -> None:
+    def _transition(self, event: Event) -> None:
         self.state = next_state(self.state, event)
 
-    # --- what the application's thread does
+    # --- called by the application's thread
 
     def polled(self, now_ms: float) -> None:
-        """The application is at work."""
+        """Record that the application has polled."""
         with self._lock:
             self.heartbeat.polled(now_ms)
 
@@ -87,27 +88,29 @@ class ClassicMember:
         return self._error is not None
 
     def raise_error(self) -> None:
-        """Raise what nobody but the caller can help; FENCED_INSTANCE_ID again and again."""
+        """Raise the error that the caller must handle; FENCED_INSTANCE_ID at every call."""
         error = self._error
         if error is not None:
             self._error = error if self._is_fenced else None
             raise error
 
     def wants_to_join(self, now_ms: float) -> bool:
-        """A round is to begin, and may: none is under way, and the backoff after the last failure is over."""
+        """Whether to send JoinGroup: it is necessary, no JoinGroup or SyncGroup is in flight, and the backoff has
+        ended.
+        """
         may = self.state in ("unjoined", "stable") and self.assignment is None and now_ms >= self.may_join_ms
         return may and self.rejoin_reason is not None
 
-    def join(self, wish: Wish, now_ms: float) -> None:
-        """Begin a round; there must be a coordinator."""
+    def join(self, fields: JoinFields, now_ms: float) -> None:
+        """Send JoinGroup. Without effect if there is no coordinator."""
         with self._lock:
             node = self._lookup.node
             if node is None or not self.wants_to_join(now_ms):
                 return
             request = requests.join_request(
-                self._config, self._strategies, self.generation, wish, self.rejoin_reason or ""
+                self._config, self._strategies, self.generation, fields, self.rejoin_reason or ""
             )
-            self._happened("join sent")
+            self._transition("join sent")
             self.leadership = None
             self._await(self._send(node, request, requests.join_timeout_ms(self._config)), partial(self._joined, node))
 
@@ -117,67 +120,70 @@ class ClassicMember:
 
     @property
     def has_generation(self) -> bool:
-        """What was assigned in it is ours, unless we were expelled and nobody has told us yet (`is_doubtful`)."""
+        """Whether the member has a generation, and so owns its assignment, unless `may_be_expelled`."""
         return self.generation.id >= 0 and bool(self.generation.member_id)
 
-    def is_doubtful(self, now_ms: float) -> bool:
-        """What was assigned may belong to others by now."""
+    def may_be_expelled(self, now_ms: float) -> bool:
+        """Whether the assigned partitions may belong to another member by now."""
         with self._lock:
-            return not self.has_generation or self.heartbeat.is_doubtful(now_ms)
+            return not self.has_generation or self.heartbeat.may_be_expelled(now_ms)
 
-    def request_rejoin(self, reason: str, *, backs_off: bool = False) -> None:
-        """Join again as soon as may be. The first reason is the one that brokers are told."""
+    def request_rejoin(self, reason: str, *, with_backoff: bool = False) -> None:
+        """Join again with the next poll. The first reason since the last join is sent to the broker."""
         with self._lock:
             if self.rejoin_reason is None:
                 self.rejoin_reason = reason
-            if backs_off:
+            if with_backoff:
                 self._back_off()
 
     def take_assignment(self) -> tuple[Generation, bytes] | None:
-        """The assignment of a round that has just ended well, once."""
+        """Return the assignment of a generation that has just begun, once."""
         with self._lock:
-            found, self.assignment = self.assignment, None
-            return None if found is None else (self.generation, found)
+            assignment, self.assignment = self.assignment, None
+            return None if assignment is None else (self.generation, assignment)
 
     def forget(self, reason: str, *, keep_id: bool) -> None:
-        """The generation is gone, and the member with it unless `keep_id`."""
+        """End the generation; with `keep_id` False the member id too."""
         with self._lock:
-            self._happened("reset")
+            self._transition("reset")
             self.generation = Generation(member_id=self.generation.member_id) if keep_id else NO_GENERATION
-            self._end_round(reason)
+            self._end_join(reason)
             self.may_join_ms = 0.0
 
-    def _end_round(self, reason: str) -> None:
+    def _end_join(self, reason: str) -> None:
         self.rejoin_reason = reason
         self.assignment = self._awaited = self.leadership = self._heartbeats.in_flight = None
 
     def commit_refused(self, code: ErrorCode, generation: Generation) -> None:
-        """A commit for `generation` was refused."""
+        """React to the refusal of a commit that was sent for `generation`."""
         with self._lock:
             self._react(ApiKey.OFFSET_COMMIT, code, generation)
 
     def abandon_join(self) -> bool:
-        """Wait no longer for the others; False unless we did. Until they have all joined, or we are given up, brokers
-        take commits for the generation that we are still in. They would have to wait behind JoinGroup."""
+        """Cancel a JoinGroup in flight; return whether there was one.
+
+        Until all members have joined, brokers accept commits for the previous generation. Such commits would have to
+        wait for the response to JoinGroup on the same connection.
+        """
         with self._lock:
             node = self._lookup.node
             if self.state != "preparing" or node is None or not self.has_generation:
                 return False
-            self._fail_round("the member is leaving", backs_off=False)
+            self._fail_join("the member is leaving", with_backoff=False)
             self._client.disconnect(node)
             return True
 
     def leave(self, reason: str) -> RequestFuture[Any] | None:
-        """Forget everything, and say so to the coordinator; the farewell, if one was sent.
+        """Leave the group and forget everything; return the LeaveGroup request, if one was sent.
 
-        A static member says nothing: it is expected back before its session ends (KIP-345).
+        A static member sends nothing: it may return before its session ends (KIP-345).
         """
         with self._lock:
             node, member_id = self._lookup.node, self.generation.member_id
             sent = None
             if node is not None and member_id and not self._config.group_instance_id:
                 if self._awaited is not None:
-                    # Brokers answer one request of a connection at a time, and JoinGroup waits for all other members.
+                    # Brokers answer the requests of a connection in order, and JoinGroup waits for all other members.
                     self._client.disconnect(node)
                 highest = (self._client.negotiated(node.id) or {}).get(ApiKey.LEAVE_GROUP, (0, 5))[1]
                 sent = self._client.send(node, requests.leave_request(self._config, member_id, reason, highest))
@@ -185,33 +191,33 @@ class ClassicMember:
             self._awaited = sent
             return sent
 
-    # --- what goes on by itself
+    # --- heartbeats, from any thread
 
-    def beat(self, now_ms: float) -> Beat:
-        """Send what is due; when to call again. Any thread may."""
+    def beat(self, now_ms: float) -> NextBeat:
+        """Send what is due, and return the time of the next call. Callable from any thread."""
         with self._lock:
             if self.state == "unjoined" and self._awaited is not None and self._awaited.done:
-                self._awaited = None  # a farewell; answers to a round are dropped by `_await` only, when it has them
+                self._awaited = None  # of LeaveGroup
             if self.state == "preparing":
-                self.heartbeat.still_waits(now_ms)
+                self.heartbeat.join_pending(now_ms)
             if self.state not in HEARTBEATING:
-                return Beat(_NEVER, self._awaited)
+                return NextBeat(_NEVER, self._awaited)
             if self.heartbeat.poll_is_overdue(now_ms):
                 seconds = self._config.max_poll_interval_ms / 1000
-                return Beat(_NEVER, self.leave(f"the application did not poll for {seconds:g} s"))
+                return NextBeat(_NEVER, self.leave(f"the application did not poll for {seconds:g} s"))
             if not self._heartbeats.has_coordinator(now_ms):
-                return Beat(min(self.heartbeat.poll_ends_ms, self._lookup.next_ms()), self._lookup.ask(now_ms))
+                return NextBeat(min(self.heartbeat.poll_ends_ms, self._lookup.next_ms()), self._lookup.request(now_ms))
             if self.heartbeat.session_is_over(now_ms):
-                self._lookup.lost("no heartbeat was answered while a session lasts", self._heartbeats.node)
-                return Beat(now_ms)
+                self._lookup.mark_unknown("no heartbeat was answered for session.timeout.ms", self._heartbeats.node)
+                return NextBeat(now_ms)
             self._lead()
             self._heartbeats.send(self.generation, now_ms)
             if self.leadership is not None and self.leadership.snapshot is None:
-                return Beat(self.heartbeat.next_ms(), RequestFuture("metadata"))
-            return Beat(self.next_ms(), self._awaited or self._heartbeats.in_flight)
+                return NextBeat(self.heartbeat.next_ms(), RequestFuture("metadata"))
+            return NextBeat(self.next_ms(), self._awaited or self._heartbeats.in_flight)
 
     def next_ms(self) -> float:
-        """When `beat` has something to do in a generation though nothing arrives."""
+        """Return the time at which `beat` has something to do in a generation."""
         return self._heartbeats.next_ms()
 
     def _judge_heartbeat(self, node: Node, generation: Generation, done: RequestFuture[HeartbeatResponse]) -> bool:
@@ -219,19 +225,19 @@ class ClassicMember:
             self._unanswered(node, done.error)
             return False
         reaction = self._react(ApiKey.HEARTBEAT, ErrorCode.of(done.value().error_code), generation)
-        return reaction in (Reaction.GO_ON, Reaction.REJOIN)
+        return reaction in (Reaction.CONTINUE, Reaction.REJOIN)
 
     def _unanswered(self, node: Node, error: KcliError) -> None:
-        """A request came to nothing on the way."""
+        """Handle a request without a response."""
         if error.retriable:
-            self._lookup.lost(str(error), node)
+            self._lookup.mark_unknown(str(error), node)
         else:
             self._error = error
 
-    # --- the round
+    # --- join and sync
 
     def _await(self, future: RequestFuture[Any], handle: Callable[[Any], None]) -> None:
-        """`handle` the answer, unless the round is over by then."""
+        """Call `handle` with the response, unless the join has ended by then."""
         self._awaited = future
 
         def answered(done: RequestFuture[Any]) -> None:
@@ -245,7 +251,7 @@ class ClassicMember:
     def _joined(self, node: Node, done: RequestFuture[JoinGroupResponse]) -> None:
         if done.error is not None:
             self._unanswered(node, done.error)
-            self._fail_round(f"JoinGroup failed: {done.error.message}", backs_off=True)
+            self._fail_join(f"JoinGroup failed: {done.error.message}", with_backoff=True)
             return
         answer = done.value()
         code = requests.code_of(answer)
@@ -254,7 +260,7 @@ class ClassicMember:
                 self.generation = Generation(member_id=answer.member_id)
             self._refused(ApiKey.JOIN_GROUP, code)
             return
-        self._happened("joined")
+        self._transition("joined")
         self.generation = Generation(answer.generation_id, answer.member_id, answer.protocol_name)
         self.heartbeat.begin(self._client.clock.now_ms())
         self._heartbeats.node = node
@@ -265,38 +271,38 @@ class ClassicMember:
 
     def _begin_to_lead(self, answer: JoinGroupResponse) -> None:
         try:
-            self.leadership = take_the_lead(self._client, self._config, self._strategies, answer)
+            self.leadership = become_leader(self._client, self._config, self._strategies, answer)
         except KcliError as error:
             self._cannot_lead(error)
 
     def _lead(self) -> None:
-        """Share out as soon as all topics are known."""
+        """Send the assignment when the metadata of all topics is known."""
         leadership = self.leadership
-        if leadership is None or leadership.snapshot is not None or not leadership.can_share_out():
+        if leadership is None or leadership.snapshot is not None or not leadership.knows_topics():
             return
         try:
-            shares = leadership.share_out()
+            assignments = leadership.assign_partitions()
         except KcliError as error:
             self._cannot_lead(error)
         else:
-            self._sync(shares)
+            self._sync(assignments)
 
     def _cannot_lead(self, error: KcliError) -> None:
         self._error = error
-        self._fail_round("this member could not lead", backs_off=True)
+        self._fail_join("the member could not lead", with_backoff=True)
 
-    def _sync(self, shares: Mapping[str, bytes]) -> None:
+    def _sync(self, assignments: Mapping[str, bytes]) -> None:
         node = self._lookup.node
         if node is None:
-            self._fail_round("the coordinator was lost before SyncGroup", backs_off=True)
+            self._fail_join("the coordinator was lost before SyncGroup", with_backoff=True)
             return
-        request = requests.sync_request(self._config, self.generation, shares)
+        request = requests.sync_request(self._config, self.generation, assignments)
         self._await(self._send(node, request), partial(self._synced, node, self._client.clock.now_ms()))
 
     def _synced(self, node: Node, sent_ms: float, done: RequestFuture[SyncGroupResponse]) -> None:
         if done.error is not None:
             self._unanswered(node, done.error)
-            self._fail_round(f"SyncGroup failed: {done.error.message}", backs_off=True)
+            self._fail_join(f"SyncGroup failed: {done.error.message}", with_backoff=True)
             return
         answer = done.value()
         code = requests.code_of(answer)
@@ -305,25 +311,25 @@ class ClassicMember:
         if code:
             self._refused(ApiKey.SYNC_GROUP, code)
             return
-        self._happened("synced")
-        self.heartbeat.vouched_for(sent_ms)
+        self._transition("synced")
+        self.heartbeat.confirmed(sent_ms)
         self.rejoin_reason, self.assignment = None, bytes(answer.assignment)
         self._failures, self.may_join_ms = 0, 0.0
 
     # --- refusals
 
     def _refused(self, api: ApiKey, code: ErrorCode) -> None:
-        """The round is over."""
+        """End the join or sync after an error code."""
         reaction = self._react(api, code, self.generation)
         if self.state != "unjoined":
-            backs_off = reaction in (Reaction.RETRY, Reaction.FIND, Reaction.RAISE)
-            self._fail_round(refusal(api, code), backs_off=backs_off)
+            with_backoff = reaction in (Reaction.RETRY, Reaction.FIND, Reaction.RAISE)
+            self._fail_join(refusal(api, code), with_backoff=with_backoff)
 
-    def _fail_round(self, reason: str, *, backs_off: bool) -> None:
+    def _fail_join(self, reason: str, *, with_backoff: bool) -> None:
         if self.state in ("preparing", "completing"):
-            self._happened("failed")
-        self._end_round(reason)
-        if backs_off:
+            self._transition("failed")
+        self._end_join(reason)
+        if with_backoff:
             self._back_off()
 
     def _back_off(self) -> None:
@@ -331,19 +337,19 @@ class ClassicMember:
         self.may_join_ms = self._client.clock.now_ms() + self._backoff.after(self._failures)
 
     def _react(self, api: ApiKey, code: ErrorCode, generation: Generation) -> Reaction:
-        """Do what an answer for `generation` means for the membership; the round is the caller's."""
+        """React to an error code for `generation` in the state of the membership; the caller ends the join or sync."""
         reaction = reaction_to(api, code)
         reason = refusal(api, code)
         is_current = generation == self.generation
         if reaction is Reaction.FIND:
-            self._lookup.lost(reason, self._lookup.node)
+            self._lookup.mark_unknown(reason, self._lookup.node)
         elif reaction is Reaction.REJOIN and self.state == "stable":
-            self.request_rejoin("the group rebalances" if api == ApiKey.HEARTBEAT else reason)
+            self.request_rejoin("the group is rebalancing" if api == ApiKey.HEARTBEAT else reason)
         elif reaction in (Reaction.FORGET_GENERATION, Reaction.FORGET_MEMBER) and is_current:
             self.forget(reason, keep_id=reaction is Reaction.FORGET_GENERATION)
         elif reaction in (Reaction.RAISE, Reaction.FENCED) and (is_current or api == ApiKey.JOIN_GROUP):
-            who = self._config.group_instance_id or self.generation.member_id or None
-            self._error = BrokerError(code, api=api_name(api), group=self._config.group_id, member=who)
+            identity = self._config.group_instance_id or self.generation.member_id or None
+            self._error = BrokerError(code, api=api_name(api), group=self._config.group_id, member=identity)
             if reaction is Reaction.FENCED:
                 self._is_fenced = True
                 self.forget(reason, keep_id=False)

@@ -1,8 +1,9 @@
-"""What each error of a group's coordinator means for a classic member: a table. Pure.
+"""Requests of a classic member (join, sync, heartbeat, leave), and the reaction to each error code in the responses.
+Pure.
 
-Source: Kafka's protocol page and the behaviour of Apache Kafka's Java client. Two answers are ours: a heartbeat that is
-refused for want of rights is raised at once (Java goes on until the session is over), and a coordinator that is still
-loading is asked again whatever the request was.
+Source of the reactions: Kafka's protocol page and the behaviour of Apache Kafka's Java client. Two differ: an
+authorization error of a heartbeat is raised at once (Java continues until the session ends), and a coordinator that is
+loading is asked again after any request.
 """
 
 from __future__ import annotations
@@ -28,21 +29,21 @@ if TYPE_CHECKING:
 
 
 class Reaction(Enum):
-    """What to do; the value is said to a person."""
+    """The reaction of a member to an error code."""
 
-    GO_ON = "nothing is wrong"
-    RETRY = "try again after a while"
-    FIND = "find the coordinator again, then try again after a while"
+    CONTINUE = "no reaction"
+    RETRY = "retry after a backoff"
+    FIND = "find the coordinator again, then retry after a backoff"
     REJOIN = "join again at once, as the same member"
-    TAKE_ID = "join again at once, with the id from the answer"
-    FORGET_GENERATION = "the generation is gone: join again at once, as the same member"
-    FORGET_MEMBER = "the member is gone: join again at once, as a new one"
-    RAISE = "tell the caller"
-    FENCED = "another has taken our place: tell the caller, now and always"
+    TAKE_ID = "join again at once, with the member id of the response"
+    FORGET_GENERATION = "the generation has ended: join again at once, as the same member"
+    FORGET_MEMBER = "the member was removed: join again at once, as a new member"
+    RAISE = "raise the error"
+    FENCED = "another process has this group.instance.id: raise the error, at every poll"
 
 
 _COORDINATOR = {
-    ErrorCode.NONE: Reaction.GO_ON,
+    ErrorCode.NONE: Reaction.CONTINUE,
     ErrorCode.COORDINATOR_NOT_AVAILABLE: Reaction.FIND,
     ErrorCode.NOT_COORDINATOR: Reaction.FIND,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: Reaction.RETRY,
@@ -71,45 +72,48 @@ _REACTIONS: dict[int, dict[ErrorCode, Reaction]] = {
         ErrorCode.FENCED_INSTANCE_ID: Reaction.FENCED,
         ErrorCode.GROUP_AUTHORIZATION_FAILED: Reaction.RAISE,
     },
-    # Whoever commits has told the caller already, and looked for the coordinator.
+    # The commit itself raises the error, and finds the coordinator again.
     ApiKey.OFFSET_COMMIT: {
         ErrorCode.REBALANCE_IN_PROGRESS: Reaction.REJOIN,
         ErrorCode.ILLEGAL_GENERATION: Reaction.FORGET_GENERATION,
         ErrorCode.UNKNOWN_MEMBER_ID: Reaction.FORGET_MEMBER,
     },
-    # Who leaves has left: there is nobody to try again for.
+    # The member has left: no reaction is possible.
     ApiKey.LEAVE_GROUP: {},
 }
-_OTHERWISE = {
+_DEFAULT_REACTIONS = {
     ApiKey.JOIN_GROUP: Reaction.RAISE,
     ApiKey.SYNC_GROUP: Reaction.RAISE,
-    ApiKey.HEARTBEAT: Reaction.RETRY,  # if the member is in trouble the session will end
-    ApiKey.OFFSET_COMMIT: Reaction.GO_ON,
-    ApiKey.LEAVE_GROUP: Reaction.GO_ON,
+    ApiKey.HEARTBEAT: Reaction.RETRY,  # if the error persists, the session ends
+    ApiKey.OFFSET_COMMIT: Reaction.CONTINUE,
+    ApiKey.LEAVE_GROUP: Reaction.CONTINUE,
 }
 
 
 def refusal(api: ApiKey, code: ErrorCode) -> str:
-    """For a person, and for the reason that brokers are told when we join again."""
-    return f"{api_name(api)} was answered with {code.name}"
+    """Return a description of the refusal, also used as the reason of the next JoinGroup (KIP-800)."""
+    return f"{api_name(api)} failed with {code.name}"
 
 
 def reaction_to(api: ApiKey, code: ErrorCode) -> Reaction:
-    """What a member does about `code` in the answer to `api`."""
-    return _REACTIONS[api].get(code, _OTHERWISE[api])
+    """Return the reaction to an error code in the response to `api`."""
+    return _REACTIONS[api].get(code, _DEFAULT_REACTIONS[api])
 
 
 # The first versions with static members (KIP-345).
 _WITH_INSTANCE: dict[int, int] = {ApiKey.JOIN_GROUP: 5, ApiKey.SYNC_GROUP: 3, ApiKey.HEARTBEAT: 3}
 # The first version of LeaveGroup that names its members in a list.
 LEAVE_WITH_MEMBERS = 3
-# Brokers refuse longer ones.
+# Brokers refuse longer reasons.
 _LONGEST_REASON = 255
 
 
-class Wish(NamedTuple):
-    """What a member says of itself when it joins. `owned`: what it reads now. `last` and `last_generation`: its last
-    assignment and of which generation, which sticky strategies want to know though it was given up since."""
+class JoinFields(NamedTuple):
+    """The fields of a JoinGroup that depend on the subscription.
+
+    `owned`: the partitions read now. `last` and `last_generation`: the latest assignment and its generation, for sticky
+    assignors, although it may have been given up since.
+    """
 
     topics: Collection[str] = ()
     owned: Collection[TopicPartition] = ()
@@ -118,26 +122,26 @@ class Wish(NamedTuple):
 
 
 def lowest_version(request: Request[Any], config: ConsumerConfig) -> int | None:
-    """The lowest version that can carry a request of this member; None: any."""
+    """Return the lowest version that can carry a request of this member; None: any version."""
     return _WITH_INSTANCE[request.API_KEY] if config.group_instance_id else None
 
 
 def join_timeout_ms(config: ConsumerConfig) -> float:
-    """How long JoinGroup may stay unanswered: as long as the slowest member may take, and a little, as in Java."""
+    """Return the timeout of JoinGroup: max.poll.interval.ms, the limit of the slowest member, plus 5 s, as in Java."""
     return max(config.request_timeout_ms, config.max_poll_interval_ms + 5_000)
 
 
 def join_request(
-    config: ConsumerConfig, strategies: Iterable[Strategy], generation: Generation, wish: Wish, reason: str
+    config: ConsumerConfig, strategies: Iterable[Strategy], generation: Generation, fields: JoinFields, reason: str
 ) -> JoinGroupRequest:
-    """Join with all strategies that are supported, the best first."""
+    """Return a JoinGroup with all supported assignors, preferred first."""
     from kcli.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 
     def metadata(strategy: Strategy) -> bytes:
         subscription = Subscription(
-            topics=sorted(wish.topics),
-            user_data=strategy.user_data(sorted(wish.last), wish.last_generation),
-            owned_partitions=by_topic(sorted(wish.owned)),
+            topics=sorted(fields.topics),
+            user_data=strategy.user_data(sorted(fields.last), fields.last_generation),
+            owned_partitions=by_topic(sorted(fields.owned)),
             generation_id=generation.id,
             rack_id=config.client_rack or None,
         )
@@ -155,8 +159,8 @@ def join_request(
     )
 
 
-def sync_request(config: ConsumerConfig, generation: Generation, shares: Mapping[str, bytes]) -> SyncGroupRequest:
-    """Ask for our share; the leader hands in everybody's."""
+def sync_request(config: ConsumerConfig, generation: Generation, assignments: Mapping[str, bytes]) -> SyncGroupRequest:
+    """Return a SyncGroup. The leader's contains the assignments of all members."""
     from kcli.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 
     return SyncGroupRequest(
@@ -166,12 +170,15 @@ def sync_request(config: ConsumerConfig, generation: Generation, shares: Mapping
         group_instance_id=config.group_instance_id,
         protocol_type=PROTOCOL_TYPE,
         protocol_name=generation.protocol,
-        assignments=[SyncGroupRequestAssignment(member_id=id_, assignment=share) for id_, share in shares.items()],
+        assignments=[
+            SyncGroupRequestAssignment(member_id=member_id, assignment=assignment)
+            for member_id, assignment in assignments.items()
+        ],
     )
 
 
 def heartbeat_request(config: ConsumerConfig, generation: Generation) -> HeartbeatRequest:
-    """Say that we live."""
+    """Return a heartbeat."""
     from kcli.protocol.messages.heartbeat import HeartbeatRequest
 
     return HeartbeatRequest(
@@ -183,7 +190,7 @@ def heartbeat_request(config: ConsumerConfig, generation: Generation) -> Heartbe
 
 
 def leave_request(config: ConsumerConfig, member_id: str, reason: str, highest_version: int) -> LeaveGroupRequest:
-    """Leave, in the form that a broker with this version of LeaveGroup understands."""
+    """Return a LeaveGroup in the form of the broker's highest version."""
     from kcli.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 
     group = config.group_id or ""
@@ -193,8 +200,8 @@ def leave_request(config: ConsumerConfig, member_id: str, reason: str, highest_v
     return LeaveGroupRequest(group_id=group, members=[identity])
 
 
-def code_of(answer: JoinGroupResponse | SyncGroupResponse) -> ErrorCode:
-    """The error of an answer; an answer from a group that is not one of consumers is one, too."""
-    if not answer.error_code and answer.protocol_type not in (None, "", PROTOCOL_TYPE):
+def code_of(response: JoinGroupResponse | SyncGroupResponse) -> ErrorCode:
+    """Return the error code of a response. A group of another protocol type than `consumer` is an error too."""
+    if not response.error_code and response.protocol_type not in (None, "", PROTOCOL_TYPE):
         return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    return ErrorCode.of(answer.error_code)
+    return ErrorCode.of(response.error_code)

@@ -1,22 +1,22 @@
-"""The states of a member of a classic group and what moves it from one to the next. Pure.
+"""States of a member of a classic group, and their transitions. Pure.
 
-A member lives in the rounds of its group, the generations. To come into one it joins (says what it wants, with which
-assignors), waits until all others have, syncs (the member that was made leader hands in who reads what), and from then
-on only says now and then that it lives. So, with what each state promises:
+The member lives in the generations of its group. To enter one it joins (sends its subscription and its assignors),
+waits until all other members have joined, and syncs (the leader sends the assignment of all members); then it sends
+heartbeats. The states:
 
-* **unjoined**: in no generation. It may still have an id, from an earlier round or handed out for the next. It sends no
-  heartbeats. What it reads belongs to it only as long as nobody has said otherwise.
-* **preparing**: JoinGroup is on its way, and stays unanswered until all members have joined. Meanwhile the open request
-  is what shows the broker that we live, so there are no heartbeats.
-* **completing**: the answer named our generation and made us leader or not. SyncGroup is on its way, after the leader's
-  questions about topics. From here on heartbeats are due.
-* **stable**: the assignment is there. A broker that tells a rebalance (error 27) does not end this state: the member is
-  one of this generation, and may commit for it, until it has joined again.
+* **unjoined**: in no generation. The member may have an id, of an earlier generation or given for the next. It sends no
+  heartbeats.
+* **preparing**: JoinGroup is in flight, and has no response until all members have joined. The open request keeps the
+  member alive, so no heartbeats are sent.
+* **completing**: the response contained the generation and the leader. SyncGroup is in flight; the leader first reads
+  the metadata of the topics. From here on heartbeats are due.
+* **stable**: the assignment has arrived. A rebalance reported by the broker (error 27) does not end this state: the
+  member stays in its generation, and may commit for it, until it has joined again.
 
-A round ends early (FAILED) when its join or sync is refused, and is tried again. RESET is worse and may come at any
-moment: the generation, perhaps the member id too, is gone, because the broker said so, because we left, or because the
-application did not poll for too long. A pair that is not in the table is a bug and refused loudly: answers of a round
-that is over are dropped before they get here.
+A join or a sync that is refused is the event `failed`; the member joins again. `reset` may occur in any state: the
+generation, perhaps the member id too, has ended, because the broker reports it, because the member left, or because the
+application did not poll for too long. A pair that is not in the table is a bug and raises: responses of an ended
+attempt to join are dropped before they get here.
 
 Source: KIP-62, KIP-345, KIP-394, and the behaviour of Apache Kafka's Java client.
 """
@@ -44,13 +44,13 @@ TRANSITIONS: dict[tuple[State, Event], State] = {
     ("stable", "reset"): "unjoined",
 }
 
-# Where the broker counts the time since our last heartbeat, and we the time since the application's last poll.
+# States with a session timeout at the broker, and with max.poll.interval.ms.
 HEARTBEATING: tuple[State, ...] = ("completing", "stable")
 
 
 def next_state(state: State, event: Event) -> State:
-    """The state after the event; ValueError for an event that cannot happen in this state."""
+    """Return the state after the event. Raise ValueError for an event that is not possible in this state."""
     try:
         return TRANSITIONS[state, event]
     except KeyError:
-        raise ValueError(f"a member that is {state} cannot take the event: {event}") from None
+        raise ValueError(f"event {event!r} is not possible in state {state!r}") from None

@@ -1,7 +1,7 @@
-"""OffsetCommit as a member sends it: the request, and what each error code in its answer means. Pure.
+"""OffsetCommit of a consumer: the request, and the reaction to each error code in the response. Pure.
 
-The reactions are those of Kafka's Java client (its ConsumerCoordinator for classic groups, its CommitRequestManager for
-KIP-848 groups), code by code in `REACTIONS`. A code that is not in it is raised as it is.
+The reactions are those of Kafka's Java client (ConsumerCoordinator for classic groups, CommitRequestManager for KIP-848
+groups), code by code in `REACTIONS`. A code that is not in the table is raised.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
     from kcli.consumer.group.group_membership import Generation
     from kcli.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 
-# From v10 topics have ids, which buys nothing here: a commit for a topic that was made anew is refused either way.
+# From v10 topics have ids, which has no advantage here: a commit for a topic that was created again is refused anyway.
 NEWEST_VERSION = 9
 
 
 class Reaction(Enum):
-    """What a refused commit leads to, the gravest last."""
+    """The reaction to a refused commit, the most severe last."""
 
     RETRY = "send it again to the same coordinator"
     FIND = "find the coordinator again, then send it again"
     RAISE = "the caller must change something"
     REBALANCING = "the caller must poll until the rebalance is over"
-    STALE = "the epoch is an old one: send it again if there is a newer one, else CommitFailed"
-    GONE = "the generation is gone: CommitFailed, and the member joins again"
+    STALE = "the epoch is old: send it again if there is a newer one, otherwise CommitFailed"
+    GONE = "the generation has ended: CommitFailed, and the member joins again"
     FENCED = "another process has this member's group.instance.id"
 
 
@@ -50,11 +50,11 @@ REACTIONS = {
     ErrorCode.STALE_MEMBER_EPOCH: Reaction.STALE,
     ErrorCode.FENCED_INSTANCE_ID: Reaction.FENCED,
 }
-_GRAVITY = list(Reaction)
+_SEVERITY = list(Reaction)
 
 
 class Refusal(NamedTuple):
-    """Why a commit, or some of its partitions, was not stored."""
+    """A refused commit: the most severe error code, and its partitions."""
 
     code: ErrorCode
     reaction: Reaction
@@ -67,7 +67,7 @@ def commit_request(
     generation: Generation,
     instance_id: str | None = None,
 ) -> OffsetCommitRequest:
-    """Commit `offsets` under a generation (or member epoch); NO_GENERATION: as somebody who is no member."""
+    """Return the request. Raise ValueError for a negative offset."""
     from kcli.protocol.messages.offset_commit import (
         OffsetCommitRequest,
         OffsetCommitRequestPartition,
@@ -77,7 +77,7 @@ def commit_request(
     topics: dict[str, OffsetCommitRequestTopic] = {}
     for tp, it in offsets.items():
         if it.offset < 0:
-            raise ValueError(f"an offset is never negative: {it.offset} for {tp}")
+            raise ValueError(f"offset must not be negative; got {it.offset} for {tp}")
         topic = topics.setdefault(tp.topic, OffsetCommitRequestTopic(name=tp.topic, partitions=[]))
         topic.partitions.append(
             OffsetCommitRequestPartition(
@@ -97,9 +97,9 @@ def commit_request(
 
 
 def read_refusal(asked: Mapping[TopicPartition, OffsetAndMetadata], answer: OffsetCommitResponse) -> Refusal | None:
-    """The gravest refusal in an answer, with all its partitions; None: all is stored.
+    """Return the most severe refusal in a response; None if everything is stored.
 
-    A partition that the answer says nothing about counts as UNKNOWN_SERVER_ERROR.
+    A partition that is missing in the response counts as UNKNOWN_SERVER_ERROR.
     """
     codes = dict.fromkeys(asked, ErrorCode.UNKNOWN_SERVER_ERROR)
     for topic in answer.topics:
@@ -108,8 +108,10 @@ def read_refusal(asked: Mapping[TopicPartition, OffsetAndMetadata], answer: Offs
     refused = {code for code in codes.values() if code != ErrorCode.NONE}
     if not refused:
         return None
-    gravest = max(refused, key=lambda code: (_GRAVITY.index(_reaction(code)), -code))
-    return Refusal(gravest, _reaction(gravest), tuple(sorted(tp for tp, code in codes.items() if code == gravest)))
+    most_severe = max(refused, key=lambda code: (_SEVERITY.index(_reaction(code)), -code))
+    return Refusal(
+        most_severe, _reaction(most_severe), tuple(sorted(tp for tp, code in codes.items() if code == most_severe))
+    )
 
 
 def _reaction(code: ErrorCode) -> Reaction:
@@ -117,10 +119,10 @@ def _reaction(code: ErrorCode) -> Reaction:
 
 
 def error_of(refusal: Refusal, group: str, *, is_member: bool, has_moved_on: bool) -> KcliError:
-    """The error that a refusal is for the caller.
+    """Return the error to raise for a refusal.
 
-    `is_member`: it was sent under a generation. `has_moved_on`: the member is in the next rebalance already, and so the
-    refusal says nothing about the generation that it will have.
+    `is_member`: the commit was sent with a generation. `has_moved_on`: the member is in the next rebalance already, so
+    the refusal does not concern its next generation.
     """
     code, reaction = refusal.code, refusal.reaction
     if reaction is Reaction.REBALANCING or (has_moved_on and reaction in (Reaction.GONE, Reaction.FENCED)):
@@ -136,22 +138,23 @@ def error_of(refusal: Refusal, group: str, *, is_member: bool, has_moved_on: boo
 
 
 def rebalancing(group: str) -> KcliError:
-    """The error for a commit in the middle of a rebalance."""
-    text = "the group rebalances: poll until that is over, then commit what is still assigned"
+    """Return the error of a commit during a rebalance."""
+    text = "the group is rebalancing; poll until the rebalance ends, then commit the partitions that are still assigned"
     return BrokerError(ErrorCode.REBALANCE_IN_PROGRESS, text, api="OffsetCommit", group=group)
 
 
 def not_a_member(group: str) -> CommitFailed:
-    """The error for a commit of somebody who was put out of the group, or has not joined it yet."""
+    """Return the error of a commit by a consumer that was removed from the group, or has not joined it yet."""
     return CommitFailed(_GONE, group=group)
 
 
 _GONE = (
-    "the commit failed: this consumer is no longer the member of its group that it was, it may have been silent for "
-    "longer than max.poll.interval.ms or session.timeout.ms; its partitions may belong to others by now"
+    "the commit failed: the group has removed this consumer, which may have exceeded max.poll.interval.ms or "
+    "session.timeout.ms; its partitions may belong to other members"
 )
 _NOT_OURS = (
-    "the commit failed: the group has members, and only they may commit; a consumer with assigned partitions is none"
+    "the commit failed: the group has members, and only members may commit; this consumer has assigned its partitions "
+    "itself and is not a member"
 )
 
 

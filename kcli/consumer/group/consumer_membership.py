@@ -1,8 +1,8 @@
-"""`ConsumerMembership`: a member of a group whose broker assigns the partitions (`group.protocol=consumer`, KIP-848).
+"""`ConsumerMembership`: membership in a group whose broker assigns partitions (`group.protocol=consumer`, KIP-848).
 
-One request does everything: ConsumerGroupHeartbeat. Its answers say what to own; `poll` brings that about, in the
-caller's thread: commit and give back what is to go, take on what is new, and tell the broker. Heartbeats leave from a
-thread of their own as well, so that they go on while the application works.
+The only request is ConsumerGroupHeartbeat. Its response contains the target assignment; `poll` applies it in the
+caller's thread: it commits and revokes partitions, adds new ones, and acknowledges. A thread sends heartbeats while the
+application is busy.
 """
 
 from __future__ import annotations
@@ -14,12 +14,19 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from kcli.client.backoff import Backoff
-from kcli.consumer.group.group_membership import NO_GENERATION, Failures, Generation, RebalanceHooks
+from kcli.consumer.group.group_membership import NO_GENERATION, CallbackErrors, Generation, RebalanceHooks
 from kcli.consumer.group.heartbeat import HeartbeatThread
-from kcli.consumer.group.kip848_member import EpochMember
-from kcli.consumer.group.kip848_protocol import Who
+from kcli.consumer.group.kip848_member import Kip848Member
+from kcli.consumer.group.kip848_protocol import ConsumerIdentity
 from kcli.consumer.group.kip848_state import ACTIVE
-from kcli.consumer.group.reconciliation import Owned, Step, by_id, next_step, partitions_of, without
+from kcli.consumer.group.reconciliation import (
+    Owned,
+    ReconciliationStep,
+    by_id,
+    next_step,
+    partitions_of,
+    without_partitions,
+)
 from kcli.error_codes import ErrorCode
 from kcli.errors import KcliError, WakeupError
 from kcli.structs import TopicPartition
@@ -38,7 +45,7 @@ _GONE = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.F
 
 
 class ConsumerMembership:
-    """See the module; fulfils `Membership`. The member id is made here and kept for life (KIP-1082)."""
+    """See the module; implements `Membership`. The member id is generated here and kept for life (KIP-1082)."""
 
     def __init__(
         self,
@@ -50,8 +57,8 @@ class ConsumerMembership:
         *,
         in_background: bool = True,
     ) -> None:
-        """Not `in_background`: somebody else has to call `member.beat`."""
-        assert config.group_id is not None, "a member without a group"
+        """With `in_background` False, the caller calls `member.beat`."""
+        assert config.group_id is not None, "a member needs a group"
         self._client = client
         self._lookup = lookup
         self._subscription = subscription
@@ -61,42 +68,44 @@ class ConsumerMembership:
         self._owned: Owned = {}
         self._is_leaving = False
         self.instance_id = config.group_instance_id
-        self.member = EpochMember(client, lookup, config, Who(config.group_id, _new_member_id(), self.instance_id))
+        self.member = Kip848Member(
+            client, lookup, config, ConsumerIdentity(config.group_id, _new_member_id(), self.instance_id)
+        )
         self._thread = HeartbeatThread(client, self.member.beat, config.group_id) if in_background else None
 
     def __repr__(self) -> str:
         owned = len(partitions_of(self._owned))
-        waits = f" waits: {self._names.trouble}" if self.state == "reconciling" and self._names.trouble else ""
+        waits = f" waits: {self._names.problem}" if self.state == "reconciling" and self._names.problem else ""
         return f"<ConsumerMembership {self._config.group_id} {owned} partitions owned{waits} {self.member!r}>"
 
     @property
     def generation(self) -> Generation:
-        """The member's epoch and id; `NO_GENERATION` while no broker has us as a member."""
+        """The member's epoch and id; `NO_GENERATION` while the broker does not have the member."""
         member, epoch = self.member, self.member.epoch
         is_member = epoch > 0 and member.state in (*ACTIVE, "releasing")
-        return Generation(epoch, member.who.member_id) if is_member else NO_GENERATION
+        return Generation(epoch, member.identity.member_id) if is_member else NO_GENERATION
 
     @property
     def state(self) -> str:
-        """One of `epoch_state.STATES`."""
+        """One of `kip848_state.STATES`."""
         return self.member.state
 
     def is_stable(self) -> bool:
-        """A member under an epoch: commits are welcome, during a rebalance too."""
+        """Whether the member has an epoch: commits are accepted, also during a rebalance."""
         return self.generation != NO_GENERATION
 
     def poll(self, now_ms: float) -> None:
-        """Join if there is a subscription, send what is due, bring about what the broker wants.
+        """Join if there is a subscription, send what is due, apply the target assignment.
 
-        Raises BrokerError and UnsupportedVersion, at every call, when the broker refuses us for good; TOPIC_
-        AUTHORIZATION_FAILED once each time it is told, since rights may come; and what a callback raised, after the
-        rebalance was carried on.
+        Raise BrokerError and UnsupportedVersion, at every call, after a fatal error; TOPIC_AUTHORIZATION_FAILED once
+        for each response with it, because the permission may be granted later; and exceptions of callbacks, after the
+        rebalance.
         """
         self.member.polled(now_ms)
         if self.member.state in ("fenced", "stale"):
             self._lose()
-            if self.state != "out":  # where a callback may have brought us
-                self.member.happened("lose")
+            if self.state != "out":  # a callback may have unsubscribed
+                self.member.transition("lose")
         self._subscribe()
         self._beat(now_ms)
         if self.member.state == "reconciling":
@@ -104,27 +113,27 @@ class ConsumerMembership:
             self._beat(self._client.clock.now_ms())
         if self.member.state == "failed":
             self._lose()
-        self._raise_what_is_wrong()
+        self._raise_error()
 
     def _beat(self, now_ms: float) -> None:
-        """The thread looks after the answer if the application does not."""
+        """Let the thread wait for the response while the application is busy."""
         beat = self.member.beat(now_ms)
         if self._thread is not None and beat.awaited is not None:
             self._thread.start()
             self._thread.wake()
 
-    def _raise_what_is_wrong(self) -> None:
-        bug = None if self._thread is None else self._thread.failure
-        error = bug or self.member.failure or self.member.take_report()
+    def _raise_error(self) -> None:
+        thread_error = None if self._thread is None else self._thread.failure
+        error = thread_error or self.member.failure or self.member.take_report()
         if error is not None:
             raise error
 
-    def is_doubtful(self, now_ms: float) -> bool:
-        """See `Membership.is_doubtful`."""
-        return self.member.is_doubtful(now_ms)
+    def may_be_expelled(self, now_ms: float) -> bool:
+        """See `Membership.may_be_expelled`."""
+        return self.member.may_be_expelled(now_ms)
 
     def next_ms(self) -> float:
-        """When `poll` has something to do though nothing arrives."""
+        """Return the time at which `poll` has something to do."""
         state = self.member.state
         if state in ("fenced", "stale", "failed"):
             return self._client.clock.now_ms()
@@ -132,13 +141,13 @@ class ConsumerMembership:
         return min(self.member.next_ms(), waits_ms)
 
     def request_rejoin(self, reason: str) -> None:
-        """Nothing to join again for, since the broker assigns; it is told everything once more."""
-        self.member.tell_all()
+        """Send all fields to the broker again; there is no join, because the broker assigns."""
+        self.member.resend_all()
 
     def commit_refused(self, code: ErrorCode, generation: Generation) -> None:
-        """The next heartbeat will hear, soon, what the broker thinks of us."""
+        """Send a heartbeat soon; its response shows whether the broker still has the member."""
         if code in _GONE and generation == self.generation:
-            self.member.hurry()
+            self.member.heartbeat_soon()
 
     # --- joining and leaving
 
@@ -150,54 +159,58 @@ class ConsumerMembership:
         self.member.subscribe(subscription.topics, regex, config.group_remote_assignor, config.client_rack or None)
 
     def leave(self, reason: str, deadline_ms: float) -> None:
-        """Commit, give back the partitions, say farewell and wait for the answer until the deadline. A static member's
-        partitions are kept for it (epoch -2). Brokers are not told the `reason`: the protocol has no room for it."""
+        """Commit, revoke the partitions, send the last heartbeat and wait for its response until the deadline.
+
+        The partitions of a static member are kept for it (epoch -2). The protocol has no field for the `reason`.
+        """
         if self.member.state == "out" or self._is_leaving:
             return
         self._is_leaving = True
-        failures = Failures()
+        errors = CallbackErrors()
         try:
-            self._leave(deadline_ms, failures)
+            self._leave(deadline_ms, errors)
         finally:
             self._is_leaving = False
-        failures.raise_first()
+        errors.raise_first()
 
-    def _leave(self, deadline_ms: float, failures: Failures) -> None:
-        """Who was interrupted in it may begin again."""
+    def _leave(self, deadline_ms: float, errors: CallbackErrors) -> None:
+        """Leave; after an interruption it can be called again."""
         member = self.member
-        member.happened("unsubscribe")  # from now on nothing but what is below happens to us
+        member.transition("unsubscribe")  # from now on, other events do not change the state
         if member.state == "releasing":
-            self._give_back(partitions_of(self._owned), failures)
-        failures.of(self._lose)  # if we were put out meanwhile
-        member.happened("release")
+            self._revoke(partitions_of(self._owned), errors)
+        errors.run(self._lose)  # if the member was fenced meanwhile
+        member.transition("release")
         if member.state == "leaving":
-            self._say_farewell(deadline_ms)
-            member.happened("farewell")
+            self._send_leave(deadline_ms)
+            member.transition("left")
         if self._thread is not None:
             self._thread.stop()
 
     def close(self, deadline_ms: float) -> None:
-        """`leave` for good; safe to call twice."""
+        """Leave for good. Safe to call twice."""
         self.leave("the consumer is being closed", deadline_ms)
 
-    def _say_farewell(self, deadline_ms: float) -> None:
-        """Sent once, be it late, and waited for until the deadline. A wakeup is for polls: it keeps nobody here."""
+    def _send_leave(self, deadline_ms: float) -> None:
+        """Send the last heartbeat, as soon as there is a coordinator, and wait for the response. A wakeup does not end
+        the wait.
+        """
         sent = None
         while sent is None or not sent.done:
             now_ms = self._client.clock.now_ms()
             if sent is None and (self._lookup.node is not None or not self.member.is_known):
-                sent = self.member.say_farewell()
+                sent = self.member.send_leave()
                 if sent is None:
                     return
             if sent is None:
-                self._lookup.ask(now_ms)
+                self._lookup.request(now_ms)
             until_ms = deadline_ms if sent is not None else min(deadline_ms, self._lookup.next_ms())
             with contextlib.suppress(WakeupError):
                 self._client.poll(until=sent, timeout_ms=max(0.0, until_ms - now_ms))
             if now_ms >= deadline_ms:
                 return
 
-    # --- partitions come and go
+    # --- reconciliation
 
     def _reconcile(self, now_ms: float) -> None:
         target = self.member.target
@@ -205,44 +218,45 @@ class ConsumerMembership:
             return
         step = next_step(self._owned, target, self._names.of(target))
         if step.unnamed:
-            self._names.ask(step.unnamed, now_ms)
+            self._names.request(step.unnamed, now_ms)
             if not step.revoked and not step.added:
                 return
-        failures = Failures()
-        self._give_back(step.revoked, failures)
-        self._take_on(step, failures)
-        failures.raise_first()
+        errors = CallbackErrors()
+        self._revoke(step.revoked, errors)
+        self._add(step, errors)
+        errors.raise_first()
 
-    def _take_on(self, step: Step, failures: Failures) -> None:
-        """The application is told of a rebalance that brought nothing, too."""
+    def _add(self, step: ReconciliationStep, errors: CallbackErrors) -> None:
+        """Add partitions. The callback runs also for a rebalance without new partitions."""
         if self.member.state != "reconciling":
-            return  # fenced meanwhile: what is left will be lost
-        self._read(step.owned)
-        failures.of(self._hooks.on_assigned, step.added)
-        self.member.own(by_id(step.owned))
+            return  # fenced meanwhile: the remaining partitions are lost
+        self._set_owned(step.owned)
+        errors.run(self._hooks.on_assigned, step.added)
+        self.member.set_owned(by_id(step.owned))
 
-    def _give_back(self, partitions: list[TopicPartition], failures: Failures) -> None:
-        """Commit, tell the application, read them no longer. Whoever is put out of the group meanwhile keeps them, to
-        lose them."""
+    def _revoke(self, partitions: list[TopicPartition], errors: CallbackErrors) -> None:
+        """Commit, run the callback, stop reading. A member that is fenced meanwhile keeps the partitions,
+        to lose them.
+        """
         if not partitions:
             return
-        failures.of(self._hooks.before_revocation, partitions)
+        errors.run(self._hooks.before_revocation, partitions)
         if self.member.state not in ("reconciling", "releasing"):
             return
-        failures.of(self._hooks.on_revoked, partitions)
-        self._read(without(self._owned, partitions))
+        errors.run(self._hooks.on_revoked, partitions)
+        self._set_owned(without_partitions(self._owned, partitions))
 
     def _lose(self) -> None:
-        """Tell the application that what it has belongs to others by now."""
+        """Report the owned partitions as lost."""
         lost = partitions_of(self._owned)
         if lost:
             try:
                 self._hooks.on_lost(lost)
             finally:
-                self._read({})
+                self._set_owned({})
 
-    def _read(self, owned: Owned) -> None:
-        """These, and nothing else; metadata follows."""
+    def _set_owned(self, owned: Owned) -> None:
+        """Read exactly these partitions, and adapt the metadata."""
         gone = {topic.name for topic in self._owned.values()} - self._subscription.topics
         names = {topic.name for topic in owned.values()}
         self._owned = owned
@@ -252,41 +266,46 @@ class ConsumerMembership:
 
 
 def _new_member_id() -> str:
-    """A UUID in the form in which Kafka's clients show theirs: 22 characters of URL-safe base64."""
+    """Return a UUID in the form of Kafka's clients: 22 characters of URL-safe base64."""
     return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
 
 
-# From this version on Metadata looks a topic up by its id.
+# The first version of Metadata with a lookup by topic id.
 FIRST_VERSION_BY_ID = 12
 
 
 class TopicNames:
-    """The names that metadata knows, and those that brokers were asked for one by one. `trouble` is for a person."""
+    """The names of topics assigned by id (KIP-848, KIP-516): from the metadata, or requested one by one.
+
+    `problem` is the last failure, for display.
+    """
 
     def __init__(self, client: ConsumerNetworkClient) -> None:
         self._client = client
         self._backoff = Backoff(client.config.retry_backoff_ms, client.config.retry_backoff_max_ms)
-        self._told: dict[UUID, str] = {}
+        self._requested_names: dict[UUID, str] = {}
         self._asked: RequestFuture[MetadataResponse] | None = None
         self._failures = 0
         self._not_before_ms = float("-inf")
-        self.trouble = ""
+        self.problem = ""
 
     def of(self, topic_ids: Iterable[UUID]) -> dict[UUID, str]:
-        """The names known so far; those of other topics are forgotten."""
+        """Return the names known so far; names of other topics are forgotten."""
         known = {t.topic_id: t.name for t in self._client.metadata.cluster.topics.values() if t.topic_id is not None}
-        self._told = {it: name for it in topic_ids if (name := known.get(it) or self._told.get(it)) is not None}
-        return self._told
+        self._requested_names = {
+            it: name for it in topic_ids if (name := known.get(it) or self._requested_names.get(it)) is not None
+        }
+        return self._requested_names
 
-    def ask(self, topic_ids: Iterable[UUID], now_ms: float) -> None:
-        """Ask for these, unless a question is on its way or the last one failed a moment ago."""
+    def request(self, topic_ids: Iterable[UUID], now_ms: float) -> None:
+        """Request the names of these topics, unless a request is in flight or the backoff has not ended."""
         from kcli.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 
         if self._asked is not None or now_ms < self._not_before_ms:
             return
         node = self._client.least_loaded_node()
         if node is None:
-            self._failed("no broker can be reached", now_ms)
+            self._failed("no broker is available", now_ms)
             return
         topics = [MetadataRequestTopic(topic_id=topic_id, name=None) for topic_id in sorted(topic_ids)]
         request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
@@ -294,7 +313,7 @@ class TopicNames:
         self._asked.on_done(self._answered)
 
     def next_ms(self) -> float:
-        """When to `ask` again though nothing arrives."""
+        """Return the time of the next `request`."""
         return float("inf") if self._asked is not None else self._not_before_ms
 
     def _answered(self, done: RequestFuture[MetadataResponse]) -> None:
@@ -304,14 +323,14 @@ class TopicNames:
             self._failed(done.error, now_ms)
             return
         found = {topic.topic_id: topic.name for topic in done.value().topics if topic.name and not topic.error_code}
-        self._told = {**self._told, **found}
+        self._requested_names = {**self._requested_names, **found}
         if len(found) < len(done.value().topics):
-            # A broker hears of a new topic a little later than the coordinator that assigns it.
-            self._failed("a topic that was assigned is not known to the brokers yet", now_ms)
+            # A broker learns of a new topic a little later than the coordinator that assigns it.
+            self._failed("the brokers do not know an assigned topic yet", now_ms)
         else:
-            self._failures, self._not_before_ms, self.trouble = 0, float("-inf"), ""
+            self._failures, self._not_before_ms, self.problem = 0, float("-inf"), ""
 
     def _failed(self, reason: KcliError | str, now_ms: float) -> None:
         self._failures += 1
         self._not_before_ms = now_ms + self._backoff.after(self._failures)
-        self.trouble = str(reason)
+        self.problem = str(reason)

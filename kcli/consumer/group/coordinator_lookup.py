@@ -1,7 +1,7 @@
-"""`CoordinatorLookup`: the broker that coordinates a group, found and found again.
+"""`CoordinatorLookup`: find the coordinator of a group, and find it again.
 
-The coordinator gets a connection of its own, under a node id of its own: a broker answers one request of a connection
-at a time, so a heartbeat would wait behind a Fetch that waits for records, and a Fetch behind a JoinGroup.
+The coordinator has a connection of its own, with a node id of its own. A broker answers the requests of a connection in
+order, so a heartbeat would wait for a Fetch that waits for records, and a Fetch for a JoinGroup.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
     from kcli.client.consumer_network_client import ConsumerNetworkClient
     from kcli.protocol.messages.find_coordinator import FindCoordinatorResponse
 
-# The newest version that asks about one group in the old form.
+# The newest version for a single group.
 FIND_COORDINATOR_VERSION = 3
 _LARGEST_ID = 2**31 - 1
 _MOVED = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
 
 def coordinator_node(node_id: int, host: str, port: int) -> Node:
-    """The broker under the id that its second connection, as a coordinator, goes by."""
+    """Return the broker with the node id of its connection as coordinator."""
     return Node(_LARGEST_ID - node_id, host, port)
 
 
 class CoordinatorLookup:
-    """Asks any broker for the group's coordinator while there is none. Any thread may call it."""
+    """Finds the coordinator of one group through any broker. Callable from any thread."""
 
     def __init__(self, client: ConsumerNetworkClient, group: str) -> None:
         self._client = client
@@ -43,29 +43,29 @@ class CoordinatorLookup:
         self._failures = 0
         self._not_before_ms = 0.0
         self._fatal: KcliError | None = None
-        self.trouble: str = ""  # why there is no coordinator, for a person
+        self.problem: str = ""  # the reason why no coordinator is known
 
     def __repr__(self) -> str:
-        return f"<CoordinatorLookup {self._group} {self._node or self.trouble or 'not asked yet'}>"
+        return f"<CoordinatorLookup {self._group} {self._node or self.problem or 'not asked yet'}>"
 
     @property
     def node(self) -> Node | None:
-        """The coordinator; None while it is not known. Its `id` is not the broker's, see the module."""
+        """The coordinator; None while it is unknown. Its `id` is not the broker's, see the module."""
         return self._node
 
     def find(self, now_ms: float) -> Node | None:
-        """The coordinator; asks for it when there is none and the backoff allows.
+        """Return the coordinator, or None; send a request if it is unknown and the backoff has ended.
 
-        Raises what asking again would not help: BrokerError (GROUP_AUTHORIZATION_FAILED, INVALID_GROUP_ID).
+        Raise a fatal error: BrokerError (GROUP_AUTHORIZATION_FAILED, INVALID_GROUP_ID).
         """
         fatal, self._fatal = self._fatal, None
         if fatal is not None:
             raise fatal
-        self.ask(now_ms)
+        self.request(now_ms)
         return self._node
 
-    def ask(self, now_ms: float) -> RequestFuture[FindCoordinatorResponse] | None:
-        """The question that is on its way, asked now if it is due; None if there is none. Never raises."""
+    def request(self, now_ms: float) -> RequestFuture[FindCoordinatorResponse] | None:
+        """Return the request in flight, sent now if it is due; None if there is none. Never raises."""
         from kcli.protocol.messages.find_coordinator import FindCoordinatorRequest
 
         with self._lock:
@@ -75,7 +75,7 @@ class CoordinatorLookup:
                 return self._asked
             node = self._client.least_loaded_node()
             if node is None:
-                self._failed_once("no broker can be reached", now_ms)
+                self._failed_once("no broker is available", now_ms)
                 return None
             asked = self._client.send(
                 node, FindCoordinatorRequest(key=self._group), max_version=FIND_COORDINATOR_VERSION
@@ -85,7 +85,7 @@ class CoordinatorLookup:
         return asked
 
     def await_node(self, deadline_ms: float) -> Node:
-        """The coordinator, looked for until there is one; TimeoutExpired tells why there is none."""
+        """Wait for the coordinator. Raise TimeoutExpired, with the reason, at the deadline."""
         while True:
             now_ms = self._client.clock.now_ms()
             node = self.find(now_ms)
@@ -96,28 +96,28 @@ class CoordinatorLookup:
             self._client.poll(timeout_ms=max(0.0, min(deadline_ms, self.next_ms()) - now_ms))
 
     def timed_out(self) -> TimeoutExpired:
-        """The error for a coordinator that was not found in time."""
-        trouble = f": {self.trouble}" if self.trouble else ""
-        return TimeoutExpired(f"no coordinator of group {self._group} was found in time{trouble}")
+        """Return the error for a coordinator that was not found in time."""
+        problem = f": {self.problem}" if self.problem else ""
+        return TimeoutExpired(f"the coordinator of group {self._group} was not found before the timeout{problem}")
 
-    def heard(self, error: KcliError, node: Node) -> None:
-        """A question to `node` came to nothing, or was refused: the coordinator may be another by now."""
+    def handle_error(self, error: KcliError, node: Node) -> None:
+        """Handle the error of a request to `node`: the coordinator may have moved."""
         moved = error.code in _MOVED if isinstance(error, BrokerError) else error.retriable
         if moved:
-            self.lost(str(error), node)
+            self.mark_unknown(str(error), node)
 
-    def lost(self, reason: str, node: Node | None = None) -> None:
-        """The coordinator is gone, or is another by now; with `node` only if that is the one we know."""
+    def mark_unknown(self, reason: str, node: Node | None = None) -> None:
+        """Forget the coordinator; with `node` only if that is the known coordinator."""
         with self._lock:
             known = self._node
             if known is None or (node is not None and node != known):
                 return
-            self._node, self.trouble = None, reason
-        # Whoever waits for an answer of the old one shall not wait any longer.
+            self._node, self.problem = None, reason
+        # Requests to the previous coordinator fail at once instead of at their timeout.
         self._client.disconnect(known)
 
     def next_ms(self) -> float:
-        """When `find` has something to ask though nothing arrives; infinity while it has not."""
+        """Return the time at which `find` sends the next request; infinity if none is due."""
         if self._node is not None or self._asked is not None:
             return float("inf")
         return self._not_before_ms
@@ -129,25 +129,25 @@ class CoordinatorLookup:
             if done.error is not None:
                 self._judge(done.error, now_ms)
                 return
-            found = done.value()
-            if found.error_code:
-                text = found.error_message or None
+            response = done.value()
+            if response.error_code:
+                text = response.error_message or None
                 self._judge(
-                    BrokerError(found.error_code, text, api="FindCoordinator", group=self._group),
+                    BrokerError(response.error_code, text, api="FindCoordinator", group=self._group),
                     now_ms,
                 )
                 return
-            self._node = coordinator_node(found.node_id, found.host, found.port)
-            self._failures, self.trouble = 0, ""
+            self._node = coordinator_node(response.node_id, response.host, response.port)
+            self._failures, self.problem = 0, ""
 
     def _judge(self, error: KcliError, now_ms: float) -> None:
         unknown = isinstance(error, BrokerError) and error.code == ErrorCode.UNKNOWN_SERVER_ERROR
         if error.retriable or unknown:
             self._failed_once(str(error), now_ms)
         else:
-            self._fatal, self.trouble = error, str(error)
+            self._fatal, self.problem = error, str(error)
 
     def _failed_once(self, reason: str, now_ms: float) -> None:
         self._failures += 1
         self._not_before_ms = now_ms + self._backoff.after(self._failures)
-        self.trouble = reason
+        self.problem = reason

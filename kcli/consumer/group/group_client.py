@@ -1,4 +1,4 @@
-"""`GroupSide`: what a consumer with a group has beside its fetching: coordinator, membership, commits, callbacks."""
+"""`GroupClient`: the group side of a consumer: coordinator lookup, membership, commits, callbacks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Callback = Callable[[list[TopicPartition]], None]
 
 
 class GroupMetadata(NamedTuple):
-    """Who a consumer is in its group. `generation` -1: nobody now."""
+    """The identity of a consumer in its group. `generation` -1: not a member now."""
 
     group: str
     generation: int
@@ -27,8 +27,8 @@ class GroupMetadata(NamedTuple):
     instance_id: str | None
 
 
-class GroupSide:
-    """A `Party` of the fetch loop. The membership is made when it is first needed: commits alone need none."""
+class GroupClient:
+    """A `PollTask` of the fetch loop. The membership is created when it is first needed: commits need none."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class GroupSide:
         *,
         in_background: bool,
     ) -> None:
-        assert config.group_id is not None, "no group"
+        assert config.group_id is not None, "group.id is required"
         self._client = client
         self._subscription = subscription
         self._config = config
@@ -47,16 +47,16 @@ class GroupSide:
         self._on_assigned: Callback | None = None
         self._on_revoked: Callback | None = None
         self._on_lost: Callback | None = None
-        self._leave_by_ms = float("inf")
+        self._leave_deadline_ms = float("inf")
         self.membership: Membership | None = None
         self.lookup = CoordinatorLookup(client, config.group_id)
         self.commits = OffsetCommits(client, self.lookup, lambda: self.membership, subscription, config)
 
     def __repr__(self) -> str:
-        return f"<GroupSide {self._group} {self.membership or 'not a member'} {self.commits!r}>"
+        return f"<GroupClient {self._group} {self.membership or 'not a member'} {self.commits!r}>"
 
     def subscribed(self, on_assigned: Callback | None, on_revoked: Callback | None, on_lost: Callback | None) -> None:
-        """There is a subscription for a member to have; the callbacks replace those before."""
+        """Set the callbacks of a new subscription, and create the membership if there is none."""
         self._on_assigned, self._on_revoked, self._on_lost = on_assigned, on_revoked, on_lost or on_revoked
         if self.membership is None:
             self.membership = self._new_membership()
@@ -78,46 +78,48 @@ class GroupSide:
         return ConsumerCoordinator(*arguments, in_background=self._in_background)
 
     def _before_revocation(self, partitions: list[TopicPartition]) -> None:
-        # All others wait for us meanwhile, and without us after max.poll.interval.ms.
-        patience_ms = min(self._config.default_api_timeout_ms, self._config.max_poll_interval_ms)
-        until_ms = min(self._client.clock.now_ms() + patience_ms, self._leave_by_ms)
+        # The other members wait for this one, until max.poll.interval.ms.
+        timeout_ms = min(self._config.default_api_timeout_ms, self._config.max_poll_interval_ms)
+        until_ms = min(self._client.clock.now_ms() + timeout_ms, self._leave_deadline_ms)
         self.commits.before_revocation(partitions, until_ms)
 
     def poll(self, now_ms: float) -> None:
-        """One turn of the membership, then of the commits."""
+        """Run the membership, then the commits."""
         if self.membership is not None:
             self.membership.poll(now_ms)
             now_ms = self._client.clock.now_ms()
         self.commits.poll(now_ms)
 
     def next_ms(self) -> float:
-        """When there is something to do though nothing arrives."""
+        """Return the time at which `poll` has something to do."""
         membership_ms = float("inf") if self.membership is None else self.membership.next_ms()
         return min(membership_ms, self.commits.next_ms())
 
-    def holds_back(self, now_ms: float) -> bool:
-        """Records would be of partitions that others may have: whoever was stopped for long learns first what is."""
+    def suspends_delivery(self, now_ms: float) -> bool:
+        """Whether records may belong to partitions of other members: after a long suspension, a heartbeat must succeed
+        first.
+        """
         membership = self.membership
         is_member = membership is not None and self._subscription.mode != "assigned"
-        return is_member and membership is not None and membership.is_doubtful(now_ms)
+        return is_member and membership is not None and membership.may_be_expelled(now_ms)
 
     def metadata(self) -> GroupMetadata:
-        """See `GroupMetadata`."""
+        """Return the identity of the consumer in its group."""
         generation = NO_GENERATION if self.membership is None else self.membership.generation
         return GroupMetadata(self._group, generation.id, generation.member_id, self._config.group_instance_id)
 
     def leave(self, reason: str, deadline_ms: float) -> None:
-        """Give up what is read, and leave."""
+        """Revoke the partitions and leave the group."""
         if self.membership is not None:
-            self._leave_by_ms = deadline_ms
+            self._leave_deadline_ms = deadline_ms
             try:
                 self.membership.leave(reason, deadline_ms)
             finally:
-                self._leave_by_ms = float("inf")
+                self._leave_deadline_ms = float("inf")
 
     def close(self, deadline_ms: float) -> None:
-        """Leave, with the last commits on their way before that, and see the others to their end."""
-        self._leave_by_ms = deadline_ms
+        """Commit, leave the group, and finish the remaining commits."""
+        self._leave_deadline_ms = deadline_ms
         try:
             if self.membership is not None:
                 self.membership.close(deadline_ms)

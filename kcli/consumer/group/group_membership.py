@@ -1,7 +1,8 @@
-"""`Membership`: what a consumer knows of being a member of a group, however the group assigns its partitions.
+"""`Membership`: the interface of a group membership, independent of the group protocol.
 
-Two ways to be one: `ConsumerCoordinator` (classic: the members assign) and `ConsumerMembership` (KIP-848: the broker
-does). Both send and take what is due in `poll`, in the caller's thread, where the rebalance callbacks run as well.
+Two implementations: `ConsumerCoordinator` (classic: the leader assigns partitions) and `ConsumerMembership` (KIP-848:
+the broker assigns). Both send requests and handle responses in `poll`, in the caller's thread, where the rebalance
+callbacks run too.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ if TYPE_CHECKING:
 
 
 class Generation(NamedTuple):
-    """Which membership a request speaks for. `id`: the generation, or the member's epoch (KIP-848); -1: none.
+    """The membership that a request belongs to. `id`: the generation, or the member epoch (KIP-848); -1: none.
 
-    `protocol`: the name of the strategy that the group has chosen; None where the broker assigns.
+    `protocol`: the assignor that the group has chosen; None where the broker assigns.
     """
 
     id: int = -1
@@ -33,11 +34,11 @@ def _nothing(partitions: list[TopicPartition]) -> None:
 
 
 class RebalanceHooks(NamedTuple):
-    """What is called in the caller's thread when partitions come and go; lists are sorted and never empty but
-    `on_assigned`'s, which is called at the end of every rebalance.
+    """Callbacks of a rebalance, called in the caller's thread with sorted lists.
 
-    `before_revocation` runs before `on_revoked`: the last moment to commit. After `on_lost` somebody else may have the
-    partitions already, so there is nothing left to commit.
+    Lists are never empty, except that of `on_assigned`, which is called at the end of every rebalance.
+    `before_revocation` runs before `on_revoked`, as the last chance to commit. After `on_lost` another member may own
+    the partitions, so a commit is useless.
     """
 
     on_assigned: Callable[[list[TopicPartition]], None] = _nothing
@@ -47,11 +48,11 @@ class RebalanceHooks(NamedTuple):
 
 
 class Membership(Protocol):
-    """One consumer's membership in its group. Times are milliseconds of the client's steady clock."""
+    """The membership of one consumer in its group. Times are milliseconds of the client's monotonic clock."""
 
     @property
     def generation(self) -> Generation:
-        """What a commit must carry; `NO_GENERATION` while not a member."""
+        """The generation for commits; `NO_GENERATION` while not a member."""
 
     @property
     def instance_id(self) -> str | None:
@@ -59,55 +60,60 @@ class Membership(Protocol):
 
     @property
     def state(self) -> str:
-        """Where it is in the life of a member, in a word for a person."""
+        """The state in the life of a member, for display."""
 
     def poll(self, now_ms: float) -> None:
-        """Send what is due, take what was answered, run callbacks; never waits for the network itself.
+        """Send due requests, handle responses, run callbacks. Does not wait for the network.
 
-        Raises what trying again would not help: BrokerError (FENCED_INSTANCE_ID, GROUP_AUTHORIZATION_FAILED,
-        INCONSISTENT_GROUP_PROTOCOL, ...), and what a callback raised.
+        Raise a fatal error: BrokerError (FENCED_INSTANCE_ID, GROUP_AUTHORIZATION_FAILED, INCONSISTENT_GROUP_PROTOCOL,
+        ...), and exceptions of callbacks.
         """
 
     def next_ms(self) -> float:
-        """When `poll` has something to do though nothing arrives."""
+        """Return the time at which `poll` has something to do."""
 
     def is_stable(self) -> bool:
-        """A member with its assignment; commits for its generation are welcome."""
+        """Whether the member has its assignment and may commit."""
 
-    def is_doubtful(self, now_ms: float) -> bool:
-        """The partitions may belong to others by now: no heartbeat of a whole session has been answered, or the
-        membership is gone and `on_lost` still to come. Nothing of them may be handed out meanwhile."""
+    def may_be_expelled(self, now_ms: float) -> bool:
+        """Whether the partitions may belong to other members, so that no records may be returned.
+
+        True when no heartbeat of a whole session was answered, or when the membership has ended and `on_lost` has not
+        run yet.
+        """
 
     def request_rejoin(self, reason: str) -> None:
-        """Join again with the next poll (classic), or tell the broker everything again (KIP-848)."""
+        """Join again with the next poll (classic), or send all fields to the broker again (KIP-848)."""
 
     def commit_refused(self, code: ErrorCode, generation: Generation) -> None:
-        """A commit that spoke for `generation` was refused with `code`: what that means for the membership."""
+        """React to the refusal of a commit that was sent for `generation`."""
 
     def leave(self, reason: str, deadline_ms: float) -> None:
-        """Give up the partitions (callbacks run) and leave the group, which a static member does not (KIP-345)."""
+        """Revoke the partitions (callbacks run) and leave the group. A static member does not leave (KIP-345)."""
 
     def close(self, deadline_ms: float) -> None:
-        """`leave` for good; safe to call twice."""
+        """Leave for good. Safe to call twice."""
 
 
-class Failures:
-    """Of one rebalance. Partitions come and go whatever a callback raises, so that it is told only at the end."""
+class CallbackErrors:
+    """The exceptions of the callbacks of one rebalance, raised when it has ended: they do not stop the change of
+    partitions.
+    """
 
     def __init__(self) -> None:
         self._errors: list[Exception] = []
 
     def __repr__(self) -> str:
-        return f"<Failures {self._errors}>"
+        return f"<CallbackErrors {self._errors}>"
 
-    def of(self, call: Callable[..., object], *arguments: object) -> None:
-        """Call; what it raises is kept."""
+    def run(self, call: Callable[..., object], *arguments: object) -> None:
+        """Run a callback and keep its exception."""
         try:
             call(*arguments)
         except Exception as error:
             self._errors.append(error)
 
     def raise_first(self) -> None:
-        """Raise the first error there was, if any."""
+        """Raise the first exception, if any."""
         if self._errors:
             raise self._errors[0]

@@ -1,11 +1,11 @@
-"""`GroupTopics`: the topics that a member wants, by name or by pattern, and what metadata must tell about them."""
+"""`GroupTopics`: the subscribed topics of a classic member, by name or by pattern, and their metadata."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from kcli.consumer.group.leadership import snapshot_of
+from kcli.consumer.group.leadership import topic_snapshot
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError
 from kcli.structs import TopicPartition
@@ -20,24 +20,24 @@ if TYPE_CHECKING:
 
 
 class GroupTopics:
-    """Keeps the client's metadata about them fresh. A pattern is matched against all topics that brokers tell."""
+    """Keeps the client's metadata of the topics fresh. A pattern is matched against all topics of the cluster."""
 
     def __init__(self, client: ConsumerNetworkClient, subscription: SubscriptionState, config: ConsumerConfig) -> None:
         self._client = client
         self._subscription = subscription
         self._with_internal = not config.exclude_internal_topics
         self._with_racks = bool(config.client_rack)
-        self._wanted_of_metadata: frozenset[str] = frozenset()
-        self._ticket: int | None = None  # of the first question about all topics
+        self._requested: frozenset[str] = frozenset()
+        self._ticket: int | None = None  # of the first request for all topics
         self._pattern: re.Pattern[str] | None = None
-        self._matched_in: object = None  # the cluster, and what of it matches
+        self._matched_in: object = None  # the cluster that was matched, and the matching topics
         self._matched: frozenset[str] = frozenset()
-        self._unchanged_in: object = None  # the cluster that was compared, and with which snapshot
+        self._unchanged_in: object = None  # the cluster and the snapshot of the last comparison
         self._unchanged_since: object = None
         self._checked_in: object = None
 
     def are_known(self) -> bool:
-        """Whether a round may begin: topics that match a pattern must have been looked for once."""
+        """Whether a rebalance may begin: the topics of a pattern must have been requested once."""
         metadata, pattern = self._client.metadata, self._subscription.pattern
         metadata.all_topics = pattern is not None
         if pattern is None:
@@ -48,8 +48,8 @@ class GroupTopics:
             self._pattern, self._matched_in = pattern, None
         return metadata.is_answered(self._ticket)
 
-    def wanted(self) -> frozenset[str]:
-        """The topics of the subscription; those that match its pattern now."""
+    def subscribed(self) -> frozenset[str]:
+        """Return the subscribed topics; for a pattern, those that match now."""
         cluster, pattern = self._client.metadata.cluster, self._subscription.pattern
         if pattern is None:
             return self._subscription.topics
@@ -60,7 +60,9 @@ class GroupTopics:
         return self._matched
 
     def match(self, partitions: Iterable[TopicPartition]) -> bool:
-        """Whether all of these are of topics that are wanted. The leader may know topics that we do not know yet."""
+        """Whether all these partitions are of subscribed topics. The leader may know topics that this member does not
+        know yet.
+        """
         topics = {tp.topic for tp in partitions}
         pattern = self._subscription.pattern
         if pattern is None:
@@ -68,17 +70,17 @@ class GroupTopics:
         return all(pattern.fullmatch(topic) for topic in topics)
 
     def have_changed(self, leadership: Leadership) -> bool:
-        """Whether the topics of the group are not what was shared out any more."""
+        """Whether the topics of the group differ from those that the leader has assigned."""
         cluster, before = self._client.metadata.cluster, leadership.snapshot
         if before is None or (self._unchanged_in is cluster and self._unchanged_since is before):
             return False
-        if snapshot_of(cluster, leadership.topics, before, with_racks=self._with_racks) != before:
+        if topic_snapshot(cluster, leadership.topics, before, with_racks=self._with_racks) != before:
             return True
         self._unchanged_in, self._unchanged_since = cluster, before
         return False
 
     def raise_refusals(self) -> None:
-        """Raise BrokerError for topics of the subscription that may not be read or can never be, once per answer."""
+        """Raise BrokerError for subscribed topics that must not be read or are invalid, once per metadata response."""
         cluster = self._client.metadata.cluster
         if self._checked_in is cluster:
             return
@@ -89,23 +91,23 @@ class GroupTopics:
             if refused:
                 raise BrokerError(code, api="Metadata", topics=", ".join(refused))
 
-    def take_on(self, topics: Iterable[str]) -> None:
-        """The leader has given us some of these, which match the pattern, though we had not heard of all of them."""
-        unheard = frozenset(topics) - self.wanted()
-        if unheard:
-            self._matched |= unheard
+    def add_assigned(self, topics: Iterable[str]) -> None:
+        """Add assigned topics that match the pattern and are not in the metadata yet."""
+        unknown = frozenset(topics) - self.subscribed()
+        if unknown:
+            self._matched |= unknown
             self._client.metadata.request_update()
 
-    def want(self, names: Iterable[str]) -> None:
-        """Metadata is to tell about these, and no longer about those before."""
+    def request_metadata(self, names: Iterable[str]) -> None:
+        """Request metadata of these topics, and no longer of the previous ones."""
         metadata = self._client.metadata
-        wanted = frozenset[str]() if metadata.all_topics else frozenset(names)
-        metadata.drop_topics(self._wanted_of_metadata - wanted)
-        metadata.add_topics(sorted(wanted))
-        self._wanted_of_metadata = wanted
+        subscribed = frozenset[str]() if metadata.all_topics else frozenset(names)
+        metadata.drop_topics(self._requested - subscribed)
+        metadata.add_topics(sorted(subscribed))
+        self._requested = subscribed
 
     def forget(self) -> None:
-        """Nothing is wanted any more."""
-        self.want(())
+        """Request metadata of no topics."""
+        self.request_metadata(())
         self._ticket = self._pattern = self._matched_in = self._unchanged_in = None
         self._client.metadata.all_topics = False

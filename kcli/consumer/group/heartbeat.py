@@ -1,8 +1,9 @@
-"""`Heartbeat`: when a member must say that it lives, and when it must be believed dead. Pure: time is a number.
+"""`Heartbeat`: the timers of a classic member. `HeartbeatSender` sends its heartbeats, `HeartbeatThread` in the
+background.
 
-Three times run. The heartbeat's: the next one is due. The session's: the coordinator has not answered for so long that
-it must have expelled us. The poll's: the application has not polled for so long that it cannot be at work any more
-(KIP-62).
+Three timers run: for the next heartbeat; for the session, after which the coordinator must have removed the member
+because no heartbeat arrived; and for the poll, after which the application is considered dead (max.poll.interval.ms,
+KIP-62).
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Heartbeat:
-    """The three times of one member."""
+    """The three timers of one member. Pure: time is an argument."""
 
     def __init__(self, config: ConsumerConfig, now_ms: float) -> None:
         self._interval_ms = config.heartbeat_interval_ms
@@ -39,58 +40,58 @@ class Heartbeat:
         self.session_ends_ms = now_ms
         self.poll_ends_ms = now_ms
         self._sent_ms = now_ms
-        self._vouched_ms = now_ms
+        self._confirmed_ms = now_ms
         self.begin(now_ms)
 
     def __repr__(self) -> str:
         return f"<Heartbeat due={self.due_ms:.0f} session={self.session_ends_ms:.0f} poll={self.poll_ends_ms:.0f}>"
 
     def begin(self, now_ms: float) -> None:
-        """A generation begins: all times anew."""
+        """Start all timers, for a new generation."""
         self._failures = 0
         self.due_ms = now_ms + self._interval_ms
         self.session_ends_ms = now_ms + self._session_timeout_ms
         self.polled(now_ms)
 
     def polled(self, now_ms: float) -> None:
-        """The application is at work."""
+        """Restart the poll timer."""
         self.poll_ends_ms = now_ms + self._max_poll_interval_ms
 
     def sent(self, now_ms: float) -> None:
-        """A heartbeat is on its way."""
+        """Restart the heartbeat timer."""
         self.due_ms = now_ms + self._interval_ms
         self._sent_ms = now_ms
 
     def answered(self, now_ms: float) -> None:
-        """The coordinator knows that we live."""
+        """Restart the session timer after a successful response."""
         self._failures = 0
         self.session_ends_ms = now_ms + self._session_timeout_ms
-        self.vouched_for(self._sent_ms)
+        self.confirmed(self._sent_ms)
 
     def failed(self, now_ms: float) -> None:
-        """It may not know; to be said again soon."""
+        """Set the next heartbeat to the end of the backoff."""
         self._failures += 1
         self.due_ms = now_ms + self._backoff.after(self._failures)
 
     def found(self, now_ms: float) -> None:
-        """There is a coordinator again, so the session is given its full time."""
+        """Restart the session timer, because there is a new coordinator."""
         self.session_ends_ms = now_ms + self._session_timeout_ms
 
-    def vouched_for(self, sent_ms: float) -> None:
-        """The coordinator had us as a member when it answered what was sent then."""
-        self._vouched_ms = sent_ms
+    def confirmed(self, sent_ms: float) -> None:
+        """Record that the coordinator had the member when it received a request sent at this time."""
+        self._confirmed_ms = sent_ms
 
-    def still_waits(self, now_ms: float) -> None:
-        """An open JoinGroup vouches for us as well, as long as we look after it: who was stopped may not."""
-        if not self.is_doubtful(now_ms):
-            self._vouched_ms = now_ms
+    def join_pending(self, now_ms: float) -> None:
+        """Record that a JoinGroup in flight confirms the membership now. A suspended process does not call this."""
+        if not self.may_be_expelled(now_ms):
+            self._confirmed_ms = now_ms
 
-    def is_doubtful(self, now_ms: float) -> bool:
-        """Whether we may have been expelled without knowing: nothing said since a session ago was answered.
+    def may_be_expelled(self, now_ms: float) -> bool:
+        """Whether the coordinator may have removed the member: no request sent within session.timeout.ms was answered.
 
-        Not when an answer came counts, but when its request left: a process that was stopped finds old answers.
+        The time of sending counts, not that of the response: a process that was suspended reads old responses.
         """
-        return now_ms >= self._vouched_ms + self._session_timeout_ms
+        return now_ms >= self._confirmed_ms + self._session_timeout_ms
 
     def is_due(self, now_ms: float) -> bool:
         return now_ms >= self.due_ms
@@ -102,16 +103,19 @@ class Heartbeat:
         return now_ms >= self.poll_ends_ms
 
     def next_ms(self) -> float:
-        """When the first of the three times is over."""
+        """Return the time at which the first timer ends."""
         return min(self.due_ms, self.session_ends_ms, self.poll_ends_ms)
 
 
-#: (who was asked, for which generation, the answer) -> the coordinator knows that we live.
+#: (coordinator, generation, response) -> whether the coordinator accepts the member.
 Judge = Callable[["Node", "Generation", "RequestFuture[HeartbeatResponse]"], bool]
 
 
 class HeartbeatSender:
-    """Called with the member's `lock` held, which answers take themselves. `node`: the coordinator seen last."""
+    """Sends the heartbeats of one classic member. The caller holds the member's `lock`; response handlers take it.
+
+    `node`: the coordinator of the last call.
+    """
 
     def __init__(
         self,
@@ -131,7 +135,7 @@ class HeartbeatSender:
         self.node: Node | None = None
 
     def has_coordinator(self, now_ms: float) -> bool:
-        """Whether there is somebody to tell. Whoever was found anew is given a whole session to answer."""
+        """Whether a coordinator is known. A new coordinator restarts the session timer."""
         node = self._lookup.node
         if node is not None and node != self.node:
             self.times.found(now_ms)
@@ -139,7 +143,7 @@ class HeartbeatSender:
         return node is not None
 
     def send(self, generation: Generation, now_ms: float) -> None:
-        """Send a heartbeat, if one is due."""
+        """Send a heartbeat if one is due."""
         node = self._lookup.node
         if node is None or self.in_flight is not None or not self.times.is_due(now_ms):
             return
@@ -150,7 +154,7 @@ class HeartbeatSender:
         self.in_flight.on_done(partial(self._answered, node, generation))
 
     def next_ms(self) -> float:
-        """When there is something to do though nothing arrives."""
+        """Return the time of the next action."""
         if self.in_flight is not None:
             return min(self.times.session_ends_ms, self.times.poll_ends_ms)
         return self.times.next_ms()
@@ -167,26 +171,26 @@ class HeartbeatSender:
                 self.times.failed(now_ms)
 
 
-# Whose answer is awaited is looked at this often, unless the answer comes to this thread itself.
+# Interval of checks for a response while the application's thread polls the network.
 _LOOK_AGAIN_MS = 50.0
 
 
-class Beat(NamedTuple):
-    """When there will be something to do next (infinity: not before `wake`), and the request that is on its way."""
+class NextBeat(NamedTuple):
+    """The time of the next call (infinity: not before `wake`), and the request in flight."""
 
     next_ms: float
     awaited: RequestFuture[Any] | None = None
 
 
 class HeartbeatThread:
-    """Calls `beat(now_ms)` whenever it is time, from its own thread; `beat` sends what is due and never waits.
+    """Calls `beat(now_ms)` in its own thread when it is due; `beat` sends requests and never waits.
 
-    An application that polls drives the network itself; while it does not, this thread does, and settles nothing but
-    what `beat` awaits. The application may call the same function from its own thread, so it needs a lock inside.
-    What `beat` raises ends the thread and is kept as `failure`.
+    While the application polls, the application's thread drives the network; otherwise this thread does, and completes
+    only the request that `beat` awaits. The application may call `beat` too, so `beat` needs a lock. An exception of
+    `beat` ends the thread and is stored as `failure`.
     """
 
-    def __init__(self, client: ConsumerNetworkClient, beat: Callable[[float], Beat], name: str) -> None:
+    def __init__(self, client: ConsumerNetworkClient, beat: Callable[[float], NextBeat], name: str) -> None:
         self._client = client
         self._beat = beat
         self._name = f"kcli heartbeat {name}"
@@ -200,20 +204,20 @@ class HeartbeatThread:
         return f"<HeartbeatThread {self._name} {'running' if self._thread is not None else 'not started'}>"
 
     def start(self) -> None:
-        """Begin; nothing happens if it runs already."""
+        """Start the thread unless it runs."""
         if self._thread is None:
             self._stopped = False
             self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
             self._thread.start()
 
     def wake(self) -> None:
-        """Call `beat` soon: what it told of its next time holds no longer."""
+        """Call `beat` soon, because its last result is no longer valid."""
         with self._condition:
             self._woken = True
             self._condition.notify()
 
     def stop(self) -> None:
-        """End it and wait until it has ended; what it has sent may remain unanswered."""
+        """End the thread and wait for its end. Requests in flight may stay unanswered."""
         thread, self._thread = self._thread, None
         if thread is not None:
             with self._condition:

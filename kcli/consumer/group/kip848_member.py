@@ -1,7 +1,7 @@
-"""`EpochMember`: the heartbeats of a KIP-848 member and what their answers make of it; no callbacks, no waiting.
+"""`Kip848Member`: the heartbeats of a KIP-848 member, and the changes of its state. No callbacks, no waiting.
 
-The application's thread and the heartbeat thread both use it: everything is behind one lock, and nobody waits for the
-network while holding it.
+The application's thread and the heartbeat thread both use it: one lock protects all fields, and no thread waits for the
+network while it holds the lock.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ import threading
 from typing import TYPE_CHECKING
 
 from kcli.client.backoff import Backoff
-from kcli.consumer.group.heartbeat import Beat
+from kcli.consumer.group.heartbeat import NextBeat
 from kcli.consumer.group.kip848_protocol import (
-    Facts,
+    ConsumerIdentity,
+    HeartbeatFields,
     HeartbeatTiming,
     PartitionsById,
-    Who,
     explain,
-    farewell,
     heartbeat,
+    leave_heartbeat,
     reaction_to,
 )
 from kcli.consumer.group.kip848_state import ACTIVE, Event, State, next_state
@@ -37,123 +37,131 @@ _HEARTBEATING: tuple[State, ...] = (*ACTIVE, "releasing")
 _FIRST_VERSION_WITH_REGEX = 1
 
 
-class EpochMember:
-    """`target` is what the broker wants us to own, None before its first word; `trouble` is for a person."""
+class Kip848Member:
+    """`target` is the assignment of the broker, None before the first; `problem` is the last failure, for display."""
 
     def __init__(
-        self, client: ConsumerNetworkClient, lookup: CoordinatorLookup, config: ConsumerConfig, who: Who
+        self,
+        client: ConsumerNetworkClient,
+        lookup: CoordinatorLookup,
+        config: ConsumerConfig,
+        identity: ConsumerIdentity,
     ) -> None:
         self._client = client
         self._lookup = lookup
         self._max_poll_interval_ms = config.max_poll_interval_ms
         self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
         self.lock = threading.RLock()
-        self.who = who
+        self.identity = identity
         self.state: State = "out"
         self.epoch = 0
         self.target: PartitionsById | None = None
         self.failure: KcliError | None = None
-        self.trouble = ""
+        self.problem = ""
         self._reported: KcliError | None = None
-        self._facts = Facts(config.max_poll_interval_ms)
-        self._told: Facts | None = None
+        self._fields = HeartbeatFields(config.max_poll_interval_ms)
+        self._sent_fields: HeartbeatFields | None = None
         self._timing = HeartbeatTiming()
         self._awaited: RequestFuture[ConsumerGroupHeartbeatResponse] | None = None
         self._polled_ms = client.clock.now_ms()
 
     def __repr__(self) -> str:
-        trouble = f" {self.trouble!r}" if self.trouble else ""
-        return f"<EpochMember {self.who.member_id} {self.state} epoch={self.epoch}{trouble} {self._timing!r}>"
+        problem = f" {self.problem!r}" if self.problem else ""
+        return f"<Kip848Member {self.identity.member_id} {self.state} epoch={self.epoch}{problem} {self._timing!r}>"
 
-    # --- what the application's thread says
+    # --- called by the application's thread
 
     def polled(self, now_ms: float) -> None:
-        """The application is alive."""
+        """Record that the application has polled."""
         self._polled_ms = now_ms
 
     def subscribe(self, topics: frozenset[str], regex: str, assignor: str | None, rack: str | None) -> None:
-        """What to tell the broker, with the next heartbeat that is due if it is news; joins if we are out."""
+        """Set the subscription, sent with the next heartbeat if it has changed. Join if the member is out."""
         with self.lock:
-            self._facts = self._facts._replace(topics=topics, regex=regex, assignor=assignor, rack=rack)
+            self._fields = self._fields._replace(topics=topics, regex=regex, assignor=assignor, rack=rack)
             if self.state == "out":
-                self.failure, self.trouble = None, ""
-                self.happened("subscribe")
+                self.failure, self.problem = None, ""
+                self.transition("subscribe")
 
-    def happened(self, event: Event) -> None:
-        """The application's thread has done its part; WrongTransition if that cannot be now."""
+    def transition(self, event: Event) -> None:
+        """Change the state after an event. Raise WrongTransition for an event that is not possible now."""
         with self.lock:
             before, self.state = self.state, next_state(self.state, event)
             if self.state == "joining" and before != "joining":
-                self._begin_anew()
+                self._restart()
 
-    def own(self, owned: PartitionsById) -> bool:
-        """All of the target that can be named is owned now. False, and nothing done, if we were fenced meanwhile."""
+    def set_owned(self, owned: PartitionsById) -> bool:
+        """Record that the target is owned, except topics without a known name. Return False if the member was fenced
+        meanwhile.
+        """
         with self.lock:
             if self.state != "reconciling":
                 return False
             listed = tuple(sorted(owned.items()))
-            self._facts = self._facts._replace(owned=listed, owned_round=self._facts.owned_round + 1)
-            self.happened("reconcile")
+            self._fields = self._fields._replace(owned=listed, owned_version=self._fields.owned_version + 1)
+            self.transition("reconcile")
             return True
 
     def take_report(self) -> KcliError | None:
-        """An error that the application should know of once, though we go on."""
+        """Return an error to raise once, though the membership continues."""
         with self.lock:
             reported, self._reported = self._reported, None
             return reported
 
-    def is_doubtful(self, now_ms: float) -> bool:
-        """What is owned may belong to others by now."""
+    def may_be_expelled(self, now_ms: float) -> bool:
+        """Whether the owned partitions may belong to other members by now."""
         with self.lock:
-            return self.state not in _HEARTBEATING or self.state == "joining" or self._timing.is_doubtful(now_ms)
+            return self.state not in _HEARTBEATING or self.state == "joining" or self._timing.may_be_expelled(now_ms)
 
-    def hurry(self) -> None:
-        """Ask the broker soon: somebody else has reason to think that it knows us no longer."""
+    def heartbeat_soon(self) -> None:
+        """Send a heartbeat soon, because another response shows that the broker may not know the member."""
         with self.lock:
-            self._timing.hurry()
+            self._timing.expedite()
 
-    def tell_all(self) -> None:
-        """The next heartbeat, soon, says everything."""
+    def resend_all(self) -> None:
+        """Send all fields with the next heartbeat, soon."""
         with self.lock:
-            self._told = None
-            self._timing.hurry()
+            self._sent_fields = None
+            self._timing.expedite()
 
     # --- heartbeats, from any thread
 
-    def beat(self, now_ms: float) -> Beat:
-        """Send what is due; when to call again though nothing arrives. Never raises, never waits."""
+    def beat(self, now_ms: float) -> NextBeat:
+        """Send what is due, and return the time of the next call. Never raises, never waits."""
         with self.lock:
             if self.state not in _HEARTBEATING:
-                return Beat(_NEVER, self._awaited)
+                return NextBeat(_NEVER, self._awaited)
             if self.state != "releasing" and now_ms >= self._overdue_ms:
-                self._leave_overdue()
-                return Beat(_NEVER, self._awaited)
+                self._leave_after_poll_timeout()
+                return NextBeat(_NEVER, self._awaited)
             node = self._coordinator(now_ms)
             if node is None:
-                return Beat(self.next_ms(), self._lookup.ask(now_ms))
+                return NextBeat(self.next_ms(), self._lookup.request(now_ms))
             if self._timing.is_due(now_ms, urgent=self._is_urgent):
                 self._send(node, now_ms)
-            return Beat(self.next_ms(), self._awaited)
+            return NextBeat(self.next_ms(), self._awaited)
 
     def next_ms(self) -> float:
-        """When `beat` has something to do."""
+        """Return the time at which `beat` has something to do."""
         if self.state not in _HEARTBEATING:
             return _NEVER
         due_ms = self._lookup.next_ms() if self._lookup.node is None else self._timing.due_ms(urgent=self._is_urgent)
         return min(due_ms, _NEVER if self.state == "releasing" else self._overdue_ms)
 
-    def say_farewell(self) -> RequestFuture[ConsumerGroupHeartbeatResponse] | None:
-        """Leave: the last heartbeat, or None if no broker has heard of us or its address is not known."""
+    def send_leave(self) -> RequestFuture[ConsumerGroupHeartbeatResponse] | None:
+        """Send the last heartbeat; None if no broker knows the member or the coordinator is unknown."""
         with self.lock:
             node, is_known = self._lookup.node, self.is_known
-            self._begin_anew()
-            self._awaited = self._client.send(node, farewell(self.who)) if node is not None and is_known else None
+            self._restart()
+            self._awaited = None
+            if node is not None and is_known:
+                self._awaited = self._client.send(node, leave_heartbeat(self.identity))
             return self._awaited
 
     @property
     def is_known(self) -> bool:
-        """A broker may have heard of us."""
-        return self._told is not None or self.epoch > 0
+        """Whether a broker may know the member."""
+        return self._sent_fields is not None or self.epoch > 0
 
     @property
     def _overdue_ms(self) -> float:
@@ -163,16 +171,16 @@ class EpochMember:
     def _is_urgent(self) -> bool:
         return self.state in ("joining", "acknowledging")
 
-    def _begin_anew(self) -> None:
-        """Forget the epoch, and with it all that was said and heard; an answer on its way is not for us any more."""
-        self.epoch, self.target, self._told = 0, None, None
-        self._facts = self._facts._replace(owned=(), owned_round=0)
+    def _restart(self) -> None:
+        """Forget the epoch and all fields sent and received. A response in flight is ignored."""
+        self.epoch, self.target, self._sent_fields = 0, None, None
+        self._fields = self._fields._replace(owned=(), owned_version=0)
         self._timing = HeartbeatTiming()
 
-    def _leave_overdue(self) -> None:
-        self.trouble = f"the application did not poll for {self._max_poll_interval_ms} ms (max.poll.interval.ms)"
-        self.happened("overdue")
-        self.say_farewell()
+    def _leave_after_poll_timeout(self) -> None:
+        self.problem = f"the application did not poll for {self._max_poll_interval_ms} ms (max.poll.interval.ms)"
+        self.transition("overdue")
+        self.send_leave()
 
     def _coordinator(self, now_ms: float) -> Node | None:
         try:
@@ -182,25 +190,25 @@ class EpochMember:
             return None
 
     def _send(self, node: Node, now_ms: float) -> None:
-        facts, epoch, timing = self._facts, self.epoch, self._timing
-        request = heartbeat(self.who, epoch, facts, self._told)
-        min_version = _FIRST_VERSION_WITH_REGEX if facts.regex else None
-        self._told = facts
+        fields, epoch, timing = self._fields, self.epoch, self._timing
+        request = heartbeat(self.identity, epoch, fields, self._sent_fields)
+        min_version = _FIRST_VERSION_WITH_REGEX if fields.regex else None
+        self._sent_fields = fields
         timing.sent(now_ms)
         if self.state == "acknowledging":
-            self.happened("acknowledge")
+            self.transition("acknowledge")
             self._judge_target()
         self._awaited = self._client.send(node, request, min_version=min_version)
         self._awaited.on_done(lambda done: self._answered(timing, node, epoch, done))
 
-    # --- answers
+    # --- responses
 
     def _answered(
         self, timing: HeartbeatTiming, node: Node, epoch: int, done: RequestFuture[ConsumerGroupHeartbeatResponse]
     ) -> None:
         with self.lock:
             if timing is not self._timing:
-                return  # we have left, or joined anew, since
+                return  # the member has left or joined again since
             error = done.error
             if error is None and (code := done.value().error_code):
                 error = BrokerError(code, done.value().error_message)
@@ -211,7 +219,7 @@ class EpochMember:
 
     def _accepted(self, response: ConsumerGroupHeartbeatResponse) -> None:
         self._timing.succeeded(response.heartbeat_interval_ms)
-        self.trouble = ""
+        self.problem = ""
         self.epoch = response.member_epoch
         if response.assignment is not None:
             assigned = response.assignment.topic_partitions
@@ -221,32 +229,32 @@ class EpochMember:
         self._judge_target()
 
     def _judge_target(self) -> None:
-        if self._facts.owned_round and dict(self._facts.owned) == self.target:
-            self.happened("settle")
+        if self._fields.owned_version and dict(self._fields.owned) == self.target:
+            self.transition("settle")
         else:
-            self.happened("target")
+            self.transition("target")
 
     def _refused(self, error: KcliError, node: Node, epoch: int) -> None:
         now_ms = self._client.clock.now_ms()
         reaction = reaction_to(error, epoch)
-        shown = explain(error, self.who.group, self.who.instance_id)
-        self._told = None  # who knows what has arrived
-        self.trouble = str(shown)
+        explained = explain(error, self.identity.group, self.identity.instance_id)
+        self._sent_fields = None  # the broker may or may not have the fields
+        self.problem = str(explained)
         if reaction == "fence":
-            self.happened("fence")
-            self._begin_anew()
+            self.transition("fence")
+            self._restart()
         elif reaction == "fail":
-            self._fail(shown)
+            self._fail(explained)
         else:
             backoff_ms = self._backoff.after(self._timing.failures + (reaction != "find"))
             self._timing.failed(now_ms, backoff_ms)
             if reaction == "find":
-                self._lookup.lost(str(error), node)
+                self._lookup.mark_unknown(str(error), node)
             elif reaction == "report":
-                self._reported = shown
+                self._reported = explained
 
     def _fail(self, error: KcliError) -> None:
         self.failure = error
-        self.trouble = str(error)
-        self.happened("fail")
-        self._begin_anew()
+        self.problem = str(error)
+        self.transition("fail")
+        self._restart()

@@ -1,7 +1,8 @@
-"""What a KIP-848 heartbeat says and when it is due. Pure: time comes in as a number.
+"""ConsumerGroupHeartbeat (KIP-848): its fields, its timing, and the reaction to each error code. Pure: time is an
+argument.
 
-A broker remembers what a member has said, so a heartbeat says everything only when the member joins, or when it is not
-known whether the last one arrived; otherwise what has changed, which is nothing most of the time.
+A broker remembers the fields of a member, so a heartbeat contains all fields only when the member joins, or when it is
+unknown whether the last heartbeat arrived; otherwise only the changed fields, usually none.
 """
 
 from __future__ import annotations
@@ -18,25 +19,25 @@ if TYPE_CHECKING:
 
 LEAVE_EPOCH = -1
 _INTERVALS_OF_A_SESSION = 9  # group.consumer.session.timeout.ms is 45 s, group.consumer.heartbeat.interval.ms 5 s
-LEAVE_STATIC_EPOCH = -2  # the instance will be back, its partitions are kept for it
+LEAVE_STATIC_EPOCH = -2  # the instance will return, its partitions are kept for it
 
 #: Partitions by topic id, as the protocol names them.
 PartitionsById = dict["UUID", frozenset[int]]
 
 
-class Who(NamedTuple):
-    """Under which names a member speaks; part of every heartbeat."""
+class ConsumerIdentity(NamedTuple):
+    """The identity of a member, part of every heartbeat."""
 
     group: str
     member_id: str
     instance_id: str | None = None
 
 
-class Facts(NamedTuple):
-    """All that a member tells about itself; what it subscribes to and what it owns may change.
+class HeartbeatFields(NamedTuple):
+    """The fields of a heartbeat that a broker remembers; the subscription and the owned partitions may change.
 
-    `owned_round` grows whenever a new assignment was taken on. `topics` is empty with a `regex`, which only v1 can
-    carry; `regex` "" is none.
+    `owned_version` increases with every assignment that was applied. `topics` is empty with a `regex`, which requires
+    v1; `regex` "": none.
     """
 
     rebalance_timeout_ms: int
@@ -45,49 +46,52 @@ class Facts(NamedTuple):
     assignor: str | None = None
     rack: str | None = None
     owned: tuple[tuple[UUID, frozenset[int]], ...] = ()
-    owned_round: int = 0
+    owned_version: int = 0
 
 
-def heartbeat(who: Who, epoch: int, facts: Facts, told: Facts | None) -> ConsumerGroupHeartbeatRequest:
-    """The next heartbeat: what differs from `told`, or everything if that is None."""
+def heartbeat(
+    identity: ConsumerIdentity, epoch: int, fields: HeartbeatFields, sent: HeartbeatFields | None
+) -> ConsumerGroupHeartbeatRequest:
+    """Return the next heartbeat: the fields that differ from `sent`, or all fields if that is None."""
     from kcli.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
     request = ConsumerGroupHeartbeatRequest(
-        group_id=who.group, member_id=who.member_id, member_epoch=epoch, instance_id=who.instance_id
+        group_id=identity.group, member_id=identity.member_id, member_epoch=epoch, instance_id=identity.instance_id
     )
-    if told is None:
-        request.rebalance_timeout_ms = facts.rebalance_timeout_ms
-        request.server_assignor = facts.assignor
-        request.rack_id = facts.rack
-    if told is None or facts.topics != told.topics:
-        request.subscribed_topic_names = sorted(facts.topics)
-    if facts.regex != ("" if told is None else told.regex):
-        request.subscribed_topic_regex = facts.regex
-    if told is None or (facts.owned, facts.owned_round) != (told.owned, told.owned_round):
-        request.topic_partitions = _topic_partitions(facts)
+    if sent is None:
+        request.rebalance_timeout_ms = fields.rebalance_timeout_ms
+        request.server_assignor = fields.assignor
+        request.rack_id = fields.rack
+    if sent is None or fields.topics != sent.topics:
+        request.subscribed_topic_names = sorted(fields.topics)
+    if fields.regex != ("" if sent is None else sent.regex):
+        request.subscribed_topic_regex = fields.regex
+    if sent is None or (fields.owned, fields.owned_version) != (sent.owned, sent.owned_version):
+        request.topic_partitions = _topic_partitions(fields)
     return request
 
 
-def farewell(who: Who) -> ConsumerGroupHeartbeatRequest:
-    """The last heartbeat: a static member says that it will be back."""
+def leave_heartbeat(identity: ConsumerIdentity) -> ConsumerGroupHeartbeatRequest:
+    """Return the last heartbeat. A static member announces its return (epoch -2)."""
     from kcli.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
-    epoch = LEAVE_EPOCH if who.instance_id is None else LEAVE_STATIC_EPOCH
+    epoch = LEAVE_EPOCH if identity.instance_id is None else LEAVE_STATIC_EPOCH
     return ConsumerGroupHeartbeatRequest(
-        group_id=who.group, member_id=who.member_id, member_epoch=epoch, instance_id=who.instance_id
+        group_id=identity.group, member_id=identity.member_id, member_epoch=epoch, instance_id=identity.instance_id
     )
 
 
-def _topic_partitions(facts: Facts) -> list[TopicPartitions]:
+def _topic_partitions(fields: HeartbeatFields) -> list[TopicPartitions]:
     from kcli.protocol.messages.consumer_group_heartbeat import TopicPartitions
 
-    return [TopicPartitions(topic_id=topic_id, partitions=sorted(numbers)) for topic_id, numbers in facts.owned]
+    return [TopicPartitions(topic_id=topic_id, partitions=sorted(numbers)) for topic_id, numbers in fields.owned]
 
 
 class HeartbeatTiming:
-    """When the next heartbeat is due: one at a time, every `interval_ms` as the broker wants, sooner when `urgent`.
+    """The time of the next heartbeat: one in flight at a time, every `interval_ms` of the broker, earlier when
+    `urgent`.
 
-    After a failure the next one does not wait for the interval but for the backoff that `failed` was given.
+    After a failure the next one is sent after the backoff given to `failed`.
     """
 
     def __init__(self) -> None:
@@ -95,9 +99,9 @@ class HeartbeatTiming:
         self.in_flight = False
         self.failures = 0
         self._sent_ms = float("-inf")
-        self._vouched_ms = float("-inf")
+        self._confirmed_ms = float("-inf")
         self._not_before_ms = float("-inf")
-        self._hurry = False
+        self._is_expedited = False
 
     def __repr__(self) -> str:
         flight = ", one in flight" if self.in_flight else ""
@@ -108,45 +112,47 @@ class HeartbeatTiming:
         return not self.in_flight and now_ms >= self.due_ms(urgent=urgent)
 
     def due_ms(self, *, urgent: bool) -> float:
-        """When to send the next one; infinity while the last one is unanswered."""
+        """Return the time of the next one; infinity while one is in flight."""
         if self.in_flight:
             return float("inf")
-        if urgent or self._hurry or self.failures:
+        if urgent or self._is_expedited or self.failures:
             return self._not_before_ms
         return max(self._sent_ms + self.interval_ms, self._not_before_ms)
 
-    def hurry(self) -> None:
-        """The next one shall not wait for the interval."""
-        self._hurry = True
+    def expedite(self) -> None:
+        """Send the next one without waiting for the interval."""
+        self._is_expedited = True
 
     def sent(self, now_ms: float) -> None:
-        """One is on its way."""
-        self.in_flight, self._hurry, self._sent_ms = True, False, now_ms
+        """Record that one was sent."""
+        self.in_flight, self._is_expedited, self._sent_ms = True, False, now_ms
 
     def succeeded(self, interval_ms: float) -> None:
-        """It was answered; the broker wants one every `interval_ms`."""
+        """Record a successful response; the broker requests one every `interval_ms`."""
         self.in_flight, self.failures, self.interval_ms = False, 0, interval_ms
         self._not_before_ms = float("-inf")
-        self._vouched_ms = self._sent_ms
+        self._confirmed_ms = self._sent_ms
 
-    def is_doubtful(self, now_ms: float) -> bool:
-        """Whether the broker may have expelled us without our knowing: no heartbeat that left within a session was
-        answered. Its length nobody tells; by default it is nine intervals, so that is what we go by."""
-        return now_ms >= self._vouched_ms + _INTERVALS_OF_A_SESSION * self.interval_ms
+    def may_be_expelled(self, now_ms: float) -> bool:
+        """Whether the broker may have removed the member: no heartbeat sent within one session was answered.
+
+        The broker does not tell the session timeout; by default it is nine heartbeat intervals, which is used here.
+        """
+        return now_ms >= self._confirmed_ms + _INTERVALS_OF_A_SESSION * self.interval_ms
 
     def failed(self, now_ms: float, backoff_ms: float) -> None:
-        """It was not, or with an error; the next one leaves after `backoff_ms`."""
+        """Record a failure; the next heartbeat is sent after `backoff_ms`."""
         self.in_flight = False
         self.failures += 1
         self._not_before_ms = now_ms + backoff_ms
 
 
 Reaction = Literal[
-    "retry",  # again after a pause
-    "find",  # the coordinator is elsewhere: find it, then again
-    "fence",  # the partitions are lost; join anew
-    "report",  # raise it, but stay a member: it may be mended meanwhile
-    "fail",  # raise it, now and at every poll
+    "retry",  # retry after a backoff
+    "find",  # find the coordinator again, then retry
+    "fence",  # the partitions are lost; join again
+    "report",  # raise it once and stay a member: the permission may be granted later
+    "fail",  # raise it at every poll
 ]
 
 REACTIONS: dict[ErrorCode, Reaction] = {
@@ -168,15 +174,16 @@ REACTIONS: dict[ErrorCode, Reaction] = {
 }
 
 _TOO_OLD = (
-    "the broker does not speak the group protocol of KIP-848: set group.protocol=classic, or use Kafka 4.0 or newer"
+    "the broker does not support the consumer group protocol of KIP-848; set group.protocol=classic, or use Kafka 4.0 "
+    "or newer"
 )
 
 
 def reaction_to(error: KcliError, epoch: int) -> Reaction:
-    """What to do about a heartbeat that failed, sent at this member epoch (0: joining).
+    """Return the reaction to a failed heartbeat that was sent at this member epoch (0: joining).
 
-    A group that is not there is deleted behind the back of a member (it joins anew), but no consumer group to one that
-    joins. A code that the table lacks is retried if that is its nature.
+    GROUP_ID_NOT_FOUND means to a member that its group was deleted (it joins again), and to a joining member that the
+    group is not a consumer group. A code that is not in the table is retried if it is retriable.
     """
     if not isinstance(error, BrokerError):
         return "find" if error.retriable else "fail"
@@ -186,17 +193,17 @@ def reaction_to(error: KcliError, epoch: int) -> Reaction:
 
 
 def explain(error: KcliError, group: str, instance_id: str | None) -> KcliError:
-    """The error as the application gets it: which group, whose instance, and what can be done where we know."""
+    """Return the error for the application, with its group and instance, and with a remedy where one is known."""
     if isinstance(error, UnsupportedVersion):
         return UnsupportedVersion(f"group {group} cannot be joined: {_TOO_OLD}")
     if not isinstance(error, BrokerError):
         return error
-    shown = {"api": "ConsumerGroupHeartbeat", "group": group, "instance": instance_id}
+    evidence = {"api": "ConsumerGroupHeartbeat", "group": group, "instance": instance_id}
     if error.code == ErrorCode.UNSUPPORTED_VERSION:
-        return BrokerError(error.code, _TOO_OLD, **shown)
-    return BrokerError(error.code, _said(error), **shown)
+        return BrokerError(error.code, _TOO_OLD, **evidence)
+    return BrokerError(error.code, _detail(error), **evidence)
 
 
-def _said(error: BrokerError) -> str | None:
-    """The broker's own words without the name of the code, which comes by itself."""
+def _detail(error: BrokerError) -> str | None:
+    """Return the broker's message without the name of the code."""
     return error.message.removeprefix(f"{error.code.name}: ") or None

@@ -1,21 +1,21 @@
-"""The states of a member whose broker assigns (KIP-848), as a table. Pure.
+"""States of a member of a group whose broker assigns partitions (KIP-848), as a table. Pure.
 
-A member is *out* until it subscribes. *Joining*, it says everything about itself with epoch 0 until a broker gives it
-an epoch and an assignment. What it is to own then differs from what it owns: *reconciling*, it commits, gives back,
-takes on, all in the application's thread; when that is done it is *acknowledging* until the heartbeat that tells the
-broker is on its way, and *stable* after it. A newer target may come at any time, and the round begins anew.
+A member is *out* until it subscribes. In *joining* it sends all its fields with epoch 0 until a broker returns an epoch
+and an assignment. When the target assignment differs from the owned partitions it is *reconciling*: the application's
+thread commits, revokes and adds partitions. Then it is *acknowledging* until the heartbeat with the owned partitions is
+sent, and *stable* after it. A new target may arrive at any time and starts a new reconciliation.
 
-A broker that no longer knows the member, or not at this epoch, has *fenced* it: its partitions belong to others, so
-they are lost, not revoked, and once the application has been told, the member joins again. The same happens to a member
-whose application stopped polling, except that it leaves by itself and is *stale* until the next poll. In both states
+A broker that no longer knows the member, or not with this epoch, has *fenced* it: its partitions belong to other
+members, so they are lost, not revoked; after the callback the member joins again. The same happens to a member whose
+application has stopped polling, except that it leaves by itself and is *stale* until the next poll. In both states
 nothing is sent.
 
-Whoever leaves is *releasing* first: heartbeats go on while the application gives back what it has; then *leaving* until
-the farewell is sent. A member that is fenced while it does so has nobody to say farewell to. *Failed* is for what
-trying again cannot mend; only unsubscribing leads out of it.
+A member that leaves is *releasing* first: heartbeats continue while the application revokes its partitions; then
+*leaving* until the last heartbeat is answered. A member that is fenced meanwhile sends no last heartbeat. *Failed* is
+for fatal errors; only unsubscribing leaves it.
 
-What the application's thread does and what the heartbeats bring happens in any order, hence the rows that change
-nothing: an answer that was on its way when the member left or was fenced. A pair that is not in the table is a bug.
+The actions of the application's thread and the responses to heartbeats occur in any order, hence the pairs without a
+change of state: responses that arrive after the member left or was fenced. A pair that is not in the table is a bug.
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ State = Literal[
 Event = Literal[
     "subscribe",  # the application polls with a subscription
     "target",  # the target differs from what is owned
-    "settle",  # a broker has answered, and the target is what is owned
-    "reconcile",  # what is owned is the target now, or as much of it as can be named
-    "acknowledge",  # the heartbeat that tells what is owned is on its way
-    "fence",  # a broker knows us no longer, or not at this epoch
+    "settle",  # a response has arrived, and the target is owned
+    "reconcile",  # the target is owned, except topics without a known name
+    "acknowledge",  # the heartbeat with the owned partitions is in flight
+    "fence",  # the broker does not know the member, or not with this epoch
     "overdue",  # the application has not polled for max.poll.interval.ms
-    "lose",  # the application knows that its partitions are lost
-    "unsubscribe",  # the application wants to leave
-    "release",  # the application has given back what it had
-    "farewell",  # the last heartbeat is over, or cannot be sent
-    "fail",  # a broker refuses us for good
+    "lose",  # the callback for lost partitions has run
+    "unsubscribe",  # the application unsubscribes
+    "release",  # the application has revoked its partitions
+    "left",  # the last heartbeat is answered, or cannot be sent
+    "fail",  # a broker returned a fatal error
 ]
 
 STATES: tuple[State, ...] = get_args(State)
 EVENTS: tuple[Event, ...] = get_args(Event)
-# Those in which a broker, as far as we know, has us as a member and keeps partitions for us.
+# States in which the broker has the member, as far as is known, and keeps partitions for it.
 ACTIVE: tuple[State, ...] = ("joining", "reconciling", "acknowledging", "stable")
 
 
 class WrongTransition(AssertionError):
-    """A pair of state and event that cannot be: a bug of ours."""
+    """A pair of state and event that is not in the table: a bug."""
 
 
 def _table() -> dict[tuple[State, Event], State]:
@@ -55,7 +55,7 @@ def _table() -> dict[tuple[State, Event], State]:
         ("out", "subscribe"): "joining",
         ("joining", "settle"): "stable",
         ("reconciling", "reconcile"): "acknowledging",
-        ("reconciling", "settle"): "stable",  # what could not be named was taken back
+        ("reconciling", "settle"): "stable",  # the topics without a known name were taken from the target
         ("acknowledging", "settle"): "acknowledging",
         ("acknowledging", "acknowledge"): "stable",
         ("stable", "settle"): "stable",
@@ -65,10 +65,10 @@ def _table() -> dict[tuple[State, Event], State]:
         ("releasing", "fence"): "out",
         ("releasing", "fail"): "out",
         ("out", "release"): "out",
-        ("releasing", "unsubscribe"): "releasing",  # interrupted, and asked to leave again
+        ("releasing", "unsubscribe"): "releasing",  # interrupted, and called again
         ("leaving", "unsubscribe"): "leaving",
         ("leaving", "release"): "leaving",
-        ("leaving", "farewell"): "out",
+        ("leaving", "left"): "out",
     }
     for state in ACTIVE:
         table[state, "target"] = "reconciling"
@@ -78,7 +78,7 @@ def _table() -> dict[tuple[State, Event], State]:
         table[state, "fail"] = "failed"
     for state in ("fenced", "stale", "failed"):
         table[state, "unsubscribe"] = "out"
-    # Answers that come too late to matter.
+    # Responses that arrive too late.
     late: tuple[State, ...] = ("out", "fenced", "stale", "releasing", "leaving", "failed")
     for state in late:
         for event in ("target", "settle", "fence", "fail"):
@@ -90,8 +90,8 @@ TRANSITIONS = _table()
 
 
 def next_state(state: State, event: Event) -> State:
-    """The state that follows; WrongTransition for a pair that cannot be."""
+    """Return the state after the event. Raise WrongTransition for a pair that is not in the table."""
     try:
         return TRANSITIONS[state, event]
     except KeyError:
-        raise WrongTransition(f"a member that is {state} cannot {event}") from None
+        raise WrongTransition(f"event {event!r} is not possible in state {state!r}") from None

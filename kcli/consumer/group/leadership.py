@@ -1,4 +1,6 @@
-"""`Leadership`: what the leader of a generation does: learn about all topics, share them out, watch them."""
+"""`Leadership`: the tasks of the leader of a generation: read the topics' metadata, assign partitions, watch for
+changes.
+"""
 
 from __future__ import annotations
 
@@ -26,10 +28,10 @@ if TYPE_CHECKING:
 
 
 class Leadership:
-    """One generation's. Metadata is asked anew: what is shared out are the topics as they are now.
+    """Leadership in one generation. Requests new metadata, so that the assignment is for the current topics.
 
-    A static member that comes back as leader of a group at rest is not to share out anything (KIP-814), but to watch.
-    ProtocolError if a member's subscription makes no sense.
+    A static member that returns as the leader of a stable group must not assign, only watch (KIP-814). Raise
+    ProtocolError for a malformed subscription.
     """
 
     def __init__(
@@ -39,63 +41,65 @@ class Leadership:
         self._strategy = strategy
         self._with_racks = with_racks
         self._members = read_members(answer.members)
-        self._shares_out = not answer.skip_assignment
+        self._must_assign = not answer.skip_assignment
         self.topics = topics_of(self._members)
-        self.snapshot: Snapshot | None = None  # of the topics as they were shared out; None: not yet
+        self.snapshot: Snapshot | None = None  # of the topics at the assignment; None before it
         client.metadata.add_topics(sorted(self.topics))
         self._ticket = client.metadata.request_update(at_once=True)
 
-    def can_share_out(self) -> bool:
-        """Whether the topics are known by now."""
+    def knows_topics(self) -> bool:
+        """Whether the topics' metadata has arrived."""
         return self._client.metadata.is_answered(self._ticket)
 
-    def share_out(self) -> dict[str, bytes]:
-        """Everybody's share by member id, as SyncGroup carries it."""
+    def assign_partitions(self) -> dict[str, bytes]:
+        """Return the assignment of each member by member id, encoded for SyncGroup."""
         cluster = self._client.metadata.cluster
-        self.snapshot = snapshot_of(cluster, self.topics, {}, with_racks=self._with_racks)
-        if not self._shares_out:
+        self.snapshot = topic_snapshot(cluster, self.topics, {}, with_racks=self._with_racks)
+        if not self._must_assign:
             return {}
-        return share_out(self._strategy, self._members, topic_facts(cluster, self.topics))
+        return assign_partitions(self._strategy, self._members, assignor_topics(cluster, self.topics))
 
 
-def take_the_lead(
+def become_leader(
     client: ConsumerNetworkClient, config: ConsumerConfig, strategies: Sequence[Strategy], answer: JoinGroupResponse
 ) -> Leadership:
-    """We are the leader, by the `answer` to JoinGroup. BrokerError if the group has chosen a strategy that we lack."""
+    """Return the leadership after the JoinGroup response. Raise BrokerError if the member lacks the chosen assignor."""
     strategy = next((strategy for strategy in strategies if strategy.name == answer.protocol_name), None)
     if strategy is None:
-        text = f"the group chose the assignor {answer.protocol_name!r}, which this member does not know"
+        text = f"the group chose the assignor {answer.protocol_name!r}, which this member does not support"
         raise BrokerError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, text, group=config.group_id)
     return Leadership(client, strategy, answer, with_racks=bool(config.client_rack))
 
 
-class Joined(NamedTuple):
-    """One member that has joined, with what it wants."""
+class JoinedMember(NamedTuple):
+    """A member that has joined, with its subscription."""
 
     member_id: str
     instance_id: str | None
     subscription: Subscription
 
 
-def read_members(members: Iterable[JoinGroupResponseMember]) -> list[Joined]:
-    """The members as the broker tells them to the leader. ProtocolError names the one that makes no sense."""
-    found = []
+def read_members(members: Iterable[JoinGroupResponseMember]) -> list[JoinedMember]:
+    """Return the members in a JoinGroup response. Raise ProtocolError for a malformed subscription; it names the
+    member.
+    """
+    joined = []
     for member in members:
         try:
             subscription = decode_subscription(member.metadata)
         except ProtocolError as error:
             raise ProtocolError(f"the subscription of member {member.member_id} is malformed: {error}") from error
-        found.append(Joined(member.member_id, member.group_instance_id, subscription))
-    return found
+        joined.append(JoinedMember(member.member_id, member.group_instance_id, subscription))
+    return joined
 
 
-def topics_of(members: Iterable[Joined]) -> frozenset[str]:
-    """All topics that somebody wants."""
+def topics_of(members: Iterable[JoinedMember]) -> frozenset[str]:
+    """Return all subscribed topics."""
     return frozenset(topic for member in members for topic in member.subscription.topics)
 
 
-def topic_facts(cluster: Cluster, names: Iterable[str]) -> dict[str, Topic]:
-    """The topics among these that exist, as assignors see them."""
+def assignor_topics(cluster: Cluster, names: Iterable[str]) -> dict[str, Topic]:
+    """Return the topics that exist, in the form for assignors."""
     known = ((name, cluster.topics.get(name)) for name in names)
     return {
         name: Topic(partition_count(topic), replica_racks(cluster, topic))
@@ -104,12 +108,14 @@ def topic_facts(cluster: Cluster, names: Iterable[str]) -> dict[str, Topic]:
     }
 
 
-# What the leader watches: the number of partitions of each topic that exists and, if racks matter, where they are.
+# Watched by the leader: the number of partitions of each existing topic and, with client.rack, the replicas' racks.
 Snapshot = Mapping[str, Topic]
 
 
-def snapshot_of(cluster: Cluster, names: Iterable[str], before: Snapshot, *, with_racks: bool) -> Snapshot:
-    """What a leader must share out anew when it changes. A topic that cannot be told about now is as `before`."""
+def topic_snapshot(cluster: Cluster, names: Iterable[str], before: Snapshot, *, with_racks: bool) -> Snapshot:
+    """Return a snapshot of topics; a change of it requires a rebalance. A topic with unknown metadata stays as in
+    `before`.
+    """
     found = {}
     for name in names:
         topic = cluster.topics.get(name)
@@ -124,8 +130,10 @@ def _is_gone(topic: TopicInfo) -> bool:
     return topic.error.name == "UNKNOWN_TOPIC_OR_PARTITION"
 
 
-def share_out(strategy: Strategy, members: Iterable[Joined], topics: Mapping[str, Topic]) -> dict[str, bytes]:
-    """What each member gets, by member id, as bytes for SyncGroup."""
+def assign_partitions(
+    strategy: Strategy, members: Iterable[JoinedMember], topics: Mapping[str, Topic]
+) -> dict[str, bytes]:
+    """Return the assignment of each member by member id, encoded for SyncGroup."""
     seen = [strategy.member(it.member_id, it.subscription, it.instance_id) for it in members]
     shares = strategy.assign(topics, seen)
     return {

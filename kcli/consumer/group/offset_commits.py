@@ -1,7 +1,7 @@
-"""`OffsetCommits`: how far a consumer has come, stored with its group; now, later, now and then, and at the end.
+"""`OffsetCommits`: commit the positions of a consumer: synchronously, asynchronously, automatically, and at the end.
 
-What Kafka calls consumed is what an earlier poll has handed out: the caller's positions. Commits leave in the order in
-which they were asked for, over one connection, so that a later one is never overwritten by an earlier one.
+The committed positions are the consumed positions: all records before them were returned by earlier polls. Commits are
+sent in the order of their requests, over one connection, so that an earlier commit never replaces a later one.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 
 class OffsetCommits:
-    """Commits of one consumer; `membership()` is None for one whose partitions were assigned by hand.
+    """The commits of one consumer; `membership()` is None for a consumer that assigns its own partitions.
 
-    Such a one commits without a generation, which the coordinator allows while the group has no members.
+    Such a consumer commits without a generation, which the coordinator accepts while the group has no members.
     """
 
     def __init__(
@@ -50,34 +50,34 @@ class OffsetCommits:
         self._subscription = subscription
         self._config = config
         self._group = config.group_id
-        self._queue: deque[Commit] = deque()  # asynchronous ones whose callback has not run, in order
+        self._queue: deque[Commit] = deque()  # asynchronous commits whose callback has not run, in order
         self._automatic: Commit | None = None
         self._interval_ms = config.auto_commit_interval_ms if config.enable_auto_commit else float("inf")
         self._next_automatic_ms = client.clock.now_ms() + self._interval_ms
-        self.last_error: KcliError | None = None  # why the last automatic commit was not stored; None: it was
+        self.last_error: KcliError | None = None  # of the last automatic commit; None: it was stored
 
     def __repr__(self) -> str:
         automatic = f"every {self._interval_ms / 1000:g} s" if self._config.enable_auto_commit else "by hand"
-        trouble = f", last refused: {self.last_error}" if self.last_error else ""
-        return f"<OffsetCommits {self._group} {automatic}, {len(self._queue)} unfinished{trouble}>"
+        problem = f", last refused: {self.last_error}" if self.last_error else ""
+        return f"<OffsetCommits {self._group} {automatic}, {len(self._queue)} unfinished{problem}>"
 
     def consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """The caller's position in every partition that has one: what a commit without offsets stores."""
-        found = {}
+        """Return the consumed position of every partition that has one: the default offsets of a commit."""
+        positions = {}
         for tp in self._subscription.partitions():
-            position = self._subscription.state(tp).position
+            position = self._subscription.consumed_position(tp)
             if position is not None:
-                found[tp] = OffsetAndMetadata(position.offset, position.epoch)
-        return found
+                positions[tp] = OffsetAndMetadata(position.offset, position.epoch)
+        return positions
 
-    # --- now
+    # --- synchronous
 
     def commit_sync(self, offsets: Offsets | None, deadline_ms: float) -> None:
-        """Store `offsets`, by default what is consumed; returns when they are stored.
+        """Commit `offsets`, by default the consumed positions, and wait until they are stored.
 
-        Callbacks of earlier asynchronous commits have run then. Raises CommitFailed when the member is no longer one,
+        The callbacks of earlier asynchronous commits have run then. Raise CommitFailed when the generation has ended,
         BrokerError (REBALANCE_IN_PROGRESS: poll first; FENCED_INSTANCE_ID, GROUP_ and TOPIC_AUTHORIZATION_FAILED,
-        OFFSET_METADATA_TOO_LARGE, ...), and TimeoutExpired, when they may be stored or not.
+        OFFSET_METADATA_TOO_LARGE, ...), and TimeoutExpired, after which the offsets may or may not be stored.
         """
         wanted = self.consumed() if offsets is None else dict(offsets)
         self._commit_until(wanted, deadline_ms)
@@ -113,12 +113,12 @@ class OffsetCommits:
         if commit.reaction is None:
             return commit.error.retriable
         if revoking and _code(commit.error) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            return False  # it was deleted, and a rebalance must not wait for that
+            return False  # the topic was deleted, and a rebalance must not wait for it
         if commit.reaction is not Reaction.STALE:
             return commit.reaction in (Reaction.RETRY, Reaction.FIND)
         if not self._sender.generation().member_id:
             return False
-        # A heartbeat has overtaken the commit: under the new epoch the partitions are still ours.
+        # A heartbeat response has overtaken the commit: the member still owns the partitions, under a new epoch.
         moved_on = self._sender.generation() != commit.generation
         return revoking or (moved_on and all(self._subscription.get(tp) is not None for tp in commit.offsets))
 
@@ -128,65 +128,66 @@ class OffsetCommits:
     def _awaited(self) -> str:
         return f"the commit of group {self._group}"
 
-    # --- later
+    # --- asynchronous
 
     def commit_async(self, offsets: Offsets | None, callback: Callback | None = None) -> None:
-        """Store `offsets`, by default what is consumed, while the caller goes on; nothing is tried twice.
+        """Commit `offsets`, by default the consumed positions, without waiting and without retries.
 
         `callback(offsets, error)` runs in the caller's thread, in a later poll, commit or close, in the order of the
-        commits. An error that is `retriable` is one where the next commit may be luckier.
+        commits. After an error that is `retriable` a later commit may succeed.
         """
         wanted = self.consumed() if offsets is None else dict(offsets)
-        give_up_ms = self._client.clock.now_ms() + self._config.request_timeout_ms
-        commit = Commit(wanted, callback, give_up_ms)
+        deadline_ms = self._client.clock.now_ms() + self._config.request_timeout_ms
+        commit = Commit(wanted, callback, deadline_ms)
         commit.settled = not wanted
         self._queue.append(commit)
-        self._go_on(self._client.clock.now_ms())
+        self._advance(self._client.clock.now_ms())
 
     def poll(self, now_ms: float) -> None:
-        """Send what waits for a coordinator, run callbacks of what is over, commit automatically if that is due.
+        """Send commits that wait for a coordinator, run callbacks of finished commits, and commit automatically if it
+        is due.
 
-        To be called where everything handed out counts as consumed: at the start of the caller's poll.
+        Call it where all returned records count as consumed: at the start of the caller's poll.
         """
-        self._go_on(now_ms)
+        self._advance(now_ms)
         self._run_callbacks()
         self._commit_automatically(now_ms)
 
     def next_ms(self) -> float:
-        """When `poll` has something to do though nothing arrives."""
+        """Return the time at which `poll` has something to do."""
         automatic_ms = self._next_automatic_ms if self._automatic is None else float("inf")
         return min(self._queue_next_ms(), automatic_ms)
 
     def _queue_next_ms(self) -> float:
-        waiting = [commit.give_up_ms for commit in self._queue if commit.waits]
+        waiting = [commit.deadline_ms for commit in self._queue if commit.is_unsent]
         return min(self._lookup.next_ms(), *waiting) if waiting else float("inf")
 
-    def _go_on(self, now_ms: float) -> None:
-        if any(commit.waits for commit in self._queue):
+    def _advance(self, now_ms: float) -> None:
+        if any(commit.is_unsent for commit in self._queue):
             try:
                 node = self._lookup.find(now_ms)
             except KcliError as error:
-                self._give_up(error)
+                self._fail_unsent(error)
             else:
                 if node is not None:
                     self._send_queue(node)
-                self._give_up_late(now_ms)
+                self._fail_overdue(now_ms)
         for commit in self._queue:
             self._sender.judge(commit)
 
-    def _give_up(self, error: KcliError) -> None:
+    def _fail_unsent(self, error: KcliError) -> None:
         for commit in self._queue:
-            if commit.waits:
+            if commit.is_unsent:
                 commit.settle(error)
 
-    def _give_up_late(self, now_ms: float) -> None:
+    def _fail_overdue(self, now_ms: float) -> None:
         for commit in self._queue:
-            if commit.waits and now_ms >= commit.give_up_ms:
+            if commit.is_unsent and now_ms >= commit.deadline_ms:
                 commit.settle(self._lookup.timed_out())
 
     def _send_queue(self, node: Node) -> None:
         for commit in self._queue:
-            if commit.waits:
+            if commit.is_unsent:
                 self._sender.send(commit, node)
 
     def _run_callbacks(self) -> None:
@@ -198,16 +199,16 @@ class OffsetCommits:
                 commit.callback(commit.offsets, commit.error)
 
     def _await_queue(self, deadline_ms: float) -> None:
-        """Until all asynchronous commits are over and their callbacks have run, or it is too late."""
+        """Wait until all asynchronous commits are finished and their callbacks have run, or until the deadline."""
         while True:
             now_ms = self._client.clock.now_ms()
-            self._go_on(now_ms)
+            self._advance(now_ms)
             self._run_callbacks()
             if not self._queue or now_ms >= deadline_ms:
                 return
             self._client.poll(timeout_ms=max(0.0, min(deadline_ms, self._queue_next_ms()) - now_ms))
 
-    # --- now and then, and at the end
+    # --- synchronous and then, and at the end
 
     def _commit_automatically(self, now_ms: float) -> None:
         if now_ms < self._next_automatic_ms or self._automatic is not None:
@@ -225,18 +226,22 @@ class OffsetCommits:
             self._next_automatic_ms = min(self._next_automatic_ms, retry_ms)
 
     def before_revocation(self, partitions: Collection[TopicPartition], deadline_ms: float) -> None:
-        """Partitions are about to go: with automatic commits, store what is consumed. A failure is `last_error`."""
+        """With automatic commits, commit the consumed positions before partitions are revoked. An error is in
+        `last_error`.
+        """
         if self._config.enable_auto_commit:
             self._commit_consumed(deadline_ms)
 
     def close(self, deadline_ms: float) -> None:
-        """With automatic commits, store what is consumed; then see the others to their end, or tell their callbacks."""
+        """With automatic commits, commit the consumed positions. Then wait for the other commits, and run their
+        callbacks.
+        """
         if self._config.enable_auto_commit and self._sender.may_commit():
             self._commit_consumed(deadline_ms)
         self._await_queue(deadline_ms)
         for commit in self._queue:
             if not commit.settled:
-                commit.settle(TimeoutExpired(f"{self._awaited()} was not answered before the consumer was closed"))
+                commit.settle(TimeoutExpired(f"{self._awaited()} was not answered before the consumer closed"))
         self._run_callbacks()
 
     def _commit_consumed(self, deadline_ms: float) -> None:
@@ -256,37 +261,41 @@ def _code(error: KcliError) -> ErrorCode | None:
 Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 Callback = Callable[[Offsets, "KcliError | None"], None]
 
-_OF_THE_MEMBERSHIP = (Reaction.REBALANCING, Reaction.STALE, Reaction.GONE, Reaction.FENCED)
+_MEMBERSHIP_REACTIONS = (Reaction.REBALANCING, Reaction.STALE, Reaction.GONE, Reaction.FENCED)
 
 
 class Commit:
-    """One request to be: its offsets, when to give up sending it, and, once it is sent, where, for whom, its answer."""
+    """One commit: its offsets, the deadline for sending it, and once it is sent its node, generation and response."""
 
-    __slots__ = ("answer", "callback", "error", "generation", "give_up_ms", "node", "offsets", "reaction", "settled")
+    __slots__ = ("answer", "callback", "deadline_ms", "error", "generation", "node", "offsets", "reaction", "settled")
 
-    def __init__(self, offsets: Offsets, callback: Callback | None, give_up_ms: float) -> None:
+    def __init__(self, offsets: Offsets, callback: Callback | None, deadline_ms: float) -> None:
         self.offsets = offsets
         self.callback = callback
-        self.give_up_ms = give_up_ms
+        self.deadline_ms = deadline_ms
         self.answer: RequestFuture[OffsetCommitResponse] | None = None
         self.generation: Generation | None = None
         self.node: Node | None = None
         self.settled = False
         self.error: KcliError | None = None
-        self.reaction: Reaction | None = None  # None: nobody has answered
+        self.reaction: Reaction | None = None  # None: no response
 
     @property
-    def waits(self) -> bool:
-        """Not sent yet."""
+    def is_unsent(self) -> bool:
+        """Whether it waits to be sent."""
         return self.answer is None and not self.settled
 
     def settle(self, error: KcliError | None = None) -> None:
-        """It is over."""
+        """Finish it."""
         self.settled, self.error = True, error
 
 
 class CommitSender:
-    """Signs and sends commits of one consumer, and judges what is answered."""
+    """Adds the generation to commits, sends them, and evaluates the responses.
+
+    Responses are evaluated in the caller's thread only, whichever thread drives the network, because they may change
+    the membership.
+    """
 
     def __init__(
         self,
@@ -306,23 +315,22 @@ class CommitSender:
         return None if self._subscription.mode == "assigned" else self._membership()
 
     def generation(self) -> Generation:
-        """What a commit sent now is signed with."""
+        """Return the generation of a commit that is sent now."""
         member = self._member()
         return NO_GENERATION if member is None else member.generation
 
     def may_commit(self) -> bool:
-        """A commit would not be refused before it is sent."""
+        """Whether a commit can be sent now."""
         member = self._member()
         return member is None or (member.generation.member_id != "" and member.is_stable())
 
     def send(self, commit: Commit, node: Node, *, revoking: bool = False) -> None:
-        """Send it, or settle it at once when there is nobody to send it for."""
+        """Send it, or finish it at once with an error if the member must not commit now."""
         member, generation = self._member(), self.generation()
         if member is not None and not generation.member_id:
             commit.settle(commit_requests.not_a_member(self._group))
         elif member is not None and not revoking and not member.is_stable():
-            # An answer to JoinGroup may bring the next generation at any moment: under that one, what is committed now
-            # could be of partitions that belong to others.
+            # The next generation may begin at any moment; in it the partitions may belong to other members.
             commit.settle(commit_requests.rebalancing(self._group))
         else:
             instance_id = None if member is None else member.instance_id
@@ -331,14 +339,14 @@ class CommitSender:
             commit.answer = self._client.send(node, request, max_version=commit_requests.NEWEST_VERSION)
 
     def judge(self, commit: Commit) -> None:
-        """Judge an answer, if there is one that was not judged yet."""
+        """Evaluate a response that was not evaluated yet."""
         if commit.settled or commit.answer is None or not commit.answer.done:
             return
         error = commit.answer.error
         if error is not None:
             commit.settle(error)
             if error.retriable:
-                self._lookup.lost(str(error), commit.node)
+                self._lookup.mark_unknown(str(error), commit.node)
             return
         refusal = commit_requests.read_refusal(commit.offsets, commit.answer.value())
         commit.settle(None if refusal is None else self._refused(commit, refusal))
@@ -347,11 +355,11 @@ class CommitSender:
         assert commit.generation is not None
         commit.reaction = refusal.reaction
         if refusal.reaction is Reaction.FIND:
-            self._lookup.lost(f"OffsetCommit was answered with {refusal.code.name}", commit.node)
+            self._lookup.mark_unknown(f"OffsetCommit failed with {refusal.code.name}", commit.node)
         member = self._member()
         is_member = member is not None and commit.generation.member_id != ""
         has_moved_on = member is not None and member.generation != commit.generation and not member.is_stable()
         error = commit_requests.error_of(refusal, self._group, is_member=is_member, has_moved_on=has_moved_on)
-        if member is not None and refusal.reaction in _OF_THE_MEMBERSHIP:
+        if member is not None and refusal.reaction in _MEMBERSHIP_REACTIONS:
             member.commit_refused(refusal.code, commit.generation)
         return error

@@ -1,7 +1,7 @@
-"""From what a member owns to what the broker wants it to own: what to give back, what to take on (KIP-848). Pure.
+"""Reconciliation of the owned partitions with the target assignment of the broker (KIP-848). Pure.
 
-Topics are told apart by their ids: a topic that was deleted and made again is another one under the same name, so its
-partitions are given back before those of the same names are taken on.
+Topics are identified by their ids: a topic that was deleted and created again is a different topic with the same name,
+so its old partitions are revoked before the new ones are added.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class OwnedTopic(NamedTuple):
-    """A topic as it was called when its partitions were taken on, and which they are."""
+    """The name of a topic when its partitions were added, and the partitions."""
 
     name: str
     partitions: frozenset[int]
@@ -27,9 +27,8 @@ class OwnedTopic(NamedTuple):
 Owned = dict["UUID", OwnedTopic]
 
 
-class Step(NamedTuple):
-    """Give back `revoked`, take on `added`, then `owned` is what there is. `unnamed`: ids without a known name, which
-    have to wait."""
+class ReconciliationStep(NamedTuple):
+    """Revoke `revoked`, add `added`; then `owned` is owned. `unnamed`: ids of topics whose name is not known yet."""
 
     revoked: list[TopicPartition]
     added: list[TopicPartition]
@@ -37,8 +36,8 @@ class Step(NamedTuple):
     unnamed: frozenset[UUID]
 
 
-def next_step(owned: Owned, target: PartitionsById, names: Mapping[UUID, str]) -> Step:
-    """What brings a member nearest to `target` with the names that are known now."""
+def next_step(owned: Owned, target: PartitionsById, names: Mapping[UUID, str]) -> ReconciliationStep:
+    """Return the step towards `target` that is possible with the known names."""
     wanted: Owned = {}
     unnamed = set()
     for topic_id, numbers in target.items():
@@ -47,34 +46,34 @@ def next_step(owned: Owned, target: PartitionsById, names: Mapping[UUID, str]) -
             unnamed.add(topic_id)
         elif numbers:
             wanted[topic_id] = OwnedTopic(name, numbers)
-    return Step(_missing(owned, wanted), _missing(wanted, owned), wanted, frozenset(unnamed))
+    return ReconciliationStep(_missing(owned, wanted), _missing(wanted, owned), wanted, frozenset(unnamed))
 
 
 def _missing(some: Owned, others: Owned) -> list[TopicPartition]:
-    """The partitions of `some` that `others` lacks, sorted."""
-    found = []
+    """Return the partitions of `some` that are not in `others`, sorted."""
+    missing = []
     for topic_id, topic in some.items():
-        there = others[topic_id].partitions if topic_id in others else frozenset()
-        found += [TopicPartition(topic.name, number) for number in topic.partitions - there]
-    return sorted(found)
+        present = others[topic_id].partitions if topic_id in others else frozenset()
+        missing += [TopicPartition(topic.name, number) for number in topic.partitions - present]
+    return sorted(missing)
 
 
 def partitions_of(owned: Owned) -> list[TopicPartition]:
-    """All owned partitions, sorted."""
+    """Return all owned partitions, sorted."""
     return sorted(TopicPartition(topic.name, number) for topic in owned.values() for number in topic.partitions)
 
 
-def without(owned: Owned, partitions: Iterable[TopicPartition]) -> Owned:
-    """What is left when these are gone."""
-    gone = set(partitions)
-    left = {}
+def without_partitions(owned: Owned, partitions: Iterable[TopicPartition]) -> Owned:
+    """Return the owned topics without these partitions."""
+    removed = set(partitions)
+    remaining = {}
     for topic_id, topic in owned.items():
-        kept = frozenset(number for number in topic.partitions if TopicPartition(topic.name, number) not in gone)
+        kept = frozenset(number for number in topic.partitions if TopicPartition(topic.name, number) not in removed)
         if kept:
-            left[topic_id] = OwnedTopic(topic.name, kept)
-    return left
+            remaining[topic_id] = OwnedTopic(topic.name, kept)
+    return remaining
 
 
 def by_id(owned: Owned) -> PartitionsById:
-    """The owned partitions as the protocol names them."""
+    """Return the owned partitions by topic id, as in the protocol."""
     return {topic_id: topic.partitions for topic_id, topic in owned.items()}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from kcli.clock import ManualClock
-from kcli.consumer.subscription import FetchPosition, Reset, SubscriptionState
+from kcli.consumer.subscription import FetchPosition, PositionReset, SubscriptionState
 from kcli.errors import KcliError
 from kcli.protocol.records.columns import RecordColumns
 from kcli.structs import OffsetAndMetadata, TopicPartition
@@ -59,14 +59,14 @@ class FakeConsumer:
     def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         return {tp: self.ends[tp] for tp in partitions}
 
-    def take_resets(self) -> dict[TopicPartition, Reset]:
+    def take_resets(self) -> dict[TopicPartition, PositionReset]:
         found, self.subscription.resets = self.subscription.resets, {}
         return found
 
     def check_range(self, partitions: Iterable[TopicPartition]) -> None:
         self.checked += partitions
 
-    def commit_sync(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout_ms: float) -> None:
+    def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout_ms: float) -> None:
         self._store("sync", offsets)
 
     def commit_async(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], callback: Any) -> None:
@@ -134,7 +134,7 @@ def records(batches: dict[TopicPartition, RecordColumns], *, behind: int = 0) ->
     def step(consumer: FakeConsumer) -> dict[TopicPartition, RecordColumns]:
         for tp, found in batches.items():
             position = FetchPosition(int(found.offsets[-1]) + 1 + behind, EPOCH)
-            consumer.subscription.handed_out(tp, position)
+            consumer.subscription.delivered(tp, position)
         return batches
 
     return step

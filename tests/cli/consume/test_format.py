@@ -46,10 +46,10 @@ def test_every_verb_of_kcat_is_known() -> None:
         ("%{}", "'%{}' is not"),
         ("%{value:rot13}", "'%{value:rot13}' is not"),
         ("%{value", "'%{' is not"),
-        (r"\q", r"'\q' is not an escape"),
-        (r"\x", r"'\x' is not an escape"),
-        (r"\xZZ", r"'\x' is not an escape"),
-        ("end\\", r"'\' is not an escape"),
+        (r"\q", r"'\q' is not a valid escape"),
+        (r"\x", r"'\x' is not a valid escape"),
+        (r"\xZZ", r"'\x' is not a valid escape"),
+        ("end\\", r"'\' is not a valid escape"),
     ],
 )
 def test_what_is_no_format_is_told(text, words):

@@ -18,7 +18,7 @@ from kcli.cli.consume.member_session import MemberPlan, print_as_member
 from kcli.cli.consume.options import Style, make_renderer
 from kcli.cli.consume.range_session import Manner
 from kcli.cli.consume.read_loop import Limits
-from kcli.consumer.subscription import Reset
+from kcli.consumer.subscription import PositionReset
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, CorruptRecords, TimeoutExpired, WakeupError
 from kcli.structs import OffsetAndMetadata, TopicPartition
@@ -386,13 +386,13 @@ def test_many_partitions_are_few_words() -> None:
 @pytest.mark.parametrize(
     ("reset", "told"),
     [
-        (Reset(5, "earliest", 10), "offset 5.*deleted.*log start, 10, and offsets 5 to 9 are lost"),
-        (Reset(5, "latest", 20), "offset 5.*outside the log.*log end, 20, and offsets 5 to 19 are not read"),
-        (Reset(99, "earliest", 0), "offset 99.*beyond the end.*log start, 0: .*printed, though"),
-        (Reset(99, "latest", 20), "offset 99.*beyond the end.*log end, 20: .*not read"),
-        (Reset(99, "truncated", 20), "offset 99.*beyond the end.*goes on at 20"),
+        (PositionReset(5, "earliest", 10), "offset 5.*deleted.*log start, 10, and offsets 5 to 9 are lost"),
+        (PositionReset(5, "latest", 20), "offset 5.*outside the log.*log end, 20, and offsets 5 to 19 are not read"),
+        (PositionReset(99, "earliest", 0), "offset 99.*beyond the end.*log start, 0: .*printed, though"),
+        (PositionReset(99, "latest", 20), "offset 99.*beyond the end.*log end, 20: .*not read"),
+        (PositionReset(99, "truncated", 20), "offset 99.*beyond the end.*goes on at 20"),
     ],
 )
-def test_what_a_reset_means_for_the_records_is_said(reset: Reset, told: str) -> None:
+def test_what_a_reset_means_for_the_records_is_said(reset: PositionReset, told: str) -> None:
     assert re.search(f"^orders 0: {told}", reset_words(P0, reset))
-    assert ("are lost" in reset_words(P0, reset)) == (reset.policy == "earliest" and reset.found > reset.offset)
+    assert ("are lost" in reset_words(P0, reset)) == (reset.policy == "earliest" and reset.new_offset > reset.offset)

@@ -32,10 +32,10 @@ SETTINGS = {"group_id": "billing", "auto_offset_reset": "earliest", "enable_auto
 
 
 class ClassicCluster(FakeCluster):
-    """`known`: member id -> its last JoinGroup. `others`: members that never speak, id -> topics.
+    """`known`: the last JoinGroup of each member id. `others`: members that never speak, id -> topics.
 
-    `leader`: somebody else, who gives the member `given`; None: the member leads. `rebalances`: heartbeats are told so
-    until the member joins again. `shares`: what the member as leader has given, by member id.
+    `leader`: another member, which assigns `given` to the member; None: the member leads. `rebalances`: heartbeats
+    report a rebalance until the member joins again. `shares`: the assignments of the member as leader, by member id.
     """
 
     def __init__(self, nodes: int = 1) -> None:
@@ -163,7 +163,7 @@ class Member:
         client, config = cluster.client(**{**SETTINGS, **properties})
         self.cluster = cluster
         self.told = Told()
-        self.consumer = Consumer(config, client, in_background=False)
+        self.consumer = Consumer.from_config(config, client, in_background=False)
         self.consumer.subscribe([] if pattern else topics or ["t"], pattern=pattern, **self.told.hooks())
 
     def poll(self, times: int = 20, timeout_ms: float = 50) -> list[str]:

@@ -162,7 +162,7 @@ def test_an_eager_member_gives_everything_up_before_it_joins_again(strategy: str
 
 
 def test_a_cooperative_member_keeps_reading_and_gives_up_what_the_assignment_takes_from_it() -> None:
-    """KIP-429: the partitions given up are free for others in the next round, which the member asks for."""
+    """KIP-429: the partitions given up are free for others in the next round, which the member fetches for."""
     cluster = two_partitions()
     member = Member(cluster, partition_assignment_strategy="cooperative-sticky")
     member.poll()
@@ -233,7 +233,7 @@ def test_a_pattern_finds_topics_that_come_later() -> None:
 
 
 def test_what_the_leader_knows_of_a_pattern_is_taken_on() -> None:
-    """The leader has fresher metadata: it gives a topic that matches, though this member has not heard of it."""
+    """The leader has fresher metadata: it gives a topic that matches, though this member has not handle_error of it."""
     cluster = two_partitions()
     cluster.leader, cluster.given = "somebody", [T0]
     member = Member(cluster, pattern="t.*")
@@ -282,8 +282,8 @@ def test_a_callback_may_seek_and_commit_but_not_poll() -> None:
 
     def assigned(partitions: list[TopicPartition]) -> None:
         consumer.seek(T0, 1)
-        consumer.commit_sync({T1: _offset(7)})
-        with pytest.raises(KcliError, match="inside a rebalance callback"):
+        consumer.commit({T1: _offset(7)})
+        with pytest.raises(KcliError, match="a rebalance callback must not poll"):
             consumer.poll(0)
 
     consumer.subscribe(["t"], on_assigned=assigned)

@@ -195,7 +195,7 @@ def test_a_heartbeat_that_tells_of_a_rebalance_makes_the_member_join_again() -> 
     refuse(cluster, ApiKey.HEARTBEAT, E.REBALANCE_IN_PROGRESS)
     member.poll(100)
     assert member.told.taken() == [("assigned", [])]
-    assert [join.reason for join in member.joins()] == ["the group rebalances"]
+    assert [join.reason for join in member.joins()] == ["the group is rebalancing"]
 
 
 @pytest.mark.parametrize("code", [E.NOT_COORDINATOR, E.COORDINATOR_NOT_AVAILABLE])
@@ -311,8 +311,8 @@ def test_an_application_that_does_not_poll_is_taken_out_of_the_group() -> None:
     cluster.clock.advance(10_001)
     inner._member.beat(cluster.clock.now_ms())
     member.poll(100)
-    farewell = cluster.asked(ApiKey.LEAVE_GROUP)[0].members[0]
-    assert (farewell.member_id, farewell.reason) == ("member-1", "the application did not poll for 10 s")
+    leave_heartbeat = cluster.asked(ApiKey.LEAVE_GROUP)[0].members[0]
+    assert (leave_heartbeat.member_id, leave_heartbeat.reason) == ("member-1", "the application did not poll for 10 s")
     assert member.told.taken() == [("lost", [0, 1]), ("assigned", [0, 1])]
     assert [join.member_id for join in member.joins()] == ["", "member-2"]
 
@@ -391,7 +391,7 @@ def test_what_the_refusal_of_a_commit_means_for_the_member(code: ErrorCode, told
 def test_every_code_has_one_reaction_for_each_api() -> None:
     for api in (*ANSWERS, ApiKey.OFFSET_COMMIT):
         assert all(isinstance(reaction_to(api, code), Reaction) for code in ErrorCode.all())
-        assert reaction_to(api, E.NONE) is Reaction.GO_ON
+        assert reaction_to(api, E.NONE) is Reaction.CONTINUE
 
 
 def test_only_joins_and_syncs_tell_the_caller_what_they_do_not_know() -> None:

@@ -38,7 +38,7 @@ def member(cluster: AssigningCluster) -> Member:
 
 
 def changes(request: Any) -> dict[str, Any]:
-    """What a heartbeat says beyond who it is from."""
+    """What a heartbeat says beyond identity it is from."""
     said = {
         "rebalance_timeout": request.rebalance_timeout_ms if request.rebalance_timeout_ms >= 0 else None,
         "names": request.subscribed_topic_names,
@@ -97,7 +97,7 @@ def test_a_member_that_gets_nothing_hears_of_it_too(cluster: AssigningCluster) -
 
 def test_a_join_that_is_answered_without_an_assignment_is_one_to_nothing(cluster: AssigningCluster) -> None:
     member = Member(cluster)
-    cluster.members[member.membership.member.who.member_id] = cluster.epoch
+    cluster.members[member.membership.member.identity.member_id] = cluster.epoch
     cluster.answer_next(HEARTBEAT, lambda request: cluster.answer(request.member_id, told=False))
     member.poll()
     assert (member.said, member.membership.state) == ([("assigned", "")], "stable")
@@ -243,7 +243,7 @@ def test_a_topic_that_brokers_do_not_know_yet_waits_and_the_others_are_read(clus
     member.poll(3000)
     assert (member.owned(), member.membership.state) == ("t-0", "reconciling")
     assert len(cluster.asked(HEARTBEAT)) < 5, "it does not hammer the coordinator meanwhile"
-    assert "not known" in repr(member.membership)
+    assert "do not know an assigned topic yet" in repr(member.membership)
     cluster.hidden_ids.clear()
     member.poll(3000)
     assert (member.owned(), member.membership.state) == ("new-0 t-0", "stable")
@@ -337,7 +337,7 @@ def test_leaving_while_nobody_knows_the_coordinator_gives_up_at_the_deadline(
 ) -> None:
     nobody = find_coordinator.FindCoordinatorResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
     cluster.answer_next(ApiKey.FIND_COORDINATOR, *[lambda request: nobody] * 100)
-    member.lookup.lost("the test wants it")
+    member.lookup.mark_unknown("the test wants it")
     before_ms = member.client.clock.now_ms()
     member.leave(2000)
     assert member.client.clock.now_ms() - before_ms == pytest.approx(2000, abs=1)

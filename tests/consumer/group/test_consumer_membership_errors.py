@@ -310,7 +310,7 @@ def test_a_coordinator_that_is_silent_is_given_up_after_the_request_timeout(clus
 def test_the_acknowledgement_that_got_lost_is_repeated(cluster: AssigningCluster) -> None:
     member = Member(cluster)
     cluster.answer_next(HEARTBEAT, lambda request: cluster.answer(request.member_id, told=True))
-    cluster.members[member.membership.member.who.member_id] = cluster.epoch
+    cluster.members[member.membership.member.identity.member_id] = cluster.epoch
     member.membership.poll(0)
     cluster.answer_next(HEARTBEAT, answers(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
     member.poll(3000)

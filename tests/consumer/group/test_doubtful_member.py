@@ -89,11 +89,11 @@ def test_an_answer_from_before_the_stop_proves_nothing() -> None:
     assert member.poll(20) == []
     inner = member.consumer.membership
     assert inner is not None
-    assert inner.is_doubtful(cluster.clock.now_ms())
+    assert inner.may_be_expelled(cluster.clock.now_ms())
 
 
 def test_a_coordinator_that_is_gone_for_longer_than_a_session_holds_the_records_back() -> None:
-    """It may be only we who do not reach it."""
+    """It may be only we identity do not reach it."""
     cluster = ClassicCluster()
     member = joined(cluster, session_timeout_ms=6_000)
     cluster.answer_next(ApiKey.HEARTBEAT, *[lambda _: None] * 1_000)
@@ -126,7 +126,7 @@ def test_a_member_of_a_group_that_its_broker_assigns_holds_back_after_nine_inter
     cluster.topic("t").append("a")
     cluster.assign(TP)
     client, config = cluster.client(group_id="g", group_protocol="consumer", auto_offset_reset="earliest")
-    consumer = Consumer(config, client, in_background=False)
+    consumer = Consumer.from_config(config, client, in_background=False)
     lost: list[TopicPartition] = []
     consumer.subscribe(["t"], on_lost=lost.extend)
 

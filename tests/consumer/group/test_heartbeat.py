@@ -13,7 +13,7 @@ import pytest
 from kcli.client.config import ClientConfig, ConsumerConfig
 from kcli.client.connect import connect
 from kcli.client.request_future import RequestFuture
-from kcli.consumer.group.heartbeat import Beat, Heartbeat, HeartbeatThread
+from kcli.consumer.group.heartbeat import Heartbeat, HeartbeatThread, NextBeat
 
 
 def beating(now_ms: float = 0.0) -> Heartbeat:
@@ -85,9 +85,9 @@ def within(seconds: float, condition: Callable[[], bool]) -> bool:
 def test_the_thread_beats_when_it_said_it_would_and_ends_when_told(client: Any) -> None:
     beats: list[float] = []
 
-    def beat(now_ms: float) -> Beat:
+    def beat(now_ms: float) -> NextBeat:
         beats.append(now_ms)
-        return Beat(now_ms + 20)
+        return NextBeat(now_ms + 20)
 
     thread = HeartbeatThread(client, beat, "g")
     thread.start()
@@ -104,9 +104,9 @@ def test_the_thread_beats_when_it_said_it_would_and_ends_when_told(client: Any) 
 def test_a_thread_with_nothing_to_do_sleeps_until_it_is_woken(client: Any) -> None:
     beats: list[float] = []
 
-    def beat(now_ms: float) -> Beat:
+    def beat(now_ms: float) -> NextBeat:
         beats.append(now_ms)
-        return Beat(float("inf"))
+        return NextBeat(float("inf"))
 
     thread = HeartbeatThread(client, beat, "g")
     thread.start()
@@ -119,7 +119,7 @@ def test_a_thread_with_nothing_to_do_sleeps_until_it_is_woken(client: Any) -> No
 
 
 def test_what_a_beat_raises_is_kept_for_the_application(client: Any) -> None:
-    def beat(now_ms: float) -> Beat:
+    def beat(now_ms: float) -> NextBeat:
         raise RuntimeError("a bug")
 
     thread = HeartbeatThread(client, beat, "g")
@@ -133,7 +133,7 @@ def test_the_network_is_driven_for_what_is_awaited_only_while_nobody_else_does(c
     served = []
     client.serve = lambda awaited, timeout_ms: served.append(awaited) or time.sleep(0.005)
     awaited: RequestFuture[Any] = RequestFuture()
-    thread = HeartbeatThread(client, lambda now_ms: Beat(now_ms + 10_000, awaited), "g")
+    thread = HeartbeatThread(client, lambda now_ms: NextBeat(now_ms + 10_000, awaited), "g")
     over: RequestFuture[Any] = RequestFuture()
     poller = threading.Thread(target=lambda: client.poll(until=over, timeout_ms=60_000))
     poller.start()

@@ -7,12 +7,12 @@ import pytest
 from kcli.assignors.lookup import STRATEGIES
 from kcli.assignors.model import Topic
 from kcli.client.metadata import Cluster, PartitionInfo, TopicInfo
-from kcli.consumer.group.consumer_coordinator import change_of, given_up_before_join
+from kcli.consumer.group.consumer_coordinator import assignment_change, revoked_before_join
 from kcli.consumer.group.leadership import (
+    assign_partitions,
+    assignor_topics,
     read_members,
-    share_out,
-    snapshot_of,
-    topic_facts,
+    topic_snapshot,
     topics_of,
 )
 from kcli.error_codes import ErrorCode
@@ -47,35 +47,35 @@ def test_members_are_read_and_a_malformed_one_is_named() -> None:
 
 def test_topics_that_do_not_exist_are_no_facts() -> None:
     gone = TopicInfo("gone", error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    assert topic_facts(cluster(topic("t", 3), gone), ["t", "gone", "never heard of"]) == {"t": Topic(3)}
+    assert assignor_topics(cluster(topic("t", 3), gone), ["t", "gone", "never handle_error of"]) == {"t": Topic(3)}
 
 
 def test_racks_of_replicas_are_told_where_brokers_tell_them() -> None:
-    found = topic_facts(cluster(topic("t", 1, 1, 2, 9), racks=("east", None)), ["t"])
+    found = assignor_topics(cluster(topic("t", 1, 1, 2, 9), racks=("east", None)), ["t"])
     assert found == {"t": Topic(1, (frozenset({"east"}),))}
 
 
 def test_shares_go_to_every_member_as_bytes() -> None:
     members = read_members([wants("a", "t"), wants("b", "t")])
-    shares = share_out(STRATEGIES["range"], members, {"t": Topic(3)})
+    shares = assign_partitions(STRATEGIES["range"], members, {"t": Topic(3)})
     read = {member: flat(decode_assignment(share).assigned_partitions) for member, share in shares.items()}
     assert read == {"a": (T0, T1), "b": (TopicPartition("t", 2),)}
 
 
 def test_a_topic_that_has_no_leaders_for_a_moment_is_no_reason_to_rebalance() -> None:
-    before = snapshot_of(cluster(topic("t", 2), topic("u", 1)), ["t", "u"], {}, with_racks=False)
+    before = topic_snapshot(cluster(topic("t", 2), topic("u", 1)), ["t", "u"], {}, with_racks=False)
     busy = cluster(TopicInfo("t", error=ErrorCode.LEADER_NOT_AVAILABLE), topic("u", 1))
-    assert snapshot_of(busy, ["t", "u"], before, with_racks=False) == before
+    assert topic_snapshot(busy, ["t", "u"], before, with_racks=False) == before
 
 
 def test_a_topic_that_is_gone_or_has_grown_is_a_reason_and_a_moved_replica_only_if_racks_matter() -> None:
-    before = snapshot_of(cluster(topic("t", 2)), ["t"], {}, with_racks=False)
+    before = topic_snapshot(cluster(topic("t", 2)), ["t"], {}, with_racks=False)
     gone = cluster(TopicInfo("t", error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-    assert snapshot_of(gone, ["t"], before, with_racks=False) == {}
-    assert snapshot_of(cluster(topic("t", 3)), ["t"], before, with_racks=False) != before
+    assert topic_snapshot(gone, ["t"], before, with_racks=False) == {}
+    assert topic_snapshot(cluster(topic("t", 3)), ["t"], before, with_racks=False) != before
     east, west = (cluster(topic("t", 2, node), racks=("east", "west")) for node in (1, 2))
     for with_racks in (False, True):
-        one, other = (snapshot_of(it, ["t"], {}, with_racks=with_racks) for it in (east, west))
+        one, other = (topic_snapshot(it, ["t"], {}, with_racks=with_racks) for it in (east, west))
         assert (one != other) is with_racks
 
 
@@ -85,11 +85,11 @@ def test_partitions_survive_being_grouped_by_topic() -> None:
 
 def test_what_is_given_up_before_joining() -> None:
     owned = [U0, T1, T0]
-    assert given_up_before_join(owned, {"t", "u"}, cooperative=False) == [T0, T1, U0]
-    assert given_up_before_join(owned, {"t", "u"}, cooperative=True) == []
-    assert given_up_before_join(owned, {"t"}, cooperative=True) == [U0]
+    assert revoked_before_join(owned, {"t", "u"}, cooperative=False) == [T0, T1, U0]
+    assert revoked_before_join(owned, {"t", "u"}, cooperative=True) == []
+    assert revoked_before_join(owned, {"t"}, cooperative=True) == [U0]
 
 
 def test_what_an_assignment_changes() -> None:
-    assert change_of([T0, U0], [T1, T0]) == ([U0], [T1])
-    assert change_of([], []) == ([], [])
+    assert assignment_change([T0, U0], [T1, T0]) == ([U0], [T1])
+    assert assignment_change([], []) == ([], [])

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import uuid
 
-from kcli.consumer.group.reconciliation import OwnedTopic, Step, next_step, partitions_of, without
+from kcli.consumer.group.reconciliation import (
+    OwnedTopic,
+    ReconciliationStep,
+    next_step,
+    partitions_of,
+    without_partitions,
+)
 from kcli.structs import TopicPartition
 
 A, B = uuid.UUID(int=1), uuid.UUID(int=2)
@@ -13,7 +19,7 @@ T0, T1, T2 = (TopicPartition("t", number) for number in range(3))
 
 def test_the_first_assignment_is_all_new() -> None:
     step = next_step({}, {A: frozenset({0, 1})}, {A: "t"})
-    assert step == Step([], [T0, T1], {A: OwnedTopic("t", frozenset({0, 1}))}, frozenset())
+    assert step == ReconciliationStep([], [T0, T1], {A: OwnedTopic("t", frozenset({0, 1}))}, frozenset())
 
 
 def test_what_stays_is_neither_given_back_nor_taken_on() -> None:
@@ -36,10 +42,10 @@ def test_a_topic_made_anew_under_the_same_name_is_another_one() -> None:
     assert (step.revoked, step.added) == ([T0], [T0])
 
 
-def test_a_topic_without_partitions_is_not_owned() -> None:
+def test_a_topic_without_is_not_owned() -> None:
     assert next_step({}, {A: frozenset()}, {A: "t"}).owned == {}
 
 
 def test_what_is_left_after_giving_back() -> None:
     owned = {A: OwnedTopic("t", frozenset({0, 1})), B: OwnedTopic("u", frozenset({0}))}
-    assert partitions_of(without(owned, [T0, TopicPartition("u", 0)])) == [T1]
+    assert partitions_of(without_partitions(owned, [T0, TopicPartition("u", 0)])) == [T1]

@@ -14,10 +14,10 @@ from tests.interop.groups.scripts.member_loop import CALL_S, MemberLoop, Partiti
 def main() -> None:
     how, work_ms, topics, properties = arguments()
     config = {"enable.auto.commit": "true" if how == "auto" else "false", **properties}
-    consumer = Consumer(ConsumerConfig.from_properties(config))
+    consumer = Consumer.from_config(ConsumerConfig.from_properties(config))
 
     def commit(offsets: dict[Partition, int]) -> None:
-        consumer.commit_sync({TopicPartition(*tp): OffsetAndMetadata(offset) for tp, offset in offsets.items()})
+        consumer.commit({TopicPartition(*tp): OffsetAndMetadata(offset) for tp, offset in offsets.items()})
 
     loop = MemberLoop(commit if how == "sync" else None, (KcliError,), work_ms)
 
