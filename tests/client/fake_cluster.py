@@ -1,4 +1,4 @@
-"""Brokers at the far end of a `MemorySelector`: they answer as told, and keep what they were asked."""
+"""Fake brokers behind a `MemorySelector`, with configurable responses and a record of the requests."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from kcli.structs import Node
 
 UNKNOWN_TOPIC = 3
 
-#: (peer, request, version) -> a response message, a whole frame as bytes, or None for silence.
+#: (peer, request, version) -> a response message, a whole frame as bytes, or None for no response.
 Answer = Callable[[MemoryPeer, Any, int], "Message | bytes | None"]
 
 
 class Asked(NamedTuple):
-    """One request that reached a broker."""
+    """A request that a broker received."""
 
     address: str
     version: int
@@ -42,10 +42,10 @@ class Asked(NamedTuple):
 
 
 class FakeCluster:
-    """`nodes` is what Metadata tells; who really answers is decided by the selector's `refuse`, `hold` and `listen`.
+    """`nodes` are the brokers in metadata; the selector's `refuse`, `hold` and `listen` decide which are reachable.
 
-    `topics`: name -> partition -> (leader, epoch). `versions`: API key -> (lowest, highest), as ApiVersions tells them.
-    `answers` overrides or adds answers by API key.
+    `topics`: name -> partition -> (leader, epoch). `versions`: API key -> (lowest, highest), for ApiVersions.
+    `answers` replaces or adds responses by API key. `asked` are the requests received.
     """
 
     def __init__(self, *addresses: str) -> None:
@@ -61,20 +61,20 @@ class FakeCluster:
         self.hosts: dict[str, list[str]] = {}
 
     def connect(self, bootstrap: str, **properties: str | int) -> ConsumerNetworkClient:
-        """A client of this cluster; property names with underscores. Nothing in it is random."""
+        """A client of this cluster, without randomness; property names with underscores."""
         given = {name.replace("_", "."): value for name, value in properties.items()}
         config = ClientConfig.from_properties({"bootstrap.servers": bootstrap, **given})
         return connect(config, self.clock, selector=self.selector, resolve=self.resolve, uniform=in_the_middle)
 
     def resolve(self, host: str, port: int) -> list[tuple[int, Any]]:
-        """The name service: every host is its own address, unless `hosts` says otherwise (no address: unknown)."""
+        """The name service: each host is its own address, unless `hosts` has others (an empty list: unknown host)."""
         addresses = self.hosts.get(host, [host])
         if not addresses:
             raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
         return [(socket.AF_INET, (address, port)) for address in addresses]
 
     def requests(self, key: ApiKey) -> list[Asked]:
-        """What was asked of one API, oldest first."""
+        """The requests of one API, oldest first."""
         return [asked for asked in self.asked if key == asked.request.API_KEY]
 
     def _respond(self, peer: MemoryPeer, frame: bytes) -> None:
@@ -82,11 +82,11 @@ class FakeCluster:
         request = decode(request_type(header.api_key), frame, header.api_version, start)
         self.asked.append(Asked(peer.address, header.api_version, header.correlation_id, request))
         answer = self.answers.get(header.api_key)
-        told = answer(peer, request, header.api_version) if answer is not None else None
-        if isinstance(told, bytes):
-            peer.deliver(told)
-        elif told is not None:
-            peer.deliver(encode_response(told, header.api_version, header.correlation_id))
+        response = answer(peer, request, header.api_version) if answer is not None else None
+        if isinstance(response, bytes):
+            peer.deliver(response)
+        elif response is not None:
+            peer.deliver(encode_response(response, header.api_version, header.correlation_id))
 
     def _api_versions(self, _peer: MemoryPeer, _request: Any, _version: int) -> ApiVersionsResponse:
         return ApiVersionsResponse(api_keys=self.offered())
@@ -119,12 +119,12 @@ class FakeCluster:
 
 
 def in_the_middle(low: float, high: float) -> float:
-    """Randomness that is none: back-offs without jitter."""
+    """A replacement of `uniform` without randomness: backoff without jitter."""
     return (low + high) / 2
 
 
 def failure_of(call: Callable[[], object]) -> KcliError:
-    """The error that a call ends with."""
+    """Return the error that a call raises."""
     try:
         result = call()
     except KcliError as error:

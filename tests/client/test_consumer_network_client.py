@@ -1,4 +1,4 @@
-"""Sending from anywhere and polling until done: the unsent buffer, time-outs, wake-up, and several threads."""
+"""ConsumerNetworkClient: unsent requests, timeouts, metadata, error messages, wake-up and several threads."""
 
 import socket
 import threading
@@ -29,7 +29,7 @@ def talkative(*addresses: str) -> FakeCluster:
     return cluster
 
 
-def test_a_request_waits_in_the_buffer_until_somebody_polls() -> None:
+def test_a_request_is_sent_by_the_next_poll() -> None:
     cluster = talkative()
     client = cluster.connect("a:9092")
     future = client.send(A, ListGroupsRequest())
@@ -41,14 +41,14 @@ def test_a_request_waits_in_the_buffer_until_somebody_polls() -> None:
     assert cluster.clock.now_ms() == 0
 
 
-def test_polling_until_a_future_stops_at_the_timeout() -> None:
+def test_poll_until_a_future_ends_at_the_timeout() -> None:
     client = talkative().connect("a:9092")
     never: RequestFuture[int] = RequestFuture()
     assert not client.poll(until=never, timeout_ms=250)
     assert client.clock.now_ms() == 250
 
 
-def test_polling_without_a_future_returns_when_something_has_happened() -> None:
+def test_poll_without_a_future_returns_after_the_first_completed_request() -> None:
     cluster = FakeCluster("a:9092")
     client = cluster.connect("a:9092")
     future = client.send(A, ListGroupsRequest())
@@ -59,7 +59,7 @@ def test_polling_without_a_future_returns_when_something_has_happened() -> None:
     assert cluster.clock.now_ms() == 400
 
 
-def test_polling_without_a_future_returns_for_fresh_metadata_too() -> None:
+def test_poll_without_a_future_returns_after_a_metadata_response() -> None:
     cluster = FakeCluster("a:9092")
     client = cluster.connect("a:9092")
     client.metadata.add_topics(["orders"])
@@ -68,7 +68,7 @@ def test_polling_without_a_future_returns_for_fresh_metadata_too() -> None:
     assert cluster.clock.now_ms() == 0
 
 
-def test_a_timeout_of_nothing_takes_what_is_there() -> None:
+def test_poll_with_a_timeout_of_zero_takes_the_events_that_are_ready() -> None:
     cluster = talkative()
     client = cluster.connect("a:9092")
     future = client.send(A, ListGroupsRequest())
@@ -80,7 +80,7 @@ def test_a_timeout_of_nothing_takes_what_is_there() -> None:
     assert cluster.clock.now_ms() == 0
 
 
-def test_a_request_that_never_gets_a_connection_expires() -> None:
+def test_a_request_without_connection_expires() -> None:
     cluster = talkative()
     cluster.selector.hold("a:9092")
     client = cluster.connect("a:9092")
@@ -91,7 +91,7 @@ def test_a_request_that_never_gets_a_connection_expires() -> None:
     assert cluster.clock.now_ms() == 300
 
 
-def test_what_waits_for_a_node_that_is_lost_fails_and_what_waits_for_others_does_not() -> None:
+def test_only_requests_to_the_lost_node_fail() -> None:
     cluster = talkative("a:9092", "b:9092")
     cluster.selector.refuse("a:9092")
     client = cluster.connect("b:9092")
@@ -111,7 +111,7 @@ def test_what_waits_for_a_node_that_is_lost_fails_and_what_waits_for_others_does
     assert client.wait(client.send(A, ListGroupsRequest()), 1_000) == ListGroupsResponse()
 
 
-def test_futures_are_settled_when_their_functions_may_send_again() -> None:
+def test_a_listener_can_send_another_request() -> None:
     cluster = talkative()
     client = cluster.connect("a:9092")
     twice = client.send(A, ListGroupsRequest()).then(lambda _: client.send(A, ListGroupsRequest()))
@@ -119,7 +119,7 @@ def test_futures_are_settled_when_their_functions_may_send_again() -> None:
     assert len(cluster.requests(ApiKey.LIST_GROUPS)) == 2
 
 
-def test_disconnecting_fails_what_is_under_way() -> None:
+def test_disconnect_fails_the_requests_to_the_node() -> None:
     cluster = FakeCluster("a:9092")
     client = cluster.connect("a:9092")
     future = client.send(A, ListGroupsRequest())
@@ -130,7 +130,7 @@ def test_disconnecting_fails_what_is_under_way() -> None:
     assert cluster.selector.peers[0].closed
 
 
-def test_wait_hands_out_the_value_or_says_what_was_awaited() -> None:
+def test_wait_returns_the_value_or_raises_an_error_with_the_awaited_response() -> None:
     client = talkative().connect("a:9092")
     assert client.wait(client.send(A, ListGroupsRequest()), 1_000) == ListGroupsResponse()
     never: RequestFuture[int] = RequestFuture("Heartbeat")
@@ -142,7 +142,7 @@ def test_wait_hands_out_the_value_or_says_what_was_awaited() -> None:
 # Metadata
 
 
-def test_fresh_metadata_is_asked_for_every_time() -> None:
+def test_ensure_fresh_metadata_sends_a_request_each_time() -> None:
     cluster = FakeCluster("a:9092", "b:9092")
     client = cluster.connect("a:9092")
     for _ in range(3):
@@ -151,7 +151,7 @@ def test_fresh_metadata_is_asked_for_every_time() -> None:
     assert cluster.clock.now_ms() == 0
 
 
-def test_topics_are_learned_one_by_one_or_all_at_once() -> None:
+def test_topics_metadata_requests_the_named_topics_or_all() -> None:
     cluster = FakeCluster("a:9092")
     cluster.topics = {"orders": {0: (1, 0)}, "payments": {0: (1, 0)}}
     client = cluster.connect("a:9092")
@@ -160,7 +160,7 @@ def test_topics_are_learned_one_by_one_or_all_at_once() -> None:
     assert cluster.requests(ApiKey.METADATA)[-1].request.topics is None
 
 
-def test_a_mistyped_topic_is_told_after_a_few_looks_not_at_the_deadline() -> None:
+def test_an_unknown_topic_is_an_error_before_the_deadline() -> None:
     cluster = FakeCluster("a:9092")
     found = cluster.connect("a:9092").topics_metadata(["typo"], 60_000)
     assert found.topics["typo"].error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -169,14 +169,14 @@ def test_a_mistyped_topic_is_told_after_a_few_looks_not_at_the_deadline() -> Non
     assert not any(asked.request.allow_auto_topic_creation for asked in cluster.requests(ApiKey.METADATA))
 
 
-def test_a_topic_that_was_made_a_moment_ago_is_found_by_looking_again() -> None:
+def test_a_topic_created_a_moment_ago_is_found_by_a_retry() -> None:
     cluster = FakeCluster("a:9092")
     cluster.selector.at(50, lambda: cluster.topics.update(fresh={0: (1, 0)}))
     found = cluster.connect("a:9092").topics_metadata(["fresh"], 60_000)
     assert found.topics["fresh"].error is ErrorCode.NONE
 
 
-def test_a_topic_that_gets_its_leaders_late_is_waited_for() -> None:
+def test_topics_metadata_waits_for_the_leaders_of_a_topic() -> None:
     cluster = FakeCluster("a:9092")
     cluster.topics = {"slow": {0: (1, 0)}}
     cluster.topic_errors = {"slow": ErrorCode.LEADER_NOT_AVAILABLE}
@@ -186,7 +186,7 @@ def test_a_topic_that_gets_its_leaders_late_is_waited_for() -> None:
     assert 900 <= cluster.clock.now_ms() <= 1_600
 
 
-def test_a_topic_that_never_gets_its_leaders_is_data_at_the_deadline() -> None:
+def test_a_topic_without_leaders_is_returned_with_an_error_at_the_deadline() -> None:
     cluster = FakeCluster("a:9092")
     cluster.topic_errors = {"slow": ErrorCode.LEADER_NOT_AVAILABLE}
     found = cluster.connect("a:9092").topics_metadata(["slow"], 3_000)
@@ -194,7 +194,7 @@ def test_a_topic_that_never_gets_its_leaders_is_data_at_the_deadline() -> None:
     assert cluster.clock.now_ms() == 3_000
 
 
-def test_a_cluster_that_will_not_be_described_says_so_at_once() -> None:
+def test_an_error_of_the_metadata_response_is_raised_at_once() -> None:
     cluster = FakeCluster("a:9092")
     cluster.answers[ApiKey.METADATA] = lambda p, r, v: MetadataResponse(
         error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED
@@ -205,10 +205,10 @@ def test_a_cluster_that_will_not_be_described_says_so_at_once() -> None:
     assert cluster.clock.now_ms() == 0
 
 
-# What a person is told
+# Error messages
 
 
-def test_an_unreachable_bootstrap_server_is_named_with_the_reason_at_the_deadline() -> None:
+def test_the_error_names_the_unreachable_bootstrap_server_and_the_reason() -> None:
     cluster = FakeCluster("a:9092")
     cluster.selector.refuse("a:9092")
     client = cluster.connect("a:9092")
@@ -218,7 +218,7 @@ def test_an_unreachable_bootstrap_server_is_named_with_the_reason_at_the_deadlin
     assert cluster.clock.now_ms() == 5_000
 
 
-def test_all_unreachable_bootstrap_servers_are_named() -> None:
+def test_the_error_names_all_unreachable_bootstrap_servers() -> None:
     cluster = FakeCluster("a:9092")
     cluster.selector.refuse("a:9092")
     cluster.hosts["b"] = []
@@ -226,7 +226,7 @@ def test_all_unreachable_bootstrap_servers_are_named() -> None:
     assert "a:9092 (connection refused by a:9092), b:9093 (the host name b cannot be resolved: " in str(error)
 
 
-def test_a_server_that_is_silent_is_told_apart_from_one_that_cannot_be_reached() -> None:
+def test_the_error_distinguishes_a_server_without_response_from_an_unreachable_one() -> None:
     for silent, sentence in ((False, "no connection after 2000 ms"), (True, "connected, but no response for 2000 ms")):
         cluster = FakeCluster("a:9092")
         if silent:
@@ -237,7 +237,7 @@ def test_a_server_that_is_silent_is_told_apart_from_one_that_cannot_be_reached()
         assert f"no broker answered at a:9092: {sentence}" in str(error)
 
 
-def test_an_advertised_address_that_cannot_be_reached_is_named_as_such() -> None:
+def test_the_error_names_an_unreachable_advertised_address() -> None:
     cluster = FakeCluster("kafka-1:9092")
     cluster.hosts = {"localhost": ["127.0.0.1"], "kafka-1": []}
     client = cluster.connect("localhost:9092")
@@ -253,7 +253,7 @@ def test_an_advertised_address_that_cannot_be_reached_is_named_as_such() -> None
 # Wake-up and threads
 
 
-def test_a_wakeup_ends_this_poll_or_else_the_next_one_and_only_one() -> None:
+def test_wakeup_interrupts_exactly_one_poll() -> None:
     client = talkative().connect("a:9092")
     client.wakeup()
     with pytest.raises(WakeupError):
@@ -261,7 +261,7 @@ def test_a_wakeup_ends_this_poll_or_else_the_next_one_and_only_one() -> None:
     assert not client.poll(timeout_ms=10)
 
 
-def test_a_wakeup_does_not_take_a_value_away_that_is_there() -> None:
+def test_wakeup_does_not_hide_a_completed_future() -> None:
     client = talkative().connect("a:9092")
     client.wakeup()
     assert client.poll(until=RequestFuture.success(1), timeout_ms=1_000)
@@ -269,14 +269,14 @@ def test_a_wakeup_does_not_take_a_value_away_that_is_there() -> None:
         client.poll(timeout_ms=0)
 
 
-def test_another_thread_can_wake_a_poll_that_sleeps_in_the_selector() -> None:
+def test_another_thread_can_interrupt_a_waiting_poll() -> None:
     with connect(ClientConfig.from_properties({}), SystemClock()) as client:
         threading.Timer(0.05, client.wakeup).start()
         with pytest.raises(WakeupError):
             client.sleep(30_000)
 
 
-def test_a_thread_that_only_wants_to_look_is_not_kept_waiting_by_one_that_sleeps() -> None:
+def test_a_thread_gets_the_lock_while_another_one_waits_in_a_poll() -> None:
     with connect(ClientConfig.from_properties({}), SystemClock()) as client:
         sleeper = threading.Thread(target=lambda: client.poll(until=done, timeout_ms=30_000))
         done: RequestFuture[int] = RequestFuture()
@@ -290,7 +290,7 @@ def test_a_thread_that_only_wants_to_look_is_not_kept_waiting_by_one_that_sleeps
         assert not sleeper.is_alive()
 
 
-def test_what_was_settled_beside_the_thread_that_polls_ends_its_next_poll() -> None:
+def test_a_future_completed_by_serve_ends_the_next_poll() -> None:
     cluster = talkative()
     client = cluster.connect("a:9092")
     awaited, other = client.send(A, ListGroupsRequest()), client.send(A, ListGroupsRequest())
@@ -303,7 +303,7 @@ def test_what_was_settled_beside_the_thread_that_polls_ends_its_next_poll() -> N
     assert not client.poll(timeout_ms=10)
 
 
-def test_serving_does_not_disturb_a_poll_for_something_else() -> None:
+def test_serve_does_not_end_a_poll_for_another_future() -> None:
     cluster = talkative()
     client = cluster.connect("a:9092")
     awaited = client.send(A, ListGroupsRequest())
@@ -315,7 +315,7 @@ def test_serving_does_not_disturb_a_poll_for_something_else() -> None:
     assert client.clock.now_ms() == 250
 
 
-def test_two_threads_poll_and_each_gets_its_answer() -> None:
+def test_two_threads_poll_and_each_gets_its_response() -> None:
     server = socket.create_server(("127.0.0.1", 0))
 
     def serve() -> None:

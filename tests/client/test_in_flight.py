@@ -1,4 +1,4 @@
-"""Requests on the wire: answered in order, overdue together, one being written at a time."""
+"""Requests in flight and unsent requests, by node."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ def entry(node_id: int, correlation_id: int, deadline_ms: float = 1_000, **more:
     return InFlight(node_id, correlation_id, 13, MetadataRequest(), future, 0, deadline_ms, **more)
 
 
-def test_the_next_request_waits_until_the_last_one_is_written_but_not_until_it_is_answered() -> None:
+def test_the_next_request_waits_until_the_last_one_is_written() -> None:
     queue = InFlightRequests(max_per_node=2)
     queue.add(entry(1, 1))
     assert not queue.can_send(1)
@@ -27,7 +27,7 @@ def test_the_next_request_waits_until_the_last_one_is_written_but_not_until_it_i
     assert queue.count(1) == queue.count() == 2
 
 
-def test_answers_come_in_the_order_of_the_requests() -> None:
+def test_responses_belong_to_the_oldest_request() -> None:
     queue = InFlightRequests(5)
     first, second = entry(1, 1), entry(1, 2)
     queue.add(first)
@@ -38,7 +38,7 @@ def test_answers_come_in_the_order_of_the_requests() -> None:
     assert queue.oldest(9) is None
 
 
-def test_a_request_without_an_answer_is_over_when_it_is_written() -> None:
+def test_a_request_without_response_ends_when_it_is_written() -> None:
     queue = InFlightRequests(5)
     queue.add(entry(1, 1))
     assert queue.written(1) is None
@@ -48,7 +48,7 @@ def test_a_request_without_an_answer_is_over_when_it_is_written() -> None:
     assert queue.count(1) == 1
 
 
-def test_one_overdue_request_per_node_is_told_and_all_of_the_node_can_be_taken() -> None:
+def test_one_overdue_request_per_node_is_returned_and_all_can_be_taken() -> None:
     queue = InFlightRequests(5)
     for each in (entry(1, 1, 500), entry(1, 2, 100), entry(1, 3, 100), entry(2, 4, 900)):
         queue.add(each)
@@ -59,7 +59,7 @@ def test_one_overdue_request_per_node_is_told_and_all_of_the_node_can_be_taken()
     assert queue.overdue(899) == []
 
 
-def test_a_connection_that_changes_its_node_takes_its_requests_along() -> None:
+def test_requests_move_with_an_adopted_connection() -> None:
     queue = InFlightRequests(5)
     queue.add(entry(-1, 1))
     queue.adopt(-1, 7)

@@ -1,4 +1,4 @@
-"""Connections, versions and answers, told over memory: what the client does when brokers are slow, gone or wrong."""
+"""The network client with an in-memory selector: connections, versions, responses, metadata, faulty brokers."""
 
 import itertools
 
@@ -25,7 +25,7 @@ def cluster_with_groups(*addresses: str) -> FakeCluster:
     return cluster
 
 
-def test_the_first_request_connects_negotiates_and_is_answered_without_asking_for_metadata() -> None:
+def test_the_first_request_connects_and_negotiates_without_a_metadata_request() -> None:
     cluster = cluster_with_groups()
     client = cluster.connect("a:9092")
     ask_any(client, ListGroupsRequest(), 1_000)
@@ -35,14 +35,14 @@ def test_the_first_request_connects_negotiates_and_is_answered_without_asking_fo
     assert client.negotiated(7) is None
 
 
-def test_the_highest_common_version_is_spoken() -> None:
+def test_the_highest_common_version_is_used() -> None:
     cluster = cluster_with_groups()
     cluster.versions[ApiKey.LIST_GROUPS] = (0, 3)
     ask_any(cluster.connect("a:9092"), ListGroupsRequest(), 1_000)
     assert cluster.requests(ApiKey.LIST_GROUPS)[0].version == 3
 
 
-def test_an_api_that_the_broker_lacks_is_an_error_at_once() -> None:
+def test_an_unsupported_api_is_an_error_at_once() -> None:
     cluster = cluster_with_groups()
     del cluster.versions[ApiKey.LIST_GROUPS]
     error = failure_of(lambda: ask_any(cluster.connect("a:9092"), ListGroupsRequest(), 9_000))
@@ -51,7 +51,7 @@ def test_an_api_that_the_broker_lacks_is_an_error_at_once() -> None:
     assert cluster.clock.now_ms() == 0
 
 
-def test_a_field_that_the_common_version_lacks_is_an_error_and_the_connection_stays() -> None:
+def test_a_field_that_the_common_version_lacks_is_an_error_of_the_request_only() -> None:
     cluster = cluster_with_groups()
     cluster.versions[ApiKey.LIST_GROUPS] = (0, 3)
     client = cluster.connect("a:9092")
@@ -61,7 +61,7 @@ def test_a_field_that_the_common_version_lacks_is_an_error_and_the_connection_st
     assert len(cluster.selector.peers) == 1
 
 
-def test_a_bootstrap_connection_is_taken_over_by_the_broker_that_advertises_its_address() -> None:
+def test_a_bootstrap_connection_is_adopted_by_the_broker_with_its_address() -> None:
     cluster = cluster_with_groups("a:9092", "b:9092")
     client = cluster.connect("b:9092")
     client.ensure_fresh_metadata(1_000)
@@ -74,7 +74,7 @@ def test_a_bootstrap_connection_is_taken_over_by_the_broker_that_advertises_its_
 # ApiVersions
 
 
-def test_a_broker_that_does_not_know_our_apiversions_is_asked_in_the_version_it_tells() -> None:
+def test_the_handshake_is_repeated_in_the_version_that_the_broker_names() -> None:
     cluster = cluster_with_groups()
 
     def old_broker(peer: MemoryPeer, request: object, version: int) -> ApiVersionsResponse | bytes:
@@ -89,8 +89,8 @@ def test_a_broker_that_does_not_know_our_apiversions_is_asked_in_the_version_it_
     assert len(cluster.selector.peers) == 1
 
 
-def test_a_broker_that_writes_newer_apiversions_wrongly_is_asked_v0_on_a_new_connection() -> None:
-    """What librdkafka's mock broker does: the array count is a plain byte, no tagged fields follow."""
+def test_the_handshake_is_repeated_in_v0_after_an_undecodable_response() -> None:
+    """As librdkafka's mock broker responds: the array count is a plain byte, no tagged fields follow."""
     cluster = cluster_with_groups()
 
     def wrong(peer: MemoryPeer, request: object, version: int) -> ApiVersionsResponse | bytes:
@@ -107,7 +107,7 @@ def test_a_broker_that_writes_newer_apiversions_wrongly_is_asked_v0_on_a_new_con
     assert cluster.clock.now_ms() == 0
 
 
-def test_a_broker_that_refuses_the_handshake_is_given_up_at_the_deadline_with_its_error() -> None:
+def test_a_refused_handshake_is_in_the_error_at_the_deadline() -> None:
     cluster = FakeCluster("a:9092")
     cluster.answers[ApiKey.API_VERSIONS] = lambda peer, request, version: ApiVersionsResponse(error_code=42)
     error = failure_of(lambda: ask_any(cluster.connect("a:9092"), ListGroupsRequest(), 2_000))
@@ -118,7 +118,7 @@ def test_a_broker_that_refuses_the_handshake_is_given_up_at_the_deadline_with_it
 # Connections
 
 
-def test_every_address_of_a_host_is_tried_in_turn_without_waiting() -> None:
+def test_all_addresses_of_a_host_are_tried_without_backoff() -> None:
     cluster = cluster_with_groups()
     cluster.hosts["a"] = ["10.0.0.1", "10.0.0.2", "10.0.0.3"]
     cluster.selector.refuse("10.0.0.1:9092")
@@ -128,7 +128,7 @@ def test_every_address_of_a_host_is_tried_in_turn_without_waiting() -> None:
     assert cluster.clock.now_ms() == 0
 
 
-def test_an_address_that_accepts_and_hangs_up_is_followed_by_the_next_one_too() -> None:
+def test_the_next_address_is_tried_after_one_that_closes_the_connection() -> None:
     cluster = cluster_with_groups()
     cluster.hosts["a"] = ["10.0.0.1", "10.0.0.2"]
     answer = cluster.answers[ApiKey.API_VERSIONS]
@@ -142,7 +142,7 @@ def test_an_address_that_accepts_and_hangs_up_is_followed_by_the_next_one_too() 
     assert cluster.clock.now_ms() == 0
 
 
-def test_bootstrap_servers_are_tried_one_after_the_other() -> None:
+def test_bootstrap_servers_are_tried_one_after_another() -> None:
     cluster = cluster_with_groups()
     cluster.selector.refuse("x:9092")
     cluster.hosts["y"] = []
@@ -150,7 +150,7 @@ def test_bootstrap_servers_are_tried_one_after_the_other() -> None:
     assert cluster.asked[-1].address == "a:9092"
 
 
-def test_a_server_that_does_not_even_refuse_is_passed_over_after_a_second() -> None:
+def test_another_server_is_tried_after_a_second_without_connection() -> None:
     cluster = cluster_with_groups()
     cluster.selector.hold("x:9092")
     client = cluster.connect("a:9092,x:9092")  # the second is the first choice of `in_the_middle`
@@ -159,7 +159,7 @@ def test_a_server_that_does_not_even_refuse_is_passed_over_after_a_second() -> N
     assert cluster.clock.now_ms() == 1_000
 
 
-def test_names_are_resolved_anew_when_all_addresses_have_failed() -> None:
+def test_a_host_name_is_resolved_again_when_all_addresses_failed() -> None:
     cluster = cluster_with_groups()
     cluster.hosts["a"] = ["10.0.0.1"]
     cluster.selector.refuse("10.0.0.1:9092")
@@ -168,7 +168,7 @@ def test_names_are_resolved_anew_when_all_addresses_have_failed() -> None:
     assert cluster.asked[-1].address == "10.0.0.2:9092"
 
 
-def test_connecting_backs_off_with_growing_waits() -> None:
+def test_the_reconnection_backoff_grows() -> None:
     cluster, attempts = FakeCluster("a:9092"), list[float]()
 
     def no_address(host: str, port: int) -> list[tuple[int, object]]:
@@ -182,7 +182,7 @@ def test_connecting_backs_off_with_growing_waits() -> None:
     assert gaps == [50, 100, 200, 400, 800, 1_000]
 
 
-def test_a_connection_that_takes_too_long_to_stand_is_given_up() -> None:
+def test_a_connection_attempt_ends_at_the_setup_timeout() -> None:
     cluster = cluster_with_groups()
     cluster.selector.hold("a:9092")
     client = cluster.connect("a:9092", socket_connection_setup_timeout_ms=2_000)
@@ -192,7 +192,7 @@ def test_a_connection_that_takes_too_long_to_stand_is_given_up() -> None:
     assert cluster.clock.now_ms() == 2_000
 
 
-def test_a_connection_closed_while_idle_is_made_again_at_the_next_request() -> None:
+def test_a_connection_closed_while_idle_is_reopened_by_the_next_request() -> None:
     cluster = cluster_with_groups()
     client = cluster.connect("a:9092")
     ask_any(client, ListGroupsRequest(), 1_000)
@@ -204,7 +204,7 @@ def test_a_connection_closed_while_idle_is_made_again_at_the_next_request() -> N
     assert cluster.clock.now_ms() == before_ms
 
 
-def test_a_node_that_moved_is_connected_to_at_its_new_address() -> None:
+def test_a_moved_node_is_connected_at_its_new_address() -> None:
     cluster = cluster_with_groups()
     client = cluster.connect("a:9092")
     ask_node(client, Node(1, "a", 9092), ListGroupsRequest(), 1_000)
@@ -213,10 +213,10 @@ def test_a_node_that_moved_is_connected_to_at_its_new_address() -> None:
     assert cluster.selector.peers[0].closed
 
 
-# Answers that are late, wrong, or missing
+# Late, wrong and missing responses
 
 
-def test_a_node_that_does_not_answer_in_time_is_disconnected_and_all_its_requests_fail_alike() -> None:
+def test_a_request_timeout_disconnects_the_node_and_fails_all_its_requests() -> None:
     cluster = FakeCluster("a:9092")
     client = cluster.connect("a:9092", request_timeout_ms=3_000)
     slow = client.send(A, ListGroupsRequest())
@@ -231,7 +231,7 @@ def test_a_node_that_does_not_answer_in_time_is_disconnected_and_all_its_request
     assert client.pending_count == 0
 
 
-def test_a_request_may_have_a_deadline_of_its_own() -> None:
+def test_a_request_can_have_its_own_timeout() -> None:
     cluster = FakeCluster("a:9092")
     client = cluster.connect("a:9092")
     future = client.send(A, ListGroupsRequest(), timeout_ms=250)
@@ -239,7 +239,7 @@ def test_a_request_may_have_a_deadline_of_its_own() -> None:
     assert cluster.clock.now_ms() == 250
 
 
-def test_an_answer_to_another_request_breaks_the_connection() -> None:
+def test_a_wrong_correlation_id_closes_the_connection() -> None:
     cluster = FakeCluster("a:9092")
     cluster.answers[ApiKey.DESCRIBE_CLUSTER] = lambda p, r, v: encode_response(ListGroupsResponse(), 5, 77)
     client = cluster.connect("a:9092")
@@ -252,7 +252,7 @@ def test_an_answer_to_another_request_breaks_the_connection() -> None:
 
 
 @pytest.mark.parametrize("body", ["", "00", "0000007f", "000000007fffffff"])
-def test_an_unreadable_answer_fails_its_request_and_the_connection(body: str) -> None:
+def test_an_undecodable_response_fails_its_request_and_closes_the_connection(body: str) -> None:
     cluster = FakeCluster("a:9092")
     cluster.versions[ApiKey.LIST_GROUPS] = (0, 0)
 
@@ -267,7 +267,7 @@ def test_an_unreadable_answer_fails_its_request_and_the_connection(body: str) ->
     assert cluster.selector.peers[0].closed
 
 
-def test_an_answer_that_nobody_asked_for_breaks_the_connection() -> None:
+def test_a_response_without_request_closes_the_connection() -> None:
     cluster = cluster_with_groups()
     client = cluster.connect("a:9092")
     ask_node(client, A, ListGroupsRequest(), 1_000)
@@ -276,7 +276,7 @@ def test_an_answer_that_nobody_asked_for_breaks_the_connection() -> None:
     assert cluster.selector.peers[0].closed
 
 
-def test_requests_to_a_node_that_goes_away_fail_with_the_reason() -> None:
+def test_requests_to_a_lost_node_fail_with_the_reason() -> None:
     cluster = FakeCluster("a:9092")
     cluster.answers[ApiKey.LIST_GROUPS] = lambda peer, request, version: peer.hang_up()
     client = cluster.connect("a:9092")
@@ -285,7 +285,7 @@ def test_requests_to_a_node_that_goes_away_fail_with_the_reason() -> None:
     assert str(future.error) == "closed by a:9092 (node=1, api=ListGroups)"
 
 
-def test_requests_follow_each_other_on_the_wire_without_waiting_for_answers() -> None:
+def test_requests_are_pipelined() -> None:
     cluster = FakeCluster("a:9092")
     client = cluster.connect("a:9092")
     for _ in range(3):
@@ -294,7 +294,7 @@ def test_requests_follow_each_other_on_the_wire_without_waiting_for_answers() ->
     assert len(cluster.requests(ApiKey.LIST_GROUPS)) == 3
 
 
-def test_a_producer_config_limits_the_requests_in_flight() -> None:
+def test_the_producer_configuration_limits_the_requests_in_flight() -> None:
     from kcli.client.config import ProducerConfig
     from kcli.client.connect import connect
 
@@ -308,7 +308,7 @@ def test_a_producer_config_limits_the_requests_in_flight() -> None:
     assert client.pending_count == 4
 
 
-def test_a_request_that_expects_no_answer_is_done_when_it_is_written() -> None:
+def test_a_request_without_response_is_done_when_it_is_written() -> None:
     cluster = cluster_with_groups()
     client = cluster.connect("a:9092")
     silent = client.send(A, ProduceRequest(acks=0, timeout_ms=1_000))
@@ -318,7 +318,7 @@ def test_a_request_that_expects_no_answer_is_done_when_it_is_written() -> None:
     assert cluster.clock.now_ms() == 0
 
 
-def test_a_broker_that_throttles_us_is_left_alone_for_that_long() -> None:
+def test_no_request_is_sent_while_the_broker_throttles() -> None:
     cluster = FakeCluster("a:9092")
     throttle = iter([700, 0])
     cluster.answers[ApiKey.LIST_GROUPS] = lambda p, r, v: ListGroupsResponse(throttle_time_ms=next(throttle))
@@ -329,7 +329,7 @@ def test_a_broker_that_throttles_us_is_left_alone_for_that_long() -> None:
     assert cluster.clock.now_ms() == 700
 
 
-def test_correlation_ids_start_over_before_they_become_negative() -> None:
+def test_correlation_ids_wrap_before_they_become_negative() -> None:
     cluster = cluster_with_groups()
     client = cluster.connect("a:9092")
     ask_any(client, ListGroupsRequest(), 1_000)
@@ -339,10 +339,10 @@ def test_correlation_ids_start_over_before_they_become_negative() -> None:
     assert [asked.correlation_id for asked in cluster.requests(ApiKey.LIST_GROUPS)][1:] == [2**31 - 1, 0, 1]
 
 
-# Metadata and the way back to the bootstrap servers
+# Metadata and rebootstrap
 
 
-def test_metadata_is_refreshed_by_age_while_the_client_waits_for_something_else() -> None:
+def test_metadata_is_refreshed_by_age_during_any_wait() -> None:
     cluster = FakeCluster("a:9092")
     client = cluster.connect("a:9092", metadata_max_age_ms=10_000)
     client.ensure_fresh_metadata(1_000)
@@ -350,7 +350,7 @@ def test_metadata_is_refreshed_by_age_while_the_client_waits_for_something_else(
     assert len(cluster.requests(ApiKey.METADATA)) == 4
 
 
-def test_a_lost_node_makes_the_client_look_for_the_leaders_again() -> None:
+def test_a_lost_node_causes_a_metadata_request() -> None:
     cluster = FakeCluster("a:9092", "b:9092")
     client = cluster.connect("a:9092")
     client.ensure_fresh_metadata(1_000)
@@ -376,7 +376,7 @@ def replaced_cluster(strategy: str) -> FakeCluster:
     return cluster
 
 
-def test_when_all_known_nodes_are_gone_the_bootstrap_servers_are_asked_again() -> None:
+def test_the_client_rebootstraps_when_all_known_nodes_are_lost() -> None:
     cluster = replaced_cluster("rebootstrap")
     client = cluster.client  # type: ignore[attr-defined]
     assert list(client.ensure_fresh_metadata(10_000).nodes) == [3]
@@ -384,7 +384,7 @@ def test_when_all_known_nodes_are_gone_the_bootstrap_servers_are_asked_again() -
     assert cluster.asked[-1].address == "c:9092"
 
 
-def test_without_that_strategy_the_client_stays_with_the_nodes_it_knows() -> None:
+def test_the_client_does_not_rebootstrap_with_recovery_strategy_none() -> None:
     cluster = replaced_cluster("none")
     error = failure_of(lambda: cluster.client.ensure_fresh_metadata(10_000))  # type: ignore[attr-defined]
     assert isinstance(error, TimeoutExpired)
@@ -392,8 +392,8 @@ def test_without_that_strategy_the_client_stays_with_the_nodes_it_knows() -> Non
     assert "node 2" in str(error)
 
 
-def test_after_five_minutes_without_metadata_the_client_goes_back_to_the_bootstrap_servers() -> None:
-    """KIP-1102: the node that we know still takes connections, but never answers Metadata."""
+def test_the_client_rebootstraps_after_five_minutes_without_metadata() -> None:
+    """KIP-1102: the known node accepts connections, but does not respond to Metadata."""
     cluster = FakeCluster("a:9092")
     cluster.hosts["boot"] = ["a"]
     client = cluster.connect("boot:9092", request_timeout_ms=20_000, metadata_recovery_rebootstrap_trigger_ms=60_000)
@@ -405,7 +405,7 @@ def test_after_five_minutes_without_metadata_the_client_goes_back_to_the_bootstr
     assert 60_000 < cluster.clock.now_ms() < 90_000
 
 
-def test_an_old_broker_that_would_create_topics_unasked_is_not_asked_for_metadata() -> None:
+def test_a_broker_that_would_create_missing_topics_gets_no_metadata_request() -> None:
     cluster = FakeCluster("a:9092")
     cluster.versions[ApiKey.METADATA] = (0, 3)
     client = cluster.connect("a:9092")
@@ -420,7 +420,7 @@ def test_an_old_broker_that_would_create_topics_unasked_is_not_asked_for_metadat
     assert list(found.nodes) == [1]
 
 
-def test_the_least_busy_node_is_asked() -> None:
+def test_the_least_loaded_node_is_chosen() -> None:
     cluster = FakeCluster("a:9092", "b:9092")
     client = cluster.connect("a:9092")
     client.ensure_fresh_metadata(1_000)
@@ -435,7 +435,7 @@ def test_the_least_busy_node_is_asked() -> None:
     assert client.least_loaded_node() == B
 
 
-def test_every_error_of_a_lost_node_is_one_that_may_be_tried_again() -> None:
+def test_all_errors_of_a_lost_node_are_retriable() -> None:
     cluster = FakeCluster("a:9092")
     cluster.selector.refuse("a:9092")
     client = cluster.connect("a:9092")

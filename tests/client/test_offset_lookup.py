@@ -1,4 +1,4 @@
-"""Offsets by time and ends of epochs, from the leaders."""
+"""Offsets by timestamp and ends of leader epochs, from the leaders."""
 
 from typing import Any
 
@@ -57,7 +57,7 @@ def cluster_of_logs(codes: list[int] | None = None) -> FakeCluster:
     return cluster
 
 
-def test_each_partition_has_its_own_question() -> None:
+def test_each_partition_can_have_another_timestamp() -> None:
     cluster = cluster_of_logs()
     found = list_offsets(cluster.connect("a:9092"), {T0: EARLIEST, T1: LATEST, P0: 5_010}, 1_000)
     assert found.values == {
@@ -68,7 +68,7 @@ def test_each_partition_has_its_own_question() -> None:
     assert found.errors == {}
 
 
-def test_one_request_for_each_leader_as_a_consumer_and_with_the_epoch_we_know() -> None:
+def test_each_leader_gets_one_request_with_the_known_leader_epoch() -> None:
     cluster = cluster_of_logs()
     list_offsets(cluster.connect("a:9092"), {T0: LATEST, T1: LATEST, P0: LATEST}, 1_000, isolation_level=1)
     asked = sorted(cluster.requests(ApiKey.LIST_OFFSETS))
@@ -81,12 +81,12 @@ def test_one_request_for_each_leader_as_a_consumer_and_with_the_epoch_we_know() 
         assert {p.current_leader_epoch for t in each.request.topics for p in t.partitions} == {3}
 
 
-def test_a_time_after_the_last_record_has_no_offset() -> None:
+def test_a_timestamp_after_the_last_record_has_no_offset() -> None:
     found = list_offsets(cluster_of_logs().connect("a:9092"), {T0: 9_999}, 1_000)
     assert found.values == {T0: OffsetAndTimestamp(-1, -1, -1)}
 
 
-def test_errors_of_the_moment_are_asked_again_and_others_are_data() -> None:
+def test_retriable_errors_are_retried_and_others_are_returned() -> None:
     cluster = cluster_of_logs([ErrorCode.OFFSET_NOT_AVAILABLE, ErrorCode.TOPIC_AUTHORIZATION_FAILED])
     found = list_offsets(cluster.connect("a:9092"), {T0: LATEST, P0: LATEST}, 5_000)
     assert found.values == {T0: OffsetAndTimestamp(200, -1, 3)}
@@ -95,21 +95,21 @@ def test_errors_of_the_moment_are_asked_again_and_others_are_data() -> None:
     assert len(cluster.requests(ApiKey.METADATA)) == 1
 
 
-def test_not_leader_is_followed_by_fresh_metadata() -> None:
+def test_not_leader_causes_a_metadata_request() -> None:
     cluster = cluster_of_logs([ErrorCode.NOT_LEADER_OR_FOLLOWER])
     found = list_offsets(cluster.connect("a:9092"), {T0: LATEST}, 5_000)
     assert found.values == {T0: OffsetAndTimestamp(200, -1, 3)}
     assert len(cluster.requests(ApiKey.METADATA)) == 2
 
 
-def test_unknown_topics_and_partitions_are_errors_of_their_own() -> None:
+def test_unknown_topics_and_partitions_are_errors_of_their_partitions() -> None:
     typo, far = TopicPartition("typo", 0), TopicPartition("orders", 9)
     found = list_offsets(cluster_of_logs().connect("a:9092"), {T0: LATEST, typo: LATEST, far: LATEST}, 60_000)
     assert list(found.values) == [T0]
     assert set(found.errors) == {typo, far}
 
 
-def test_the_largest_timestamp_is_not_asked_of_a_broker_that_would_misunderstand() -> None:
+def test_the_largest_timestamp_requires_version_7() -> None:
     cluster = cluster_of_logs()
     cluster.versions[ApiKey.LIST_OFFSETS] = (1, 6)
     client = cluster.connect("a:9092")
@@ -118,7 +118,7 @@ def test_the_largest_timestamp_is_not_asked_of_a_broker_that_would_misunderstand
     assert list_offsets(client, {T0: LATEST}, 1_000).values == {T0: OffsetAndTimestamp(200, -1, 3)}
 
 
-def test_the_end_of_an_epoch() -> None:
+def test_the_end_of_a_leader_epoch() -> None:
     cluster = cluster_of_logs()
 
     def answer(peer: MemoryPeer, request: OffsetForLeaderEpochRequest, version: int) -> OffsetForLeaderEpochResponse:

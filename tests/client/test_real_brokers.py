@@ -1,4 +1,4 @@
-"""The client against real brokers: Apache Kafka, our own, and librdkafka's mock."""
+"""The client with real brokers: Apache Kafka, kcli's own, and librdkafka's mock."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def soon(client: ConsumerNetworkClient, seconds: float = 30) -> float:
     return client.clock.now_ms() + 1_000 * seconds
 
 
-def test_a_real_broker_is_known_by_one_connection(client: ConsumerNetworkClient, any_kafka: Kafka) -> None:
+def test_a_real_broker_needs_one_connection(client: ConsumerNetworkClient, any_kafka: Kafka) -> None:
     cluster = client.ensure_fresh_metadata(soon(client))
     (node,) = cluster.nodes.values()
     assert f"{node.host}:{node.port}" == any_kafka.bootstrap_servers
@@ -65,9 +65,7 @@ def test_topics_by_name_and_id(client: ConsumerNetworkClient, any_kafka: Kafka) 
     assert "no-such-topic" not in client.topics_metadata(None, soon(client)).topics
 
 
-def test_a_topic_made_through_the_controller_can_be_asked_for_at_once(
-    client: ConsumerNetworkClient, any_kafka: Kafka
-) -> None:
+def test_metadata_of_a_topic_created_a_moment_ago(client: ConsumerNetworkClient, any_kafka: Kafka) -> None:
     name = any_kafka.new_name()
     request = CreateTopicsRequest(
         topics=[CreatableTopic(name=name, num_partitions=2, replication_factor=1)], timeout_ms=30_000
@@ -98,7 +96,7 @@ def test_offsets_by_time_and_ends_of_epochs(client: ConsumerNetworkClient, any_k
     assert ends.values == {full: EpochEnd(0, 10), empty: EpochEnd(0, 0)}
 
 
-def test_coordinators_and_a_request_to_one(client: ConsumerNetworkClient, any_kafka: Kafka) -> None:
+def test_coordinator_lookup_and_a_request_to_the_coordinator(client: ConsumerNetworkClient, any_kafka: Kafka) -> None:
     groups = [any_kafka.new_name("g") for _ in range(3)]
     found = find_coordinators(client, groups, GROUP, soon(client))
     assert sorted(found.values) == sorted(groups)
@@ -106,7 +104,7 @@ def test_coordinators_and_a_request_to_one(client: ConsumerNetworkClient, any_ka
     assert [ErrorCode.of(r.error_code) for r in answer.results] == [ErrorCode.GROUP_ID_NOT_FOUND]
 
 
-def test_a_mock_broker_whose_apiversions_cannot_be_read_is_spoken_to_all_the_same(mock_broker: str) -> None:
+def test_a_mock_broker_with_an_undecodable_apiversions_response_is_used(mock_broker: str) -> None:
     with client_of(mock_broker) as client:
         cluster = client.topics_metadata([], soon(client))
         assert len(cluster.nodes) == 3

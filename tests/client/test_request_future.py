@@ -1,4 +1,4 @@
-"""A value or an error, later, passed on along a chain."""
+"""RequestFuture: values and errors along a chain."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from kcli.client.request_future import RequestFuture
 from kcli.errors import DisconnectedError, KcliError, ProtocolError
 
 
-def test_a_value_goes_down_the_chain() -> None:
+def test_a_value_passes_through_the_chain() -> None:
     source: RequestFuture[int] = RequestFuture("Fetch")
     doubled = source.then(lambda n: n * 2).then(str)
     assert not doubled.done
@@ -16,7 +16,7 @@ def test_a_value_goes_down_the_chain() -> None:
     assert not doubled.failed
 
 
-def test_an_error_passes_by_the_functions_until_somebody_recovers() -> None:
+def test_an_error_skips_the_functions_up_to_recover() -> None:
     source: RequestFuture[int] = RequestFuture()
     seen: list[str] = []
     end = (
@@ -30,7 +30,7 @@ def test_an_error_passes_by_the_functions_until_somebody_recovers() -> None:
         source.value()
 
 
-def test_recover_leaves_a_value_alone_and_may_fail_again() -> None:
+def test_recover_keeps_a_value_and_can_fail() -> None:
     assert RequestFuture.success(1).recover(lambda error: 2).value() == 1
 
     def give_up(error: KcliError) -> int:
@@ -41,7 +41,7 @@ def test_recover_leaves_a_value_alone_and_may_fail_again() -> None:
     assert not failed.retriable
 
 
-def test_a_function_that_asks_again_is_awaited() -> None:
+def test_a_future_returned_by_a_function_is_awaited() -> None:
     first: RequestFuture[str] = RequestFuture()
     second: RequestFuture[int] = RequestFuture()
     both = first.then(lambda _: second)
@@ -51,7 +51,7 @@ def test_a_function_that_asks_again_is_awaited() -> None:
     assert both.value() == 7
 
 
-def test_a_function_that_raises_on_purpose_fails_the_future_and_a_bug_is_not_hidden() -> None:
+def test_a_kcli_error_fails_the_future_and_another_exception_propagates() -> None:
     def refuse(_: int) -> int:
         raise ProtocolError("no")
 
@@ -65,14 +65,14 @@ def test_a_function_that_raises_on_purpose_fails_the_future_and_a_bug_is_not_hid
         buggy.complete(1)
 
 
-def test_chain_completes_another_future_alike() -> None:
+def test_chain_completes_another_future() -> None:
     for source in (RequestFuture[int].success(3), RequestFuture[int].failure(DisconnectedError("gone"))):
         other: RequestFuture[int] = RequestFuture()
         source.chain(other)
         assert (other.error, other.succeeded) == (source.error, source.succeeded)
 
 
-def test_listeners_run_in_order_and_at_once_when_it_is_done_already() -> None:
+def test_listeners_run_in_order_or_at_once_if_the_future_is_done() -> None:
     future, told = RequestFuture[int](), list[str]()
     future.on_done(lambda f: told.append("first"))
     future.on_done(lambda f: told.append("second"))
@@ -81,7 +81,7 @@ def test_listeners_run_in_order_and_at_once_when_it_is_done_already() -> None:
     assert told == ["first", "second", "late"]
 
 
-def test_it_is_done_once_and_pending_until_then() -> None:
+def test_a_future_is_completed_once() -> None:
     future: RequestFuture[None] = RequestFuture("Metadata from b:9092 (node 2)")
     with pytest.raises(RuntimeError, match="has no value"):
         future.value()

@@ -1,9 +1,8 @@
-"""Asking any node, the controller, leaders and coordinators; what is tried again and what is told as it is."""
+"""Requests to the controller, to leaders and to coordinators; retries, and errors per key."""
 
 from collections.abc import Iterator
 from typing import Any
 
-from kcli.client.requests import ask_any, ask_node, error_codes_in
 from kcli.client.routing import GROUP, Coordinators, ask_controller, ask_coordinator, ask_leaders, find_coordinators
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, KcliError, ProtocolError, TimeoutExpired
@@ -24,62 +23,11 @@ from kcli.protocol.messages.find_coordinator import (
     FindCoordinatorResponse,
 )
 from kcli.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from kcli.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from kcli.protocol.registry import ApiKey
 from kcli.structs import Node, TopicPartition
 from tests.client.fake_cluster import FakeCluster, failure_of
 
 T0, T1, T2 = (TopicPartition("orders", n) for n in range(3))
-
-
-# One node
-
-
-def test_another_node_is_asked_when_the_first_one_is_lost() -> None:
-    cluster = FakeCluster("a:9092", "b:9092")
-    client = cluster.connect("a:9092")
-    client.ensure_fresh_metadata(1_000)
-    cluster.answers[ApiKey.LIST_GROUPS] = lambda p, r, v: ListGroupsResponse() if p.address == "b:9092" else p.hang_up()
-    ask_any(client, ListGroupsRequest(), 5_000)
-    assert [asked.address for asked in cluster.requests(ApiKey.LIST_GROUPS)] == ["a:9092", "b:9092"]
-
-
-def test_one_node_is_asked_again_and_again_until_it_is_back() -> None:
-    cluster = FakeCluster("a:9092")
-    cluster.answers[ApiKey.LIST_GROUPS] = lambda p, r, v: ListGroupsResponse()
-    cluster.selector.refuse("a:9092")
-    cluster.selector.at(2_000, lambda: cluster.selector.listen("a:9092"))
-    client = cluster.connect("a:9092")
-    assert ask_node(client, Node(1, "a", 9092), ListGroupsRequest(), 60_000) == ListGroupsResponse()
-    assert 2_000 <= cluster.clock.now_ms() <= 4_000
-
-
-def test_a_node_that_never_answers_is_told_at_the_deadline_with_what_was_awaited() -> None:
-    cluster = FakeCluster("a:9092")
-    client = cluster.connect("a:9092")
-    node = client.ensure_fresh_metadata(1_000).nodes[1]
-    error = failure_of(lambda: ask_node(client, node, ListGroupsRequest(), 4_000))
-    assert isinstance(error, TimeoutExpired)
-    assert error.evidence["awaited"] == "ListGroups from a:9092 (node 1)"
-    assert cluster.clock.now_ms() == 4_000
-
-
-def test_a_lost_node_is_told_at_the_deadline_with_the_last_error() -> None:
-    cluster = FakeCluster("a:9092")
-    client = cluster.connect("a:9092")
-    node = client.ensure_fresh_metadata(1_000).nodes[1]
-    cluster.answers[ApiKey.LIST_GROUPS] = lambda p, r, v: p.hang_up()
-    error = failure_of(lambda: ask_node(client, node, ListGroupsRequest(), 4_000))
-    assert str(error) == "closed by a:9092 (awaited=ListGroups)"
-
-
-def test_a_deadline_that_has_passed_still_allows_for_what_is_ready() -> None:
-    cluster = FakeCluster("a:9092")
-    client = cluster.connect("a:9092")
-    cluster.clock.advance(10_000)
-    error = failure_of(lambda: ask_any(client, ListGroupsRequest(), 5_000))
-    assert isinstance(error, TimeoutExpired)
-    assert cluster.clock.now_ms() == 10_000
 
 
 # The controller
@@ -89,7 +37,7 @@ def created(code: int) -> CreateTopicsResponse:
     return CreateTopicsResponse(topics=[CreatableTopicResult(name="t", error_code=code)])
 
 
-def test_the_controller_is_asked_and_looked_up_anew_when_it_has_moved() -> None:
+def test_a_moved_controller_is_looked_up_again() -> None:
     cluster = FakeCluster("a:9092", "b:9092")
 
     def create(peer: MemoryPeer, request: Any, version: int) -> CreateTopicsResponse:
@@ -104,17 +52,12 @@ def test_the_controller_is_asked_and_looked_up_anew_when_it_has_moved() -> None:
     assert [asked.address for asked in cluster.requests(ApiKey.CREATE_TOPICS)] == ["a:9092", "b:9092"]
 
 
-def test_no_controller_at_the_deadline_is_the_answer() -> None:
+def test_not_controller_is_returned_at_the_deadline() -> None:
     cluster = FakeCluster("a:9092")
     cluster.answers[ApiKey.CREATE_TOPICS] = lambda p, r, v: created(ErrorCode.NOT_CONTROLLER)
     client = cluster.connect("a:9092")
     assert ask_controller(client, CreateTopicsRequest(), 2_000) == created(ErrorCode.NOT_CONTROLLER)
     assert len(cluster.requests(ApiKey.CREATE_TOPICS)) > 2
-
-
-def test_error_codes_are_found_in_an_answer_and_in_its_items() -> None:
-    assert list(error_codes_in(created(7))) == [0, 7]
-    assert list(error_codes_in(HeartbeatResponse(error_code=16))) == [16]
 
 
 # Leaders
@@ -133,16 +76,16 @@ def read_deleted(response: DeleteRecordsResponse) -> Iterator[tuple[TopicPartiti
 
 
 class Leaders:
-    """Brokers that delete records only where they lead: `leads` is partition -> address."""
+    """Brokers that delete records only as leaders: `leads` maps a partition to an address."""
 
     def __init__(self, **leads: str) -> None:
         self.cluster = FakeCluster("a:9092", "b:9092")
         self.leads = {int(name[1:]): f"{host}:9092" for name, host in leads.items()}
-        self.tell_metadata()
+        self.set_metadata()
         self.cluster.answers[ApiKey.DELETE_RECORDS] = self.delete
         self.client = self.cluster.connect("a:9092")
 
-    def tell_metadata(self, epoch: int = 0) -> None:
+    def set_metadata(self, epoch: int = 0) -> None:
         ids = {"a:9092": 1, "b:9092": 2, "none:9092": -1}
         self.cluster.topics["orders"] = {n: (ids[address], epoch) for n, address in self.leads.items()}
 
@@ -161,7 +104,7 @@ class Leaders:
         return ask_leaders(self.client, partitions, delete_request, read_deleted, deadline_ms)
 
 
-def test_leaders_are_asked_side_by_side_one_request_for_each() -> None:
+def test_each_leader_gets_one_request_side_by_side() -> None:
     world = Leaders(p0="a", p1="b", p2="a")
     found = world.ask(T0, T1, T2)
     assert (found.values, found.errors) == ({T0: 10, T1: 11, T2: 12}, {})
@@ -170,7 +113,7 @@ def test_leaders_are_asked_side_by_side_one_request_for_each() -> None:
     assert world.cluster.clock.now_ms() == 0
 
 
-def test_leaders_that_are_known_are_not_looked_up_again() -> None:
+def test_known_leaders_need_no_metadata_request() -> None:
     world = Leaders(p0="a")
     for _ in range(3):
         world.ask(T0)
@@ -178,11 +121,11 @@ def test_leaders_that_are_known_are_not_looked_up_again() -> None:
     assert world.cluster.clock.now_ms() == 0
 
 
-def test_a_leader_that_has_moved_is_found_with_fresh_metadata_and_only_for_its_partitions() -> None:
+def test_a_moved_leader_is_found_with_fresh_metadata_and_gets_only_its_partitions() -> None:
     world = Leaders(p0="a", p1="a")
     world.ask(T0, T1)
     world.leads[1] = "b:9092"
-    world.tell_metadata(epoch=1)
+    world.set_metadata(epoch=1)
     found = world.ask(T0, T1)
     assert found.values == {T0: 10, T1: 11}
     last = world.cluster.requests(ApiKey.DELETE_RECORDS)[-1]
@@ -191,14 +134,14 @@ def test_a_leader_that_has_moved_is_found_with_fresh_metadata_and_only_for_its_p
     assert world.cluster.clock.now_ms() == 100
 
 
-def test_a_partition_without_a_leader_is_waited_for_until_it_has_one() -> None:
+def test_a_partition_without_leader_is_retried_until_it_has_one() -> None:
     world = Leaders(p0="none", p1="b")
-    world.cluster.selector.at(1_000, lambda: (world.leads.update({0: "b:9092"}), world.tell_metadata(1)))
+    world.cluster.selector.at(1_000, lambda: (world.leads.update({0: "b:9092"}), world.set_metadata(1)))
     assert world.ask(T0, T1).values == {T0: 10, T1: 11}
     assert world.cluster.clock.now_ms() < 2_500
 
 
-def test_what_has_no_leader_at_the_deadline_is_an_error_of_that_partition() -> None:
+def test_a_partition_without_leader_is_an_error_at_the_deadline() -> None:
     world = Leaders(p0="none", p1="b")
     found = world.ask(T0, T1, deadline_ms=3_000)
     assert found.values == {T1: 11}
@@ -206,7 +149,7 @@ def test_what_has_no_leader_at_the_deadline_is_an_error_of_that_partition() -> N
     assert world.cluster.clock.now_ms() == 3_000
 
 
-def test_a_topic_or_partition_that_is_not_there_is_told_without_waiting_for_the_deadline() -> None:
+def test_an_unknown_topic_or_partition_is_an_error_before_the_deadline() -> None:
     world = Leaders(p0="a")
     typo = TopicPartition("typo", 0)
     found = world.ask(T0, T2, typo)
@@ -216,7 +159,7 @@ def test_a_topic_or_partition_that_is_not_there_is_told_without_waiting_for_the_
     assert world.cluster.clock.now_ms() <= 1_000
 
 
-def test_a_topic_that_we_may_not_see_is_told_at_once() -> None:
+def test_a_topic_without_authorization_is_an_error_at_once() -> None:
     world = Leaders(p0="a")
     world.cluster.topic_errors["orders"] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     found = world.ask(T0)
@@ -224,7 +167,7 @@ def test_a_topic_that_we_may_not_see_is_told_at_once() -> None:
     assert world.cluster.clock.now_ms() == 0
 
 
-def test_a_leader_that_cannot_be_reached_spoils_only_its_own_partitions() -> None:
+def test_an_unreachable_leader_is_an_error_of_its_partitions_only() -> None:
     world = Leaders(p0="a", p1="b")
     world.cluster.selector.refuse("b:9092")
     found = world.ask(T0, T1, deadline_ms=2_000)
@@ -235,7 +178,7 @@ def test_a_leader_that_cannot_be_reached_spoils_only_its_own_partitions() -> Non
     )
 
 
-def test_an_answer_that_forgets_a_partition_is_an_error_of_that_partition() -> None:
+def test_a_partition_missing_in_the_response_is_an_error() -> None:
     world = Leaders(p0="a", p1="a")
     world.cluster.answers[ApiKey.DELETE_RECORDS] = lambda p, r, v: DeleteRecordsResponse()
     found = world.ask(T0, T1)
@@ -243,14 +186,14 @@ def test_an_answer_that_forgets_a_partition_is_an_error_of_that_partition() -> N
     assert str(found.errors[T1]) == "the response of a:9092 (node 1) does not contain orders-1"
 
 
-def test_a_cluster_that_cannot_be_reached_at_all_is_an_exception() -> None:
+def test_an_unreachable_cluster_raises_an_exception() -> None:
     world = Leaders(p0="a")
     world.cluster.selector.refuse("a:9092")
     error = failure_of(lambda: world.ask(T0, deadline_ms=1_000))
     assert str(error) == "no broker answered at a:9092: connection refused by a:9092 (awaited=metadata)"
 
 
-def test_asking_about_nothing_asks_nobody() -> None:
+def test_no_keys_need_no_request() -> None:
     world = Leaders(p0="a")
     assert world.ask().values == {}
     assert find_coordinators(world.client, [], GROUP, 1_000).values == {}
@@ -261,7 +204,7 @@ def test_asking_about_nothing_asks_nobody() -> None:
 
 
 class CoordinatorCluster:
-    """A cluster in which `where` says which broker coordinates a group; a number there is an error code."""
+    """A cluster in which `where` maps each group to its coordinator, or to an error code."""
 
     def __init__(self, **where: str | int) -> None:
         self.cluster = FakeCluster("a:9092", "b:9092")
@@ -297,14 +240,14 @@ class CoordinatorCluster:
         return DeleteGroupsResponse(results=results)
 
 
-def test_coordinators_of_many_groups_are_found_with_one_question() -> None:
+def test_coordinators_of_many_groups_are_found_with_one_request() -> None:
     world = CoordinatorCluster(g1="a", g2="b")
     found = find_coordinators(world.client, ["g1", "g2", "g1"], GROUP, 1_000)
     assert found.values == {"g1": Node(1, "a", 9092), "g2": Node(2, "b", 9092)}
     assert len(world.cluster.requests(ApiKey.FIND_COORDINATOR)) == 1
 
 
-def test_an_older_broker_is_asked_group_by_group() -> None:
+def test_an_older_broker_gets_one_request_per_group() -> None:
     world = CoordinatorCluster(g1="a", g2="b")
     world.cluster.versions[ApiKey.FIND_COORDINATOR] = (0, 3)
     found = find_coordinators(world.client, ["g1", "g2"], GROUP, 1_000)
@@ -312,7 +255,7 @@ def test_an_older_broker_is_asked_group_by_group() -> None:
     assert [asked.request.key for asked in world.cluster.requests(ApiKey.FIND_COORDINATOR)] == ["g1", "g2"]
 
 
-def test_a_coordinator_that_is_not_there_yet_is_waited_for_and_a_refusal_is_data() -> None:
+def test_a_missing_coordinator_is_retried_and_a_refusal_is_an_error_of_its_group() -> None:
     world = CoordinatorCluster(g1=ErrorCode.COORDINATOR_NOT_AVAILABLE, g2=ErrorCode.GROUP_AUTHORIZATION_FAILED)
     world.cluster.selector.at(500, lambda: world.where.update(g1="b"))
     found = find_coordinators(world.client, ["g1", "g2"], GROUP, 10_000)
@@ -322,7 +265,7 @@ def test_a_coordinator_that_is_not_there_yet_is_waited_for_and_a_refusal_is_data
     assert late.errors["g"].code is ErrorCode.COORDINATOR_NOT_AVAILABLE  # type: ignore[attr-defined]
 
 
-def test_a_coordinator_that_has_moved_is_found_again() -> None:
+def test_a_moved_coordinator_is_looked_up_again() -> None:
     world = CoordinatorCluster(g="a")
 
     def move(peer: MemoryPeer, request: HeartbeatRequest, version: int) -> HeartbeatResponse:
@@ -334,14 +277,14 @@ def test_a_coordinator_that_has_moved_is_found_again() -> None:
     assert [asked.address for asked in world.cluster.requests(ApiKey.HEARTBEAT)] == ["a:9092", "b:9092"]
 
 
-def test_a_group_whose_coordinator_may_not_be_found_is_an_error() -> None:
+def test_a_refused_coordinator_lookup_is_raised() -> None:
     world = CoordinatorCluster(g=ErrorCode.GROUP_AUTHORIZATION_FAILED)
     error = failure_of(lambda: ask_coordinator(world.client, "g", HeartbeatRequest(group_id="g"), 5_000))
     assert isinstance(error, BrokerError)
     assert error.code is ErrorCode.GROUP_AUTHORIZATION_FAILED
 
 
-def test_coordinators_are_asked_side_by_side() -> None:
+def test_coordinators_get_their_requests_side_by_side() -> None:
     world = CoordinatorCluster(g1="a", g2="b", g3="a", g4=ErrorCode.GROUP_AUTHORIZATION_FAILED)
 
     def read(response: DeleteGroupsResponse) -> Iterator[tuple[str, bool | KcliError]]:

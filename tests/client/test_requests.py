@@ -1,0 +1,104 @@
+"""Requests to one node and to many, without routing: retries, deadlines, errors per node."""
+
+from kcli.client.requests import Results, ask_any, ask_node, ask_nodes, error_codes_in
+from kcli.error_codes import ErrorCode
+from kcli.errors import BrokerError, DisconnectedError, TimeoutExpired
+from kcli.network.memory import MemoryPeer
+from kcli.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
+from kcli.protocol.messages.heartbeat import HeartbeatResponse
+from kcli.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from kcli.protocol.registry import ApiKey
+from kcli.structs import Node
+from tests.client.fake_cluster import FakeCluster, failure_of
+
+
+def test_another_node_is_asked_after_a_disconnection() -> None:
+    cluster = FakeCluster("a:9092", "b:9092")
+    client = cluster.connect("a:9092")
+    client.ensure_fresh_metadata(1_000)
+    cluster.answers[ApiKey.LIST_GROUPS] = lambda p, r, v: ListGroupsResponse() if p.address == "b:9092" else p.hang_up()
+    ask_any(client, ListGroupsRequest(), 5_000)
+    assert [asked.address for asked in cluster.requests(ApiKey.LIST_GROUPS)] == ["a:9092", "b:9092"]
+
+
+def test_a_lost_node_is_asked_again_until_it_responds() -> None:
+    cluster = FakeCluster("a:9092")
+    cluster.answers[ApiKey.LIST_GROUPS] = lambda p, r, v: ListGroupsResponse()
+    cluster.selector.refuse("a:9092")
+    cluster.selector.at(2_000, lambda: cluster.selector.listen("a:9092"))
+    client = cluster.connect("a:9092")
+    assert ask_node(client, Node(1, "a", 9092), ListGroupsRequest(), 60_000) == ListGroupsResponse()
+    assert 2_000 <= cluster.clock.now_ms() <= 4_000
+
+
+def test_the_error_of_a_node_without_response_names_the_awaited_response() -> None:
+    cluster = FakeCluster("a:9092")
+    client = cluster.connect("a:9092")
+    node = client.ensure_fresh_metadata(1_000).nodes[1]
+    error = failure_of(lambda: ask_node(client, node, ListGroupsRequest(), 4_000))
+    assert isinstance(error, TimeoutExpired)
+    assert error.evidence["awaited"] == "ListGroups from a:9092 (node 1)"
+    assert cluster.clock.now_ms() == 4_000
+
+
+def test_the_error_of_a_lost_node_is_the_last_error_at_the_deadline() -> None:
+    cluster = FakeCluster("a:9092")
+    client = cluster.connect("a:9092")
+    node = client.ensure_fresh_metadata(1_000).nodes[1]
+    cluster.answers[ApiKey.LIST_GROUPS] = lambda p, r, v: p.hang_up()
+    error = failure_of(lambda: ask_node(client, node, ListGroupsRequest(), 4_000))
+    assert str(error) == "closed by a:9092 (awaited=ListGroups)"
+
+
+def test_a_passed_deadline_allows_one_attempt() -> None:
+    cluster = FakeCluster("a:9092")
+    client = cluster.connect("a:9092")
+    cluster.clock.advance(10_000)
+    error = failure_of(lambda: ask_any(client, ListGroupsRequest(), 5_000))
+    assert isinstance(error, TimeoutExpired)
+    assert cluster.clock.now_ms() == 10_000
+
+
+def test_each_node_gets_the_request_and_its_error_code_is_its_error() -> None:
+    cluster = FakeCluster("a:9092", "b:9092", "c:9092")
+    loading = [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]
+
+    def list_groups(peer: MemoryPeer, _request: object, _version: int) -> ListGroupsResponse:
+        if peer.address == "b:9092" and loading:
+            return ListGroupsResponse(error_code=loading.pop())
+        return ListGroupsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED if peer.address == "c:9092" else 0)
+
+    cluster.answers[ApiKey.LIST_GROUPS] = list_groups
+    client = cluster.connect("a:9092")
+    a, b, c = client.ensure_fresh_metadata(1_000).nodes.values()
+    results = ask_nodes(client, [a, b, c], ListGroupsRequest(), 5_000)
+    assert set(results.values) == {a, b}
+    error = results.errors[c]
+    assert isinstance(error, BrokerError)
+    assert (error.code, error.evidence) == (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, {"node": 3})
+    assert len(cluster.requests(ApiKey.LIST_GROUPS)) == 4
+
+
+def test_an_unreachable_node_is_a_timeout_of_that_node_at_the_deadline() -> None:
+    cluster = FakeCluster("a:9092", "b:9092")
+    cluster.answers[ApiKey.LIST_GROUPS] = lambda peer, request, version: ListGroupsResponse()
+    cluster.selector.refuse("b:9092")
+    client = cluster.connect("a:9092")
+    a, b = client.ensure_fresh_metadata(1_000).nodes.values()
+    results = ask_nodes(client, [a, b], ListGroupsRequest(), 2_000)
+    assert set(results.values) == {a}
+    assert isinstance(results.errors[b], TimeoutExpired)
+    assert "node 2, which the cluster advertises as b:9092, cannot be reached" in str(results.errors[b])
+    assert cluster.clock.now_ms() == 2_000
+
+
+def test_results_keep_values_and_errors_apart() -> None:
+    results: Results[str, int] = Results({"a": 1})
+    results.put("b", 2)
+    results.put("c", DisconnectedError("closed"))
+    assert (results.values, list(results.errors)) == ({"a": 1, "b": 2}, ["c"])
+
+
+def test_error_codes_are_those_of_a_response_and_of_the_elements_of_its_lists() -> None:
+    assert list(error_codes_in(CreateTopicsResponse(topics=[CreatableTopicResult(name="t", error_code=7)]))) == [0, 7]
+    assert list(error_codes_in(HeartbeatResponse(error_code=16))) == [16]
