@@ -17,7 +17,7 @@ from kcli.broker.log.checkpoint_files import (
     read_offsets,
     write_offsets,
 )
-from kcli.broker.log.cleaner import Cleaner
+from kcli.broker.log.cleaner import LogCleaner
 from kcli.broker.log.log import Log
 from kcli.broker.log.log_config import LogConfig
 from kcli.broker.producer_ids import highest_in
@@ -74,7 +74,7 @@ class LogManager:
         self._tasks: list[PeriodicTask] = []
         self._cleaning: PeriodicTask | None = None
         try:
-            self.cleaner = Cleaner(
+            self.cleaner = LogCleaner(
                 files,
                 self.dir.join(CLEANER_CHECKPOINT),
                 dedupe_buffer_bytes=config.log_cleaner_dedupe_buffer_size,

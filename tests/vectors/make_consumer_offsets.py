@@ -1,7 +1,7 @@
-"""Have a real Kafka live through a past of groups and keep its log: `python -m tests.vectors.make_consumer_offsets`.
+"""Capture __consumer_offsets of Apache Kafka: `python -m tests.vectors.make_consumer_offsets`.
 
-consumer_offsets.json holds every batch of __consumer_offsets as that Kafka wrote it, and what it told of the groups
-before it stopped. Run by hand when a version of Kafka is new; the file is kept.
+consumer_offsets.json contains every batch that Kafka wrote to __consumer_offsets, and its responses about the groups
+before it stopped. Run it by hand for a new version of Kafka; the file is checked in.
 """
 
 from __future__ import annotations
@@ -18,29 +18,32 @@ FILE = Path(__file__).parent / "consumer_offsets.json"
 
 
 def main() -> None:
-    """Write the file anew."""
+    """Write the file."""
     with tempfile.TemporaryDirectory() as folder:
         kafka = KafkaNode(Path(folder, "kafka"), fetch_jars())
         kafka.start()
         try:
             harness, _transactions = write_history(kafka)
-            told = {"offsets": fetch_all_offsets(harness.connect()), "groups": describe_all_groups(harness.connect())}
+            responses = {
+                "offsets": fetch_all_offsets(harness.connect()),
+                "groups": describe_all_groups(harness.connect()),
+            }
             kafka.stop()
             logs = {str(number): data.hex() for number, data in log_files(kafka.folder / "data").items()}
         finally:
             kafka.kill()
     origin = f"a Kafka {VERSION}, by python -m tests.vectors.make_consumer_offsets"
-    FILE.write_text(_by_line({"origin": origin, **told, "logs": logs}))
+    FILE.write_text(_by_line({"origin": origin, **responses, "logs": logs}))
 
 
 def _by_line(sections: dict[str, Any]) -> str:
-    """JSON with a line for each thing of a section."""
+    """Format as JSON with one line for each entry of a section."""
     lines = []
     for name, section in sections.items():
-        told = json.dumps(section)
+        text = json.dumps(section)
         if isinstance(section, dict):
-            told = "{\n" + ",\n".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in section.items()) + "}"
-        lines.append(f"{json.dumps(name)}: {told}")
+            text = "{\n" + ",\n".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in section.items()) + "}"
+        lines.append(f"{json.dumps(name)}: {text}")
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 

@@ -15,7 +15,7 @@ request of that client at once, so the group's state is changed first and respon
 **Non-obvious**
 
 * An offset or group is acknowledged after its append to `__consumer_offsets`; the memory changes after the append. A
-  restart therefore finds exactly what clients were told.
+  restart therefore restores exactly the acknowledged state.
 * An id from MEMBER_ID_REQUIRED (KIP-394) is not a member: it has a session, delays the join phase, and is in
   `pending_join_ids`. A new member whose first join is parked cannot heartbeat and gets five minutes.
 * The first rebalance of an Empty group lasts `group.initial.rebalance.delay.ms` although all known members have joined.

@@ -11,12 +11,17 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kcli.broker.log.checkpoint_files import read_offsets, write_offsets
-from kcli.broker.log.compaction import Dirt, LatestOffsets, SegmentFacts, filter_batch, find_dirt, group_segments
-from kcli.broker.log.file_records import LogDamage
+from kcli.broker.log.compaction import (
+    DirtySection,
+    LatestOffsets,
+    SegmentStats,
+    filter_batch,
+    find_dirty_section,
+    group_segments,
+)
+from kcli.broker.log.file_records import LogDamage, has_valid_checksum
 from kcli.errors import CorruptRecords, KcliError
-from kcli.protocol.records import batch
 from kcli.protocol.records.batch import BatchInfo, read_batch_info
-from kcli.protocol.records.checksum import crc32c
 from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:
@@ -39,7 +44,7 @@ class _SegmentsChanged(Exception):
     """Segments were removed during the cleaning, by retention or by DeleteRecords."""
 
 
-class Cleaner:
+class LogCleaner:
     """Cleans the dirtiest log first. The checkpoint file at `path` stores the offset up to which each log is clean.
 
     A log that cannot be cleaned, because it is damaged or contains transactions, is reported once and skipped.
@@ -57,15 +62,15 @@ class Cleaner:
         self._work: Generator[None] | None = None
 
     def __repr__(self) -> str:
-        return f"<Cleaner {f'cleaning {self._tp}' if self._work else 'idle'}>"
+        return f"<LogCleaner {f'cleaning {self._tp}' if self._work else 'idle'}>"
 
     def step(self, logs: Mapping[TopicPartition, Log], now_wall_ms: int) -> bool:
         """Do one step of work. False when there is nothing to clean now. OSError: see `LogManager.fail`."""
         if self._work is None:
-            self._tp, dirt = self._choose(logs, now_wall_ms)
-            if self._tp is None or dirt is None:
+            self._tp, dirty = self._choose(logs, now_wall_ms)
+            if self._tp is None or dirty is None:
                 return False
-            self._work = self._clean(logs[self._tp], dirt, now_wall_ms)
+            self._work = self._clean(logs[self._tp], dirty, now_wall_ms)
         assert self._tp is not None
         try:
             next(self._work)
@@ -96,20 +101,20 @@ class Cleaner:
 
     def _choose(
         self, logs: Mapping[TopicPartition, Log], now_wall_ms: int
-    ) -> tuple[TopicPartition | None, Dirt | None]:
+    ) -> tuple[TopicPartition | None, DirtySection | None]:
         due = []
         for tp, log in logs.items():
             if log.config.is_compacted and tp not in self.uncleanable:
-                dirt = self.dirt_of(log, now_wall_ms)
-                if dirt.is_due(log.config):
-                    due.append((dirt.ratio, tp, dirt))
+                dirty = self.dirty_section_of(log, now_wall_ms)
+                if dirty.is_due(log.config):
+                    due.append((dirty.ratio, tp, dirty))
         return max(due)[1:] if due else (None, None)
 
-    def dirt_of(self, log: Log, now_wall_ms: int) -> Dirt:
+    def dirty_section_of(self, log: Log, now_wall_ms: int) -> DirtySection:
         """Return the dirty part of a log."""
         needs_first = log.config.max_compaction_lag_ms < _NO_LAG
-        return find_dirt(
-            [_facts(segment, needs_first) for segment in log.segments],
+        return find_dirty_section(
+            [_stats(segment, needs_first) for segment in log.segments],
             cleaned_up_to=self.cleaned_up_to.get(log.tp, log.log_start_offset),
             log_start_offset=log.log_start_offset,
             last_stable_offset=log.last_stable_offset,
@@ -117,25 +122,27 @@ class Cleaner:
             now_wall_ms=now_wall_ms,
         )
 
-    def _clean(self, log: Log, dirt: Dirt, now_wall_ms: int) -> Generator[None]:
-        segments = [segment for segment in log.segments[:-1] if segment.base_offset < dirt.end]
+    def _clean(self, log: Log, dirty: DirtySection, now_wall_ms: int) -> Generator[None]:
+        segments = [segment for segment in log.segments[:-1] if segment.base_offset < dirty.end]
         latest = LatestOffsets(self._most_keys)
-        yield from self._index(log, segments, dirt, latest)
+        yield from self._index(log, segments, dirty, latest)
         segments = [segment for segment in segments if segment.base_offset < latest.end]
-        groups = group_segments([_facts(segment) for segment in segments], log.config.segment_bytes)
+        groups = group_segments([_stats(segment) for segment in segments], log.config.segment_bytes)
         for group in groups:
             yield from _clean_group(log, segments[group.start : group.stop], latest, now_wall_ms)
         if log.log_start_offset <= latest.end:
             self.cleaned_up_to[log.tp] = latest.end
             self._write_checkpoint()
 
-    def _index(self, log: Log, segments: Sequence[LogSegment], dirt: Dirt, latest: LatestOffsets) -> Generator[None]:
+    def _index(
+        self, log: Log, segments: Sequence[LogSegment], dirty: DirtySection, latest: LatestOffsets
+    ) -> Generator[None]:
         """Add the keys of the dirty part to `latest`, up to the largest number of keys."""
-        latest.end = dirt.start
+        latest.end = dirty.start
         read_bytes = 0
         for segment in segments:
             for info in read_batches(segment):
-                if info.last_offset < dirt.start:
+                if info.last_offset < dirty.start:
                     continue
                 if latest.is_full:
                     return
@@ -145,7 +152,7 @@ class Cleaner:
                     read_bytes = 0
                     yield
                     _check_unchanged(log, segments)
-        latest.end = dirt.end
+        latest.end = dirty.end
 
     def _write_checkpoint(self) -> None:
         write_offsets(self._files, self._path, self.cleaned_up_to)
@@ -194,8 +201,7 @@ def read_batches(segment: LogSegment) -> Iterator[BatchInfo]:
 
 
 def _check(info: BatchInfo, segment: LogSegment, at: int) -> None:
-    view = memoryview(info.records)
-    if crc32c(view[batch.CRC_FROM :]) != int.from_bytes(view[batch.CRC_AT : batch.CRC_FROM], "big"):
+    if not has_valid_checksum(info):
         raise Uncleanable(f"its segment {segment.base_offset} is damaged: at byte {at} the checksum is wrong")
     if info.is_transactional or info.is_control:
         raise Uncleanable(f"it contains records of transactions, for example at offset {info.base_offset}")
@@ -207,6 +213,6 @@ def _check_unchanged(log: Log, segments: Sequence[LogSegment]) -> None:
         raise _SegmentsChanged
 
 
-def _facts(segment: LogSegment, needs_first: bool = False) -> SegmentFacts:
+def _stats(segment: LogSegment, needs_first: bool = False) -> SegmentStats:
     first_ms = segment.first_timestamp_ms if needs_first else -1
-    return SegmentFacts(segment.base_offset, segment.size, segment.max_timestamp_ms, first_ms)
+    return SegmentStats(segment.base_offset, segment.size, segment.max_timestamp_ms, first_ms)

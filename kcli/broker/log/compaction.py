@@ -22,7 +22,7 @@ _LONG_KEY_BYTES = 32
 _MOST_OFFSET_SPAN = (1 << 31) - 1
 
 
-class SegmentFacts(NamedTuple):
+class SegmentStats(NamedTuple):
     """The properties of a segment that cleaning depends on. Timestamps are -1 when absent or not needed."""
 
     base_offset: int
@@ -31,7 +31,7 @@ class SegmentFacts(NamedTuple):
     first_timestamp_ms: int = -1
 
 
-class Dirt(NamedTuple):
+class DirtySection(NamedTuple):
     """The cleanable offsets of a log, `start` to `end` (exclusive). `ratio`: dirty bytes divided by all bytes."""
 
     start: int
@@ -45,15 +45,15 @@ class Dirt(NamedTuple):
         return self.dirty_bytes > 0 and (self.is_overdue or self.ratio > config.min_cleanable_dirty_ratio)
 
 
-def find_dirt(
-    segments: Sequence[SegmentFacts],
+def find_dirty_section(
+    segments: Sequence[SegmentStats],
     *,
     cleaned_up_to: int,
     log_start_offset: int,
     last_stable_offset: int,
     config: LogConfig,
     now_wall_ms: int,
-) -> Dirt:
+) -> DirtySection:
     """Return the dirty part of a log. The last of `segments` is the active one, which is never cleaned.
 
     `cleaned_up_to` is the offset where the last cleaning ended; it is ignored when it is outside of the log.
@@ -72,10 +72,10 @@ def find_dirt(
     oldest_ms = min((one.first_timestamp_ms for one in dirty if one.first_timestamp_ms >= 0), default=now_wall_ms)
     overdue = now_wall_ms - oldest_ms > config.max_compaction_lag_ms
     total = clean_bytes + dirty_bytes
-    return Dirt(start, max(start, end), dirty_bytes, dirty_bytes / total if total else 0.0, overdue)
+    return DirtySection(start, max(start, end), dirty_bytes, dirty_bytes / total if total else 0.0, overdue)
 
 
-def group_segments(segments: Sequence[SegmentFacts], most_bytes: int) -> list[range]:
+def group_segments(segments: Sequence[SegmentStats], most_bytes: int) -> list[range]:
     """Return runs of segments that can be merged into one, as ranges of indices; each is at most `most_bytes` large."""
     groups = []
     first = size = 0

@@ -236,7 +236,7 @@ class Log:
         """
         if not self.log_start_offset <= offset <= self.log_end_offset:
             raise BrokerError(
-                ErrorCode.OFFSET_OUT_OF_RANGE, partition=self.tp, asked=offset,
+                ErrorCode.OFFSET_OUT_OF_RANGE, partition=self.tp, requested=offset,
                 log_start=self.log_start_offset, log_end=self.log_end_offset,
             )  # fmt: skip
         if offset >= upto:
@@ -290,7 +290,7 @@ class Log:
         """
         upto = self.high_watermark if upto == -1 else upto
         if not 0 <= upto <= self.high_watermark:
-            raise BrokerError(ErrorCode.OFFSET_OUT_OF_RANGE, partition=self.tp, asked=upto)
+            raise BrokerError(ErrorCode.OFFSET_OUT_OF_RANGE, partition=self.tp, requested=upto)
         if upto > self.log_start_offset:
             self.log_start_offset = upto
             self._delete_first(segment_number(self.segments, upto))

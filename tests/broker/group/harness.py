@@ -37,7 +37,7 @@ from kcli.protocol.wire import Message, Request
 R = TypeVar("R", bound=Message)
 _MEMBER_ID = re.compile(r"([\w.]*)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
-_NO_HEARTBEAT = HeartbeatRequest(group_id="any", generation_id=1, member_id="nobody")
+_NO_HEARTBEAT = HeartbeatRequest(group_id="any", generation_id=1, member_id="unknown")
 
 # Long enough for a response on a busy machine, short enough for tests that expect no response.
 SILENCE_S = 0.25

@@ -222,11 +222,11 @@ def delete(
     client: Connection, group: str, topics: dict[str, list[int]]
 ) -> tuple[int, list[tuple[str, list[tuple[int, int]]]]]:
     """Delete offsets; return the error of the group, and per topic the partitions with their errors."""
-    asked = [
+    requested = [
         OffsetDeleteRequestTopic(name=t, partitions=[OffsetDeleteRequestPartition(partition_index=p) for p in ps])
         for t, ps in topics.items()
     ]
-    answer = ask(client, OffsetDeleteRequest(group_id=group, topics=asked))
+    answer = ask(client, OffsetDeleteRequest(group_id=group, topics=requested))
     return answer.error_code, [
         (topic.name, [(p.partition_index, p.error_code) for p in topic.partitions]) for topic in answer.topics
     ]

@@ -139,8 +139,8 @@ def static_member_that_does_not_rejoin_is_kept(broker: Recorder) -> None:
 def administrator_removes_a_static_member_by_instance_id(broker: Recorder) -> None:
     group, client, admin = broker.new_group(), broker.connect(), broker.connect("admin")
     member, generation = form_group_of_one(client, group, instance="box-1")
-    gone = ask(admin, leave(group, ("", "box-1"), ("", "box-2"), "x")).members
-    assert [m.error_code for m in gone] == [0, 25, 25]
+    results = ask(admin, leave(group, ("", "box-1"), ("", "box-2"), "x")).members
+    assert [m.error_code for m in results] == [0, 25, 25]
     assert ask(client, heartbeat(group, generation, member, "box-1")).error_code == 25
 
 
@@ -224,7 +224,7 @@ def authorized_operations_are_returned_when_requested(broker: Recorder) -> None:
     for version in (3, 5, 6):
         request = DescribeGroupsRequest(groups=[group], include_authorized_operations=True)
         assert ask(client, request, version).groups[0].authorized_operations == 0b1101_0100_1000
-        ask(client, DescribeGroupsRequest(groups=["nobody"], include_authorized_operations=True), version)
+        ask(client, DescribeGroupsRequest(groups=["unknown"], include_authorized_operations=True), version)
     assert describe(client, group).authorized_operations == -(2**31)
 
 
@@ -232,8 +232,8 @@ def only_groups_without_members_are_deleted(broker: Recorder) -> None:
     group, simple, client = broker.new_group(), broker.new_group(), broker.connect()
     member, _ = form_group_of_one(client, group)
     commit_error(client, commit(simple, -1, ""))
-    deleted = ask(client, DeleteGroupsRequest(groups_names=[group, simple, "nobody", simple]))
-    assert {row.group_id: row.error_code for row in deleted.results} == {group: 68, simple: 0, "nobody": 69}
+    deleted = ask(client, DeleteGroupsRequest(groups_names=[group, simple, "unknown", simple]))
+    assert {row.group_id: row.error_code for row in deleted.results} == {group: 68, simple: 0, "unknown": 69}
     ask(client, leave(group, member))
     for version, code in ((0, 0), (1, 69), (2, 69)):
         assert ask(client, DeleteGroupsRequest(groups_names=[group]), version).results[0].error_code == code
@@ -253,8 +253,8 @@ def deleted_group_restarts_at_generation_one(broker: Recorder) -> None:
 def groups_are_listed_by_state_and_type(broker: Recorder) -> None:
     stable, empty, simple, client = broker.new_group(), broker.new_group(), broker.new_group(), broker.connect()
     form_group_of_one(client, stable)
-    gone, _ = form_group_of_one(client, empty)
-    ask(client, leave(empty, gone))
+    former_member, _ = form_group_of_one(client, empty)
+    ask(client, leave(empty, former_member))
     commit_error(client, commit(simple, -1, ""))
 
     def found(version: int, states: list[str], types: list[str]) -> set[tuple[str, str, str]]:

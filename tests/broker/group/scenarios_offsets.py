@@ -26,10 +26,10 @@ def simple_commits_are_fetched_in_every_version(broker: OffsetsRecorder) -> None
         assert commit(client, group, {key: [(0, version, epoch, f"v{version}"), (1, 7)]}, version) == [
             (key, [(0, 0), (1, 0)])
         ]
-        for asked in range(1, 11):
-            name = topic_id if asked >= 10 else topic
-            expected = epoch if asked >= 5 else -1
-            assert fetch(client, group, {name: [1, 0, 5]}, asked) == (
+        for fetch_version in range(1, 11):
+            name = topic_id if fetch_version >= 10 else topic
+            expected = epoch if fetch_version >= 5 else -1
+            assert fetch(client, group, {name: [1, 0, 5]}, fetch_version) == (
                 0,
                 [(name, [(1, 7, -1, "", 0), (0, version, expected, f"v{version}", 0), (5, -1, -1, "", 0)])],
             )
@@ -151,8 +151,12 @@ def offsets_of_several_groups_are_fetched_in_one_request(broker: OffsetsRecorder
     for offset, group in enumerate(groups[:2]):
         commit(client, group, {topic: [(0, offset)]})
     for version, name in ((8, topic), (9, topic), (10, topic_id)):
-        asked = [fetch_group(groups[0], None), fetch_group(groups[1], {name: [0]}), fetch_group(groups[2], {name: [1]})]
-        answer = ask(client, OffsetFetchRequest(groups=asked, require_stable=True), version)
+        requested = [
+            fetch_group(groups[0], None),
+            fetch_group(groups[1], {name: [0]}),
+            fetch_group(groups[2], {name: [1]}),
+        ]
+        answer = ask(client, OffsetFetchRequest(groups=requested, require_stable=True), version)
         assert [(g.group_id, g.error_code, rows_of(g.topics)) for g in answer.groups] == [
             (groups[0], 0, [(name, [(0, 0, -1, "", 0)])]),
             (groups[1], 0, [(name, [(0, 1, -1, "", 0)])]),

@@ -30,10 +30,10 @@ def console_reads(kafka: Kafka, formatter: str, *groups: str) -> list[Any]:
 
     The tool ends after a time without records, which may elapse before its first record; then it is run again.
     """
-    words = ["--bootstrap-server", kafka.bootstrap_servers, "--topic", "__consumer_offsets", "--from-beginning"]
-    words += ["--formatter", FORMATTERS + formatter, "--command-property", "enable.auto.commit=false"]
+    arguments = ["--bootstrap-server", kafka.bootstrap_servers, "--topic", "__consumer_offsets", "--from-beginning"]
+    arguments += ["--formatter", FORMATTERS + formatter, "--command-property", "enable.auto.commit=false"]
     for timeout_ms in TIMEOUTS_MS:
-        printed = kafka.tool("ConsoleConsumer", *words, "--timeout-ms", str(timeout_ms), timeout_s=300).stdout
+        printed = kafka.tool("ConsoleConsumer", *arguments, "--timeout-ms", str(timeout_ms), timeout_s=300).stdout
         if "{" in printed:
             break
     records, at, decoder = [], printed.find("{"), json.JSONDecoder()

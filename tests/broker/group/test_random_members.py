@@ -21,27 +21,27 @@ class Consumer:
         self._harness = harness
         self._generations = generations
         self._client: CoordinatorConnection = harness.connect("c")
-        self._asked = ""
+        self._sent = ""
         self.member_id = ""
         self.generation = -1
         self._join()
 
     def _join(self) -> None:
         self._client.send(join("g", self.member_id, session_ms=6000, rebalance_ms=6000))
-        self._asked = "join"
+        self._sent = "join"
 
     def step(self) -> None:
-        if self._asked == "":
+        if self._sent == "":
             error = ask(self._client, heartbeat("g", self.generation, self.member_id)).error_code
             if error:
                 self._rejoin(error)
         elif not self._client.is_waiting():
-            answer, asked = self._client.receive(), self._asked
-            self._asked = ""
+            answer, sent = self._client.receive(), self._sent
+            self._sent = ""
             if answer.error_code:
                 self.member_id = answer.member_id if answer.error_code == 79 else self.member_id
                 self._rejoin(answer.error_code)
-            elif asked == "join":
+            elif sent == "join":
                 self._joined(answer)
             elif answer.assignment:
                 self._generations.setdefault(self.generation, []).extend(bytes([b]) for b in answer.assignment)
@@ -52,7 +52,7 @@ class Consumer:
         ids = [m.member_id for m in answer.members]  # type: ignore[attr-defined]
         plan = {member: b"".join(PARTITIONS[n :: len(ids)]) for n, member in enumerate(ids)}
         self._client.send(sync("g", self.generation, self.member_id, plan))
-        self._asked = "sync"
+        self._sent = "sync"
 
     def _rejoin(self, error: int) -> None:
         assert error in (22, 25, 27, 79)

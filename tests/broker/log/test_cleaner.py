@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from kcli.broker.files import DiskFiles
-from kcli.broker.log.cleaner import Cleaner
+from kcli.broker.log.cleaner import LogCleaner
 from kcli.broker.log.log import Log
 from kcli.broker.log.log_config import LogConfig
 from kcli.protocol.records.batch import read_batch_info
@@ -49,10 +49,10 @@ class Bench:
         log.advance_high_watermark(log.log_end_offset)
         return log
 
-    def new_cleaner(self, **options: Any) -> Cleaner:
+    def new_cleaner(self, **options: Any) -> LogCleaner:
         path = str(self.folder / "cleaner-offset-checkpoint")
         settings = {"dedupe_buffer_bytes": 1 << 20} | options
-        return Cleaner(DiskFiles(), path, report=self.reports.append, **settings)
+        return LogCleaner(DiskFiles(), path, report=self.reports.append, **settings)
 
     def append(self, *rows: Row, **options: Any) -> None:
         data = build_batch([NewRecord(key, value, NOW) for key, value in rows], **options)

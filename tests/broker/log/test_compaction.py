@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from kcli.broker.log.compaction import LatestOffsets, SegmentFacts, filter_batch, find_dirt, group_segments
+from kcli.broker.log.compaction import LatestOffsets, SegmentStats, filter_batch, find_dirty_section, group_segments
 from kcli.broker.log.log_config import LogConfig
 from kcli.protocol.records.batch import BatchInfo, read_batch_info
 from kcli.protocol.records.builder import NewRecord, build_batch
@@ -78,7 +78,7 @@ def test_cleaned_bytes_equal_those_of_apache_kafkas_cleaner() -> None:
     ]
     assert b"".join(bytes(one) for one in kept if one is not None) == cleaned
     assert captured["after"][active] == captured["before"][active]
-    sizes = [SegmentFacts(int(name[:20]), len(captured["before"][name]), -1) for name in dirty]
+    sizes = [SegmentStats(int(name[:20]), len(captured["before"][name]), -1) for name in dirty]
     assert group_segments(sizes, 1 << 20) == [range(len(dirty))]
 
 
@@ -177,60 +177,62 @@ def test_latest_offsets_are_full_at_the_largest_number_of_keys() -> None:
 # ---- dirty ranges ----
 
 
-def segments(*facts: tuple[int, int, int]) -> list[SegmentFacts]:
-    return [SegmentFacts(*fact, fact[2]) for fact in facts]
+def segments(*rows: tuple[int, int, int]) -> list[SegmentStats]:
+    return [SegmentStats(*row, row[2]) for row in rows]
 
 
-def dirt(logs: list[SegmentFacts], *, cleaned: int = 0, start: int = 0, stable: int = FOREVER, **config: Any) -> Any:
+def dirty_section(
+    logs: list[SegmentStats], *, cleaned: int = 0, start: int = 0, stable: int = FOREVER, **config: Any
+) -> Any:
     whole = LogConfig(cleanup_policy=frozenset({"compact"}), **config)
-    return find_dirt(
+    return find_dirty_section(
         logs, cleaned_up_to=cleaned, log_start_offset=start, last_stable_offset=stable, config=whole, now_wall_ms=NOW
     ), whole
 
 
 def test_active_segment_is_never_cleaned() -> None:
-    found, config = dirt(segments((0, 100, NOW)))
-    assert (found.start, found.end, found.dirty_bytes, found.is_due(config)) == (0, 0, 0, False)
-    found, config = dirt(segments((0, 100, NOW), (10, 900, NOW)))
-    assert (found.start, found.end, found.dirty_bytes, found.ratio, found.is_due(config)) == (0, 10, 100, 1.0, True)
+    dirty, config = dirty_section(segments((0, 100, NOW)))
+    assert (dirty.start, dirty.end, dirty.dirty_bytes, dirty.is_due(config)) == (0, 0, 0, False)
+    dirty, config = dirty_section(segments((0, 100, NOW), (10, 900, NOW)))
+    assert (dirty.start, dirty.end, dirty.dirty_bytes, dirty.ratio, dirty.is_due(config)) == (0, 10, 100, 1.0, True)
 
 
 def test_log_is_due_above_min_cleanable_dirty_ratio() -> None:
     logs = segments((0, 500, NOW), (10, 500, NOW), (20, 10, NOW))
-    found, config = dirt(logs, cleaned=10)
-    assert (found.start, found.ratio, found.is_due(config)) == (10, 0.5, False)
-    found, config = dirt(logs, cleaned=10, min_cleanable_dirty_ratio=0.4)
-    assert found.is_due(config)
+    dirty, config = dirty_section(logs, cleaned=10)
+    assert (dirty.start, dirty.ratio, dirty.is_due(config)) == (10, 0.5, False)
+    dirty, config = dirty_section(logs, cleaned=10, min_cleanable_dirty_ratio=0.4)
+    assert dirty.is_due(config)
 
 
 def test_partly_cleaned_segment_is_dirty() -> None:
-    found, _ = dirt(segments((0, 500, NOW), (10, 500, NOW), (20, 10, NOW)), cleaned=13)
-    assert (found.start, found.end, found.dirty_bytes) == (13, 20, 500)
+    dirty, _ = dirty_section(segments((0, 500, NOW), (10, 500, NOW), (20, 10, NOW)), cleaned=13)
+    assert (dirty.start, dirty.end, dirty.dirty_bytes) == (13, 20, 500)
 
 
 def test_records_younger_than_min_compaction_lag_are_not_cleaned() -> None:
     logs = segments((0, 100, NOW - 2000), (10, 100, NOW - 500), (20, 100, NOW - 3000), (30, 1, NOW))
-    found, _ = dirt(logs, min_compaction_lag_ms=1000)
-    assert (found.end, found.dirty_bytes) == (10, 100)
+    dirty, _ = dirty_section(logs, min_compaction_lag_ms=1000)
+    assert (dirty.end, dirty.dirty_bytes) == (10, 100)
 
 
 def test_records_older_than_max_compaction_lag_are_due_below_the_ratio() -> None:
     logs = segments((0, 900, NOW - 9000), (10, 50, NOW - 5000), (20, 10, NOW))
-    found, config = dirt(logs, cleaned=10, max_compaction_lag_ms=4000)
-    assert found.is_due(config)
-    found, config = dirt(logs, cleaned=10, max_compaction_lag_ms=6000)
-    assert not found.is_due(config)
+    dirty, config = dirty_section(logs, cleaned=10, max_compaction_lag_ms=4000)
+    assert dirty.is_due(config)
+    dirty, config = dirty_section(logs, cleaned=10, max_compaction_lag_ms=6000)
+    assert not dirty.is_due(config)
 
 
 def test_cleanable_part_ends_at_the_last_stable_offset() -> None:
-    found, _ = dirt(segments((0, 100, NOW), (10, 100, NOW), (20, 100, NOW)), stable=5)
-    assert (found.end, found.dirty_bytes) == (5, 100)
+    dirty, _ = dirty_section(segments((0, 100, NOW), (10, 100, NOW), (20, 100, NOW)), stable=5)
+    assert (dirty.end, dirty.dirty_bytes) == (5, 100)
 
 
 def test_checkpoint_outside_of_the_log_is_ignored() -> None:
     logs = segments((0, 100, NOW), (10, 100, NOW), (20, 100, NOW))
-    assert dirt(logs, cleaned=5, start=10)[0].start == 10
-    assert dirt(logs, cleaned=50)[0].start == 0
+    assert dirty_section(logs, cleaned=5, start=10)[0].start == 10
+    assert dirty_section(logs, cleaned=50)[0].start == 0
 
 
 def test_small_segments_are_merged() -> None:

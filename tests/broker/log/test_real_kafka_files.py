@@ -64,7 +64,7 @@ def adopt(node: KafkaNode, topic: str, keeper: Keeper) -> Keeper:
 
 
 class KafkaDirectory(NamedTuple):
-    """Three topics that Apache Kafka wrote before it was stopped, and its responses about them."""
+    """Three topics that Apache Kafka codec_values before it was stopped, and its responses about them."""
 
     node: KafkaNode
     values: list[bytes]  # of topic `codecs`
@@ -79,12 +79,12 @@ def kafka_directory(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) 
     node = KafkaNode(folder / "kafka", kafka_jars)
     node.start()
     try:
-        wrote = _write_codecs(node)
+        codec_values = _write_codecs(node)
         node.create_topic("small-batches", segment_bytes=1_048_576)
         produce(node, "small-batches", [b"%d" % number * 50 for number in range(9000)], batch_num_messages=7)
-        seen = _write_compacted(node)
-        asked = _times(adopt(node, "codecs", Keeper(str(folder / "codecs-0"))))
-        found = KafkaDirectory(node, wrote, asked, offsets_for_times(node, "codecs", asked), seen)
+        remaining = _write_compacted(node)
+        timestamps = _times(adopt(node, "codecs", Keeper(str(folder / "codecs-0"))))
+        found = KafkaDirectory(node, codec_values, timestamps, offsets_for_times(node, "codecs", timestamps), remaining)
         node.stop()
         yield found
     finally:

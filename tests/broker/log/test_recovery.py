@@ -345,7 +345,7 @@ def test_wrong_last_entry_is_detected_at_the_start(keeper: Keeper) -> None:
 
 
 @pytest.mark.parametrize("damaged", [[0], [0, 1, 2], [15], [15, 17], [28]])
-@pytest.mark.parametrize("index", ["kept", "gone"])
+@pytest.mark.parametrize("index", ["kept", "missing"])
 def test_damaged_header_after_a_clean_shutdown_loses_only_that_record(
     keeper: Keeper, damaged: list[int], index: str
 ) -> None:
@@ -356,7 +356,7 @@ def test_damaged_header_after_a_clean_shutdown_loses_only_that_record(
     log.close()
     for position in positions:
         flip(keeper.file(0), position + 16)
-    if index == "gone":
+    if index == "missing":
         keeper.file(0, ".index").unlink()
     log = keeper.open()
     assert append(log, b"next").base_offset == 30
