@@ -22,5 +22,5 @@ frames belong to the caller, who may free them on any thread. The client and the
 - A wait ends within a second, because a signal just before the system call would otherwise not be handled.
 - A client socket may connect to itself when the kernel picks the target port as the source port; `finish_connect`
   treats that as a refused connection.
-- A byte now and then of a frame length does not count as activity, so it does not keep a connection from expiring.
+- Single bytes of a frame length do not count as activity, so they do not keep a connection from expiring.
 """

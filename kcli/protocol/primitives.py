@@ -91,12 +91,12 @@ def _varint_bytes(value: int) -> bytes:
     return bytes(out)
 
 
-def end_of(what: str, view: Buffer, position: int, length: int) -> int:
+def end_of(type_name: str, view: Buffer, position: int, length: int) -> int:
     """Return the end of a span of `length` bytes from `position`; ProtocolError if it does not lie inside the view."""
     end = position + length
     if length < 0 or end > len(view):
         left = len(view) - position
-        raise ProtocolError(f"the length of {what} is {length} bytes, but only {left} are left", position=position)
+        raise ProtocolError(f"the length of {type_name} is {length} bytes, but only {left} are left", position=position)
     return end
 
 
@@ -119,6 +119,6 @@ def text_bytes(value: str) -> bytes:
     return data
 
 
-def cut_short(what: str, position: int) -> ProtocolError:
-    """Make the error for a buffer that ends inside `what`."""
-    return ProtocolError(f"the bytes end inside {what}", position=position)
+def cut_short(type_name: str, position: int) -> ProtocolError:
+    """Make the error for a buffer that ends inside `type_name`."""
+    return ProtocolError(f"the bytes end inside {type_name}", position=position)

@@ -41,19 +41,19 @@ def scalar(wire: Wire, flexible: bool, nullable: bool) -> Codec:
 def _number(wire: Wire) -> Codec:
     layout = struct.Struct(">" + wire.code)
     unpack, pack, size = layout.unpack_from, layout.pack, layout.size
-    what = f"an {wire.name}" if wire.name.startswith("int") else f"a {wire.name}"
+    type_name = f"an {wire.name}" if wire.name.startswith("int") else f"a {wire.name}"
 
     def read(view: memoryview, position: int) -> tuple[Any, int]:
         try:
             return unpack(view, position)[0], position + size
         except struct.error:
-            raise cut_short(what, position) from None
+            raise cut_short(type_name, position) from None
 
     def write(value: Any, out: list[Buffer]) -> None:
         try:
             out.append(pack(value))
         except struct.error:
-            raise ProtocolError(f"{value!r} is not {what}") from None
+            raise ProtocolError(f"{value!r} is not {type_name}") from None
 
     return read, write, size
 
@@ -97,19 +97,19 @@ def _bytes(name: str, length: Length, nullable: bool) -> Codec:
     """Return the codec of bytes. `records` stay a view over the frame to avoid a copy; `bytes` are small and copied."""
     read_length, write_length, min_size = length
     keep: Callable[[memoryview], Buffer] = memoryview if name == "records" else bytes
-    what = "a record set" if name == "records" else "a byte string"
+    type_name = "a record set" if name == "records" else "a byte string"
 
     def read(view: memoryview, position: int) -> tuple[Any, int]:
         size, start = read_length(view, position)
         if size < 0:
-            check_null(what, nullable, position)
+            check_null(type_name, nullable, position)
             return None, start
-        end = end_of(what, view, start, size)
+        end = end_of(type_name, view, start, size)
         return keep(view[start:end]), end
 
     def write(value: Any, out: list[Buffer]) -> None:
         if value is None:
-            out.append(write_length(null_length(what, nullable)))
+            out.append(write_length(null_length(type_name, nullable)))
             return
         out.append(write_length(len(value)))
         out.append(value)
@@ -117,16 +117,16 @@ def _bytes(name: str, length: Length, nullable: bool) -> Codec:
     return read, write, min_size
 
 
-def check_null(what: str, nullable: bool, position: int) -> None:
+def check_null(type_name: str, nullable: bool, position: int) -> None:
     """Raise ProtocolError if a null was read and the version does not allow it."""
     if not nullable:
-        raise ProtocolError(f"{what} is null, which this version does not allow", position=position)
+        raise ProtocolError(f"{type_name} is null, which this version does not allow", position=position)
 
 
-def null_length(what: str, nullable: bool) -> int:
+def null_length(type_name: str, nullable: bool) -> int:
     """Return the length that encodes null; ProtocolError if the version does not allow it."""
     if not nullable:
-        raise ProtocolError(f"{what} cannot be null in this version")
+        raise ProtocolError(f"{type_name} cannot be null in this version")
     return -1
 
 

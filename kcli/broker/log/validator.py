@@ -157,7 +157,7 @@ def _check_records(
     if stamped:  # every record has the timestamp of its batch
         least_ms = most_ms = header[8]
     else:
-        least_ms, most_ms = header[7] + summary.least_timestamp_delta, header[7] + summary.most_timestamp_delta
+        least_ms, most_ms = header[7] + summary.min_timestamp_delta, header[7] + summary.max_timestamp_delta
     if config.message_timestamp_type == "CreateTime":
         earliest, latest = _time_range(config, now_wall_ms)
         suspect = not (earliest <= least_ms and most_ms <= latest) or (stamped and most_ms == NO_TIMESTAMP)

@@ -1,4 +1,4 @@
-"""Payloads compressed as Kafka's own producer does it. Imports each codec when it is first used, and no numpy."""
+"""Compression of batch payloads as Kafka's producer does it. Imports each codec on first use, and no numpy."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ CODEC_NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
 CODEC_IDS = {name: number for number, name in enumerate(CODEC_NAMES)}
 NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
 
-#: Java's snappy library frames its blocks behind this; librdkafka writes one raw block instead.
+#: Header of the block framing of Java's snappy library; librdkafka writes one raw block instead.
 XERIAL_MAGIC = b"\x82SNAPPY\0"
 XERIAL_HEADER_BYTES = 16
 _XERIAL_BLOCK_BYTES = 32 * 1024
@@ -18,7 +18,7 @@ _ZSTD_LEVEL = 3
 
 
 def compress(codec: str, payload: bytes) -> bytes:
-    """`payload` in the framing that Kafka's own producer uses for `codec`."""
+    """Compress `payload` in the framing of Kafka's producer for `codec`. ConfigError for an unknown codec."""
     if codec == "none":
         return payload
     if codec == "gzip":
@@ -35,7 +35,7 @@ def compress(codec: str, payload: bytes) -> bytes:
         import cramjam
 
         return bytes(cramjam.zstd.compress(payload, _ZSTD_LEVEL))
-    raise ConfigError(f"compression {codec!r} is none of {', '.join(CODEC_NAMES)}")
+    raise ConfigError(f"compression {codec!r} is not valid; use one of {', '.join(CODEC_NAMES)}")
 
 
 def _xerial_snappy(payload: bytes) -> bytes:

@@ -1,10 +1,10 @@
 """The boundaries of records in many batches: the one part of a batch that cannot be read side by side.
 
 A record declares its own length, so its end is known only after its start, and one step in Python costs far more than
-reading the bytes. So every batch is cut into lanes of several records each. The start of a lane is guessed from what a
-boundary looks like, and all lanes take each step together. A lane that arrives exactly at the start of the next lane
-proves that guess. If the last lane arrives at the batch's end, every record of the batch was found. A wrong guess costs
-only time: such a batch is walked record by record, as are few records and large ones.
+reading the bytes. So every batch is cut into lanes of several records each. The start of a lane is guessed from the
+typical bytes of a boundary, and all lanes take each step together. A lane that arrives exactly at the start of the next
+one proves that guess. If the last lane arrives at the batch's end, every record of the batch was found. A wrong guess
+costs only time: such a batch is walked record by record, as are few records and large ones.
 """
 
 from __future__ import annotations

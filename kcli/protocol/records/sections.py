@@ -2,8 +2,8 @@
 
 A section is the record data of one partition. `OpenedSections` is the only place that changes the state of decoding:
 it finds the batches, checks their headers and checksums, selects those with records for the reader, and stops a section
-at the first damaged batch (`fail`) or at a bound (`interrupt`). `decode` and `batch_columns` turn what it selects into
-columns, report what they find to it, and take the results from it.
+at the first damaged batch (`fail`) or at a bound (`interrupt`). `decode` and `batch_columns` turn the selected batches
+into columns, report damage to it, and take the results from it.
 """
 
 from __future__ import annotations
