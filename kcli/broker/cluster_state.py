@@ -279,6 +279,6 @@ class ClusterState:
             raise self._offline(error) from error
 
     def _offline(self, error: OSError) -> BrokerError:
-        why = f"{error.strerror or error} while changing the topics in {self._log_manager.data_dir}"
-        self._log_manager.fail(why)
-        return BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, why)
+        reason = f"{error.strerror or error} while changing the topics in {self._log_manager.data_dir}"
+        self._log_manager.fail(reason)
+        return BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, reason)

@@ -24,27 +24,27 @@ class Update(Enum):
 class Option(Setting):
     """One setting of the broker or of a topic."""
 
-    __slots__ = ("heeded", "internal", "synonyms", "update")
+    __slots__ = ("ignored", "internal", "synonyms", "update")
 
     def __init__(
         self,
         default: Any,
         *,
         update: Update = Update.READ_ONLY,
-        heeded: bool = True,
+        ignored: bool = False,
         internal: bool = False,
         synonyms: Mapping[str, int] | None = None,
         **definition: Any,
     ) -> None:
         """`definition` is passed to `Setting`.
 
-        A setting that is not `heeded` is accepted and has no effect. An `internal` setting is hidden from clients
+        An `ignored` setting is accepted and has no effect. An `internal` setting is hidden from clients
         unless it is set. `synonyms` of a topic setting are the broker settings that give its default, in order of
         precedence, each with the factor from its unit to the topic's.
         """
         super().__init__(default, **definition)
         self.update = update
-        self.heeded = heeded
+        self.ignored = ignored
         self.internal = internal
         self.synonyms = synonyms or {}
 

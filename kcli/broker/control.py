@@ -13,7 +13,7 @@ from kcli.protocol.wire import Message, Request
 
 
 class Action(Enum):
-    """A way to treat a request without answering it."""
+    """An action on a request other than an answer."""
 
     DROP = "close the connection"
     SILENCE = "never answer, and process no later request of that connection"
@@ -97,8 +97,8 @@ def api_key(api: int | str) -> int:
     """Return the key of an API given by key or by Kafka's name in any case. ValueError for an unknown name."""
     if isinstance(api, int):
         return int(api)
-    wanted = api.replace("_", "").lower()
+    name = api.replace("_", "").lower()
     for key in ApiKey:
-        if api_name(key).lower() == wanted:
+        if api_name(key).lower() == name:
             return int(key)
     raise ValueError(f"{api!r} is not the name of an API that kcli supports")

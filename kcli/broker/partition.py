@@ -105,7 +105,7 @@ class Partition:
         if upto == -1:
             upto = log.high_watermark
         if not 0 <= upto <= log.high_watermark:
-            raise BrokerError(ErrorCode.OFFSET_OUT_OF_RANGE, partition=self.tp, asked=upto)
+            raise BrokerError(ErrorCode.OFFSET_OUT_OF_RANGE, partition=self.tp, requested=upto)
         return log.delete_records(upto)
 
     def read(
@@ -165,7 +165,7 @@ class Partition:
             return
         older = epoch < self.leader_epoch
         code = ErrorCode.FENCED_LEADER_EPOCH if older else ErrorCode.UNKNOWN_LEADER_EPOCH
-        raise BrokerError(code, partition=self.tp, theirs=epoch, ours=self.leader_epoch)
+        raise BrokerError(code, partition=self.tp, requested=epoch, current=self.leader_epoch)
 
     def _divergence(self, requested: PartitionFetch) -> tuple[int, int] | None:
         epoch = requested.last_fetched_epoch

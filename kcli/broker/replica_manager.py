@@ -159,11 +159,11 @@ class ReplicaManager:
 
     def offline(self, tp: TopicPartition, error: OSError) -> BrokerError:
         """Take the data directory offline, complete all waiting requests, and return the error to answer with (56)."""
-        why = f"{error.strerror or error} while using the log of {tp} in {self.log_manager.data_dir}"
-        self.log_manager.fail(why)
+        reason = f"{error.strerror or error} while using the log of {tp} in {self.log_manager.data_dir}"
+        self.log_manager.fail(reason)
         for other in list(self.partitions):
             self._complete_waiting(other)
-        return BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, why)
+        return BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, reason)
 
     def delete_records(self, tp: TopicPartition, upto: int) -> int:
         """Delete the records below `upto` (-1: the high watermark) and return the new log start offset.

@@ -1,6 +1,6 @@
 """The broker's connections: accepted within quotas, one request at a time per connection, answers in order.
 
-`SocketServer` acts on what its neighbours decide: `ConnectionQuotas`, `Control` (test hooks), and the handlers.
+`SocketServer` does the I/O; `ConnectionQuotas`, `Control` (test hooks) and the handlers decide.
 """
 
 from __future__ import annotations

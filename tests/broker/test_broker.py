@@ -69,8 +69,8 @@ def test_records_survive_a_clean_shutdown_and_a_kill(serve: Callable[..., Served
             lambda broker=served.broker: broker.cluster.topics.get("t") or broker.cluster.create_topic("t")  # type: ignore[misc]
         )
         with Wire(served.broker.address) as wire:
-            (found,) = wire.ask(fetch("t"), 11).responses[0].partitions
-            assert found.high_watermark == round
+            (partition,) = wire.ask(fetch("t"), 11).responses[0].partitions
+            assert partition.high_watermark == round
             assert wire.produce("t", b"one more") == 0
             served.end(clean=clean)
         assert (tmp_path / "data" / ".kafka_cleanshutdown").exists() == clean
@@ -120,11 +120,11 @@ def test_failed_maintenance_is_not_retried_immediately(serve: Callable[..., Serv
         ran.append(1)
         raise RuntimeError("oops")
 
-    def plant() -> None:
+    def inject_fault() -> None:
         broker.offsets.tick = fail  # type: ignore[method-assign]
         broker._maintenance_due_ms = 0.0
 
-    broker.call(plant)
+    broker.call(inject_fault)
     for _ in range(50):
         broker.call(lambda: None)
     assert (len(ran), len(logged)) == (1, 1)
@@ -137,11 +137,11 @@ def test_failed_directory_stops_the_loop_after_the_answer_is_sent(serve: Callabl
     def no_space(*_: Any, **__: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    def plant() -> None:
+    def inject_fault() -> None:
         for partition in served.broker.replica_manager.partitions.values():
             partition.log.append = no_space  # type: ignore[method-assign,assignment]
 
-    served.broker.call(plant)
+    served.broker.call(inject_fault)
     with Wire(served.broker.address) as wire:
         assert wire.produce("t", b"lost") == 56
     served.thread.join(5)

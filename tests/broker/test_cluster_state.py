@@ -428,9 +428,9 @@ def test_directory_with_a_different_topic_id_is_refused() -> None:
 def test_damaged_topic_store_is_reported_with_its_path(damage: Callable[[bytes], bytes]) -> None:
     node = Node()
     node.cluster.create_topic("orders", 1)
-    whole = bytes(node.files.data(STORE))
-    assert damage(whole) != whole
-    node.files.write_atomically(STORE, damage(whole))
+    intact = bytes(node.files.data(STORE))
+    assert damage(intact) != intact
+    node.files.write_atomically(STORE, damage(intact))
 
     with pytest.raises(ConfigError, match=r"/data/kcli-topics\.json is damaged"):
         node.restart()
@@ -444,8 +444,8 @@ def test_missing_topic_store_adopts_all_directories() -> None:
 
     node.start()
 
-    found = node.cluster.topics["orders"]
-    assert (found.topic_id, found.partitions, found.configs) == (topic.topic_id, 2, {})
+    adopted = node.cluster.topics["orders"]
+    assert (adopted.topic_id, adopted.partitions, adopted.configs) == (topic.topic_id, 2, {})
 
 
 def test_topic_store_is_readable_json() -> None:

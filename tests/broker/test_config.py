@@ -26,7 +26,7 @@ OTHER_DEFAULTS = {
     "controller.listener.names": "has none in Kafka, where it must be given",
     "listener.security.protocol.map": "there are only plain text listeners",
     "listeners": "loopback only",
-    "log.dir": "nothing is written where nobody said so",
+    "log.dir": "no data directory unless one is configured",
     "node.id": "has none in Kafka, where it must be given",
     "offsets.topic.replication.factor": "there is one node",
     "process.roles": "has none in Kafka, where it must be given",

@@ -42,10 +42,10 @@ def test_new_directory_is_created_and_keeps_its_identity(tmp_path: Path) -> None
 
 def test_directory_of_a_real_kafka_keeps_its_identity(tmp_path: Path) -> None:
     (tmp_path / "meta.properties").write_text(REAL_META)
-    found = open_dir(tmp_path)
-    assert (found.cluster_id, found.directory_id) == ("21Mn6F1BRPmTbRv5B9l0PA", "ARgijS1cRsCP2hp1SC3qHg")
+    directory = open_dir(tmp_path)
+    assert (directory.cluster_id, directory.directory_id) == ("21Mn6F1BRPmTbRv5B9l0PA", "ARgijS1cRsCP2hp1SC3qHg")
     assert (tmp_path / "meta.properties").read_text() == REAL_META
-    found.release()
+    directory.release()
 
 
 def test_directory_of_another_node_is_refused(tmp_path: Path) -> None:
@@ -89,14 +89,14 @@ def test_directory_that_cannot_be_created_is_reported_in_one_sentence(tmp_path: 
 
 
 def test_clean_shutdown_marker_has_kafkas_format(tmp_path: Path) -> None:
-    found = open_dir(tmp_path)
-    assert not found.was_left_clean
-    found.mark_clean()
+    directory = open_dir(tmp_path)
+    assert not directory.was_left_clean
+    directory.mark_clean()
     assert (tmp_path / ".kafka_cleanshutdown").read_text() == '{"version":0,"brokerEpoch":-1}'
-    assert found.was_left_clean
-    found.mark_in_use()
-    found.mark_in_use()
-    assert not found.was_left_clean
+    assert directory.was_left_clean
+    directory.mark_in_use()
+    directory.mark_in_use()
+    assert not directory.was_left_clean
 
 
 def test_partitions_are_listed_and_foreign_directories_are_skipped(tmp_path: Path) -> None:
@@ -105,31 +105,31 @@ def test_partitions_are_listed_and_foreign_directories_are_skipped(tmp_path: Pat
     for name in ("orders-1." + "0f" * 16 + "-delete", "orders-2." + "0f" * 16 + "-stray"):
         (tmp_path / name).mkdir()
     (tmp_path / "bootstrap.checkpoint").write_text("a file")
-    found = open_dir(tmp_path)
-    assert found.partitions() == {
+    directory = open_dir(tmp_path)
+    assert directory.partitions() == {
         TopicPartition("orders", 0): str(tmp_path / "orders-0"),
         TopicPartition("my.topic-x", 12): str(tmp_path / "my.topic-x-12"),
     }
-    assert found.deleted() == [str(tmp_path / ("orders-1." + "0f" * 16 + "-delete"))]
-    found.release()
+    assert directory.deleted() == [str(tmp_path / ("orders-1." + "0f" * 16 + "-delete"))]
+    directory.release()
 
 
 @pytest.mark.parametrize("name", ["photos", "orders-", "orders-01", "orders-x", "-0", "a b-0"])
 def test_stray_directory_is_reported_with_its_path(tmp_path: Path, name: str) -> None:
     (tmp_path / name).mkdir()
-    found = open_dir(tmp_path)
+    directory = open_dir(tmp_path)
     with pytest.raises(ConfigError, match=re.escape(str(tmp_path / name))):
-        found.partitions()
+        directory.partitions()
 
 
 def test_name_of_a_deleted_partition_fits_the_file_system_limit(tmp_path: Path) -> None:
-    found = open_dir(tmp_path)
+    directory = open_dir(tmp_path)
     for topic in ("t", "t" * 249):
-        path = Path(found.name_deleted(TopicPartition(topic, 1000)))
+        path = Path(directory.name_deleted(TopicPartition(topic, 1000)))
         path.mkdir()
-        assert str(path) in found.deleted()
-    assert found.partitions() == {}
-    found.release()
+        assert str(path) in directory.deleted()
+    assert directory.partitions() == {}
+    directory.release()
 
 
 def test_topic_id_is_stored_in_kafkas_format(tmp_path: Path) -> None:

@@ -28,15 +28,15 @@ class Client:
         self.now_ms = 0.0
 
     def begin(
-        self, id: int, epoch: int, *wanted: PartitionFetch, forget: tuple = (), by_id: bool = False
+        self, id: int, epoch: int, *requested: PartitionFetch, forget: tuple = (), by_id: bool = False
     ) -> FetchContext:
-        return self.cache.begin(id, epoch, wanted, forget, by_id=by_id, now_ms=self.now_ms)
+        return self.cache.begin(id, epoch, requested, forget, by_id=by_id, now_ms=self.now_ms)
 
     def fetch(
-        self, id: int, epoch: int, *wanted: PartitionFetch, forget: tuple = (), reads: dict | None = None
+        self, id: int, epoch: int, *requested: PartitionFetch, forget: tuple = (), reads: dict | None = None
     ) -> tuple[int, int, list[str]]:
         """Return error, session id, and the topics in the response."""
-        context = self.begin(id, epoch, *wanted, forget=forget)
+        context = self.begin(id, epoch, *requested, forget=forget)
         if context.error:
             return context.error, 0, []
         answers = [(reads or {}).get(one.topic, QUIET) for one in context.requested]
@@ -123,9 +123,9 @@ def test_final_epoch_closes_the_session_and_serves_a_full_fetch() -> None:
 def test_initial_epoch_with_an_id_replaces_the_session() -> None:
     client = Client()
     old = client.open("a")
-    _, new, told = client.fetch(old, 0, want("b"))
+    _, new, topics_sent = client.fetch(old, 0, want("b"))
     assert new not in (0, old)
-    assert told == ["b"]
+    assert topics_sent == ["b"]
     assert list(client.cache.sessions) == [new]
 
 
@@ -171,14 +171,14 @@ class TestEviction:
         assert list(client.cache.sessions) == [first, new]
         assert client.fetch(second, 1)[0] == 70
 
-    @pytest.mark.parametrize(("wanted", "survives"), [(1, True), (2, False), (3, False)])
-    def test_old_session_is_evicted_for_one_of_at_least_its_size(self, wanted: int, survives: bool) -> None:
+    @pytest.mark.parametrize(("partitions", "survives"), [(1, True), (2, False), (3, False)])
+    def test_old_session_is_evicted_for_one_of_at_least_its_size(self, partitions: int, survives: bool) -> None:
         client = Client(slots=2)
         large, small = client.open("a", "b", "c"), client.open("d", "e")
         client.now_ms = EVICTION_MS + 1
         client.fetch(large, 1)
         client.fetch(small, 1)
-        _, id, _ = client.fetch(0, 0, *(want(f"new{n}") for n in range(wanted)))
+        _, id, _ = client.fetch(0, 0, *(want(f"new{n}") for n in range(partitions)))
         assert (small in client.cache.sessions) == survives
         assert (id == 0) == survives
         assert large in client.cache.sessions

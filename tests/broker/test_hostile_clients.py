@@ -149,8 +149,8 @@ def tampered(key: int, version: int, topic: str, chance: random.Random) -> bytes
     message = request_type(key)
     if key == 0:
         partition = PartitionProduceData(index=0, records=build_batch([NewRecord(b"k", b"v", 1_500_000_000_000)]))
-        whole = ProduceRequest(acks=1, topic_data=[TopicProduceData(name=topic, partition_data=[partition])])
-        body = bytearray(encode_request(whole, version, 7, None))
+        request = ProduceRequest(acks=1, topic_data=[TopicProduceData(name=topic, partition_data=[partition])])
+        body = bytearray(encode_request(request, version, 7, None))
     elif key == 1 and version < 13:
         body = bytearray(encode_request(fetch(topic, max_bytes=1000), version, 7, None))
     else:

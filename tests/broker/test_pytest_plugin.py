@@ -130,9 +130,9 @@ def test_requests_are_intercepted(passes: Passes) -> None:
         from kcli.broker.control import DROP
 
         def test_dropped_then_let_through(kafka_broker):
-            asked = []
+            seen = []
             def drop(request, context):
-                asked.append((context.client_id, request.topic_data[0].partition_data[0].index))
+                seen.append((context.client_id, request.topic_data[0].partition_data[0].index))
                 return DROP
             kafka_broker.create_topic("t")
             kafka_broker.intercept("Produce", drop, times=2)
@@ -142,7 +142,7 @@ def test_requests_are_intercepted(passes: Passes) -> None:
             producer.produce("t", b"x", on_delivery=lambda error, message: stored.append((error, message.offset())))
             assert producer.flush(10) == 0
             assert stored == [(None, 0)]
-            assert asked == [("me", 0), ("me", 0)]
+            assert seen == [("me", 0), ("me", 0)]
             assert [one.api for one in kafka_broker.requests].count("Produce") == 3
 
         def test_kept_over_a_restart(kafka_broker):

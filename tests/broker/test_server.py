@@ -99,10 +99,10 @@ def test_exception_in_a_handler_is_logged_and_answered() -> None:
     with server_rig() as rig:
         wire = rig.connect()
 
-        def stumble(*_: Any) -> None:
+        def fail(*_: Any) -> None:
             raise KeyError("oops")
 
-        rig.handle = stumble
+        rig.handle = fail
         assert ask(rig, wire).error_code == -1
         ((text, bug),) = rig.logged
         assert "Heartbeat v4" in text

@@ -34,8 +34,8 @@ def produce(rig: Rig, *indexes: int, acks: int = -1) -> list[tuple[int, int]]:
 
 
 def fetch_request(offset: int = 0) -> FetchRequest:
-    wanted = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1000)
-    return FetchRequest(max_wait_ms=500, min_bytes=1, topics=[FetchTopic(topic="t", partitions=[wanted])])
+    partition = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1000)
+    return FetchRequest(max_wait_ms=500, min_bytes=1, topics=[FetchTopic(topic="t", partitions=[partition])])
 
 
 def fetched(answer: Any) -> int:

@@ -98,8 +98,8 @@ def test_produce_is_advertised_from_v0(wire: Wire) -> None:
 
 @pytest.mark.parametrize("cut", [1, 3, 9])
 def test_truncated_body_closes_the_connection(wire: Wire, cut: int) -> None:
-    whole = encode_request(FetchRequest(topics=[FetchTopic(topic="t", partitions=[FetchPartition()])]), 11, 7, "wire")
-    wire.frame(whole[:-cut])
+    frame = encode_request(FetchRequest(topics=[FetchTopic(topic="t", partitions=[FetchPartition()])]), 11, 7, "wire")
+    wire.frame(frame[:-cut])
     assert wire.seconds_until_closed() < AT_ONCE_S
 
 

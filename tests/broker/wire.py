@@ -102,7 +102,10 @@ class Wire:
 
 def fetch(topic: str, *, max_wait_ms: int = 100, max_bytes: int = 1 << 20, offset: int = 0) -> FetchRequest:
     """Build a Fetch (v4 to v12) of partition 0."""
-    asked = FetchPartition(fetch_offset=offset, partition_max_bytes=max_bytes)
+    partition = FetchPartition(fetch_offset=offset, partition_max_bytes=max_bytes)
     return FetchRequest(
-        max_wait_ms=max_wait_ms, min_bytes=1, max_bytes=max_bytes, topics=[FetchTopic(topic=topic, partitions=[asked])]
+        max_wait_ms=max_wait_ms,
+        min_bytes=1,
+        max_bytes=max_bytes,
+        topics=[FetchTopic(topic=topic, partitions=[partition])],
     )

@@ -1,7 +1,7 @@
 """Request handlers of the broker: one module per API, each with `handle(broker, request, context)`.
 
-A module starts with the name and key of its API, the versions it serves, and what is deliberately missing. `handle`
-returns the response message, a `Pending` of it if the request must wait, or None if the request gets no answer.
+A module starts with the name and key of its API, the served versions, and the features that are deliberately missing.
+`handle` returns the response message, a `Pending` of it if the request must wait, or None for no answer.
 
 `api_table` maps API keys to modules and versions; ApiVersions is answered from it. Modules that are not handlers:
 `config_resources` (for the APIs of settings) and `authorized_operations` (bit fields of KIP-430).

@@ -44,8 +44,8 @@ def _describe(cluster: ClusterState, resource: DescribeConfigsResource, with_syn
     except BrokerError as error:
         result.error_code, result.error_message = error.code, error.detail
         return result
-    wanted = set(resource.configuration_keys or ())
-    result.configs = [_row(entry, with_synonyms) for entry in entries if not wanted or entry.name in wanted]
+    keys = set(resource.configuration_keys or ())
+    result.configs = [_row(entry, with_synonyms) for entry in entries if not keys or entry.name in keys]
     return result
 
 

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 def handle(broker: Broker, request: ListConfigResourcesRequest, context: RequestContext) -> ListConfigResourcesResponse:
     """Return the resources of the requested types; an unknown type is refused (35)."""
-    wanted = set(request.resource_types) or set(resources.ALL)
+    types = set(request.resource_types) or set(resources.ALL)
     if context.api_version == 0:
-        wanted = {resources.CLIENT_METRICS}
-    if not wanted <= set(resources.ALL):
+        types = {resources.CLIENT_METRICS}
+    if not types <= set(resources.ALL):
         return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     this_broker = [str(broker.cluster.node_id)]
     names = {
@@ -37,7 +37,7 @@ def handle(broker: Broker, request: ListConfigResourcesRequest, context: Request
         config_resources=[
             ConfigResource(resource_name=name, resource_type=kind)
             for kind, of_kind in names.items()
-            if kind in wanted
+            if kind in types
             for name in of_kind
         ]
     )

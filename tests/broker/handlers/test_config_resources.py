@@ -71,8 +71,8 @@ def replace(wire: Any, kind: int, name: str, *settings: tuple[str, str | None], 
 def wait_for(expected: Described, wire: Any, kind: int, name: str) -> None:
     """Wait until the settings have these values; Apache Kafka's brokers apply changes asynchronously."""
     deadline = time.monotonic() + PATIENCE_S
-    while (found := described(wire, kind, name, *expected)) != expected:
-        assert time.monotonic() < deadline, found
+    while (actual := described(wire, kind, name, *expected)) != expected:
+        assert time.monotonic() < deadline, actual
         time.sleep(0.02)
 
 

@@ -119,8 +119,8 @@ class TestReading:
             write(rig, topic="u", index=index)
         small = {"partition_max_bytes": len(ONE) - 1}
         partitions = [("u", 0, 0), ("u", 1, 0, small), ("u", 2, 0, small), ("u", 3, 0)]
-        found = rows(rig.ask(fetch_request(*partitions), 12))
-        assert [batches(row) for row in found] == [[], [0], [], [0, 1]]
+        result = rows(rig.ask(fetch_request(*partitions), 12))
+        assert [batches(row) for row in result] == [[], [0], [], [0, 1]]
 
     def test_max_bytes_is_spent_in_the_order_of_the_request(self, rig: Rig) -> None:
         for index in (0, 1, 1):
@@ -140,8 +140,8 @@ class TestReading:
         rig.topic("t", partitions=2)
         for index in (0, 1):
             write(rig, batch(b"x" * 1000), index=index)
-        found = rows(rig.ask(fetch_request(("t", 0, 0), ("t", 1, 0)), 12))
-        assert [batches(row) for row in found] == [[0], []]
+        result = rows(rig.ask(fetch_request(("t", 0, 0), ("t", 1, 0)), 12))
+        assert [batches(row) for row in result] == [[0], []]
 
     def test_fetch_ends_at_the_segment_boundary(self, rig: Rig) -> None:
         for _ in range(3):
@@ -159,8 +159,8 @@ class TestReading:
     def test_adjacent_partitions_share_a_topic_entry_in_request_order(self, rig: Rig) -> None:
         rig.topic("u")
         answer = rig.ask(fetch_request(("t", 1, 0), ("t", 0, 0), ("u", 0, 0), ("t", 1, 0), max_wait_ms=0), 12)
-        told = [(topic.topic, [one.partition_index for one in topic.partitions]) for topic in answer.responses]
-        assert told == [("t", [1, 0]), ("u", [0]), ("t", [1])]
+        entries = [(topic.topic, [one.partition_index for one in topic.partitions]) for topic in answer.responses]
+        assert entries == [("t", [1, 0]), ("u", [0]), ("t", [1])]
 
 
 class TestErrors:
@@ -202,8 +202,8 @@ class TestErrors:
             assert (row.current_leader.leader_id, row.current_leader.leader_epoch) == leader
 
     def test_error_of_one_partition_completes_the_fetch_with_the_others(self, rig: Rig) -> None:
-        found = rows(rig.ask(fetch_request(("t", 1, 99), ("t", 0, 0)), 12))
-        assert [row.error_code for row in found] == [1, 0]
+        result = rows(rig.ask(fetch_request(("t", 1, 99), ("t", 0, 0)), 12))
+        assert [row.error_code for row in result] == [1, 0]
 
     def test_fetch_by_a_replica_is_refused(self, rig: Rig) -> None:
         assert fetch(rig, ("t", 0, 0), version=11, replica_id=2).error_code == 6

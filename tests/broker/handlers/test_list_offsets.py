@@ -41,9 +41,9 @@ def list_offsets(rig: Rig, timestamp: int, version: int = 11, *, index: int = 0,
     """Return error, offset, timestamp and leader epoch."""
     fields = {"current_leader_epoch": options.pop("epoch")} if "epoch" in options else {}
     topic = options.pop("topic", "t")
-    wanted = ListOffsetsPartition(partition_index=index, timestamp=timestamp, **fields)
+    partition = ListOffsetsPartition(partition_index=index, timestamp=timestamp, **fields)
     request = ListOffsetsRequest(
-        **{"replica_id": -1, **options}, topics=[ListOffsetsTopic(name=topic, partitions=[wanted])]
+        **{"replica_id": -1, **options}, topics=[ListOffsetsTopic(name=topic, partitions=[partition])]
     )
     [topic_answer] = rig.ask(request, version).topics
     [one] = topic_answer.partitions
@@ -52,8 +52,8 @@ def list_offsets(rig: Rig, timestamp: int, version: int = 11, *, index: int = 0,
 
 def delete_records(rig: Rig, offset: int, topic: str = "t", index: int = 0) -> tuple[int, int]:
     """Return error and low watermark."""
-    wanted = DeleteRecordsPartition(partition_index=index, offset=offset)
-    request = DeleteRecordsRequest(topics=[DeleteRecordsTopic(name=topic, partitions=[wanted])], timeout_ms=1000)
+    partition = DeleteRecordsPartition(partition_index=index, offset=offset)
+    request = DeleteRecordsRequest(topics=[DeleteRecordsTopic(name=topic, partitions=[partition])], timeout_ms=1000)
     [topic_answer] = rig.ask(request, 2).topics
     [one] = topic_answer.partitions
     return one.error_code, one.low_watermark
@@ -154,8 +154,8 @@ class TestDeleteRecords:
 class TestLeaderEpochs:
     def ask(self, rig: Rig, epoch: int, current: int = -1, topic: str = "t", index: int = 0) -> tuple[int, int, int]:
         """Return error, epoch and end offset."""
-        wanted = OffsetForLeaderPartition(partition=index, current_leader_epoch=current, leader_epoch=epoch)
-        request = OffsetForLeaderEpochRequest(topics=[OffsetForLeaderTopic(topic=topic, partitions=[wanted])])
+        partition = OffsetForLeaderPartition(partition=index, current_leader_epoch=current, leader_epoch=epoch)
+        request = OffsetForLeaderEpochRequest(topics=[OffsetForLeaderTopic(topic=topic, partitions=[partition])])
         [topic_answer] = rig.ask(request, 4).topics
         [one] = topic_answer.partitions
         return one.error_code, one.leader_epoch, one.end_offset

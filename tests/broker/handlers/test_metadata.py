@@ -89,8 +89,8 @@ def test_null_requests_all_topics_and_an_empty_list_none(wire: Wire, any_kafka: 
 
 def test_unknown_and_invalid_names_have_errors(wire: Wire, any_kafka: Kafka) -> None:
     name = any_kafka.new_topic()
-    asked = MetadataRequest(topics=named(name, "nope", "a/b", "", name), allow_auto_topic_creation=False)
-    response = wire.ask(asked, 12)
+    request = MetadataRequest(topics=named(name, "nope", "a/b", "", name), allow_auto_topic_creation=False)
+    response = wire.ask(request, 12)
     assert [(topic.name, topic.error_code) for topic in response.topics] == [
         (name, OK), ("nope", UNKNOWN), ("a/b", INVALID_TOPIC), ("", INVALID_TOPIC),
     ]  # fmt: skip
@@ -113,8 +113,8 @@ def test_topics_are_requested_by_id(wire: Wire, any_kafka: Kafka) -> None:
 def test_topic_ids_are_refused_before_v12(version: int, wire: Wire) -> None:
     stranger = uuid4()
     for name in ("orders", None):
-        asked = [MetadataRequestTopic(name=name, topic_id=stranger)]
-        response = wire.ask(MetadataRequest(topics=asked), version)
+        topics = [MetadataRequestTopic(name=name, topic_id=stranger)]
+        response = wire.ask(MetadataRequest(topics=topics), version)
         [topic] = response.topics
         assert (topic.name, topic.topic_id, topic.error_code) == (name or "", stranger, INVALID_REQUEST)
         assert response.brokers == []
@@ -122,8 +122,8 @@ def test_topic_ids_are_refused_before_v12(version: int, wire: Wire) -> None:
 
 @pytest.mark.parametrize("version", [10, 11])
 def test_topic_without_name_and_id_is_refused(version: int, wire: Wire) -> None:
-    asked = [MetadataRequestTopic(name=None), *named("nope")]
-    response = wire.ask(MetadataRequest(topics=asked, allow_auto_topic_creation=False), version)
+    topics = [MetadataRequestTopic(name=None), *named("nope")]
+    response = wire.ask(MetadataRequest(topics=topics, allow_auto_topic_creation=False), version)
     assert [(topic.name, topic.error_code) for topic in response.topics] == [
         ("", INVALID_REQUEST), ("nope", INVALID_REQUEST),
     ]  # fmt: skip
@@ -162,7 +162,7 @@ def test_auto_created_topic_is_in_the_next_response(wire: Wire, any_kafka: Kafka
     assert codes(wire.ask(MetadataRequest(topics=named(name)), 4)) == {name: UNKNOWN}
     eventually(
         lambda: codes(wire.ask(MetadataRequest(topics=named(name), allow_auto_topic_creation=False), 4)),
-        lambda told: told == {name: OK},
+        lambda response: response == {name: OK},
     )
 
 
@@ -196,11 +196,11 @@ def test_authorized_operations_are_returned_on_request(wire: Wire, any_kafka: Ka
     name = any_kafka.new_topic()
     plain = wire.ask(MetadataRequest(topics=named(name)), 10)
     assert (plain.cluster_authorized_operations, plain.topics[0].topic_authorized_operations) == (NOT_TOLD, NOT_TOLD)
-    asked = MetadataRequest(
+    request = MetadataRequest(
         topics=named(name), include_topic_authorized_operations=True, include_cluster_authorized_operations=True
     )
-    told = wire.ask(asked, 10)
-    assert (told.cluster_authorized_operations, told.topics[0].topic_authorized_operations) == (8096, 3576)
+    response = wire.ask(request, 10)
+    assert (response.cluster_authorized_operations, response.topics[0].topic_authorized_operations) == (8096, 3576)
 
 
 def test_advertised_address_and_rack_are_returned() -> None:
@@ -237,8 +237,8 @@ def page(wire: Wire, *names: str, cursor: tuple[str, int] | None = None, limit: 
     """Return the rows (name, error, partitions) and the next cursor."""
     start = None if cursor is None else Cursor(topic_name=cursor[0], partition_index=cursor[1])
     topics = [TopicRequest(name=name) for name in names]
-    asked = DescribeTopicPartitionsRequest(topics=topics, cursor=start, response_partition_limit=limit)
-    response = wire.ask(asked, 0)
+    request = DescribeTopicPartitionsRequest(topics=topics, cursor=start, response_partition_limit=limit)
+    response = wire.ask(request, 0)
     rows = [(t.name, t.error_code, [p.partition_index for p in t.partitions]) for t in response.topics]
     after = response.next_cursor
     return rows, None if after is None else (after.topic_name, after.partition_index)
@@ -302,8 +302,8 @@ def test_page_continues_after_a_deleted_topic() -> None:
     node = Node()
     node.cluster.create_topic("a")
     node.cluster.create_topic("c", 2)
-    asked = DescribeTopicPartitionsRequest(cursor=Cursor(topic_name="b", partition_index=1))
-    [topic] = node.ask(asked, 0).topics
+    request = DescribeTopicPartitionsRequest(cursor=Cursor(topic_name="b", partition_index=1))
+    [topic] = node.ask(request, 0).topics
     assert (topic.name, len(topic.partitions)) == ("c", 2)
 
 
@@ -324,13 +324,13 @@ def test_describe_log_dirs_returns_directory_and_sizes(version: int, wire: Wire,
     producer = any_kafka.ordered_producer()
     producer.produce(name, b"v" * 1000, partition=1)
     assert producer.flush(20) == 0
-    asked = [
+    partitions = [
         DescribableLogDirTopic(topic=name, partitions=[0, 1, 7]),
         DescribableLogDirTopic(topic="nope", partitions=[0]),
     ]
 
     response = eventually(
-        lambda: wire.ask(DescribeLogDirsRequest(topics=asked), version),
+        lambda: wire.ask(DescribeLogDirsRequest(topics=partitions), version),
         lambda answer: [len(topic.partitions) for topic in answer.results[0].topics] == [2],
     )
 

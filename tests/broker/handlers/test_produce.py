@@ -93,8 +93,8 @@ class TestAccepted:
             ),
             9,
         )
-        told = [(t.name, p.index, p.error_code) for t in answer.responses for p in t.partition_responses]
-        assert told == [("t", 1, 0), ("gone", 0, 3), ("u", 0, 87), ("t", 0, 0)]
+        results = [(t.name, p.index, p.error_code) for t in answer.responses for p in t.partition_responses]
+        assert results == [("t", 1, 0), ("gone", 0, 3), ("u", 0, 87), ("t", 0, 0)]
 
 
 class TestRefused:

@@ -56,8 +56,8 @@ def delete(wire: Wire, *topics: DeleteTopicState) -> set[tuple[str | None, UUID,
 
 def grow(wire: Wire, name: str, count: int, placed: list[list[int]] | None = None, **options: Any) -> int:
     by_hand = None if placed is None else [CreatePartitionsAssignment(broker_ids=ids) for ids in placed]
-    asked = [CreatePartitionsTopic(name=name, count=count, assignments=by_hand)]
-    [result] = wire.ask(CreatePartitionsRequest(topics=asked, timeout_ms=10_000, **options), 3).results
+    topics = [CreatePartitionsTopic(name=name, count=count, assignments=by_hand)]
+    [result] = wire.ask(CreatePartitionsRequest(topics=topics, timeout_ms=10_000, **options), 3).results
     assert (result.error_message is None) == (result.error_code == OK) or result.error_code == UNKNOWN
     return int(result.error_code)
 
@@ -321,10 +321,10 @@ def test_manual_assignment_of_new_partitions(wire: Wire, any_kafka: Kafka) -> No
 @pytest.mark.parametrize("version", range(4))
 def test_duplicate_name_adds_no_partitions(version: int, wire: Wire, any_kafka: Kafka) -> None:
     twice, once = any_kafka.new_topic(), any_kafka.new_topic()
-    asked = [
+    topics = [
         CreatePartitionsTopic(name=name, count=n, assignments=None) for name, n in ((twice, 2), (once, 2), (twice, 3))
     ]
-    response = wire.ask(CreatePartitionsRequest(topics=asked, timeout_ms=10_000), version)
+    response = wire.ask(CreatePartitionsRequest(topics=topics, timeout_ms=10_000), version)
     assert {result.name: result.error_code for result in response.results} == {twice: INVALID_REQUEST, once: OK}
 
 
@@ -332,8 +332,8 @@ def test_partition_count_is_limited() -> None:
     """Apache Kafka answers a request for 10,000 more partitions with -1, and creates them."""
     node = Node()
     node.cluster.create_topic("orders", 2)
-    asked = [CreatePartitionsTopic(name="orders", count=10_001, assignments=None)]
-    [result] = node.ask(CreatePartitionsRequest(topics=asked), 3).results
+    topics = [CreatePartitionsTopic(name="orders", count=10_001, assignments=None)]
+    [result] = node.ask(CreatePartitionsRequest(topics=topics), 3).results
     assert result.error_code == POLICY
     assert node.cluster.topics["orders"].partitions == 2
 
