@@ -79,7 +79,7 @@ def _number(text: str, path: str) -> int:
     raise _damaged(path, f"{text[:20]!r} is not a number")
 
 
-def _damaged(path: str, why: str) -> ConfigError:
+def _damaged(path: str, reason: str) -> ConfigError:
     return ConfigError(
-        f"the checkpoint file {os.path.basename(path)} is damaged: {why}; remove it to have it rebuilt", path=path
+        f"the checkpoint file {os.path.basename(path)} is damaged: {reason}; remove it to have it rebuilt", path=path
     )

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 STEP_BYTES = 64 * 1024
 
 _BYTES_PER_KEY = 24  # in Kafka's dedupe buffer
-_MOST_KEYS = 500_000
+_MAX_KEYS = 500_000
 _NO_LAG = (1 << 63) - 1
 
 
@@ -56,7 +56,7 @@ class LogCleaner:
         self.uncleanable: set[TopicPartition] = set()
         self._files = files
         self._path = path
-        self._most_keys = max(1, min(dedupe_buffer_bytes // _BYTES_PER_KEY, _MOST_KEYS))
+        self._max_keys = max(1, min(dedupe_buffer_bytes // _BYTES_PER_KEY, _MAX_KEYS))
         self._report = report
         self._tp: TopicPartition | None = None
         self._work: Generator[None] | None = None
@@ -124,7 +124,7 @@ class LogCleaner:
 
     def _clean(self, log: Log, dirty: DirtySection, now_wall_ms: int) -> Generator[None]:
         segments = [segment for segment in log.segments[:-1] if segment.base_offset < dirty.end]
-        latest = LatestOffsets(self._most_keys)
+        latest = LatestOffsets(self._max_keys)
         yield from self._index(log, segments, dirty, latest)
         segments = [segment for segment in segments if segment.base_offset < latest.end]
         groups = group_segments([_stats(segment) for segment in segments], log.config.segment_bytes)

@@ -19,7 +19,7 @@ from kcli.protocol.records.record import NewRecord
 from kcli.protocol.records.scan import iter_records
 
 _LONG_KEY_BYTES = 32
-_MOST_OFFSET_SPAN = (1 << 31) - 1
+_MAX_OFFSET_SPAN = (1 << 31) - 1
 
 
 class SegmentStats(NamedTuple):
@@ -75,14 +75,14 @@ def find_dirty_section(
     return DirtySection(start, max(start, end), dirty_bytes, dirty_bytes / total if total else 0.0, overdue)
 
 
-def group_segments(segments: Sequence[SegmentStats], most_bytes: int) -> list[range]:
-    """Return runs of segments that can be merged into one, as ranges of indices; each is at most `most_bytes` large."""
+def group_segments(segments: Sequence[SegmentStats], max_bytes: int) -> list[range]:
+    """Return runs of segments that can be merged into one, as ranges of indices; each is at most `max_bytes` large."""
     groups = []
     first = size = 0
     for index, segment in enumerate(segments):
         end = segments[index + 1].base_offset if index + 1 < len(segments) else segment.base_offset
-        too_wide = end - segments[first].base_offset > _MOST_OFFSET_SPAN
-        if index > first and (size + segment.size > most_bytes or too_wide):
+        too_wide = end - segments[first].base_offset > _MAX_OFFSET_SPAN
+        if index > first and (size + segment.size > max_bytes or too_wide):
             groups.append(range(first, index))
             first, size = index, 0
         size += segment.size
@@ -90,11 +90,11 @@ def group_segments(segments: Sequence[SegmentStats], most_bytes: int) -> list[ra
 
 
 class LatestOffsets:
-    """The last offset of each key in the dirty part, up to `end` (exclusive); at most `most` keys."""
+    """The last offset of each key in the dirty part, up to `end` (exclusive); at most `max_keys` keys."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, max_keys: int) -> None:
         self.end = -1
-        self._most = most
+        self._max_keys = max_keys
         self._offsets: dict[bytes, int] = {}
 
     def __len__(self) -> int:
@@ -102,7 +102,7 @@ class LatestOffsets:
 
     @property
     def is_full(self) -> bool:
-        return len(self._offsets) >= self._most
+        return len(self._offsets) >= self._max_keys
 
     def add(self, info: BatchInfo) -> None:
         """Add all records of a batch."""

@@ -359,9 +359,9 @@ class Log:
 
 def _choose_jitter_ms(config: LogConfig) -> int:
     """Choose a random part of `segment.jitter.ms`, so that many logs do not roll at the same time."""
-    most_ms = min(config.segment_jitter_ms, config.segment_ms)
-    if most_ms <= 0:
+    max_ms = min(config.segment_jitter_ms, config.segment_ms)
+    if max_ms <= 0:
         return 0
     from random import randrange  # slow to import, and rarely needed
 
-    return randrange(most_ms)
+    return randrange(max_ms)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 REMEMBERED_BATCHES = 5
 
 _NO_EPOCH = -1
-_MOST_SEQUENCE = (1 << 31) - 1
+_MAX_SEQUENCE = (1 << 31) - 1
 
 
 class Duplicate(NamedTuple):
@@ -115,7 +115,7 @@ class ProducerStateManager:
             expected = 0
         else:
             last = state.batches[-1].last_sequence if state.batches else -1
-            expected = 0 if last == _MOST_SEQUENCE else last + 1
+            expected = 0 if last == _MAX_SEQUENCE else last + 1
         if info.base_sequence != expected:
             reason = f"the sequence number is {info.base_sequence}, expected {expected}"
             raise BrokerError(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, reason, producer_id=info.producer_id)
@@ -261,7 +261,7 @@ def _from_entry(entry: ProducerEntry) -> ProducerState:
     if entry.last_offset >= 0:
         base_sequence = entry.last_sequence - entry.offset_delta
         if base_sequence < 0:  # the sequence numbers wrapped to 0 within the batch
-            base_sequence += _MOST_SEQUENCE + 1
+            base_sequence += _MAX_SEQUENCE + 1
         base_offset = entry.last_offset - entry.offset_delta
         written = (base_sequence, entry.last_sequence, base_offset, entry.last_offset, entry.timestamp_ms)
         state.batches.append(WrittenBatch(*written))

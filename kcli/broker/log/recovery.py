@@ -9,7 +9,7 @@ from typing import NamedTuple
 from kcli.broker.files import LogFile
 from kcli.broker.log.file_records import LogDamage, has_valid_checksum, iter_batches, next_valid_batch, valid_batch_at
 from kcli.broker.log.segment import LogSegment, Report
-from kcli.broker.log.segment_index import MOST_RELATIVE, SegmentIndex
+from kcli.broker.log.segment_index import MAX_RELATIVE_OFFSET, SegmentIndex
 from kcli.errors import CorruptRecords
 from kcli.protocol.records import batch
 from kcli.protocol.records.batch import BatchInfo
@@ -73,7 +73,7 @@ def recover(
 def _check(info: BatchInfo, position: int, index: SegmentIndex) -> None:
     if not has_valid_checksum(info):
         raise LogDamage(position, f"the checksum of the batch at offset {info.base_offset} is wrong")
-    if info.base_offset < index.next_offset or info.last_offset - index.base_offset > MOST_RELATIVE:
+    if info.base_offset < index.next_offset or info.last_offset - index.base_offset > MAX_RELATIVE_OFFSET:
         raise LogDamage(position, f"the offset {info.base_offset} cannot follow the offset {index.next_offset - 1}")
 
 

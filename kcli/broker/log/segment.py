@@ -13,7 +13,13 @@ from typing import NamedTuple
 from kcli.broker.files import Files, LogFile
 from kcli.broker.log.file_records import LogDamage, find_batch, iter_batches
 from kcli.broker.log.log_config import LogConfig
-from kcli.broker.log.segment_index import MOST_RELATIVE, NO_TIMESTAMP, TIME_ENTRY_BYTES, InvalidIndex, SegmentIndex
+from kcli.broker.log.segment_index import (
+    MAX_RELATIVE_OFFSET,
+    NO_TIMESTAMP,
+    TIME_ENTRY_BYTES,
+    InvalidIndex,
+    SegmentIndex,
+)
 from kcli.network.file_slice import FileSlice
 from kcli.protocol.records.batch import BatchInfo
 
@@ -142,7 +148,7 @@ class LogSegment:
 
     def can_hold(self, last_offset: int, index_bytes: int) -> bool:
         """Whether an index of at most `index_bytes` has room for an entry with this offset."""
-        if last_offset - self.base_offset > MOST_RELATIVE:
+        if last_offset - self.base_offset > MAX_RELATIVE_OFFSET:
             return False
         return (len(self.index.offsets) + 2) * TIME_ENTRY_BYTES <= index_bytes
 

@@ -23,7 +23,7 @@ from kcli.protocol.records.batch import BatchInfo
 # An index with gaps up to these limits is therefore accepted.
 _TOO_SPARSE_INTERVALS, _TOO_SPARSE_BYTES = 16, 1 << 20
 
-MOST_RELATIVE = (1 << 31) - 1
+MAX_RELATIVE_OFFSET = (1 << 31) - 1
 OFFSET_ENTRY_BYTES = 8
 TIME_ENTRY_BYTES = 12
 NO_TIMESTAMP = -1
@@ -199,7 +199,7 @@ class SegmentIndex:
         while start is not None:
             try:
                 for position, info in iter_batches(file, start, size):
-                    if info.base_offset < index.next_offset or info.last_offset - base_offset > MOST_RELATIVE:
+                    if info.base_offset < index.next_offset or info.last_offset - base_offset > MAX_RELATIVE_OFFSET:
                         raise LogDamage(position, f"the base offset {info.base_offset} is not valid at this position")
                     index.add(info, position)
                     index.end_position = position + info.size
@@ -236,13 +236,13 @@ class SegmentIndex:
         if start >= size > 0:
             raise InvalidIndex("its last position is after the log's end")
         indexed_ms = self.max_timestamp_ms
-        most_bytes = max(_TOO_SPARSE_INTERVALS * self.interval_bytes, _TOO_SPARSE_BYTES)
+        max_bytes = max(_TOO_SPARSE_INTERVALS * self.interval_bytes, _TOO_SPARSE_BYTES)
         batch_bytes = 0
         try:
             for position, info in iter_batches(file, start, size):
                 if last_offset is not None and position == start and info.last_offset > last_offset:
                     raise InvalidIndex("it does not match the log")
-                if self._since_entry - batch_bytes > most_bytes:
+                if self._since_entry - batch_bytes > max_bytes:
                     raise InvalidIndex("it ends too early")
                 batch_bytes = info.size
                 self.next_offset = info.last_offset + 1

@@ -23,7 +23,7 @@ from kcli.protocol.records.summary import RecordsSummary, summarize_records
 
 NO_TIMESTAMP = -1
 
-_SMALLEST_SIZE = 14  # the size of the smallest message of format 0, the smallest of all formats
+_MIN_SIZE = 14  # the size of the smallest message of format 0, the smallest of all formats
 _OFFSET = struct.Struct(">q")
 _EPOCH = struct.Struct(">i")
 _LEADER_EPOCH_AT = 12
@@ -79,7 +79,7 @@ def validate_and_assign(
         summary = summarize_records(payload, count)
     except CorruptRecords as problem:
         raise _invalid(problem.message) from None
-    most_ms = _check_records(records, header, summary, config, now_wall_ms)
+    largest_ms = _check_records(records, header, summary, config, now_wall_ms)
     codec = target_codec(config, attributes & batch.CODEC_MASK)
     if not summary.is_dense or (codec != attributes & batch.CODEC_MASK and not attributes & batch.CONTROL_BIT):
         records = _rebuild(records, codec, config, now_wall_ms)
@@ -87,7 +87,7 @@ def validate_and_assign(
         last_delta = count - 1
     else:
         append_time = config.message_timestamp_type == "LogAppendTime"
-        _set_max_timestamp(records, header, now_wall_ms if append_time else most_ms, append_time)
+        _set_max_timestamp(records, header, now_wall_ms if append_time else largest_ms, append_time)
     _OFFSET.pack_into(records, 0, base_offset)
     _EPOCH.pack_into(records, _LEADER_EPOCH_AT, leader_epoch)
     (attributes,) = _ATTRIBUTES.unpack_from(records, batch.ATTRIBUTES_AT)
@@ -123,7 +123,7 @@ def _batch_size(records: memoryview, at: int) -> int | None:
     if available <= batch.MAGIC_AT:
         return None
     _, size = batch.PREFIX.unpack_from(records, at)
-    if size < _SMALLEST_SIZE:
+    if size < _MIN_SIZE:
         raise RecordsRefused(ErrorCode.CORRUPT_MESSAGE, f"the size of a batch is not valid: {size} bytes")
     if records[at + batch.MAGIC_AT] > 2:
         raise RecordsRefused(ErrorCode.CORRUPT_MESSAGE, f"record format {records[at + batch.MAGIC_AT]} is unknown")
@@ -155,17 +155,17 @@ def _check_records(
     """Return the largest timestamp of the records, after checking that all records are valid."""
     stamped = header[5] & batch.APPEND_TIME_BIT
     if stamped:  # every record has the timestamp of its batch
-        least_ms = most_ms = header[8]
+        min_ms = max_ms = header[8]
     else:
-        least_ms, most_ms = header[7] + summary.min_timestamp_delta, header[7] + summary.max_timestamp_delta
+        min_ms, max_ms = header[7] + summary.min_timestamp_delta, header[7] + summary.max_timestamp_delta
     if config.message_timestamp_type == "CreateTime":
         earliest, latest = _time_range(config, now_wall_ms)
-        suspect = not (earliest <= least_ms and most_ms <= latest) or (stamped and most_ms == NO_TIMESTAMP)
+        suspect = not (earliest <= min_ms and max_ms <= latest) or (stamped and max_ms == NO_TIMESTAMP)
     else:
         suspect = bool(stamped)
     if suspect or (summary.has_null_key and config.is_compacted):
         _refuse_records(records, config, now_wall_ms)
-    return most_ms
+    return max_ms
 
 
 def _time_range(config: LogConfig, now_wall_ms: int) -> tuple[int, int]:
