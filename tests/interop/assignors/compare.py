@@ -1,12 +1,13 @@
 """Our assignors beside Kafka's own classes, on the same cases.
 
-Range and round robin must agree. Kafka's sticky classes walk through hash tables, so some of their answers hang on the
-hash codes of names. Where ours is not Kafka's answer, the case is asked again under many other names that sort alike:
-if all those answers agree, ours is wrong; if not, it must be as even as any and take away no more than the worst.
+Range and round robin must agree. Kafka's sticky classes iterate over hash tables, so some of their results depend on
+the hash codes of names. Where our result differs, the case is repeated under many other names with the same sort order:
+if all of Kafka's results agree, ours is wrong; if not, ours must be as balanced as the best of them and move no more
+partitions than the worst.
 
-Kafka's general way has a fault of its own: a partition goes back to who claims it from an older generation, though that
-member may not want its topic any more. It stays there, or is passed on, or a NullPointerException is the answer. Where
-that can happen, an answer that is not ours judges nothing.
+Kafka's general algorithm has a fault: a partition can go back to a member that claims it from an older generation and
+no longer subscribes to its topic. It stays there, or moves on, or the class throws NullPointerException. Where this is
+possible, a differing result proves nothing.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ Outcomes = dict[str, "Assignment | None"]  # by strategy; None where Kafka's cla
 
 
 class Standing(NamedTuple):
-    """How many cases came out alike, hung on hash codes, met Kafka's fault; and what is wrong, one text each."""
+    """Counts of equal cases, of cases that depend on hash codes, of cases with Kafka's fault; and the wrong ones as
+    texts.
+    """
 
     same: int
     by_hash: int
@@ -39,7 +42,7 @@ class Standing(NamedTuple):
 
 
 def compare(oracle: Oracle, cases: Sequence[Case]) -> Standing:
-    """All four assignors, all cases."""
+    """Compare all four assignors on all cases."""
     same, at_fault, wrong = 0, 0, []
     doubtful: dict[int, list[str]] = {}
     for number, (case, kafkas) in enumerate(zip(cases, ask(oracle, cases), strict=True)):
@@ -58,7 +61,7 @@ def compare(oracle: Oracle, cases: Sequence[Case]) -> Standing:
 
 
 def compare_servers(oracle: Oracle, cases: Sequence[Case]) -> list[str]:
-    """What differs between our server's assignors and Kafka's; both are told of everything in the same order."""
+    """Return the differences between our server assignors and Kafka's; both get everything in the same order."""
     names = list(SERVER_ASSIGNORS)
     wrong: list[str] = []
     asked = (server_question(case.topics, case.members, names) for case in cases)
@@ -71,7 +74,7 @@ def compare_servers(oracle: Oracle, cases: Sequence[Case]) -> list[str]:
 
 
 def judge(oracle: Oracle, case: Case, names: Sequence[str]) -> list[str]:
-    """What is wrong with ours, considering that Kafka's answer may hang on hash codes."""
+    """Return the faults of our result, considering that Kafka's can depend on hash codes."""
     answers: list[Outcomes] = []
     wrong: list[str] = []
     while len(answers) < DOUBTS:
@@ -97,14 +100,14 @@ def _beside(case: Case, names: Sequence[str], answers: Sequence[Outcomes]) -> It
 
 
 def ask(oracle: Oracle, cases: Sequence[Case]) -> Iterator[Outcomes]:
-    """Kafka's answers to each case."""
+    """Return Kafka's results for each case."""
     asked = (question(case.topics, case.members, list(STRATEGIES)) for case in cases)
     for case, found in zip(cases, oracle.ask(asked), strict=True):
         yield {name: careful(case, name, assignment(found[name])) for name in STRATEGIES}
 
 
 def answer(case: Case) -> Outcomes:
-    """Ours."""
+    """Return our result."""
     return {
         name: {member: sorted(partitions) for member, partitions in strategy.assign(case.topics, case.members).items()}
         for name, strategy in STRATEGIES.items()
@@ -112,7 +115,9 @@ def answer(case: Case) -> Outcomes:
 
 
 def careful(case: Case, name: str, found: Assignment | None) -> Assignment | None:
-    """Kafka's cooperative answer less what somebody else claims with as much right: there we are the more careful."""
+    """Return Kafka's cooperative result without partitions that another member claims equally: ours withholds these,
+    too.
+    """
     if found is None or name != "cooperative-sticky":
         return found
     claims = settle(subscribed(case.topics, case.members), case.members)
@@ -124,7 +129,7 @@ def careful(case: Case, name: str, found: Assignment | None) -> Assignment | Non
 
 
 def fault_possible(case: Case) -> bool:
-    """Whether an older claim is to a topic that its member does not want, among members that want different ones."""
+    """Whether a member claims, from an older generation, a topic that it no longer subscribes to."""
     if all(member.topics == case.members[0].topics for member in case.members):
         return False
     newest = max(member.generation for member in case.members)
@@ -138,13 +143,13 @@ def fault_possible(case: Case) -> bool:
 
 
 def spread(found: Assignment | None) -> int:
-    """Sum of squared sizes: the smaller the more even."""
+    """Return the sum of squared sizes: the smaller, the more balanced."""
     assert found is not None
     return sum(len(partitions) ** 2 for partitions in found.values())
 
 
 def taken_away(case: Case, found: Assignment | None) -> int:
-    """How many partitions are not where they were, of those whose owner was known and still wants them."""
+    """Return how many partitions moved away from a known owner that still subscribes to them."""
     assert found is not None
     wants = {member.id: member.topics for member in case.members}
     owners = settle(case.topics, case.members).owners()
@@ -152,7 +157,7 @@ def taken_away(case: Case, found: Assignment | None) -> int:
 
 
 def renamed(case: Case, random: Random) -> Case:
-    """The same case under other names that sort alike."""
+    """Return the same case under other names with the same sort order."""
     noise = {name: name + "".join(random.choices(ascii_letters, k=3)) for name in sorted(_names(case))}
     members = [
         member._replace(
@@ -172,7 +177,7 @@ def _names(case: Case) -> set[str]:
 
 
 def plain(found: Assignment | None) -> Assignment | None:
-    """An assignment of a renamed case with the names of old."""
+    """Return an assignment of a renamed case under the original names."""
     if found is None:
         return None
     return {
@@ -182,7 +187,7 @@ def plain(found: Assignment | None) -> Assignment | None:
 
 
 def told(what: str, case: Case, ours: Assignment | None, theirs: Iterable[Assignment | None]) -> str:
-    """A difference as one would like to read it."""
+    """Return a difference as readable text."""
     answers = sorted({_shown(each) for each in theirs})
     return "\n  ".join([f"{what}: {case!r}", f"ours   {_shown(ours)}", *(f"theirs {each}" for each in answers)])
 

@@ -1,7 +1,7 @@
-"""A KIP-848 group on a live broker whose members are heartbeats alone, sent by hand: nothing happens but what is asked.
+"""A KIP-848 group on a live broker whose members only send heartbeats, one by one.
 
-Its assignment interval is nothing, so the coordinator assigns anew within the heartbeat that gives it cause to. Its
-session is long: a member beats only when something is asked of it, or while the group is not at rest.
+The assignment interval is zero, so the coordinator computes the assignment within the heartbeat that causes it. The
+session is long: a member sends a heartbeat only when the test asks for it, or until the group is stable.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LEAVE = -1
 
 
 class LiveGroup:
-    """`assignor` as the broker calls it. Members are told by the ids that they chose (KIP-1082)."""
+    """A group; `assignor` is the broker's name of the assignor. Members choose their ids (KIP-1082)."""
 
     def __init__(self, client: ConsumerNetworkClient, group: str, assignor: str) -> None:
         self.client = client
@@ -61,7 +61,7 @@ class LiveGroup:
             self.leave(member)
 
     def at_rest(self, after_epoch: int = -1) -> DescribedGroup:
-        """The group once its target belongs to its newest epoch, and that is newer than the one told."""
+        """Return the group when its target has the newest epoch, and that epoch is newer than the given one."""
         deadline = time.monotonic() + PATIENCE_MS / 1000
         while True:
             described = self.describe()
@@ -78,7 +78,7 @@ class LiveGroup:
         return described
 
     def _beat(self, request: ConsumerGroupHeartbeatRequest, member: str) -> None:
-        """Say this and that we own what we were last told to."""
+        """Send a heartbeat with these fields; the member owns what it was last assigned."""
         request.group_id, request.member_id, request.member_epoch = self.group, member, self._epochs[member]
         request.topic_partitions = self._owned[member]
         answer = ask_coordinator(self.client, self.group, request, self._soon())
@@ -92,7 +92,7 @@ class LiveGroup:
 
 
 def targets(described: DescribedGroup) -> dict[str, tuple[TopicPartition, ...]]:
-    """The target of each member, members and partitions in the order in which the coordinator has them."""
+    """Return the target of each member; members and partitions in the order of the coordinator."""
     return {
         member.member_id: tuple(
             TopicPartition(topic.topic_name, p)
@@ -104,7 +104,7 @@ def targets(described: DescribedGroup) -> dict[str, tuple[TopicPartition, ...]]:
 
 
 def topic_ids(described: DescribedGroup) -> dict[str, UUID]:
-    """The ids of the topics that somebody is to have."""
+    """Return the ids of the assigned topics."""
     return {
         topic.topic_name: topic.topic_id
         for member in described.members

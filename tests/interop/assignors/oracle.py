@@ -1,4 +1,4 @@
-"""Ask Kafka's own assignor classes, in one Java process for as many questions as there are."""
+"""Kafka's own assignor classes in one Java process that answers any number of questions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ JARS = (
 
 
 class Oracle:
-    """A running judge. Questions are written by a thread of their own, so that they may be many."""
+    """A running process. A thread writes the questions, so that there can be many."""
 
     def __init__(self, jars: Path, flags: Sequence[str] = TOOL_JVM, source: Path = MEMBERS_CLASSES) -> None:
         path = [compiled(source, jars), *(jar for pattern in JARS for jar in jars.glob(pattern))]
@@ -46,7 +46,7 @@ class Oracle:
         self.process.communicate()
 
     def ask(self, questions: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-        """The answers, in order."""
+        """Return the answers, in order."""
         lines = [json.dumps(question).encode() + b"\n" for question in questions]
         assert self.process.stdin
         assert self.process.stdout
@@ -65,7 +65,7 @@ class Oracle:
 
 
 def question(topics: Topics, members: Iterable[Member], strategies: Sequence[str]) -> dict[str, Any]:
-    """How to ask what these strategies make of it."""
+    """Return the question about the results of these strategies."""
     racks = {
         name: [sorted(topic.racks[p]) if p < len(topic.racks) else [] for p in range(topic.partitions)]
         for name, topic in topics.items()
@@ -82,7 +82,7 @@ def question(topics: Topics, members: Iterable[Member], strategies: Sequence[str
 
 
 def server_question(topics: Topics, members: Iterable[Member], strategies: Sequence[str]) -> dict[str, Any]:
-    """How to ask the server's assignors. All topics have ids; members own what exists, and each partition once."""
+    """Return the question for the server assignors. All topics have ids; members own existing partitions, each once."""
     return {
         "topics": {name: {"id": str(topic.id), "partitions": topic.partitions} for name, topic in topics.items()},
         "members": [
@@ -101,7 +101,7 @@ def _blobs(strategies: Sequence[str], member: Member) -> dict[str, str]:
 
 
 def blob(strategy: Strategy, member: Member) -> bytes:
-    """What this member says when it joins: eager ones have revoked everything before."""
+    """Return the subscription of this member in JoinGroup; an eager member has revoked all partitions before."""
     return encode_subscription(
         Subscription(
             topics=sorted(member.topics),
@@ -114,7 +114,7 @@ def blob(strategy: Strategy, member: Member) -> bytes:
 
 
 def assignment(answer: dict[str, Any]) -> Assignment | None:
-    """The assignment that one strategy answered, sorted; None where Kafka's class threw."""
+    """Return the sorted assignment of one strategy; None where Kafka's class threw."""
     if "thrown" in answer:
         return None
     return {member: sorted(starmap(TopicPartition, partitions)) for member, partitions in answer["assignment"].items()}

@@ -1,7 +1,7 @@
-"""What `kcli assignor diff` foretells is what happens then, in live groups of Apache's Java client and of others.
+"""Forecasts of `kcli assignor diff` come true in live groups of the Java client and of others.
 
-The numbers of partitions divide evenly: which of several members has one more than the others is decided by hash codes
-of member ids in Kafka's sticky assignors, and nobody can forecast_assignment these.
+The numbers of partitions divide evenly. Otherwise hash codes of member ids decide in Kafka's sticky assignors which of
+several members gets one partition more, and a forecast cannot know them.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ QUICK = {"commit": "none", "metadata_max_age_ms": "500"}
 
 @pytest.fixture
 def start() -> Iterator[Start]:
-    """`start("java", kafka, group, topics, client_id=...)`; what runs at the end of the test is killed."""
+    """Return `start("java", kafka, group, topics, client_id=...)`; members that still run are killed after the test."""
     with contextlib.ExitStack() as members:
         yield lambda maker, *where, **how: members.enter_context(MAKERS[maker](*where, **QUICK, **how))
 
 
 def foretold(kafka: Kafka, group: str, *words: str) -> dict[str, Any]:
-    """The one item of `kcli assignor diff`."""
+    """Return the only item of `kcli assignor diff`."""
     done = run_kcli("assignor", "diff", group, *words, "-b", kafka.bootstrap_servers, "--output", "json")
     assert (done.status, done.err) == (0, ""), done.err
     (item,) = json.loads(done.out)["items"]
@@ -51,7 +51,7 @@ def partitions(told: dict[str, list[int]] | None) -> set[TopicPartition]:
 
 
 def shares(item: dict[str, Any]) -> Shares:
-    """By client id, which new members have for a name, what each will have."""
+    """Return the forecast partitions by client id, which also names new members."""
     return {it["client_id"] or it["member"]: partitions(it["assignment"]) for it in item["members"]}
 
 
@@ -61,7 +61,7 @@ def grow(kafka: Kafka, topic: str, count: int) -> None:
 
 
 def wait_for(members: dict[str, MemberProcess], wanted: Shares) -> None:
-    """All members at once say that they have this, and nothing else."""
+    """Wait until all members report exactly these partitions at the same time."""
     assert wanted.keys() == members.keys()
 
     def reached() -> bool:
@@ -71,12 +71,12 @@ def wait_for(members: dict[str, MemberProcess], wanted: Shares) -> None:
 
 
 def taken_since(member: MemberProcess, before: int) -> set[TopicPartition]:
-    """What it was told to give up after so many events."""
+    """Return the partitions that the member had to revoke after so many events."""
     return {TopicPartition(*tp) for event in member.told("revoked")[before:] for tp in event["partitions"]}
 
 
 class Newcomer(NamedTuple):
-    """Who comes to a group of two that read two topics: which of these it reads, and its instance id."""
+    """A member that joins a group of two that read two topics: its topics, and its instance id."""
 
     topics: slice
     instance_id: str | None = None
@@ -95,7 +95,7 @@ STORIES = {
 
 
 def a_life(kafka: Kafka, start: Start, maker: str, assignor: str) -> None:
-    """There are a and c; b comes, and stands between them; a topic grows; a goes. All that is foretold."""
+    """Members a and c exist; b joins and sorts between them; a topic grows; a leaves. Every step is forecast."""
     topics, group = [kafka.new_topic(6), kafka.new_topic(3)], kafka.new_name("group")
     newcomer = STORIES[assignor]
     members = {name: start(maker, kafka, group, topics, client_id=name, assignor=assignor) for name in "ac"}
@@ -131,18 +131,18 @@ def a_life(kafka: Kafka, start: Start, maker: str, assignor: str) -> None:
 
 
 @pytest.mark.parametrize("assignor", STORIES)
-def test_members_of_the_java_client_do_what_was_foretold(real_kafka: Kafka, start: Start, assignor: str) -> None:
+def test_java_members_get_the_forecast_assignment(real_kafka: Kafka, start: Start, assignor: str) -> None:
     a_life(real_kafka, start, "java", assignor)
 
 
 @pytest.mark.parametrize("assignor", ["range", "cooperative-sticky"])
-def test_our_members_on_our_broker_do_what_was_foretold(our_kafka: Kafka, start: Start, assignor: str) -> None:
+def test_our_members_on_our_broker_get_the_forecast_assignment(our_kafka: Kafka, start: Start, assignor: str) -> None:
     a_life(our_kafka, start, "kcli", assignor)
 
 
 @pytest.mark.parametrize("assignor", ["uniform", "range"])
-def test_the_broker_does_what_was_foretold(real_kafka: Kafka, start: Start, assignor: str) -> None:
-    """KIP-848: ids are random, and so instance ids put b between the others."""
+def test_the_broker_assigns_as_forecast(real_kafka: Kafka, start: Start, assignor: str) -> None:
+    """KIP-848: member ids are random, so instance ids put b between the others."""
     topic, group = real_kafka.new_topic(6), real_kafka.new_name("group")
 
     def enter(name: str) -> MemberProcess:

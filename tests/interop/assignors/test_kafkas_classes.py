@@ -1,4 +1,4 @@
-"""Our assignors against Kafka's own classes: five thousand groups, and what members tell leaders of the other maker."""
+"""Our assignors against Kafka's classes on five thousand groups, and subscriptions read by the other implementation."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_five_thousand_groups_are_assigned_as_kafka_does(
 
 @pytest.mark.parametrize("name", STRATEGIES)
 @pytest.mark.parametrize(("owned", "generation"), [((0, 1, 2), 7), ((), 7), ((), -1)])
-def test_a_java_member_and_ours_say_the_same(
+def test_a_java_member_and_ours_send_equal_subscriptions(
     oracle: Oracle, name: str, owned: tuple[int, ...], generation: int
 ) -> None:
     strategy = STRATEGIES[name]

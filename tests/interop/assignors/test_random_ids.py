@@ -1,4 +1,4 @@
-"""Members have random ids in real groups, and Kafka's sticky assignors go by their hash codes: so do ours."""
+"""Random member ids, as in real groups: Kafka's sticky assignors depend on their hash codes, and so do ours."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def oracle(kafka_jars: Path) -> Iterator[Oracle]:
 
 
 def with_random_ids(case: Case, random: Random) -> Case:
-    """Ids as coordinators make them: the client id, a hyphen, a UUID."""
+    """Return ids as coordinators make them: the client id, a hyphen, a UUID."""
     return Case(case.topics, [it._replace(id=f"app-{UUID(int=random.getrandbits(128))}") for it in case.members])
 
 
 def test_among_equal_subscriptions_the_same_member_keeps_one_more(oracle: Oracle) -> None:
-    """By the order of ids alone one in fifty is another; what is left are ids that share a bucket."""
+    """By the order of ids alone one in fifty would differ; the other differences are ids that share a bucket."""
     random = Random(3)
     alike = [it for it in make_cases(MADE, seed=9) if len({member.topics for member in it.members}) == 1]
     cases = [with_random_ids(case, random) for case in alike]

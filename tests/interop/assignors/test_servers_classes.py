@@ -1,4 +1,4 @@
-"""The server's assignors against Kafka's group coordinator: its classes on thousands of groups, and a live one's."""
+"""The server assignors against Kafka's group coordinator: its classes on thousands of groups, and a live one."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ STEPS = 14
 def test_two_thousand_groups_are_assigned_as_the_coordinators_classes_do(
     kafka_jars: Path, record_property: Callable[[str, object], None]
 ) -> None:
-    """Equal and unequal subscriptions, static members, targets of before in all sorts of disorder, large groups."""
+    """Equal and unequal subscriptions, static members, previous targets of every kind, large groups."""
     with Oracle(kafka_jars, source=SERVERS_CLASSES) as oracle:
         wrong = compare_servers(oracle, list(make_server_cases(CASES, seed=20261121)))
     assert not wrong, "\n".join(wrong[:3])
@@ -45,10 +45,8 @@ def client(real_kafka: Kafka) -> Iterator[ConsumerNetworkClient]:
 
 
 @pytest.mark.parametrize("assignor", ["uniform", "range"])
-def test_what_is_foreseen_is_what_a_live_group_gets(
-    real_kafka: Kafka, client: ConsumerNetworkClient, assignor: str
-) -> None:
-    """Members join, leave and change their minds, topics grow; the coordinator's target is foretold each time."""
+def test_a_live_group_gets_the_forecast_target(real_kafka: Kafka, client: ConsumerNetworkClient, assignor: str) -> None:
+    """Members join, leave and change subscriptions, topics grow; each target of the coordinator is forecast."""
     sizes = dict.fromkeys((real_kafka.new_topic(each) for each in (9, 4, 5, 6)), 0)
     random = Random(assignor)
     group = LiveGroup(client, real_kafka.new_name("group"), assignor)
@@ -101,7 +99,7 @@ def _foresee(
     topics: dict[str, Topic],
     instances: dict[str, str],
 ) -> Assignment:
-    """The target of the members that are in the group now; those that have just come are behind those of before."""
+    """Return the target of the current members; new members come after the previous ones."""
     order = [*(each for each in before if each in group.topics), *(each for each in group.topics if each not in before)]
     members = [
         Member(each, frozenset(group.topics[each]), before.get(each, ()), instance_id=instances.get(each))

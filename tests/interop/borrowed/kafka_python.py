@@ -1,6 +1,6 @@
-"""kafka-python's own integration suite, from its source distribution: fetched once, pointed at any broker.
+"""kafka-python's own integration suite, from its source distribution: fetched once, run on any broker.
 
-The distribution lacks two modules that the suite imports; what it needs of them is written beside it.
+The distribution lacks two modules that the suite imports; the needed parts of them are written beside it.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ class SpawnedService: ...
 
 
 class SuiteUnavailable(Exception):
-    """The suite cannot be had on this machine; the text says why."""
+    """This machine cannot get the suite; the message gives the reason."""
 
 
 class Outcome(NamedTuple):
-    """`result` is passed, failed or skipped; `text` says why, for the latter two."""
+    """`result` is passed, failed or skipped; `text` is the reason for the latter two."""
 
     result: str
     text: str
 
 
 def fetch_suite() -> Path:
-    """The folder of the unpacked distribution, filled by pip at the first call ever. Safe among processes."""
+    """Return the folder of the unpacked distribution; pip fills it once. Safe for concurrent processes."""
     folder = cache_directory() / f"kafka-python-{VERSION}"
     folder.parent.mkdir(parents=True, exist_ok=True)
     with locked(folder.with_suffix(".lock")):
@@ -70,7 +70,7 @@ def fetch_suite() -> Path:
 def run_suite(
     address: str, version: str = "4.3.0", *, only: Iterable[str] = (), timeout_s: float = 500
 ) -> dict[str, Outcome]:
-    """What each test, or each of `only`, says of the broker at `address`, by name with its parameters."""
+    """Return the outcome of each test (or of each in `only`) on the broker at `address`, by name with parameters."""
     folder = fetch_suite()
     with tempfile.TemporaryDirectory() as scratch:
         report = Path(scratch) / "report.xml"

@@ -1,4 +1,4 @@
-"""Tests that others wrote: kafka-python's integration suite against our broker, all but the named exclusions."""
+"""kafka-python's integration suite on our broker, except the named exclusions."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ REPEATS = 4
 
 
 def exclusions() -> dict[str, str]:
-    """Test -> reason."""
+    """Return the reason of each excluded test."""
     lines = (line for line in EXCLUSIONS.read_text().splitlines() if line and not line.startswith("#"))
     return dict(line.split(maxsplit=1) for line in lines)  # type: ignore[misc]
 
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
-    """One that was told its advertised address, as the suite expects of a broker."""
+    """A broker with a configured advertised address, as the suite expects."""
     (port,) = free_ports(1)
     told = {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}"}
     broker = BrokerProcess(tmp_path / "broker", port=port, settings=told)
@@ -39,7 +39,7 @@ def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
     broker.kill()
 
 
-def test_kafka_python_integration_suite(broker: BrokerProcess) -> None:
+def test_the_suite_passes_except_the_exclusions(broker: BrokerProcess) -> None:
     try:
         fetch_suite()
     except SuiteUnavailable as missing:

@@ -1,8 +1,8 @@
-"""The same command line given to Apache's group tool and to ours, and what each of them printed.
+"""One command line run by Apache's group tool and by ours, and the output of both.
 
-Normalised, all of it told in the command's help: the order of lines within a table or between groups, and of words in a
-list that the tool keeps in a hash table; Java's stack traces and the list of all options, which we do not print; and
-where members' lines end, blanks.
+The comparison ignores, as the command's help says: the order of lines within a table or between groups, the order of
+words in a list that the tool keeps in a hash table, Java's stack traces and the list of all options (ours prints
+neither), and trailing blanks in members' lines.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LISTED = re.compile(r"(\[[\w-]+\](?:, \[[\w-]+\])+|(?<= are: ).*|(?<=successful
 
 
 class Said(NamedTuple):
-    """What one run printed, and how it ended."""
+    """The output and the exit status of one run."""
 
     stdout: str
     stderr: str
@@ -72,13 +72,13 @@ class GroupTool:
 
 
 def run_ours(words: Sequence[str], **environ: str) -> Said:
-    """`kcli compat consumer-groups` with these words."""
+    """Run `kcli compat consumer-groups` with these words."""
     done = run_kcli("compat", "consumer-groups", *words, environ=environ)
     return Said(done.text, done.err, done.status)
 
 
 def normalised(said: Said) -> tuple[list[str], list[str]]:
-    """The lines of both streams in an order of ours."""
+    """Return the lines of both streams in a fixed order."""
     return sorted(_lines(said.stdout)), sorted(_complaints(said.stderr))
 
 

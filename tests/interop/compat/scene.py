@@ -1,4 +1,4 @@
-"""A cluster with groups of every kind that Apache's tool treats in its own way, the same for both tools."""
+"""A cluster with groups of every kind that Apache's tool treats differently, the same for both tools."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.interop.groups.members import MAKERS
-from tests.interop.groups.test_looking import commit
+from tests.interop.groups.test_reads_print_the_same import commit
 from tests.interop.shapes import wait_until
 from tests.interop.strangers.test_confluent_groups import fill
 from tests.real_kafka import Kafka
@@ -23,9 +23,10 @@ FILES = {
 
 @contextlib.contextmanager
 def scene(kafka: Kafka, folder: Path, *, next_generation: bool) -> Iterator[None]:
-    """Topics orders (3 partitions), stored (2) and a long name; groups stopped, second, long, and live with a member.
+    """Create topics orders (3 partitions), stored (2) and a long name; groups stopped, second, long, and live with a
+    member.
 
-    `next_generation`: also group next with two members whose broker assigns.
+    `next_generation` adds group next with two members whose broker assigns partitions.
     """
     for name, text in FILES.items():
         (folder / name).write_text(text)

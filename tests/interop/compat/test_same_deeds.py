@@ -1,4 +1,4 @@
-"""`kcli compat consumer-groups` and Apache's own tool (4.3.1) change the same, each in a group of its own."""
+"""`kcli compat consumer-groups` and Apache's tool (4.3.1) make the same changes, each in a group of its own."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kcli.structs import OffsetAndMetadata, TopicPartition
 from tests.cli.fake import run_kcli
 from tests.interop.compat.beside import GroupTool, Said, normalised, run_ours
 from tests.interop.groups.members import MAKERS
-from tests.interop.groups.test_looking import commit
+from tests.interop.groups.test_reads_print_the_same import commit
 from tests.interop.shapes import wait_until
 from tests.interop.strangers.test_confluent_groups import fill
 from tests.real_kafka import Kafka
@@ -28,7 +28,7 @@ PARTITIONS = 3
 
 
 class Twins(NamedTuple):
-    """A topic of 3 x 10 records, and two names for groups."""
+    """A topic of 3 x 10 records, and two group names."""
 
     kafka: Kafka
     tool: GroupTool
@@ -38,12 +38,12 @@ class Twins(NamedTuple):
     state: Path
 
     def commit(self, *offsets: tuple[int, int]) -> None:
-        """The same for both groups."""
+        """Commit the same offsets for both groups."""
         for group in (self.theirs, self.ours):
             commit(self.kafka, group, *((self.topic, partition, offset) for partition, offset in offsets))
 
     def both(self, *words: str) -> tuple[Said, Said]:
-        """Their run and ours, which says the name of their group where it says its own."""
+        """Run Apache's tool and ours; each gets the name of its own group."""
         servers = ("--bootstrap-server", self.kafka.bootstrap_servers)
         theirs = self.tool.run([*servers, *(word.format(group=self.theirs) for word in words)])
         state = {"XDG_STATE_HOME": str(self.state)}
@@ -59,7 +59,7 @@ class Twins(NamedTuple):
         return ours
 
     def committed(self) -> list[dict[int, int]]:
-        """By partition, what both groups have committed."""
+        """Return by partition what both groups have committed."""
         return [
             {tp.partition: it.offset for tp, it in read(self.kafka, group).items()}
             for group in (self.theirs, self.ours)
@@ -87,7 +87,7 @@ def twins(any_kafka: Kafka, tool: GroupTool, tmp_path: Path) -> Twins:
         *("--by-duration PT1H", "--to-datetime 2020-01-01T00:00:00.000", "--to-datetime 2040-01-01T00:00:00.000"),
     ],
 )
-def test_a_reset_that_is_executed(twins: Twins, how: str) -> None:
+def test_an_executed_reset_is_equal(twins: Twins, how: str) -> None:
     twins.commit((0, 4), (1, 10), (2, 0))
     twins.same("--reset-offsets", "--group", "{group}", "--topic", twins.topic, *how.split(), "--execute")
     theirs, ours = twins.committed()
@@ -95,7 +95,7 @@ def test_a_reset_that_is_executed(twins: Twins, how: str) -> None:
     assert ours == theirs
 
 
-def test_positions_exported_and_brought_back(twins: Twins) -> None:
+def test_exported_offsets_are_restored(twins: Twins) -> None:
     twins.commit((0, 4), (1, 10))
     how = ("--reset-offsets", "--group", "{group}", "--all-topics", "--to-current", "--export")
     exported = twins.same(*how, "--dry-run")
@@ -106,7 +106,7 @@ def test_positions_exported_and_brought_back(twins: Twins) -> None:
     assert twins.committed() == [{0: 4, 1: 10}] * 2
 
 
-def test_a_group_that_is_not_there_is_made(twins: Twins) -> None:
+def test_a_reset_creates_an_unknown_group(twins: Twins) -> None:
     twins.same("--reset-offsets", "--group", "{group}", "--topic", f"{twins.topic}:1", "--to-latest", "--execute")
     assert twins.committed() == [{1: 10}] * 2
 
@@ -134,7 +134,7 @@ def test_offsets_are_deleted(twins: Twins) -> None:
     twins.same("--delete-offsets", "--group", "{group}", "--topic", "there-is-none", status=NOT_FOUND)
 
 
-def test_offsets_of_a_group_that_is_not_there(twins: Twins) -> None:
+def test_offsets_of_an_unknown_group_are_an_error(twins: Twins) -> None:
     twins.same("--delete-offsets", "--group", "{group}", "--topic", twins.topic, status=NOT_FOUND)
 
 
@@ -145,7 +145,7 @@ def test_groups_are_deleted(twins: Twins) -> None:
     twins.same("--delete", "--group", "{group}", status=NOT_FOUND)
 
 
-def test_some_groups_are_deleted(twins: Twins) -> None:
+def test_the_deletable_groups_of_several_are_deleted(twins: Twins) -> None:
     twins.commit((0, 4))
     twins.same("--delete", "--group", "{group}", "--group", "there-is-none", status=NOT_FOUND)
     assert twins.committed() == [{}] * 2
@@ -154,8 +154,8 @@ def test_some_groups_are_deleted(twins: Twins) -> None:
 # ---- what is wanted to differ ----
 
 
-def test_what_a_reset_did_can_be_undone(twins: Twins) -> None:
-    """Offsets, leader epochs and metadata, which Apache's tool forgets."""
+def test_undo_restores_the_offsets_of_a_reset(twins: Twins) -> None:
+    """Offsets, leader epochs and metadata, which Apache's tool drops."""
     before = {
         TopicPartition(twins.topic, 0): OffsetAndMetadata(4, 0, "from the night's run"),
         TopicPartition(twins.topic, 1): OffsetAndMetadata(10, -1, ""),
@@ -176,7 +176,7 @@ def test_what_a_reset_did_can_be_undone(twins: Twins) -> None:
 
 
 def test_nothing_is_committed_when_one_group_cannot_be_planned(twins: Twins) -> None:
-    """Apache's tool may have moved the other one by then."""
+    """Apache's tool may have moved the other group by then."""
     twins.commit((0, 4), (1, 4))
     commit(twins.kafka, f"{twins.ours}-2", (twins.topic, 0, 4))
     groups = ("--group", twins.ours, "--group", f"{twins.ours}-2")
@@ -196,7 +196,7 @@ def test_nothing_is_committed_when_one_group_cannot_be_planned(twins: Twins) -> 
         ("", "is empty"),
     ],
 )
-def test_a_file_that_is_not_sound_is_refused(twins: Twins, text: str, told: str) -> None:
+def test_an_invalid_file_is_refused(twins: Twins, text: str, told: str) -> None:
     twins.commit((0, 4))
     file = twins.state / "positions.csv"
     file.write_text(text.format(topic=twins.topic))
@@ -207,7 +207,7 @@ def test_a_file_that_is_not_sound_is_refused(twins: Twins, text: str, told: str)
     assert read(twins.kafka, twins.ours)[TopicPartition(twins.topic, 0)].offset == 4
 
 
-def test_their_exit_statuses_are_to_be_had(twins: Twins) -> None:
+def test_apache_exit_codes_are_available(twins: Twins) -> None:
     servers = ("--bootstrap-server", twins.kafka.bootstrap_servers)
     for words, ours, theirs in (
         ((*servers, "--describe", "--group", "there-is-none"), 3, 0),
@@ -219,8 +219,8 @@ def test_their_exit_statuses_are_to_be_had(twins: Twins) -> None:
         assert run_ours([*words, "--apache-exit-codes"]).status == theirs
 
 
-def test_groups_that_are_not_of_consumers(real_kafka: Kafka, tool: GroupTool) -> None:
-    """Connect's workers: not listed, not described, and not reset."""
+def test_groups_of_other_protocol_types_are_ignored(real_kafka: Kafka, tool: GroupTool) -> None:
+    """Kafka Connect's worker groups: not listed, not described, and not reset."""
     group = real_kafka.new_name("workers")
     topic = real_kafka.new_topic()
     with closing(connect(ClientConfig.from_properties({"bootstrap.servers": real_kafka.bootstrap_servers}))) as client:
@@ -246,7 +246,7 @@ def test_groups_that_are_not_of_consumers(real_kafka: Kafka, tool: GroupTool) ->
     assert group not in run_ours([*servers, "--list"]).stdout
 
 
-def test_an_unreachable_cluster(tool: GroupTool) -> None:
+def test_an_unreachable_cluster_is_reported(tool: GroupTool) -> None:
     words = ["--bootstrap-server", "127.0.0.1:1", "--describe", "--group", "g", "--timeout", "300"]
     theirs, ours = tool.run(words), run_ours(words)
     begin = "\nError: Executing consumer group command failed due to org.apache.kafka.common.errors.TimeoutException: "

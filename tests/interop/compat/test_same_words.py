@@ -1,4 +1,4 @@
-"""`kcli compat consumer-groups` beside Apache's own tool (4.3.1) on the same cluster: looks, plans, wrong usage."""
+"""`kcli compat consumer-groups` beside Apache's tool (4.3.1) on one cluster: output of reads, plans, wrong usage."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ class Stage(NamedTuple):
 def stage(
     request: pytest.FixtureRequest, tool: GroupTool, kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Stage]:
-    """A cluster of our own, since all groups are looked at."""
+    """Start a cluster for this module alone, because the tests list all groups."""
     folder = tmp_path_factory.mktemp("compat")
     real = request.param == "apache"
     broker = KafkaNode(folder / "broker", kafka_jars) if real else BrokerProcess(folder / "broker")
@@ -197,38 +197,38 @@ def stage(
 
 
 @pytest.mark.parametrize("line", LOOKS)
-def test_looking(stage: Stage, line: str) -> None:
+def test_reads_print_the_same(stage: Stage, line: str) -> None:
     theirs, ours = stage.same(line)
     assert (theirs.status, ours.status) == (0, LOOKS[line])
 
 
 @pytest.mark.parametrize("line", PLANS)
-def test_planning(stage: Stage, line: str) -> None:
+def test_plans_print_the_same(stage: Stage, line: str) -> None:
     theirs, ours = stage.same(f"--reset-offsets {line} --dry-run")
     assert (theirs.status, ours.status) == (0, PLANS[line])
 
 
-def test_planning_without_a_word_of_execution(stage: Stage) -> None:
+def test_a_plan_without_dry_run_or_execute_prints_the_same(stage: Stage) -> None:
     theirs, ours = stage.same("--reset-offsets --group stopped --topic orders --to-earliest")
     assert (theirs.status, ours.status) == (0, DONE)
 
 
 @pytest.mark.parametrize("stage", ["kcli"], indirect=True)  # few of them reach a broker
 @pytest.mark.parametrize("line", WRONG)
-def test_wrong_usage(stage: Stage, line: str) -> None:
+def test_wrong_usage_prints_the_same(stage: Stage, line: str) -> None:
     theirs, ours = stage.same(line)
     assert (theirs.status, ours.status) == (1, USAGE)
 
 
 @pytest.mark.parametrize("stage", [pytest.param("apache", marks=pytest.mark.real_kafka)], indirect=True)
 @pytest.mark.parametrize("line", NEXT_GENERATION)
-def test_a_group_whose_broker_assigns(stage: Stage, line: str) -> None:
+def test_a_kip848_group_prints_the_same(stage: Stage, line: str) -> None:
     theirs, ours = stage.same(line)
     assert (theirs.status, ours.status) == (0, NEXT_GENERATION[line])
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)
-def test_patterns(tool: GroupTool, pattern: str) -> None:
+def test_patterns_match_the_same(tool: GroupTool, pattern: str) -> None:
     words = ["--validate-regex", pattern]
     theirs, ours = tool.run(words), run_ours(words)
     assert (ours.stdout, ours.stderr) == (theirs.stdout, theirs.stderr)

@@ -1,4 +1,4 @@
-"""What tests of `kcli group explain` share: records, commits, and what is found."""
+"""Shared helpers for tests of `kcli group explain`: records, commits, and findings."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NOT_FOUND = 3
 
 
 def explained(kafka: Kafka, group: str, interval_s: float = 0.2, status: int = 0) -> Found:
-    """What is found, by kind."""
+    """Return the findings by kind."""
     result = run_kcli(
         *("group", "explain", group, "-b", kafka.bootstrap_servers, "--interval", str(interval_s), "--output", "json")
     )
@@ -31,7 +31,7 @@ def explained(kafka: Kafka, group: str, interval_s: float = 0.2, status: int = 0
 
 
 def until_found(kafka: Kafka, group: str, kind: str, interval_s: float = 0.2, timeout_s: float = 20) -> Found:
-    """Look until this is found: what members and brokers do takes a moment."""
+    """Repeat the command until it reports this finding: members and brokers need a moment."""
     deadline = time.monotonic() + timeout_s
     while kind not in (found := explained(kafka, group, interval_s, NOT_FOUND)):
         assert time.monotonic() < deadline, found
@@ -39,7 +39,7 @@ def until_found(kafka: Kafka, group: str, kind: str, interval_s: float = 0.2, ti
 
 
 def fill(kafka: Kafka, topic: str, records: dict[int, int], **how: Any) -> None:
-    """So many records into each of these partitions."""
+    """Write this number of records to each of these partitions."""
     producer = kafka.ordered_producer()
     for partition, number in records.items():
         for _ in range(number):
@@ -48,7 +48,7 @@ def fill(kafka: Kafka, topic: str, records: dict[int, int], **how: Any) -> None:
 
 
 def commit(kafka: Kafka, group: str, topic: str, offsets: dict[int, int]) -> None:
-    """Commit for a group that has no members, as who assigns partitions to himself does."""
+    """Commit for a group without members, as a consumer with assigned partitions does."""
     consumer = Consumer({"bootstrap.servers": kafka.bootstrap_servers, "group.id": group})
     done = consumer.commit(offsets=[At(topic, *it) for it in offsets.items()], asynchronous=False)
     assert not [at.error for at in done if at.error]
@@ -57,7 +57,7 @@ def commit(kafka: Kafka, group: str, topic: str, offsets: dict[int, int]) -> Non
 
 @contextmanager
 def meanwhile(work: Callable[[], None], every_s: float = 0.02) -> Iterator[None]:
-    """`work` is done again and again until the block ends."""
+    """Repeat `work` until the block ends."""
     over = threading.Event()
 
     def go() -> None:

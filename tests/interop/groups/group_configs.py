@@ -1,4 +1,4 @@
-"""Configs of one group of the new protocol (KIP-848), where its broker's are too hasty or too slow for a test."""
+"""Configs of one KIP-848 group, where the broker's are too short or too long for a test."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def session_of(seconds: float) -> dict[str, str]:
 
 
 def new_group(kafka: Kafka, session_s: float) -> str:
-    """A new group whose members may be silent for so long."""
+    """Create a group with this session timeout and return its name."""
     group = kafka.new_name("group")
     with connect(ClientConfig.from_properties({"bootstrap.servers": kafka.bootstrap_servers})) as client:
         configure_group(client, group, session_of(session_s))

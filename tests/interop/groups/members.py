@@ -1,7 +1,7 @@
-"""Members of a group as processes, whoever made them, with one interface: kcat, confluent-kafka, Java and kcli.
+"""Group members as processes of any client, with one interface: kcat, confluent-kafka, Java and kcli.
 
-They join, read, tell and commit after each poll (kcat: by interval), and can be left, killed and stopped. Use them in a
-`with`, or end them yourself: what is left at its end is killed.
+They join, read, report and commit after each poll (kcat: by interval). Tests make them leave, kill them and stop them.
+Use them in a `with`; members that still run at its end are killed.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ Record = tuple[str, int, int]
 
 
 class MemberProcess:
-    """A member in a process of its own, and what it says about itself."""
+    """A member in a process of its own, and the events that it reports."""
 
     def __init__(self, maker: str, command: list[str], understand: Callable[[str], Iterable[Event]]) -> None:
-        """`understand` makes events of one line of its output; a line that is none is only kept in `lines`."""
+        """`understand` turns a line of output into events; any other line is only kept in `lines`."""
         self.maker = maker
         self.lines: list[str] = []
         self.events: list[Event] = []
@@ -96,16 +96,16 @@ class MemberProcess:
 
     @property
     def status(self) -> int | None:
-        """How it ended; negative for a signal; None while it runs."""
+        """The exit status, negative for a signal; None while it runs."""
         return self._process.poll()
 
     def told(self, *names: str) -> list[Event]:
-        """Its events of these names so far, in order."""
+        """Return its events of these names so far, in order."""
         with self._told:
             return [event for event in self.events if event["event"] in names]
 
     def assigned(self) -> set[TopicPartition]:
-        """What it owns, as it says itself."""
+        """The partitions that it owns, by its own events."""
         owned: set[TopicPartition] = set()
         for event in self.told("assigned", "revoked", "lost"):
             partitions = {TopicPartition(*one) for one in event["partitions"]}
@@ -113,15 +113,15 @@ class MemberProcess:
         return owned
 
     def records(self) -> list[Record]:
-        """Topic, partition and offset of all that it has read so far, in its order."""
+        """Topic, partition and offset of every record so far, in its order."""
         return [(told["topic"], told["partition"], at) for told in self.told("records") for at in told["offsets"]]
 
     def committed(self) -> dict[TopicPartition, int]:
-        """The last offset of each partition whose commit the broker took."""
+        """The last offset of each partition whose commit the broker accepted."""
         return {TopicPartition(t, p): offset for told in self.told("committed") for t, p, offset in told["offsets"]}
 
     def wait(self, condition: Callable[[], bool], what: str, timeout_s: float = PATIENCE_S) -> None:
-        """Wait until what it says makes `condition` true; the end of it, or of time, fails with its words."""
+        """Wait until its events make `condition` true. Fails with its output if it ends or time runs out."""
         deadline = time.monotonic() + timeout_s
         while not condition():
             left = deadline - time.monotonic()
@@ -135,7 +135,7 @@ class MemberProcess:
     def wait_assigned(
         self, wanted: int | Collection[TopicPartition], timeout_s: float = PATIENCE_S
     ) -> set[TopicPartition]:
-        """Wait until it owns so many partitions, or exactly these; what it then owns."""
+        """Wait until it owns this number of partitions, or exactly these; return what it owns."""
 
         def reached() -> bool:
             owned = self.assigned()
@@ -145,7 +145,7 @@ class MemberProcess:
         return self.assigned()
 
     def wait_records(self, count: int, timeout_s: float = PATIENCE_S) -> list[Record]:
-        """Wait until it has read at least so many records; all it has read."""
+        """Wait until it has read at least this number of records; return all of them."""
         self.wait(lambda: len(self.records()) >= count, f"{count} records", timeout_s)
         return self.records()
 
@@ -156,23 +156,23 @@ class MemberProcess:
     # --- what is done to it
 
     def pause(self) -> None:
-        """Stop the process where it stands (SIGSTOP): it sends no heartbeats and does not know."""
+        """Stop the process (SIGSTOP): it sends no heartbeats and does not notice."""
         self._process.send_signal(signal.SIGSTOP)
         self.paused = True
 
     def resume(self) -> None:
-        """Let it go on (SIGCONT)."""
+        """Let the process continue (SIGCONT)."""
         self._process.send_signal(signal.SIGCONT)
         self.paused = False
 
     def kill(self) -> None:
-        """kill -9: it says goodbye to nobody. Safe to call twice."""
+        """Kill it with SIGKILL: it does not leave the group. Safe to call twice."""
         self._process.kill()
         self._process.wait()
         self._listener.join(10)
 
     def leave(self, timeout_s: float = PATIENCE_S) -> None:
-        """Ask it to leave the group and wait for its end, which must be a clean one."""
+        """Make it leave the group and wait for its clean end."""
         if self.paused:
             self.resume()
         self._ask_to_leave()
@@ -194,7 +194,7 @@ class MemberProcess:
 
 
 def confluent_member(kafka: Kafka, group: str, topics: str | Collection[str], **how: Any) -> MemberProcess:
-    """confluent-kafka, librdkafka 2.x. `topics` that begin with ^ are a regular expression; see `_properties`."""
+    """confluent-kafka, librdkafka 2.x. A topic that begins with ^ is a regular expression; see `_properties`."""
     return _scripted("confluent", _properties(kafka, group, how, {}), topics, how)
 
 
@@ -217,7 +217,7 @@ def _jvm_of_members(jars: Path, version: str, flags: tuple[str, ...]) -> list[st
 
 @functools.cache
 def _archived_member(jars: Path, version: str) -> tuple[str, ...]:
-    """JVM options that make members start sooner; trained by one that reads a record of our broker's."""
+    """Return JVM options that make members start faster; a member on our broker trains the archive."""
 
     def train(flags: tuple[str, ...]) -> None:
         with tempfile.TemporaryDirectory() as scratch:
@@ -238,7 +238,7 @@ def _archived_member(jars: Path, version: str) -> tuple[str, ...]:
 
 
 def kcat_member(kafka: Kafka, group: str, topics: str | Collection[str], **how: Any) -> MemberProcess:
-    """kcat (librdkafka 2.0), classic groups only; commits every 5 s, when revoked and when it leaves."""
+    """kcat (librdkafka 2.0), classic groups only; it commits every 5 s, when revoked and when it leaves."""
     path = shutil.which("kcat") or shutil.which("kafkacat") or skip_or_fail("there is no `kcat` on the PATH")
     properties = _properties(kafka, group, how, {})
     del properties["bootstrap.servers"], properties["group.id"]
@@ -264,10 +264,10 @@ OWN = ("protocol", "assignor", "instance_id", "commit", "work_ms")
 
 
 def _properties(kafka: Kafka, group: str, how: dict[str, Any], strategies: Mapping[str, str]) -> dict[str, str]:
-    """Kafka's properties of a member.
+    """Return Kafka's properties of a member.
 
-    `how`: protocol ("classic", "consumer"), assignor (by its classic name, or the server's), instance_id, commit
-    ("sync" after each poll, "auto", "none"), work_ms (how long a poll's records take), properties with underscores.
+    `how`: protocol ("classic", "consumer"), assignor (its classic name, or the server's), instance_id, commit ("sync"
+    after each poll, "auto", "none"), work_ms (processing time per poll), properties with underscores.
     """
     new = how.get("protocol", "classic") == "consumer"
     properties = {"bootstrap.servers": kafka.bootstrap_servers, "group.id": group, **COMMON}
@@ -304,7 +304,7 @@ def _json_events(line: str) -> Iterable[Event]:
 
 
 def _kcat_events(line: str) -> Iterable[Event]:
-    """kcat has no times: they are those of our reading."""
+    """Return events of a kcat line. kcat prints no times: they are those of our reading."""
     now = time.monotonic_ns()
     if line.startswith("record "):
         _, topic, partition, offset = line.split()

@@ -1,7 +1,7 @@
-"""Rebalances under fire: members of several makers come, leave, are killed and stopped while records flow.
+"""A rebalance storm: members of several clients join, leave, are killed and stopped while records flow.
 
-After each blow the group must come to rest: every partition owned by one of the members that run, and just these in
-the group as its coordinator sees it. What they did all the while is judged at the end (storm_account).
+After each event the group must become stable: every partition owned by one running member, and exactly these members in
+the group as its coordinator reports it. `storm_account` judges all their events at the end.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MOST_OF_JAVA = 2  # on two cores
 
 
 class Rest(NamedTuple):
-    """What was done, and how long it took until the group was at rest."""
+    """An event, and the time until the group was stable again."""
 
     blow: str
     took_s: float
@@ -89,10 +89,10 @@ class Storm:
         crash: Callable[[], None] | None = None,
         tell: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """`most` members at a time; each takes one of `protocols`; half of them, if they can, one of `instance_ids`.
+        """At most `most` members at a time; each uses one of `protocols`, and half of them an instance id if they can.
 
-        `backlog` records are written at once at the beginning and before each stop: some members are slow, and who is
-        stopped has something in its hands that it must not hand out any more. `crash` kills the broker and starts it.
+        `backlog` records are written at once at the beginning and before each stop: some members are slow, and a
+        stopped member holds records that it must not return any more. `crash` kills the broker and restarts it.
         """
         self.kafka = kafka
         self.topic = kafka.new_topic(partitions=partitions, prefix="storm")
@@ -141,17 +141,17 @@ class Storm:
     # --- blows
 
     def begin(self) -> None:
-        """One member of each maker joins."""
+        """One member of each client joins."""
         for maker in self._makers:
             self._join(maker)
         self._rest("begin")
 
     def strike(self, *blows: str) -> None:
-        """These blows upon members that chance names, one right after the other; then rest."""
+        """Apply these events to random members, one directly after the other; then wait until the group is stable."""
         self._rest("+".join(self._blow(wanted) for wanted in blows))
 
     def run(self, seconds: float) -> None:
-        """Blow after blow for so long, one to three of them followed by rest."""
+        """Apply random events for this time, one to three at once, each time until the group is stable."""
         over = time.monotonic() + seconds
         while time.monotonic() < over:
             self._rest("+".join(self._blow() for _ in range(self._chance.choice((1, 1, 2, 3)))))
@@ -212,7 +212,7 @@ class Storm:
         return one.name
 
     def _nap(self, one: Fighter) -> str:
-        """Stopped, but not beyond its session."""
+        """Stop a member for less than its session."""
         one.stop()
         time.sleep(self._chance.random() * self._session_s / 2)
         return self._resume(one)
@@ -237,7 +237,7 @@ class Storm:
             self._tell(f"slow: what they said since {began:.1f}\n{self._words()}")
 
     def _unrest(self) -> str | None:
-        """What is not as it should be."""
+        """Return what is not stable yet."""
         runs = [one for one in self._fighters if one.runs]
         for one in runs:
             assert one.process.status is None, f"{one.name} ended by itself:\n{one.process.last_words()}"
@@ -265,7 +265,7 @@ class Storm:
     # --- the end
 
     def finish(self, strict: frozenset[str] = frozenset()) -> Account:
-        """Let all go on and read to the end, leave, and judge what happened."""
+        """Resume all members, let them read to the end and leave, and judge what happened."""
         for one in self._fighters:
             if one.process.paused and one.ended is None:
                 one.go_on()

@@ -1,8 +1,8 @@
-"""What members under fire said, judged: nothing skipped, nothing read that was somebody else's by then. Pure.
+"""Judgement of a storm by the members' events: no record skipped, none processed after another member owned it. Pure.
 
-The rules hold for all clients, since the broker enforces them or a rebalance needs them; all times are of one clock.
-A member that was stopped (SIGSTOP) beyond its session cannot know at once that it owns nothing any more, so what it
-does before it is told is counted, not condemned, for who is not in `strict`.
+The rules hold for all clients, because the broker enforces them or a rebalance needs them. All times are of one clock.
+A member that was stopped (SIGSTOP) longer than its session cannot know at once that it owns nothing any more. What it
+does before it learns this is counted and not a failure, except for members in `strict`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ MOST_TOLD = 20
 
 
 class Story(NamedTuple):
-    """One member's life: its events in order, when it was stopped, and when it ended (None: it lives). All in ns."""
+    """One member's life: its events in order, the times when it was stopped, and its end (None: still running). All in
+    ns.
+    """
 
     name: str
     maker: str
@@ -28,7 +30,7 @@ class Story(NamedTuple):
 
 
 class Account(NamedTuple):
-    """What a storm came to. `repeated` records were told more than once, `stale` batches by members just stopped."""
+    """The result. `repeated` records were reported more than once, `stale` batches by stopped members."""
 
     members: int
     records: int
@@ -47,7 +49,7 @@ class _Held(NamedTuple):
 def judge(
     stories: Sequence[Story], ends: Mapping[TopicPartition, int], strict: frozenset[str] = frozenset()
 ) -> Account:
-    """The account; AssertionError names what was wrong. `ends` are the log ends that all was read up to."""
+    """Return the result; AssertionError names the fault. `ends` are the log ends up to which all was read."""
     wrong = [*_unread(stories, ends), *_not_owned(stories), *_owned_twice(stories), *_commits_going_back(stories)]
     stale: Counter[str] = Counter()
     for story, what, excused in _stale(stories):
@@ -68,7 +70,7 @@ def _of(story: Story, *names: str) -> Iterator[Mapping[str, Any]]:
 
 
 def _unread(stories: Sequence[Story], ends: Mapping[TopicPartition, int]) -> Iterator[str]:
-    """Records that nobody processed."""
+    """Return records that no member processed."""
     read: dict[TopicPartition, set[int]] = defaultdict(set)
     for event in itertools.chain.from_iterable(_of(story, "records") for story in stories):
         read[TopicPartition(event["topic"], event["partition"])].update(event["offsets"])
@@ -79,7 +81,7 @@ def _unread(stories: Sequence[Story], ends: Mapping[TopicPartition, int]) -> Ite
 
 
 def _not_owned(stories: Sequence[Story]) -> Iterator[str]:
-    """Records of partitions that were not assigned to their reader at that time, as it says itself."""
+    """Return records of partitions that their reader did not own at that time, by its own events."""
     for story in stories:
         owned: set[TopicPartition] = set()
         for event in _of(story, "assigned", "revoked", "lost", "records"):
@@ -98,7 +100,7 @@ def _not_owned(stories: Sequence[Story]) -> Iterator[str]:
 
 
 def _holdings(stories: Sequence[Story]) -> dict[TopicPartition, list[_Held]]:
-    """For each partition who held it, from when to when."""
+    """Return for each partition which member held it, from when to when."""
     found: dict[TopicPartition, list[_Held]] = defaultdict(list)
     for story in stories:
         since: dict[TopicPartition, int] = {}
@@ -114,7 +116,7 @@ def _holdings(stories: Sequence[Story]) -> dict[TopicPartition, list[_Held]]:
 
 
 def _owned_twice(stories: Sequence[Story]) -> Iterator[str]:
-    """Partitions given to one while another, who was not stopped since, had not given them back."""
+    """Return partitions assigned to a member before another one, not stopped since, had revoked them."""
     for tp, holdings in sorted(_holdings(stories).items()):
         active: list[_Held] = []
         for held in sorted(holdings, key=lambda it: it.start):
@@ -140,7 +142,7 @@ class _Commit(NamedTuple):
 
 
 def _commits(stories: Sequence[Story]) -> dict[TopicPartition, list[_Commit]]:
-    """For each partition the commits that the broker took, by the time when that was known."""
+    """Return for each partition the commits that the broker accepted, by the time when this was known."""
     found: dict[TopicPartition, list[_Commit]] = defaultdict(list)
     for story in stories:
         for event in _of(story, "committed"):
@@ -150,7 +152,7 @@ def _commits(stories: Sequence[Story]) -> dict[TopicPartition, list[_Commit]]:
 
 
 def _commits_going_back(stories: Sequence[Story]) -> Iterator[str]:
-    """Commits below what had been committed before they began: of somebody who should have been refused."""
+    """Return commits below an offset committed before they began: the broker should have refused them."""
     for tp, commits in sorted(_commits(stories).items()):
         done = iter(commits)
         upcoming, highest = next(done, None), _Commit(0, 0, -1, "nobody")
@@ -173,7 +175,7 @@ class _Batch(NamedTuple):
 
 
 def _batches(stories: Sequence[Story]) -> dict[TopicPartition, list[_Batch]]:
-    """For each partition what was processed, by time."""
+    """Return for each partition the processed batches, by time."""
     found: dict[TopicPartition, list[_Batch]] = defaultdict(list)
     for story in stories:
         rebalanced = 0
@@ -187,7 +189,7 @@ def _batches(stories: Sequence[Story]) -> dict[TopicPartition, list[_Batch]]:
 
 
 def _stale(stories: Sequence[Story]) -> Iterator[tuple[Story, str, bool]]:
-    """Batches processed after somebody else had committed beyond them; whether a stop excuses their reader."""
+    """Return batches processed after another member had committed beyond them, and whether a stop excuses it."""
     commits = _commits(stories)
     for tp, batches in sorted(_batches(stories).items()):
         done = iter(commits.get(tp, ()))

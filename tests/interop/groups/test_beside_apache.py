@@ -1,4 +1,4 @@
-"""`kcli group describe` and Apache's own group tool say the same of the same group."""
+"""`kcli group describe` and Apache's group tool report the same about the same group."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pytest
 
 from tests.interop.groups.members import MAKERS
-from tests.interop.groups.test_looking import commit, items, kcli_group
+from tests.interop.groups.test_reads_print_the_same import commit, items, kcli_group
 from tests.interop.shapes import wait_until
 from tests.interop.strangers.test_confluent_groups import fill
 from tests.interop.strangers.test_java_groups import group_table
@@ -25,7 +25,9 @@ class Scene(NamedTuple):
 
 @contextlib.contextmanager
 def a_group_with_everything(kafka: Kafka, protocol: str) -> Iterator[Scene]:
-    """Owned and committed, owned but never committed, committed but nobody's, behind and not behind; two members."""
+    """Partitions owned and committed, owned but never committed, committed but unowned, with and without lag; two
+    members.
+    """
     read, stored = kafka.new_topic(partitions=READ), kafka.new_topic(partitions=STORED, prefix="a")
     group = kafka.new_name("group")
     fill(kafka, read, range(30), READ)
@@ -53,7 +55,7 @@ def consumer(real_kafka: Kafka) -> Iterator[Scene]:
 
 
 def same_partitions(scene: Scene) -> None:
-    """Group, topic, partition, committed, end, lag, member, host (Apache's with a slash), client id."""
+    """Return group, topic, partition, committed, end, lag, member, host (Apache's has a slash), client id."""
     theirs = group_table(scene.kafka, "--describe", "--group", scene.group)
     ours = [line.split() for line in kcli_group(scene.kafka, "describe", scene.group).text.splitlines()]
     at = [ours[0].index(name) for name in ("GROUP", "TOPIC", "PARTITION", "COMMITTED", "END", "LAG", "MEMBER", "HOST")]
@@ -64,15 +66,15 @@ def same_partitions(scene: Scene) -> None:
     )
 
 
-def test_the_numbers_of_a_classic_group(classic: Scene) -> None:
+def test_the_partitions_of_a_classic_group_are_equal(classic: Scene) -> None:
     same_partitions(classic)
 
 
-def test_the_numbers_of_a_group_that_its_broker_assigns(consumer: Scene) -> None:
+def test_the_partitions_of_a_kip848_group_are_equal(consumer: Scene) -> None:
     same_partitions(consumer)
 
 
-def test_the_members(consumer: Scene) -> None:
+def test_the_members_are_equal(consumer: Scene) -> None:
     """Member id, instance id, client id, number of partitions, epoch, assignment, target epoch, target."""
     theirs = group_table(consumer.kafka, "--describe", "--group", consumer.group, "--members", "--verbose")
     (group,) = items(consumer.kafka, "describe", consumer.group, "--members")
@@ -86,11 +88,11 @@ def test_the_members(consumer: Scene) -> None:
 
 
 def _words(member: dict[str, dict[str, list[int]]], field: str) -> str:
-    """`topic:0,1;other:2`"""
+    """Return `topic:0,1;other:2`."""
     return ";".join(f"{topic}:{','.join(map(str, numbers))}" for topic, numbers in member[field].items())
 
 
-def test_the_state(consumer: Scene) -> None:
+def test_the_state_is_equal(consumer: Scene) -> None:
     """Coordinator, strategy, state, group epoch, target epoch, members."""
     (theirs,) = group_table(consumer.kafka, "--describe", "--group", consumer.group, "--state", "--verbose")
     (ours,) = items(consumer.kafka, "describe", consumer.group, "--state")

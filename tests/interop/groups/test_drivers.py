@@ -1,4 +1,4 @@
-"""Classic groups driven by kcat, confluent-kafka, Java and kcli; KIP-848 groups by confluent-kafka, Java and kcli."""
+"""Classic groups with members of kcat, confluent-kafka, Java and kcli; KIP-848 groups with all but kcat."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Start = Callable[..., MemberProcess]
 
 @pytest.fixture
 def start() -> Iterator[Start]:
-    """`start("java", kafka, group, topics, ...)`; what runs at the end of the test is killed."""
+    """Return `start("java", kafka, group, topics, ...)`; members that still run are killed after the test."""
     with contextlib.ExitStack() as members:
         yield lambda maker, *where, **how: members.enter_context(MAKERS[maker](*where, **how))
 
@@ -33,7 +33,7 @@ def partitions(topic: str, *numbers: int) -> set[TopicPartition]:
 
 
 def in_order(member: MemberProcess, topic: str) -> dict[int, list[int]]:
-    """The offsets it read, by partition."""
+    """Return the offsets that it read, by partition."""
     found: dict[int, list[int]] = {}
     for name, number, offset in member.records():
         assert name == topic
@@ -42,7 +42,7 @@ def in_order(member: MemberProcess, topic: str) -> dict[int, list[int]]:
 
 
 def seen(kafka: Kafka, group: str) -> dict[str, tuple[set[TopicPartition], dict[TopicPartition, int]]]:
-    """What kcli sees of a group: by client id what each member owns, and what is committed of that."""
+    """Return what kcli reports of a group: by client id the owned partitions, and their committed offsets."""
     client = connect(ClientConfig.from_properties({"bootstrap.servers": kafka.bootstrap_servers}))
     try:
         surveyed = survey_groups(client, [group], client.clock.now_ms() + 10_000)
@@ -59,7 +59,7 @@ def seen(kafka: Kafka, group: str) -> dict[str, tuple[set[TopicPartition], dict[
 
 
 def a_life(kafka: Kafka, start: Start, maker: str, how: dict[str, str]) -> None:
-    """One reads all, a second comes and takes half, kcli looks at both, the first leaves, the second goes on alone."""
+    """One member reads all, a second joins and gets half, kcli describes both, the first leaves."""
     topic = kafka.new_topic(partitions=4)
     if how.get("protocol") == "consumer":
         group = new_group(kafka, LONGEST_SESSION_S)
@@ -88,23 +88,23 @@ def a_life(kafka: Kafka, start: Start, maker: str, how: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("maker", ["kcat", "confluent", "kcli"])
-def test_a_member_of_a_classic_group_of_ours(our_kafka: Kafka, start: Start, maker: str) -> None:
+def test_members_of_a_classic_group_on_our_broker(our_kafka: Kafka, start: Start, maker: str) -> None:
     a_life(our_kafka, start, maker, {"assignor": "range" if maker == "confluent" else "cooperative-sticky"})
 
 
 @pytest.mark.parametrize("maker", ["java", "kcli"])
-def test_a_member_of_a_classic_group_of_apache_kafka(real_kafka: Kafka, start: Start, maker: str) -> None:
+def test_members_of_a_classic_group_on_apache_kafka(real_kafka: Kafka, start: Start, maker: str) -> None:
     a_life(real_kafka, start, maker, {"assignor": "cooperative-sticky"})
 
 
 @pytest.mark.parametrize("maker", ["confluent", "java", "kcli"])
-def test_a_member_of_a_group_that_its_broker_assigns(real_kafka: Kafka, start: Start, maker: str) -> None:
+def test_members_of_a_kip848_group(real_kafka: Kafka, start: Start, maker: str) -> None:
     """KIP-848."""
     a_life(real_kafka, start, maker, {"protocol": "consumer", "assignor": "uniform"})
 
 
-def test_a_member_that_is_killed_or_stopped_loses_its_partitions(our_kafka: Kafka, start: Start) -> None:
-    """The drivers' own tools, with a client that is known to be right."""
+def test_a_killed_or_stopped_member_loses_its_partitions(our_kafka: Kafka, start: Start) -> None:
+    """The test helpers themselves, with a client that is known to be right."""
     topic, group = our_kafka.new_topic(partitions=2), our_kafka.new_name("group")
     first = start("confluent", our_kafka, group, topic, session_timeout_ms=1_000)
     second = start("confluent", our_kafka, group, topic, session_timeout_ms=1_000)

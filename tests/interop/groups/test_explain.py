@@ -1,4 +1,4 @@
-"""`kcli group explain` is right about offsets: every cause staged, on our broker and on Apache's."""
+"""`kcli group explain` is right about offsets: every cause is staged, on our broker and on Apache's."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.real_kafka import Kafka
 pytestmark = pytest.mark.slow
 
 
-def test_data_lost_and_offsets_that_never_were(any_kafka: Kafka) -> None:
+def test_offsets_below_the_log_start_and_beyond_its_end_are_found(any_kafka: Kafka) -> None:
     topic, group = any_kafka.new_topic(3), any_kafka.new_name("g")
     fill(any_kafka, topic, {0: 10, 1: 10, 2: 5})
     commit(any_kafka, group, topic, {0: 2, 1: 99, 2: 5})
@@ -32,14 +32,14 @@ def test_data_lost_and_offsets_that_never_were(any_kafka: Kafka) -> None:
     assert found["no-members"]["severity"] == "problem"
 
 
-def test_a_group_that_has_read_all_and_gone_home(any_kafka: Kafka) -> None:
+def test_a_finished_group_has_no_problem(any_kafka: Kafka) -> None:
     topic, group = any_kafka.new_topic(), any_kafka.new_name("g")
     fill(any_kafka, topic, {0: 5})
     commit(any_kafka, group, topic, {0: 5})
     assert [(kind, it["severity"]) for kind, it in explained(any_kafka, group).items()] == [("no-members", "note")]
 
 
-def test_commits_that_come_from_nobody_in_the_group_and_a_lag_that_shrinks(any_kafka: Kafka) -> None:
+def test_commits_from_outside_the_group_and_a_shrinking_lag_are_found(any_kafka: Kafka) -> None:
     topic, group = any_kafka.new_topic(), any_kafka.new_name("g")
     fill(any_kafka, topic, {0: 5000})
     commit(any_kafka, group, topic, {0: 0})
@@ -57,7 +57,7 @@ def test_commits_that_come_from_nobody_in_the_group_and_a_lag_that_shrinks(any_k
     assert set(found) == {"commits-without-members", "lag-shrinks"}
 
 
-def test_lag_that_grows_and_one_partition_far_behind(any_kafka: Kafka) -> None:
+def test_a_growing_lag_and_a_lagging_partition_are_found(any_kafka: Kafka) -> None:
     topic, group = any_kafka.new_topic(4), any_kafka.new_name("g")
     fill(any_kafka, topic, {0: 20, 1: 20, 2: 2000, 3: 20})
     commit(any_kafka, group, topic, dict.fromkeys(range(4), 10))
@@ -70,7 +70,7 @@ def test_lag_that_grows_and_one_partition_far_behind(any_kafka: Kafka) -> None:
     assert f"Most on {topic}-0" in found["lag-grows"]["evidence"]
 
 
-def test_retention_will_take_what_is_not_read(any_kafka: Kafka) -> None:
+def test_unread_records_near_retention_are_found(any_kafka: Kafka) -> None:
     hour = 3_600_000
     topic, group = any_kafka.new_topic(2, retention_ms=hour), any_kafka.new_name("g")
     sizes = any_kafka.new_topic(retention_ms=-1, retention_bytes=5000)
@@ -90,7 +90,7 @@ def test_retention_will_take_what_is_not_read(any_kafka: Kafka) -> None:
     assert "the topic keeps 5.0 kB of each partition" in by_size["retention-overtakes"]["evidence"]
 
 
-def test_a_topic_that_was_deleted(any_kafka: Kafka) -> None:
+def test_a_deleted_topic_is_found(any_kafka: Kafka) -> None:
     topic, group = any_kafka.new_topic(), any_kafka.new_name("g")
     kept = any_kafka.new_topic()
     fill(any_kafka, topic, {0: 5})

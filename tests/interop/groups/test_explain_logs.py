@@ -1,4 +1,4 @@
-"""`kcli group explain` is right about what lies under a group: transactions and leaders, of Apache's brokers."""
+"""`kcli group explain` is right about the logs of a group: transactions and leaders, on Apache's brokers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.real_kafka_cluster import KafkaCluster
 pytestmark = pytest.mark.slow
 
 
-def test_a_transaction_that_pins_the_last_stable_offset(real_kafka: Kafka) -> None:
+def test_a_transaction_that_holds_the_last_stable_offset_is_found(real_kafka: Kafka) -> None:
     topic, group, name = real_kafka.new_topic(), real_kafka.new_name("g"), real_kafka.new_name("tx")
     fill(real_kafka, topic, {0: 4})
     producer = Producer({"bootstrap.servers": real_kafka.bootstrap_servers, "transactional.id": name})
@@ -59,7 +59,7 @@ def test_a_transaction_that_pins_the_last_stable_offset(real_kafka: Kafka) -> No
 
 
 def producers_told(kafka: Kafka, topic: str) -> dict[str, str]:
-    """The one producer with an open transaction, as Apache's own tool tells it."""
+    """Return the one producer with an open transaction, as Apache's tool reports it."""
     arguments = (
         "--bootstrap-server",
         kafka.bootstrap_servers,
@@ -77,7 +77,7 @@ def producers_told(kafka: Kafka, topic: str) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def cluster(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
-    """Two nodes that do not ask the coordinator whether a transaction is open, as no broker did before 3.6."""
+    """Two nodes that do not ask the coordinator whether a transaction is open, as all brokers before 3.6."""
     careless = {"transaction.partition.verification.enable": "false"}
     kafka = KafkaCluster(tmp_path_factory.mktemp("cluster"), kafka_jars, settings=careless)
     try:
@@ -88,7 +88,7 @@ def cluster(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 
 def write_unknown_transaction(kafka: Kafka, topic: str) -> int:
-    """A record in a transaction that no coordinator has heard of; its producer id."""
+    """Write a record in a transaction that no coordinator knows; return its producer id."""
     with closing(connect(ClientConfig.from_properties({"bootstrap.servers": kafka.bootstrap_servers}))) as client:
         deadline_ms = client.clock.now_ms() + 20_000
         leader = client.topics_metadata([topic], deadline_ms).nodes[1]
@@ -112,7 +112,7 @@ def write_unknown_transaction(kafka: Kafka, topic: str) -> int:
 
 
 @pytest.mark.real_kafka
-def test_a_transaction_that_hangs_and_the_advice_that_ends_it(cluster: KafkaCluster) -> None:
+def test_the_advice_for_a_hanging_transaction_ends_it(cluster: KafkaCluster) -> None:
     topic, group = cluster.create_placed_topic("payments", [[1]]), "accounting"
     fill(cluster, topic, {0: 2})
     producer_id = write_unknown_transaction(cluster, topic)
@@ -130,7 +130,7 @@ def test_a_transaction_that_hangs_and_the_advice_that_ends_it(cluster: KafkaClus
 
 
 @pytest.mark.real_kafka
-def test_a_partition_whose_only_broker_is_killed(cluster: KafkaCluster) -> None:
+def test_a_partition_without_a_leader_is_found(cluster: KafkaCluster) -> None:
     topic, group = cluster.create_placed_topic("orders", [[1], [2]]), "billing"
     fill(cluster, topic, {0: 3, 1: 3})
     commit(cluster, group, topic, {0: 3, 1: 1})

@@ -1,6 +1,6 @@
-"""`kcli group explain` is right about members: every cause staged with members of other makers.
+"""`kcli group explain` is right about members: every cause is staged with members of other clients.
 
-On our broker and on Apache's where both can, KIP-848 groups on Apache's.
+On our broker and on Apache's; KIP-848 groups on Apache's only.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 LONG = {"session_timeout_ms": 45_000, "max_poll_interval_ms": 60_000}
 
 
-def test_a_rebalance_that_waits_for_a_member_that_does_not_poll(any_kafka: Kafka) -> None:
+def test_a_rebalance_that_waits_for_a_busy_member_is_found(any_kafka: Kafka) -> None:
     topic, group = any_kafka.new_topic(4), any_kafka.new_name("g")
     with (
         confluent_member(any_kafka, group, topic, client_id="well", **LONG) as well,
@@ -40,7 +40,7 @@ def test_a_rebalance_that_waits_for_a_member_that_does_not_poll(any_kafka: Kafka
         stuck.kill()
 
 
-def test_members_without_work_and_partitions_without_members(any_kafka: Kafka) -> None:
+def test_idle_members_and_unowned_partitions_are_found(any_kafka: Kafka) -> None:
     topic, group = any_kafka.new_topic(1), any_kafka.new_name("g")
     how = {"topic_metadata_refresh_interval_ms": 600_000, "metadata_max_age_ms": 600_000}
     with confluent_member(any_kafka, group, topic, **how), confluent_member(any_kafka, group, topic, **how):
@@ -53,7 +53,7 @@ def test_members_without_work_and_partitions_without_members(any_kafka: Kafka) -
         assert found["unassigned"]["subject"] == f"{topic}-1"
 
 
-def test_a_silent_member_and_one_that_never_commits(any_kafka: Kafka) -> None:
+def test_a_silent_member_and_one_that_never_commits_are_found(any_kafka: Kafka) -> None:
     topic, group = any_kafka.new_topic(2), any_kafka.new_name("g")
     fill(any_kafka, topic, {0: 5, 1: 5})
     commit(any_kafka, group, topic, {0: 1})
@@ -64,7 +64,7 @@ def test_a_silent_member_and_one_that_never_commits(any_kafka: Kafka) -> None:
     assert found["silent-member"]["subject"].startswith("mute-")
 
 
-def test_static_members_that_have_gone(any_kafka: Kafka) -> None:
+def test_static_members_that_have_gone_are_found(any_kafka: Kafka) -> None:
     topic, group = any_kafka.new_topic(2), any_kafka.new_name("g")
     fill(any_kafka, topic, {0: 3, 1: 3})
     with (
@@ -89,7 +89,7 @@ def test_static_members_that_have_gone(any_kafka: Kafka) -> None:
         assert "no longer is" in found["static-member-gone"]["evidence"]
 
 
-def test_two_deployments_under_one_group_id(any_kafka: Kafka) -> None:
+def test_two_deployments_under_one_group_id_are_found(any_kafka: Kafka) -> None:
     topics, group = [any_kafka.new_topic(), any_kafka.new_topic()], any_kafka.new_name("g")
     with confluent_member(any_kafka, group, topics[:1]), kcat_member(any_kafka, group, topics):
         found = until_found(any_kafka, group, "mixed-subscriptions")
@@ -100,7 +100,7 @@ def test_two_deployments_under_one_group_id(any_kafka: Kafka) -> None:
 
 
 def stable_pair(kafka: Kafka, group: str, topic: str, **second: Any) -> tuple[MemberProcess, MemberProcess]:
-    """Two members with a partition each, the first of them of the new protocol."""
+    """Return two members with one partition each, the first of them of the KIP-848 protocol."""
     one = confluent_member(kafka, group, topic, protocol="consumer", client_id="one")
     one.wait_assigned(2)
     two = confluent_member(kafka, group, topic, **second)
@@ -109,7 +109,7 @@ def stable_pair(kafka: Kafka, group: str, topic: str, **second: Any) -> tuple[Me
     return one, two
 
 
-def test_classic_and_new_members_together(real_kafka: Kafka) -> None:
+def test_mixed_protocols_are_found(real_kafka: Kafka) -> None:
     topic, group = real_kafka.new_topic(2), real_kafka.new_name("g")
     one, two = stable_pair(real_kafka, group, topic, client_id="old")
     with one, two:
@@ -117,7 +117,7 @@ def test_classic_and_new_members_together(real_kafka: Kafka) -> None:
     assert "Classic: old" in found["mixed-protocols"]["evidence"]
 
 
-def test_a_static_member_of_the_new_protocol_that_closed(real_kafka: Kafka) -> None:
+def test_a_closed_static_kip848_member_is_found(real_kafka: Kafka) -> None:
     topic, group = real_kafka.new_topic(2), real_kafka.new_name("g")
     fill(real_kafka, topic, {0: 1, 1: 1})
     one, two = stable_pair(real_kafka, group, topic, protocol="consumer", instance_id="pod-9")
@@ -129,7 +129,7 @@ def test_a_static_member_of_the_new_protocol_that_closed(real_kafka: Kafka) -> N
     assert found["static-member-gone"]["subject"].startswith("pod-9 (static)")
 
 
-def test_a_member_of_the_new_protocol_that_does_not_let_go(real_kafka: Kafka) -> None:
+def test_a_kip848_member_that_does_not_revoke_is_found(real_kafka: Kafka) -> None:
     topic, group = real_kafka.new_topic(2), real_kafka.new_name("g")
     with confluent_member(real_kafka, group, topic, protocol="consumer", client_id="holder") as holder:
         holder.wait_assigned(2)

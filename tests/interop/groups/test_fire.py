@@ -1,4 +1,6 @@
-"""Rebalances under fire, one blow of each kind; ten minutes of chance are in tests/bench/rebalance_storm.py."""
+"""A short rebalance storm with one event of each kind; tests/bench/rebalance_storm.py runs ten minutes of random
+events.
+"""
 
 from __future__ import annotations
 
@@ -27,9 +29,9 @@ def fight(kafka: Kafka, assignor: str) -> None:
     assert account.commits > 50, account
 
 
-def test_eager_members_under_fire(our_kafka: Kafka) -> None:
+def test_eager_members_lose_no_record_in_a_storm(our_kafka: Kafka) -> None:
     fight(our_kafka, "range")
 
 
-def test_cooperative_members_under_fire(real_kafka: Kafka) -> None:
+def test_cooperative_members_lose_no_record_in_a_storm(real_kafka: Kafka) -> None:
     fight(real_kafka, "cooperative-sticky")

@@ -1,4 +1,4 @@
-"""`kcli group ...` on groups of foreign members, on our broker and on Apache's: what is shown is what is so."""
+"""`kcli group ...` on groups of foreign members, on our broker and on Apache's: the output is true."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def owned(members: list[MemberProcess]) -> dict[TopicPartition, MemberProcess]:
 
 
 def a_group_is_shown_as_it_is(kafka: Kafka, makers: tuple[str, ...], how: dict[str, str], kind: str) -> None:
-    """Members join, read all and commit; what kcli shows of each partition is what its owner says itself."""
+    """Members join, read all and commit; kcli shows for each partition what its owner reports itself."""
     topic, group = kafka.new_topic(partitions=PARTITIONS), kafka.new_name("group")
     fill(kafka, topic, range(40), PARTITIONS)
     with ExitStack() as stack:
@@ -76,16 +76,16 @@ def a_group_is_shown_as_it_is(kafka: Kafka, makers: tuple[str, ...], how: dict[s
 
 
 def listed(kafka: Kafka, *words: str) -> list[list[str]]:
-    """Group, type, state and members of each row."""
+    """Return group, type, state and members of each row."""
     rows = [line.split() for line in kcli_group(kafka, "list", *words).text.splitlines()[1:]]
     return [[*row[:3], row[4]] for row in rows]
 
 
-def test_a_classic_group_of_kcat_confluent_and_java(any_kafka: Kafka) -> None:
+def test_a_classic_group_of_kcat_confluent_and_java_is_shown(any_kafka: Kafka) -> None:
     a_group_is_shown_as_it_is(any_kafka, ("kcat", "confluent", "java"), {"assignor": "range"}, "classic")
 
 
-def test_a_group_that_its_broker_assigns(real_kafka: Kafka) -> None:
+def test_a_kip848_group_is_shown(real_kafka: Kafka) -> None:
     """KIP-848, members of Java, confluent-kafka and kcli."""
     a_group_is_shown_as_it_is(real_kafka, ("confluent", "java", "kcli"), {"protocol": "consumer"}, "consumer")
 
@@ -100,7 +100,7 @@ def commit(kafka: Kafka, group: str, *offsets: tuple[str, int, int]) -> None:
 
 @pytest.fixture
 def left_behind(any_kafka: Kafka) -> tuple[str, str]:
-    """A topic with 10 records in each of its partitions, and a group that has read 25 of them, without members."""
+    """Create a topic with 10 records per partition, and a group without members that has read 25 of them."""
     topic, group = any_kafka.new_topic(partitions=PARTITIONS), any_kafka.new_name("group")
     fill(any_kafka, topic, range(40), PARTITIONS)
     commit(any_kafka, group, (topic, 0, 10), (topic, 1, 9), (topic, 2, 6))
@@ -122,7 +122,7 @@ def test_scripts_can_sum_the_columns(any_kafka: Kafka, left_behind: tuple[str, s
     assert f"{group} (classic, Empty, 0 members): lag 5 in 3 partitions" in kcli_group(any_kafka, "describe", group).err
 
 
-def test_lagging_sorted_and_as_csv(any_kafka: Kafka, left_behind: tuple[str, str]) -> None:
+def test_lagging_rows_sorted_as_csv(any_kafka: Kafka, left_behind: tuple[str, str]) -> None:
     _, group = left_behind
     found = kcli_group(any_kafka, "describe", group, "--lagging", "--sort", "lag", "--output", "csv").text.splitlines()
     fields = [line.split(",") for line in found]
@@ -131,7 +131,7 @@ def test_lagging_sorted_and_as_csv(any_kafka: Kafka, left_behind: tuple[str, str
 
 
 @pytest.mark.parametrize(("condition", "status"), [("lag>4", 6), ("lag>5 or age>1h", 0), ("lag>=5 and members=0", 6)])
-def test_a_threshold_is_an_exit_status(
+def test_fail_if_sets_the_exit_status(
     any_kafka: Kafka, left_behind: tuple[str, str], condition: str, status: int
 ) -> None:
     _, group = left_behind
@@ -140,7 +140,7 @@ def test_a_threshold_is_an_exit_status(
     assert (f"kcli: {group}: {condition}: " in result.err) is (status == 6)
 
 
-def test_a_list_by_name_state_type_and_topic(any_kafka: Kafka, left_behind: tuple[str, str]) -> None:
+def test_the_list_is_filtered_by_name_state_type_and_topic(any_kafka: Kafka, left_behind: tuple[str, str]) -> None:
     topic, group = left_behind
     other = any_kafka.new_name("other")
     commit(any_kafka, other, (any_kafka.new_topic(), 0, 0))
@@ -155,7 +155,7 @@ def test_a_list_by_name_state_type_and_topic(any_kafka: Kafka, left_behind: tupl
     assert kcli_group(any_kafka, "list", "--match", both, "--state", "Stable", "--names").text == ""
 
 
-def test_a_group_that_is_not_there_is_a_row_beside_the_others(any_kafka: Kafka, left_behind: tuple[str, str]) -> None:
+def test_an_unknown_group_is_a_row_beside_the_others(any_kafka: Kafka, left_behind: tuple[str, str]) -> None:
     _, group = left_behind
     result = kcli_group(any_kafka, "describe", "no-such-group", group, "--output", "json")
     assert result.status == 3
@@ -165,7 +165,7 @@ def test_a_group_that_is_not_there_is_a_row_beside_the_others(any_kafka: Kafka, 
     assert kcli_group(any_kafka, "wait", "no-such-group", "--until", "empty").status == 3
 
 
-def test_a_wait_that_is_in_vain_ends_in_time(any_kafka: Kafka, left_behind: tuple[str, str]) -> None:
+def test_an_unfulfilled_wait_ends_at_its_timeout(any_kafka: Kafka, left_behind: tuple[str, str]) -> None:
     _, group = left_behind
     words = ("wait", group, "--until", "lag<=4", "--interval", "0.1", "-b", any_kafka.bootstrap_servers)
     result = run_kcli("group", *words, "--timeout", "0.5", "--output", "jsonl")
@@ -176,7 +176,7 @@ def test_a_wait_that_is_in_vain_ends_in_time(any_kafka: Kafka, left_behind: tupl
     assert f"{group} is not lag<=4 after 0.5 s: lag is 5" in result.err
 
 
-def test_deleting_is_a_plan_until_it_is_executed(any_kafka: Kafka, left_behind: tuple[str, str]) -> None:
+def test_deleting_without_execute_changes_nothing(any_kafka: Kafka, left_behind: tuple[str, str]) -> None:
     topic, group = left_behind
     planned = kcli_group(any_kafka, "delete", group, "--output", "json")
     assert planned.status == 0
@@ -194,7 +194,7 @@ def test_deleting_is_a_plan_until_it_is_executed(any_kafka: Kafka, left_behind: 
     assert kcli_group(any_kafka, "describe", group).status == 3
 
 
-def test_a_static_member_that_is_gone_for_good_is_removed(any_kafka: Kafka) -> None:
+def test_a_dead_static_member_is_removed(any_kafka: Kafka) -> None:
     """After kill -9 its partitions would wait for the end of its session, here five minutes."""
     topic, group = any_kafka.new_topic(partitions=2), any_kafka.new_name("group")
     with MAKERS["confluent"](any_kafka, group, topic, instance_id="till-7", session_timeout_ms=300_000) as till:

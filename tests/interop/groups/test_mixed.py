@@ -1,4 +1,4 @@
-"""kcli, kcat, confluent-kafka and Java in one group: kcli assigns for the others, and is assigned to by them."""
+"""kcli, kcat, confluent-kafka and Java in one group: kcli leads the group, or follows another leader."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ PARTITIONS = 8
 
 
 def shared_out(members: Iterable[MemberProcess], topic: str, each: int) -> bool:
-    """Whether each partition is owned by one of them, and each of them owns so many."""
+    """Whether each partition is owned by exactly one member, and each member owns this number."""
     owned = [tp for one in members for tp in one.assigned()]
     whole = [TopicPartition(topic, number) for number in range(PARTITIONS)]
     return sorted(owned) == whole and {len(one.assigned()) for one in members} == {each}
 
 
 def a_mixed_group(kafka: Kafka, makers: tuple[str, ...], how: dict[str, str]) -> None:
-    """The others come to the first and share the topic; half of them leave, the rest goes on, nothing is lost."""
+    """The others join the first and share the topic; half of them leave, the rest continues, no record is lost."""
     topic, group = kafka.new_topic(partitions=PARTITIONS), kafka.new_name("group")
     with contextlib.ExitStack() as closing:
         members = []
@@ -51,5 +51,5 @@ def test_kcli_leads_an_eager_group(our_kafka: Kafka) -> None:
     a_mixed_group(our_kafka, ("kcli", "kcat", "confluent", "java"), {"assignor": "range"})
 
 
-def test_kcli_comes_to_a_cooperative_group(real_kafka: Kafka) -> None:
+def test_kcli_joins_a_cooperative_group(real_kafka: Kafka) -> None:
     a_mixed_group(real_kafka, ("java", "confluent", "kcat", "kcli"), {"assignor": "cooperative-sticky"})

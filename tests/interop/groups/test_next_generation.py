@@ -1,7 +1,7 @@
-"""KIP-848 groups on a real Kafka: kcli's members alone, beside Java's and librdkafka's, and in groups that turn.
+"""KIP-848 groups on a real Kafka: members of kcli alone, beside Java's and librdkafka's, and in migrating groups.
 
-The shared Kafka wants a heartbeat every 300 ms and expels whoever is silent for 6 s (tests/real_kafka.py), some groups
-here for 3 s; where nobody is to be expelled, for 60 s.
+The shared Kafka expects a heartbeat every 300 ms and removes a member after 6 s of silence (tests/real_kafka.py). Some
+groups here have 3 s; where no member may be removed, 60 s.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Start = Callable[..., MemberProcess]
 
 @pytest.fixture
 def start(real_kafka: Kafka) -> Iterator[Start]:
-    """`start("java", group, topic, protocol="classic", ...)`: a member that is gone when the test ends."""
+    """Return `start("java", group, topic, protocol="classic", ...)`, whose members end with the test."""
     with ExitStack() as ends:
 
         def begin(maker: str, group: str, topic: str, *, protocol: str = "consumer", **how: Any) -> MemberProcess:
@@ -41,7 +41,7 @@ def start(real_kafka: Kafka) -> Iterator[Start]:
 
 
 def here(kafka: Kafka, group: str, **properties: Any) -> Consumer:
-    """A member in this process."""
+    """Return a member in this process."""
     named = {name.replace("_", "."): value for name, value in properties.items()}
     how = {"group.protocol": "consumer", "auto.offset.reset": "earliest", "enable.auto.commit": "false", **named}
     return Consumer(
@@ -62,7 +62,7 @@ def read_by(*members: MemberProcess) -> Counter[tuple[str, int, int]]:
 
 
 def wait_read(count: int, *members: MemberProcess) -> None:
-    """Until `members` together have read so many different records."""
+    """Wait until `members` together have read this number of distinct records."""
     members[0].wait(lambda: len(read_by(*members)) >= count, f"{count} records of all")
 
 
@@ -76,9 +76,7 @@ def poll_until(consumer: Consumer, condition: Callable[[], bool], timeout_s: flo
 # --- alone
 
 
-def test_two_members_share_a_topic_and_each_record_is_read_once_though_one_leaves(
-    real_kafka: Kafka, start: Start
-) -> None:
+def test_each_record_is_read_once_though_a_member_leaves(real_kafka: Kafka, start: Start) -> None:
     group, topic = new_group(real_kafka, LONGEST_SESSION_S), real_kafka.new_topic(6)
     produce(real_kafka, topic, 6, 50)
     first, second = start("kcli", group, topic), start("kcli", group, topic)
@@ -92,9 +90,7 @@ def test_two_members_share_a_topic_and_each_record_is_read_once_though_one_leave
     assert set(read_by(first, second).values()) == {1}
 
 
-def test_who_is_silent_beyond_the_session_loses_its_partitions_and_who_only_works_does_not(
-    real_kafka: Kafka, start: Start
-) -> None:
+def test_a_silent_member_is_removed_and_a_busy_one_is_not(real_kafka: Kafka, start: Start) -> None:
     group, topic = new_group(real_kafka, SESSION_S), real_kafka.new_topic(4)
     silent = start("kcli", group, topic)
     silent.wait_assigned(4)
@@ -112,9 +108,7 @@ def test_who_is_silent_beyond_the_session_loses_its_partitions_and_who_only_work
     silent.wait_assigned(4)
 
 
-def test_a_static_member_that_comes_back_finds_its_partitions_and_disturbs_nobody(
-    real_kafka: Kafka, start: Start
-) -> None:
+def test_a_returning_static_member_regains_its_partitions_without_a_rebalance(real_kafka: Kafka, start: Start) -> None:
     group, topic = new_group(real_kafka, LONGEST_SESSION_S), real_kafka.new_topic(4)
     first = start("kcli", group, topic, instance_id="one")
     first.wait_assigned(4)
@@ -127,7 +121,7 @@ def test_a_static_member_that_comes_back_finds_its_partitions_and_disturbs_nobod
     assert first.told("revoked")[1:] == []
 
 
-def test_the_broker_chooses_the_topics_of_a_pattern(real_kafka: Kafka) -> None:
+def test_the_broker_resolves_a_pattern(real_kafka: Kafka) -> None:
     prefix = real_kafka.new_name("family")
     for name in ("a", "b"):
         real_kafka.create_topic(f"{prefix}-{name}", 1)
@@ -138,7 +132,7 @@ def test_the_broker_chooses_the_topics_of_a_pattern(real_kafka: Kafka) -> None:
         poll_until(consumer, lambda: consumer.position(TopicPartition(f"{prefix}-a", 0)) == 3)
 
 
-def test_a_changed_subscription_needs_no_leaving(real_kafka: Kafka) -> None:
+def test_a_subscription_changes_without_leaving(real_kafka: Kafka) -> None:
     one, two = real_kafka.new_topic(1), real_kafka.new_topic(1)
     said: list[tuple[str, str]] = []
     with here(real_kafka, real_kafka.new_name("group")) as consumer:
@@ -155,7 +149,7 @@ def test_a_changed_subscription_needs_no_leaving(real_kafka: Kafka) -> None:
 # --- in company
 
 
-def test_three_makers_share_a_group_and_survive_a_death(real_kafka: Kafka, start: Start) -> None:
+def test_three_clients_share_a_group_and_survive_a_death(real_kafka: Kafka, start: Start) -> None:
     group, topic = new_group(real_kafka, SESSION_S), real_kafka.new_topic(6)
     members = [start(maker, group, topic) for maker in ("kcli", "java", "confluent")]
     owned = [member.wait_assigned(2) for member in members]
@@ -173,8 +167,8 @@ def test_three_makers_share_a_group_and_survive_a_death(real_kafka: Kafka, start
     assert kcli.told("lost", "commit_failed") == []
 
 
-def test_a_classic_group_turns_and_turns_back_member_by_member(real_kafka: Kafka, start: Start) -> None:
-    """KIP-848's online migration: the first new member turns the group, the last one that leaves turns it back."""
+def test_a_group_migrates_to_kip848_and_back(real_kafka: Kafka, start: Start) -> None:
+    """KIP-848's online migration: the first new member converts the group, the last one to leave converts it back."""
     group, topic = real_kafka.new_name("group"), real_kafka.new_topic(4)
     produce(real_kafka, topic, 4, 25)
     classic = start("kcli", group, topic, protocol="classic")
@@ -204,7 +198,7 @@ def test_a_classic_group_turns_and_turns_back_member_by_member(real_kafka: Kafka
         ({}, "((", ErrorCode.INVALID_REGULAR_EXPRESSION, "missing closing )"),
     ],
 )
-def test_what_a_broker_refuses_is_told_in_its_words(
+def test_refusals_hold_the_brokers_message(
     real_kafka: Kafka, properties: dict[str, str], pattern: str, code: ErrorCode, words: str
 ) -> None:
     group = real_kafka.new_name("group")
@@ -219,7 +213,7 @@ def test_what_a_broker_refuses_is_told_in_its_words(
     )
 
 
-def test_an_instance_id_that_is_taken_is_refused_and_its_owner_stays(real_kafka: Kafka) -> None:
+def test_a_used_instance_id_is_refused(real_kafka: Kafka) -> None:
     group, topic = real_kafka.new_name("group"), real_kafka.new_topic(1)
     with (
         here(real_kafka, group, group_instance_id="i") as owner,
@@ -234,7 +228,7 @@ def test_an_instance_id_that_is_taken_is_refused_and_its_owner_stays(real_kafka:
         assert owner.group_metadata().generation > 0
 
 
-def test_a_broker_without_the_protocol_says_so_in_a_sentence(our_kafka: OwnBroker) -> None:
+def test_a_broker_without_kip848_is_reported(our_kafka: OwnBroker) -> None:
     with here(our_kafka, "g") as consumer:
         consumer.subscribe([our_kafka.new_topic()])
         with pytest.raises(UnsupportedVersion, match=r"set group\.protocol=classic, or use Kafka 4\.0 or newer"):

@@ -1,4 +1,4 @@
-"""Looking at a group is provably harmless: which APIs each command asks, by the request log of our broker."""
+"""Reading about a group changes nothing: the APIs of each command, from the request log of our broker."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kcli.broker.embedded import EmbeddedBroker
 from kcli.cli.command_table import COMMANDS
 from tests.cli.fake import run_kcli
 from tests.interop.groups.members import MAKERS, MemberProcess
-from tests.interop.groups.test_looking import commit
+from tests.interop.groups.test_reads_print_the_same import commit
 from tests.interop.strangers.test_confluent_groups import fill
 from tests.real_kafka import Kafka
 
@@ -64,12 +64,12 @@ def scene() -> Iterator[Scene]:
 
 
 def written(broker: EmbeddedBroker) -> dict[str, int]:
-    """The size of every log: a join, a commit or a new topic would be written in one."""
+    """Return the size of every log: a join, a commit or a new topic would be written to one of them."""
     return {str(log): log.stat().st_size for log in broker.data_dir.rglob("*.log")}
 
 
 @pytest.mark.parametrize("line", LOOKING)
-def test_what_a_command_asks(scene: Scene, line: str) -> None:
+def test_each_command_sends_only_read_requests(scene: Scene, line: str) -> None:
     before = written(scene.broker)
     client_id = f"looker {line}"
     words = (*line.split(), "-b", scene.broker.address, "-X", f"client.id={client_id}", "--timeout", "20")
@@ -81,5 +81,5 @@ def test_what_a_command_asks(scene: Scene, line: str) -> None:
     assert len(scene.member.told("assigned")) == 1, "the look made the group share out anew"
 
 
-def test_every_command_is_among_them() -> None:
+def test_every_group_command_is_covered() -> None:
     assert {line.split()[0] for line in LOOKING} == {path[1] for path in COMMANDS if path[0] == "group"}

@@ -1,1 +1,1 @@
-"""Foreign clients against a broker: written on Apache Kafka, run on ours as well. One module per client."""
+"""Foreign clients on Apache Kafka and on our broker, one module per client."""

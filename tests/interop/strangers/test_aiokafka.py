@@ -1,4 +1,4 @@
-"""aiokafka 0.14 from the creation of a topic to its end."""
+"""aiokafka 0.14, from creating a topic to deleting it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from tests.foreign import python_script
 from tests.real_kafka import Kafka
 
 
-def test_a_day_of_an_asynchronous_client(any_kafka: Kafka) -> None:
+def test_topics_records_groups_and_offsets(any_kafka: Kafka) -> None:
     day = python_script("aiokafka_day.py", "aiokafka==0.14.0")
     assert day(any_kafka.bootstrap_servers, any_kafka.new_name("aio"), any_kafka.new_name("group")) == {
         "created twice": True,

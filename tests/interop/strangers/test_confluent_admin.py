@@ -35,7 +35,7 @@ def admin(any_kafka: Kafka) -> AdminClient:
 
 
 def done(futures: dict[Any, Any]) -> Any:
-    """The result of the only future."""
+    """Return the result of the only future."""
     [future] = futures.values()
     return future.result(30)
 
@@ -53,7 +53,7 @@ def fill(kafka: Kafka, topic: str, count: int = 10) -> None:
     assert producer.flush(30) == 0
 
 
-def test_a_topic_from_its_creation_to_its_end(any_kafka: Kafka, admin: AdminClient) -> None:
+def test_a_topic_is_created_described_changed_and_deleted(any_kafka: Kafka, admin: AdminClient) -> None:
     name = any_kafka.new_name()
     done(admin.create_topics([NewTopic(name, 2, 1, config={"retention.ms": "600000"})]))
     assert refusal(admin.create_topics([NewTopic(name, 2, 1)])) == KafkaError.TOPIC_ALREADY_EXISTS
@@ -77,7 +77,7 @@ def test_a_topic_from_its_creation_to_its_end(any_kafka: Kafka, admin: AdminClie
         ("fresh", 1, 1, {"retention.ms": "many"}, KafkaError.INVALID_CONFIG),
     ],
 )
-def test_topics_that_are_refused(
+def test_invalid_topics_are_refused(
     name: str, partitions: int, replicas: int, config: dict[str, str], code: int, admin: AdminClient
 ) -> None:
     if name:
@@ -85,7 +85,7 @@ def test_topics_that_are_refused(
     assert "fresh" not in admin.list_topics(timeout=30).topics
 
 
-def test_validating_makes_nothing(any_kafka: Kafka, admin: AdminClient) -> None:
+def test_validate_only_creates_nothing(any_kafka: Kafka, admin: AdminClient) -> None:
     name = any_kafka.new_name()
     done(admin.create_topics([NewTopic(name, 2, 1)], validate_only=True))
     assert name not in admin.list_topics(timeout=30).topics
@@ -117,7 +117,7 @@ def test_settings_of_a_topic_change_one_by_one(any_kafka: Kafka, admin: AdminCli
     assert refusal(admin.incremental_alter_configs([resource])) == KafkaError.INVALID_CONFIG
 
 
-def test_settings_of_the_broker_are_told(admin: AdminClient) -> None:
+def test_settings_of_the_broker_are_described(admin: AdminClient) -> None:
     found = done(admin.describe_configs([ConfigResource(ConfigResource.Type.BROKER, "1")]))
     assert found["num.partitions"].value == "4"
     assert found["num.partitions"].is_read_only
@@ -166,7 +166,7 @@ def test_offsets_are_listed_and_records_deleted(any_kafka: Kafka, admin: AdminCl
 
 
 def consume_as(kafka: Kafka, group: str, topic: str, count: int) -> Consumer:
-    """A member that has read and committed `count` records; it is still there."""
+    """Return a member that has read and committed `count` records and is still in the group."""
     settings = {"bootstrap.servers": kafka.bootstrap_servers, "group.id": group, "enable.auto.commit": False}
     consumer = Consumer({**settings, "auto.offset.reset": "earliest", "client.id": "me"})
     consumer.subscribe([topic])
@@ -204,7 +204,7 @@ def test_groups_are_listed_described_and_deleted(any_kafka: Kafka, admin: AdminC
     assert refusal(admin.delete_consumer_groups([group])) == KafkaError.GROUP_ID_NOT_FOUND
 
 
-def test_committed_offsets_are_told_and_moved(any_kafka: Kafka, admin: AdminClient) -> None:
+def test_committed_offsets_are_listed_and_changed(any_kafka: Kafka, admin: AdminClient) -> None:
     topic, group = any_kafka.new_topic(partitions=2), any_kafka.new_name("group")
     fill(any_kafka, topic)
     consumer = consume_as(any_kafka, group, topic, 10)
@@ -228,6 +228,6 @@ def test_committed_offsets_are_told_and_moved(any_kafka: Kafka, admin: AdminClie
     assert committed(0, 1) == {0: 3, 1: 0}
 
 
-def test_nobody_knows_a_group_that_never_was(any_kafka: Kafka, admin: AdminClient) -> None:
+def test_an_unknown_group_is_an_error(any_kafka: Kafka, admin: AdminClient) -> None:
     group = any_kafka.new_name("group")
     assert done(admin.describe_consumer_groups([group])).state == ConsumerGroupState.DEAD

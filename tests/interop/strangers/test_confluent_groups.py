@@ -1,4 +1,4 @@
-"""confluent-kafka (librdkafka 2.16): groups of the classic protocol that share partitions out and remember offsets."""
+"""confluent-kafka (librdkafka 2.16): classic groups that share partitions and commit offsets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FAST = {"session.timeout.ms": 6_000, "heartbeat.interval.ms": 200, "auto.offset.
 
 
 class Member:
-    """A consumer of a group that writes down what it was assigned and what it read."""
+    """A group member that records its assignments and the records that it read."""
 
     def __init__(self, kafka: Kafka, group: str, topic: str, **settings: Any) -> None:
         named = {name.replace("_", "."): value for name, value in settings.items()}
@@ -65,9 +65,7 @@ def fill(kafka: Kafka, topic: str, numbers: range, partitions: int = 4) -> None:
 
 
 @pytest.mark.parametrize("strategy", ["range", "roundrobin", "cooperative-sticky"])
-def test_partitions_are_shared_out_again_whenever_a_member_comes_or_goes(
-    strategy: str, any_kafka: Kafka, member: Make
-) -> None:
+def test_the_group_rebalances_when_a_member_joins_or_leaves(strategy: str, any_kafka: Kafka, member: Make) -> None:
     topic, group = any_kafka.new_topic(partitions=4), any_kafka.new_name("group")
     how = {"partition_assignment_strategy": strategy}
     first = member(group, topic, **how)
@@ -95,7 +93,7 @@ def test_every_record_goes_to_exactly_one_member(any_kafka: Kafka, member: Make)
     assert all(m.values for m in members)
 
 
-def test_a_member_that_dies_is_missed_after_its_session(any_kafka: Kafka, member: Make) -> None:
+def test_a_dead_member_is_removed_after_its_session(any_kafka: Kafka, member: Make) -> None:
     topic, group = any_kafka.new_topic(partitions=4), any_kafka.new_name("group")
     quick = {"session_timeout_ms": 1_000}
     survivor, doomed = member(group, topic, **quick), member(group, topic, max_poll_interval_ms=4_000, **quick)
@@ -167,7 +165,7 @@ def test_the_same_instance_twice_fences_the_first(any_kafka: Kafka, member: Make
     assert fenced.code() in (KafkaError._FENCED, KafkaError._FATAL, KafkaError.FENCED_INSTANCE_ID)
 
 
-def test_a_pattern_finds_topics_that_are_made_later(any_kafka: Kafka, member: Make) -> None:
+def test_a_pattern_subscription_includes_topics_created_later(any_kafka: Kafka, member: Make) -> None:
     prefix, group = any_kafka.new_name("pattern"), any_kafka.new_name("group")
     any_kafka.create_topic(f"{prefix}-a")
     reader = member(group, f"^{prefix}-.*", topic_metadata_refresh_interval_ms=200)
@@ -180,8 +178,8 @@ def test_a_pattern_finds_topics_that_are_made_later(any_kafka: Kafka, member: Ma
     poll_until(lambda: names() == [f"{prefix}-a", f"{prefix}-b"], reader)
 
 
-def test_a_commit_of_a_member_that_was_thrown_out_is_refused(any_kafka: Kafka, member: Make) -> None:
-    """Simple commits (no member, no generation) are for groups without members only."""
+def test_a_commit_of_a_removed_member_is_refused(any_kafka: Kafka, member: Make) -> None:
+    """A commit without member and generation is accepted only for groups without members."""
     topic, group = any_kafka.new_topic(), any_kafka.new_name("group")
     active = member(group, topic)
     poll_until(lambda: active.partitions == [0], active)

@@ -1,4 +1,4 @@
-"""confluent-kafka (librdkafka 2.16): producing and reading without a group, idempotence, refusals."""
+"""confluent-kafka (librdkafka 2.16): producing, reading without a group, idempotence, refusals."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def producer_for(kafka: Kafka, **settings: Any) -> Producer:
 
 
 def read(kafka: Kafka, topic: str, partition: int = 0, **settings: Any) -> list[Message]:
-    """Every message of a partition, in order, up to its end."""
+    """Return every message of a partition, in order, up to its end."""
     named = {name.replace("_", "."): value for name, value in settings.items()}
     own = {"group.id": "no-group", "enable.auto.commit": False, "enable.partition.eof": True, "check.crcs": True}
     consumer = Consumer({"bootstrap.servers": kafka.bootstrap_servers, **own, **named})
@@ -68,7 +68,7 @@ def test_an_idempotent_producer_writes_each_record_once_and_in_order(any_kafka: 
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_keys_values_headers_and_times_come_back(codec: str, any_kafka: Kafka) -> None:
+def test_keys_values_headers_and_times_round_trip(codec: str, any_kafka: Kafka) -> None:
     topic = any_kafka.new_topic(prefix=codec, retention_ms=-1)
     producer = producer_for(any_kafka, compression_type=codec, linger_ms=20, enable_idempotence=True)
     records = [
@@ -83,7 +83,7 @@ def test_keys_values_headers_and_times_come_back(codec: str, any_kafka: Kafka) -
     assert [m.timestamp() for m in messages] == [(1, NOON + n) for n in range(1_000)]
 
 
-def test_the_broker_s_own_time(any_kafka: Kafka) -> None:
+def test_log_append_time_is_the_brokers_clock(any_kafka: Kafka) -> None:
     topic = any_kafka.new_topic(message_timestamp_type="LogAppendTime")
     producer, before = producer_for(any_kafka), int(time.time() * 1000)
     told: list[tuple[int, int]] = []
@@ -97,7 +97,7 @@ def test_the_broker_s_own_time(any_kafka: Kafka) -> None:
 
 
 def refusal(kafka: Kafka, topic: str, value: bytes, partition: int = 0, **settings: Any) -> int:
-    """The error code with which a produce request fails."""
+    """Return the error code with which a produce request fails."""
     errors: list[KafkaError] = []
     producer = producer_for(kafka, message_timeout_ms=20_000, **settings)
     producer.produce(topic, value, partition=partition, on_delivery=lambda error, _: errors.append(error))
@@ -116,11 +116,11 @@ def test_a_compacted_topic_refuses_records_without_keys(any_kafka: Kafka) -> Non
     assert refusal(any_kafka, topic, b"x") == KafkaError.INVALID_RECORD
 
 
-def test_a_partition_that_is_not_there_is_unknown(any_kafka: Kafka) -> None:
+def test_an_unknown_partition_is_an_error(any_kafka: Kafka) -> None:
     assert refusal(any_kafka, any_kafka.new_topic(), b"x", partition=7) == KafkaError._UNKNOWN_PARTITION
 
 
-def test_reading_behind_the_end_resets_as_the_reader_wishes(any_kafka: Kafka) -> None:
+def test_reading_beyond_the_end_follows_the_reset_policy(any_kafka: Kafka) -> None:
     topic = any_kafka.new_topic()
     producer = any_kafka.ordered_producer()
     for n in range(10):
@@ -139,7 +139,7 @@ def test_reading_behind_the_end_resets_as_the_reader_wishes(any_kafka: Kafka) ->
     consumer.close()
 
 
-def test_watermarks_and_times(any_kafka: Kafka) -> None:
+def test_watermarks_and_offsets_by_time(any_kafka: Kafka) -> None:
     topic = any_kafka.new_topic(retention_ms=-1)
     producer = any_kafka.ordered_producer()
     for n in range(10):
@@ -152,8 +152,8 @@ def test_watermarks_and_times(any_kafka: Kafka) -> None:
     consumer.close()
 
 
-def test_two_readers_of_committed_records_and_a_producer_at_once(any_kafka: Kafka) -> None:
-    """read_committed without transactions: all that is written, and waiting readers wake."""
+def test_read_committed_readers_get_new_records_at_once(any_kafka: Kafka) -> None:
+    """read_committed without transactions returns every record, and a new record wakes waiting readers."""
     topic = any_kafka.new_topic(partitions=2)
     seen: list[list[bytes]] = [[], []]
     stop = threading.Event()
@@ -185,8 +185,8 @@ def test_two_readers_of_committed_records_and_a_producer_at_once(any_kafka: Kafk
     assert seen == [[b"%d" % n for n in range(partition, 1_000, 2)] for partition in range(2)]
 
 
-def test_an_idempotent_producer_over_a_killed_broker(any_own_kafka: Callable[..., OwnBroker]) -> None:
-    """What was acknowledged is there; nothing is there twice; the order is kept."""
+def test_an_idempotent_producer_survives_a_broker_kill(any_own_kafka: Callable[..., OwnBroker]) -> None:
+    """Every acknowledged record is stored once, and in order."""
     kafka = any_own_kafka()
     topic = kafka.create_topic("t")
     producer = producer_for(

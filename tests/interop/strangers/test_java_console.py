@@ -1,4 +1,4 @@
-"""Kafka's own console producer and consumer: the Java client 4.3, idempotent and with topic ids."""
+"""Kafka's console producer and consumer: the Java client 4.3, idempotent and with topic ids."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def words(option: str, *properties: str) -> list[str]:
     return [word for given in properties for word in (option, given)]
 
 
-def test_keys_headers_and_values(any_kafka: Kafka) -> None:
+def test_keys_headers_and_values_round_trip(any_kafka: Kafka) -> None:
     topic = any_kafka.new_topic()
     parsing = words("--reader-property", "parse.key=true", "key.separator=:", "parse.headers=true")
     write(
@@ -47,21 +47,21 @@ def test_keys_headers_and_values(any_kafka: Kafka) -> None:
 
 
 @pytest.mark.parametrize("codec", ["none", "zstd"])
-def test_what_it_writes_it_reads(codec: str, any_kafka: Kafka) -> None:
+def test_written_records_are_read_back(codec: str, any_kafka: Kafka) -> None:
     topic = any_kafka.new_topic(prefix=codec)
     lines = [f"line {n} {'text ' * (n % 30)}" for n in range(5_000)]
     write(any_kafka, topic, "\n".join(lines) + "\n", "--compression-codec", codec)
     assert read(any_kafka, topic, 5_000, *words("--command-property", "isolation.level=read_committed")) == lines
 
 
-def test_a_group_goes_on_where_it_was(any_kafka: Kafka) -> None:
+def test_a_group_continues_at_its_committed_offset(any_kafka: Kafka) -> None:
     topic, group = any_kafka.new_topic(), any_kafka.new_name("group")
     write(any_kafka, topic, "1\n2\n3\n")
     assert read(any_kafka, topic, 2, "--group", group) == ["1", "2"]
     assert read(any_kafka, topic, 1, "--group", group) == ["3"]
 
 
-def test_a_topic_is_made_by_writing_to_it(any_kafka: Kafka) -> None:
+def test_writing_creates_a_topic(any_kafka: Kafka) -> None:
     topic = any_kafka.new_name("made-by-writing")
     write(any_kafka, topic, "first\n")
     assert read(any_kafka, topic, 1) == ["first"]

@@ -1,4 +1,4 @@
-"""Kafka's own group tool and verifying consumer: rebalances, lag, offsets moved."""
+"""Kafka's group tool and verifiable consumer: rebalances, lag, moved offsets."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ def group_tool(kafka: Kafka, *arguments: str, check: bool = True) -> subprocess.
 
 
 def group_words(kafka: Kafka, *arguments: str, check: bool = True) -> str:
-    """All that the tool says, complaints too."""
+    """Return all output of the tool, stderr included."""
     done = group_tool(kafka, *arguments, check=check)
     return done.stdout + done.stderr
 
 
 def group_table(kafka: Kafka, *arguments: str) -> list[list[str]]:
-    """The words of the lines below the heading."""
+    """Return the words of the lines below the heading."""
     lines = [line.split() for line in group_tool(kafka, *arguments).stdout.splitlines() if line.strip()]
     heading = next(number for number, line in enumerate(lines) if line[0] == "GROUP")
     return lines[heading + 1 :]
 
 
 class Verifier:
-    """A VerifiableConsumer in the background, and the events that it tells."""
+    """A VerifiableConsumer in the background, and the events that it prints."""
 
     def __init__(self, kafka: Kafka, group: str, topic: str, *arguments: str) -> None:
         servers = ("--bootstrap-server", kafka.bootstrap_servers)
@@ -54,7 +54,7 @@ class Verifier:
 
     @property
     def partitions(self) -> list[int]:
-        """What it was assigned last."""
+        """The last assignment."""
         assigned = self.told("partitions_assigned")
         return sorted(tp["partition"] for tp in assigned[-1]["partitions"]) if assigned else []
 
@@ -72,7 +72,7 @@ def soon(condition: Callable[[], bool], what: str) -> None:
     wait_until(condition, what, timeout_s=90)
 
 
-def test_java_members_share_a_topic_and_the_tool_sees_them(any_kafka: Kafka) -> None:
+def test_java_members_share_a_topic_and_the_tool_lists_them(any_kafka: Kafka) -> None:
     topic, group = any_kafka.new_topic(partitions=4), any_kafka.new_name("group")
     verifiers = [Verifier(any_kafka, group, topic), Verifier(any_kafka, group, topic)]
     try:
@@ -105,12 +105,12 @@ def test_java_members_share_a_topic_and_the_tool_sees_them(any_kafka: Kafka) -> 
 
 
 def described(kafka: Kafka, group: str) -> list[list[str]]:
-    """Group, topic, partition, current offset, log end offset, lag, member, host, client."""
+    """Return group, topic, partition, current offset, log end offset, lag, member, host, client."""
     table = group_table(kafka, "--describe", "--group", group)
     return [["0" if word == "-" and column == 5 else word for column, word in enumerate(row)] for row in table]
 
 
-def test_offsets_are_moved_and_forgotten(any_kafka: Kafka) -> None:
+def test_offsets_are_reset_and_deleted(any_kafka: Kafka) -> None:
     topic, group = any_kafka.new_topic(), any_kafka.new_name("group")
     produce(any_kafka, topic, [b"%d" % n for n in range(10)])
 
@@ -132,7 +132,7 @@ def test_offsets_are_moved_and_forgotten(any_kafka: Kafka) -> None:
     assert "not found" in group_words(any_kafka, "--describe", "--group", group, check=False)
 
 
-def test_the_list_of_groups_tells_their_type(any_kafka: Kafka) -> None:
+def test_the_list_of_groups_shows_their_type(any_kafka: Kafka) -> None:
     topic, group = any_kafka.new_topic(), any_kafka.new_name("group")
     verifier = Verifier(any_kafka, group, topic)
     try:

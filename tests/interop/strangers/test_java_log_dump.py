@@ -1,4 +1,4 @@
-"""Kafka's own log dump tool reads what the broker left on the disk: segments, indexes, snapshots, groups' offsets."""
+"""Kafka's log dump tool reads the broker's files: segments, indexes, snapshots, committed offsets."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ def files(folder: Path, suffix: str) -> str:
 
 @pytest.fixture
 def stopped(any_own_kafka: Callable[..., OwnBroker]) -> tuple[OwnBroker, list[bytes]]:
-    """A broker that has ended cleanly; topic `t` has several segments in every codec, one group read half of it."""
+    """Return a cleanly stopped broker; topic `t` has several segments in every codec, and one group has read half of
+    it.
+    """
     kafka = any_own_kafka(log_index_interval_bytes="256")
     kafka.create_topic("t", segment_bytes=1 << 20)
     chance = random.Random(7)
@@ -52,7 +54,7 @@ def stopped(any_own_kafka: Callable[..., OwnBroker]) -> tuple[OwnBroker, list[by
     return kafka, [value for number in range(5) for value in values[number::5]]
 
 
-def test_the_dump_tool_finds_nothing_wrong(stopped: tuple[OwnBroker, list[bytes]]) -> None:
+def test_the_dump_tool_reports_no_error(stopped: tuple[OwnBroker, list[bytes]]) -> None:
     kafka, values = stopped
     partition = kafka.data / "t-0"
     assert len(list(partition.glob("*.log"))) > 1

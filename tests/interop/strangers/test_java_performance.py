@@ -1,4 +1,4 @@
-"""Kafka's own performance tools at full speed: nothing is refused or lost. What they measure is the bench's affair."""
+"""Kafka's performance tools at full speed: no record is refused or lost. tests/bench uses their figures."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ COUNT = 100_000
 
 
 @pytest.mark.parametrize("properties", [("acks=1",), ("acks=all", "compression.type=lz4", "linger.ms=5")])
-def test_what_the_producer_tool_sends_the_consumer_tool_reads(properties: tuple[str, ...], any_kafka: Kafka) -> None:
+def test_the_consumer_tool_reads_what_the_producer_tool_writes(properties: tuple[str, ...], any_kafka: Kafka) -> None:
     topic = any_kafka.new_topic(partitions=3)
     servers = ("--bootstrap-server", any_kafka.bootstrap_servers, "--topic", topic)
     settings = [word for given in properties for word in ("--command-property", given)]

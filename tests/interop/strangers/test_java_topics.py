@@ -1,4 +1,4 @@
-"""Kafka's own tools for topics, settings, offsets and disks."""
+"""Kafka's tools for topics, settings, offsets and log directories."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def tool(kafka: Kafka, name: str, *arguments: str, check: bool = True) -> str:
     return done.stdout + done.stderr
 
 
-def test_a_topic_from_its_creation_to_its_end(any_kafka: Kafka) -> None:
+def test_a_topic_is_created_described_changed_and_deleted(any_kafka: Kafka) -> None:
     name = any_kafka.new_name()
     shape = ("--partitions", "2", "--replication-factor", "1", "--config", "retention.ms=600000")
     assert f"Created topic {name}" in tool(any_kafka, "TopicCommand", "--create", "--topic", name, *shape)
@@ -39,7 +39,7 @@ def test_a_topic_from_its_creation_to_its_end(any_kafka: Kafka) -> None:
     )
 
 
-def test_settings_of_a_topic_and_of_the_broker(any_kafka: Kafka) -> None:
+def test_settings_of_topic_and_broker_are_described_and_changed(any_kafka: Kafka) -> None:
     name = any_kafka.new_topic()
     on_topic = ("--entity-type", "topics", "--entity-name", name)
     tool(
@@ -69,7 +69,7 @@ def test_settings_of_a_topic_and_of_the_broker(any_kafka: Kafka) -> None:
     assert "num.partitions=4 sensitive=false" in broker
 
 
-def test_offsets_records_and_sizes(any_kafka: Kafka, tmp_path: object) -> None:
+def test_offsets_are_listed_records_deleted_and_sizes_shown(any_kafka: Kafka, tmp_path: object) -> None:
     name = any_kafka.new_topic(partitions=2)
     produce(any_kafka, name, [b"x" * 100] * 50, partitioner="consistent")
     ends = dict(line.rsplit(":", 1) for line in tool(any_kafka, "GetOffsetShell", "--topic", name).splitlines())
@@ -88,7 +88,7 @@ def test_offsets_records_and_sizes(any_kafka: Kafka, tmp_path: object) -> None:
     assert 100 * end < sizes[f"{name}-{full}"] < 200 * end
 
 
-def test_the_cluster_and_what_it_speaks(any_kafka: Kafka) -> None:
+def test_the_cluster_and_its_api_versions_are_described(any_kafka: Kafka) -> None:
     at = ("--bootstrap-server", any_kafka.bootstrap_servers)
     assert "Cluster ID: " in any_kafka.tool("ClusterTool", "cluster-id", *at).stdout
     spoken = tool(any_kafka, "BrokerApiVersionsCommand")

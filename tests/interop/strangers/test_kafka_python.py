@@ -1,4 +1,4 @@
-"""kafka-python 3 (pure Python, the newest version of every API) against both brokers."""
+"""kafka-python 3 (pure Python, the newest version of every API) on both brokers."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def read(consumer: KafkaConsumer, count: int, timeout_s: float = 30) -> list[Any
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_what_it_writes_idempotently_it_reads(codec: str | None, any_kafka: Kafka, consumer: Make) -> None:
+def test_idempotently_written_records_are_read_back(codec: str | None, any_kafka: Kafka, consumer: Make) -> None:
     topic = any_kafka.new_topic(partitions=3, retention_ms=-1)
     settings = {"enable_idempotence": True, "compression_type": codec, "linger_ms": 5}
     with KafkaProducer(bootstrap_servers=any_kafka.bootstrap_servers, **settings) as producer:
@@ -95,7 +95,7 @@ def test_what_it_writes_idempotently_it_reads(codec: str | None, any_kafka: Kafk
     ]
 
 
-def test_a_topic_is_made_by_writing_to_it(any_kafka: Kafka, producer: KafkaProducer) -> None:
+def test_writing_creates_a_topic(any_kafka: Kafka, producer: KafkaProducer) -> None:
     topic = any_kafka.new_name("made-by-writing")
     assert producer.send(topic, b"x", partition=3).get(30).offset == 0  # num.partitions is 4
 
@@ -109,7 +109,7 @@ def test_a_record_that_is_too_large_is_refused(any_kafka: Kafka) -> None:
         assert producer.send(topic, b"x").get(30).offset == 0
 
 
-def test_positions_times_and_ends(any_kafka: Kafka, producer: KafkaProducer, consumer: Make) -> None:
+def test_positions_offsets_by_time_and_end_offsets(any_kafka: Kafka, producer: KafkaProducer, consumer: Make) -> None:
     topic = any_kafka.new_topic(retention_ms=-1)
     tp = TopicPartition(topic, 0)
     for n in range(100):
@@ -128,7 +128,7 @@ def test_positions_times_and_ends(any_kafka: Kafka, producer: KafkaProducer, con
     assert read(reader, 1)[0].offset == 0
 
 
-def test_a_group_shares_partitions_and_takes_over_from_who_leaves(
+def test_the_remaining_member_takes_over_all_partitions(
     any_kafka: Kafka, producer: KafkaProducer, consumer: Make
 ) -> None:
     topic, group = any_kafka.new_topic(partitions=4), any_kafka.new_name("group")
@@ -160,7 +160,7 @@ def test_a_group_shares_partitions_and_takes_over_from_who_leaves(
     assert [pair[1].committed(TopicPartition(topic, number)) for number in range(4)] == [250] * 4
 
 
-def test_topics_and_their_settings(any_kafka: Kafka, admin: KafkaAdminClient) -> None:
+def test_topics_are_created_described_and_changed(any_kafka: Kafka, admin: KafkaAdminClient) -> None:
     name = any_kafka.new_name()
     admin.create_topics([NewTopic(name, 2, 1, topic_configs={"retention.ms": "600000"})], wait_for_metadata=True)
     with pytest.raises(TopicAlreadyExistsError):
@@ -201,7 +201,9 @@ def test_topics_and_their_settings(any_kafka: Kafka, admin: KafkaAdminClient) ->
         admin.delete_topics([name])
 
 
-def test_the_cluster_and_its_disks(any_kafka: Kafka, admin: KafkaAdminClient, producer: KafkaProducer) -> None:
+def test_the_cluster_and_its_log_directories_are_described(
+    any_kafka: Kafka, admin: KafkaAdminClient, producer: KafkaProducer
+) -> None:
     topic = any_kafka.new_topic()
     producer.send(topic, b"x" * 1_000).get(30)
     host, port = any_kafka.bootstrap_servers.split(":")
@@ -235,7 +237,7 @@ def test_offsets_are_listed_and_records_deleted(
         admin.delete_records({tp: 9})
 
 
-def test_groups_and_their_offsets(
+def test_groups_and_offsets_are_changed(
     any_kafka: Kafka, admin: KafkaAdminClient, producer: KafkaProducer, consumer: Make
 ) -> None:
     topic, group = any_kafka.new_topic(), any_kafka.new_name("group")

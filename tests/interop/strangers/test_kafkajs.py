@@ -1,4 +1,4 @@
-"""kafkajs 2.2 (JavaScript, its own implementation of the protocol) from the creation of a topic to its end."""
+"""kafkajs 2.2 (JavaScript, its own implementation of the protocol), from creating a topic to deleting it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from tests.foreign import node_script
 from tests.real_kafka import Kafka
 
 
-def test_a_day_of_a_javascript_client(any_kafka: Kafka) -> None:
+def test_topics_records_groups_and_offsets(any_kafka: Kafka) -> None:
     day = node_script("kafkajs_day.js", "kafkajs@2.2.4")
     assert day(any_kafka.bootstrap_servers, any_kafka.new_name("js"), any_kafka.new_name("group")) == {
         "created": [True, False],

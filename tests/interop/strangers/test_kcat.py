@@ -1,4 +1,4 @@
-"""kcat (librdkafka 2.0, old versions of everything) against both brokers."""
+"""kcat (librdkafka 2.0, old versions of every API) on both brokers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Kcat:
         self.start_of_line = [path, "-b", kafka.bootstrap_servers]
 
     def __call__(self, *arguments: str, stdin: bytes = b"") -> list[str]:
-        """The lines that kcat prints; it has to end well."""
+        """Return the lines that kcat prints. It must end with status 0."""
         done = subprocess.run([*self.start_of_line, *arguments], input=stdin, capture_output=True, timeout=60)
         assert done.returncode == 0, done.stderr.decode(errors="replace")
         return done.stdout.decode().splitlines()
@@ -53,14 +53,14 @@ def cat(any_kafka: Kafka, kcat: str) -> Kcat:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_what_it_writes_it_reads(codec: str, any_kafka: Kafka, cat: Kcat) -> None:
+def test_written_records_are_read_back(codec: str, any_kafka: Kafka, cat: Kcat) -> None:
     topic = any_kafka.new_topic(prefix=codec)
     lines = [f"line {n} {'text ' * (n % 30)}" for n in range(3_000)]
     cat.produce(topic, "-z", codec, lines=lines)
     assert cat.consume(topic, "-X", "check.crcs=true") == lines
 
 
-def test_keys_headers_partitions_tombstones_and_offsets(any_kafka: Kafka, cat: Kcat) -> None:
+def test_keys_headers_tombstones_and_offsets_are_printed(any_kafka: Kafka, cat: Kcat) -> None:
     topic = any_kafka.new_topic(partitions=3)
     cat.produce(topic, "-p", "2", "-K:", "-H", "a=1", "-H", "b=two", "-Z", lines=["k1:v1", "k2:", "k3:v3"])
     assert cat.consume(topic, "-f", "%p|%o|%k|%S|%s|%h\\n") == [
@@ -71,7 +71,7 @@ def test_keys_headers_partitions_tombstones_and_offsets(any_kafka: Kafka, cat: K
 
 
 @pytest.mark.parametrize("acks", ["0", "1", "-1"])
-def test_every_kind_of_acknowledgement(acks: str, any_kafka: Kafka, cat: Kcat) -> None:
+def test_each_acks_setting_stores_the_records(acks: str, any_kafka: Kafka, cat: Kcat) -> None:
     topic = any_kafka.new_topic()
     cat.produce(topic, "-X", f"acks={acks}", lines=["a", "b"])
     deadline = time.monotonic() + 10  # without acknowledgement kcat ends before the record is in the log
@@ -79,7 +79,7 @@ def test_every_kind_of_acknowledgement(acks: str, any_kafka: Kafka, cat: Kcat) -
         assert time.monotonic() < deadline
 
 
-def test_it_starts_where_it_is_told(any_kafka: Kafka, cat: Kcat) -> None:
+def test_reading_starts_at_the_given_offset(any_kafka: Kafka, cat: Kcat) -> None:
     topic = any_kafka.new_topic()
     cat.produce(topic, lines=[str(n) for n in range(100)])
     assert cat.consume(topic, start="97") == ["97", "98", "99"]
@@ -88,7 +88,7 @@ def test_it_starts_where_it_is_told(any_kafka: Kafka, cat: Kcat) -> None:
     assert cat.consume(topic, start="end") == []
 
 
-def test_times_are_found(any_kafka: Kafka, cat: Kcat) -> None:
+def test_reading_starts_at_a_time(any_kafka: Kafka, cat: Kcat) -> None:
     topic = any_kafka.new_topic(retention_ms=-1)
     producer = any_kafka.ordered_producer()
     for n in range(10):
@@ -100,7 +100,7 @@ def test_times_are_found(any_kafka: Kafka, cat: Kcat) -> None:
     assert cat("-Q", "-t", f"{topic}:0:-2") == [f"{topic} [0] offset 0"]
 
 
-def test_metadata(any_kafka: Kafka, cat: Kcat) -> None:
+def test_metadata_lists_brokers_and_topics(any_kafka: Kafka, cat: Kcat) -> None:
     topic = any_kafka.new_topic(partitions=3)
     told: dict[str, Any] = json.loads("\n".join(cat("-L", "-J", "-t", topic)))
     [broker] = told["brokers"]
@@ -114,7 +114,7 @@ def test_metadata(any_kafka: Kafka, cat: Kcat) -> None:
     assert topic in {one["topic"] for one in everything["topics"]}
 
 
-def test_writing_to_a_topic_that_is_not_there_makes_it(any_kafka: Kafka, cat: Kcat) -> None:
+def test_writing_creates_a_topic(any_kafka: Kafka, cat: Kcat) -> None:
     topic = any_kafka.new_name("made-by-writing")
     cat.produce(topic, "-p", "0", lines=["first"])
     assert cat.consume(topic) == ["first"]
@@ -122,7 +122,7 @@ def test_writing_to_a_topic_that_is_not_there_makes_it(any_kafka: Kafka, cat: Kc
     assert len(described["partitions"]) == 4  # num.partitions
 
 
-def test_a_waiting_reader_gets_what_comes_at_once(any_kafka: Kafka, cat: Kcat) -> None:
+def test_a_waiting_reader_gets_new_records_at_once(any_kafka: Kafka, cat: Kcat) -> None:
     topic = any_kafka.new_topic()
     patient = ("-X", "fetch.wait.max.ms=20000", "-X", "socket.timeout.ms=30000", "-u", "-q")
     with cat.running("-C", "-t", topic, "-o", "beginning", *patient) as reader:
@@ -135,7 +135,7 @@ def test_a_waiting_reader_gets_what_comes_at_once(any_kafka: Kafka, cat: Kcat) -
         assert time.monotonic() - started < 10, "only when the long poll was over"
 
 
-def test_a_large_record_passes_small_limits(any_kafka: Kafka, cat: Kcat) -> None:
+def test_a_record_larger_than_the_fetch_limits_is_read(any_kafka: Kafka, cat: Kcat) -> None:
     topic = any_kafka.new_topic()
     lines = ["a" * 300_000, "b" * 500_000, "c"]
     cat.produce(topic, lines=lines)
@@ -143,7 +143,7 @@ def test_a_large_record_passes_small_limits(any_kafka: Kafka, cat: Kcat) -> None
     assert cat.consume(topic, *small) == lines
 
 
-def test_a_group_goes_on_where_it_was(any_kafka: Kafka, cat: Kcat) -> None:
+def test_a_group_continues_at_its_committed_offset(any_kafka: Kafka, cat: Kcat) -> None:
     topic, group = any_kafka.new_topic(partitions=3), any_kafka.new_name("group")
     as_group = ("-G", group, "-e", "-q", "-X", "auto.offset.reset=earliest", topic)
     cat.produce(topic, "-K:", lines=[f"{n}:{n}" for n in range(100)])

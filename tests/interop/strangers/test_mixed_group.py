@@ -1,4 +1,4 @@
-"""Four clients of three languages and ten years in one group: each has its part, each record goes to one of them."""
+"""Four clients in three languages in one group: each gets partitions, and each record goes to one of them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.real_kafka import Kafka
 
 
 class Reader(Protocol):
-    """A member of a group, of whatever client."""
+    """A group member of any client."""
 
     @property
     def partitions(self) -> list[int]: ...
@@ -47,7 +47,7 @@ class Java(Verifier):
         return self.values
 
     def poll(self) -> None:
-        """It polls in its own process."""
+        """Do nothing: the member polls in its own process."""
 
     def close(self) -> None:
         self.end()
@@ -94,7 +94,7 @@ class OldPython:
                 self.numbers.append(int(told["value"]))
 
     def poll(self) -> None:
-        """It polls in its own process."""
+        """Do nothing: the member polls in its own process."""
 
     def close(self) -> None:
         assert self._process.stdin is not None
@@ -108,7 +108,7 @@ class OldPython:
 
 @contextlib.contextmanager
 def members(kafka: Kafka, group: str, topic: str) -> Iterator[list[Reader]]:
-    """One member of each client; closed at the end."""
+    """One member of each client, closed after the test."""
     with contextlib.ExitStack() as closing:
         found: list[Reader] = []
         for client in (Java, OldPython, NewPython):
@@ -119,7 +119,7 @@ def members(kafka: Kafka, group: str, topic: str) -> Iterator[list[Reader]]:
         yield found
 
 
-def test_clients_of_all_kinds_share_a_topic(any_kafka: Kafka) -> None:
+def test_four_clients_share_a_topic(any_kafka: Kafka) -> None:
     topic, group = any_kafka.new_topic(partitions=8), any_kafka.new_name("group")
     with members(any_kafka, group, topic) as all_of_them:
         deadline = time.monotonic() + 90

@@ -1,4 +1,4 @@
-"""kafka-python 2.0.2, a client of 2020, from the creation of a topic to its end."""
+"""kafka-python 2.0.2, a client of 2020, from creating a topic to deleting it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from tests.foreign import python_script
 from tests.real_kafka import Kafka
 
 
-def test_a_day_of_an_old_client(any_kafka: Kafka) -> None:
+def test_topics_records_groups_and_offsets(any_kafka: Kafka) -> None:
     day = python_script("old_kafka_python.py", "kafka-python==2.0.2", "six==1.17.0")
     told = day(any_kafka.bootstrap_servers, any_kafka.new_name("old"), any_kafka.new_name("group"))
     assert told == {

@@ -12,7 +12,7 @@ MOST = 500
 
 
 class Refused(Exception):
-    """The broker did not take the commit."""
+    """The broker refused the commit."""
 
 
 def main() -> None:

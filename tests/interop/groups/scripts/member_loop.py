@@ -1,7 +1,7 @@
-"""What every scripted member does: poll, tell what came, commit it, until stdin says that it should leave.
+"""The loop of every scripted member: poll, report the records, commit them, until stdin says to leave.
 
 Events are JSON lines on stdout: joined, assigned, revoked, lost, records, committed, commit_failed, left, failed.
-`at` is CLOCK_MONOTONIC in ns, which all processes of a machine share. A record is told before it is committed.
+`at` is CLOCK_MONOTONIC in ns, which all processes of a machine share. A record is reported before it is committed.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ def say(event: str, **facts: Any) -> None:
 
 
 class MemberLoop:
-    """Keeps the books of one member: what was read of its partitions and is not committed yet."""
+    """The state of one member: records that it read of its partitions and has not committed yet."""
 
     def __init__(self, commit: Commit | None, refused: tuple[type[Exception], ...], work_ms: int) -> None:
-        """`commit` waits for the broker and raises one of `refused`; None: this member commits nothing here."""
+        """`commit` waits for the broker and raises one of `refused`; None: this member does not commit here."""
         self._commit = commit
         self._refused = refused
         self._work_s = work_ms / 1000
@@ -39,7 +39,7 @@ class MemberLoop:
         self._leaving.set()
 
     def run(self, poll: Callable[[], None], close: Callable[[], None]) -> None:
-        """`poll` takes at most CALL_S and calls the methods below."""
+        """Run the loop. `poll` takes at most CALL_S and calls the methods below."""
         say("joined")
         while not self._leaving.is_set():
             poll()
@@ -70,7 +70,7 @@ class MemberLoop:
         self._pending[partition] = offsets[-1] + 1
 
     def commit(self) -> None:
-        """Commit what was told; a refusal is an event, and what it was about stays pending while we own it."""
+        """Commit the reported records. A refusal is an event; its offsets stay pending while we own the partition."""
         if self._commit is None:
             self._pending.clear()
         if self._commit is None or not self._pending:
@@ -87,6 +87,6 @@ class MemberLoop:
 
 
 def arguments() -> tuple[str, int, list[str], dict[str, str]]:
-    """COMMIT WORK_MS TOPIC,TOPIC... NAME=VALUE...: how to commit, how long a batch takes, what to read, properties."""
+    """Parse COMMIT WORK_MS TOPIC,TOPIC... NAME=VALUE...: kind of commit, time per batch, topics, properties."""
     commit, work_ms, topics, *properties = sys.argv[1:]
     return commit, int(work_ms), topics.split(","), dict(one.split("=", 1) for one in properties)

@@ -1,6 +1,6 @@
-"""aiokafka as a whole day: topics, idempotent writing, reading, a group with a rebalance, offsets.
+"""All of aiokafka in one run: topics, idempotent writing, reading, a group with a rebalance, offsets.
 
-Usage: aiokafka_day.py BOOTSTRAP TOPIC GROUP; the topic is made here, and what happened is printed as JSON.
+Usage: aiokafka_day.py BOOTSTRAP TOPIC GROUP. It creates the topic and prints its results as JSON.
 """
 
 import asyncio

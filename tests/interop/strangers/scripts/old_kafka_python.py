@@ -1,6 +1,6 @@
-"""kafka-python 2.0.2 (2020: ApiVersions v0, JoinGroup up to v2, Fetch up to v11) as a whole day of an old client.
+"""All of kafka-python 2.0.2 (2020: ApiVersions v0, JoinGroup up to v2, Fetch up to v11) in one run.
 
-Usage: old_kafka_python.py BOOTSTRAP TOPIC GROUP; the topic is made here, and what happened is printed as JSON.
+Usage: old_kafka_python.py BOOTSTRAP TOPIC GROUP. It creates the topic and prints its results as JSON.
 """
 
 import contextlib

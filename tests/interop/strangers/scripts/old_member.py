@@ -1,6 +1,6 @@
-"""A member of a group by kafka-python 2.0.2, until its standard input ends.
+"""A group member of kafka-python 2.0.2 that runs until its standard input ends.
 
-Usage: old_member.py BOOTSTRAP TOPIC GROUP; told line by line as JSON: {"partitions": [...]} and {"value": "..."}.
+Usage: old_member.py BOOTSTRAP TOPIC GROUP. It prints JSON lines: {"partitions": [...]} and {"value": "..."}.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Makes kafka-python 2.0.2 importable: what it carries of six does not work on Python 3.12 and later."""
+"""Make kafka-python 2.0.2 importable: its copy of six does not work on Python 3.12 and later."""
 
 import sys
 
