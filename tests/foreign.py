@@ -18,7 +18,7 @@ from typing import Any
 from tests.needs import skip_or_fail
 from tests.real_kafka import cache_directory, locked
 
-SCRIPTS = Path(__file__).parent / "interop" / "strangers" / "scripts"
+SCRIPTS = Path(__file__).parent / "interop" / "clients" / "scripts"
 FETCH_TIMEOUT_S = 300
 
 
@@ -80,7 +80,7 @@ def _succeeds(command: list[str]) -> bool:
 
 
 class Script:
-    """A script of tests/interop/strangers/scripts: it takes arguments and prints one JSON document."""
+    """A script of tests/interop/clients/scripts: it takes arguments and prints one JSON document."""
 
     def __init__(self, command: list[str], **environment: str) -> None:
         self._command = command

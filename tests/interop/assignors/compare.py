@@ -48,7 +48,7 @@ def compare(oracle: Oracle, cases: Sequence[Case]) -> Standing:
     for number, (case, kafkas) in enumerate(zip(cases, ask(oracle, cases), strict=True)):
         ours = answer(case)
         unlike = [name for name in STRATEGIES if ours[name] != kafkas[name]]
-        wrong += [told(f"{name} differs", case, ours[name], [kafkas[name]]) for name in EXACT if name in unlike]
+        wrong += [difference(f"{name} differs", case, ours[name], [kafkas[name]]) for name in EXACT if name in unlike]
         if not unlike:
             same += 1
         elif set(unlike) & set(STICKY):
@@ -69,7 +69,7 @@ def compare_servers(oracle: Oracle, cases: Sequence[Case]) -> list[str]:
         for name in names:
             ours, kafkas = SERVER_ASSIGNORS[name](case.topics, case.members), assignment(answers[name])
             if ours != kafkas:
-                wrong.append(told(f"{name} differs", case, ours, [kafkas]))
+                wrong.append(difference(f"{name} differs", case, ours, [kafkas]))
     return wrong
 
 
@@ -90,13 +90,13 @@ def _beside(case: Case, names: Sequence[str], answers: Sequence[Outcomes]) -> It
     ours = answer(case)
     for name in names:
         if all(each[name] == answers[0][name] for each in answers):
-            yield told(f"{name} differs", case, ours[name], [answers[0][name]])
+            yield difference(f"{name} differs", case, ours[name], [answers[0][name]])
     if "sticky" in names:
         mine, theirs = ours["sticky"], [each["sticky"] for each in answers]
         if spread(mine) > min(map(spread, theirs)):
-            yield told("less even than Kafka's", case, mine, theirs)
+            yield difference("less even than Kafka's", case, mine, theirs)
         if taken_away(case, mine) > max(taken_away(case, each) for each in theirs):
-            yield told("takes away more than Kafka's", case, mine, theirs)
+            yield difference("takes away more than Kafka's", case, mine, theirs)
 
 
 def ask(oracle: Oracle, cases: Sequence[Case]) -> Iterator[Outcomes]:
@@ -186,7 +186,7 @@ def plain(found: Assignment | None) -> Assignment | None:
     }
 
 
-def told(what: str, case: Case, ours: Assignment | None, theirs: Iterable[Assignment | None]) -> str:
+def difference(what: str, case: Case, ours: Assignment | None, theirs: Iterable[Assignment | None]) -> str:
     """Return a difference as readable text."""
     answers = sorted({_shown(each) for each in theirs})
     return "\n  ".join([f"{what}: {case!r}", f"ours   {_shown(ours)}", *(f"theirs {each}" for each in answers)])

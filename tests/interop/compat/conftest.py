@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.interop.compat.beside import GroupTool
+from tests.interop.compat.both_tools import GroupTool
 
 
 @pytest.fixture(scope="session")

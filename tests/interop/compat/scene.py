@@ -6,10 +6,10 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.interop.clients.test_confluent_groups import fill
 from tests.interop.groups.members import MAKERS
-from tests.interop.groups.test_reads_print_the_same import commit
+from tests.interop.groups.test_group_reads import commit
 from tests.interop.shapes import wait_until
-from tests.interop.strangers.test_confluent_groups import fill
 from tests.real_kafka import Kafka
 
 LONG = "a-topic-with-a-name-longer-than-columns"

@@ -99,7 +99,7 @@ class MemberProcess:
         """The exit status, negative for a signal; None while it runs."""
         return self._process.poll()
 
-    def told(self, *names: str) -> list[Event]:
+    def events_of(self, *names: str) -> list[Event]:
         """Return its events of these names so far, in order."""
         with self._told:
             return [event for event in self.events if event["event"] in names]
@@ -107,18 +107,22 @@ class MemberProcess:
     def assigned(self) -> set[TopicPartition]:
         """The partitions that it owns, by its own events."""
         owned: set[TopicPartition] = set()
-        for event in self.told("assigned", "revoked", "lost"):
+        for event in self.events_of("assigned", "revoked", "lost"):
             partitions = {TopicPartition(*one) for one in event["partitions"]}
             owned = owned | partitions if event["event"] == "assigned" else owned - partitions
         return owned
 
     def records(self) -> list[Record]:
         """Topic, partition and offset of every record so far, in its order."""
-        return [(told["topic"], told["partition"], at) for told in self.told("records") for at in told["offsets"]]
+        return [
+            (event["topic"], event["partition"], at) for event in self.events_of("records") for at in event["offsets"]
+        ]
 
     def committed(self) -> dict[TopicPartition, int]:
         """The last offset of each partition whose commit the broker accepted."""
-        return {TopicPartition(t, p): offset for told in self.told("committed") for t, p, offset in told["offsets"]}
+        return {
+            TopicPartition(t, p): offset for event in self.events_of("committed") for t, p, offset in event["offsets"]
+        }
 
     def wait(self, condition: Callable[[], bool], what: str, timeout_s: float = PATIENCE_S) -> None:
         """Wait until its events make `condition` true. Fails with its output if it ends or time runs out."""

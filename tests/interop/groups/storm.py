@@ -257,7 +257,7 @@ class Storm:
         alive = [one for one in self._fighters if one.ended is None]
         words = []
         for one in alive:
-            events = one.process.told("assigned", "revoked", "lost", "commit_failed", "error")[-6:]
+            events = one.process.events_of("assigned", "revoked", "lost", "commit_failed", "error")[-6:]
             words.append(f"{one.name} {one.process!r}\n  " + "\n  ".join(str(event)[:300] for event in events))
             words.append("\n".join(line[:300] for line in one.process.lines[-200:] if not line.startswith('{"event"')))
         return "\n".join(words)

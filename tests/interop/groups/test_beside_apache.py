@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.interop.clients.test_confluent_groups import fill
+from tests.interop.clients.test_java_groups import group_table
 from tests.interop.groups.members import MAKERS
-from tests.interop.groups.test_reads_print_the_same import commit, items, kcli_group
+from tests.interop.groups.test_group_reads import commit, items, kcli_group
 from tests.interop.shapes import wait_until
-from tests.interop.strangers.test_confluent_groups import fill
-from tests.interop.strangers.test_java_groups import group_table
 from tests.real_kafka import Kafka
 
 READ, STORED = 3, 2  # partitions of the topic that is read, and of one that somebody read before

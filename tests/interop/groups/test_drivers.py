@@ -11,9 +11,9 @@ from kcli.admin.groups.survey import survey_groups
 from kcli.client.config import ClientConfig
 from kcli.client.connect import connect
 from kcli.structs import TopicPartition
+from tests.interop.clients.test_confluent_groups import fill
 from tests.interop.groups.group_configs import LONGEST_SESSION_S, new_group
 from tests.interop.groups.members import MAKERS, MemberProcess
-from tests.interop.strangers.test_confluent_groups import fill
 from tests.real_kafka import Kafka
 
 pytestmark = pytest.mark.slow
@@ -113,7 +113,7 @@ def test_a_killed_or_stopped_member_loses_its_partitions(our_kafka: Kafka, start
     first.wait_assigned(2)
     assert len(second.assigned()) == 1, "it does not know"
     second.resume()
-    second.wait(lambda: bool(second.told("lost")), "the loss of its partition")
+    second.wait(lambda: bool(second.events_of("lost")), "the loss of its partition")
     first.wait_assigned(1)
     first.kill()
     second.wait_assigned(2)

@@ -6,9 +6,9 @@ import contextlib
 from collections.abc import Iterable
 
 from kcli.structs import TopicPartition
+from tests.interop.clients.test_confluent_groups import fill
 from tests.interop.groups.members import MAKERS, MemberProcess
 from tests.interop.shapes import wait_until
-from tests.interop.strangers.test_confluent_groups import fill
 from tests.real_kafka import Kafka
 
 PARTITIONS = 8

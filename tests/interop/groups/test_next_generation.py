@@ -104,7 +104,7 @@ def test_a_silent_member_is_removed_and_a_busy_one_is_not(real_kafka: Kafka, sta
         silent.resume()
         poll_until(busy, lambda: len(busy.subscription.partitions()) == 2)
         assert lost == []
-    assert len(silent.told("lost")[0]["partitions"]) == 2
+    assert len(silent.events_of("lost")[0]["partitions"]) == 2
     silent.wait_assigned(4)
 
 
@@ -113,12 +113,12 @@ def test_a_returning_static_member_regains_its_partitions_without_a_rebalance(re
     first = start("kcli", group, topic, instance_id="one")
     first.wait_assigned(4)
     second = start("kcli", group, topic, instance_id="two")
-    mine, before = second.wait_assigned(2), len(first.told("assigned", "revoked"))
+    mine, before = second.wait_assigned(2), len(first.events_of("assigned", "revoked"))
     second.leave()
     again = start("kcli", group, topic, instance_id="two")
     assert again.wait_assigned(2) == mine
-    assert len(first.told("assigned", "revoked")) <= before + 1, "at most the end of the rebalance before"
-    assert first.told("revoked")[1:] == []
+    assert len(first.events_of("assigned", "revoked")) <= before + 1, "at most the end of the rebalance before"
+    assert first.events_of("revoked")[1:] == []
 
 
 def test_the_broker_resolves_a_pattern(real_kafka: Kafka) -> None:
@@ -164,7 +164,7 @@ def test_three_clients_share_a_group_and_survive_a_death(real_kafka: Kafka, star
     confluent.leave()
     kcli.wait_assigned(6)
     kcli.leave()
-    assert kcli.told("lost", "commit_failed") == []
+    assert kcli.events_of("lost", "commit_failed") == []
 
 
 def test_a_group_migrates_to_kip848_and_back(real_kafka: Kafka, start: Start) -> None:
@@ -185,7 +185,7 @@ def test_a_group_migrates_to_kip848_and_back(real_kafka: Kafka, start: Start) ->
     produce(real_kafka, topic, 4, 25)
     wait_read(200, successor, new, classic)
     assert set(read_by(classic, new, successor).values()) == {1}
-    assert [told["why"] for member in (classic, new, successor) for told in member.told("commit_failed", "lost")] == []
+    assert not any(member.events_of("commit_failed", "lost") for member in (classic, new, successor))
 
 
 # --- refusals

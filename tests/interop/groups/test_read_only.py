@@ -10,9 +10,9 @@ import pytest
 from kcli.broker.embedded import EmbeddedBroker
 from kcli.cli.command_table import COMMANDS
 from tests.cli.fake import run_kcli
+from tests.interop.clients.test_confluent_groups import fill
 from tests.interop.groups.members import MAKERS, MemberProcess
-from tests.interop.groups.test_reads_print_the_same import commit
-from tests.interop.strangers.test_confluent_groups import fill
+from tests.interop.groups.test_group_reads import commit
 from tests.real_kafka import Kafka
 
 CONNECT = {"ApiVersions", "Metadata"}
@@ -78,7 +78,7 @@ def test_each_command_sends_only_read_requests(scene: Scene, line: str) -> None:
     assert asked - CONNECT == LOOKING[line], result
     assert "internal error" not in result.err
     assert written(scene.broker) == before
-    assert len(scene.member.told("assigned")) == 1, "the look made the group share out anew"
+    assert len(scene.member.events_of("assigned")) == 1, "the read caused a rebalance"
 
 
 def test_every_group_command_is_covered() -> None:

@@ -13,8 +13,8 @@ from typing import Any, Protocol
 from kafka import KafkaConsumer
 
 from tests.foreign import SCRIPTS, python_with
-from tests.interop.strangers.test_confluent_groups import Member, fill
-from tests.interop.strangers.test_java_groups import Verifier
+from tests.interop.clients.test_confluent_groups import Member, fill
+from tests.interop.clients.test_java_groups import Verifier
 from tests.real_kafka import Kafka
 
 

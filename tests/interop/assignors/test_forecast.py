@@ -37,7 +37,7 @@ def start() -> Iterator[Start]:
         yield lambda maker, *where, **how: members.enter_context(MAKERS[maker](*where, **QUICK, **how))
 
 
-def foretold(kafka: Kafka, group: str, *words: str) -> dict[str, Any]:
+def forecast(kafka: Kafka, group: str, *words: str) -> dict[str, Any]:
     """Return the only item of `kcli assignor diff`."""
     done = run_kcli("assignor", "diff", group, *words, "-b", kafka.bootstrap_servers, "--output", "json")
     assert (done.status, done.err) == (0, ""), done.err
@@ -72,7 +72,7 @@ def wait_for(members: dict[str, MemberProcess], wanted: Shares) -> None:
 
 def taken_since(member: MemberProcess, before: int) -> set[TopicPartition]:
     """Return the partitions that the member had to revoke after so many events."""
-    return {TopicPartition(*tp) for event in member.told("revoked")[before:] for tp in event["partitions"]}
+    return {TopicPartition(*tp) for event in member.events_of("revoked")[before:] for tp in event["partitions"]}
 
 
 class Newcomer(NamedTuple):
@@ -101,13 +101,13 @@ def a_life(kafka: Kafka, start: Start, maker: str, assignor: str) -> None:
     members = {name: start(maker, kafka, group, topics, client_id=name, assignor=assignor) for name in "ac"}
     members["a"].wait(lambda: all(map(MemberProcess.assigned, members.values())), "both to have something")
 
-    item = foretold(kafka, group, "--add", newcomer.words(topics))
-    told = {name: len(member.told("revoked")) for name, member in members.items()}
+    item = forecast(kafka, group, "--add", newcomer.words(topics))
+    revocations = {name: len(member.events_of("revoked")) for name, member in members.items()}
     before = {name: member.assigned() for name, member in members.items()}
     static = {} if newcomer.instance_id is None else {"instance_id": newcomer.instance_id}
     others = start(maker, kafka, group, topics[newcomer.topics], client_id="b", assignor=assignor, **static)
     wait_for({**members, "b": others}, shares(item))
-    given_up = {name: taken_since(member, told[name]) for name, member in members.items()}
+    given_up = {name: taken_since(member, revocations[name]) for name, member in members.items()}
     if assignor == "cooperative-sticky":
         assert item["rebalances"] == 2
         assert given_up["a"] | given_up["c"] == partitions(item["withheld"])
@@ -117,13 +117,13 @@ def a_life(kafka: Kafka, start: Start, maker: str, assignor: str) -> None:
         assert given_up == before
         assert sum(map(len, given_up.values())) == item["stopped"]["eager"]
     members["b"] = others
-    assert foretold(kafka, group)["moves"] == [], "at rest nothing more would move"
+    assert forecast(kafka, group)["moves"] == [], "at rest nothing more would move"
 
-    item = foretold(kafka, group, "--partitions", f"{topics[0]}=9")
+    item = forecast(kafka, group, "--partitions", f"{topics[0]}=9")
     grow(kafka, topics[0], 9)
     wait_for(members, shares(item))
 
-    item = foretold(kafka, group, "--remove", "a")
+    item = forecast(kafka, group, "--remove", "a")
     members["a"].leave()
     del members["a"]
     wait_for(members, {name: share for name, share in shares(item).items() if name != "a"})
@@ -151,8 +151,8 @@ def test_the_broker_assigns_as_forecast(real_kafka: Kafka, start: Start, assigno
 
     members = {name: enter(name) for name in "ac"}
     members["a"].wait(lambda: all(len(it.assigned()) == 3 for it in members.values()), "both to have their half")
-    item = foretold(real_kafka, group, "--add", "b=:b")
+    item = forecast(real_kafka, group, "--add", "b=:b")
     assert item["assignor"] == {"uniform": "uniform", "range": "server-range"}[assignor]
     members["b"] = enter("b")
     wait_for(members, shares(item))
-    assert foretold(real_kafka, group)["moves"] == []
+    assert forecast(real_kafka, group)["moves"] == []

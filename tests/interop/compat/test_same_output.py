@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pytest
 
 from tests.broker_process import BrokerProcess
-from tests.interop.compat.beside import GroupTool, Said, normalised, run_ours
+from tests.interop.compat.both_tools import GroupTool, Said, normalised, run_ours
 from tests.interop.compat.scene import LONG, scene
 from tests.real_kafka import Kafka, KafkaNode
 

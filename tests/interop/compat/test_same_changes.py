@@ -16,11 +16,11 @@ from kcli.client.routing import ask_coordinator
 from kcli.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from kcli.structs import OffsetAndMetadata, TopicPartition
 from tests.cli.fake import run_kcli
-from tests.interop.compat.beside import GroupTool, Said, normalised, run_ours
+from tests.interop.clients.test_confluent_groups import fill
+from tests.interop.compat.both_tools import GroupTool, Said, normalised, run_ours
 from tests.interop.groups.members import MAKERS
-from tests.interop.groups.test_reads_print_the_same import commit
+from tests.interop.groups.test_group_reads import commit
 from tests.interop.shapes import wait_until
-from tests.interop.strangers.test_confluent_groups import fill
 from tests.real_kafka import Kafka
 
 NOT_FOUND, REFUSED = 3, 4

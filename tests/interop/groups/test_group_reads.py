@@ -13,9 +13,9 @@ from kcli.client.config import ClientConfig
 from kcli.client.connect import connect
 from kcli.structs import OffsetAndMetadata, TopicPartition
 from tests.cli.fake import Result, run_kcli
+from tests.interop.clients.test_confluent_groups import fill
 from tests.interop.groups.members import MAKERS, MemberProcess
 from tests.interop.shapes import wait_until
-from tests.interop.strangers.test_confluent_groups import fill
 from tests.real_kafka import Kafka
 
 pytestmark = pytest.mark.slow

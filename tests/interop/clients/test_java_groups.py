@@ -49,18 +49,18 @@ class Verifier:
         assert self._process.stdout is not None
         self.events.extend(json.loads(line) for line in self._process.stdout if line.startswith("{"))
 
-    def told(self, name: str) -> list[dict[str, Any]]:
+    def events_of(self, name: str) -> list[dict[str, Any]]:
         return [event for event in list(self.events) if event["name"] == name]
 
     @property
     def partitions(self) -> list[int]:
         """The last assignment."""
-        assigned = self.told("partitions_assigned")
+        assigned = self.events_of("partitions_assigned")
         return sorted(tp["partition"] for tp in assigned[-1]["partitions"]) if assigned else []
 
     @property
     def values(self) -> list[int]:
-        return [int(event["value"]) for event in self.told("record_data")]
+        return [int(event["value"]) for event in self.events_of("record_data")]
 
     def end(self) -> None:
         self._process.terminate()
