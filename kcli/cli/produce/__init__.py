@@ -1,1 +1,12 @@
-"""`kcli produce`: records from lines, delimited bytes or JSON."""
+"""`kcli produce`: records from lines, delimited bytes or JSON.
+
+`produce` parses the options and reports; `records` makes records of delimited bytes and JSON lines; `feed` reads the
+input in chunks, splits it, and passes the records to a `Producer`, whose outcomes it counts in a `WriteTally`.
+
+**Non-obvious**
+
+- The producer has no thread, so `feed` flushes whenever the input pauses; otherwise records would wait in the buffer.
+- Memory is bounded: input is read in chunks, and a piece longer than max.request.size is counted and dropped.
+- A record that fails does not end the command: failures are counted by kind and reported at the end, with status 1.
+- The defaults of the producer's settings are for bulk (`BULK`), except those that the user sets.
+"""

@@ -1,21 +1,20 @@
-"""From streams to a producer: cut, parse, hand over, and let nothing wait while the input pauses."""
+"""The feed of a producer: read the input in chunks, split it at a delimiter, send the records, count the outcomes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import select
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, BinaryIO
 
-from kcli.cli.produce.chunks import has_more_now, read_chunks
-from kcli.cli.produce.splitter import Splitter
-from kcli.cli.produce.tally import WriteTally
-from kcli.errors import KcliError
+from kcli.errors import BrokerError, KcliError
 
 if TYPE_CHECKING:
+    from kcli.cli.produce.records import Parse
+    from kcli.producer.batches import Outcome
     from kcli.producer.producer import Producer
-    from kcli.protocol.records.record import NewRecord
+    from kcli.structs import TopicPartition
 
-#: Pieces of input and the time now, in ms since the epoch, as records.
-Parse = Callable[[Sequence[bytes], int], "list[NewRecord]"]
+CHUNK_BYTES = 128 * 1024
 
 
 def feed(
@@ -30,11 +29,11 @@ def feed(
     longest_bytes: int,
     wall_ms: Callable[[], int],
 ) -> None:
-    """Write all that the streams hold and return when each record is stored or failed, as `tally` tells.
+    """Write the records of all streams, and return when each is stored or failed and counted in `tally`.
 
-    A piece of input longer than `longest_bytes` is a failed record. When the input pauses, all read so far is sent
-    before waiting for more, since nothing would send it meanwhile. KcliError when a stream cannot be opened or read;
-    what came before it is stored.
+    A piece of input longer than `longest_bytes` is a failed record. When the input pauses, all records read so far are
+    sent before the next read, because the producer sends nothing during it. Raise KcliError when a stream cannot be
+    opened or read; the records before the error are stored.
     """
 
     def write(pieces: Sequence[bytes]) -> None:
@@ -46,10 +45,10 @@ def feed(
     try:
         for stream in streams:
             splitter = Splitter(delimiter, longest_bytes)
-            for chunk in read_chunks(stream):
+            for chunk in _read_chunks(stream):
                 tally.bytes_read += len(chunk)
                 write(splitter.feed(chunk))
-                if not has_more_now(stream):
+                if not _is_readable(stream):
                     producer.flush()
             write(splitter.finish())
             if splitter.too_long:
@@ -59,3 +58,132 @@ def feed(
         producer.flush()
         raise KcliError(f"cannot read {error.filename or 'the input'}: {error.strerror}") from error
     producer.flush()
+
+
+def open_inputs(paths: Iterable[str], stdin: BinaryIO) -> Iterator[BinaryIO]:
+    """Open the named files one after another, and close each before the next; "-" is `stdin`, which stays open."""
+    for path in paths:
+        if path == "-":
+            yield stdin
+        else:
+            with open(path, "rb") as stream:
+                yield stream
+
+
+def _read_chunks(stream: BinaryIO) -> Iterator[bytes]:
+    """Read up to `CHUNK_BYTES` at a time; wait only when the stream has no bytes."""
+    read = getattr(stream, "read1", stream.read)
+    while chunk := read(CHUNK_BYTES):
+        yield chunk
+
+
+def _is_readable(stream: BinaryIO) -> bool:
+    """Whether a read would not wait: there is input, or its end. True also for a stream that cannot be polled."""
+    try:
+        ready, _, _ = select.select([stream.fileno()], [], [], 0)
+    except (OSError, ValueError):
+        return True
+    return bool(ready)
+
+
+class Splitter:
+    """Splits a byte stream at a delimiter, in bounded memory. The last piece needs no delimiter after it. Pure.
+
+    A piece longer than `longest_bytes` is dropped and counted in `too_long`. An empty delimiter makes the whole stream
+    one piece.
+    """
+
+    def __init__(self, delimiter: bytes, longest_bytes: int) -> None:
+        self.too_long = 0
+        self._delimiter = delimiter
+        self._longest_bytes = longest_bytes
+        self._overlap = max(len(delimiter) - 1, 0)  # bytes at the end that may be the start of a delimiter
+        self._rest = b""
+        self._skipping = False
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """Return the pieces that end in this chunk."""
+        if not self._delimiter:
+            pieces = [self._rest + chunk]
+        else:
+            pieces = (self._rest + chunk).split(self._delimiter)
+        self._rest = pieces.pop()
+        if pieces and self._skipping:
+            del pieces[0]
+            self._skipping = False
+        if self._skipping or len(self._rest) > self._longest_bytes + self._overlap:
+            self.too_long += not self._skipping
+            self._skipping = True
+            self._rest = self._rest[len(self._rest) - self._overlap :]
+        return self._without_too_long(pieces)
+
+    def finish(self) -> list[bytes]:
+        """Return the piece after the last delimiter, if any, and reset the splitter."""
+        rest, self._rest = self._rest, b""
+        if self._skipping:
+            self._skipping = False
+            return []
+        return self._without_too_long([rest]) if rest else []
+
+    def _without_too_long(self, pieces: list[bytes]) -> list[bytes]:
+        if not pieces or max(map(len, pieces)) <= self._longest_bytes:
+            return pieces
+        kept = [piece for piece in pieces if len(piece) <= self._longest_bytes]
+        self.too_long += len(pieces) - len(kept)
+        return kept
+
+
+class WriteTally:
+    """Counts of records read, stored and failed; failures by kind, each with the message of its first failure. Pure."""
+
+    def __init__(self) -> None:
+        self.bytes_read = 0
+        self.read = 0
+        self.stored_by_partition: dict[TopicPartition, int] = {}
+        self._failures: dict[str, tuple[int, str]] = {}
+
+    def take(self, outcome: Outcome) -> None:
+        """Count an outcome of the producer."""
+        if outcome.error is not None:
+            self.fail(_kind(outcome.error), outcome.error.message, outcome.record_count)
+        else:
+            stored = self.stored_by_partition.get(outcome.tp, 0)
+            self.stored_by_partition[outcome.tp] = stored + outcome.record_count
+
+    def fail(self, kind: str, message: str, records: int = 1) -> None:
+        """Count failed records. The message is kept if it is the first of its kind."""
+        count, first_message = self._failures.get(kind, (0, message))
+        self._failures[kind] = (count + records, first_message)
+
+    @property
+    def stored(self) -> int:
+        return sum(self.stored_by_partition.values())
+
+    @property
+    def failed(self) -> int:
+        return sum(count for count, _ in self._failures.values())
+
+    def failure_lines(self) -> list[str]:
+        """Return one line for each kind of failure, and one for records without an outcome."""
+        lines = [f"{_records(count)} not stored: {message}" for count, message in self._failures.values()]
+        unknown = self.read - self.stored - self.failed
+        return [*lines, f"{_records(unknown)} not acknowledged"] if unknown else lines
+
+    def summary(self, seconds: float) -> str:
+        """Return a line with records, bytes, rates and the number of records per partition."""
+        seconds = max(seconds, 1e-3)
+        megabytes = self.bytes_read / 1e6
+        spread = ", ".join(f"{tp} {count:,}" for tp, count in sorted(self.stored_by_partition.items()))
+        return (
+            f"{_records(self.stored)} stored, {megabytes:,.1f} MB read in {seconds:.2f} s "
+            f"({self.stored / seconds:,.0f} records/s, {megabytes / seconds:,.1f} MB/s)"
+            + (f": {spread}" if spread else "")
+        )
+
+
+def _kind(error: KcliError) -> str:
+    return error.code.name if isinstance(error, BrokerError) else type(error).__name__
+
+
+def _records(count: int) -> str:
+    return f"{count:,} record" if count == 1 else f"{count:,} records"

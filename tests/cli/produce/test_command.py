@@ -1,4 +1,4 @@
-"""`kcli produce` against a broker that stores what it gets, or refuses it."""
+"""`kcli produce` with a fake broker that stores or refuses records."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.producer.fake_log import FakeLog, Fault
 
 
 class Kafka(NamedTuple):
-    """A broker on a socket, and what it stored."""
+    """A broker on a socket, and its log."""
 
     broker: LoopbackBroker
     log: FakeLog
@@ -50,18 +50,18 @@ def kafka() -> Iterator[Kafka]:
         yield Kafka(broker, log)
 
 
-def test_lines_become_records_silently(kafka: Kafka) -> None:
+def test_each_line_is_a_record(kafka: Kafka) -> None:
     run = kafka.produce(stdin=b"one\n\ntwo \xff\r\nlast")
     assert run == Result(0, b"", "")
     assert kafka.keys_and_values() == [(None, b"one"), (None, b""), (None, b"two \xff\r"), (None, b"last")]
 
 
-def test_no_input_is_no_record(kafka: Kafka) -> None:
+def test_empty_input_writes_no_record(kafka: Kafka) -> None:
     assert kafka.produce().status == 0
     assert kafka.records() == []
 
 
-def test_files_one_after_another_and_standard_input_between(kafka: Kafka, tmp_path: Path) -> None:
+def test_files_and_standard_input_are_read_in_order(kafka: Kafka, tmp_path: Path) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     first.write_bytes(b"1\n2")
     second.write_bytes(b"5\n")
@@ -69,7 +69,7 @@ def test_files_one_after_another_and_standard_input_between(kafka: Kafka, tmp_pa
     assert [value for _, value in kafka.keys_and_values()] == [b"1", b"2", b"3", b"4", b"5"]
 
 
-def test_a_missing_file_is_told_and_what_came_before_it_is_stored(kafka: Kafka, tmp_path: Path) -> None:
+def test_a_missing_file_is_an_error_after_the_records_before_it(kafka: Kafka, tmp_path: Path) -> None:
     first = tmp_path / "first"
     first.write_bytes(b"1\n2\n")
     run = kafka.produce(str(first), str(tmp_path / "nowhere"), "--stats")
@@ -85,14 +85,14 @@ def test_delimiters_keys_and_tombstones(kafka: Kafka) -> None:
     assert kafka.keys_and_values() == [(b"k", b"line\nbreak"), (b"gone", None), (None, b"no key")]
 
 
-def test_one_key_headers_and_time_for_all(kafka: Kafka) -> None:
+def test_key_headers_and_timestamp_of_all_records(kafka: Kafka) -> None:
     run = kafka.produce("-k", "all", "-H", "a=1=2", "-H", "none", "--timestamp", "5", stdin=b"x\n")
     assert run.status == 0
     assert kafka.records() == [NewRecord(b"all", b"x", 5, [("a", b"1=2"), ("none", None)])]
 
 
-def test_a_header_typed_under_a_locale_without_unicode_is_utf_8(kafka: Kafka) -> None:
-    """What the shell hands over as bytes reaches Python as surrogates there."""
+def test_a_header_given_in_a_locale_without_unicode_is_utf_8(kafka: Kafka) -> None:
+    """Python decodes the bytes of arguments to surrogates in such a locale."""
     typed = "\u00e4=\u00f6".encode().decode("ascii", "surrogateescape")
     assert kafka.produce("-H", typed, "-H", "raw=\udcff", stdin=b"x\n").status == 0
     assert kafka.records()[0].headers == [("\u00e4", "\u00f6".encode()), ("raw", b"\xff")]
@@ -105,7 +105,7 @@ def test_a_whole_file_as_one_record(kafka: Kafka, tmp_path: Path) -> None:
     assert kafka.keys_and_values() == [(None, blob.read_bytes())]
 
 
-def test_json_lines_as_consume_writes_them(kafka: Kafka) -> None:
+def test_json_lines_of_consume_are_read(kafka: Kafka) -> None:
     lines = [
         {"topic": "other", "partition": 7, "offset": 3, "timestamp": 9, "key": None, "value": "\u00e4", "headers": []},
         {"key": "AP8=", "key_encoding": "base64", "value": None, "timestamp": 8},
@@ -115,14 +115,14 @@ def test_json_lines_as_consume_writes_them(kafka: Kafka) -> None:
     assert kafka.records() == [NewRecord(None, "\u00e4".encode(), 9, []), NewRecord(b"\x00\xff", None, 8, [])]
 
 
-def test_a_bad_json_line_fails_by_itself(kafka: Kafka) -> None:
+def test_an_invalid_json_line_is_a_failed_record(kafka: Kafka) -> None:
     run = kafka.produce("--input", "jsonl", stdin=b'{"value": "a"}\nb\n{"value": "c"}\n')
     assert run.status == 1
     assert run.err == "kcli: 1 record not stored: line 2 is not a record in JSON: Expecting value\n"
     assert [value for _, value in kafka.keys_and_values()] == [b"a", b"c"]
 
 
-def test_refused_records_are_counted_by_kind_and_the_rest_is_stored(kafka: Kafka) -> None:
+def test_failed_records_are_counted_by_kind_and_the_others_are_stored(kafka: Kafka) -> None:
     kafka.log.faults = [Fault(error=87, message="no key"), Fault(stored=True), Fault(error=29)]
     run = kafka.produce("-X", "batch.size=0", stdin=b"1\n2\n3\n4\n")
     assert run.status == 1
@@ -133,7 +133,7 @@ def test_refused_records_are_counted_by_kind_and_the_rest_is_stored(kafka: Kafka
     assert [value for _, value in kafka.keys_and_values()] == [b"2", b"4"]
 
 
-def test_a_line_that_is_too_long_fails_by_itself(kafka: Kafka) -> None:
+def test_a_line_that_is_too_long_is_a_failed_record(kafka: Kafka) -> None:
     run = kafka.produce("-X", "max.request.size=1000", stdin=b"a\n" + b"x" * 400_000 + b"\n" + b"y" * 990 + b"\nb\n")
     assert run.status == 1
     assert run.err.splitlines() == [
@@ -143,7 +143,7 @@ def test_a_line_that_is_too_long_fails_by_itself(kafka: Kafka) -> None:
     assert [value for _, value in kafka.keys_and_values()] == [b"a", b"b"]
 
 
-def test_a_mistyped_topic_is_told_before_anything_is_read_or_created(kafka: Kafka) -> None:
+def test_an_unknown_topic_is_an_error_and_is_not_created(kafka: Kafka) -> None:
     run = run_kcli("produce", "orderz", "-b", kafka.broker.address, stdin=b"x\n")
     assert run.status == 3
     assert run.err == "kcli: UNKNOWN_TOPIC_OR_PARTITION: there is no topic orderz (did you mean orders?)\n"
@@ -153,12 +153,12 @@ def test_a_mistyped_topic_is_told_before_anything_is_read_or_created(kafka: Kafk
     assert kafka.records() == []
 
 
-def test_a_partition_that_there_is_not(kafka: Kafka) -> None:
+def test_an_unknown_partition_is_an_error(kafka: Kafka) -> None:
     run = kafka.produce("-p", "4", stdin=b"x\n")
     assert run == Result(3, b"", "kcli: UNKNOWN_TOPIC_OR_PARTITION: topic orders has partition 0 only, not 4\n")
 
 
-def test_a_broker_that_is_not_there_is_told_in_time() -> None:
+def test_an_unreachable_broker_is_an_error_at_the_timeout() -> None:
     with socket.create_server(("127.0.0.1", 0)) as nobody:
         address = f"127.0.0.1:{nobody.getsockname()[1]}"
     run = run_kcli("produce", "orders", "-b", address, "--timeout", "0.3", stdin=b"x\n")
@@ -166,7 +166,7 @@ def test_a_broker_that_is_not_there_is_told_in_time() -> None:
     assert f"connection refused by {address}" in run.err
 
 
-def test_records_that_nobody_acknowledges_in_time_have_failed(kafka: Kafka) -> None:
+def test_records_without_acknowledgement_fail_at_the_timeout(kafka: Kafka) -> None:
     kafka.log.faults = [Fault(error=19)] * 99
     run = kafka.produce("--timeout", "0.5", stdin=b"x\ny\n")
     assert run.status == 1
@@ -177,27 +177,27 @@ def test_records_that_nobody_acknowledges_in_time_have_failed(kafka: Kafka) -> N
 @pytest.mark.parametrize(
     ("argv", "blame"),
     [
-        (("--input", "xml"), "raw or jsonl"),
-        (("--input", "jsonl", "-K", ":"), "no -D, -K, -k or -Z"),
-        (("-K", ":", "-k", "a"), "choose one"),
-        (("-K", ""), "at least one character"),
+        (("--input", "xml"), "--input: 'xml' is not valid; use raw or jsonl"),
+        (("--input", "jsonl", "-K", ":"), "--input jsonl cannot be combined with -D, -K, -k or -Z"),
+        (("-K", ":", "-k", "a"), "-k cannot be combined with -K"),
+        (("-K", ""), "-K must not be empty"),
         (("-D", r"\q"), r"\q"),
         (("-z", "rar"), "compression.type: 'rar' is not valid; use "),
         (("--acks", "2"), "acks: '2' is not valid; use "),
         (("-p", "-1"), "-p"),
         (("--timestamp", "-1"), "--timestamp: -1 is out of range"),
         (("--timestamp", "99999999999999999999"), "is out of range"),
-        (("-H", "\udcff=x"), "the name of a header is UTF-8"),
+        (("-H", "\udcff=x"), "use a header name in UTF-8"),
     ],
 )
-def test_usage_errors_send_nothing(kafka: Kafka, argv: tuple[str, ...], blame: str) -> None:
+def test_usage_errors_send_no_request(kafka: Kafka, argv: tuple[str, ...], blame: str) -> None:
     run = kafka.produce(*argv, stdin=b"x\n")
     assert run.status == 2
     assert blame in run.err
     assert kafka.broker.requests == []
 
 
-def test_stats_and_verbose_say_how_it_went(kafka: Kafka) -> None:
+def test_stats_and_verbose_print_a_summary(kafka: Kafka) -> None:
     for option in ("--stats", "-v"):
         run = kafka.produce(option, stdin=b"x\n" * 1000)
         assert run.status == 0
@@ -206,14 +206,14 @@ def test_stats_and_verbose_say_how_it_went(kafka: Kafka) -> None:
 
 
 class PipeEnvironment(FakeEnvironment):
-    """Standard input is a pipe whose other end the test holds."""
+    """An environment whose standard input is a pipe that the test writes to."""
 
     def __init__(self, read_end: int) -> None:
         super().__init__()
         self.stdin = open(read_end, encoding="utf-8")  # noqa: SIM115
 
 
-def test_while_input_pauses_what_was_read_is_stored(kafka: Kafka) -> None:
+def test_records_are_stored_while_the_input_pauses(kafka: Kafka) -> None:
     read_end, write_end = os.pipe()
     stored = threading.Event()
     answer = kafka.broker.answers[ProduceRequest]
@@ -241,7 +241,7 @@ def test_while_input_pauses_what_was_read_is_stored(kafka: Kafka) -> None:
 
 
 class InterruptedEnvironment(FakeEnvironment):
-    """Ctrl-C while the second chunk of standard input is awaited."""
+    """An environment that raises KeyboardInterrupt at the second read of standard input."""
 
     @property
     def stdin_bytes(self) -> Any:
@@ -255,7 +255,7 @@ class InterruptedEnvironment(FakeEnvironment):
         return Stream(b"one\ntwo\nthr")
 
 
-def test_an_interrupted_run_says_how_many_records_are_in_doubt(kafka: Kafka) -> None:
+def test_an_interrupted_run_reports_the_records_without_acknowledgement(kafka: Kafka) -> None:
     env = InterruptedEnvironment()
     run = env.result(app.run(["produce", "orders", "-b", kafka.broker.address, "-X", "linger.ms=60000"], env))
     assert run.status == 130

@@ -1,4 +1,4 @@
-"""Pieces of input as records: delimited, and as JSON."""
+"""Records from delimited pieces and from JSON lines."""
 
 from __future__ import annotations
 
@@ -10,14 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kcli.cli.produce.delimited import Shape, records_of
-from kcli.cli.produce.jsonl import record_of
-from kcli.cli.produce.parsers import jsonl_parser
-from kcli.cli.produce.tally import WriteTally
-from kcli.errors import BrokerError, TimeoutExpired
-from kcli.producer.batches import Outcome
+from kcli.cli.produce.feed import WriteTally
+from kcli.cli.produce.records import Shape, jsonl_parser, record_of_json, records_of
 from kcli.protocol.records.record import NewRecord
-from kcli.structs import TopicPartition
 
 NOW = 1_700_000_000_000
 
@@ -26,16 +21,16 @@ def keys_and_values(shape: Shape, *pieces: bytes) -> list[tuple[bytes | None, by
     return [(record.key, record.value) for record in records_of(pieces, shape, NOW)]
 
 
-def test_a_piece_is_a_value() -> None:
+def test_a_piece_is_the_value_of_a_record() -> None:
     assert records_of([b"a", b""], Shape(), NOW) == [NewRecord(None, b"a", NOW), NewRecord(None, b"", NOW)]
 
 
-def test_key_and_headers_for_all() -> None:
+def test_all_records_get_the_key_and_the_headers() -> None:
     shape = Shape(key=b"k", headers=[("h", b"1")])
     assert records_of([b"a"], shape, NOW) == [NewRecord(b"k", b"a", NOW, [("h", b"1")])]
 
 
-def test_the_first_key_delimiter_counts_and_a_piece_without_one_has_no_key() -> None:
+def test_the_key_ends_at_the_first_delimiter() -> None:
     shape = Shape(key_delimiter=b"::")
     assert keys_and_values(shape, b"k::v::w", b"::v", b"k::", b"plain") == [
         (b"k", b"v::w"),
@@ -54,7 +49,7 @@ def line(**members: Any) -> bytes:
     return json.dumps(members).encode()
 
 
-def test_json_as_consume_writes_it() -> None:
+def test_a_json_line_of_consume() -> None:
     """The shape documented in kcli/cli/consume/render_json.py."""
     text = line(
         topic="orders",
@@ -67,12 +62,12 @@ def test_json_as_consume_writes_it() -> None:
         value_encoding="base64",
         headers=[{"name": "h", "value": None}, {"name": "h", "value": "/w==", "value_encoding": "base64"}],
     )
-    assert record_of(text, NOW) == NewRecord(b"k", b"\xff", 5, [("h", None), ("h", b"\xff")])
+    assert record_of_json(text, NOW) == NewRecord(b"k", b"\xff", 5, [("h", None), ("h", b"\xff")])
 
 
-def test_all_members_may_be_left_out() -> None:
-    assert record_of(b"{}", NOW) == NewRecord(None, None, NOW, [])
-    assert record_of(line(timestamp=None, headers=None, value=""), NOW) == NewRecord(None, b"", NOW, [])
+def test_all_members_of_a_json_record_are_optional() -> None:
+    assert record_of_json(b"{}", NOW) == NewRecord(None, None, NOW, [])
+    assert record_of_json(line(timestamp=None, headers=None, value=""), NOW) == NewRecord(None, b"", NOW, [])
 
 
 def as_text(data: bytes | None) -> dict[str, Any]:
@@ -82,10 +77,10 @@ def as_text(data: bytes | None) -> dict[str, Any]:
 
 
 @given(value=st.none() | st.binary(), name=st.text(), header=st.none() | st.binary())
-def test_any_bytes_pass(value: bytes | None, name: str, header: bytes | None) -> None:
+def test_all_bytes_can_be_given_in_base64(value: bytes | None, name: str, header: bytes | None) -> None:
     if any("\ud800" <= sign <= "\udfff" for sign in name):
         return
-    record = record_of(line(**as_text(value), headers=[{"name": name, **as_text(header)}]), NOW)
+    record = record_of_json(line(**as_text(value), headers=[{"name": name, **as_text(header)}]), NOW)
     assert record == NewRecord(None, value, NOW, [(name, header)])
 
 
@@ -109,30 +104,14 @@ def test_any_bytes_pass(value: bytes | None, name: str, header: bytes | None) ->
         (line(headers=[{"name": "a", "vlaue": "b"}]), '"vlaue" is not a member of a header'),
     ],
 )
-def test_what_is_wrong_with_a_line_is_said(text: bytes, blame: str) -> None:
+def test_an_invalid_json_line_is_refused_with_its_fault(text: bytes, blame: str) -> None:
     with pytest.raises(ValueError, match=blame):
-        record_of(text, NOW)
+        record_of_json(text, NOW)
 
 
-def test_bad_lines_are_counted_with_the_first_one_s_number_and_blank_ones_skipped() -> None:
+def test_invalid_lines_are_counted_and_the_first_is_named() -> None:
     tally = WriteTally()
     parse = jsonl_parser([("all", b"1")], 7, tally)
     assert parse([b'{"value":"a"}', b"", b"bad"], NOW) == [NewRecord(None, b"a", 7, [("all", b"1")])]
     assert parse([b"worse"], NOW) == []
     assert tally.failure_lines() == ["2 records not stored: line 3 is not a record in JSON: Expecting value"]
-
-
-def test_the_tally_has_one_line_for_each_kind_of_failure() -> None:
-    tally, tp = WriteTally(), TopicPartition("t", 0)
-    tally.read = 10
-    tally.take(Outcome(tp, 4, 0))
-    tally.take(Outcome(tp, 2, error=BrokerError(87, "no key", partition=0)))
-    tally.take(Outcome(tp, 1, error=BrokerError(87, "another reason")))
-    tally.take(Outcome(tp, 1, error=TimeoutExpired("too late")))
-    assert (tally.stored, tally.failed) == (4, 4)
-    assert tally.failure_lines() == [
-        "3 records not stored: INVALID_RECORD: no key",
-        "1 record not stored: too late",
-        "2 records not acknowledged",
-    ]
-    assert tally.summary(2.0).startswith("4 records stored, 0.0 MB read in 2.00 s (2 records/s, ")

@@ -1,0 +1,78 @@
+"""Splitting the input at a delimiter; counting the outcomes of records."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kcli.cli.produce.feed import Splitter, WriteTally
+from kcli.errors import BrokerError, TimeoutExpired
+from kcli.producer.batches import Outcome
+from kcli.structs import TopicPartition
+
+
+def split(splitter: Splitter, data: bytes, sizes: list[int]) -> list[bytes]:
+    """Return all pieces of `data`, fed in chunks of these sizes in turn."""
+    pieces, at, turn = [], 0, 0
+    while at < len(data):
+        size = sizes[turn % len(sizes)]
+        pieces += splitter.feed(data[at : at + size])
+        at, turn = at + size, turn + 1
+    return pieces + splitter.finish()
+
+
+SIZES = st.lists(st.integers(1, 7), min_size=1)
+
+
+@given(data=st.binary().map(lambda data: data.replace(b"x", b"--")), sizes=SIZES)
+def test_pieces_do_not_depend_on_the_chunks(data: bytes, sizes: list[int]) -> None:
+    whole = data.split(b"--")
+    assert split(Splitter(b"--", 1000), data, sizes) == (whole if whole[-1] else whole[:-1])
+
+
+def test_the_last_piece_needs_no_delimiter() -> None:
+    assert split(Splitter(b"\n", 100), b"a\n\nb", [100]) == [b"a", b"", b"b"]
+    assert split(Splitter(b"\n", 100), b"a\n\nb\n", [100]) == [b"a", b"", b"b"]
+    assert split(Splitter(b"\n", 100), b"", [100]) == []
+
+
+@given(sizes=SIZES)
+def test_a_piece_that_is_too_long_is_counted_and_dropped(sizes: list[int]) -> None:
+    splitter = Splitter(b"--", 5)
+    assert split(splitter, b"abc--" + b"x" * 40 + b"--12345--123456--end", sizes) == [b"abc", b"12345", b"end"]
+    assert splitter.too_long == 2
+
+
+@given(sizes=SIZES)
+def test_a_last_piece_that_is_too_long_is_counted(sizes: list[int]) -> None:
+    splitter = Splitter(b"\n", 5)
+    assert split(splitter, b"a\n1234567", sizes) == [b"a"]
+    assert splitter.too_long == 1
+
+
+def test_memory_is_bounded_by_the_longest_piece() -> None:
+    splitter = Splitter(b"\n", 1000)
+    for _ in range(100):
+        splitter.feed(b"x" * 10_000)
+        assert len(splitter._rest) <= 1000
+    assert splitter.too_long == 1
+
+
+def test_an_empty_delimiter_makes_one_piece() -> None:
+    assert split(Splitter(b"", 100), b"a\nb\n", [1]) == [b"a\nb\n"]
+
+
+def test_the_tally_reports_one_line_per_kind_of_failure() -> None:
+    tally, tp = WriteTally(), TopicPartition("t", 0)
+    tally.read = 10
+    tally.take(Outcome(tp, 4, 0))
+    tally.take(Outcome(tp, 2, error=BrokerError(87, "no key", partition=0)))
+    tally.take(Outcome(tp, 1, error=BrokerError(87, "another reason")))
+    tally.take(Outcome(tp, 1, error=TimeoutExpired("too late")))
+    assert (tally.stored, tally.failed) == (4, 4)
+    assert tally.failure_lines() == [
+        "3 records not stored: INVALID_RECORD: no key",
+        "1 record not stored: too late",
+        "2 records not acknowledged",
+    ]
+    assert tally.summary(2.0).startswith("4 records stored, 0.0 MB read in 2.00 s (2 records/s, ")
