@@ -37,7 +37,7 @@ from kcli.protocol.wire import Message, Request
 R = TypeVar("R", bound=Message)
 _MEMBER_ID = re.compile(r"([\w.]*)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
-_NO_HEARTBEAT = HeartbeatRequest(group_id="any", generation_id=1, member_id="unknown")
+_UNKNOWN_MEMBER_HEARTBEAT = HeartbeatRequest(group_id="any", generation_id=1, member_id="unknown")
 
 # Long enough for a response on a busy machine, short enough for tests that expect no response.
 SILENCE_S = 0.25
@@ -69,8 +69,8 @@ class Harness(Protocol):
 def ask(connection: Connection, request: Request[R], version: int | None = None) -> R:
     """Send a request and return its response."""
     connection.send(request, version)
-    answer: R = connection.receive()
-    return answer
+    response: R = connection.receive()
+    return response
 
 
 class Recorder:
@@ -96,12 +96,12 @@ class Recorder:
         """Return the name of a group that no other test uses."""
         return f"group.{next(self._group_numbers)}.{self._run}"
 
-    def record(self, answer: Message) -> None:
-        if isinstance(answer, ListGroupsResponse):  # a shared broker also has the groups of other tests
-            answer = ListGroupsResponse(
-                error_code=answer.error_code, groups=[g for g in answer.groups if self._run in g.group_id]
+    def record(self, response: Message) -> None:
+        if isinstance(response, ListGroupsResponse):  # a shared broker also has the groups of other tests
+            response = ListGroupsResponse(
+                error_code=response.error_code, groups=[g for g in response.groups if self._run in g.group_id]
             )
-        self.responses.append((type(answer).__name__, self._normalized(answer)))
+        self.responses.append((type(response).__name__, self._normalized(response)))
 
     def _normalized(self, value: Any) -> Any:
         if isinstance(value, str):
@@ -123,14 +123,14 @@ class Recorder:
 class _RecordedConnection:
     def __init__(self, connection: Connection, recorder: Recorder) -> None:
         self._connection = connection
-        self._notebook = recorder
+        self._recorder = recorder
         self.send = connection.send
         self.is_waiting = connection.is_waiting
 
     def receive(self) -> Any:
-        answer = self._connection.receive()
-        self._notebook.record(answer)
-        return answer
+        response = self._connection.receive()
+        self._recorder.record(response)
+        return response
 
 
 # ---- the coordinator, without sockets ----
@@ -215,15 +215,15 @@ class CoordinatorConnection:
         clock = self._harness.clock
         decoded, context = read_request(frame, "c-1", "127.0.0.1", clock.now_ms(), clock.wall_ms())
         if isinstance(decoded, OffsetCommitRequest):  # handled by the store; here only the coordinator's check
-            answer: Any = self._commit(decoded, version)
+            response: Any = self._commit(decoded, version)
         else:
             module = import_module(f"kcli.broker.handlers.{HANDLERS[request.API_KEY].module}")
-            answer = module.handle(self._harness.broker, decoded, context)
-        if not isinstance(answer, Pending):
+            response = module.handle(self._harness.broker, decoded, context)
+        if not isinstance(response, Pending):
             ready = Pending[Any]()
-            ready.complete(answer)
-            answer = ready
-        self._waiting = answer, context
+            ready.complete(response)
+            response = ready
+        self._waiting = response, context
 
     def _commit(self, request: OffsetCommitRequest, version: int) -> OffsetCommitResponse:
         error = self._harness.groups.check_commit(
@@ -244,8 +244,8 @@ class CoordinatorConnection:
         assert self._waiting is not None
         (pending, context), self._waiting = self._waiting, None
         frame = b"".join(bytes(part) for part in answer_parts(pending.value, context))  # type: ignore[arg-type]
-        _, answer = decode_response(response_type(context.api_key), context.api_version, frame)
-        return answer
+        _, response = decode_response(response_type(context.api_key), context.api_version, frame)
+        return response
 
     def is_waiting(self) -> bool:
         assert self._waiting is not None, "no request was sent"
@@ -277,7 +277,8 @@ class SocketHarness:
         """Apache Kafka creates the offsets topic at the first FindCoordinator, and has no coordinator until then."""
         client, deadline = self.connect(), time.monotonic() + 30
         while (
-            ask(client, FindCoordinatorRequest(key="any"), 3).error_code or ask(client, _NO_HEARTBEAT).error_code != 25
+            ask(client, FindCoordinatorRequest(key="any"), 3).error_code
+            or ask(client, _UNKNOWN_MEMBER_HEARTBEAT).error_code != 25
         ):
             assert time.monotonic() < deadline, "no coordinator within 30 s"
             time.sleep(0.05)
@@ -321,9 +322,9 @@ class SocketConnection:
         assert self._sent is not None, "no request was sent"
         (key, version), self._sent = self._sent, None
         (length,) = struct.unpack(">i", self._read(4))
-        _, answer = decode_response(response_type(key), version, self._read(length))
+        _, response = decode_response(response_type(key), version, self._read(length))
         self._add_expected(0)
-        return answer
+        return response
 
     def _read(self, length: int) -> bytes:
         data = b""

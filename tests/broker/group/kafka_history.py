@@ -82,22 +82,22 @@ def fetch_all_offsets(client: Connection, *, stable: bool = False) -> dict[str, 
     """Return the offsets of all groups, after the broker has loaded __consumer_offsets."""
     request = OffsetFetchRequest(groups=[fetch_group(group, None) for group in GROUPS], require_stable=stable)
     deadline = time.monotonic() + LONGEST_LOAD_S
-    answer = ask(client, request, 9)
-    while any(g.error_code in STILL_LOADING for g in answer.groups):
-        assert time.monotonic() < deadline, answer
+    response = ask(client, request, 9)
+    while any(g.error_code in STILL_LOADING for g in response.groups):
+        assert time.monotonic() < deadline, response
         time.sleep(0.05)
-        answer = ask(client, request, 9)
+        response = ask(client, request, 9)
     return {
-        g.group_id: [[t, [list(row) for row in sorted(rows)]] for t, rows in rows_of(g.topics)] for g in answer.groups
+        g.group_id: [[t, [list(row) for row in sorted(rows)]] for t, rows in rows_of(g.topics)] for g in response.groups
     }
 
 
 def describe_all_groups(client: Connection) -> dict[str, Any]:
     """Return state and members of all groups from DescribeGroups."""
-    answer = ask(client, DescribeGroupsRequest(groups=list(GROUPS)), 5)
+    response = ask(client, DescribeGroupsRequest(groups=list(GROUPS)), 5)
     return {
         g.group_id: [g.error_code, g.group_state, g.protocol_type, g.protocol_data, sorted(map(_member, g.members))]
-        for g in answer.groups
+        for g in response.groups
     }
 
 

@@ -160,10 +160,10 @@ def commit(
             for topic, rows in topics.items()
         ],
     )
-    answer = ask(client, request, version)
+    response = ask(client, request, version)
     return [
         (topic.topic_id if version >= 10 else topic.name, [(p.partition_index, p.error_code) for p in topic.partitions])
-        for topic in answer.topics
+        for topic in response.topics
     ]
 
 
@@ -195,12 +195,12 @@ def fetch(
             else [OffsetFetchRequestTopic(name=t, partition_indexes=p) for t, p in topics.items()]
         )
         request = OffsetFetchRequest(group_id=group, topics=old, require_stable=stable)
-        answer: Any = ask(client, request, version)
+        response: Any = ask(client, request, version)
     else:
         request = OffsetFetchRequest(groups=[fetch_group(group, topics)], require_stable=stable)
-        (answer,) = ask(client, request, version).groups
-        assert answer.group_id == group
-    return answer.error_code, rows_of(answer.topics)
+        (response,) = ask(client, request, version).groups
+        assert response.group_id == group
+    return response.error_code, rows_of(response.topics)
 
 
 def fetch_group(group: str, topics: dict[Topic, list[int]] | None) -> OffsetFetchRequestGroup:
@@ -226,7 +226,7 @@ def delete(
         OffsetDeleteRequestTopic(name=t, partitions=[OffsetDeleteRequestPartition(partition_index=p) for p in ps])
         for t, ps in topics.items()
     ]
-    answer = ask(client, OffsetDeleteRequest(group_id=group, topics=requested))
-    return answer.error_code, [
-        (topic.name, [(p.partition_index, p.error_code) for p in topic.partitions]) for topic in answer.topics
+    response = ask(client, OffsetDeleteRequest(group_id=group, topics=requested))
+    return response.error_code, [
+        (topic.name, [(p.partition_index, p.error_code) for p in topic.partitions]) for topic in response.topics
     ]

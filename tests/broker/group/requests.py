@@ -93,9 +93,9 @@ def commit_error(connection: Connection, request: OffsetCommitRequest, version: 
 
 def request_member_id(connection: Connection, group: str, **fields: Any) -> str:
     """Return the member id that MEMBER_ID_REQUIRED contains."""
-    answer = ask(connection, join(group, **fields))
-    assert answer.error_code == 79
-    return answer.member_id
+    response = ask(connection, join(group, **fields))
+    assert response.error_code == 79
+    return response.member_id
 
 
 def start_join(connection: Connection, group: str, **fields: Any) -> str:

@@ -183,8 +183,8 @@ def parked_join_of_a_removed_member_is_answered(broker: Recorder) -> None:
 
 
 def describe(client: Connection, group: str, version: int = 6) -> DescribedGroup:
-    answer = ask(client, DescribeGroupsRequest(groups=[group]), version)
-    return answer.groups[0]
+    response = ask(client, DescribeGroupsRequest(groups=[group]), version)
+    return response.groups[0]
 
 
 def group_is_described_in_every_state(broker: Recorder) -> None:
@@ -259,9 +259,9 @@ def groups_are_listed_by_state_and_type(broker: Recorder) -> None:
 
     def found(version: int, states: list[str], types: list[str]) -> set[tuple[str, str, str]]:
         client.send(ListGroupsRequest(states_filter=states, types_filter=types), version)
-        answer = client.receive()
-        assert answer.error_code == 0
-        mine = {g.group_id: g for g in answer.groups if g.group_id in (stable, empty, simple)}
+        response = client.receive()
+        assert response.error_code == 0
+        mine = {g.group_id: g for g in response.groups if g.group_id in (stable, empty, simple)}
         return {(name, g.group_state, g.group_type) for name, g in mine.items()}
 
     both = {(empty, "Empty", "classic"), (simple, "Empty", "classic")}
@@ -282,8 +282,8 @@ def coordinator_of_groups_is_found(broker: Recorder) -> None:
         found = ask(client, FindCoordinatorRequest(key=group), version)
         assert (found.error_code, found.node_id, found.host) == (0, 1, "127.0.0.1")
     for version in range(4, 7):
-        answer = ask(client, FindCoordinatorRequest(coordinator_keys=[group, ""]), version)
-        assert [(c.key, c.error_code, c.node_id) for c in answer.coordinators] == [(group, 0, 1), ("", 0, 1)]
+        response = ask(client, FindCoordinatorRequest(coordinator_keys=[group, ""]), version)
+        assert [(c.key, c.error_code, c.node_id) for c in response.coordinators] == [(group, 0, 1), ("", 0, 1)]
 
 
 SCENARIOS = [

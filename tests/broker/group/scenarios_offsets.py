@@ -80,8 +80,8 @@ def unknown_groups_in_every_request(broker: OffsetsRecorder) -> None:
     group, client = broker.new_group(), broker.connect()
     topic, topic_id = broker.new_topic()
     for version, error in ((2, 22), (8, 22), (9, 69)):
-        answer = commit(client, group, {topic: [(0, 5)]}, version, generation=5, member="m")
-        assert answer == [(topic, [(0, error)])]
+        response = commit(client, group, {topic: [(0, 5)]}, version, generation=5, member="m")
+        assert response == [(topic, [(0, error)])]
     assert commit(client, group, {topic_id: [(0, 5)]}, 10, generation=5, member="m") == [(topic_id, [(0, 69)])]
     assert fetch(client, group, {topic: [0]}) == (0, [(topic, [(0, -1, -1, "", 0)])])
     assert fetch(client, group, {}) == (0, [])
@@ -156,8 +156,8 @@ def offsets_of_several_groups_are_fetched_in_one_request(broker: OffsetsRecorder
             fetch_group(groups[1], {name: [0]}),
             fetch_group(groups[2], {name: [1]}),
         ]
-        answer = ask(client, OffsetFetchRequest(groups=requested, require_stable=True), version)
-        assert [(g.group_id, g.error_code, rows_of(g.topics)) for g in answer.groups] == [
+        response = ask(client, OffsetFetchRequest(groups=requested, require_stable=True), version)
+        assert [(g.group_id, g.error_code, rows_of(g.topics)) for g in response.groups] == [
             (groups[0], 0, [(name, [(0, 0, -1, "", 0)])]),
             (groups[1], 0, [(name, [(0, 1, -1, "", 0)])]),
             (groups[2], 0, [(name, [(1, -1, -1, "", 0)])]),
@@ -269,8 +269,8 @@ def offsets_of_a_deleted_group_are_deleted(broker: OffsetsRecorder) -> None:
 
 def _listed(broker: OffsetsRecorder, group: str) -> list[tuple[str, str]]:
     """Not recorded, because groups of other tests are listed, too."""
-    answer = ask(broker._harness.connect(), ListGroupsRequest(), 4)
-    return [(g.protocol_type, g.group_state) for g in answer.groups if g.group_id == group]
+    response = ask(broker._harness.connect(), ListGroupsRequest(), 4)
+    return [(g.protocol_type, g.group_state) for g in response.groups if g.group_id == group]
 
 
 SCENARIOS = [

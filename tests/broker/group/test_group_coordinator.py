@@ -133,7 +133,7 @@ def test_deleted_group_has_no_pending_member_ids() -> None:
 
 
 def test_repeated_request_on_a_new_connection_answers_the_old_one() -> None:
-    """Apache Kafka never answers the old request."""
+    """Apache Kafka never responses the old request."""
     harness = CoordinatorHarness()
     first, second, again = harness.connect("one"), harness.connect("two"), harness.connect("again")
     leader, follower, generation = form_group_of_two(first, second, "g")

@@ -36,20 +36,20 @@ class Consumer:
             if error:
                 self._rejoin(error)
         elif not self._client.is_waiting():
-            answer, sent = self._client.receive(), self._sent
+            response, sent = self._client.receive(), self._sent
             self._sent = ""
-            if answer.error_code:
-                self.member_id = answer.member_id if answer.error_code == 79 else self.member_id
-                self._rejoin(answer.error_code)
+            if response.error_code:
+                self.member_id = response.member_id if response.error_code == 79 else self.member_id
+                self._rejoin(response.error_code)
             elif sent == "join":
-                self._joined(answer)
-            elif answer.assignment:
-                self._generations.setdefault(self.generation, []).extend(bytes([b]) for b in answer.assignment)
+                self._joined(response)
+            elif response.assignment:
+                self._generations.setdefault(self.generation, []).extend(bytes([b]) for b in response.assignment)
 
-    def _joined(self, answer: object) -> None:
-        assert answer.generation_id > self.generation  # type: ignore[attr-defined]
-        self.generation = answer.generation_id  # type: ignore[attr-defined]
-        ids = [m.member_id for m in answer.members]  # type: ignore[attr-defined]
+    def _joined(self, response: object) -> None:
+        assert response.generation_id > self.generation  # type: ignore[attr-defined]
+        self.generation = response.generation_id  # type: ignore[attr-defined]
+        ids = [m.member_id for m in response.members]  # type: ignore[attr-defined]
         plan = {member: b"".join(PARTITIONS[n :: len(ids)]) for n, member in enumerate(ids)}
         self._client.send(sync("g", self.generation, self.member_id, plan))
         self._sent = "sync"

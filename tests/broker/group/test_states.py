@@ -42,5 +42,5 @@ def test_no_event_leaves_the_dead_state() -> None:
 
 
 def test_every_state_has_error_codes_for_each_request() -> None:
-    for answers in (COMMIT_ERRORS, HEARTBEAT_ERRORS, SYNC_ERRORS):
-        assert set(answers) == set(GroupState)
+    for responses in (COMMIT_ERRORS, HEARTBEAT_ERRORS, SYNC_ERRORS):
+        assert set(responses) == set(GroupState)
