@@ -41,6 +41,16 @@ def test_no_event_leaves_the_dead_state() -> None:
     assert not any(state == "Dead" for state, _ in ALLOWED)
 
 
-def test_every_state_has_error_codes_for_each_request() -> None:
-    for responses in (COMMIT_ERRORS, HEARTBEAT_ERRORS, SYNC_ERRORS):
-        assert set(responses) == set(GroupState)
+# Error codes of heartbeats, syncs and commits of a member of the generation (Apache Kafka 4.3.1).
+ERRORS = {
+    "Empty": (25, 25, 0),
+    "PreparingRebalance": (27, 27, 0),
+    "CompletingRebalance": (0, 0, 27),
+    "Stable": (0, 0, 0),
+    "Dead": (15, 15, 15),
+}
+
+
+@pytest.mark.parametrize("state", GroupState, ids=lambda state: state.value)
+def test_every_state_has_error_codes_for_each_request(state: GroupState) -> None:
+    assert (HEARTBEAT_ERRORS[state], SYNC_ERRORS[state], COMMIT_ERRORS[state]) == ERRORS[state.value]
