@@ -211,7 +211,7 @@ class Settings:
         return settings
 
     def with_properties(self: S, properties: Mapping[str, Value | None]) -> S:
-        """A copy with some settings given anew; None restores the default."""
+        """Return a copy with some settings replaced; None restores the default."""
         return type(self).from_properties({**self.given, **properties})
 
     def value(self, name: str) -> Any:

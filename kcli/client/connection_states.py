@@ -5,9 +5,10 @@ until the broker has sent its versions, and then READY, the only state in which 
 falls back to DISCONNECTED.
 
 A host name may have several addresses. They are tried one after another without a pause, because a refused address
-says nothing about the next one (`localhost` is often ::1 first, without a listener). When the last one has failed, the
-node waits for the backoff, which doubles with each failure; then the name is resolved again. A broker that closes the
-connection after it accepted it is no better than one that refuses it, so failures are counted until the node is READY.
+does not mean that the next one fails (`localhost` is often ::1 first, without a listener). After the last one has
+failed, the node waits for the backoff, which doubles with each failure; then the name is resolved again. A broker that
+closes the connection after it accepted it is no better than one that refuses it, so failures are counted until the
+node is READY.
 """
 
 from __future__ import annotations

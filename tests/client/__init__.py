@@ -1,1 +1,1 @@
-"""Stories about the client, told over memory and against real brokers."""
+"""The client with in-memory and real brokers."""

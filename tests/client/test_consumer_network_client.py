@@ -23,14 +23,14 @@ from tests.client.fake_cluster import FakeCluster, failure_of
 A, B = Node(1, "a", 9092), Node(2, "b", 9092)
 
 
-def talkative(*addresses: str) -> FakeCluster:
+def responsive_cluster(*addresses: str) -> FakeCluster:
     cluster = FakeCluster(*(addresses or ("a:9092",)))
     cluster.answers[ApiKey.LIST_GROUPS] = lambda peer, request, version: ListGroupsResponse()
     return cluster
 
 
 def test_a_request_is_sent_by_the_next_poll() -> None:
-    cluster = talkative()
+    cluster = responsive_cluster()
     client = cluster.connect("a:9092")
     future = client.send(A, ListGroupsRequest())
     assert not future.done
@@ -42,7 +42,7 @@ def test_a_request_is_sent_by_the_next_poll() -> None:
 
 
 def test_poll_until_a_future_ends_at_the_timeout() -> None:
-    client = talkative().connect("a:9092")
+    client = responsive_cluster().connect("a:9092")
     never: RequestFuture[int] = RequestFuture()
     assert not client.poll(until=never, timeout_ms=250)
     assert client.clock.now_ms() == 250
@@ -69,7 +69,7 @@ def test_poll_without_a_future_returns_after_a_metadata_response() -> None:
 
 
 def test_poll_with_a_timeout_of_zero_takes_the_events_that_are_ready() -> None:
-    cluster = talkative()
+    cluster = responsive_cluster()
     client = cluster.connect("a:9092")
     future = client.send(A, ListGroupsRequest())
     rounds = 0
@@ -81,7 +81,7 @@ def test_poll_with_a_timeout_of_zero_takes_the_events_that_are_ready() -> None:
 
 
 def test_a_request_without_connection_expires() -> None:
-    cluster = talkative()
+    cluster = responsive_cluster()
     cluster.selector.hold("a:9092")
     client = cluster.connect("a:9092")
     future = client.send(A, ListGroupsRequest(), timeout_ms=300)
@@ -92,7 +92,7 @@ def test_a_request_without_connection_expires() -> None:
 
 
 def test_only_requests_to_the_lost_node_fail() -> None:
-    cluster = talkative("a:9092", "b:9092")
+    cluster = responsive_cluster("a:9092", "b:9092")
     cluster.selector.refuse("a:9092")
     client = cluster.connect("b:9092")
     lost = [client.send(A, ListGroupsRequest()) for _ in range(3)]
@@ -112,7 +112,7 @@ def test_only_requests_to_the_lost_node_fail() -> None:
 
 
 def test_a_listener_can_send_another_request() -> None:
-    cluster = talkative()
+    cluster = responsive_cluster()
     client = cluster.connect("a:9092")
     twice = client.send(A, ListGroupsRequest()).then(lambda _: client.send(A, ListGroupsRequest()))
     assert client.poll(until=twice, timeout_ms=1_000)
@@ -131,7 +131,7 @@ def test_disconnect_fails_the_requests_to_the_node() -> None:
 
 
 def test_wait_returns_the_value_or_raises_an_error_with_the_awaited_response() -> None:
-    client = talkative().connect("a:9092")
+    client = responsive_cluster().connect("a:9092")
     assert client.wait(client.send(A, ListGroupsRequest()), 1_000) == ListGroupsResponse()
     never: RequestFuture[int] = RequestFuture("Heartbeat")
     error = failure_of(lambda: client.wait(never, 1_000))
@@ -245,16 +245,16 @@ def test_the_error_names_an_unreachable_advertised_address() -> None:
     error = client.timed_out("ListOffsets", node)
     assert str(error) == "no response to ListOffsets in time (awaited=ListOffsets)"
     client.poll(until=client.send(node, ListGroupsRequest()), timeout_ms=1_000)
-    told = str(client.timed_out("ListOffsets", node))
-    assert told.startswith("node 1, which the cluster advertises as kafka-1:9092, cannot be reached: ")
-    assert "the host name kafka-1 cannot be resolved" in told
+    message = str(client.timed_out("ListOffsets", node))
+    assert message.startswith("node 1, which the cluster advertises as kafka-1:9092, cannot be reached: ")
+    assert "the host name kafka-1 cannot be resolved" in message
 
 
 # Wake-up and threads
 
 
 def test_wakeup_interrupts_exactly_one_poll() -> None:
-    client = talkative().connect("a:9092")
+    client = responsive_cluster().connect("a:9092")
     client.wakeup()
     with pytest.raises(WakeupError):
         client.poll(timeout_ms=1_000)
@@ -262,7 +262,7 @@ def test_wakeup_interrupts_exactly_one_poll() -> None:
 
 
 def test_wakeup_does_not_hide_a_completed_future() -> None:
-    client = talkative().connect("a:9092")
+    client = responsive_cluster().connect("a:9092")
     client.wakeup()
     assert client.poll(until=RequestFuture.success(1), timeout_ms=1_000)
     with pytest.raises(WakeupError):
@@ -291,7 +291,7 @@ def test_a_thread_gets_the_lock_while_another_one_waits_in_a_poll() -> None:
 
 
 def test_a_future_completed_by_serve_ends_the_next_poll() -> None:
-    cluster = talkative()
+    cluster = responsive_cluster()
     client = cluster.connect("a:9092")
     awaited, other = client.send(A, ListGroupsRequest()), client.send(A, ListGroupsRequest())
     while not awaited.done:
@@ -304,7 +304,7 @@ def test_a_future_completed_by_serve_ends_the_next_poll() -> None:
 
 
 def test_serve_does_not_end_a_poll_for_another_future() -> None:
-    cluster = talkative()
+    cluster = responsive_cluster()
     client = cluster.connect("a:9092")
     awaited = client.send(A, ListGroupsRequest())
     while not awaited.done:

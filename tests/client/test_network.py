@@ -78,10 +78,10 @@ def test_the_handshake_is_repeated_in_the_version_that_the_broker_names() -> Non
     cluster = cluster_with_groups()
 
     def old_broker(peer: MemoryPeer, request: object, version: int) -> ApiVersionsResponse | bytes:
-        told = ApiVersionsResponse(error_code=35 if version > 2 else 0, api_keys=cluster.offered())
-        next(api for api in told.api_keys if api.api_key == ApiKey.API_VERSIONS).max_version = 2
+        response = ApiVersionsResponse(error_code=35 if version > 2 else 0, api_keys=cluster.offered())
+        next(api for api in response.api_keys if api.api_key == ApiKey.API_VERSIONS).max_version = 2
         correlation_id = cluster.asked[-1].correlation_id
-        return encode_response(told, 0, correlation_id) if version > 2 else told
+        return encode_response(response, 0, correlation_id) if version > 2 else response
 
     cluster.answers[ApiKey.API_VERSIONS] = old_broker
     ask_any(cluster.connect("a:9092"), ListGroupsRequest(), 1_000)
@@ -243,11 +243,11 @@ def test_a_wrong_correlation_id_closes_the_connection() -> None:
     cluster = FakeCluster("a:9092")
     cluster.answers[ApiKey.DESCRIBE_CLUSTER] = lambda p, r, v: encode_response(ListGroupsResponse(), 5, 77)
     client = cluster.connect("a:9092")
-    wrong, behind = client.send(A, ListGroupsRequest()), client.send(A, DescribeClusterRequest())
-    client.poll(until=behind, timeout_ms=1_000)
+    wrong, following = client.send(A, ListGroupsRequest()), client.send(A, DescribeClusterRequest())
+    client.poll(until=following, timeout_ms=1_000)
     assert isinstance(wrong.error, ProtocolError)
     assert "node 1 responded to request 77, not to 2 (ListGroups)" in str(wrong.error)
-    assert isinstance(behind.error, DisconnectedError)
+    assert isinstance(following.error, DisconnectedError)
     assert cluster.selector.peers[0].closed
 
 
@@ -361,7 +361,7 @@ def test_a_lost_node_causes_a_metadata_request() -> None:
 
 
 def replaced_cluster(strategy: str) -> FakeCluster:
-    """Brokers 1 and 2 are replaced by broker 3 behind the same bootstrap name, while the client is away."""
+    """Brokers 1 and 2 are replaced by broker 3 at the same bootstrap name, while the client is idle."""
     cluster = cluster_with_groups("a:9092", "b:9092")
     cluster.hosts["boot"] = ["a"]
     client = cluster.connect("boot:9092", metadata_recovery_strategy=strategy)

@@ -73,12 +73,12 @@ def test_chain_completes_another_future() -> None:
 
 
 def test_listeners_run_in_order_or_at_once_if_the_future_is_done() -> None:
-    future, told = RequestFuture[int](), list[str]()
-    future.on_done(lambda f: told.append("first"))
-    future.on_done(lambda f: told.append("second"))
+    future, calls = RequestFuture[int](), list[str]()
+    future.on_done(lambda f: calls.append("first"))
+    future.on_done(lambda f: calls.append("second"))
     future.complete(0)
-    future.on_done(lambda f: told.append("late"))
-    assert told == ["first", "second", "late"]
+    future.on_done(lambda f: calls.append("late"))
+    assert calls == ["first", "second", "late"]
 
 
 def test_a_future_is_completed_once() -> None:

@@ -131,7 +131,7 @@ def test_topic_names_are_sent_if_topic_ids_are_unknown() -> None:
     producer.send("orders", b"v")
     producer.flush()
     (asked,) = cluster.requests(ApiKey.PRODUCE)
-    assert asked.version == 12  # this cluster tells no topic ids
+    assert asked.version == 12  # this cluster sends no topic ids
     assert asked.request.topic_data[0].topic_id == uuid.UUID(int=0)
 
 

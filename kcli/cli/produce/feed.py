@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING, BinaryIO
 from kcli.errors import BrokerError, KcliError
 
 if TYPE_CHECKING:
-    from kcli.cli.produce.records import Parse
     from kcli.producer.batches import Outcome
     from kcli.producer.producer import Producer
+    from kcli.protocol.records.record import NewRecord
     from kcli.structs import TopicPartition
 
 CHUNK_BYTES = 128 * 1024
+
+#: (pieces of input, time now in ms since the epoch) -> records.
+Parse = Callable[[Sequence[bytes], int], "list[NewRecord]"]
 
 
 def feed(

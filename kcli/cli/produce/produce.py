@@ -13,8 +13,7 @@ from kcli.errors import ConfigError
 from kcli.settings import invalid_value
 
 if TYPE_CHECKING:
-    from kcli.cli.produce.feed import WriteTally
-    from kcli.cli.produce.records import Parse
+    from kcli.cli.produce.feed import Parse, WriteTally
     from kcli.client.config import ProducerConfig
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")

@@ -15,15 +15,12 @@ from __future__ import annotations
 import binascii
 import json
 from base64 import b64decode
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from kcli.cli.produce.feed import WriteTally
+    from kcli.cli.produce.feed import Parse, WriteTally
     from kcli.protocol.records.record import NewRecord
-
-#: (pieces of input, time now in ms since the epoch) -> records.
-Parse = Callable[[Sequence[bytes], int], "list[NewRecord]"]
 
 _IGNORED = {"topic", "partition", "offset", "timestamp_type"}
 _USED = {"key", "key_encoding", "value", "value_encoding", "timestamp", "headers"}

@@ -159,8 +159,8 @@ def test_an_unknown_partition_is_an_error(kafka: Kafka) -> None:
 
 
 def test_an_unreachable_broker_is_an_error_at_the_timeout() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as nobody:
-        address = f"127.0.0.1:{nobody.getsockname()[1]}"
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
     run = run_kcli("produce", "orders", "-b", address, "--timeout", "0.3", stdin=b"x\n")
     assert run.status == 5
     assert f"connection refused by {address}" in run.err
@@ -229,8 +229,8 @@ def test_records_are_stored_while_the_input_pauses(kafka: Kafka) -> None:
     status: list[int] = []
     command = threading.Thread(target=lambda: status.append(app.run(argv, env)))
     command.start()
-    for word in (b"one\n", b"two\nthr", b"ee\n"):
-        os.write(write_end, word)
+    for chunk in (b"one\n", b"two\nthr", b"ee\n"):
+        os.write(write_end, chunk)
         assert stored.wait(10)
         stored.clear()
     os.close(write_end)
