@@ -80,8 +80,10 @@ def _choose_directory(
     env: Environment, properties: dict[str, str], data_dir: str | None, ephemeral: bool, cleanup: ExitStack
 ) -> None:
     configured = next((name for name in ("log.dirs", "log.dir") if name in properties), None)
-    if sum([data_dir is not None, ephemeral, configured is not None]) > 1:
-        raise ConfigError(f"--data-dir, --ephemeral and -c {configured or 'log.dirs'} cannot be combined; choose one")
+    choices = {"--data-dir": data_dir is not None, "--ephemeral": ephemeral, f"-c {configured}": configured is not None}
+    given = [name for name, is_given in choices.items() if is_given]
+    if len(given) > 1:
+        raise ConfigError(f"{' and '.join(given)} cannot be combined; choose one")
     if ephemeral:
         from tempfile import TemporaryDirectory
 
@@ -176,4 +178,6 @@ def _create(broker: Broker, name: str, partitions: int | None) -> None:
     if existing is None:
         broker.cluster.create_topic(name, -1 if partitions is None else partitions)
     elif partitions is not None and existing.partitions != partitions:
-        raise ConfigError(f"--topic {name}:{partitions}: the topic exists with {existing.partitions} partitions")
+        raise ConfigError(
+            f"--topic {name}:{partitions}: the topic exists with {existing.partitions} partitions; use {name}"
+        )

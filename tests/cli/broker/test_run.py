@@ -100,7 +100,10 @@ def test_topics_option_creates_missing_topics_and_rejects_other_partition_counts
             assert {one.name: len(one.partitions) for one in found} == {"orders": 3, "audit": 2}
         assert broker.end()[0] == 0
     status, err = refused("--port", "0", "--data-dir", str(tmp_path), "-t", "orders:4")
-    assert (status, err.splitlines()[-1]) == (2, "kcli: --topic orders:4: the topic exists with 3 partitions")
+    assert (status, err.splitlines()[-1]) == (
+        2,
+        "kcli: --topic orders:4: the topic exists with 3 partitions; use orders",
+    )
 
 
 def test_ephemeral_removes_its_directory(running: Any, tmp_path: Path) -> None:
