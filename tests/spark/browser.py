@@ -1,4 +1,4 @@
-"""A page as a real browser shows it: headless Chromium, without a network."""
+"""A page as drawn by a headless Chromium without a network."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from tests.needs import skip_or_fail
 
 
 class Dom(NamedTuple):
-    """What was drawn: `charts` that are, `bars` and `lines` in them, the texts in them; `failures` of scripts, and
-    what the page wanted to load."""
+    """Content of the drawn page: `charts`, `bars` and `lines` in them, their texts; `failures` of scripts, and blocked
+    requests.
+    """
 
     title: str
     charts: int

@@ -1,7 +1,6 @@
-"""A driver for tests of clusters: export a topic as a batch and as a stream, let each pipeline look at it, and print
-what was written and found.
+"""Driver for tests on clusters: export a topic as a batch and as a stream, run each pipeline, and print the results.
 
-Run by its path, from anywhere: kcli comes from this checkout, and the environment does not tell anybody where that is.
+Run by its path from any folder: kcli is imported from this checkout, and the environment has no path to it.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ def main(where: str, bootstrap: str, topic: str, out: str) -> None:
 
 
 def look(spark: SparkSession, source: KafkaSource, group: str) -> dict[str, Any]:
-    """A number of each pipeline."""
+    """Return a number from each pipeline."""
     from kcli.spark.pipelines import (
         compare,
         duplicates,

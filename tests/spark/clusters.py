@@ -1,7 +1,6 @@
-"""Spark clusters of the pip package alone, as processes: a standalone one of two workers, and a Connect server.
+"""Spark clusters from the pip package, as processes: a standalone one with two workers, and a Connect server.
 
-Their Python has what Spark needs, and nothing of kcli or of what only kcli needs, wherever that is installed or
-checked out.
+Their Python has the requirements of Spark, but not kcli and its own requirements.
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ import pytest
 from kcli.spark.session import lean_home
 from tests.real_kafka import free_ports
 
-QUICK_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"  # for jobs of a moment: the better compiler does not pay
+QUICK_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"  # for short jobs the optimizing compiler does not pay
 NOT_OF_SPARK = {
     *("crc32c", "cramjam", "lz4", "tabulate", "typer", "annotated_doc", "click", "shellingham", "rich", "pygments"),
     *("markdown_it", "mdurl", "plotly", "narwhals", "zstandard", "kafka", "confluent_kafka", "pytest", "hypothesis"),
 }
-"""What kcli's own requirements and its tests have brought; PySpark, pyarrow, numpy, pandas and grpc need none of it."""
+"""Packages installed for kcli and its tests only; PySpark, pyarrow, numpy, pandas and grpc do not need them."""
 WITHOUT_KCLI = f"""
 import os, sys
 from importlib.machinery import PathFinder
@@ -52,7 +51,7 @@ sys.meta_path.insert(0, OnlyShipped)
 
 
 def spark_home() -> Path:
-    """pip's, so that its Python processes are there within the 10 s that Spark waits, on a busy machine too."""
+    """Return a home with compiled modules, so that Python processes start within the 10 s that Spark waits."""
     import pyspark
 
     home = Path(pyspark.__file__).parent
@@ -60,8 +59,9 @@ def spark_home() -> Path:
 
 
 def bare_environment(folder: Path) -> dict[str, str]:
-    """What Spark's processes get: our interpreter, but one that finds kcli only where Spark has put it, and nothing
-    else that was installed for kcli."""
+    """Return the environment of Spark's processes: this interpreter, but with kcli only where Spark has put it, and
+    without packages installed for kcli.
+    """
     (folder / "site").mkdir(exist_ok=True)
     (folder / "site" / "sitecustomize.py").write_text(WITHOUT_KCLI)
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK", "PYTHON", "PYSPARK"))}
@@ -72,7 +72,7 @@ def bare_environment(folder: Path) -> dict[str, str]:
 
 @contextlib.contextmanager
 def standalone(folder: Path) -> Iterator[str]:
-    """A master and two workers of a core each; yields the master's URL."""
+    """Start a master and two workers with one core each; yield the master's URL."""
     port, web = free_ports(2)
     deploy = "org.apache.spark.deploy"
     master = [f"{deploy}.master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", str(web)]
@@ -101,7 +101,7 @@ def standalone(folder: Path) -> Iterator[str]:
 
 @contextlib.contextmanager
 def connect_server(folder: Path) -> Iterator[str]:
-    """A Spark Connect server over local[2]; yields its URL."""
+    """Start a Spark Connect server over local[2]; yield its URL."""
     (port,) = free_ports(1)
     confs = {
         "spark.connect.grpc.binding.port": str(port),
@@ -125,7 +125,7 @@ def connect_server(folder: Path) -> Iterator[str]:
 
 @contextlib.contextmanager
 def _process(folder: Path, name: str, command: Sequence[str], port: int) -> Iterator[Callable[[], None]]:
-    """One of Spark's own in a process group of its own, which goes with it; yields how to wait until it listens."""
+    """Start a process of Spark in its own process group; yield a function that waits until it listens."""
     log = folder / f"{name}.log"
     with log.open("wb") as output:
         process = subprocess.Popen(

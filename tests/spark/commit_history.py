@@ -1,7 +1,7 @@
-"""A topic and a log of commits of which everything is known: groups that read it for hours of a day long gone.
+"""A topic and a commit log with known content: groups that read it for some hours in the past.
 
-The commits are written into __consumer_offsets as a broker writes them, at times of the test's choosing: a broker takes
-records for that topic from nobody but a client called as Kafka's own tool for administrators.
+The commits are written into __consumer_offsets in the broker's format, with times chosen by the test. A broker accepts
+records for that topic only from a client with the id of Kafka's own administration tool.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ MINUTE_MS = 60_000
 
 
 class Written(NamedTuple):
-    """A record batch: the offset behind it, and the time of its newest record."""
+    """A record batch: the offset after it, and its maximum timestamp."""
 
     end: int
     newest_ms: int
 
 
 class Commit(NamedTuple):
-    """`offset` None: what was committed is deleted."""
+    """A commit; `offset` None: the commit was deleted."""
 
     group: str
     topic: str
@@ -36,7 +36,9 @@ class Commit(NamedTuple):
 
 
 class CommitHistory(NamedTuple):
-    """`batches` by partition, those of partition 2 before `deleted_before` are gone; `commits` in the order written."""
+    """`batches` by partition (those of partition 2 before `deleted_before` are deleted); `commits` in the order
+    written.
+    """
 
     kafka: Kafka
     topic: str
@@ -47,7 +49,7 @@ class CommitHistory(NamedTuple):
     gone: str
 
     def committed(self, group: str, topic: str, partition: int, at_ms: int) -> int | None:
-        """What the group had committed then."""
+        """Return the committed offset of the group at this time."""
         found = None
         for it in self.commits:
             if it[:3] == (group, topic, partition) and it.at_ms <= at_ms:
@@ -55,7 +57,7 @@ class CommitHistory(NamedTuple):
         return found
 
     def end(self, partition: int, at_ms: int) -> int | None:
-        """Where the log ended then, as far as anybody can know now."""
+        """Return the log end at this time, as far as it is still known."""
         left = [it for it in self.batches[partition] if partition != 2 or it.end > self.deleted_before]
         first = left[0].end - 10
         end = first if partition != 2 else 0
@@ -73,8 +75,9 @@ class CommitHistory(NamedTuple):
 
 
 def make_commit_history(kafka: Kafka) -> CommitHistory:
-    """Batches of ten records in three partitions, and two groups' commits. In partition 1 producers' clocks differ; the
-    oldest batches of partition 2 are deleted."""
+    """Write batches of ten records to three partitions, and commits of two groups. In partition 1 the producers' clocks
+    differ; the oldest batches of partition 2 are deleted.
+    """
     topic = kafka.new_topic(3)
     batches: dict[int, list[Written]] = {0: [], 1: [], 2: []}
     producer = kafka.ordered_producer(topic, linger_ms=10_000)
@@ -97,7 +100,7 @@ def make_commit_history(kafka: Kafka) -> CommitHistory:
 
 
 def _commits(topic: str, steady: str, odd: str, gone: str) -> list[Commit]:
-    """One group a few minutes behind, the other with everything that can happen."""
+    """Return commits: of one group some minutes late, and of another one with all special cases."""
 
     def at(minutes: float) -> int:
         return BASE_MS + int(minutes * MINUTE_MS)
@@ -109,16 +112,16 @@ def _commits(topic: str, steady: str, odd: str, gone: str) -> list[Commit]:
     ]
     return [
         *commits,
-        Commit(odd, topic, 0, at(-600), 5),  # long before anything that is looked at
-        Commit(odd, topic, 0, at(31), 60),  # knows of records that are not there yet by their times
+        Commit(odd, topic, 0, at(-600), 5),  # long before the examined range
+        Commit(odd, topic, 0, at(31), 60),  # an offset that the log reaches only later, by timestamps
         Commit(odd, topic, 0, at(31.5), 70),
-        Commit(odd, topic, 0, at(50), 20),  # set back
+        Commit(odd, topic, 0, at(50), 20),  # moved back
         Commit(odd, topic, 0, at(70), None),  # deleted
-        Commit(odd, topic, 0, at(90), 9_999),  # of a log that was longer
+        Commit(odd, topic, 0, at(90), 9_999),  # of a longer log that was truncated
         Commit(odd, topic, 2, at(3), 20),  # of records that are deleted now
         Commit(odd, topic, 2, at(20), 60),
         Commit(odd, gone, 0, at(10), 1),
-        Commit(odd, topic, 1, at(300), 1),  # later than anything that is looked at
+        Commit(odd, topic, 1, at(300), 1),  # after the examined range
     ]
 
 

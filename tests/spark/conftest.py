@@ -1,4 +1,4 @@
-"""The one SparkSession of a test run. Files named test_jvm_* use it, and one xdist worker runs them all."""
+"""The shared SparkSession of a test run. Files named test_jvm_* use it, in a single xdist worker."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """local[2] with format "kcli" registered, and the JVM's own connector on the class path if it can be had."""
+    """A local[2] session with format "kcli" registered, and the JVM connector on the class path if available."""
     folder = tmp_path_factory.mktemp("spark")
     conf = {
         "spark.driver.memory": "1g",
@@ -43,7 +43,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="session")
 def connector() -> list[Path]:
-    """The jars of the JVM's own connector; a machine that cannot have them skips the test."""
+    """The jars of the JVM connector; tests are skipped if they cannot be downloaded."""
     try:
         return connector_jars()
     except ConnectorUnavailable as missing:
@@ -60,5 +60,5 @@ def _class_path() -> dict[str, str]:
 
 @pytest.fixture(scope="session")
 def known_topic(real_kafka: Kafka) -> KnownTopic:
-    """A topic of which everything is known: see `tests.spark.known_topic`. Nobody writes to it."""
+    """A topic with known content, see `tests.spark.known_topic`. Tests only read it."""
     return make_known_topic(real_kafka)

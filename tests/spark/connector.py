@@ -1,7 +1,7 @@
-"""Spark's own Kafka connector for tests: the four jars of spark-sql-kafka-0-10, fetched once by Maven.
+"""Spark's own Kafka connector for tests: the four jars of spark-sql-kafka-0-10, downloaded once by Maven.
 
-Which releases they are is told by their names: a Maven repository that lacks those of the installed Spark gives older
-ones, which were tried with it. Whoever prints figures beside the connector's prints `releases()` too.
+The jar names have the releases: if the Maven repository does not have those of the installed Spark, older ones are
+used, which were tried with it. Benchmarks that compare with the connector print `releases()`.
 """
 
 from __future__ import annotations
@@ -16,37 +16,39 @@ from typing import NamedTuple
 from tests.real_kafka import COPY_PLUGIN, cache_directory, locked
 
 CONNECTOR, TOKENS = "spark-sql-kafka-0-10_2.13", "spark-token-provider-kafka-0-10_2.13"
-# pip's Spark lacks these only; the rest of what the connector needs is among its own jars.
+# The jars that pip's Spark does not have; the connector's other requirements are among its jars.
 JARS = (CONNECTOR, TOKENS, "kafka-clients", "commons-pool2")
 
-# A Maven repository that the connector's own project file names first, and that many machines cannot reach.
+# A Maven repository that the connector's project file names first, and that many machines cannot reach.
 _UNREACHED = "gcs-maven-central-mirror"
-# How Maven says that the repository lacks a file: just asked, and remembered from before.
+# Maven's messages for a missing file: after a request, and cached.
 _ABSENT = ("Could not find artifact", "was not found in")
 
 
 class ConnectorUnavailable(Exception):
-    """The connector cannot be had on this machine; the text says what is missing."""
+    """The connector is not available on this machine; the text names the missing part."""
 
 
 class _NotThere(ConnectorUnavailable):
-    """The Maven repository answers, and does not have it."""
+    """The Maven repository answers, but does not have the file."""
 
 
 class Release(NamedTuple):
-    """Which connector, and which provider of tokens (needed to load it; our tests use none)."""
+    """Releases of the connector and of its token provider (required to load it; not used by the tests)."""
 
     connector: str
     tokens: str
 
 
-# Seen 2026-11-21: a Central whose newest connector is 4.2.0, and whose newest provider of tokens is a preview of 4.1.0.
-# Both run on Spark 4.3.0: batch, stream, includeHeaders.
+# Seen 2026-11-21: a Central whose newest connector is 4.2.0, and whose newest token provider is a preview of 4.1.0.
+# Both work with Spark 4.3.0: batch, stream, includeHeaders.
 OLDER = Release("4.2.0", "4.1.0-preview1")
 
 
 def connector_jars() -> list[Path]:
-    """The connector with what it needs: of the installed pyspark's version, else OLDER. Safe among processes."""
+    """Return the connector with its requirements: of the installed pyspark's version, otherwise OLDER. Safe between
+    processes.
+    """
     if shutil.which("java") is None:
         raise ConnectorUnavailable("no Spark connector: there is no `java` (17 or newer) on the PATH")
     try:
@@ -60,7 +62,7 @@ def connector_jars() -> list[Path]:
 
 
 def releases(jars: list[Path]) -> str:
-    """What is in these jars, for people: their names with versions."""
+    """Return the names of the jars with versions."""
     return ", ".join(jar.stem for jar in jars)
 
 
@@ -88,13 +90,13 @@ def _download(folder: Path, release: Release) -> None:
         command += ["-DincludeScope=runtime", f"-DincludeArtifactIds={','.join(JARS)}", f"-DoutputDirectory={jars}"]
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=900)
         if done.returncode != 0:
-            said = done.stdout + done.stderr
-            kind = _NotThere if any(words in said for words in _ABSENT) else ConnectorUnavailable
-            words = said.strip().splitlines() or ["silence"]
+            message = done.stdout + done.stderr
+            kind = _NotThere if any(words in message for words in _ABSENT) else ConnectorUnavailable
+            words = message.strip().splitlines() or ["silence"]
             raise kind(f"no Spark connector: Maven could not fetch {release.connector}: {words[0]}")
         for name in JARS:
             _the_one(jars, name)
-        jars.rename(folder)  # whole or not at all
+        jars.rename(folder)  # atomic
 
 
 def _pom(release: Release) -> str:

@@ -1,4 +1,4 @@
-"""A topic with every shape of record, and reading exported files back."""
+"""A topic with all forms of records, and readers of exported files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ RECORDS: list[dict[str, Any]] = [
 
 
 def fill(kafka: Kafka, records: list[dict[str, Any]], partitions: int = 2) -> str:
-    """A topic with these records, in turns over its partitions, an hour apart; too old to be retained by default."""
+    """Write these records to a topic, round-robin over its partitions, an hour apart; older than the default
+    retention.
+    """
     return fill_again(kafka, kafka.new_topic(partitions=partitions, retention_ms=-1), records, partitions)
 
 
@@ -37,7 +39,7 @@ def fill_again(kafka: Kafka, topic: str, records: list[dict[str, Any]], partitio
 
 
 def expected(topic: str, records: list[dict[str, Any]], partitions: int = 2) -> list[dict[str, Any]]:
-    """The rows that an export of `fill` has, by partition and offset."""
+    """Return the rows that an export of `fill` has, by partition and offset."""
     rows = []
     for number, record in enumerate(records):
         headers = record.get("headers")
@@ -58,7 +60,7 @@ def expected(topic: str, records: list[dict[str, Any]], partitions: int = 2) -> 
 
 
 def read_back(folder: Path, form: str = "parquet") -> list[dict[str, Any]]:
-    """All rows of exported files, by another reader than Spark's; directories by columns are read as text."""
+    """Read all rows of exported files without Spark; partition directories are read as text."""
     table = dataset.dataset(folder, format=form, partitioning="hive").to_table()
     rows: list[dict[str, Any]] = table.to_pylist()
     for row in rows:

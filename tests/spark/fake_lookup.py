@@ -1,4 +1,4 @@
-"""A cluster in a dict, for planning without brokers: logs that a test moves by hand."""
+"""Fake of `Lookup` for planning without brokers: the test changes the logs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ BASE = {"kafka.bootstrap.servers": "a:9092", "subscribe": "orders"}
 
 
 def options(stream: bool = False, **given: object) -> SourceOptions:
-    """Options that read topic orders, changed by `given`; an underscore stands for a dot."""
+    """Return options that read topic orders, changed by `given`; an underscore stands for a dot."""
     changed = {name.replace("_", "."): str(value) for name, value in given.items()}
     base = dict(BASE)
     if {"assign", "subscribePattern"} & changed.keys():
@@ -22,21 +22,21 @@ def options(stream: bool = False, **given: object) -> SourceOptions:
 
 
 def orders(*offsets: int) -> dict[TopicPartition, int]:
-    """Offsets of partitions 0, 1, ... of topic orders."""
+    """Return offsets of partitions 0, 1, ... of topic orders."""
     return {TopicPartition("orders", number): offset for number, offset in enumerate(offsets)}
 
 
 def logs(*ends: tuple[int, int]) -> dict[TopicPartition, LogEnds]:
-    """Logs of partitions 0, 1, ... of topic orders."""
+    """Return logs of partitions 0, 1, ... of topic orders."""
     return {TopicPartition("orders", number): LogEnds(*both) for number, both in enumerate(ends)}
 
 
 class FakeLookup:
-    """What `Lookup` answers, of logs in which the record at offset n has the timestamp 1000 * n ms."""
+    """Answers of a `Lookup`, for logs in which the record at offset n has the timestamp 1000 * n ms."""
 
     def __init__(self, *ends: tuple[int, int]) -> None:
         self.there = logs(*ends)
-        self.hidden: dict[TopicPartition, int] = {}  # high watermarks above the last stable offset
+        self.hidden: dict[TopicPartition, int] = {}  # high watermarks after the last stable offset
         self.committed: dict[str, dict[TopicPartition, int]] = {}
         self.ids: dict[str, UUID | None] = {"orders": UUID(int=1)}
         self.wall_ms = 100_000

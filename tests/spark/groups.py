@@ -1,4 +1,4 @@
-"""For tests of committing to groups: records, streams to look at, what is committed, and what the CLI says of it."""
+"""Helpers for tests of commits to groups: records, streams, committed offsets, and the output of the CLI."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def fill(kafka: Kafka, topic: str, counts: list[int]) -> None:
-    """So many records more in each partition."""
+    """Write more records to each partition."""
     producer = kafka.ordered_producer()
     for partition, count in enumerate(counts):
         for number in range(count):
@@ -34,14 +34,14 @@ def fill(kafka: Kafka, topic: str, counts: list[int]) -> None:
 
 
 def topic_with(kafka: Kafka, *counts: int) -> str:
-    """A new topic with so many records in its partitions."""
+    """Create a topic with these numbers of records in its partitions."""
     topic = kafka.new_topic(len(counts))
     fill(kafka, topic, list(counts))
     return topic
 
 
 def source_options(kafka: Kafka, topic: str, **more: str) -> dict[str, str]:
-    """What both formats, ours and the connector's, read this topic with, from its start."""
+    """Return options with which kcli and the connector read this topic from its start."""
     return {
         "kafka.bootstrap.servers": kafka.bootstrap_servers,
         "subscribe": topic,
@@ -52,21 +52,21 @@ def source_options(kafka: Kafka, topic: str, **more: str) -> dict[str, str]:
 def stream(
     spark: SparkSession, options: dict[str, str], checkpoint: Path, *, format: str = "kcli", every: str | None = None
 ) -> Any:
-    """A query that only moves on; it ends with what is there, or looks every so often."""
+    """Start a query that discards its rows; it ends at the present log ends, or triggers periodically."""
     writer = spark.readStream.format(format).options(**options).load().writeStream.format("noop")
     writer = writer.option("checkpointLocation", str(checkpoint))
     return (writer.trigger(processingTime=every) if every else writer.trigger(availableNow=True)).start()
 
 
 def committed(kafka: Kafka, group: str) -> dict[int, tuple[int, str]]:
-    """Offset and note by partition of a group that reads one topic."""
+    """Return offset and metadata by partition of a group that reads one topic."""
     with closing(connect(ConsumerConfig.from_properties({"bootstrap.servers": kafka.bootstrap_servers}))) as client:
         found = committed_offsets(client, [group], client.clock.now_ms() + 30_000).values[group]
     return {tp.partition: (it.offset, it.metadata) for tp, it in found.items() if isinstance(it, OffsetAndMetadata)}
 
 
 def wait_for_commit(kafka: Kafka, group: str, offsets: list[int], timeout_s: float = 20) -> None:
-    """Until the group's offsets are these."""
+    """Wait until the group has committed these offsets."""
     deadline = time.monotonic() + timeout_s
     while (found := [offset for _, (offset, _) in sorted(committed(kafka, group).items())]) != offsets:
         assert time.monotonic() < deadline, f"group {group} has {found}, not {offsets}"
@@ -74,7 +74,7 @@ def wait_for_commit(kafka: Kafka, group: str, offsets: list[int], timeout_s: flo
 
 
 def described(kafka: Kafka, group: str) -> list[dict[str, Any]]:
-    """The partitions in what `kcli group describe --output json` prints."""
+    """Return the partitions in the output of `kcli group describe --output json`."""
     out, err = io.StringIO(), io.StringIO()
     env = Environment(io.StringIO(), out, err, {})
     command = ["group", "describe", group, "--bootstrap-server", kafka.bootstrap_servers, "--output", "json"]
@@ -86,7 +86,7 @@ def described(kafka: Kafka, group: str) -> list[dict[str, Any]]:
 
 @contextmanager
 def member(kafka: Kafka, group: str, topic: str, client_id: str) -> Iterator[None]:
-    """A live member of the group, by the reference client."""
+    """Run a live member of the group, with the reference client."""
     settings = {"bootstrap.servers": kafka.bootstrap_servers, "group.id": group, "client.id": client_id}
     consumer = Consumer(settings)
     consumer.subscribe([topic])

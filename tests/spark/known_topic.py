@@ -1,4 +1,4 @@
-"""A topic on a real Kafka of which everything is known, for the pipelines' numbers to be checked against.
+"""A topic with known content on a real Kafka, against which the results of the pipelines are checked.
 
 Partition 0 has holes that compaction left, then hot keys. Partition 1 has null keys and values, JSON whose fields
 drift, what is not valid JSON, duplicates; times go back and forth. Partition 2 lost its head to DeleteRecords, and has
@@ -25,7 +25,7 @@ BASE_MS = 1_767_225_600_000  # 2026-01-01T00:00:00Z
 MINUTE_MS = 60_000
 PARTITIONS = 3
 DELETED_BEFORE = 40
-"""Where partition 2 begins."""
+"""Log start of partition 2."""
 KEPT, COMPACTED, DELETED, ABORTED = "kept", "compacted", "deleted", "aborted"
 
 _COMPACTION = {
@@ -35,16 +35,17 @@ _COMPACTION = {
     "max.compaction.lag.ms": "1000",
     "delete.retention.ms": "0",
 }
-# Compacted again, as its holes need to be explained, but nothing more is: lags are longer than records are old.
+# Compaction is enabled again, because gaps need an explanation, but compacts no more: its lag exceeds the age of
+# records.
 _AT_REST = {"cleanup.policy": "compact", "min.compaction.lag.ms": str(50 * 365 * 86_400_000)}
 _KEYLESS = {"cleanup.policy": "delete", "retention.ms": "-1"}
 _DROPPED = ("segment.ms", "min.cleanable.dirty.ratio", "max.compaction.lag.ms", "delete.retention.ms")
 
 
 class Known(NamedTuple):
-    """A record that was written. `fate`: what became of it; `batch`: its record batch's number within the partition.
+    """A written record. `fate`: its final state; `batch`: number of its record batch within the partition.
 
-    Batches are not compressed, and all records of a number were in one batch, in which nothing else is.
+    Batches are not compressed, and a batch has exactly the records with its number.
     """
 
     partition: int
@@ -58,8 +59,9 @@ class Known(NamedTuple):
 
 
 class KnownTopic(NamedTuple):
-    """`written` in the order of offsets in each partition; `markers` are the offsets of control records, commits and
-    aborts of transactions; `ends` the log end offsets; `group` has committed `committed`."""
+    """`written` has the records in offset order per partition; `markers` are the offsets of control records; `ends` the
+    log end offsets; `group` has committed `committed`.
+    """
 
     kafka: Kafka
     name: str
@@ -70,17 +72,17 @@ class KnownTopic(NamedTuple):
     committed: dict[int, int]
 
     def seen(self, partition: int | None = None, *, committed: bool = False) -> list[Known]:
-        """What a consumer reads; `committed`: under read_committed. Aborted records are there for the others."""
+        """Return the records that a consumer reads; `committed`: under read_committed, without aborted records."""
         fates = {KEPT} if committed else {KEPT, ABORTED}
         return [it for it in self.written if it.fate in fates and partition in (None, it.partition)]
 
     def options(self, **more: str) -> dict[str, str]:
-        """What format "kcli" reads the whole topic with."""
+        """Return options with which format "kcli" reads the whole topic."""
         return {"kafka.bootstrap.servers": self.kafka.bootstrap_servers, "subscribe": self.name, **more}
 
 
 class _Writer:
-    """Counts offsets and batches while it writes. A batch is what is written between two flushes."""
+    """Writer that counts offsets and batches. A batch is the records between two flushes."""
 
     def __init__(self, kafka: Kafka, topic: str) -> None:
         self.kafka = kafka
@@ -96,7 +98,7 @@ class _Writer:
         self._transactional.init_transactions(30)
 
     def batch(self, partition: int, rows: Iterable[Sequence[Any]], *, fate: str = KEPT, producer: Any = None) -> None:
-        """A batch of (timestamp, key, value)."""
+        """Write a batch of (timestamp, key, value)."""
         for timestamp_ms, key, value in rows:
             (producer or self._plain).produce(self.topic, value, key, partition, timestamp=timestamp_ms)
             known = Known(partition, self.ends[partition], timestamp_ms, key, value, self._batches[partition], fate)
@@ -113,11 +115,11 @@ class _Writer:
         self.markers[partition].append(self.ends[partition])
         self.ends[partition] += 1
         self._batches[partition] += 1
-        # A coordinator answers before the markers are written.
+        # The coordinator answers before the markers are written.
         _until(lambda: _end(self.kafka, self.topic, partition) == self.ends[partition], "a transaction's marker")
 
     def keyless(self, partition: int) -> bool:
-        """Whether the broker takes a record without a key: a log hears of a changed setting a moment later."""
+        """Return whether the broker accepts a record without a key: a log applies a changed setting a moment later."""
         taken: list[bool] = []
         words = b"the first"
         self._plain.produce(
@@ -133,7 +135,7 @@ class _Writer:
 
 
 def make_known_topic(kafka: Kafka) -> KnownTopic:
-    """Make it: some seconds, most of them for the cleaner of logs."""
+    """Create the topic. Takes some seconds, mostly for the log cleaner."""
     topic = kafka.create_topic(kafka.new_name("known"), PARTITIONS, **_COMPACTION)
     writer = _Writer(kafka, topic)
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
@@ -160,9 +162,12 @@ def make_known_topic(kafka: Kafka) -> KnownTopic:
 
 
 def _compacted(kafka: Kafka, writer: _Writer) -> None:
-    """Eight rounds of five keys again and a new one, a minute and so a segment apart; the cleaner does not know the
-    last one, which is in the active segment, and of those before it leaves each key's newest record. A round is one
-    batch, which keeps its place in the log, but two rounds are of two batches, the first of which goes altogether."""
+    """Write eight rounds with the same five keys and a new one, one segment each.
+
+    The cleaner ignores the last round, in the active segment, and keeps the newest record of each key in the others. A
+    round is one batch, which keeps its place in the log; two rounds have two batches, the first of which is removed
+    completely.
+    """
     rounds = 8
     for number in range(rounds):
         at = BASE_MS + number * MINUTE_MS
@@ -179,7 +184,7 @@ def _compacted(kafka: Kafka, writer: _Writer) -> None:
 
 
 def _hot(writer: _Writer) -> None:
-    """Half of 400 keys are the same one, a quarter another: ten batches, three minutes apart."""
+    """Write 400 records: half with one key, a quarter with another; ten batches, three minutes apart."""
     for number in range(10):
         at = BASE_MS + (20 + 3 * number) * MINUTE_MS
         keys = [b"hot" if n % 2 else b"warm" if n % 4 else b"cold-%d" % (number * 40 + n) for n in range(40)]
@@ -187,7 +192,9 @@ def _hot(writer: _Writer) -> None:
 
 
 def _drifting(writer: _Writer) -> None:
-    """JSON in which `amount` becomes text, `currency` comes and `note` goes; times of odd batches run backwards."""
+    """Write JSON in which `amount` becomes text, `currency` is added and `note` removed; times of odd batches run
+    backwards.
+    """
     for number in range(6):
         at = BASE_MS + 10 * number * MINUTE_MS
         rows = [
@@ -211,8 +218,9 @@ def _document(number: int, n: int) -> bytes:
 
 
 def _duplicated(writer: _Writer) -> None:
-    """In partition 1: 12 records, all of them again two minutes later, five of them once more after three hours, with
-    other values under the same keys between; and three of them in partition 2 as well."""
+    """Write duplicates to partition 1: 12 records, again two minutes later, five of them after three hours, with other
+    values of the same keys in between; and three of them to partition 2.
+    """
     at = BASE_MS + 70 * MINUTE_MS
     rows = [(at + n, b"twice-%d" % n, b"order %d" % n) for n in range(12)]
     writer.batch(1, rows)
@@ -223,7 +231,9 @@ def _duplicated(writer: _Writer) -> None:
 
 
 def _transactions(writer: _Writer) -> None:
-    """Committed, aborted, committed, aborted, of 20 records each; then plain ones. Offsets 4 to 87 are theirs."""
+    """Write committed, aborted, committed, aborted transactions of 20 records each, then plain records. They have
+    offsets 4 to 87.
+    """
     for number in range(4):
         at = BASE_MS + (80 + number) * MINUTE_MS
         rows = [(at + n, b"tx-%d" % n, b"transaction %d" % number) for n in range(20)]
@@ -262,7 +272,7 @@ def _committed(consumer: Any, places: list[TopicPartition]) -> bool:
 
 
 def read(kafka: Kafka, topic: str, *, committed: bool = False) -> list[tuple[int, int, int, Any, Any]]:
-    """What librdkafka sees: (partition, offset, timestamp, key, value), ordered."""
+    """Read with librdkafka: (partition, offset, timestamp, key, value), ordered."""
     settings = {
         "bootstrap.servers": kafka.bootstrap_servers,
         "group.id": "nobody",
@@ -288,7 +298,7 @@ def read(kafka: Kafka, topic: str, *, committed: bool = False) -> list[tuple[int
 
 
 def _end(kafka: Kafka, topic: str, partition: int) -> int:
-    """The high watermark, as librdkafka is told it."""
+    """Return the high watermark, from librdkafka."""
     consumer = Consumer({"bootstrap.servers": kafka.bootstrap_servers, "group.id": "nobody"})
     _, end = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=30)
     consumer.close()

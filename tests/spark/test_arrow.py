@@ -1,4 +1,4 @@
-"""Decoded records as Arrow: the same records, in exactly the types that Spark's check of a Python source wants."""
+"""Arrow batches of decoded records: equal records, in exactly the types that Spark requires of a Python source."""
 
 from __future__ import annotations
 
@@ -10,22 +10,25 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kcli.protocol.records.builder import NewRecord, build_batch
+from kcli.protocol.records.decode import RecordSection, decode_sections
+from kcli.spark.arrow import Batcher, arrow_schema
+from kcli.spark.record_schema import BATCH_FACTS
+from kcli.structs import TopicPartition
+
 pa = pytest.importorskip("pyarrow")
 types = pytest.importorskip("pyspark.sql.types")
 
 from kcli.errors import ConfigError  # noqa: E402
-from kcli.protocol.records.builder import NewRecord, build_batch  # noqa: E402
 from kcli.protocol.records.columns import RecordColumns  # noqa: E402
-from kcli.protocol.records.decode import RecordSection, decode_sections  # noqa: E402
-from kcli.spark.arrow import Batcher, arrow_schema, batch_edges  # noqa: E402
+from kcli.spark.arrow import batch_edges  # noqa: E402
 from kcli.spark.arrow_arrays import binary_array  # noqa: E402
-from kcli.spark.record_schema import BATCH_FACTS, CONNECTOR, HEADERS, SIZES, ddl, record_columns  # noqa: E402
-from kcli.structs import TopicPartition  # noqa: E402
+from kcli.spark.record_schema import CONNECTOR, HEADERS, SIZES, ddl, record_columns  # noqa: E402
 from tests.protocol.records.vectors import VECTORS  # noqa: E402
 
 TP = TopicPartition("orders", 3)
 T = 1_700_000_000_000
-MOST_MS = 9_223_372_036_854_774  # the last whole millisecond that Arrow's microseconds have room for
+MOST_MS = 9_223_372_036_854_774  # the largest whole millisecond that fits Arrow's microseconds
 ALL = [*CONNECTOR, HEADERS, *SIZES]
 
 
@@ -36,7 +39,7 @@ def decoded(*batches: bytes) -> RecordColumns:
 
 
 def rows_of(batches: Iterable[Any]) -> list[dict[str, Any]]:
-    """Rows with timestamps as microseconds: Kafka's may lie beyond any calendar."""
+    """Return rows with timestamps as microseconds, because Kafka's may be outside the calendar."""
     rows: list[dict[str, Any]] = []
     for batch in batches:
         batch.validate(full=True)
@@ -48,7 +51,7 @@ def rows_of(batches: Iterable[Any]) -> list[dict[str, Any]]:
 
 
 def expected(columns: RecordColumns) -> list[dict[str, Any]]:
-    """The same, record by record, in plain Python."""
+    """Return the same rows, record by record, in plain Python."""
     rows = []
     for index, record in enumerate(columns):
         kind = {"none": -1, "create": 0, "append": 1}[columns.timestamp_type(index)]
@@ -72,7 +75,7 @@ def expected(columns: RecordColumns) -> list[dict[str, Any]]:
 
 
 def odd_records(count: int, seed: int = 1) -> list[NewRecord]:
-    """Nulls, empty values, and any number of headers, some without a value, some twice."""
+    """Return records with nulls, empty values, and any number of headers, some without a value, some repeated."""
     rng = random.Random(seed)
 
     def content() -> bytes | None:
@@ -85,7 +88,7 @@ def odd_records(count: int, seed: int = 1) -> list[NewRecord]:
 
 
 @pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_every_record_is_the_same_in_arrow(compression: str) -> None:
+def test_arrow_batches_have_every_field_of_every_record(compression: str) -> None:
     rows = odd_records(700)
     columns = decoded(
         *(build_batch(rows[at : at + 50], base_offset=at, compression=compression) for at in range(0, 700, 50))
@@ -95,20 +98,20 @@ def test_every_record_is_the_same_in_arrow(compression: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(name for name in VECTORS if not name.startswith("bad")))
-def test_what_kafka_wrote_is_the_same_in_arrow(name: str) -> None:
-    """Batches of Kafka's own classes, formats 0 and 1 among them."""
+def test_batches_written_by_kafka_convert_to_the_same_records(name: str) -> None:
+    """Batches written by Kafka's own classes, including formats 0 and 1."""
     (section,) = decode_sections([RecordSection(*TP, memoryview(VECTORS[name]), 0)])
     assert rows_of(Batcher(TP, ALL).batches(section.columns)) == expected(section.columns)
 
 
-def test_no_timestamp_is_a_millisecond_before_1970() -> None:
-    """As the connector has it: 1969-12-31 23:59:59.999."""
+def test_a_missing_timestamp_is_one_millisecond_before_1970() -> None:
+    """As in the connector: 1969-12-31 23:59:59.999."""
     columns = decoded(build_batch([NewRecord(b"k", b"v", -1)]))
     (batch,) = Batcher(TP, CONNECTOR).batches(columns)
     assert batch.column("timestamp")[0].as_py() == datetime(1969, 12, 31, 23, 59, 59, 999_000, tzinfo=timezone.utc)
 
 
-def test_timestamps_that_the_broker_gave_are_type_1() -> None:
+def test_log_append_time_is_timestamp_type_1() -> None:
     stamped = build_batch([NewRecord(None, b"b", T)], base_offset=1, timestamp_type="append", max_timestamp_ms=T + 5)
     columns = decoded(build_batch([NewRecord(None, b"a", T)]), stamped)
     rows = rows_of(Batcher(TP, CONNECTOR).batches(columns))
@@ -116,14 +119,14 @@ def test_timestamps_that_the_broker_gave_are_type_1() -> None:
     assert rows[1]["timestamp"] == (T + 5) * 1000
 
 
-def test_a_timestamp_beyond_all_calendars_does_not_become_another_one() -> None:
+def test_a_timestamp_outside_the_calendar_is_clipped() -> None:
     columns = decoded(build_batch([NewRecord(None, None, 2**62)]))
     (batch,) = Batcher(TP, CONNECTOR).batches(columns)
     assert batch.column("timestamp").cast(pa.int64())[0].as_py() > 2**62
 
 
-def test_headers_are_null_where_there_are_none_and_their_names_are_mended() -> None:
-    """The connector gives null, not an empty list; Java's consumer puts U+FFFD for what is no UTF-8."""
+def test_headers_are_null_if_absent_and_invalid_utf8_in_names_is_replaced() -> None:
+    """The connector returns null, not an empty list; Java's consumer replaces invalid UTF-8 by U+FFFD."""
     plain = build_batch([NewRecord(b"k", b"v", T, [("naXe", b"x")]), NewRecord(b"k", b"v", T)])
     broken = bytearray(plain)
     broken[broken.index(b"naXe") + 2] = 0xFF
@@ -133,16 +136,16 @@ def test_headers_are_null_where_there_are_none_and_their_names_are_mended() -> N
 
 
 @pytest.mark.parametrize("many", [1, 15, 16, 40])
-def test_records_with_many_headers_beside_those_with_few(many: int) -> None:
-    """Below 16 records with so many headers the rest of them is read one by one."""
+def test_records_with_many_and_with_few_headers_in_one_batch(many: int) -> None:
+    """Below 16 records with that many headers, the other headers are read one by one."""
     rows = [NewRecord(None, b"v", T, [(f"h{n}", bytes(n % 200)) for n in range(90)]) for _ in range(many)]
     rows = [record for pair in zip(rows, odd_records(many, 3), strict=True) for record in pair]
     columns = decoded(build_batch(rows))
     assert rows_of(Batcher(TP, [HEADERS]).batches(columns)) == [{"headers": it["headers"]} for it in expected(columns)]
 
 
-def test_the_schema_is_the_one_that_spark_checks_for() -> None:
-    """Spark compares the first batch with its own translation of the SQL schema (plain, not large, types; UTC)."""
+def test_the_arrow_schema_passes_the_check_of_spark() -> None:
+    """Spark compares the first batch with its own translation of the SQL schema (not large types; UTC)."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
     spark_types = {
@@ -164,8 +167,8 @@ def test_the_schema_is_the_one_that_spark_checks_for() -> None:
     assert to_arrow_schema(schema, timezone="UTC").equals(arrow_schema(everything))
 
 
-def test_nothing_is_built_that_was_not_asked_for() -> None:
-    """Spark prunes no columns of a Python source, so `columns` has to: the bytes are not even looked at."""
+def test_only_selected_columns_are_built() -> None:
+    """Spark does not prune columns of a Python source, so `columns` does; unselected bytes are not even read."""
     columns = decoded(build_batch(odd_records(20)))
     columns.buffer = None
     names = record_columns(names=["offset", "value_size", "topic"])
@@ -186,39 +189,70 @@ def sizes(*numbers: int) -> Any:
         ((1,) * 9, 10, 100, [(0, 9)]),
         ((1,) * 11, 10, 100, [(0, 6), (6, 11)]),  # evenly, not ten and one
         ((4, 4, 4, 4), 10, 8, [(0, 2), (2, 4)]),
-        ((1, 50, 1), 10, 8, [(0, 1), (1, 2), (2, 3)]),  # larger than a batch may be: alone
+        ((1, 50, 1), 10, 8, [(0, 1), (1, 2), (2, 3)]),  # a row that is larger than a batch is alone
         ((50,), 1, 8, [(0, 1)]),
     ],
 )
-def test_batches_are_cut_by_rows_and_by_bytes(
+def test_batches_are_limited_by_rows_and_by_bytes(
     given: Sequence[int], most_rows: int, most_bytes: int, pieces: list[tuple[int, int]]
 ) -> None:
     assert list(batch_edges(len(given), np.cumsum(sizes(*given)), most_rows, most_bytes)) == pieces
 
 
-def test_large_values_are_spread_over_batches() -> None:
-    """10,000 rows of 1 MB each would be 10 GB in a worker."""
+def test_large_values_are_split_into_several_batches() -> None:
+    """10,000 rows of 1 MB each would need 10 GB in a worker."""
     columns = decoded(build_batch([NewRecord(None, bytes(400_000), T) for _ in range(10)]))
     batches = list(Batcher(TP, CONNECTOR, batch_bytes=1 << 20).batches(columns))
     assert [batch.num_rows for batch in batches] == [2] * 5
 
 
-def test_spans_may_touch_the_ends_of_their_buffer() -> None:
+def test_binary_spans_may_touch_both_ends_of_the_buffer() -> None:
     array = binary_array(b"abcdef", sizes(0, 2, 6), sizes(2, 4, 0))
     array.validate(full=True)
     assert array.to_pylist() == [b"ab", b"cdef", b""]
 
 
-def test_a_wrong_column_is_told_with_the_nearest_name() -> None:
+def test_an_unknown_column_is_reported_with_the_nearest_name() -> None:
     with pytest.raises(ConfigError, match=r"'ofset' is not a column; did you mean offset\?"):
         record_columns(names=["key", "ofset"])
     with pytest.raises(ConfigError, match="offset is given twice"):
         record_columns(names=["offset", "offset"])
 
 
-def test_the_row_is_the_connectors() -> None:
-    """structured-streaming-kafka-integration.md, the table of the source's columns."""
+def test_the_columns_are_those_of_the_connector() -> None:
+    """Source: structured-streaming-kafka-integration.md, the table of the source's columns."""
     assert ddl(record_columns(include_headers=True)) == (
         "`key` binary, `value` binary, `topic` string, `partition` int, `offset` bigint, `timestamp` timestamp, "
         "`timestampType` int, `headers` array<struct<key:string,value:binary>>"
     )
+
+
+def batch_fact_rows(data: bytes, **how: Any) -> list[dict[str, Any]]:
+    [section] = decode_sections([RecordSection(*TP, data, 0)])
+    found = list(Batcher(TP, [("offset", "bigint"), *BATCH_FACTS], **how).batches(section.columns))
+    for batch in found:
+        batch.validate(full=True)
+        assert batch.schema == arrow_schema([("offset", "bigint"), *BATCH_FACTS])
+    return [row for batch in found for row in batch.to_pylist()]
+
+
+def test_batch_columns_of_plain_and_transactional_records() -> None:
+    three = [NewRecord(b"k", b"v", 5)] * 3
+    how: dict[str, Any] = {"producer_id": 9, "producer_epoch": 4, "base_sequence": 70, "transactional": True}
+    data = build_batch(three, leader_epoch=1) + build_batch(
+        three, base_offset=3, leader_epoch=2, compression="zstd", **how
+    )
+    plain = {"producer_id": None, "producer_epoch": None, "sequence": None, "compression": "none", "base_offset": 0}
+    theirs = {"producer_id": 9, "producer_epoch": 4, "compression": "zstd", "base_offset": 3}
+    assert batch_fact_rows(data, batch_rows=4) == [
+        *[{"offset": n, "leader_epoch": 1, **plain, "is_transactional": False} for n in range(3)],
+        *[
+            {"offset": 3 + n, "leader_epoch": 2, **theirs, "sequence": 70 + n, "is_transactional": True}
+            for n in range(3)
+        ],
+    ]
+
+
+def test_an_unknown_leader_epoch_is_null() -> None:
+    [row] = batch_fact_rows(build_batch([NewRecord(None, None, 0)]))
+    assert row["leader_epoch"] is None

@@ -1,4 +1,4 @@
-"""What `kcli spark doctor` says where something is missing. No JVM: sessions are fakes that fail as Spark does."""
+"""Checks of `kcli spark doctor` in incomplete environments. No JVM: sessions are fakes that fail like Spark."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LATER = ("session", "executor", "shipping", "brokers")
 
 
 def java_of(folder: Path) -> dict[str, str]:
-    """An environment whose Java is new enough, as far as anybody looks without starting it."""
+    """Return an environment with a Java that passes the version check without being started."""
     (folder / "release").write_text('JAVA_VERSION="21.0.1"\n')
     (folder / "bin").mkdir()
     (folder / "bin" / "java").touch()
@@ -44,7 +44,7 @@ def no_session() -> SparkSession:
 
 
 class FakeSession:
-    """What a session answers: rows of its executor and a count of partitions, or what it raises instead."""
+    """Fake session: answers with a row of its executor and a number of partitions, or raises."""
 
     version = "4.3.0"
 
@@ -79,7 +79,7 @@ def look_at(session: Any, way: str = "installed") -> dict[str, Finding]:
 # --- here
 
 
-def test_what_is_there_is_told_with_its_version(tmp_path: Path) -> None:
+def test_passed_checks_show_versions(tmp_path: Path) -> None:
     found = by_check(list(local_checks(None, java_of(tmp_path))))
     assert list(found) == ["java", "pyspark", "pyarrow", "interpreter"]
     assert {it.status for it in found.values()} == {OK}
@@ -98,7 +98,7 @@ def test_without_java_the_cure_is_to_install_one(tmp_path: Path) -> None:
     assert {found[name].status for name in ("pyspark", "pyarrow", "interpreter")} == {OK}
 
 
-def test_an_interpreter_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_missing_interpreter_is_named(tmp_path: Path) -> None:
     found = by_check(list(local_checks(None, {**java_of(tmp_path), "PYSPARK_PYTHON": "/opt/gone/python3"})))
     assert found["interpreter"] == Finding(
         "interpreter", WRONG, "/opt/gone/python3 does not exist", "unset PYSPARK_PYTHON, or set it to a Python"
@@ -115,7 +115,7 @@ def test_an_interpreter_that_is_not_there_is_named(tmp_path: Path) -> None:
         ("pandas", "pandas", "pip install 'pyspark[connect]'"),
     ],
 )
-def test_a_package_that_is_missing_is_named_with_its_cure(
+def test_a_missing_package_is_named_with_the_cure(
     monkeypatch: pytest.MonkeyPatch, package: str, check: str, cure: str
 ) -> None:
     monkeypatch.setitem(sys.modules, package, None)
@@ -127,7 +127,7 @@ def test_a_package_that_is_missing_is_named_with_its_cure(
 
 
 @pytest.mark.parametrize("lacking", ["java", "interpreter"])
-def test_nothing_is_started_where_something_is_lacking(
+def test_spark_is_not_started_if_a_local_check_fails(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, lacking: str
 ) -> None:
     environ = java_of(tmp_path) | ({"PYSPARK_PYTHON": "/gone"} if lacking == "interpreter" else {"JAVA_HOME": "/gone"})
@@ -137,7 +137,7 @@ def test_nothing_is_started_where_something_is_lacking(
     assert findings[-4:] == [Finding(check, SKIPPED, "an earlier check failed") for check in LATER]
 
 
-def test_where_all_is_there_spark_is_asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_spark_is_checked_if_all_local_checks_pass(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(doctor.os, "environ", java_of(tmp_path))
     session: Any = FakeSession()
     found = by_check(all_checks(lambda: session, KAFKA, None, "zip"))
@@ -148,7 +148,7 @@ def test_where_all_is_there_spark_is_asked(monkeypatch: pytest.MonkeyPatch, tmp_
 # --- there
 
 
-def test_what_an_executor_has_and_reaches_is_told() -> None:
+def test_packages_and_brokers_of_an_executor_are_shown() -> None:
     session = FakeSession()
     found = look_at(session, "zip")
     assert found["session"].detail.startswith("Spark 4.3.0, ready in ")
@@ -173,9 +173,7 @@ def test_what_an_executor_has_and_reaches_is_told() -> None:
          "increase the memory, for example --conf spark.driver.memory=4g"),
     ],
 )  # fmt: skip
-def test_a_session_that_does_not_start_is_told_and_the_rest_is_skipped(
-    error: Exception, detail: str, cure: str | None
-) -> None:
+def test_a_failed_start_of_spark_skips_the_later_checks(error: Exception, detail: str, cure: str | None) -> None:
     def broken() -> SparkSession:
         raise error
 
@@ -184,7 +182,7 @@ def test_a_session_that_does_not_start_is_told_and_the_rest_is_skipped(
     assert findings[1:] == [Finding(check, SKIPPED, "no session") for check in LATER[1:]]
 
 
-def test_an_executor_without_pyarrow_is_told_with_the_cure() -> None:
+def test_a_missing_pyarrow_on_the_executor_is_reported_with_the_cure() -> None:
     lacking = RuntimeError(TRACE + "ModuleNotFoundError: No module named 'pyarrow'\n")
     found = look_at(FakeSession(executor=lacking, partitions=lacking))
     assert found["executor"].status == found["brokers"].status == WRONG
@@ -193,11 +191,11 @@ def test_an_executor_without_pyarrow_is_told_with_the_cure() -> None:
     assert found["shipping"].status == OK
 
 
-def test_an_executor_that_answers_nothing_is_wrong() -> None:
+def test_an_executor_without_a_row_is_wrong() -> None:
     assert look_at(FakeSession(executor=None))["executor"] == Finding("executor", WRONG, "the executor returned no row")
 
 
-def test_kcli_that_does_not_get_there_is_what_is_wrong_with_the_shipping() -> None:
+def test_missing_kcli_on_the_executor_fails_the_shipping_check() -> None:
     lacking = RuntimeError(TRACE + "ModuleNotFoundError: No module named 'kcli'\n")
     found = look_at(FakeSession(partitions=lacking))
     cure = "use --ship auto, zip or inline"
@@ -213,9 +211,7 @@ def test_kcli_that_does_not_get_there_is_what_is_wrong_with_the_shipping() -> No
         ("BrokerError: TOPIC_AUTHORIZATION_FAILED: not you", "TOPIC_AUTHORIZATION_FAILED: not you", None),
     ],
 )
-def test_brokers_that_an_executor_cannot_reach_are_told_by_the_reason(
-    raised: str, detail: str, cure: str | None
-) -> None:
+def test_unreachable_brokers_are_reported_with_the_reason(raised: str, detail: str, cure: str | None) -> None:
     found = look_at(FakeSession(partitions=RuntimeError(f"{TRACE}kcli.errors.{raised}\n")))
     assert found["brokers"] == Finding("brokers", WRONG, detail, cure)
     assert found["shipping"].status == OK
@@ -229,7 +225,7 @@ def items(text: str) -> list[dict[str, Any]]:
     return found
 
 
-def test_what_is_wrong_is_a_row_with_its_cure_and_status_1(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_failed_check_is_a_row_with_a_cure_and_exit_status_1(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     monkeypatch.setattr("kcli.spark.session.open_session", lambda **_: pytest.fail("Spark was started"))
     done = run_kcli("spark", "doctor", "-b", "127.0.0.1:1")
@@ -250,7 +246,7 @@ def answering(session: Any) -> Callable[..., Any]:
 
 
 @pytest.mark.parametrize(("partitions", "status"), [(3, 0), (RuntimeError("No module named 'kcli'"), 1)])
-def test_the_status_goes_by_what_is_wrong(
+def test_the_exit_status_depends_on_failed_checks(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, partitions: int | Exception, status: int
 ) -> None:
     closed: list[Any] = []
@@ -268,7 +264,7 @@ def test_the_status_goes_by_what_is_wrong(
     assert (found["shipping"]["status"], found["shipping"]["detail"]) == ((OK, WRONG)[status], "zip")
 
 
-def test_wrong_usage_is_one_line_and_starts_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_usage_error_is_one_line_and_does_not_start_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kcli.spark.session.open_session", lambda **_: pytest.fail("Spark was started"))
     done = run_kcli("spark", "doctor", "--ship", "boat", "-b", "127.0.0.1:1")
     assert (done.status, done.text, done.err.count("\n")) == (2, "", 1)

@@ -1,6 +1,6 @@
-"""Batches beside those of the real spark-sql-kafka-0-10: the same rows, tasks and refusals for the same options.
+"""Batches compared with spark-sql-kafka-0-10: the same rows, tasks and refusals for the same options.
 
-Where ours differ on purpose the test says so.
+Intended differences are stated in the tests.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ HEADERS: list[list[tuple[str, bytes | None]] | None] = [
 
 
 class Scene(NamedTuple):
-    """Two topics whose names match `pattern`, the first with all that records can have."""
+    """Two topics whose names match `pattern`, the first with all kinds of records."""
 
     kafka: Kafka
     mixed: str
@@ -62,8 +62,9 @@ def scene(real_kafka: Kafka) -> Scene:
 
 
 def fill(kafka: Kafka, topic: str, codec: str, first: int, partitions: int = 2) -> None:
-    """60 records, a second apart: keys and values that are null, empty, or bytes that are no text. Partition 2 stays
-    empty."""
+    """Write 60 records, a second apart: keys and values that are null, empty, or invalid UTF-8. Partition 2 stays
+    empty.
+    """
     producer = kafka.ordered_producer(compression_type=codec, linger_ms=50)
     for number in range(first, first + 60):
         producer.produce(
@@ -96,7 +97,7 @@ def load(spark: SparkSession, format: str, scene: Scene, options: Mapping[str, s
 
 
 def rows(frame: DataFrame) -> list[tuple[Any, ...]]:
-    """All rows in the order of their place."""
+    """Return all rows, sorted by position."""
     from pyspark.sql.functions import unix_micros
 
     exact = frame.withColumn("timestamp", unix_micros("timestamp"))
@@ -129,7 +130,7 @@ READINGS: dict[str, dict[str, str]] = {
         "assign": '{"MIXED":[0,1]}',
         "startingOffsetsByTimestamp": by_partition("MIXED", BASE_MS + 50_000, BASE_MS + 120_000),
         "endingOffsetsByTimestamp": by_partition("MIXED", BASE_MS + 150_000, BASE_MS + 130_001),
-        "startingOffsets": by_partition("MIXED", 290, 290),  # weaker
+        "startingOffsets": by_partition("MIXED", 290, 290),  # lower precedence
     },
     "a time is stronger than offsets": {
         "assign": '{"MIXED":[0]}',
@@ -150,7 +151,7 @@ def in_scene(scene: Scene, options: Mapping[str, str]) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("case", READINGS)
-def test_the_same_rows(spark: SparkSession, scene: Scene, case: str) -> None:
+def test_rows_equal_those_of_the_connector(spark: SparkSession, scene: Scene, case: str) -> None:
     options = in_scene(scene, READINGS[case])
     ours, theirs = (load(spark, format, scene, options) for format in ("kcli", "kafka"))
     assert ours.dtypes == theirs.dtypes
@@ -159,8 +160,10 @@ def test_the_same_rows(spark: SparkSession, scene: Scene, case: str) -> None:
     assert bool(expected) == (case != "pattern of nothing")
 
 
-def test_what_rows_hold_is_there_to_be_compared(spark: SparkSession, scene: Scene) -> None:
-    """Not about us: a scene without nulls, aborted transactions or append times would let the others pass."""
+def test_the_compared_rows_have_all_kinds_of_values(spark: SparkSession, scene: Scene) -> None:
+    """Checks the test data: without nulls, aborted transactions and append times the other tests would prove
+    nothing.
+    """
     options = {"subscribe": scene.mixed, "includeHeaders": "true"}
     found = rows(load(spark, "kafka", scene, options))
     assert {row[0] is None for row in found} == {row[1] is None for row in found} == {True, False}
@@ -181,7 +184,7 @@ SPLITS: list[dict[str, str]] = [
 
 
 @pytest.mark.parametrize("split", SPLITS, ids=lambda split: " ".join(split.values()))
-def test_the_same_tasks(spark: SparkSession, scene: Scene, split: dict[str, str]) -> None:
+def test_tasks_equal_those_of_the_connector(spark: SparkSession, scene: Scene, split: dict[str, str]) -> None:
     from pyspark.sql import functions as f
 
     def given(value: str) -> str:
@@ -196,14 +199,14 @@ def test_the_same_tasks(spark: SparkSession, scene: Scene, split: dict[str, str]
     grouped = tagged.groupBy("task", "partition").agg(f.min("offset"), f.max("offset"))
     theirs = sorted(tuple(row)[1:] for row in grouped.collect())
     ours = plan(scene, {"subscribe": scene.mixed, **options})
-    full = [task for task in ours if task.start < task.end]  # rows tell nothing of tasks that have none
-    # A task's rows end below its range where a transaction's marker lies.
+    full = [task for task in ours if task.start < task.end]  # tasks without rows are not visible in rows
+    # The rows of a task end before its range does, where a control record follows.
     assert [(task.partition, task.start) for task in full] == [(number, first) for number, first, _ in theirs]
     assert all(last < task.end for task, (_, _, last) in zip(full, theirs, strict=True))
 
 
 def plan(scene: Scene, options: Mapping[str, str]) -> list[TaskRange]:
-    """Our tasks, without a JVM."""
+    """Return kcli's tasks, without a JVM."""
     given = {"kafka.bootstrap.servers": scene.kafka.bootstrap_servers, **options}
     parsed = parse_options(given, stream=False)
     with Lookup(parsed) as lookup:
@@ -250,7 +253,7 @@ REFUSED: dict[str, dict[str, str]] = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_the_connector_refuses_is_refused(spark: SparkSession, scene: Scene, case: str) -> None:
+def test_options_refused_by_the_connector_are_refused(spark: SparkSession, scene: Scene, case: str) -> None:
     options = in_scene(scene, REFUSED[case])
     with pytest.raises(Exception) as refusal:
         load(spark, "kafka", scene, options).collect()
@@ -259,8 +262,8 @@ def test_what_the_connector_refuses_is_refused(spark: SparkSession, scene: Scene
         plan(scene, options)
 
 
-def test_ours_alone_refuses_what_would_be_passed_over(spark: SparkSession, scene: Scene) -> None:
-    """On purpose: a mistyped option is silence to the connector."""
+def test_unknown_options_are_refused_by_kcli_only(spark: SparkSession, scene: Scene) -> None:
+    """Intended difference: the connector ignores a misspelled option."""
     options = {"subscribe": scene.mixed, "startingOffset": "earliest"}
     assert load(spark, "kafka", scene, options).limit(1).collect()
     with pytest.raises(PySparkException, match="startingOffsets"):

@@ -1,4 +1,4 @@
-"""A running job moves between the JVM's connector and ours with its checkpoint: nothing is lost, nothing doubled."""
+"""A job that moves between the JVM connector and kcli with its checkpoint: no loss, no duplicates."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KEPT = ("partition", "offset", "value", "timestamp", "timestampType")
 
 @pytest.mark.usefixtures("connector")
 @pytest.mark.parametrize("formats", [("kafka", "kcli", "kafka"), ("kcli", "kafka", "kcli")], ids="-".join)
-def test_a_checkpoint_is_carried_on_by_the_other_one(
+def test_a_checkpoint_of_one_source_is_continued_by_the_other(
     spark: SparkSession, real_kafka: Kafka, tmp_path: Path, formats: tuple[str, str, str]
 ) -> None:
     topic = topic_with(real_kafka, 70, 30)
@@ -30,7 +30,7 @@ def test_a_checkpoint_is_carried_on_by_the_other_one(
     run(spark, real_kafka, topic, tmp_path, formats[1])
     assert rows_in(spark, tmp_path) == rows_of(spark, real_kafka, topic)
 
-    # As after a crash: the batch is planned, its rows are not there, and the other one has to do just this range.
+    # As after a crash: the batch is planned, but not written, so the other source must read exactly this range.
     fill(real_kafka, topic, [5, 5, 5])
     run(spark, real_kafka, topic, tmp_path, formats[1])
     undo_last_batch(tmp_path)
@@ -42,7 +42,7 @@ def test_a_checkpoint_is_carried_on_by_the_other_one(
 
 
 def run(spark: SparkSession, kafka: Kafka, topic: str, folder: Path, format: str) -> None:
-    """What is there, into files that hold each batch exactly once."""
+    """Process the present records, into files that have each batch exactly once."""
     options = source_options(kafka, topic, maxOffsetsPerTrigger="60")
     frame = spark.readStream.format(format).options(**options).load().select(*KEPT)
     writer = frame.coalesce(1).writeStream.format("parquet").option("checkpointLocation", str(folder / "checkpoint"))
@@ -51,7 +51,7 @@ def run(spark: SparkSession, kafka: Kafka, topic: str, folder: Path, format: str
 
 
 def undo_last_batch(folder: Path) -> None:
-    """Leave the plan of the last batch, and nothing that it did."""
+    """Keep the plan of the last batch, and remove its results."""
     last = max(int(file.name) for file in (folder / "checkpoint" / "commits").iterdir() if file.name.isdigit())
     assert (folder / "checkpoint" / "offsets" / str(last)).exists()
     for log in (folder / "checkpoint" / "commits", folder / "rows" / "_spark_metadata"):
@@ -64,6 +64,6 @@ def rows_in(spark: SparkSession, folder: Path) -> list[tuple[object, ...]]:
 
 
 def rows_of(spark: SparkSession, kafka: Kafka, topic: str) -> list[tuple[object, ...]]:
-    """By the connector, which is nobody's opinion but Spark's own."""
+    """Read with the connector, as an independent source."""
     frame = spark.read.format("kafka").options(**source_options(kafka, topic)).load().select(*KEPT)
     return sorted((row[0], row[1], bytearray(row[2]), *row[3:]) for row in frame.collect())

@@ -1,4 +1,4 @@
-"""`kcli spark export` in the session of the tests: the whole command but for the start of a JVM."""
+"""`kcli spark export` in the session of the tests: the whole command except the start of a JVM."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Kcli = Callable[..., Result]
-NOT_UTF8 = "records with bytes that are no UTF-8: {}; U+FFFD is there, --value raw keeps them\n"
+NOT_UTF8 = "records with invalid UTF-8: {}; written as U+FFFD, --value raw keeps the bytes\n"
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def kcli(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Kcli:
     return run_kcli
 
 
-def test_parquet_read_back_equals_the_topic(kcli: Kcli, any_kafka: Kafka, tmp_path: Path) -> None:
+def test_exported_parquet_equals_the_topic(kcli: Kcli, any_kafka: Kafka, tmp_path: Path) -> None:
     topic = fill(any_kafka, RECORDS)
     address, out = any_kafka.bootstrap_servers, tmp_path / "out"
     done = kcli("spark", "export", topic, "--to", str(out), "-b", address, "-o", "json")
@@ -44,12 +44,12 @@ def test_parquet_read_back_equals_the_topic(kcli: Kcli, any_kafka: Kafka, tmp_pa
 
     again = kcli("spark", "export", topic, "--to", str(out), "-b", address)
     assert again.status == 4
-    assert again.err == f"kcli: {out} exists already: use another --to, or --mode append or overwrite\n"
+    assert again.err == f"kcli: {out} exists already; use another --to, or --mode append or overwrite\n"
     assert kcli("spark", "export", topic, "--to", str(out), "-b", address, "--mode", "append").status == 0
     assert len(read_back(out)) == 2 * len(RECORDS)
 
 
-def test_once_goes_on_where_it_ended_and_a_group_shows_it(kcli: Kcli, our_kafka: Kafka, tmp_path: Path) -> None:
+def test_once_continues_at_its_checkpoint_and_commits_to_a_group(kcli: Kcli, our_kafka: Kafka, tmp_path: Path) -> None:
     topic, group = fill(our_kafka, RECORDS), our_kafka.new_name("export")
     words = ["spark", "export", topic, "--to", str(tmp_path), "-b", our_kafka.bootstrap_servers, "-o", "json"]
     words += ["--once", "--commit-group", group, "--max-offsets-per-trigger", "4"]
@@ -76,9 +76,9 @@ def test_json_values_become_columns_and_others_keep_their_text(kcli: Kcli, our_k
     values += more
     topic = fill(our_kafka, [{"key": b"k", "value": value} for value in values], partitions=1)
     words = ["spark", "export", topic, "-b", our_kafka.bootstrap_servers, "--columns", "value,partition,offset"]
-    told = kcli(*words, "--to", str(tmp_path / "told"), "--value", "json:id BIGINT, name STRING")
-    assert told.status == 0, told.err
-    rows = read_back(tmp_path / "told")
+    result = kcli(*words, "--to", str(tmp_path / "result"), "--value", "json:id BIGINT, name STRING")
+    assert result.status == 0, result.err
+    rows = read_back(tmp_path / "result")
     assert [row["value"] for row in rows] == [
         {"id": 1, "name": "one"},
         None,
@@ -93,7 +93,7 @@ def test_json_values_become_columns_and_others_keep_their_text(kcli: Kcli, our_k
 
     found = kcli(*words, "--to", str(tmp_path / "found"), "--value", "json")
     assert found.status == 0, found.err
-    assert "the values look like json:STRUCT<" in found.err
+    assert "inferred schema of the values: json:STRUCT<" in found.err
     (first, *_) = read_back(tmp_path / "found")
     assert first["value"] == {
         "id": "1",
@@ -107,7 +107,7 @@ def test_json_values_become_columns_and_others_keep_their_text(kcli: Kcli, our_k
 def test_directories_by_time_and_rows_by_condition(
     kcli: Kcli, spark: SparkSession, our_kafka: Kafka, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    """Whatever `--conf` makes of the session: days are UTC's, and conditions hold without being pushed down."""
+    """With any session `--conf`: days are in UTC, and conditions apply without pushdown."""
     for key, value in {"spark.sql.session.timeZone": "America/New_York", PUSHDOWN: "false"}.items():
         request.addfinalizer(functools.partial(spark.conf.set, key, spark.conf.get(key)))
         spark.conf.set(key, value)
@@ -123,7 +123,7 @@ def test_directories_by_time_and_rows_by_condition(
     assert [(row["key"], row["offset"]) for row in read_back(tmp_path / "out")] == [(b"plain", 0), (b"h", 2)]
 
 
-def test_text_formats_have_text(kcli: Kcli, our_kafka: Kafka, tmp_path: Path) -> None:
+def test_text_formats_write_keys_and_values_as_text(kcli: Kcli, our_kafka: Kafka, tmp_path: Path) -> None:
     topic = fill(our_kafka, RECORDS[4:5], partitions=1)
     words = ["spark", "export", topic, "-b", our_kafka.bootstrap_servers, "--format"]
     assert kcli(*words, "json", "--to", str(tmp_path / "json")).status == 0
@@ -138,8 +138,8 @@ def test_text_formats_have_text(kcli: Kcli, our_kafka: Kafka, tmp_path: Path) ->
     assert text.splitlines()[1].startswith('aA==,dg==,"[{')
 
 
-def test_csv_is_read_by_any_reader_of_csv(kcli: Kcli, our_kafka: Kafka, tmp_path: Path) -> None:
-    """RFC 4180: no blanks are trimmed, quotes are doubled, and a backslash is nothing special."""
+def test_csv_follows_rfc_4180(kcli: Kcli, our_kafka: Kafka, tmp_path: Path) -> None:
+    """RFC 4180: spaces are not trimmed, quotes are doubled, and a backslash has no meaning."""
     keys = [b"  k\t", b'"', b'a\\"b\\', b"one\ntwo\r\n", b"x,y", b"", None, b"\xff\x00", b"long" * 20]
     headers = [("h", b'"\\ \xfe')]
     topic = fill(our_kafka, [{"key": key, "value": b"v", "headers": headers} for key in keys], partitions=1)
@@ -163,7 +163,7 @@ def test_csv_is_read_by_any_reader_of_csv(kcli: Kcli, our_kafka: Kafka, tmp_path
     assert json.loads(raw[1][1]) == [{"key": "h", "value": b64encode(headers[0][1]).decode()}]
 
 
-def test_a_stream_tells_what_it_has_written_not_what_it_has_read(kcli: Kcli, our_kafka: Kafka, tmp_path: Path) -> None:
+def test_a_stream_counts_written_records(kcli: Kcli, our_kafka: Kafka, tmp_path: Path) -> None:
     topic = fill(our_kafka, RECORDS)
     words = ["spark", "export", topic, "--to", str(tmp_path), "-b", our_kafka.bootstrap_servers, "-o", "json"]
     done = kcli(*words, "--once", "--where", "partition = 0", "--format", "json")
@@ -173,7 +173,7 @@ def test_a_stream_tells_what_it_has_written_not_what_it_has_read(kcli: Kcli, our
 
 
 @pytest.mark.parametrize(
-    ("words", "status", "said"),
+    ("words", "status", "message"),
     [
         (["--where", "nonsense = 1"], 2, "nonsense"),
         (["--where", "partition ="], 2, "Syntax error"),
@@ -181,16 +181,16 @@ def test_a_stream_tells_what_it_has_written_not_what_it_has_read(kcli: Kcli, our
         (["--format", "csv", "--compression", "nonsense"], 2, "nonsense"),
     ],
 )
-def test_what_spark_refuses_is_one_line(
-    kcli: Kcli, our_kafka: Kafka, tmp_path: Path, words: list[str], status: int, said: str
+def test_errors_of_spark_are_one_line(
+    kcli: Kcli, our_kafka: Kafka, tmp_path: Path, words: list[str], status: int, message: str
 ) -> None:
     topic = fill(our_kafka, RECORDS[:1], partitions=1)
     done = kcli("spark", "export", topic, "-b", our_kafka.bootstrap_servers, "--to", str(tmp_path / "x"), *words)
-    assert said in done.err
+    assert message in done.err
     assert (done.status, done.err.count("\n"), done.text) == (status, 1, "")
 
 
-def test_a_failure_in_a_task_is_ours_again(kcli: Kcli, our_kafka: Kafka, tmp_path: Path) -> None:
+def test_a_task_failure_is_reported_as_a_kcli_error(kcli: Kcli, our_kafka: Kafka, tmp_path: Path) -> None:
     topic = fill(our_kafka, RECORDS, partitions=1)
     start = json.dumps({topic: {"0": 99}})
     done = kcli(

@@ -1,6 +1,6 @@
-"""Gaps, duplicates and comparisons of the known topic are what plain loops over its records come to.
+"""Gaps, duplicates and comparisons of the known topic agree with plain loops over its records.
 
-The commands run as they are typed, but in the one session that all tests share.
+The commands run with real command lines, but in the shared session of the tests.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def rows_of(result: Result) -> list[dict[str, Any]]:
 
 
 def kinds_of(known: KnownTopic, partition: int, *, committed: bool = True) -> dict[int, str]:
-    """Offset by offset, what is there instead of a record."""
+    """Return the kind of each offset without a record."""
     kinds = dict.fromkeys(known.markers[partition], "control")
     for it in known.written:
         if it.partition == partition and it.fate == COMPACTED:
@@ -72,7 +72,7 @@ def gaps_of(kinds: dict[int, str]) -> list[tuple[int, int, str]]:
     return [(offsets[0], offsets[-1], kind) for kind, offsets in found]
 
 
-def test_each_gap_and_why_whatever_the_ranges(here: Run, known_topic: KnownTopic) -> None:
+def test_gaps_and_kinds_are_independent_of_the_ranges(here: Run, known_topic: KnownTopic) -> None:
     expected = [(p, *gap) for p in range(3) for gap in gaps_of(kinds_of(known_topic, p))]
     assert {kind for *_, kind in expected} == {"compaction", "control", "aborted", "retention"}
     result = here("gaps", "--by", "gap", "-o", "json", "-O", "minPartitions=11")
@@ -110,7 +110,7 @@ def test_gaps_of_each_partition(here: Run, known_topic: KnownTopic) -> None:
 
 
 class Copies(NamedTuple):
-    """A group of equal records, in the order of time."""
+    """A group of equal records, in time order."""
 
     records: list[Known]
 
@@ -125,7 +125,7 @@ def copies_of(known: KnownTopic, same: Callable[[Known], Hashable], *, committed
     return {key: Copies(records) for key, records in groups.items()}
 
 
-def test_duplicates_by_key_within_some_time(here: Run, known_topic: KnownTopic) -> None:
+def test_duplicates_by_key_within_a_time(here: Run, known_topic: KnownTopic) -> None:
     groups = copies_of(known_topic, lambda it: it.key)
     keyless = len(groups.pop(None).records)
     for within in (None, 2 * MINUTE_MS):
@@ -170,13 +170,13 @@ def test_duplicates_by_key_and_value_under_read_committed(here: Run, known_topic
     assert not found - possible
 
 
-def test_producers_own_numbers(
+def test_duplicates_by_sequence(
     spark: SparkSession, known_topic: KnownTopic, here: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     [row] = rows_of(here("duplicates", "--by", "sequence", "--summary", "-o", "json"))
     numbered = sum(it.transactional for it in known_topic.seen())
     assert (row["left_out"], row["distinct"], row["repeats"]) == (row["records"] - numbered, numbered, 0)
-    # No broker takes a number twice on purpose, so the rest is made up.
+    # Brokers reject a repeated sequence number, so the data is synthetic.
     rng = random.Random(3)
     wish = DuplicateOptions("sequence")
     rows = [("t", rng.randrange(2), 7, 0, rng.randrange(40), offset, None) for offset in range(90)]
@@ -205,7 +205,7 @@ class Mirror(NamedTuple):
 
 @pytest.fixture(scope="module")
 def mirror(our_kafka: Kafka, known_topic: KnownTopic) -> Mirror:
-    """A poor mirror on another cluster, in other partitions: some records lack, some are there twice, some are new."""
+    """An incomplete mirror on another cluster, in other partitions: records are missing, repeated, or extra."""
     rng = random.Random(5)
     records = []
     for it in known_topic.seen(committed=True):
@@ -234,7 +234,7 @@ def totals(one: Iterable[Hashable], two: Iterable[Hashable]) -> dict[str, int]:
     }
 
 
-def test_a_mirror_on_another_cluster(here: Run, known_topic: KnownTopic, mirror: Mirror) -> None:
+def test_compare_a_mirror_on_another_cluster(here: Run, known_topic: KnownTopic, mirror: Mirror) -> None:
     seen = known_topic.seen(committed=True)
     common = ("--bootstrap2", mirror.kafka.bootstrap_servers, "-X", "isolation.level=read_committed", "-o", "json")
     kinds = [[(it.timestamp_ms, it.key, it.value) for it in its] for its in (seen, mirror.records)]
@@ -247,7 +247,7 @@ def test_a_mirror_on_another_cluster(here: Run, known_topic: KnownTopic, mirror:
     assert {it["key"] and it["key"].encode(): it["difference"] for it in rows} == apart
     assert [abs(it["difference"]) for it in rows] == sorted(map(abs, apart.values()), reverse=True)
     places: dict[bytes | None, str] = {}
-    for record in seen:  # in the order of partitions and offsets
+    for record in seen:  # in order of partition and offset
         places.setdefault(record.key, f"{record.partition}:{record.offset}")
     assert all(it["first_at"] == places.get(it["key"] and it["key"].encode()) for it in rows)
     assert all((it["second_at"] is None) == (it["second"] == 0) for it in rows)
@@ -257,8 +257,10 @@ def test_a_mirror_on_another_cluster(here: Run, known_topic: KnownTopic, mirror:
     assert (failed.status, row["first"], row["second"]) == (6, *cold)
 
 
-def test_the_same_but_for_aborted_records(here: Run, known_topic: KnownTopic, mirror: Mirror) -> None:
-    """A foreign client has copied them, so all is there but what was aborted."""
+def test_a_mirror_without_aborted_records_differs_by_these_only(
+    here: Run, known_topic: KnownTopic, mirror: Mirror
+) -> None:
+    """The mirror was copied by another client, so only aborted records are missing."""
     kafka = known_topic.kafka
     copy = kafka.create_topic(kafka.new_name("copy"), 1)
     producer = kafka.ordered_producer()
@@ -276,7 +278,7 @@ def test_the_same_but_for_aborted_records(here: Run, known_topic: KnownTopic, mi
 # --- times that no calendar has
 
 
-def test_microseconds_sent_for_milliseconds_stop_no_report(spark: SparkSession, our_kafka: Kafka) -> None:
+def test_timestamps_outside_the_calendar_do_not_fail_reports(spark: SparkSession, our_kafka: Kafka) -> None:
     topic = our_kafka.create_topic(our_kafka.new_name("far"), 1, **{"message.timestamp.after.max.ms": str(2**63 - 1)})
     producer = our_kafka.ordered_producer()
     now_ms = 1_767_225_600_000

@@ -1,6 +1,6 @@
-"""Throughput, skew and profile of the known topic are what plain loops over its records come to.
+"""Throughput, skew and profile of the known topic agree with plain loops over its records.
 
-The commands run as they are typed, but in the one session that all tests share.
+The commands run with real command lines, but in the shared session of the tests.
 """
 
 from __future__ import annotations
@@ -64,12 +64,12 @@ def source_of(known: KnownTopic, **more: str) -> KafkaSource:
 
 
 def varint_size(number: int) -> int:
-    """Of a zigzag varint, in bytes."""
+    """Return the size of a zigzag varint in bytes."""
     return max(1, -(-(number << 1 ^ number >> 63).bit_length() // 7))
 
 
 def batch_size(records: list[Known], base_offset: int) -> int:
-    """In the log, by "Record Batch" in Kafka's documentation; no headers, not compressed."""
+    """Return the size in the log by "Record Batch" in Kafka's documentation; no headers, not compressed."""
     size = 61
     for it in records:
         key, value = (-1 if data is None else len(data) for data in (it.key, it.value))
@@ -80,7 +80,7 @@ def batch_size(records: list[Known], base_offset: int) -> int:
 
 
 def batches_of(known: KnownTopic) -> Iterator[tuple[int, list[Known], int]]:
-    """Partition, what is left of a batch, its first offset, of all that are there and are no markers."""
+    """Return partition, remaining records and first offset of each batch that is not a control batch."""
     for (partition, _), group in groupby(known.written, key=lambda it: (it.partition, it.batch)):
         batch = list(group)
         left = [it for it in batch if it.fate != COMPACTED]
@@ -88,7 +88,7 @@ def batches_of(known: KnownTopic) -> Iterator[tuple[int, list[Known], int]]:
             yield partition, left, batch[0].offset
 
 
-def test_throughput_by_headers(here: Run, known_topic: KnownTopic) -> None:
+def test_throughput_from_batch_headers(here: Run, known_topic: KnownTopic) -> None:
     expected: dict[tuple[str, int], list[int]] = defaultdict(lambda: [0, 0, 0])
     for partition, batch, base in batches_of(known_topic):
         newest = max(it.timestamp_ms for it in batch)
@@ -104,7 +104,7 @@ def test_throughput_by_headers(here: Run, known_topic: KnownTopic) -> None:
         it[0].timestamp_ms // TEN_MINUTES != max(r.timestamp_ms for r in it) // TEN_MINUTES
         for _, it, _ in batches_of(known_topic)
     )
-    assert (f"{astride} batches reach over more than one window" in result.err) == (astride > 0)
+    assert (f"{astride} batches span several windows" in result.err) == (astride > 0)
 
 
 def test_throughput_of_each_record_in_sliding_windows(spark: SparkSession, known_topic: KnownTopic) -> None:
@@ -188,7 +188,7 @@ def percentile(sizes: Iterable[int], percent: int) -> int:
     return ordered[max(0, -(-len(ordered) * percent // 100) - 1)]
 
 
-def test_profile_of_records_whatever_their_ranges(spark: SparkSession, known_topic: KnownTopic) -> None:
+def test_a_profile_is_independent_of_the_ranges(spark: SparkSession, known_topic: KnownTopic) -> None:
     found = profile.run(spark, source_of(known_topic, minPartitions="7"))
     seen = known_topic.seen()
     keys = [len(it.key) for it in seen if it.key is not None]
@@ -251,11 +251,11 @@ def test_profile_of_json_fields(here: Run, known_topic: KnownTopic) -> None:
     assert rows["note.tags[]"]["records"] == sum(bool(it.get("note", {}).get("tags")) for _, it in objects)
     values = [it for it in known_topic.seen() if it.value is not None]
     broken = len(values) - sum(it.value is not None for it, _ in documents(known_topic))
-    assert f"looked into {len(values):,} values: " in result.err
+    assert f"{len(values):,} values parsed: " in result.err
     assert f"{broken:,} not JSON" in result.err
 
 
-def test_a_sample_of_values_does_not_change_what_is_counted(spark: SparkSession, known_topic: KnownTopic) -> None:
+def test_a_sample_of_values_does_not_change_other_counts(spark: SparkSession, known_topic: KnownTopic) -> None:
     found = profile.run(spark, source_of(known_topic), fields=True, sample=0.25)
     [row] = found.topics.rows
     seen = known_topic.seen()
@@ -270,7 +270,7 @@ def test_a_sample_of_values_does_not_change_what_is_counted(spark: SparkSession,
 # --- the page, in a browser
 
 
-def test_pages_show_in_a_browser_without_any_network(here: Run, known_topic: KnownTopic, tmp_path: Path) -> None:
+def test_pages_are_drawn_in_a_browser_without_a_network(here: Run, known_topic: KnownTopic, tmp_path: Path) -> None:
     for name, words, charts in (
         ("throughput", ("--by", "partition"), 2),
         ("skew", (), 2),
@@ -279,7 +279,7 @@ def test_pages_show_in_a_browser_without_any_network(here: Run, known_topic: Kno
         page = tmp_path / f"{name}.html"
         result = here(name, *words, "--report", str(page))
         assert result.status == 0, result.err
-        assert f"the page is {page}" in result.err
+        assert f"page written to {page}" in result.err
         dom: Dom = rendered(page)
         assert dom.title == f"kcli spark {name}: {known_topic.name}"
         assert dom.charts == charts

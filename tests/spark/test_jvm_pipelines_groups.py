@@ -1,4 +1,4 @@
-"""The history of lag, snapshots of offsets and SQL tell what plain loops over the same commits and records do."""
+"""Lag history, offset snapshots and SQL agree with plain loops over the same commits and records."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def rows_of(result: Result) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def history(real_kafka: Kafka, known_topic: KnownTopic) -> CommitHistory:
-    """Made behind the known topic: its group has made the log of commits."""
+    """Created after the known topic, whose group has created the commit log."""
     return make_commit_history(real_kafka)
 
 
@@ -68,7 +68,7 @@ SPAN = ("--since", format_time(TIMES[0]), "--until", format_time(TIMES[-1]), "--
 
 
 def plain_lags(history: CommitHistory) -> Iterator[dict[str, Any]]:
-    """By time, group, topic and partition."""
+    """Return the lag by time, group, topic and partition."""
     for group in history.groups:
         for topic, partition in ((history.topic, 0), (history.topic, 1), (history.topic, 2), (history.gone, 0)):
             for at in TIMES:
@@ -79,7 +79,7 @@ def plain_lags(history: CommitHistory) -> Iterator[dict[str, Any]]:
                     yield {**row, "lag": None if end is None else max(0, end - offset), "committed": offset, "end": end}
 
 
-def test_lag_of_each_partition_at_any_time(here: Run, history: CommitHistory) -> None:
+def test_lag_history_of_each_partition(here: Run, history: CommitHistory) -> None:
     result = here("lag-history", "--groups", ",".join(history.groups), "--by", "partition", *SPAN)
     found = [{name: row[name] for name in row if name != "committed_at"} for row in rows_of(result)]
     expected = list(plain_lags(history))
@@ -88,10 +88,10 @@ def test_lag_of_each_partition_at_any_time(here: Run, history: CommitHistory) ->
     lags = [row["lag"] for row in expected if row["topic"] == history.topic]
     assert None in lags
     assert max(lag or 0 for lag in lags) > 50
-    assert f"topic {history.gone} is gone" in result.err
+    assert f"topic {history.gone} does not exist" in result.err
 
 
-def test_lag_of_groups_a_threshold_and_a_page(here: Run, history: CommitHistory, tmp_path: Path) -> None:
+def test_lag_history_of_groups_with_threshold_and_page(here: Run, history: CommitHistory, tmp_path: Path) -> None:
     sums: dict[tuple[str, str], list[int]] = {}
     for row in plain_lags(history):
         total = sums.setdefault((row["group"], row["time"]), [0, 0, 0])
@@ -104,7 +104,7 @@ def test_lag_of_groups_a_threshold_and_a_page(here: Run, history: CommitHistory,
     assert here("lag-history", "no-such", *SPAN).status == 3
     found = {(it["group"], it["time"]): [it["lag"] or 0, it["partitions"], it["unknown"]] for it in rows_of(result)}
     assert found == sums
-    assert f"of group nobody no commit before {format_time(TIMES[-1])} is left" in result.err
+    assert f"group nobody has no remaining commit before {format_time(TIMES[-1])}" in result.err
     assert f'<p class="of">groups {", ".join(history.groups)}, nobody; {format_time(TIMES[0])} to ' in page.read_text()
     dom = rendered(page)
     assert (dom.charts, dom.lines, dom.failures) == (1, 2, [])
@@ -129,7 +129,7 @@ def commit(kafka: Kafka, group: str, topic: str, offsets: dict[int, int]) -> Non
     consumer.close()
 
 
-def test_a_snapshot_is_what_offsets_apply_takes(here: Run, known_topic: KnownTopic, tmp_path: Path) -> None:
+def test_a_snapshot_is_accepted_by_offsets_apply(here: Run, known_topic: KnownTopic, tmp_path: Path) -> None:
     kafka, ends = known_topic.kafka, known_topic.ends
     group, saved, later = kafka.new_name("snapshot"), tmp_path / "then.json", tmp_path / "then.csv"
     first = {0: 17, 1: ends[1], 2: 50}
@@ -146,7 +146,7 @@ def test_a_snapshot_is_what_offsets_apply_takes(here: Run, known_topic: KnownTop
         (2, "back", -5, ends[2] - 45),
     ]
     assert all(it["per_s"] * it["moved"] > 0 for it in rows_of(result))
-    assert "1 of 3 have not moved" in result.err
+    assert "1 of 3 positions have not moved" in result.err
     assert here("group-offsets", *words, "--fail-if", "moved=0").status == 6
 
     document = json.loads(saved.read_text())
@@ -165,8 +165,8 @@ def test_a_snapshot_is_what_offsets_apply_takes(here: Run, known_topic: KnownTop
         assert {partition: offset for partition, (offset, _) in committed(kafka, group).items()} == expected
 
 
-def test_a_mistyped_topic_is_not_one_without_offsets(spark: SparkSession, known_topic: KnownTopic) -> None:
-    """Behind a server alone that can reach brokers nobody looks beforehand."""
+def test_a_misspelled_topic_is_not_found(spark: SparkSession, known_topic: KnownTopic) -> None:
+    """With a remote server, nothing is checked before Spark runs."""
     kafka, name = {"bootstrap.servers": known_topic.kafka.bootstrap_servers}, known_topic.name
     for topics, words in (({name: None, "no-such": None}, "topic no-such does"), ({name: [0, 99]}, f"{name}-99")):
         with pytest.raises(Exception, match=words) as raised:
@@ -188,7 +188,7 @@ def test_lag_of_the_known_group(here: Run, known_topic: KnownTopic) -> None:
 # --- sql
 
 
-def test_topics_batches_and_lag_in_one_statement(here: Run, known_topic: KnownTopic) -> None:
+def test_sql_joins_topics_batches_and_lag(here: Run, known_topic: KnownTopic) -> None:
     name = known_topic.name
     text = f"""
         -- topic('not this one')
@@ -201,7 +201,7 @@ def test_topics_batches_and_lag_in_one_statement(here: Run, known_topic: KnownTo
         ORDER BY 1"""
     rows = rows_of(here("sql", text, "-o", "json"))
     seen = [known_topic.seen(partition) for partition in range(3)]
-    # The batch in which records are deleted is there as a whole.
+    # The batch with deleted records is still complete.
     assert [(it["partition"], it["records"], it["bytes"], it["lag"]) for it in rows] == [
         (n, len(it), sum(len(r.value or b"") for r in it), known_topic.ends[n] - known_topic.committed[n])
         for n, it in enumerate(seen)
@@ -211,7 +211,7 @@ def test_topics_batches_and_lag_in_one_statement(here: Run, known_topic: KnownTo
     assert [it["partition_2"] for it in rows] == [0, 1, 2]
 
 
-def test_a_script_from_a_file_and_few_rows(here: Run, known_topic: KnownTopic, tmp_path: Path) -> None:
+def test_sql_from_a_file_with_a_row_limit(here: Run, known_topic: KnownTopic, tmp_path: Path) -> None:
     name, script = known_topic.name, tmp_path / "script.sql"
     script.write_text(
         f"CREATE TEMP VIEW pipe3_keys AS SELECT key, offset FROM topic('{name}:1', from => 'earliest');\n"
@@ -225,11 +225,11 @@ def test_a_script_from_a_file_and_few_rows(here: Run, known_topic: KnownTopic, t
     assert [(it["k"], it["n"]) for it in keys] == [
         (key.decode(), n) for key, n in sorted(counts.items(), key=lambda it: (-it[1], it[0]))[:3]
     ]
-    assert "the first 3 rows; there are more" in result.err
+    assert "first 3 rows shown" in result.err
     assert groups["groups"] >= 1
 
 
-def test_each_statement_reads_what_is_there_by_then(spark: SparkSession, real_kafka: Kafka) -> None:
+def test_each_statement_plans_anew(spark: SparkSession, real_kafka: Kafka) -> None:
     topic = topic_with(real_kafka, 5, 2)
     source = KafkaSource({"bootstrap.servers": real_kafka.bootstrap_servers}, {topic: None})
     script = f"""CREATE TEMP VIEW pipe3_then AS SELECT offset FROM topic('{topic}');
@@ -245,7 +245,7 @@ def test_each_statement_reads_what_is_there_by_then(spark: SparkSession, real_ka
     assert found == [7, 8, 7]
 
 
-def test_mistakes_in_sql_are_one_line_and_a_usage_error(here: Run, known_topic: KnownTopic) -> None:
+def test_sql_errors_are_one_line_with_the_usage_status(here: Run, known_topic: KnownTopic) -> None:
     for text, words in (
         (f"SELECT nothing FROM topic('{known_topic.name}')", "nothing"),
         ("SELEC 1", "SELEC"),

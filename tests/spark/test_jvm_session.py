@@ -1,4 +1,4 @@
-"""The session that pipelines run on: quiet, on our interpreter, gone with its JVM."""
+"""The session of pipelines: quiet, with the same interpreter, stopped together with its JVM."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def test_workers_run_our_interpreter(spark: SparkSession) -> None:
+def test_workers_run_the_interpreter_of_kcli(spark: SparkSession) -> None:
     def interpreter(_: int) -> str:
         return sys.executable
 

@@ -1,4 +1,4 @@
-"""Batch reads through Spark: the topic byte for byte, on the embedded broker and on Apache's."""
+"""Batch reads through Spark: the unchanged topic, on the embedded broker and on Apache Kafka."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
 def load(spark: SparkSession, kafka: Kafka, topic: str, **options: Any) -> DataFrame:
-    """`startingOffsets` and the like as keywords, dots as underscores."""
+    """Load a frame; `startingOffsets` and others as keywords, with underscores for dots."""
     given = {name.replace("_", "."): str(value) for name, value in options.items()}
     named = {"kafka.bootstrap.servers": kafka.bootstrap_servers, "subscribe": topic}
     return spark.read.format("kcli").options(**named, **given).load()
 
 
 def new_topic(kafka: Kafka, partitions: int = 1, **configs: Any) -> str:
-    """A topic whose records are not deleted for their age: some of them say that they are old."""
+    """Create a topic without retention by time, because some records have old timestamps."""
     return kafka.new_topic(partitions, retention_ms=-1, **configs)
 
 
 def odd_rows(number: int) -> list[NewRecord]:
-    """Everything that may be null or empty, is."""
+    """Return records with nulls and empty values in each field."""
     headers = [("id", b"%d" % number), ("id", None), ("", b""), ("größe", bytes(range(256)))]
     return [
         NewRecord(b"key", b"value", T + number),
@@ -56,12 +56,12 @@ def write(kafka: Kafka, topic: str, rows: list[NewRecord], partition: int = 0, c
 
 
 def micros(frame: DataFrame) -> list[Any]:
-    """Rows in order, timestamps as microseconds."""
+    """Return sorted rows, with timestamps as microseconds."""
     columns = ["unix_micros(timestamp) as timestamp" if name == "timestamp" else name for name in frame.columns]
     return sorted(frame.selectExpr(*columns).collect(), key=lambda row: (row.partition, row.offset))
 
 
-def test_every_record_is_read_as_it_was_written(spark: SparkSession, any_kafka: Kafka) -> None:
+def test_every_record_is_read_unchanged(spark: SparkSession, any_kafka: Kafka) -> None:
     topic = new_topic(any_kafka, len(CODECS))
     rows = [odd_rows(number) for number in range(len(CODECS))]
     for partition, codec in enumerate(CODECS):
@@ -75,7 +75,7 @@ def test_every_record_is_read_as_it_was_written(spark: SparkSession, any_kafka: 
     assert [(*row[:-1], row.headers and [*map(tuple, row.headers)]) for row in found] == wanted
 
 
-def test_the_brokers_own_timestamps_are_type_1(spark: SparkSession, any_kafka: Kafka) -> None:
+def test_timestamps_of_the_broker_are_type_1(spark: SparkSession, any_kafka: Kafka) -> None:
     topic = new_topic(any_kafka, message_timestamp_type="LogAppendTime")
     write(any_kafka, topic, [NewRecord(None, b"v", T)])
     (row,) = micros(load(spark, any_kafka, topic))
@@ -84,7 +84,7 @@ def test_the_brokers_own_timestamps_are_type_1(spark: SparkSession, any_kafka: K
 
 
 def test_a_data_frame_is_a_snapshot(spark: SparkSession, any_kafka: Kafka) -> None:
-    """Spark asks a Python source for its partitions once for each load()."""
+    """Spark asks a Python source for its partitions once per load()."""
     topic = new_topic(any_kafka)
     write(any_kafka, topic, odd_rows(1))
     frame = load(spark, any_kafka, topic)
@@ -94,8 +94,8 @@ def test_a_data_frame_is_a_snapshot(spark: SparkSession, any_kafka: Kafka) -> No
     assert load(spark, any_kafka, topic).count() == 10
 
 
-def test_leaving_early_and_reading_again(spark: SparkSession, any_kafka: Kafka) -> None:
-    """`take` closes the iterators of tasks; the worker's next task reads as if nothing had been."""
+def test_a_query_after_a_closed_iterator_reads_everything(spark: SparkSession, any_kafka: Kafka) -> None:
+    """`take` closes the iterators of tasks; the next task of the worker reads normally."""
     topic = new_topic(any_kafka)
     write(any_kafka, topic, [NewRecord(None, b"%d" % number, T) for number in range(3_000)])
     frame = load(spark, any_kafka, topic, arrow_batchRows=100)
@@ -123,17 +123,17 @@ def test_columns_are_chosen_by_option_and_by_schema(spark: SparkSession, any_kaf
     [
         ("partition = 1", 1),
         ("partition in (0, 1) and offset >= 40 and offset < 45", 2),
-        (f"timestamp >= timestamp_millis({T + 95})", 3),  # none is spared, but all begin late
-        (f"timestamp >= timestamp_millis({T + 1_000})", 1),  # nothing to read is one empty task
+        (f"timestamp >= timestamp_millis({T + 95})", 3),  # all partitions match, with later starts
+        (f"timestamp >= timestamp_millis({T + 1_000})", 1),  # no range is one empty task
         ("topic = 'another'", 1),
         (f"timestamp < timestamp_millis({T + 3})", 3),
         ("offset = 7 or partition = 2", 3),  # not offered to sources
     ],
 )
-def test_filters_spare_tasks_and_lose_nothing(
+def test_filters_prune_tasks_and_keep_all_matching_rows(
     spark: SparkSession, our_kafka: Kafka, condition: str, tasks: int, ordered_topic: str
 ) -> None:
-    """Every filter goes back to Spark: what is read is only less."""
+    """Every filter is returned to Spark, so pruning only reduces the input."""
     all_rows = load(spark, our_kafka, ordered_topic)
     assert all_rows.count() == 300
     pushed = load(spark, our_kafka, ordered_topic, pushdown="true").where(condition)
@@ -152,7 +152,7 @@ def ordered_topic(our_kafka: Kafka) -> str:
 
 @pytest.mark.parametrize("lenient", [False, True])
 def test_records_deleted_between_planning_and_reading(spark: SparkSession, our_kafka: Kafka, lenient: bool) -> None:
-    """The table of failOnDataLoss, its rows of the task."""
+    """The rows for tasks of the failOnDataLoss table."""
     topic = new_topic(our_kafka)
     write(our_kafka, topic, [NewRecord(None, b"v", T)] * 10)
     frame = load(spark, our_kafka, topic, failOnDataLoss=str(not lenient).lower(), maxRecordsPerPartition=5)
@@ -167,11 +167,11 @@ def test_records_deleted_between_planning_and_reading(spark: SparkSession, our_k
             frame.count()
 
 
-def test_what_is_wrong_with_options_is_one_sentence(spark: SparkSession, our_kafka: Kafka) -> None:
-    with pytest.raises(Exception, match=r"no option startingoffset: did you mean startingOffsets\?"):
+def test_an_option_error_is_one_sentence(spark: SparkSession, our_kafka: Kafka) -> None:
+    with pytest.raises(Exception, match=r"startingoffset is not an option: did you mean startingOffsets\?"):
         load(spark, our_kafka, "any", startingOffset="earliest")
 
 
-def test_a_topic_that_is_not_there(spark: SparkSession, our_kafka: Kafka) -> None:
+def test_a_missing_topic_is_an_error(spark: SparkSession, our_kafka: Kafka) -> None:
     with pytest.raises(Exception, match="topic never-was does not exist"):
         load(spark, our_kafka, "never-was", fetchOffset_numRetries=1).count()

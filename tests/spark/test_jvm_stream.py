@@ -1,7 +1,7 @@
-"""Streams through Spark, trap by trap (T1, T3, T5 of the study), with tasks that fail and topics that change meanwhile.
+"""Streams through Spark: start, exactly-once repetition, idle polling, topics that change meanwhile.
 
-A failure is injected where a task works on a row: `raise_error` in the query's own projection, which a restarted query
-does not have any more. The parquet sink keeps each batch exactly once.
+A failure is injected in a task, by `raise_error` in the query's projection, which a restarted query does not have. The
+parquet sink keeps each batch exactly once.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PATIENCE_S = 120
 
 
 class Query:
-    """A query that is started over and over with the same checkpoint, into the same folder of files."""
+    """A query that is started repeatedly with the same checkpoint and output folder."""
 
     def __init__(self, spark: SparkSession, kafka: Kafka, folder: Path, topic: str, **options: Any) -> None:
         given = {name.replace("_", "."): str(value) for name, value in options.items()}
@@ -37,7 +37,7 @@ class Query:
         self.folder = folder
 
     def start(self, *, fail_if: str = "false", once: bool = True) -> Any:
-        """Run until what is there is read (`once`), or go on. A task fails at the first row as `fail_if` has it."""
+        """Process the present records (`once`), or continue. A task fails at the first row that matches `fail_if`."""
         frame = self.spark.readStream.format("kcli").options(**self.options).load()
         rows = frame.selectExpr("topic", "partition", f"if({fail_if}, raise_error('injected'), offset) as offset")
         writer = rows.writeStream.format("parquet").option("checkpointLocation", str(self.checkpoint))
@@ -45,15 +45,15 @@ class Query:
         return writer.start(str(self.folder / "rows"))
 
     def run(self, **how: Any) -> list[int]:
-        """To the end; how many rows each batch had."""
+        """Run to the end; return the number of rows of each batch."""
         query = self.start(**how)
         assert query.awaitTermination(PATIENCE_S)
         return [it["numInputRows"] for it in query.recentProgress]
 
-    def fails(self, told: str, **how: Any) -> None:
-        """To a failure that tells this."""
+    def fails(self, expected: str, **how: Any) -> None:
+        """Run to a failure with this text."""
         query = self.start(**how)
-        with pytest.raises(Exception, match=told):
+        with pytest.raises(Exception, match=expected):
             query.awaitTermination(PATIENCE_S)
 
     @property
@@ -61,7 +61,7 @@ class Query:
         return self.folder / "checkpoint"
 
     def ends(self) -> list[dict[str, dict[str, int]]]:
-        """The offset log: where each batch ends, for the source."""
+        """Return the offset log: the end of each batch."""
         files = sorted((self.checkpoint / "offsets").glob("[0-9]*"), key=lambda file: int(file.name))
         return [json.loads(file.read_text().splitlines()[-1]) for file in files]
 
@@ -75,7 +75,7 @@ class Query:
             time.sleep(0.05)
 
     def rows(self) -> Counter[tuple[str, int, int]]:
-        """(topic, partition, offset) in the sink, and how often it is there."""
+        """Return (topic, partition, offset) in the sink, with counts."""
         return Counter(map(tuple, self.spark.read.parquet(str(self.folder / "rows")).collect()))
 
 
@@ -96,10 +96,8 @@ def delete_before(kafka: Kafka, topic: str, partition: int, offset: int) -> None
 # --- exactly once, whatever fails
 
 
-def test_batches_are_limited_and_a_failure_in_one_of_them_is_made_good(
-    spark: SparkSession, any_kafka: Kafka, tmp_path: Path
-) -> None:
-    """AvailableNow in several batches; a task of the third fails after tasks beside it have written their files."""
+def test_a_failed_limited_batch_is_repeated_exactly_once(spark: SparkSession, any_kafka: Kafka, tmp_path: Path) -> None:
+    """AvailableNow in several batches; a task of the third fails after other tasks have written their files."""
     topic = any_kafka.new_topic(2)
     fill(any_kafka, topic, [70, 30])
     query = Query(spark, any_kafka, tmp_path, topic, maxOffsetsPerTrigger=40)
@@ -109,17 +107,17 @@ def test_batches_are_limited_and_a_failure_in_one_of_them_is_made_good(
     assert sum(query.run()) == 70 + 30 + 10 - 40
     assert query.rows() == each_once(topic, range(75), range(35))
     ends = [end[topic] for end in query.ends()]
-    assert ends[:3] == [{"0": 0, "1": 0}, {"0": 28, "1": 12}, {"0": 56, "1": 24}]  # pro rata; the first is empty
+    assert ends[:3] == [{"0": 0, "1": 0}, {"0": 28, "1": 12}, {"0": 56, "1": 24}]  # in proportion; the first is empty
     assert ends[-1] == {"0": 75, "1": 35}
-    assert query.run() in ([], [0])  # nothing is left
+    assert query.run() in ([], [0])  # no records remain
 
 
 def test_the_start_of_a_new_query_is_pinned_before_anything_is_read(
     spark: SparkSession, our_kafka: Kafka, tmp_path: Path
 ) -> None:
-    """T1: Spark stores no start, only ends of batches; so the first batch is empty and its end is the start.
+    """Spark stores no start, only ends of batches; so the first batch is empty and its end is the start.
 
-    What arrives after that is read, though the first run failed before it had read anything of it.
+    Later records are read, although the first run failed before it read any.
     """
     topic = our_kafka.new_topic(2)
     fill(our_kafka, topic, [10, 10])
@@ -135,10 +133,8 @@ def test_the_start_of_a_new_query_is_pinned_before_anything_is_read(
     assert query.rows() == each_once(topic, range(10, 35), range(10, 35))
 
 
-def test_a_first_batch_that_is_done_again_begins_where_it_was_planned(
-    spark: SparkSession, our_kafka: Kafka, tmp_path: Path
-) -> None:
-    """T1 again: batch 0 was planned and not committed. Spark asks for the start anew, and `latest` has moved."""
+def test_a_repeated_first_batch_keeps_its_start(spark: SparkSession, our_kafka: Kafka, tmp_path: Path) -> None:
+    """Batch 0 was planned and not committed. Spark asks for the start again, and `latest` has moved."""
     topic = our_kafka.new_topic(1)
     fill(our_kafka, topic, [10])
     query = Query(spark, our_kafka, tmp_path, topic, startingOffsets="latest")
@@ -153,8 +149,8 @@ def test_a_first_batch_that_is_done_again_begins_where_it_was_planned(
 # --- idle
 
 
-def test_an_idle_query_makes_no_batches_and_hardly_asks(spark: SparkSession, tmp_path: Path) -> None:
-    """T3: offsets are compared as text. T5: Spark asks 90 times a second, brokers twice (offsetPollIntervalMs)."""
+def test_an_idle_query_has_no_batches_and_few_requests(spark: SparkSession, tmp_path: Path) -> None:
+    """Offsets are compared as text. Spark asks 90 times a second, brokers are asked twice (offsetPollIntervalMs)."""
     with EmbeddedBroker(num_partitions=12) as broker:
         broker.create_topic("idle", 12)
         query = Query(spark, broker, tmp_path, "idle")  # type: ignore[arg-type]
@@ -191,7 +187,7 @@ def test_new_partitions_are_read_from_their_start(spark: SparkSession, our_kafka
 
 
 @pytest.mark.parametrize("lenient", [False, True])
-def test_a_topic_that_vanishes(spark: SparkSession, our_kafka: Kafka, tmp_path: Path, lenient: bool) -> None:
+def test_a_deleted_topic_is_data_loss(spark: SparkSession, our_kafka: Kafka, tmp_path: Path, lenient: bool) -> None:
     stays, goes = our_kafka.new_topic(1), our_kafka.new_topic(1)
     fill(our_kafka, stays, [3])
     fill(our_kafka, goes, [3])
@@ -206,14 +202,14 @@ def test_a_topic_that_vanishes(spark: SparkSession, our_kafka: Kafka, tmp_path: 
         query.run()
         assert query.rows() == each_once(stays, range(5)) + each_once(goes, range(3))
     else:
-        query.fails(f"DataLoss: {goes}-0 is gone")
+        query.fails(f"DataLoss: {goes}-0 does not exist any more")
 
 
 @pytest.mark.parametrize("lenient", [False, True])
-def test_records_of_a_failed_batch_that_are_gone_when_it_is_done_again(
+def test_records_deleted_before_a_batch_is_repeated(
     spark: SparkSession, our_kafka: Kafka, tmp_path: Path, lenient: bool
 ) -> None:
-    """The range stays what it was: what is left of it is read once, and nothing beyond it twice."""
+    """The range is unchanged: its remaining records are read once, and none after it twice."""
     topic = our_kafka.new_topic(1)
     fill(our_kafka, topic, [20])
     query = Query(spark, our_kafka, tmp_path, topic, maxOffsetsPerTrigger=10, failOnDataLoss=str(not lenient).lower())
@@ -226,14 +222,14 @@ def test_records_of_a_failed_batch_that_are_gone_when_it_is_done_again(
         query.fails("offset 10 no longer exists, the log starts at 14; 4 offsets are lost")
 
 
-def test_limits_of_the_other_direction(spark: SparkSession, our_kafka: Kafka, tmp_path: Path) -> None:
-    """minOffsetsPerTrigger waits for that much; under AvailableNow it would wait for ever, and is not heeded."""
+def test_min_offsets_per_trigger_delays_a_batch(spark: SparkSession, our_kafka: Kafka, tmp_path: Path) -> None:
+    """minOffsetsPerTrigger waits for that many offsets; AvailableNow ignores it, because it would wait forever."""
     topic = our_kafka.new_topic(1)
     fill(our_kafka, topic, [5])
     query = Query(spark, our_kafka, tmp_path, topic, minOffsetsPerTrigger=100, offsetPollIntervalMs=50)
     running = query.start(once=False)
     try:
-        query.wait_for(lambda: query.committed() == [0, 1])  # the first trigger fires at once
+        query.wait_for(lambda: query.committed() == [0, 1])  # the first trigger is not delayed
         fill(our_kafka, topic, [50])
         time.sleep(0.7)
         assert query.committed() == [0, 1]

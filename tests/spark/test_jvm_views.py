@@ -1,4 +1,4 @@
-"""Each view through Spark: one job each, its schema taken by the JVM, its rows those of the same view without one."""
+"""Each view through Spark: one job each, with the JVM's schema check, and the rows of the view without a JVM."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from kcli.spark.views.registry import VIEWS
 from tests.real_kafka import Kafka
-from tests.spark.test_views import commit, options_for, produce, rows_of
+from tests.spark.views.test_views import commit, options_for, produce, rows_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -39,7 +39,7 @@ def scene(spark: SparkSession, our_kafka: Kafka) -> Scene:
     return Scene(spark, our_kafka, topic, group)
 
 
-def test_batches_are_added_up_in_sql_like_records(scene: Scene) -> None:
+def test_batch_counts_sum_to_the_number_of_records(scene: Scene) -> None:
     frame = scene.load("batches", subscribe=scene.topic, minPartitions="3")
     assert [(f.name, f.dataType.simpleString()) for f in frame.schema] == list(VIEWS["batches"].columns)
     sums = frame.groupBy("partition", "compression").agg({"count": "sum", "bytes": "sum", "*": "count"})
@@ -74,7 +74,7 @@ def test_lag_is_summed_in_sql(scene: Scene) -> None:
     assert (row.topic, row.lag) == (scene.topic, 2)
 
 
-def test_commits_are_a_history(scene: Scene) -> None:
+def test_commits_have_the_history_of_a_group(scene: Scene) -> None:
     frame = scene.load("commits", groups=scene.group).orderBy("log_offset")
     found = [row.asDict() for row in frame.collect()]
     assert [(r["partition"], r["offset"], r["metadata"]) for r in found] == [

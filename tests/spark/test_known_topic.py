@@ -1,4 +1,4 @@
-"""The topic that the pipelines are checked with has in it what they look for."""
+"""The known topic has all cases that the pipelines look for."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import Counter
 from tests.spark.known_topic import ABORTED, COMPACTED, DELETED, DELETED_BEFORE, KEPT, KnownTopic
 
 
-def test_the_known_topic_has_everything(known_topic: KnownTopic) -> None:
+def test_the_known_topic_has_all_required_cases(known_topic: KnownTopic) -> None:
     fates = Counter((it.partition, it.fate) for it in known_topic.written)
     assert fates == {
         (0, COMPACTED): 30,

@@ -1,4 +1,4 @@
-"""The connector's offset JSON, and the one order of it (trap T3 of Spark's streams: offsets are compared as text)."""
+"""The connector's offset JSON and its canonical order (Spark compares the offsets of streams as text)."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ def text_of(offsets: dict[TopicPartition, int]) -> str:
     return json.dumps(offsets_dict(offsets), separators=(",", ":"))
 
 
-def test_the_form_is_the_connectors() -> None:
-    # As in a checkpoint of spark-sql-kafka-0-10: offsets/0 holds {"topic":{"0":5,"1":5}}.
+def test_the_json_format_is_that_of_the_connector() -> None:
+    # As in a checkpoint of spark-sql-kafka-0-10: offsets/0 has {"topic":{"0":5,"1":5}}.
     offsets = {TopicPartition("b", 0): -2, TopicPartition("a", 1): -1, TopicPartition("a", 0): 23}
     assert text_of(offsets) == '{"a":{"0":23,"1":-1},"b":{"0":-2}}'
     assert text_of({}) == "{}"
 
 
-def test_t3_partitions_are_in_the_order_of_their_numbers_however_they_came() -> None:
+def test_partitions_are_ordered_by_number() -> None:
     text = '{"t":{"10":1,"2":1,"0":1},"s":{"0":7}}'
     assert text_of(read_offsets(text)) == '{"s":{"0":7},"t":{"0":1,"2":1,"10":1}}'
 
 
 @settings(deadline=None, max_examples=40)
 @given(OFFSETS, st.randoms())
-def test_t3_same_offsets_are_the_same_text(offsets: dict[TopicPartition, int], random: object) -> None:
+def test_equal_offsets_have_equal_text(offsets: dict[TopicPartition, int], random: object) -> None:
     mixed = list(offsets.items())
     random.shuffle(mixed)  # type: ignore[attr-defined]
     assert text_of(dict(mixed)) == text_of(offsets)
@@ -44,7 +44,7 @@ def test_t3_same_offsets_are_the_same_text(offsets: dict[TopicPartition, int], r
 
 @settings(deadline=None, max_examples=40)
 @given(OFFSETS)
-def test_what_is_written_is_read_back_from_text_and_from_the_dict_of_pyspark(
+def test_offsets_are_parsed_from_their_text_and_from_pysparks_dict(
     offsets: dict[TopicPartition, int],
 ) -> None:
     assert read_offsets(text_of(offsets)) == offsets
@@ -52,7 +52,7 @@ def test_what_is_written_is_read_back_from_text_and_from_the_dict_of_pyspark(
 
 
 @pytest.mark.parametrize(
-    ("text", "why"),
+    ("text", "reason"),
     [
         ("latest", "'latest' is not valid JSON"),
         ("[1]", "[1] is not an object"),
@@ -74,16 +74,16 @@ def test_what_is_written_is_read_back_from_text_and_from_the_dict_of_pyspark(
         ("[" * 100_000, "is not valid JSON"),
     ],
 )
-def test_another_shape_is_told_in_one_sentence_with_an_example(text: str, why: str) -> None:
+def test_malformed_offsets_are_reported_with_an_example(text: str, reason: str) -> None:
     with pytest.raises(ConfigError) as caught:
         read_offsets(text, "startingOffsets")
     assert caught.value.message.startswith('startingOffsets must have the form {"orders":{"0":23,"1":-1}')
-    assert why in caught.value.message
+    assert reason in caught.value.message
 
 
 @settings(deadline=None, max_examples=40)
 @given(st.text(max_size=30))
-def test_any_other_text_is_a_config_error(text: str) -> None:
+def test_arbitrary_text_is_a_config_error(text: str) -> None:
     try:
         read_offsets(text)
     except ConfigError:

@@ -1,5 +1,6 @@
-"""Options of the source: those of spark-sql-kafka-0-10 by its own rules (Spark's integration guide; its
-KafkaSourceProvider), and ours."""
+"""Options of the source: those of spark-sql-kafka-0-10 by its rules (Spark's integration guide; its
+KafkaSourceProvider), and those of kcli.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +54,7 @@ GOOD = {
 WAYS = {"assign": '{"orders":[0,1]}', "subscribe": "orders", "subscribePattern": "ord.*", "path": "orders"}
 
 
-def test_every_option_is_known_under_its_name_in_any_case() -> None:
+def test_option_names_are_not_case_sensitive() -> None:
     assert GOOD.keys() | WAYS.keys() == CONNECTORS.keys() | OURS.keys()
     for name, value in GOOD.items():
         for spelled in (name, name.lower(), name.upper()):
@@ -62,7 +63,7 @@ def test_every_option_is_known_under_its_name_in_any_case() -> None:
         assert parse_options({**SERVERS, name.upper(): value}).selection is not None
 
 
-def test_values_arrive_where_they_belong() -> None:
+def test_option_values_are_parsed_into_their_fields() -> None:
     parsed = parse_options({**BASE, **{k: v for k, v in GOOD.items() if "Timestamp" not in k}})
     assert parsed.kafka == {"bootstrap.servers": "a:9092"}
     assert parsed.selection == Subscribe(("orders",))
@@ -77,7 +78,7 @@ def test_values_arrive_where_they_belong() -> None:
     assert pickle.loads(pickle.dumps(parsed)) == parsed
 
 
-def test_defaults_are_the_connectors() -> None:
+def test_defaults_are_those_of_the_connector() -> None:
     batch, stream = options(), options(stream=True)
     assert (batch.starting.at, batch.ending.at) == (EARLIEST, LATEST)
     assert stream.starting.at == LATEST
@@ -90,7 +91,7 @@ def test_defaults_are_the_connectors() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "why"),
+    ("name", "reason"),
     [
         ("startingOffset", "startingOffset is not an option: did you mean startingOffsets?"),
         ("failOnDataloos", "did you mean failOnDataLoss?"),
@@ -101,14 +102,14 @@ def test_defaults_are_the_connectors() -> None:
         ("qqqq", "options of the Kafka client begin with kafka."),
     ],
 )
-def test_an_unknown_option_is_an_error_with_the_nearest_name(name: str, why: str) -> None:
+def test_an_unknown_option_is_an_error_with_the_nearest_name(name: str, reason: str) -> None:
     with pytest.raises(ConfigError) as caught:
         parse_options({**BASE, name: "1"})
-    assert why in caught.value.message
+    assert reason in caught.value.message
 
 
 @pytest.mark.parametrize(
-    ("given", "why"),
+    ("given", "reason"),
     [
         ({"kafka.auto.offset.reset": "latest"}, "use startingOffsets"),
         ({"kafka.key.deserializer": "X"}, "keys are bytes"),
@@ -167,10 +168,10 @@ def test_an_unknown_option_is_an_error_with_the_nearest_name(name: str, why: str
         ({"SUBSCRIBE": "payments"}, "is given twice"),
     ],
 )
-def test_a_value_that_cannot_be_is_one_sentence(given: dict[str, str], why: str) -> None:
+def test_an_invalid_value_is_one_sentence(given: dict[str, str], reason: str) -> None:
     with pytest.raises(ConfigError) as caught:
         parse_options({**BASE, **given})
-    assert why in caught.value.message
+    assert reason in caught.value.message
     assert "\n" not in caught.value.message
 
 
@@ -180,7 +181,7 @@ def test_a_stream_has_no_end(name: str) -> None:
         parse_options({**BASE, name: GOOD[name]}, stream=True)
 
 
-def test_a_stream_may_start_at_the_end_and_whose_schema_is_asked_for_may_be_either() -> None:
+def test_a_stream_may_start_at_the_log_end_and_a_schema_check_permits_both() -> None:
     assert options(stream=True, startingOffsets='{"orders":{"0":-1}}').starting.at == Offsets(
         {TopicPartition("orders", 0): -1}
     )
@@ -188,7 +189,7 @@ def test_a_stream_may_start_at_the_end_and_whose_schema_is_asked_for_may_be_eith
         assert parse_options({**BASE, **given}, stream=None)
 
 
-def test_one_way_to_say_what_to_read_is_required() -> None:
+def test_exactly_one_topic_selection_is_required() -> None:
     with pytest.raises(ConfigError, match="use one of assign, subscribe, subscribePattern"):
         parse_options(SERVERS)
     with pytest.raises(ConfigError, match=r"kafka\.bootstrap\.servers is required"):
@@ -197,7 +198,7 @@ def test_one_way_to_say_what_to_read_is_required() -> None:
         parse_options({**SERVERS, "assign": "{}"})
 
 
-def test_what_to_read() -> None:
+def test_topic_selections() -> None:
     assert parse_options({**SERVERS, "subscribe": " a, b ,,a"}).selection == Subscribe(("a", "b"))
     assert parse_options({**SERVERS, "path": "a,b"}).selection == Subscribe(("a", "b"))
     assert parse_options({**SERVERS, "paths": '["a","b"]'}).selection == Subscribe(("a", "b"))
@@ -207,7 +208,7 @@ def test_what_to_read() -> None:
     assert parse_options({**SERVERS, "view": "commits"}).selection == Subscribe(("__consumer_offsets",))
 
 
-def test_startingtimestamp_goes_before_by_timestamp_before_offsets() -> None:
+def test_precedence_of_start_and_end_options() -> None:
     by_offsets = {**BASE, "startingOffsets": '{"orders":{"0":5}}', "endingOffsets": '{"orders":{"0":9}}'}
     by_times = {
         **by_offsets,
@@ -224,11 +225,11 @@ def test_startingtimestamp_goes_before_by_timestamp_before_offsets() -> None:
     assert (parse_options(by_moment).starting.at, parse_options(by_moment).ending.at) == (Moment(7), Moment(7))
 
 
-def test_groups_and_times_back() -> None:
+def test_starts_at_groups_and_relative_times() -> None:
     assert options(startingOffsets="group: billing").starting.at == OfGroup("billing")
     assert options(startingOffsets="-1h30m").starting.at == Ago(5_400_000)
     assert options(startingTimestamp="-90s", endingTimestamp="-1.5s").ending.at == Ago(1_500)
-    # That nothing has come since is a mistake only for who names a moment, or says that it is.
+    # No records since then is an error only for an absolute time, or on request.
     assert options(startingOffsets="-1w").starting.no_match == "latest"
     assert options(startingOffsets="-1w", startingOffsetsByTimestampStrategy="error").starting.no_match == "error"
 
@@ -236,11 +237,11 @@ def test_groups_and_times_back() -> None:
 @pytest.mark.parametrize(
     ("text", "ms"), [("100", 100), ("100ms", 100), ("30s", 30_000), ("2min", 120_000), ("1h", 3_600_000), ("5000us", 5)]
 )
-def test_lengths_of_time_are_sparks(text: str, ms: int) -> None:
+def test_durations_follow_spark(text: str, ms: int) -> None:
     assert options(stream=True, maxTriggerDelay=text).max_trigger_delay_ms == ms
 
 
-def test_options_without_effect_are_told() -> None:
+def test_options_without_effect_are_reported() -> None:
     assert options(maxOffsetsPerTrigger=5, kafka_group_id="g").notes == (
         "maxOffsetsPerTrigger is ignored in a batch",
         "kafka.group.id is ignored: the source reads without a group; commitGroup commits a stream's position",
@@ -252,19 +253,19 @@ def test_options_without_effect_are_told() -> None:
 
 
 @pytest.mark.parametrize("name", _ONLY_BATCH)
-def test_what_is_told_to_be_ignored_in_a_stream_is(name: str) -> None:
+def test_options_reported_as_ignored_have_no_effect(name: str) -> None:
     assert options(stream=True, **{name: GOOD[name]})._replace(notes=()) == options(stream=True)
     assert options(**{name: GOOD[name]}) != options()
 
 
-def test_options_that_a_view_passes_over_are_told() -> None:
+def test_options_ignored_by_a_view_are_reported() -> None:
     every = {**GOOD, **WAYS, "paths": '["orders"]'}
     for view in VIEW_NAMES:
         base = BASE if view in ("records", "batches", "gaps") else SERVERS
         for name in ignored_options(view):
             shown = "load(...)" if name in ("path", "paths") else name
-            told = parse_options({**base, "view": view, name: every[name]}).notes
-            assert told == (f"{shown} is ignored by view {view}",)
+            result = parse_options({**base, "view": view, name: every[name]}).notes
+            assert result == (f"{shown} is ignored by view {view}",)
     assert parse_options({**BASE, "view": "lag"}).notes == ("subscribe is ignored by view lag",)
     assert parse_options({**BASE, "groups": "g"}).notes == ("groups is ignored by view records",)
     for view in ("groups", "members", "lag", "commits"):
@@ -273,7 +274,7 @@ def test_options_that_a_view_passes_over_are_told() -> None:
     assert parse_options({**BASE, "includeHeaders": "true", "startingOffsets": "-1h"}).notes == ()
 
 
-def test_the_client_is_configured_where_it_is_needed(tmp_path: Path) -> None:
+def test_files_and_variables_are_resolved_by_client_config(tmp_path: Path) -> None:
     secret, file = tmp_path / "password", tmp_path / "client.properties"
     secret.write_text("hidden\n")
     file.write_text(
@@ -301,7 +302,7 @@ def test_the_client_is_configured_where_it_is_needed(tmp_path: Path) -> None:
         client_config(parsed.kafka, environ={})
 
 
-def test_a_file_that_is_not_there_or_names_no_broker(tmp_path: Path) -> None:
+def test_a_config_file_that_is_missing_or_names_no_broker(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"kafka\.config\.file: cannot read /nowhere: No such file"):
         client_config(parse_options({"subscribe": "t", "kafka.config.file": "/nowhere"}).kafka)
     (tmp_path / "empty").write_text("")
@@ -309,7 +310,7 @@ def test_a_file_that_is_not_there_or_names_no_broker(tmp_path: Path) -> None:
         client_config(parse_options({"subscribe": "t", "kafka.config.file": str(tmp_path / "empty")}).kafka)
 
 
-def test_secrets_are_not_shown() -> None:
+def test_repr_hides_secrets() -> None:
     parsed = options(kafka_sasl_jaas_config="password=hidden", kafka_ssl_keystore_password="hidden")
     assert "hidden" not in repr(parsed)
     assert "subscribe" in repr(parsed).lower()

@@ -1,6 +1,7 @@
-"""The source unchanged on clusters whose machines have nothing of kcli: standalone (T4: pyFiles alone would fail the
-stream's planner), and Spark Connect with a source that carries kcli itself. What kcli requires is not there either:
-pyarrow and numpy unpack and check what Python alone cannot."""
+"""The source on clusters without kcli: standalone (pyFiles alone do not reach the planner of streams), and Spark
+Connect with a source that carries kcli. The requirements of kcli are missing too: pyarrow and numpy replace its native
+decompression and checksums.
+"""
 
 from __future__ import annotations
 
@@ -27,14 +28,16 @@ JOB = Path(__file__).with_name("cluster_job.py")
 
 
 def codecs(kafka: OwnBroker, topic: str) -> set[str]:
-    """Those that the batches of partition 0 really have: a batch that would not get smaller is sent as it is."""
+    """Return the codecs of the batches of partition 0: a batch that compression would not shrink is sent
+    uncompressed.
+    """
     config = ConsumerConfig.from_properties({"bootstrap.servers": kafka.bootstrap_servers})
     with BatchHeaderReader(config, TopicPartition(topic, 0), 0, 300) as reader:
         return {CODEC_NAMES[codec] for batches in reader for codec in batches.codecs.tolist()}
 
 
 @pytest.mark.parametrize("cluster", [standalone, connect_server])
-def test_batch_and_stream_run_where_nothing_of_kcli_is(
+def test_batch_and_stream_run_on_clusters_without_kcli(
     cluster: Callable[[Path], AbstractContextManager[str]], our_kafka: OwnBroker, tmp_path: Path
 ) -> None:
     topic = our_kafka.new_topic(partitions=2)
@@ -50,9 +53,9 @@ def test_batch_and_stream_run_where_nothing_of_kcli_is(
         environment.pop("SPARK_HOME")
         done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path, timeout=600)
     assert done.returncode == 0, done.stderr[-4000:]
-    told = json.loads(done.stdout.splitlines()[-1])
-    found = told.pop("found")
-    assert told == {"batch": 200, "stream": 200, "read_back": [200, 200]}
+    result = json.loads(done.stdout.splitlines()[-1])
+    found = result.pop("found")
+    assert result == {"batch": 200, "stream": 200, "read_back": [200, 200]}
     assert found == {
         **dict.fromkeys(("throughput", "profile", "compare", "sql", "group-offsets"), 300),
         "skew": 100,

@@ -1,4 +1,4 @@
-"""`kcli spark export` as a process of its own: what a person sees, and that nothing is left when it ends."""
+"""`kcli spark export` as a separate process: its output, and that no process remains after it."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ pytestmark = pytest.mark.slow
 
 
 def alive_in_session(session: int) -> list[str]:
-    """The programs whose session this is: JVM and Python workers leave their parent's group, but not its session."""
+    """Return the programs of this session: JVM and Python workers leave the process group, but not the session."""
     found = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             name, _, rest = stat.read_text().partition(")")
-        except OSError:  # gone since
+        except OSError:  # ended meanwhile
             continue
         state, _, _, of_session, *_ = rest.split()
         if int(of_session) == session and state != "Z":
@@ -33,7 +33,7 @@ def alive_in_session(session: int) -> list[str]:
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
-def test_ctrl_c_ends_a_following_export_with_130_and_no_jvm_is_left(our_kafka: Kafka, tmp_path: Path) -> None:
+def test_ctrl_c_ends_a_following_export_with_130_and_stops_the_jvm(our_kafka: Kafka, tmp_path: Path) -> None:
     topic, out = fill(our_kafka, RECORDS), tmp_path / "out"
     command = [sys.executable, "-m", "kcli", "spark", "export", topic, "--to", str(out), "--follow", "--every", "200ms"]
     command += ["-b", our_kafka.bootstrap_servers, "--conf", "spark.driver.memory=512m"]
@@ -45,14 +45,14 @@ def test_ctrl_c_ends_a_following_export_with_130_and_no_jvm_is_left(our_kafka: K
         while not any(out.glob("_checkpoint/commits/[1-9]*")) and process.poll() is None and time.monotonic() < until:
             time.sleep(0.1)
         assert process.poll() is None, process.communicate()[1]
-        time.sleep(4)  # it looks each second at what is written
+        time.sleep(4)  # progress is read once a second
         os.killpg(process.pid, signal.SIGINT)
         try:
-            said, complained = process.communicate(timeout=60)
+            message, complained = process.communicate(timeout=60)
         finally:
             process.kill()
     assert process.returncode == 130
-    assert (said, complained) == ("", f"{len(RECORDS)} records written to {out}; the next run goes on there\n")
+    assert (message, complained) == ("", f"{len(RECORDS)} records written to {out}; the next run continues there\n")
     until = time.monotonic() + 15
     while (left := alive_in_session(process.pid)) and time.monotonic() < until:
         time.sleep(0.1)

@@ -1,4 +1,4 @@
-"""How kcli is packed for machines that have nothing of it, and what Spark's failures come to."""
+"""Packing of kcli for machines without it, and translation of Spark's failures."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ print(type(reader).__module__, kcli.__file__)
 """
 
 
-def test_the_zip_has_what_the_source_imports_and_is_the_same_each_time() -> None:
+def test_the_zip_is_deterministic_and_has_all_imports_of_the_source() -> None:
     names = zipfile.ZipFile(io.BytesIO(zip_kcli())).namelist()
     assert {"kcli/__init__.py", "kcli/spark/source.py", "kcli/protocol/codec.py"} <= set(names)
     assert not [name for name in names if name.startswith(("kcli/cli/", "kcli/broker/"))]
@@ -50,7 +50,7 @@ def test_the_zip_has_what_the_source_imports_and_is_the_same_each_time() -> None
     assert again == zip_kcli()
 
 
-def test_a_classic_cluster_gets_the_zip_and_the_planner_finds_it_too() -> None:
+def test_a_classic_cluster_gets_the_zip_on_executors_and_planner() -> None:
     environ = {"PYTHONPATH": "/mine"}
     path = shipping_conf("spark://host:7077", "auto", environ)["spark.submit.pyFiles"]
     assert environ["PYTHONPATH"] == f"{path}:/mine"
@@ -59,7 +59,7 @@ def test_a_classic_cluster_gets_the_zip_and_the_planner_finds_it_too() -> None:
     assert environ["PYTHONPATH"] == f"{path}:/mine"
 
 
-def test_a_carried_source_works_where_kcli_is_not_and_so_does_its_reader(tmp_path: Path) -> None:
+def test_an_inline_source_and_its_reader_work_without_kcli(tmp_path: Path) -> None:
     from pyspark import cloudpickle
 
     payload = zip_kcli()
@@ -75,7 +75,7 @@ def test_a_carried_source_works_where_kcli_is_not_and_so_does_its_reader(tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("text", "kind", "said"),
+    ("text", "kind", "messages"),
     [
         (
             "An error.\nTraceback (most recent call last):\n  File ...\nkcli.errors.ConfigError: no such thing\n",
@@ -124,16 +124,16 @@ def test_a_carried_source_works_where_kcli_is_not_and_so_does_its_reader(tmp_pat
         ),
     ],
 )
-def test_a_failure_of_spark_is_its_telling_line_and_the_cure(text: str, kind: type[KcliError], said: str) -> None:
+def test_a_spark_error_is_its_reason_and_the_cure(text: str, kind: type[KcliError], messages: str) -> None:
     found = translate_error(RuntimeError(text))
     assert type(found) is kind
-    assert said in str(found)
+    assert messages in str(found)
     assert "\n" not in str(found)
     assert pickle.loads(pickle.dumps(found)).message == found.message
 
 
-def test_errors_of_ours_keep_their_exit_status() -> None:
-    """All that are defined where tasks and planners run, by what they are."""
+def test_kcli_errors_keep_their_exit_status() -> None:
+    """All error classes that tasks and planners can raise."""
     root = Path(errors.__file__).parent
     paths = [path for path in root.rglob("*.py") if path.relative_to(root).parts[0] not in ("cli", "broker")]
     nodes = {
@@ -149,13 +149,13 @@ def test_errors_of_ours_keep_their_exit_status() -> None:
             kind = nodes[kind][0]
         found = getattr(errors, kind, None)
         if isinstance(found, type) and issubclass(found, KcliError) and found is not BrokerError:
-            told = translate_error(RuntimeError(f"Traceback:\nkcli.{nodes[name][1]}.{name}: the reason\n"))
-            assert (status_of(told), str(told)) == (status_of(found("")), "the reason"), name
+            result = translate_error(RuntimeError(f"Traceback:\nkcli.{nodes[name][1]}.{name}: the reason\n"))
+            assert (status_of(result), str(result)) == (status_of(found("")), "the reason"), name
             seen.add(name)
     assert {"ConfigError", "GroupInUse", "LogTruncated", "DataLoss", "CommitFailed"} <= seen
 
 
-def test_a_lean_home_has_all_of_pysparks_but_the_zip_of_sources(tmp_path: Path) -> None:
+def test_a_lean_home_links_everything_except_the_source_zip(tmp_path: Path) -> None:
     pyspark = tmp_path / "pyspark"
     for name in ("bin", "jars", "python"):
         (pyspark / name).mkdir(parents=True)

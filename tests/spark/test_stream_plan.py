@@ -1,6 +1,6 @@
-"""Streams planned without Spark: T1 and T5, limits, AvailableNow, partitions that come and go, batches done again.
+"""Planning of streams without Spark: fixed start, polling, limits, AvailableNow, changing partitions, repeated batches.
 
-What Spark asks, and in which order, is as seen on 4.2 and 4.3 (test_jvm_* has Spark itself).
+The calls and their order are those seen on Spark 4.2 and 4.3 (test_jvm_* use Spark itself).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kcli.structs import TopicPartition
 from tests.spark.fake_lookup import FakeLookup, logs, options, orders
 
 Offsets = dict[TopicPartition, int]
-FAR_MS = 10_000.0  # later than the cache of T5 is good for
+FAR_MS = 10_000.0  # after the cache of log ends has expired
 
 
 class Query:
@@ -39,7 +39,7 @@ class Query:
         return self.offset_log[-1] if self.offset_log else self.planner.initial()
 
     def plan_next(self, most: int | None = None, least: int | None = None) -> bool:
-        """One trigger as far as the offset log; False: there was nothing to do."""
+        """Run a trigger up to the offset log; False: nothing to do."""
         self.now_ms += FAR_MS
         if not self.offset_log:
             self.planner.initial()  # Spark asks twice
@@ -50,7 +50,7 @@ class Query:
         return True
 
     def run(self, number: int = -1) -> list[str]:
-        """The batch of this number of the offset log, by default the last; what it reads is kept, its reports told."""
+        """Run this batch of the offset log, by default the last; keep its ranges, return its reports."""
         number = range(len(self.offset_log))[number]
         start = self.offset_log[number - 1] if number else self.planner.initial()
         plan = self.planner.plan(start, self.offset_log[number])
@@ -68,7 +68,7 @@ class Query:
 
 
 @pytest.mark.parametrize("starting", ["latest", "earliest", "-1h"])
-def test_t1_the_first_batch_is_empty_and_pins_the_start(starting: str) -> None:
+def test_the_first_batch_is_empty_and_fixes_the_start(starting: str) -> None:
     lookup = FakeLookup((0, 10), (0, 10))
     lookup.wall_ms = 3_604_000  # an hour after offset 4
     query = Query(lookup, startingOffsets=starting)
@@ -79,37 +79,38 @@ def test_t1_the_first_batch_is_empty_and_pins_the_start(starting: str) -> None:
 
 
 @pytest.mark.parametrize("starting", ["latest", "earliest", "-1h"])
-def test_t1_records_between_start_and_the_restart_after_a_failed_first_batch_are_read(starting: str) -> None:
-    # The race of the facts: records come, or go by retention, between the first batch and the restart. Without the
-    # empty batch 40 of 140 rows were lost.
+def test_records_before_a_restart_of_the_first_batch_are_read(starting: str) -> None:
+    # Records arrive, or are deleted by retention, between the first batch and the restart. Without the empty batch 40
+    # of 140 rows were lost.
     lookup = FakeLookup((0, 10), (0, 10))
     lookup.wall_ms = 3_604_000
     query = Query(lookup, startingOffsets=starting)
-    query.plan_next()  # batch 0 is in the offset log, then the query dies
+    query.plan_next()  # batch 0 is in the offset log, then the query fails
     pinned = query.offset_log[0]
     lookup.there = logs((0, 30), (0, 30))
     lookup.wall_ms += 9_000
     query.restart()
-    query.run(0)  # Spark does it again, with a start that it asks anew
+    query.run(0)  # Spark repeats it, with a newly resolved start
     while query.trigger():
         pass
     begin = pinned[TopicPartition("orders", 0)]
     assert query.read == [(0, begin, 30), (1, begin, 30)]
 
 
-def test_t1_a_start_that_moved_is_no_loss_in_batch_0_and_is_in_batch_1() -> None:
+def test_a_moved_log_start_is_loss_in_batch_1_but_not_in_batch_0() -> None:
     lookup = FakeLookup((0, 10))
     query = Query(lookup, startingOffsets="earliest")
     query.plan_next()
-    lookup.there = logs((5, 10))  # retention has removed what batch 1 is about to read
+    lookup.there = logs((5, 10))  # retention has deleted records that batch 1 will read
     query.restart()
     assert query.run(0) == []
     with pytest.raises(DataLoss, match="offset 0 no longer exists"):
         query.trigger()
 
 
-def test_t1_a_first_batch_planned_by_the_jvm_connector_is_read() -> None:
-    # A checkpoint taken over with batch 0 in its offset log: its start is in sources/0/0, which we are not told.
+def test_a_first_batch_planned_by_the_connector_is_read() -> None:
+    # A checkpoint of the connector with batch 0 in its offset log: its start is in sources/0/0, which kcli is not
+    # given.
     query = Query(FakeLookup((0, 30)), startingOffsets="earliest")
     query.offset_log = [orders(12)]
     query.run(0)
@@ -118,7 +119,7 @@ def test_t1_a_first_batch_planned_by_the_jvm_connector_is_read() -> None:
     assert query.read == [(0, 0, 12), (0, 12, 30)]
 
 
-def test_the_start_is_the_same_however_often_it_is_asked_and_not_asked_on_a_restart() -> None:
+def test_the_start_is_constant_and_not_used_after_a_restart() -> None:
     lookup = FakeLookup((0, 10))
     query = Query(lookup)
     first = query.planner.initial()
@@ -126,11 +127,11 @@ def test_the_start_is_the_same_however_often_it_is_asked_and_not_asked_on_a_rest
     assert query.planner.initial() == first == orders(10)
     query.trigger()
     query.restart()
-    assert query.trigger()  # not an empty one again, which would end an AvailableNow at once
+    assert query.trigger()  # not an empty batch again, which would end an AvailableNow at once
     assert query.read == [(0, 10, 20)]
 
 
-def test_only_a_new_query_looks_at_starting_offsets() -> None:
+def test_only_a_new_query_uses_starting_offsets() -> None:
     query = Query(FakeLookup((0, 10)), startingOffsets='{"orders":{"0":3}}')
     while query.trigger():
         pass
@@ -141,7 +142,7 @@ def test_only_a_new_query_looks_at_starting_offsets() -> None:
     assert query.read == [(0, 3, 10), (0, 10, 15)]
 
 
-def test_the_start_of_a_new_query_is_checked_as_that_of_a_batch() -> None:
+def test_the_start_of_a_new_query_is_checked_like_a_batch() -> None:
     with pytest.raises(ConfigError, match="orders-1 missing"):
         Query(FakeLookup((0, 9), (0, 9)), startingOffsets='{"orders":{"0":3}}').trigger()
     with pytest.raises(NotFound, match="topic payments does not exist"):
@@ -150,7 +151,7 @@ def test_the_start_of_a_new_query_is_checked_as_that_of_a_batch() -> None:
         Query(FakeLookup((0, 9)), startingOffsets="group:g").trigger()
 
 
-def test_a_group_is_taken_over() -> None:
+def test_a_stream_starts_at_committed_offsets() -> None:
     lookup = FakeLookup((0, 9))
     lookup.committed["g"] = orders(4)
     query = Query(lookup, startingOffsets="group:g")
@@ -162,7 +163,7 @@ def test_a_group_is_taken_over() -> None:
 # --- T5: idle polling
 
 
-def test_t5_ends_are_asked_for_at_most_every_interval() -> None:
+def test_log_ends_are_looked_up_once_per_interval() -> None:
     lookup = FakeLookup((0, 10))
     planner = StreamPlanner(options(stream=True, offsetPollIntervalMs=500), lookup)  # type: ignore[arg-type]
     start = orders(10)
@@ -171,7 +172,7 @@ def test_t5_ends_are_asked_for_at_most_every_interval() -> None:
     assert lookup.asked == 20
 
 
-def test_t5_what_is_kept_does_not_lead_back_behind_the_start() -> None:
+def test_cached_log_ends_are_not_before_the_start() -> None:
     lookup = FakeLookup((0, 10))
     planner = StreamPlanner(options(stream=True), lookup)  # type: ignore[arg-type]
     planner.latest(orders(10), None, 0)
@@ -183,7 +184,7 @@ def test_t5_what_is_kept_does_not_lead_back_behind_the_start() -> None:
 # --- limits
 
 
-def test_a_limit_is_shared_out_by_backlog() -> None:
+def test_a_limit_is_distributed_by_backlog() -> None:
     query = Query(FakeLookup((0, 800), (0, 200), (0, 0)), startingOffsets="earliest")
     query.trigger()
     query.trigger(most=100)
@@ -196,7 +197,7 @@ def test_a_small_backlog_does_not_starve() -> None:
     assert limit_pro_rata(begins, ends, 100) == orders(99, 1, 5)
 
 
-# Seen of spark-sql-kafka-0-10 4.2.0 under AvailableNow: maxOffsetsPerTrigger, start, ends of the batches.
+# Seen with spark-sql-kafka-0-10 4.2.0 under AvailableNow: maxOffsetsPerTrigger, start, ends of the batches.
 SEEN = [
     (300, (0, 0), [(210, 90), (420, 180), (630, 270), (700, 300)]),
     (301, (0, 0), [(210, 90), (420, 180), (630, 270), (700, 300)]),
@@ -207,7 +208,7 @@ SEEN = [
 
 
 @pytest.mark.parametrize(("most", "start", "ends"), SEEN)
-def test_batches_end_where_those_of_the_connector_do(
+def test_limited_batches_end_like_those_of_the_connector(
     most: int, start: tuple[int, int], ends: list[tuple[int, int]]
 ) -> None:
     query = Query(FakeLookup((0, 700), (0, 300)))
@@ -224,9 +225,7 @@ BACKLOGS = st.lists(st.tuples(st.integers(0, 2**60), st.integers(0, 2**60)), min
 
 @settings(deadline=None, max_examples=60)
 @given(BACKLOGS, st.integers(1, 2**61))
-def test_a_limit_is_kept_but_for_one_offset_a_partition_and_always_gets_on(
-    sizes: list[tuple[int, int]], most: int
-) -> None:
+def test_a_limit_is_exceeded_by_at_most_one_offset_per_partition(sizes: list[tuple[int, int]], most: int) -> None:
     begins, ends = orders(*[a for a, _ in sizes]), orders(*[a + b for a, b in sizes])
     limited = limit_pro_rata(begins, ends, most)
     taken = {tp: limited[tp] - begins[tp] for tp in begins}
@@ -235,7 +234,7 @@ def test_a_limit_is_kept_but_for_one_offset_a_partition_and_always_gets_on(
     assert sum(taken.values()) <= most + len(sizes)
 
 
-def test_all_is_read_in_bites_whatever_the_limit() -> None:
+def test_all_records_are_read_with_any_limit() -> None:
     query = Query(FakeLookup((0, 2300), (100, 107)), startingOffsets="earliest")
     query.trigger()
     while query.trigger(most=700):
@@ -244,20 +243,20 @@ def test_all_is_read_in_bites_whatever_the_limit() -> None:
     assert len(query.offset_log) == 5
 
 
-def test_too_few_records_wait_but_not_longer_than_the_delay() -> None:
+def test_few_records_wait_at_most_the_maximum_delay() -> None:
     lookup = FakeLookup((0, 10))
     query = Query(lookup, startingOffsets="earliest", minOffsetsPerTrigger=100, maxTriggerDelay="60s")
-    assert query.trigger(least=100)  # the empty one
-    assert query.trigger(least=100)  # the first of a run is not delayed
+    assert query.trigger(least=100)  # the empty batch
+    assert query.trigger(least=100)  # the first batch of a run is not delayed
     lookup.there = logs((0, 50))
     delayed = [query.trigger(least=100) for _ in range(6)]  # 10 s apart
     assert delayed == [False] * 5 + [True]
     lookup.there = logs((0, 150))
-    assert query.trigger(least=100)  # enough
+    assert query.trigger(least=100)  # enough offsets
     assert query.read == [(0, 0, 10), (0, 10, 50), (0, 50, 150)]
 
 
-def test_min_counts_beside_max_though_sparks_limit_says_only_max() -> None:
+def test_the_minimum_applies_together_with_the_maximum() -> None:
     lookup = FakeLookup((0, 10))
     query = Query(lookup, startingOffsets="earliest", minOffsetsPerTrigger=20, maxOffsetsPerTrigger=30)
     query.trigger(most=30)
@@ -266,7 +265,7 @@ def test_min_counts_beside_max_though_sparks_limit_says_only_max() -> None:
     assert not query.trigger(most=30)
     lookup.there = logs((0, 90))
     assert query.trigger(most=30)
-    assert query.trigger()  # Trigger.Once: ReadAllAvailable is stronger than both
+    assert query.trigger()  # Trigger.Once: ReadAllAvailable overrides both
     assert query.read == [(0, 0, 10), (0, 10, 40), (0, 40, 90)]
 
 
@@ -280,8 +279,8 @@ def test_available_now_ends_where_the_logs_ended_at_its_start() -> None:
     batches = 0
     while query.trigger(most=600):
         batches += 1
-        lookup.there = logs((0, 1000 + batches * 100), (0, 500), (0, 50))  # it goes on growing
-    assert batches == 4  # an empty one, and 1500 records in bites of 600, not delayed for want of 10,000
+        lookup.there = logs((0, 1000 + batches * 100), (0, 500), (0, 50))  # the log continues to grow
+    assert batches == 4  # an empty one, and 1500 records in batches of 600, not delayed although fewer than 10,000
     assert query.offset_log[-1] == orders(1000, 500)
     query.restart()
     query.planner.prepare_available_now()
@@ -299,12 +298,12 @@ def test_a_new_partition_is_read_from_its_logs_start() -> None:
     query = Query(lookup)
     query.trigger()
     lookup.there = logs((0, 12), (0, 7))
-    query.restart()  # it came while the query was stopped
+    query.restart()  # it was created while the query was stopped
     query.trigger()
     assert query.read == [(0, 10, 12), (1, 0, 7)]
 
 
-def test_that_a_new_partition_starts_late_is_told_and_counts_from_there() -> None:
+def test_a_new_partition_with_deleted_records_is_reported() -> None:
     lookup = FakeLookup((0, 10))
     query = Query(lookup)
     query.trigger()
@@ -314,7 +313,7 @@ def test_that_a_new_partition_starts_late_is_told_and_counts_from_there() -> Non
     assert query.read == [(1, 100, 103)]
 
 
-def test_a_vanished_partition_is_loss() -> None:
+def test_a_deleted_partition_is_loss() -> None:
     for fail in (True, False):
         lookup = FakeLookup((0, 10), (0, 10))
         query = Query(lookup, startingOffsets="earliest", failOnDataLoss=str(fail).lower())
@@ -334,7 +333,7 @@ def test_a_vanished_partition_is_loss() -> None:
             assert not query.trigger()
 
 
-def test_a_partition_that_vanishes_between_a_batch_and_its_repetition_is_loss() -> None:
+def test_a_partition_deleted_before_a_batch_is_repeated_is_loss() -> None:
     lookup = FakeLookup((0, 10), (0, 10))
     query = Query(lookup, startingOffsets="earliest", failOnDataLoss="false")
     query.trigger()
@@ -352,7 +351,7 @@ def test_a_partition_that_vanishes_between_a_batch_and_its_repetition_is_loss() 
 # --- records that are gone, logs that are others
 
 
-def test_retention_that_was_faster_than_the_query() -> None:
+def test_records_deleted_by_retention_are_loss() -> None:
     lookup = FakeLookup((0, 10))
     query = Query(lookup, startingOffsets="earliest", failOnDataLoss="false")
     query.trigger()
@@ -363,7 +362,7 @@ def test_retention_that_was_faster_than_the_query() -> None:
 
 
 @pytest.mark.parametrize("limit", [None, 5])
-def test_a_shorter_log_is_another_one(limit: int | None) -> None:
+def test_a_truncated_log_is_read_from_its_start(limit: int | None) -> None:
     lookup = FakeLookup((0, 100))
     query = Query(lookup)
     query.trigger()
@@ -383,7 +382,7 @@ def test_a_shorter_log_is_another_one(limit: int | None) -> None:
 
 
 @pytest.mark.parametrize("limit", [None, 5, 30, 100])
-def test_a_recreated_topic_is_known_by_its_id_even_if_it_has_grown_beyond(limit: int | None) -> None:
+def test_a_recreated_longer_topic_is_noticed_by_its_id(limit: int | None) -> None:
     # SPARK-41387: offsets alone do not show it.
     def recreated(fail: str) -> Query:
         lookup = FakeLookup((0, 30))
@@ -404,8 +403,8 @@ def test_a_recreated_topic_is_known_by_its_id_even_if_it_has_grown_beyond(limit:
     assert sorted(offset for _, start, end in query.read for offset in range(start, end)) == list(range(200))
 
 
-def test_open_transactions_hide_records_but_do_not_lose_them() -> None:
-    # The checkpoint was written by a query under read_uncommitted; now the last stable offset lies before it.
+def test_open_transactions_are_not_loss() -> None:
+    # The checkpoint was written by a query under read_uncommitted; the last stable offset is now before it.
     lookup = FakeLookup((0, 20))
     lookup.hidden = orders(50)
     query = Query(lookup, kafka_isolation_level="read_committed")
@@ -417,7 +416,7 @@ def test_open_transactions_hide_records_but_do_not_lose_them() -> None:
 
 
 @pytest.mark.parametrize("fail", ["true", "false"])
-def test_batches_that_are_planned_again_are_the_same(fail: str) -> None:
+def test_a_repeated_batch_has_the_same_plan(fail: str) -> None:
     lookup = FakeLookup((0, 100), (0, 50))
     query = Query(lookup, startingOffsets="earliest", failOnDataLoss=fail, minPartitions=4)
     query.trigger()

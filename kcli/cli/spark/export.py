@@ -289,7 +289,7 @@ def _show_export(job: Job, target: Export, result: ExportResult, seconds: float)
 
 def _warn_not_utf8(job: Job, result: ExportResult) -> None:
     if result.not_utf8:
-        job.env.say(f"{result.not_utf8:,} records with invalid UTF-8, written as U+FFFD; --value raw keeps the bytes")
+        job.env.say(f"records with invalid UTF-8: {result.not_utf8:,}; written as U+FFFD, --value raw keeps the bytes")
 
 
 def _dry_run_options(target: Export, options: ExportOptions) -> dict[str, str]:

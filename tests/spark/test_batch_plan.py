@@ -1,4 +1,4 @@
-"""Batches: starts and ends made offsets, the exact-set check, ranges split by the connector's rules."""
+"""Planning of batches: resolved starts and ends, the exact-set check, splitting by the connector's rules."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def plan(given: SourceOptions, lookup: FakeLookup) -> Plan:
 
 
 def read(given: SourceOptions, lookup: FakeLookup) -> list[tuple[int, int, int]]:
-    """What the tasks read: partition, start, end."""
+    """Return the tasks: partition, start, end."""
     return [(it.partition, it.start, it.end) for it in plan(given, lookup).ranges]
 
 
@@ -43,7 +43,7 @@ def test_json_offsets_with_sentinels() -> None:
 @pytest.mark.parametrize("side", ["starting", "ending"])
 @pytest.mark.parametrize("kind", ["Offsets", "OffsetsByTimestamp"])
 def test_json_names_exactly_the_partitions_that_are_read(side: str, kind: str) -> None:
-    # As sail#2267 was faulted for: a partition too few would be left out silently, one too many read unasked.
+    # As in sail#2267: a missing partition would be skipped silently, an extra one read without a request.
     name, lookup = f"{side}{kind}", FakeLookup((0, 9), (0, 9))
     with pytest.raises(ConfigError, match=f"{name} must name every partition that is read.*; orders-1 missing"):
         plan(options(**{name: '{"orders":{"0":1}}'}), lookup)
@@ -53,7 +53,7 @@ def test_json_names_exactly_the_partitions_that_are_read(side: str, kind: str) -
         plan(options(**{name: '{"orders":{"0":1,"1":1,"2":1},"other":{"0":1}}'}), lookup)
 
 
-def test_times_are_the_first_record_as_young() -> None:
+def test_a_time_starts_at_the_first_record_at_or_after_it() -> None:
     # In these logs the record at offset n has the time 1000 * n.
     given = options(startingTimestamp=7500, endingTimestamp=12000)
     assert read(given, FakeLookup((0, 20), (9, 20), (0, 10))) == [(0, 8, 12), (1, 9, 12), (2, 8, 10)]
@@ -64,7 +64,7 @@ def test_times_are_the_first_record_as_young() -> None:
     assert read(by_partition, FakeLookup((0, 20), (0, 20))) == [(0, 3, 5), (1, 4, 20)]
 
 
-def test_a_start_younger_than_all_records_is_an_error_or_the_end() -> None:
+def test_a_start_after_all_records_is_an_error_or_the_log_end() -> None:
     lookup = FakeLookup((0, 20), (0, 5))
     with pytest.raises(ConfigError, match="orders-1: no record at or after the start time"):
         plan(options(startingTimestamp=7000), lookup)
@@ -72,7 +72,7 @@ def test_a_start_younger_than_all_records_is_an_error_or_the_end() -> None:
     assert read(latest, lookup) == [(0, 7, 20)]
 
 
-def test_a_time_back_counts_from_the_moment_of_planning_and_an_idle_partition_is_no_error() -> None:
+def test_a_relative_time_counts_from_planning_and_permits_idle_partitions() -> None:
     lookup = FakeLookup((0, 20), (0, 5))
     lookup.wall_ms = 18_000
     assert read(options(startingOffsets="-10s"), lookup) == [(0, 8, 20)]
@@ -81,12 +81,12 @@ def test_a_time_back_counts_from_the_moment_of_planning_and_an_idle_partition_is
         plan(options(startingOffsets="-10s", startingOffsetsByTimestampStrategy="error"), lookup)
 
 
-def test_what_has_come_since_the_ends_were_asked_is_not_read() -> None:
+def test_records_after_the_planned_end_are_not_read() -> None:
     class Growing(FakeLookup):
         def at_times(self, times: object) -> dict[TopicPartition, int]:
             return orders(25)
 
-    # Else the start would lie behind the end that was seen before.
+    # Otherwise the start would be after the planned end.
     assert plan(options(startingTimestamp=1), Growing((0, 20))).starts == orders(20)
 
 
@@ -96,7 +96,7 @@ def test_an_end_before_the_start_is_an_error() -> None:
         plan(given, FakeLookup((0, 20)))
 
 
-def test_a_group_says_where_to_start() -> None:
+def test_a_start_at_committed_offsets() -> None:
     lookup = FakeLookup((0, 20), (0, 20))
     lookup.committed["g"] = orders(4, 20)
     assert read(options(startingOffsets="group:g"), lookup) == [(0, 4, 20)]
@@ -110,13 +110,13 @@ def test_a_group_says_where_to_start() -> None:
     assert read(options(startingOffsets="group:g", startingGroupStrategy="latest"), lookup) == [(0, 4, 20)]
 
 
-def test_a_group_that_is_behind_the_end_already_reads_nothing() -> None:
+def test_a_group_after_the_end_reads_nothing() -> None:
     lookup = FakeLookup((0, 20))
     lookup.committed["g"] = orders(15)
     assert read(options(startingOffsets="group:g", endingTimestamp=10_000), lookup) == []
 
 
-def test_a_topic_or_partition_that_is_not_there_is_not_found() -> None:
+def test_a_missing_topic_or_partition_is_not_found() -> None:
     with pytest.raises(NotFound, match="topics payments, refunds do not exist"):
         plan(options(subscribe="orders,payments,refunds"), FakeLookup((0, 1)))
     with pytest.raises(NotFound, match="partition orders-1 does not exist"):
@@ -137,20 +137,20 @@ def test_a_start_before_the_log_is_loss() -> None:
     assert got.reports == ["orders-0: offset 2 no longer exists, the log starts at 5; 3 offsets are lost"]
 
 
-def test_no_more_is_lost_than_was_asked_for() -> None:
+def test_the_loss_is_limited_to_the_range() -> None:
     given = options(startingOffsets='{"orders":{"0":2}}', endingOffsets='{"orders":{"0":4}}', failOnDataLoss="false")
     got = plan(given, FakeLookup((5, 20)))
     assert (got.ranges, got.reports[0].split("; ")[1]) == ([], "2 offsets are lost")
 
 
-def test_a_start_behind_the_log_is_another_log() -> None:
+def test_a_start_after_the_log_suggests_a_recreated_topic() -> None:
     given = {"startingOffsets": '{"orders":{"0":50}}', "endingOffsets": '{"orders":{"0":60}}'}
     with pytest.raises(DataLoss, match="was the topic recreated, or its log truncated"):
         plan(options(**given), FakeLookup((5, 20)))
     assert read(options(**given, failOnDataLoss="false"), FakeLookup((5, 20))) == [(0, 5, 20)]
 
 
-def test_an_end_behind_the_log_is_loss() -> None:
+def test_an_end_after_the_log_is_loss() -> None:
     given = {"endingOffsets": '{"orders":{"0":25}}'}
     with pytest.raises(DataLoss, match="the read ends at offset 25, but the log ends at 20"):
         plan(options(**given), FakeLookup((5, 20)))
@@ -160,20 +160,20 @@ def test_an_end_behind_the_log_is_loss() -> None:
 
 
 @pytest.mark.parametrize("fail", ["true", "false"])
-def test_what_open_transactions_hide_is_not_lost(fail: str) -> None:
+def test_records_of_open_transactions_are_not_lost(fail: str) -> None:
     lookup = FakeLookup((0, 20))
     lookup.hidden = orders(30)
     given = options(endingOffsets='{"orders":{"0":25}}', failOnDataLoss=fail)
     with pytest.raises(KcliError, match="transactions are open from offset 20 on") as caught:
         plan(given, lookup)
     assert not isinstance(caught.value, DataLoss)
-    lookup.committed["g"] = orders(22)  # by a member that reads uncommitted records too
+    lookup.committed["g"] = orders(22)  # by a member that also reads uncommitted records
     assert read(options(startingOffsets="group:g", failOnDataLoss=fail), lookup) == []
 
 
 # --- splitting
 
-# Drawn from spark-sql-kafka-0-10 4.2.0's own KafkaOffsetRangeCalculator; all of 17,349 generated cases agreed.
+# Generated with KafkaOffsetRangeCalculator of spark-sql-kafka-0-10 4.2.0; all of 17,349 generated cases agreed.
 # minPartitions, maxRecordsPerPartition, ranges, tasks.
 CONNECTORS = [
     (5, 19, "0:0:-3 1:0:1 2:0:28 3:131:151", "1:0:1 2:0:14 2:14:28 3:131:141 3:141:151"),
@@ -220,6 +220,6 @@ def test_every_offset_is_in_one_task(sizes: list[tuple[int, int]], least: int | 
     assert most is None or all(it.size <= most for it in tasks)
 
 
-def test_a_plan_is_split_too() -> None:
+def test_a_plan_is_split_into_tasks() -> None:
     assert read(options(maxRecordsPerPartition=8), FakeLookup((0, 16), (0, 5))) == [(0, 0, 8), (0, 8, 16), (1, 0, 5)]
     assert len(plan(options(minPartitions=10), FakeLookup((0, 1000))).ranges) == 10

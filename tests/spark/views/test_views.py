@@ -1,4 +1,6 @@
-"""The views without a JVM, on our broker and on Apache's: their rows are what kcli's commands and other clients say."""
+"""The views without a JVM, on the embedded broker and on Apache Kafka: rows agree with kcli's commands and other
+clients.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,7 @@ def options_for(kafka: Kafka, view: str, **more: str) -> SourceOptions:
 
 
 def rows_of(options: SourceOptions, ranges: Iterable[TaskRange] | None = None) -> list[Row]:
-    """All rows of a view, as its tasks would make them; its schema is held to what it promises."""
+    """Return all rows of a view, read by its tasks; checks the schema."""
     view = VIEWS[options.view]
     tasks: list[Any] = [None]
     if view.ranged:
@@ -63,7 +65,7 @@ def kcli_items(kafka: Kafka, *words: str) -> list[Row]:
 
 
 def produce(kafka: Kafka, topic: str, partition: int, count: int, codec: str = "none", size: int = 20) -> None:
-    """One batch for each ten records: the rest waits for the flush before."""
+    """Write one batch for each ten records, flushing between them."""
     producer = kafka.ordered_producer(topic, compression_type=codec, linger_ms=1000)
     for number in range(count):
         producer.produce(topic, b"v" * size, f"k{number}", partition, timestamp=1000 + number)
@@ -81,7 +83,7 @@ def consumer(kafka: Kafka, group: str, **settings: Any) -> Any:
 
 
 def commit(kafka: Kafka, group: str, topic: str, offsets: dict[int, int], metadata: str = "") -> None:
-    """A commit of nobody's: the group has no members."""
+    """Commit without being a member: the group has no members."""
     with connect(ClientConfig.from_properties({"bootstrap.servers": kafka.bootstrap_servers})) as client:
         places = {TopicPartition(topic, number): OffsetAndMetadata(it, -1, metadata) for number, it in offsets.items()}
         assert not any(commit_offsets(client, group, places, client.clock.now_ms() + PATIENCE_S * 1000).values())
@@ -97,7 +99,7 @@ def until(done: Callable[[], bool]) -> None:
 # --- batches
 
 
-def test_batches_are_what_their_records_come_to(any_kafka: Kafka) -> None:
+def test_batch_rows_agree_with_their_records(any_kafka: Kafka) -> None:
     topic = any_kafka.new_topic(2)
     produce(any_kafka, topic, 0, 35)
     produce(any_kafka, topic, 1, 20, "gzip", 500)
@@ -116,7 +118,7 @@ def test_batches_are_what_their_records_come_to(any_kafka: Kafka) -> None:
     assert {(r["timestamp_type"], r["magic"], r["leader_epoch"]) for r in found} == {(0, 2, 0)}
 
 
-def test_ranges_that_meet_within_a_batch_tell_it_once(any_kafka: Kafka) -> None:
+def test_a_batch_split_by_ranges_is_one_row(any_kafka: Kafka) -> None:
     topic = any_kafka.new_topic()
     produce(any_kafka, topic, 0, 50)
     options = options_for(any_kafka, "batches", subscribe=topic)
@@ -125,14 +127,14 @@ def test_ranges_that_meet_within_a_batch_tell_it_once(any_kafka: Kafka) -> None:
     assert [r["last_offset"] for r in rows_of(options, [TaskRange(topic, 0, 5, 25)])] == [9, 19]
 
 
-def test_named_columns_only_and_small_arrow_batches(any_kafka: Kafka) -> None:
+def test_column_selection_and_batch_size_of_views(any_kafka: Kafka) -> None:
     topic = any_kafka.new_topic()
     produce(any_kafka, topic, 0, 50)
     options = options_for(any_kafka, "batches", subscribe=topic, columns="partition,count")._replace(batch_rows=2)
     assert rows_of(options) == [{"partition": 0, "count": 10}] * 5
 
 
-def test_a_limit_of_rows_is_one_for_each_range(any_kafka: Kafka) -> None:
+def test_the_row_limit_applies_to_each_range(any_kafka: Kafka) -> None:
     topic = any_kafka.new_topic()
     produce(any_kafka, topic, 0, 50)
     options = options_for(any_kafka, "batches", subscribe=topic, columns="last_offset", rowLimitPerPartition="3")
@@ -140,7 +142,7 @@ def test_a_limit_of_rows_is_one_for_each_range(any_kafka: Kafka) -> None:
         assert rows_of(options._replace(batch_rows=rows)) == [{"last_offset": n} for n in (9, 19, 29)]
 
 
-def test_what_is_gone_is_an_error_or_told_as_for_records(any_kafka: Kafka, capfd: pytest.CaptureFixture[str]) -> None:
+def test_deleted_batches_are_loss_like_deleted_records(any_kafka: Kafka, capfd: pytest.CaptureFixture[str]) -> None:
     from confluent_kafka import TopicPartition as Place
     from confluent_kafka.admin import AdminClient
 
@@ -158,7 +160,7 @@ def test_what_is_gone_is_an_error_or_told_as_for_records(any_kafka: Kafka, capfd
 
 
 @pytest.mark.real_kafka
-def test_transactions_show_in_batches(real_kafka: Kafka) -> None:
+def test_transactional_batches_are_marked(real_kafka: Kafka) -> None:
     from confluent_kafka import Producer
 
     topic = real_kafka.new_topic()
@@ -171,22 +173,22 @@ def test_transactions_show_in_batches(real_kafka: Kafka) -> None:
         (producer.abort_transaction if aborts else producer.commit_transaction)()
     wait_until_decided(real_kafka, topic, 4)
     names = ("base_offset", "is_transactional", "is_control", "is_aborted")
-    told = view(real_kafka, "batches", subscribe=topic, **{"kafka.isolation.level": "read_committed"})
-    assert [tuple(r[name] for name in names) for r in told] == [
+    expected = view(real_kafka, "batches", subscribe=topic, **{"kafka.isolation.level": "read_committed"})
+    assert [tuple(r[name] for name in names) for r in expected] == [
         (0, True, False, True),
         (1, True, True, False),
         (2, True, False, False),
         (3, True, True, False),
     ]
-    assert len({r["producer_id"] for r in told}) == 1
-    assert [r["base_sequence"] for r in told] == [0, None, told[2]["base_sequence"], None]
+    assert len({r["producer_id"] for r in expected}) == 1
+    assert [r["base_sequence"] for r in expected] == [0, None, expected[2]["base_sequence"], None]
     assert {r["is_aborted"] for r in view(real_kafka, "batches", subscribe=topic)} == {None}
 
 
 # --- offsets
 
 
-def test_offsets_are_where_logs_begin_and_end_and_who_has_them(any_kafka: Kafka) -> None:
+def test_offsets_have_log_bounds_and_replicas(any_kafka: Kafka) -> None:
     topic = any_kafka.new_topic(2)
     produce(any_kafka, topic, 1, 30)
     found = view(any_kafka, "offsets", subscribe=topic)
@@ -201,14 +203,14 @@ def test_offsets_are_where_logs_begin_and_end_and_who_has_them(any_kafka: Kafka)
     assert [(r["leader_epoch"], r["error"]) for r in found] == [(0, None)] * 2
 
 
-def test_without_a_selection_all_topics_but_internal_ones_have_offsets(any_kafka: Kafka) -> None:
+def test_offsets_without_a_selection_exclude_internal_topics(any_kafka: Kafka) -> None:
     topic = any_kafka.new_topic()
     topics = {r["topic"] for r in view(any_kafka, "offsets")}
     assert topic in topics
     assert not any(name.startswith("__") for name in topics)
 
 
-def test_offsets_of_what_was_named_and_is_not_there_are_an_error_as_its_records_are(any_kafka: Kafka) -> None:
+def test_offsets_of_a_missing_topic_are_an_error(any_kafka: Kafka) -> None:
     topic, missing = any_kafka.new_topic(), any_kafka.new_name("missing")
     with pytest.raises(NotFound, match=f"topic {missing} does not exist"):
         view(any_kafka, "offsets", subscribe=f"{topic},{missing}")
@@ -220,7 +222,7 @@ def test_offsets_of_what_was_named_and_is_not_there_are_an_error_as_its_records_
 # --- groups, members, lag
 
 
-def test_an_empty_group_s_lag_is_what_kcli_and_confluent_say(any_kafka: Kafka) -> None:
+def test_lag_of_an_empty_group_agrees_with_other_clients(any_kafka: Kafka) -> None:
     from confluent_kafka import ConsumerGroupTopicPartitions
     from confluent_kafka.admin import AdminClient
 
@@ -247,7 +249,7 @@ def test_an_empty_group_s_lag_is_what_kcli_and_confluent_say(any_kafka: Kafka) -
     assert view(any_kafka, "members", groups=group) == []
 
 
-def test_a_live_member_is_in_all_three(any_kafka: Kafka) -> None:
+def test_a_live_member_appears_in_groups_members_and_lag(any_kafka: Kafka) -> None:
     topic, group = any_kafka.new_topic(2), any_kafka.new_name("g")
     produce(any_kafka, topic, 0, 10)
     member = consumer(any_kafka, group, client_id="billing")
@@ -279,7 +281,7 @@ def test_a_live_member_is_in_all_three(any_kafka: Kafka) -> None:
     ]
 
 
-def test_a_group_that_is_not_there_is_a_row_with_its_error(any_kafka: Kafka) -> None:
+def test_a_missing_group_is_a_row_with_an_error(any_kafka: Kafka) -> None:
     for name in ("groups", "members", "lag"):
         [row] = view(any_kafka, name, groups="nobody-knows-it")
         assert row.pop("group") == "nobody-knows-it"
@@ -290,7 +292,7 @@ def test_a_group_that_is_not_there_is_a_row_with_its_error(any_kafka: Kafka) -> 
 # --- commits
 
 
-def test_commits_are_the_history_with_times_and_tombstones(any_kafka: Kafka) -> None:
+def test_commits_have_times_and_tombstones(any_kafka: Kafka) -> None:
     from confluent_kafka.admin import AdminClient
 
     topic, group = any_kafka.new_topic(2), any_kafka.new_name("g")
@@ -316,11 +318,11 @@ def test_commits_are_the_history_with_times_and_tombstones(any_kafka: Kafka) -> 
     }
 
 
-def test_commits_of_all_groups_hold_nothing_but_commits(any_kafka: Kafka) -> None:
+def test_commits_of_all_groups_skip_other_records(any_kafka: Kafka) -> None:
     topic, group = any_kafka.new_topic(), any_kafka.new_name("g")
     member = consumer(any_kafka, group)
     member.subscribe([topic])
-    until(lambda: member.poll(0.1) is None and len(member.assignment()) == 1)  # its group is in the log, too
+    until(lambda: member.poll(0.1) is None and len(member.assignment()) == 1)  # its group is in the log as well
     member.close()
     commit(any_kafka, group, topic, {0: 3})
     found = view(any_kafka, "commits")
@@ -331,7 +333,7 @@ def test_commits_of_all_groups_hold_nothing_but_commits(any_kafka: Kafka) -> Non
 # --- what all views share
 
 
-def test_every_view_says_its_columns_in_types_that_arrow_has() -> None:
+def test_every_view_column_has_an_arrow_type() -> None:
     import pyarrow as pa
 
     for name, it in VIEWS.items():
@@ -340,7 +342,7 @@ def test_every_view_says_its_columns_in_types_that_arrow_has() -> None:
         assert len(dict(it.columns)) == len(it.columns)
 
 
-def test_a_column_that_a_view_has_not_is_an_error_before_anything_is_asked() -> None:
+def test_an_unknown_view_column_is_an_error_before_any_request() -> None:
     options = parse_options({"kafka.bootstrap.servers": "127.0.0.1:1", "view": "lag", "columns": "group,lagg"})
     with pytest.raises(ConfigError, match="did you mean lag"):
         rows_of(options)

@@ -1,4 +1,4 @@
-"""The columns of exported rows, as far as no JVM is needed: what a schema of variants is as DDL."""
+"""Columns of exported rows without a JVM: the DDL of a variant schema."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kcli.spark.pipelines.shape import ddl_of_variant
 
 
 @pytest.mark.parametrize(
-    ("told", "ddl"),
+    ("result", "ddl"),
     [
         ("OBJECT<a: VOID, b: ARRAY<VARIANT>>", "STRUCT<a: STRING, b: ARRAY<STRING>>"),
         ("OBJECT<a: OBJECT<>, b: ARRAY<OBJECT<>>>", "STRUCT<a: STRING, b: ARRAY<STRING>>"),
@@ -22,12 +22,12 @@ from kcli.spark.pipelines.shape import ddl_of_variant
         ("OBJECT<`OBJECT<`: OBJECT<`DECIMAL(3,2)`: VARIANT>>", "STRUCT<`OBJECT<`: STRUCT<`DECIMAL(3,2)`: STRING>>"),
     ],
 )
-def test_types_of_variants_become_ours_and_names_of_fields_stay(told: str, ddl: str) -> None:
-    """`told` as schema_of_variant_agg of Spark 4.3.0 tells it: names that are no identifiers stand in backticks."""
-    assert ddl_of_variant(told) == ddl
+def test_variant_types_become_ddl_types(result: str, ddl: str) -> None:
+    """`schema` is output of schema_of_variant_agg of Spark 4.3.0: names that are not identifiers are in backticks."""
+    assert ddl_of_variant(result) == ddl
 
 
-@pytest.mark.parametrize("told", ["", "VOID", "OBJECT<>", "ARRAY<OBJECT<a: BIGINT>>"])
-def test_values_that_are_no_objects_have_no_columns(told: str) -> None:
+@pytest.mark.parametrize("result", ["", "VOID", "OBJECT<>", "ARRAY<OBJECT<a: BIGINT>>"])
+def test_values_that_are_not_objects_have_no_schema(result: str) -> None:
     with pytest.raises(ConfigError, match="not JSON objects"):
-        ddl_of_variant(told)
+        ddl_of_variant(result)

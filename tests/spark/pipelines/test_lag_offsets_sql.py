@@ -1,4 +1,4 @@
-"""The history of lag, snapshots and SQL beside Spark: grids of time, differences, statements taken apart; refusals."""
+"""Lag history, snapshots and SQL without Spark: time grids, differences, parsed statements; refused options."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ NOW_MS = 1_000_000
 TIMES = [GRID.first_ms + GRID.every_ms * point for point in range(GRID.points)]
 
 
-def test_commits_and_batches_reduced_in_tasks_lose_nothing_at_any_point() -> None:
-    """Whatever the tasks and batches are, against loops over everything."""
+def test_reducing_commits_and_batches_in_tasks_keeps_all_points() -> None:
+    """For any split into tasks and batches, compared with loops over everything."""
     chance = random.Random(5)
     for _ in range(30):
         commits, clock = [], 60_000
@@ -149,24 +149,24 @@ def _header_batch(partition: int, rows: list[Any]) -> pa.RecordBatch:
     )
 
 
-def test_an_end_is_not_known_while_only_deleted_batches_were_there() -> None:
+def test_an_end_is_unknown_before_the_first_remaining_batch() -> None:
     place = ("t", 0)
-    batches = [(place, 6, 130, 120)]  # the first that is left holds the records from 120 on
+    batches = [(place, 6, 130, 120)]  # the first remaining batch has the records from 120 on
     held = {("g", "t", 0): Commits([1, 4], [50, 120], [0, 0])}
     ends = ends_at(GRID, {place: Log(120, 130)}, batches, held)
-    assert ends[place].tolist() == [-1] * 4 + [120] * 2 + [130] * 6  # the second commit proves that 120 was there
+    assert ends[place].tolist() == [-1] * 4 + [120] * 2 + [130] * 6  # the second commit proves that 120 existed
     [*_, last] = lag_rows(GRID, held, ends, "group")
     assert (last["lag"], last["partitions"], last["unknown"]) == (10, 1, 0)
     first = lag_rows(GRID, held, ends, "group")[0]
     assert (first["time"], first["lag"], first["partitions"], first["unknown"]) == (TIMES[1], None, 1, 1)
-    # Whereas a log that was looked at from the grid's beginning on ended there until the first batch came.
+    # In contrast, a log examined from the start of the grid ended there until the first batch.
     assert ends_at(GRID, {place: Log(7, 130)}, batches, {})[place].tolist() == [120] * 6 + [130] * 6
     assert ends_at(GRID, {place: Log(7, 130)}, [], {})[place].tolist() == [130] * 12
 
 
 @pytest.mark.parametrize("odd_ms", [NOW_MS + 1, 1_700_000_000_000_000])
-def test_a_time_that_is_yet_to_come_does_not_hide_lag(odd_ms: int) -> None:
-    """Of a producer that sends microseconds, say: what follows in the log would seem to be as young."""
+def test_a_timestamp_in_the_future_does_not_hide_lag(odd_ms: int) -> None:
+    """For example of a producer that sends microseconds: all later batches would seem to be as late."""
     times = [90_000, 105_000, odd_ms, 125_000, 135_000, odd_ms]
     parts = reduce_batches([_header_batch(0, [(5 * n, at) for n, at in enumerate(times)])], GRID, NOW_MS)
     rows = [row for part in parts for row in zip(*part.values(), strict=True)]
@@ -185,7 +185,7 @@ def row(group: str, partition: int, committed: int, lag: int | None = 0) -> dict
     return {"group": group, "topic": "t", "partition": partition, "committed": committed, "lag": lag}
 
 
-def test_a_difference_tells_what_became_of_each_position() -> None:
+def test_a_difference_classifies_each_position() -> None:
     def at(group: str, topic: str, partition: int, offset: int) -> Any:
         return (group, TopicPartition(topic, partition)), OffsetAndMetadata(offset)
 
@@ -207,7 +207,7 @@ def test_a_difference_tells_what_became_of_each_position() -> None:
 
 
 def lag_row(group: str, topic: str, partition: int, **more: Any) -> dict[str, Any]:
-    """A row of the view, judged: `where` holds."""
+    """A row of the view for which `where` is true."""
     return {
         **dict.fromkeys(LAG_COLUMNS),
         "group": group,
@@ -222,7 +222,7 @@ def group_row(group: str, kind: str = "consumer") -> dict[str, Any]:
     return {"group": group, "type": kind, "state": "Stable", "members": 1, "error": None}
 
 
-def test_what_where_leaves_out_is_not_gone() -> None:
+def test_positions_excluded_by_where_are_not_gone() -> None:
     at = OffsetAndMetadata
     old = Positions({("a", TopicPartition("t", number)): at(5) for number in range(3)}, made_ms=1_000)
     rows = [lag_row("a", "t", 0, committed=9, lag=5), lag_row("a", "t", 1, committed=7, lag=0, is_selected=False)]
@@ -245,14 +245,14 @@ UNREAD = str(BrokerError(ErrorCode.UNSTABLE_OFFSET_COMMIT, api="OffsetFetch", to
         {"group": None, "topic": None, "error": "the groups of node 2 are not known: ..."},
     ],
 )
-def test_a_snapshot_is_whole_or_an_error(failed: dict[str, Any]) -> None:
+def test_a_snapshot_is_complete_or_an_error(failed: dict[str, Any]) -> None:
     rows = [lag_row("a", "t", 0, committed=9), failed]
     with pytest.raises(KcliError, match="cannot read all offsets"):
         snapshot_of([group_row("a")], rows, {"t": None}, False)
 
 
-def test_what_ails_the_log_of_a_partition_is_no_missing_offset() -> None:
-    """Of an owned partition without a commit, a deleted topic, a topic that was not named, a share group."""
+def test_log_errors_do_not_make_a_snapshot_incomplete() -> None:
+    """Errors of an owned partition without a commit, a deleted topic, a topic that is not selected, a share group."""
     no_leader = str(BrokerError(ErrorCode.LEADER_NOT_AVAILABLE, topic="t", partition=1))
     rows = [
         lag_row("a", "t", 0, committed=9, error=no_leader),
@@ -266,8 +266,8 @@ def test_what_ails_the_log_of_a_partition_is_no_missing_offset() -> None:
         snapshot_of([group_row("s", "share")], rows, {}, True)
 
 
-def test_an_error_of_a_committed_offset_is_known_as_one() -> None:
-    """Whether the rows of the view say it as `snapshot_of` expects."""
+def test_an_offset_fetch_error_is_recognised() -> None:
+    """The rows of the view have the error text that `snapshot_of` expects."""
     failed = OffsetFetchResponsePartitions(partition_index=1, committed_offset=-1, error_code=88)
     topics = [OffsetFetchResponseTopics(name="t", partitions=[failed])]
     response = OffsetFetchResponse(groups=[OffsetFetchResponseGroup(group_id="a", topics=topics)])
@@ -278,7 +278,7 @@ def test_an_error_of_a_committed_offset_is_known_as_one() -> None:
     assert str(error) == UNREAD
 
 
-def test_names_that_nobody_knows_are_left() -> None:
+def test_unseen_topics_and_partitions() -> None:
     seen = {("a", 0), ("b", 1)}
     assert unseen_topics({}, seen) == {}
     assert unseen_topics({"a": None, "x": None}, seen) == {"x": None}
@@ -286,45 +286,47 @@ def test_names_that_nobody_knows_are_left() -> None:
 
 
 def remote_snapshot(monkeypatch: pytest.MonkeyPatch, found: Snapshot, *words: str, address: str) -> Result:
-    """`kcli spark group-offsets --remote ...` where Spark would have found this."""
+    """Run `kcli spark group-offsets --remote ...` with this result of Spark."""
     monkeypatch.setattr("kcli.cli.spark.session.spark_session", lambda *_, **__: nullcontext())
     monkeypatch.setattr("kcli.spark.pipelines.group_offsets.run", lambda *_: found)
     return run_kcli("spark", "group-offsets", "--remote", "sc://x", *words, "-b", address, "--timeout", "2")
 
 
-def test_a_remote_snapshot_says_of_which_cluster_it_is_if_that_can_be_known(
+def test_a_remote_snapshot_has_the_cluster_id_if_a_broker_answers(
     our_kafka: Kafka, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     found = Snapshot([lag_row("a", "t", 0, committed=9)], [])
     near, far = tmp_path / "near.json", tmp_path / "far.json"
-    told = remote_snapshot(monkeypatch, found, "--to", str(near), address=our_kafka.bootstrap_servers)
-    assert (told.status, "cluster id is unknown" in told.err) == (0, False)
+    output = remote_snapshot(monkeypatch, found, "--to", str(near), address=our_kafka.bootstrap_servers)
+    assert (output.status, "cluster id is unknown" in output.err) == (0, False)
     cluster = json.loads(near.read_text())["cluster_id"]
     assert cluster
-    told = remote_snapshot(monkeypatch, found, "--to", str(far), "--diff", str(near), address="127.0.0.1:1")
-    assert told.status == 0
-    assert f"the cluster id is unknown, because no broker answers here; {far} does not have it" in told.err
-    assert "cannot check that the file of --diff is of this cluster" in told.err
+    output = remote_snapshot(monkeypatch, found, "--to", str(far), "--diff", str(near), address="127.0.0.1:1")
+    assert output.status == 0
+    assert f"the cluster id is unknown, because no broker answers here; {far} does not have it" in output.err
+    assert "cannot check that the file of --diff is of this cluster" in output.err
     assert json.loads(far.read_text())["cluster_id"] is None
-    told = remote_snapshot(monkeypatch, found, "--diff", str(far), address=our_kafka.bootstrap_servers)
-    assert "cannot check that the file of --diff is of this cluster: the file has no cluster id" in told.err
+    output = remote_snapshot(monkeypatch, found, "--diff", str(far), address=our_kafka.bootstrap_servers)
+    assert "cannot check that the file of --diff is of this cluster: the file has no cluster id" in output.err
     near.write_text(near.read_text().replace(cluster, "another"))
-    told = remote_snapshot(monkeypatch, found, "--diff", str(near), address=our_kafka.bootstrap_servers)
-    assert (told.status, "another" in told.err) == (4, True)
+    output = remote_snapshot(monkeypatch, found, "--diff", str(near), address=our_kafka.bootstrap_servers)
+    assert (output.status, "another" in output.err) == (4, True)
 
 
-def test_a_file_is_never_replaced_by_nothing(our_kafka: Kafka, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_an_empty_snapshot_does_not_replace_a_file(
+    our_kafka: Kafka, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     saved = tmp_path / "backup.json"
     saved.write_text("good")
-    told = remote_snapshot(monkeypatch, Snapshot([], []), "--to", str(saved), address=our_kafka.bootstrap_servers)
-    assert (told.status, told.out, saved.read_text()) == (3, b"", "good")
-    assert f"{saved} was not written" in told.err
+    output = remote_snapshot(monkeypatch, Snapshot([], []), "--to", str(saved), address=our_kafka.bootstrap_servers)
+    assert (output.status, output.out, saved.read_text()) == (3, b"", "good")
+    assert f"{saved} was not written" in output.err
 
 
 # --- sql
 
 
-def test_statements_are_between_semicolons_that_are_signs() -> None:
+def test_scripts_are_split_at_semicolons() -> None:
     text = "SELECT ';' /* ; /* ; */ ; */, `;`, \"a\\\";\" -- ;\n; ;\n-- nothing\n;SELECT r'\\';SELECT 1"
     assert [it.text.strip().splitlines()[0] for it in split_statements(text)] == [
         'SELECT \';\' /* ; /* ; */ ; */, `;`, "a\\";" -- ;',
@@ -333,21 +335,21 @@ def test_statements_are_between_semicolons_that_are_signs() -> None:
     ]
 
 
-def test_tables_are_found_where_names_are() -> None:
+def test_table_names_are_found() -> None:
     [statement] = split_statements(
         """SELECT lag(x) OVER (ORDER BY offset), 'topic(''a'')', s.topic('no')
         FROM topic ( 'a', 'b:0,1', from => '-1h', until=>'latest' ) t, `topic`('no'), lag -- topic('no')
         JOIN batches('it\\'s') USING (topic) JOIN other.groups"""
     )
     names = iter("xyz")
-    told: list[Relation] = []
+    output: list[Relation] = []
 
     def name(relation: Relation) -> str:
-        told.append(relation)
+        output.append(relation)
         return next(names)
 
     text = replace_relations(statement, name).text
-    assert told == [
+    assert output == [
         Relation("records", ("a", "b:0,1"), "-1h", "latest"),
         Relation("lag"),
         Relation("batches", ("it's",)),
@@ -372,7 +374,7 @@ def test_malformed_calls_are_refused() -> None:
 USUAL = ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType"]
 
 
-def test_only_columns_that_can_be_needed_are_read() -> None:
+def test_only_necessary_columns_are_read() -> None:
     for text, columns in (
         ("SELECT count(*) FROM topic('a')", ["partition"]),
         (
@@ -395,7 +397,7 @@ def test_only_columns_that_can_be_needed_are_read() -> None:
         assert columns_of(statement, "records") == columns, text
 
 
-def test_columns_of_one_name_are_all_shown() -> None:
+def test_repeated_column_names_are_numbered() -> None:
     """As in `SELECT a.offset, b.offset FROM ...`."""
     names = ["offset", "offset", "offset_2", "offset"]
     table = pa.table([pa.array([column, 10 * column]) for column in range(4)], names)
@@ -409,10 +411,10 @@ def test_columns_of_one_name_are_all_shown() -> None:
 # --- as they are typed
 
 
-def test_mistakes_are_one_line_before_anything_starts(tmp_path: Path) -> None:
+def test_usage_errors_are_one_line_before_spark_starts(tmp_path: Path) -> None:
     plan = tmp_path / "old.csv"
     plan.write_text("t,0,5\n")
-    for words, told in (
+    for words, output in (
         (("lag-history", "--every", "soon"), "--every: 'soon' is not valid; use a duration"),
         (("lag-history", "--by", "broker"), "use group, topic or partition"),
         (("lag-history", "--since", "-1h", "--until", "-2h"), "--since -1h is after --until -2h"),
@@ -431,22 +433,22 @@ def test_mistakes_are_one_line_before_anything_starts(tmp_path: Path) -> None:
     ):
         result = run_kcli("spark", *words)
         assert (result.status, result.out) == (2, b""), (words, result.err)
-        assert told in result.err
+        assert output in result.err
         assert len(result.err.strip().splitlines()) == 1
 
 
-def test_what_is_not_there_is_said_before_spark_starts(our_kafka: Kafka) -> None:
-    for words, told in (
+def test_missing_topics_and_groups_are_reported_before_spark_starts(our_kafka: Kafka) -> None:
+    for words, output in (
         (("sql", "SELECT * FROM topic('not-there')"), "not-there"),
         (("group-offsets", "--groups", "not-there"), "not-there"),
         (("group-offsets", "not-there"), "not-there"),
     ):
         result = run_kcli("spark", *words, "-b", our_kafka.bootstrap_servers)
         assert result.status == 3, result.err
-        assert told in result.err
+        assert output in result.err
 
 
-def test_dry_runs_start_no_spark(our_kafka: Kafka) -> None:
+def test_dry_runs_do_not_start_spark(our_kafka: Kafka) -> None:
     topic = our_kafka.new_topic(2)
     consumer = Consumer({"bootstrap.servers": our_kafka.bootstrap_servers, "group.id": topic})
     consumer.commit(offsets=[Place(topic, 0, 0)], asynchronous=False)
@@ -493,7 +495,7 @@ def test_a_dry_run_of_many_tables_is_one_document(our_kafka: Kafka) -> None:
     ]
 
 
-def test_sums_leave_out_what_is_not_known_and_count_it() -> None:
+def test_sums_exclude_and_count_unknown_lag() -> None:
     held = {("g", "t", 0): Commits([0], [3], [1]), ("g", "u", 0): Commits([1], [1], [2])}
     ends = ends_at(GRID, {("t", 0): Log(0, 9)}, [], held)
     rows = lag_rows(GRID, held, ends, "group")

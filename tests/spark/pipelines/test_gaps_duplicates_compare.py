@@ -1,4 +1,4 @@
-"""What gaps, duplicates and compare do beside Spark: the view `gaps`, where topics come from, what is refused."""
+"""Gaps, duplicates and compare without Spark: the view `gaps`, sources, refused options."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kcli.spark.views.gaps import _GapBatcher, is_compacted
 from kcli.spark.views.registry import read_task
 from tests.cli.fake import run_kcli
 from tests.real_kafka import Kafka
-from tests.spark.test_views import options_for, produce, view
+from tests.spark.views.test_views import options_for, produce, view
 
 NOBODY = "127.0.0.1:1"
 
@@ -34,7 +34,7 @@ def test_a_topic_without_gaps_has_no_rows(any_kafka: Kafka) -> None:
     assert view(any_kafka, "gaps", subscribe=topic) == []
 
 
-def test_what_is_deleted_is_retention_when_a_task_comes_too_late(
+def test_records_deleted_before_a_task_reads_are_retention(
     any_kafka: Kafka, capsys: pytest.CaptureFixture[str]
 ) -> None:
     topic = any_kafka.new_topic()
@@ -57,7 +57,7 @@ def delete_before(kafka: Kafka, topic: str, offset: int) -> None:
     assert deleted.result(30).low_watermark == offset
 
 
-def test_whole_batches_may_be_missing_in_compacted_topics_only(
+def test_missing_batches_are_explained_in_compacted_topics_only(
     any_kafka: Kafka, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for policy, compacted in (("compact", True), ("compact,delete", True), ("delete", False)):
@@ -69,7 +69,7 @@ def test_whole_batches_may_be_missing_in_compacted_topics_only(
     assert "not-there: cannot read cleanup.policy" in capsys.readouterr().err
 
 
-def test_gaps_are_rows_of_the_columns_that_are_wanted() -> None:
+def test_gap_rows_have_the_selected_columns() -> None:
     options = parse_options(
         {"kafka.bootstrap.servers": NOBODY, "subscribe": "t", "view": "gaps", "columns": "offsets,kind"}
     )
@@ -83,7 +83,7 @@ def test_gaps_are_rows_of_the_columns_that_are_wanted() -> None:
 # --- gaps
 
 
-def test_what_was_deleted_before_the_start_counts_from_where_one_wants_to_begin() -> None:
+def test_deleted_heads_count_from_the_requested_start() -> None:
     def heads(text: str, until: str = "latest", **more: str) -> list[tuple[int, int, int]]:
         bounds = {"start": {"startingOffsets": text}, "until": {"endingOffsets": until}}
         source = KafkaSource({}, {"t": None}, **bounds, more=more)
@@ -96,13 +96,13 @@ def test_what_was_deleted_before_the_start_counts_from_where_one_wants_to_begin(
     assert heads("group:g") == []
     assert heads('{"t": {"0": 0, "1": 10, "2": 0}}', '{"t": {"0": 0, "1": 15, "2": -1}}') == [(1, 10, 14), (2, 0, 6)]
     assert heads("earliest", '{"t": {"0": 5, "1": 90, "2": 5}}') == [(1, 0, 39), (2, 0, 4)]
-    # Options of a person's own win, in whatever case, and by their own precedence.
+    # The user's own options take precedence, in any case, and by their own precedence.
     assert heads("earliest", startingoffsets='{"t": {"1": 38, "2": 7}}') == [(1, 38, 39)]
     assert heads("earliest", STARTINGTIMESTAMP="1700000000000") == []
     assert heads("earliest", endingOffsets='{"t": {"1": 3, "2": 0}}') == [(1, 0, 2)]
 
 
-def test_gaps_are_those_of_committed_readers_unless_told_otherwise() -> None:
+def test_gaps_default_to_read_committed() -> None:
     def level(kafka: dict[str, str], **more: str) -> Any:
         options = gap_source(KafkaSource({"bootstrap.servers": NOBODY, **kafka}, {"t": None}, more=more)).options(
             "gaps"
@@ -114,7 +114,7 @@ def test_gaps_are_those_of_committed_readers_unless_told_otherwise() -> None:
     assert level({}, **{"Kafka.Isolation.Level": "read_uncommitted"}) == "read_uncommitted"
 
 
-def test_a_look_at_the_logs_is_not_told_of_what_it_would_pass_over() -> None:
+def test_log_starts_are_read_without_ignored_options() -> None:
     more = {"StartingOffsets": "earliest", "minPartitions": "3", "failOnDataLoss": "false"}
     source = KafkaSource({"bootstrap.servers": NOBODY}, {"t": None}, more=more)
     assert source.options("offsets") == {"kafka.bootstrap.servers": NOBODY, "view": "offsets", "subscribe": "t"}
@@ -125,7 +125,7 @@ def test_a_look_at_the_logs_is_not_told_of_what_it_would_pass_over() -> None:
 # --- what can be compared
 
 
-def test_ways_to_be_equal() -> None:
+def test_fields_of_a_comparison() -> None:
     assert (parse_by("value, key"), parse_by("sequence")) == ("key,value", "sequence")
     assert parse_compared("value,key,") == ("key", "value")
     for parse in (parse_by, parse_compared):
@@ -140,7 +140,7 @@ def test_ways_to_be_equal() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "expected"),
     [
         (("gaps",), "no topic given"),
         (("gaps", "t", "--by", "kind"), "--by: 'kind' is not valid; use partition or gap"),
@@ -159,10 +159,10 @@ def test_ways_to_be_equal() -> None:
         (("compare", "t:0", "u", "--fail-if", "different>some"), "different takes a number such as"),
     ],
 )
-def test_what_makes_no_sense_is_one_line(words: tuple[str, ...], told: str) -> None:
+def test_usage_errors_are_one_line(words: tuple[str, ...], expected: str) -> None:
     result = run_kcli("spark", *words, "-b", NOBODY)
     assert (result.status, result.out) == (2, b"")
-    assert told in result.err
+    assert expected in result.err
     assert result.err.count("\n") == 1
 
 

@@ -1,4 +1,4 @@
-"""What planning asks of brokers, ours and Apache's, about topics that librdkafka has written."""
+"""Look-ups of planning on the embedded broker and Apache Kafka, for topics written by librdkafka."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def read(kafka: Kafka, **given: object) -> SourceOptions:
 
 
 def write(kafka: Kafka, topic: str, *counts: int, **settings: object) -> Any:
-    """So many records in partitions 0, 1, ...; record n has the time BASE_MS + n."""
+    """Write these numbers of records to partitions 0, 1, ...; record n has the time BASE_MS + n."""
     producer = kafka.ordered_producer(**settings)
     if settings:
         producer.init_transactions(30)
@@ -40,7 +40,7 @@ def write(kafka: Kafka, topic: str, *counts: int, **settings: object) -> Any:
 
 
 def administer(kafka: Kafka, ask: Callable[[Any], Mapping[Any, Any]]) -> None:
-    """Have librdkafka's admin do something. It must outlive its own futures."""
+    """Call librdkafka's admin client, which must outlive its own futures."""
     from confluent_kafka.admin import AdminClient
 
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
@@ -50,7 +50,7 @@ def administer(kafka: Kafka, ask: Callable[[Any], Mapping[Any, Any]]) -> None:
 
 @pytest.fixture(scope="module")
 def orders(any_kafka: Kafka) -> str:
-    """A topic with 10, 4 and no records, the first 3 of which are deleted."""
+    """Create a topic with 10, 4 and no records, the first 3 of which are deleted."""
     from confluent_kafka import TopicPartition as Position
 
     topic = any_kafka.new_topic(3, prefix="facts-orders")
@@ -59,7 +59,7 @@ def orders(any_kafka: Kafka) -> str:
     return topic
 
 
-def test_logs_times_and_ids(any_kafka: Kafka, orders: str) -> None:
+def test_log_bounds_offsets_by_time_and_topic_ids(any_kafka: Kafka, orders: str) -> None:
     first, second, third = (TopicPartition(orders, number) for number in range(3))
     with Lookup(read(any_kafka, subscribe=orders)) as lookup:
         assert lookup.partitions() == {first, second, third}
@@ -75,7 +75,7 @@ def test_logs_times_and_ids(any_kafka: Kafka, orders: str) -> None:
         assert abs(lookup.now_ms() - time.time() * 1000) < 10_000
 
 
-def test_a_batch_of_it(any_kafka: Kafka, orders: str) -> None:
+def test_a_batch_is_planned_from_broker_answers(any_kafka: Kafka, orders: str) -> None:
     def ranges(**given: object) -> list[TaskRange]:
         options = read(any_kafka, **{"subscribe": orders, **given})
         with Lookup(options) as lookup:
@@ -86,14 +86,14 @@ def test_a_batch_of_it(any_kafka: Kafka, orders: str) -> None:
     assert ranges(startingTimestamp=BASE_MS + 2, **by_time) == [TaskRange(orders, 0, 3, 8), TaskRange(orders, 1, 2, 4)]
 
 
-def test_what_is_selected(any_kafka: Kafka, orders: str) -> None:
+def test_selected_partitions(any_kafka: Kafka, orders: str) -> None:
     def selected(**given: object) -> set[TopicPartition]:
         with Lookup(read(any_kafka, **given)) as lookup:
             return lookup.partitions()
 
     other = any_kafka.new_topic(1, prefix=orders)
     assert selected(subscribePattern=f"{orders}-.*") == {TopicPartition(other, 0)}
-    assert selected(subscribePattern=orders[:-1]) == set()  # the whole name has to match
+    assert selected(subscribePattern=orders[:-1]) == set()  # the whole name must match
     assert selected(assign=f'{{"{orders}":[1,7]}}') == {TopicPartition(orders, 1)}
     assert selected(subscribe=f"{other},{other}-not-there") == {TopicPartition(other, 0)}
     everything = selected(view="offsets")
@@ -101,7 +101,7 @@ def test_what_is_selected(any_kafka: Kafka, orders: str) -> None:
     assert not any(tp.topic.startswith("__") for tp in everything)
 
 
-def test_a_topic_that_is_not_there_is_not_made_by_asking(any_kafka: Kafka) -> None:
+def test_a_look_up_does_not_create_a_topic(any_kafka: Kafka) -> None:
     name = any_kafka.new_name("facts-absent")
     options = read(any_kafka, subscribe=name)
     for _ in range(2):
@@ -109,7 +109,7 @@ def test_a_topic_that_is_not_there_is_not_made_by_asking(any_kafka: Kafka) -> No
             plan_batch(options, lookup)
 
 
-def test_what_a_group_has_committed(any_kafka: Kafka, orders: str) -> None:
+def test_committed_offsets_of_a_group(any_kafka: Kafka, orders: str) -> None:
     from confluent_kafka import Consumer
     from confluent_kafka import TopicPartition as Position
 
@@ -137,12 +137,12 @@ def test_read_committed_ends_before_an_open_transaction(real_kafka: Kafka) -> No
         assert all_of_it.ends([tp]) == {tp: LogEnds(0, 7)}
         producer.commit_transaction(30)
         deadline = time.monotonic() + 20
-        while lookup.ends([tp]) != {tp: LogEnds(0, 8)}:  # five records and a marker
+        while lookup.ends([tp]) != {tp: LogEnds(0, 8)}:  # five records and a control record
             assert time.monotonic() < deadline
             time.sleep(0.05)
 
 
-def test_what_is_gone_is_left_out_and_looked_for_again_first(any_kafka: Kafka) -> None:
+def test_deleted_partitions_are_omitted_after_repeated_look_ups(any_kafka: Kafka) -> None:
     kept, dropped = any_kafka.new_topic(1, prefix="facts-kept"), any_kafka.new_topic(1, prefix="facts-gone")
     gone = TopicPartition(dropped, 0)
     options = read(any_kafka, subscribe=f"{kept},{dropped}", fetchOffset_numRetries=2, fetchOffset_retryIntervalMs=50)
@@ -184,7 +184,7 @@ def test_a_recreated_topic_is_noticed_by_its_id(any_kafka: Kafka) -> None:
         assert plan.reports == [f"{tp}: the topic was recreated after it was read up to offset 3; reading from 0"]
 
 
-def test_a_look_up_is_tried_so_often_and_no_more() -> None:
+def test_a_look_up_is_tried_num_retries_times() -> None:
     class Refusing(Lookup):
         tried = 0
 

@@ -1,4 +1,4 @@
-"""Options that would do nothing, and topics that cannot be, are refused in one line before anything starts."""
+"""Options without effect, and invalid topics, are refused in one line before anything starts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.cli.fake import run_kcli
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "expected"),
     [
         (("skew", "t", "--by", "topic", "--top", "3"), "--top requires --by key or --report"),
         (("skew", "t", "--max-offsets-per-trigger", "5"), "--max-offsets-per-trigger requires export --once"),
@@ -31,8 +31,8 @@ from tests.cli.fake import run_kcli
         (("sql", "SELECT 1 FROM topic('t,u')"), "topic 't,u' is not valid; separate topics by spaces: t u"),
     ],
 )
-def test_what_would_do_nothing_is_one_line(words: tuple[str, ...], told: str) -> None:
+def test_options_without_effect_are_refused_in_one_line(words: tuple[str, ...], expected: str) -> None:
     result = run_kcli("spark", *words, "-b", "127.0.0.1:1")
     assert (result.status, result.out) == (2, b"")
-    assert told in result.err
+    assert expected in result.err
     assert result.err.count("\n") == 1

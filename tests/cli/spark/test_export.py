@@ -1,4 +1,4 @@
-"""`kcli spark` before there is a Spark: options, the dry run, what is missing. No JVM, and no PySpark imported."""
+"""`kcli spark` before Spark starts: options, the dry run, missing requirements. No JVM, and PySpark is not imported."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.test_startup import heavy, imported_by
 NOW_MS = 1_700_000_000_000
 
 
-def test_a_dry_run_tells_ranges_tasks_and_options_within_a_second_and_imports_no_pyspark(our_kafka: Kafka) -> None:
+def test_a_dry_run_shows_ranges_tasks_and_options_without_importing_pyspark(our_kafka: Kafka) -> None:
     topic = our_kafka.new_topic(partitions=2)
     words = ["spark", "export", topic, "--to", "x", "--dry-run", "-b", our_kafka.bootstrap_servers]
     words += ["-X", "ssl.key.password=y"]
@@ -39,7 +39,7 @@ def test_a_dry_run_tells_ranges_tasks_and_options_within_a_second_and_imports_no
 
 
 @pytest.mark.parametrize("how", ["--once", "--follow"])
-def test_a_dry_run_of_a_stream_plans_what_a_first_run_would_read(our_kafka: Kafka, how: str) -> None:
+def test_a_dry_run_of_a_stream_plans_the_first_run(our_kafka: Kafka, how: str) -> None:
     topic = our_kafka.new_topic()
     producer = our_kafka.ordered_producer()
     producer.produce(topic, b"one")
@@ -51,8 +51,8 @@ def test_a_dry_run_of_a_stream_plans_what_a_first_run_would_read(our_kafka: Kafk
     assert (item["start"], item["end"], item["tasks"]) == (0, 1, 1)
 
 
-def test_a_stream_that_goes_on_is_planned_from_its_checkpoint(our_kafka: Kafka, tmp_path: Path) -> None:
-    """--from is for the first start: that group may be forgotten by now."""
+def test_a_dry_run_of_a_resumed_stream_starts_at_its_checkpoint(our_kafka: Kafka, tmp_path: Path) -> None:
+    """--from is for the first start; its group may have been deleted by now."""
     topic = our_kafka.new_topic()
     producer = our_kafka.ordered_producer()
     for _ in range(3):
@@ -76,28 +76,28 @@ def test_a_stream_that_goes_on_is_planned_from_its_checkpoint(our_kafka: Kafka, 
 
 @pytest.mark.parametrize("dry", [[], ["--dry-run"]])
 @pytest.mark.parametrize(
-    ("more", "said"),
+    ("more", "message"),
     [
         (["--once", "--checkpoint", "other"], "was written with another checkpoint than"),
         (["--mode", "append"], "was written by --once or --follow"),
         ([], "exists already"),
     ],
 )
-def test_what_spark_would_lose_without_a_word_is_refused(
-    tmp_path: Path, more: list[str], said: str, dry: list[str]
+def test_targets_from_which_spark_would_lose_records_are_refused(
+    tmp_path: Path, more: list[str], message: str, dry: list[str]
 ) -> None:
-    """Spark's file sink passes over batches that its log has already; readers of its files look at that log alone."""
+    """Spark's file sink skips batches that are in its log; readers of its files use that log alone."""
     for name in ("_spark_metadata/9.compact", "_spark_metadata/10", "_checkpoint/offsets/10", "other/offsets/9"):
         put(tmp_path / name)
     more = [str(tmp_path / word) if word == "other" else word for word in more]
     done = run_kcli("spark", "export", "orders", "--to", str(tmp_path), *more, *dry, "-b", "127.0.0.1:1")
-    assert said in done.err
+    assert message in done.err
     assert (done.status, done.err.count("\n"), done.text) == (4, 1, "")
 
 
 @pytest.mark.parametrize("name", ["part-0.parquet", "dt=2026-01-01/part-0.parquet"])
-def test_a_stream_does_not_hide_files_of_plain_batches(our_kafka: Kafka, tmp_path: Path, name: str) -> None:
-    """Once Spark's list of a stream's files is there, readers look at nothing else."""
+def test_a_stream_is_refused_in_a_folder_with_files_of_batches(our_kafka: Kafka, tmp_path: Path, name: str) -> None:
+    """Once Spark's list of a stream's files exists, readers ignore all other files."""
 
     def outcome(*more: str) -> tuple[int, str]:
         words = ("spark", "export", "no-such-topic", "--to", str(tmp_path), "--once", *more)
@@ -117,11 +117,10 @@ def test_a_stream_does_not_hide_files_of_plain_batches(our_kafka: Kafka, tmp_pat
 
 
 @pytest.mark.parametrize("there", [(), ("part-0.parquet",), ("_spark_metadata/8", "part-0.parquet")])
-def test_a_stream_does_not_go_on_in_a_folder_without_its_earlier_batches(
-    tmp_path: Path, there: tuple[str, ...]
-) -> None:
-    """A plain batch has overwritten them, or it is another folder: Spark's list of files would lack batches, and no
-    reader sees others; every tenth batch it looks at all that went before, and fails (BATCH_METADATA_NOT_FOUND)."""
+def test_a_stream_is_refused_in_a_folder_without_its_earlier_batches(tmp_path: Path, there: tuple[str, ...]) -> None:
+    """A batch has overwritten them, or it is another folder: Spark's list of files would miss batches, and readers
+    ignore the others; at every tenth batch it reads all earlier ones, and fails (BATCH_METADATA_NOT_FOUND).
+    """
     for name in ("offsets/9", "offsets/10", "commits/9"):
         put(tmp_path / "checkpoint" / name)
     for name in there:
@@ -140,14 +139,14 @@ def put(path: Path) -> None:
     path.write_text("v1")
 
 
-def test_an_unknown_topic_is_told_before_spark_is_started(our_kafka: Kafka) -> None:
+def test_an_unknown_topic_is_reported_before_spark_starts(our_kafka: Kafka) -> None:
     done = run_kcli("spark", "export", "no-such-topic", "--to", "x", "-b", our_kafka.bootstrap_servers)
     assert (done.status, done.err.count("\n")) == (3, 1)
     assert "no-such-topic" in done.err
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["orders"], "--to DIR"),
         (["--to", "x"], "no topic given"),
@@ -174,19 +173,19 @@ def test_an_unknown_topic_is_told_before_spark_is_started(our_kafka: Kafka) -> N
         (["orders", "pays:0", "--to", "x"], "topic orders: add its partitions"),
     ],
 )
-def test_wrong_usage_is_one_line_and_status_2(words: list[str], said: str) -> None:
+def test_usage_errors_are_one_line_with_exit_status_2(words: list[str], message: str) -> None:
     done = run_kcli("spark", "export", *words, "-b", "127.0.0.1:1")
-    assert said in done.err
+    assert message in done.err
     assert (done.status, done.err.count("\n"), done.text) == (2, 1, "")
 
 
 @pytest.mark.parametrize(("given", "meant"), [("JSON", ("json", "string")), ("Delta", ("Delta", "raw"))])
-def test_formats_of_files_are_known_in_capitals_too(given: str, meant: tuple[str, str]) -> None:
+def test_file_formats_are_not_case_sensitive(given: str, meant: tuple[str, str]) -> None:
     shape = parse_export(ExportOptions("x", given)).shape
     assert (shape.format, shape.value) == meant
 
 
-def test_starts_and_ends_are_options_of_the_source() -> None:
+def test_from_and_until_become_source_options() -> None:
     hour_ago = str(NOW_MS - 3_600_000)
     by_time = {"startingTimestamp": hour_ago, "startingOffsetsByTimestampStrategy": "latest"}
     assert start_options(None, NOW_MS) == {"startingOffsets": "earliest"}
@@ -198,11 +197,11 @@ def test_starts_and_ends_are_options_of_the_source() -> None:
 
 
 @pytest.mark.parametrize(("text", "major"), [("17.0.15", 17), ("1.8.0_392", 8), ("21", 21), ("11.0.2+9", 11), ("?", 0)])
-def test_java_names_its_versions_in_two_ways(text: str, major: int) -> None:
+def test_both_forms_of_java_versions_are_parsed(text: str, major: int) -> None:
     assert major_version(text) == major
 
 
-def test_an_old_or_missing_java_is_told_with_the_cure(tmp_path: Path) -> None:
+def test_an_old_or_missing_java_is_reported_with_the_cure(tmp_path: Path) -> None:
     java = tmp_path / "bin" / "java"
     java.parent.mkdir()
     with pytest.raises(ConfigError, match=r"there is no `java` on the PATH: install a JRE 17"):
@@ -218,7 +217,7 @@ def test_an_old_or_missing_java_is_told_with_the_cure(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("package", ["pyspark", "pyarrow"])
-def test_a_package_that_is_missing_is_told_with_the_cure(package: str) -> None:
+def test_a_missing_package_is_reported_with_the_cure(package: str) -> None:
     program = f"import sys; sys.modules[{package!r}] = None; from kcli.__main__ import main; sys.exit(main())"
     command = [sys.executable, "-c", program, "spark", "export", "orders", "--to", "x", "-b", "127.0.0.1:1"]
     done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "KCLI_DEBUG": ""})

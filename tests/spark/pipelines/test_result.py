@@ -1,4 +1,4 @@
-"""Values of Arrow's as results show them: times that no calendar has, bytes that are no text, lengths of time."""
+"""Arrow values in results: times outside the calendar, bytes that are not text, durations."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kcli.spark.pipelines.result import ms_of, rows_of, values_of
 from kcli.spark.record_schema import MOST_MS
 from kcli.text import format_time
 
-YEAR_55840_MS = 1_700_000_000_000_000  # microseconds that somebody took for milliseconds
+YEAR_55840_MS = 1_700_000_000_000_000  # microseconds taken for milliseconds
 INSTANT = pa.timestamp("us", tz="UTC")
 
 
@@ -30,12 +30,12 @@ INSTANT = pa.timestamp("us", tz="UTC")
         (-MOST_MS, str(-MOST_MS)),
     ],
 )
-def test_a_time_beyond_the_calendar_is_its_number(ms: int, text: str) -> None:
+def test_a_time_outside_the_calendar_is_a_number(ms: int, text: str) -> None:
     assert format_time(ms) == text
     assert ms_of(text) == ms
 
 
-def test_times_in_columns_may_be_of_any_year() -> None:
+def test_time_columns_may_have_any_year() -> None:
     us = [1_700_000_000_123_000, YEAR_55840_MS * 1000, None, -1000]
     shown = ["2023-11-14T22:13:20.123Z", "1700000000000000", None, "1969-12-31T23:59:59.999Z"]
     for kind in (INSTANT, pa.timestamp("us"), pa.timestamp("us", tz="Europe/Berlin")):
@@ -73,13 +73,13 @@ def _nested() -> Any:
         (None, None),
     ],
 )
-def test_any_value_is_one_of_jsons(value: Any, shown: Any) -> None:
+def test_all_values_convert_to_json_types(value: Any, shown: Any) -> None:
     [found] = values_of(pa.chunked_array([pa.array([value])]))
     assert found == shown
     json.dumps(found)
 
 
-def test_a_chunked_and_an_empty_table() -> None:
+def test_chunked_and_empty_tables() -> None:
     table = pa.table({"a": pa.chunked_array([pa.array([1], INSTANT), pa.array([None], INSTANT)])})
     assert rows_of(table) == [{"a": "1970-01-01T00:00:00.000Z"}, {"a": None}]
     assert rows_of(table.slice(0, 0)) == []

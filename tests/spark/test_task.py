@@ -1,5 +1,6 @@
-"""What a task reads and what it makes of losses, on both brokers and without a JVM: the tasks' rows of the
-failOnDataLoss table in `kcli.spark.loss`."""
+"""Reading of a task and its data loss decisions, on both brokers and without a JVM: the rows for tasks of the
+failOnDataLoss table in `kcli.spark.loss`.
+"""
 
 from __future__ import annotations
 
@@ -47,33 +48,33 @@ def delete_before(kafka: Kafka, topic: str, offset: int) -> None:
         assert deleted.result(30).low_watermark == offset
 
 
-def test_a_range_is_read_and_nothing_besides(any_kafka: Kafka) -> None:
+def test_exactly_the_range_is_read(any_kafka: Kafka) -> None:
     topic = filled(any_kafka)
     assert values(options(any_kafka, topic), topic, 0, 5, 12) == [b"%d" % number for number in range(5, 12)]
 
 
 def test_a_task_without_a_range_yields_nothing(any_kafka: Kafka) -> None:
-    """PySpark makes one task with None of an empty list of partitions."""
+    """PySpark makes one task with None for an empty list of partitions."""
     assert list(read_task(options(any_kafka, "any"), None)) == []
 
 
-def test_the_limit_of_rows_ends_a_task(any_kafka: Kafka) -> None:
+def test_the_row_limit_ends_a_task(any_kafka: Kafka) -> None:
     topic = filled(any_kafka)
     limited = options(any_kafka, topic, rowLimitPerPartition=3)
     assert values(limited, topic, 0, 5, 20) == [b"5", b"6", b"7"]
 
 
 @pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
-def test_a_range_ends_by_its_position_though_its_last_offsets_are_markers(real_kafka: Kafka, isolation: str) -> None:
-    """Others hang there: risingwave#25121, seatunnel#11486, karapace#1355."""
+def test_a_range_that_ends_with_control_records_is_complete(real_kafka: Kafka, isolation: str) -> None:
+    """Other clients wait forever: risingwave#25121, seatunnel#11486, karapace#1355."""
     topic, visible = shapes.ending_in_markers(real_kafka)
     read_so = options(real_kafka, topic, kafka_isolation_level=isolation)
     assert values(read_so, topic, 0, 0, 6) == visible
     assert values(read_so, topic, 0, 5, 6) == []
 
 
-def test_a_jump_over_aborted_records_is_no_loss(real_kafka: Kafka) -> None:
-    """Pinot raised false alarms there: apache/pinot#19161."""
+def test_skipped_aborted_records_are_not_loss(real_kafka: Kafka) -> None:
+    """Pinot raised false alarms: apache/pinot#19161."""
     topic, visible = shapes.aborted_at_the_end(real_kafka)
     committed = options(real_kafka, topic, kafka_isolation_level="read_committed")
     assert values(committed, topic, 0, 0, 16) == visible
@@ -82,14 +83,18 @@ def test_a_jump_over_aborted_records_is_no_loss(real_kafka: Kafka) -> None:
 def test_deleted_records_end_the_task(any_kafka: Kafka) -> None:
     topic = filled(any_kafka)
     delete_before(any_kafka, topic, 8)
-    with pytest.raises(DataLoss, match="offsets 3 to 7 were deleted before they were read; 5 offsets are lost") as told:
+    with pytest.raises(
+        DataLoss, match="offsets 3 to 7 were deleted before they were read; 5 offsets are lost"
+    ) as expected:
         read(options(any_kafka, topic), topic, 0, 3, 20)
-    assert told.value.evidence["wanted"] == 3
-    assert told.value.evidence["available"] == 8
-    assert "failOnDataLoss=false" in told.value.message
+    assert expected.value.evidence["wanted"] == 3
+    assert expected.value.evidence["available"] == 8
+    assert "failOnDataLoss=false" in expected.value.message
 
 
-def test_deleted_records_are_passed_over_if_that_may_be(any_kafka: Kafka, capfd: pytest.CaptureFixture[str]) -> None:
+def test_deleted_records_are_skipped_without_failondataloss(
+    any_kafka: Kafka, capfd: pytest.CaptureFixture[str]
+) -> None:
     topic = filled(any_kafka)
     delete_before(any_kafka, topic, 8)
     lenient = options(any_kafka, topic, failOnDataLoss=False)
@@ -97,8 +102,8 @@ def test_deleted_records_are_passed_over_if_that_may_be(any_kafka: Kafka, capfd:
     assert "offsets 3 to 7 were deleted before they were read" in capfd.readouterr().err
 
 
-def test_reading_on_never_leaves_the_range(any_kafka: Kafka) -> None:
-    """Whoever goes on at the log's start though the range ends before it reads twice (SPARK-25214)."""
+def test_reading_after_a_loss_stays_in_the_range(any_kafka: Kafka) -> None:
+    """Continuing at a log start after the end of the range would read records twice (SPARK-25214)."""
     topic = filled(any_kafka)
     delete_before(any_kafka, topic, 15)
     assert values(options(any_kafka, topic, failOnDataLoss=False), topic, 0, 3, 10) == []
@@ -106,7 +111,7 @@ def test_reading_on_never_leaves_the_range(any_kafka: Kafka) -> None:
 
 @pytest.mark.parametrize("lenient", [True, False])
 def test_records_deleted_while_the_task_reads(any_kafka: Kafka, lenient: bool) -> None:
-    """The first response is there when the rest is deleted: the next fetch is out of range."""
+    """The first response has arrived when the other records are deleted: the next fetch is out of range."""
     topic = any_kafka.new_topic(1)
     shapes.produce(any_kafka, topic, [b"%06d" % number + bytes(60_000) for number in range(60)])
     slowly = options(any_kafka, topic, failOnDataLoss=not lenient, kafka_max_partition_fetch_bytes=100_000)
@@ -125,7 +130,7 @@ def test_records_deleted_while_the_task_reads(any_kafka: Kafka, lenient: bool) -
     assert len(numbers) < 60
 
 
-def test_a_range_beyond_the_logs_end_is_a_log_that_was_truncated(any_kafka: Kafka) -> None:
+def test_a_range_after_the_log_end_is_reported_as_truncation(any_kafka: Kafka) -> None:
     topic = filled(any_kafka)
     with pytest.raises(DataLoss, match=r"the log ends at 20; was it truncated or recreated\?"):
         read(options(any_kafka, topic), topic, 0, 15, 30)
@@ -133,7 +138,7 @@ def test_a_range_beyond_the_logs_end_is_a_log_that_was_truncated(any_kafka: Kafk
     assert values(lenient, topic, 0, 15, 30) == [b"%d" % number for number in range(15, 20)]
 
 
-def test_a_topic_that_is_gone(any_kafka: Kafka) -> None:
+def test_a_deleted_topic_is_loss(any_kafka: Kafka) -> None:
     lenient = options(any_kafka, "never-was", failOnDataLoss=False, kafkaConsumer_pollTimeoutMs=2_000)
     assert values(lenient, "never-was", 0, 0, 5) == []
     with pytest.raises(DataLoss, match="never-was-0 does not exist any more"):
@@ -141,8 +146,8 @@ def test_a_topic_that_is_gone(any_kafka: Kafka) -> None:
 
 
 @pytest.mark.parametrize("lenient", [True, False])
-def test_nothing_comes_for_the_poll_timeout(broker_process: Callable[..., OwnBroker], lenient: bool) -> None:
-    """An error whatever failOnDataLoss says, with the position and the leader."""
+def test_no_data_within_the_poll_timeout_is_an_error(broker_process: Callable[..., OwnBroker], lenient: bool) -> None:
+    """An error with either failOnDataLoss, with the position and the leader."""
     broker = broker_process()
     topic = filled(broker)
     patient = options(broker, topic, failOnDataLoss=not lenient, kafkaConsumer_pollTimeoutMs=700)
@@ -153,10 +158,10 @@ def test_nothing_comes_for_the_poll_timeout(broker_process: Callable[..., OwnBro
 
 
 @pytest.mark.parametrize("method", ["resolve", "poll"])
-def test_what_is_no_loss_is_an_error_though_losses_may_be(
+def test_other_errors_are_raised_without_failondataloss(
     our_kafka: Kafka, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
-    """An error that the account of the range knows nothing of must not pass for records that are gone."""
+    """An error that is missing in the coverage must not be treated as deleted records."""
     from kcli.consumer.range_reader import RangeReader
 
     def refuse(*_: object) -> None:
@@ -173,8 +178,8 @@ def close_idle() -> None:
         task._idle.popitem()[1].close()
 
 
-def test_a_connection_serves_the_next_task_too(any_kafka: Kafka, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Workers are reused: a module's state survives between tasks. A topic made anew meanwhile is no loss then."""
+def test_a_connection_is_reused_by_the_next_task(any_kafka: Kafka, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers are reused, so a module's state survives tasks. A topic recreated meanwhile is not loss then."""
     import kcli.client.connect
 
     made = []
@@ -191,8 +196,8 @@ def test_a_connection_serves_the_next_task_too(any_kafka: Kafka, monkeypatch: py
     assert len(made) == 1
 
 
-def test_a_task_that_is_left_early_leaves_no_connection_behind(any_kafka: Kafka) -> None:
-    """`take(20)` closes the iterator of a task: what is on its way to it must not meet the next task."""
+def test_a_task_closed_early_closes_its_connection(any_kafka: Kafka) -> None:
+    """`take(20)` closes the iterator of a task: a response in flight must not reach the next task."""
     close_idle()
     topic = filled(any_kafka)
     batches = read_task(options(any_kafka, topic, arrow_batchRows=5), (topic, 0, 0, 20))
@@ -201,9 +206,7 @@ def test_a_task_that_is_left_early_leaves_no_connection_behind(any_kafka: Kafka)
     assert not task._idle
 
 
-def test_a_used_connection_that_nobody_answers_any_more_is_closed(
-    any_kafka: Kafka, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_reused_connection_without_an_answer_is_closed(any_kafka: Kafka, monkeypatch: pytest.MonkeyPatch) -> None:
     close_idle()
     topic = filled(any_kafka)
     assert len(values(options(any_kafka, topic), topic, 0, 0, 20)) == 20

@@ -1,4 +1,4 @@
-"""What `kcli spark` leaves behind: files whole or not at all, and silence when nobody reads any more."""
+"""Output of `kcli spark`: files are written atomically, and a closed pipe is not an error message."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def job(form: str, path: Path) -> Any:
 
 
 @pytest.mark.parametrize("form", ["csv", "json", "jsonl", "parquet"])
-def test_yesterdays_file_stays_if_todays_cannot_be_made(tmp_path: Path, form: str) -> None:
+def test_the_old_file_remains_if_the_new_one_cannot_be_written(tmp_path: Path, form: str) -> None:
     path = tmp_path / "result"
     path.write_text("yesterday's")
     with pytest.raises(Exception):  # noqa: B017
@@ -46,7 +46,7 @@ class _Unwritable:
         raise ValueError("no words for it")
 
 
-def test_a_page_that_cannot_be_made_leaves_the_old_one(tmp_path: Path) -> None:
+def test_the_old_page_remains_if_the_new_one_cannot_be_written(tmp_path: Path) -> None:
     path = tmp_path / "page.html"
     path.write_text("yesterday's")
     with pytest.raises(AttributeError):
@@ -54,7 +54,7 @@ def test_a_page_that_cannot_be_made_leaves_the_old_one(tmp_path: Path) -> None:
     assert path.read_text() == "yesterday's"
 
 
-def test_links_modes_and_pipes_stay_what_they_are(tmp_path: Path) -> None:
+def test_links_modes_and_pipes_are_preserved(tmp_path: Path) -> None:
     path, link, pipe = tmp_path / "file", tmp_path / "link", tmp_path / "pipe"
     path.write_text("old")
     path.chmod(0o600)
@@ -69,7 +69,7 @@ def test_links_modes_and_pipes_stay_what_they_are(tmp_path: Path) -> None:
     assert stat.S_ISFIFO(pipe.stat().st_mode)
 
 
-def test_what_interrupts_the_writing_leaves_nothing_beside(tmp_path: Path) -> None:
+def test_an_interrupted_write_leaves_no_partial_file(tmp_path: Path) -> None:
     def write(to: str) -> None:
         Path(to).write_text("half")
         raise KeyboardInterrupt
@@ -80,14 +80,14 @@ def test_what_interrupts_the_writing_leaves_nothing_beside(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("words", [("-o", "csv:{}"), ("--report", "{}")])
-def test_where_no_file_can_be_is_told_before_anything_starts(tmp_path: Path, words: tuple[str, str]) -> None:
-    for path, said in ((tmp_path / "no" / "x.csv", "does not exist"), (tmp_path, "is a folder; use a file")):
+def test_an_unusable_path_is_reported_before_spark_starts(tmp_path: Path, words: tuple[str, str]) -> None:
+    for path, messages in ((tmp_path / "no" / "x.csv", "does not exist"), (tmp_path, "is a folder; use a file")):
         done = run_kcli("spark", "skew", "t", "-b", NOBODY, words[0], words[1].format(path))
         assert (done.status, done.err.count("\n")) == (2, 1)
-        assert said in done.err
+        assert messages in done.err
 
 
-def test_a_file_that_may_not_be_written_is_told_beforehand(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_an_unwritable_file_is_reported_before_spark_starts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(os, "access", lambda *_: False)  # root may write everything
     with pytest.raises(ConfigError, match=r"--output: .*/x\.csv is not writable"):
         check_file("--output", str(tmp_path / "x.csv"))
@@ -108,14 +108,14 @@ def session_ends_with(error: Exception, monkeypatch: pytest.MonkeyPatch) -> Base
     return raised.value
 
 
-def test_errors_of_our_own_output_are_not_taken_for_sparks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_output_errors_are_not_translated_as_spark_errors(monkeypatch: pytest.MonkeyPatch) -> None:
     for error in (BrokenPipeError(32, "Broken pipe"), FileNotFoundError(2, "No such file", "x.csv")):
         assert session_ends_with(error, monkeypatch) is error
     refused = session_ends_with(ConnectionRefusedError(111, "Connection refused"), monkeypatch)
     assert type(refused).__name__ == "SparkFailed"
 
 
-def test_a_reader_that_goes_away_ends_a_command_in_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_closed_pipe_ends_a_command_silently(monkeypatch: pytest.MonkeyPatch) -> None:
     @contextmanager
     def opened(*_: object) -> Iterator[Any]:
         yield lambda: None

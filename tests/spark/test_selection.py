@@ -1,7 +1,7 @@
-"""subscribePattern: Java's regular expressions where Python's mean the same, and refused where they may not.
+"""subscribePattern: Java's regular expressions where Python's are equal, refused otherwise.
 
-Compared with java.util.regex (JDK 17) over 60,000 generated patterns and 20 names: of 32,540 that are taken none
-differs. Java's answers for some of them are written down here.
+Compared with java.util.regex (JDK 17) for 60,000 generated patterns and 20 names: none of 32,540 accepted ones differs.
+Java's results for some of them are listed here.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ NAMES = ["orders", "orders-1", "orders.eu-2", "ORDERS", "a.b", "aab", "__consume
         ("order", []),
     ],
 )
-def test_what_both_languages_mean(pattern: str, matched: list[str]) -> None:
+def test_supported_patterns_match_like_java(pattern: str, matched: list[str]) -> None:
     compiled = compile_pattern(pattern)
     assert [name for name in NAMES if compiled.fullmatch(name)] == matched
 
@@ -45,24 +45,24 @@ def test_what_both_languages_mean(pattern: str, matched: list[str]) -> None:
         r"\p{Alpha}+",
         r"[\p{L}]",
         "(?<name>a)",
-        "(?P<name>a)",  # Python's own
+        "(?P<name>a)",  # Python's own syntax
         "(?#comment)a",
         r"(a)\1",
         "a++",
         "(?>a)",
         "a(?i)b",
-        "a{,3}",  # Java refuses it, Python takes it
+        "a{,3}",  # Java refuses it, Python accepts it
         "[]a]",
         r"\h",
         "a\\",
     ],
 )
-def test_what_may_differ_is_refused(pattern: str) -> None:
+def test_patterns_that_may_differ_from_java_are_refused(pattern: str) -> None:
     with pytest.raises(ConfigError, match="its meaning may differ from Java's"):
         compile_pattern(pattern)
 
 
 @pytest.mark.parametrize("pattern", ["(a", "*a", "a{3,2}", "(?<=a+)b", "[b-a]", ")"])
-def test_what_is_no_pattern(pattern: str) -> None:
+def test_invalid_patterns_are_refused(pattern: str) -> None:
     with pytest.raises(ConfigError, match="not a valid regular expression"):
         compile_pattern(pattern)

@@ -1,4 +1,4 @@
-"""What throughput, skew and profile do beside Spark: sums of what was found, pages, thresholds; and what is refused."""
+"""Throughput, skew and profile without Spark: joined counts, pages, thresholds; refused options."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ EVIL = "</script><script>document.title='broken'</script><img src=http://example
 # --- throughput
 
 
-def test_the_median_counts_windows_with_nothing_in_them() -> None:
+def test_the_median_counts_empty_windows() -> None:
     for values, zeros in (([5.0, 1, 3], 0), ([5.0, 1, 3], 1), ([5.0, 1, 3], 2), ([5.0, 1, 3], 3), ([2.0], 9), ([], 0)):
         expected = statistics.median([*values, *[0.0] * zeros]) if values or zeros else 0
         assert median(values, zeros=zeros) == expected
@@ -76,7 +76,7 @@ def test_a_summary_is_over_all_windows_from_the_first_to_the_last() -> None:
     assert (row["peak_at"], row["last_window"]) == (rows[0]["window"], rows[2]["window"])
 
 
-def test_what_has_no_time_has_no_rate_and_is_counted_once() -> None:
+def test_records_without_a_timestamp_have_no_rate_and_count_once() -> None:
     counts = {"topic": "t", "records": 6000, "bytes": 600, "batches": 4, "astride": 0, "uncounted": 4}
     timed = [{**counts, "window": start, "uncounted": 2, "astride": 1} for start in range(0, 60_000, 12_000)]
     found = _to_result([{**counts, "window": None}, *timed], ThroughputOptions(60_000, 12_000))
@@ -85,12 +85,12 @@ def test_what_has_no_time_has_no_rate_and_is_counted_once() -> None:
     assert (timeless["window"], timeless["records"]) == (None, 6000)
     assert (timeless["records_per_s"], timeless["bytes_per_s"]) == (None, None)
     assert (first["records_per_s"], first["bytes_per_s"]) == (100, 10)
-    told = _findings(found, ThroughputOptions(60_000, 12_000), summary=True).notes
-    assert "6,000 records without a timestamp are in no window and not in the summary" in told
+    output = _findings(found, ThroughputOptions(60_000, 12_000), summary=True).notes
+    assert "6,000 records without a timestamp are in no window and not in the summary" in output
     assert parse_threshold("records_per_s>50", found.windows.columns).violations([timeless]) == []
 
 
-def test_a_window_that_no_calendar_has_is_counted_and_not_drawn() -> None:
+def test_a_window_outside_the_calendar_is_counted_and_not_drawn() -> None:
     """Producers that send microseconds for milliseconds."""
     far = {**window(0, 6), "window": "1700000000000000"}
     windows = Result(["window"], [window(0, 600), window(1, 60), far])
@@ -131,7 +131,7 @@ def test_gini_is_half_the_mean_difference_over_the_mean() -> None:
 
 
 def records(rows: list[tuple[int, int, Any]], partition: int = 0) -> pa.RecordBatch:
-    """(offset, time in ms, value); the key is as long as the offset is even."""
+    """Return (offset, time in ms, value); the key is as long as the offset is even."""
     return pa.RecordBatch.from_pydict(
         {
             "topic": pa.array(["t"] * len(rows), pa.string()),
@@ -152,7 +152,7 @@ def pieces(rows: list[Any], chance: random.Random) -> Iterator[list[Any]]:
         rows = rows[count:]
 
 
-def test_it_does_not_matter_how_tasks_and_batches_cut_a_partition() -> None:
+def test_a_profile_does_not_depend_on_tasks_and_batches() -> None:
     chance = random.Random(2)
     rows = [
         (n * 3 + n % 3, chance.randrange(-1, 50), chance.choice([None, b"", b'{"a": 1}', b'{"a": "x"}', b"no"]))
@@ -179,13 +179,13 @@ def test_partitions_in_one_batch_are_kept_apart() -> None:
 def test_sizes_above_255_are_less_than_one_percent_too_small() -> None:
     sizes = [*range(250, 300), 1000, 4095, 4096, 100_001]
     found = join_profile(profile_batches([records([(n, 0, b"x" * size) for n, size in enumerate(sizes)])], None))
-    told = [size for size, count in found.sizes["t", "value"].items() for _ in range(count)]
-    assert all(size * 0.99 < it <= size for size, it in zip(sizes, told, strict=True))
-    assert told[:6] == sizes[:6]
+    output = [size for size, count in found.sizes["t", "value"].items() for _ in range(count)]
+    assert all(size * 0.99 < it <= size for size, it in zip(sizes, output, strict=True))
+    assert output[:6] == sizes[:6]
     assert found.topics.rows[0]["value_max"] == 100_001
 
 
-def test_what_is_json_and_what_drifts() -> None:
+def test_json_types_and_drift() -> None:
     values = [
         *(b'{"a.b": 1, "c": [{"d": null}, {"d": 2}]}', b'{"a.b": 1.5, "c": []}', b"[1]", b"NaN", b'{"a": NaN}'),
         *(b"\xff", b"{" * 5000, b'"text"', b"null", b"true", '{"ä": true}'.encode("utf-16")),
@@ -203,14 +203,14 @@ def test_what_is_json_and_what_drifts() -> None:
     assert drifts(["integer", "string"])
 
 
-def test_keys_that_are_data_do_not_fill_the_memory() -> None:
+def test_the_number_of_fields_is_limited() -> None:
     values = [b'{"id-%d": 1}' % n for n in range(MOST_FIELDS + 5)]
     found = join_profile(profile_batches([records([(n, n, value) for n, value in enumerate(values)])], 1))
     assert len(found.fields.rows) == MOST_FIELDS
     assert found.partial == ["t"]
 
 
-def test_a_task_needs_nothing_of_kcli_where_it_runs(tmp_path: Path) -> None:
+def test_task_functions_run_without_kcli(tmp_path: Path) -> None:
     with by_value(profile_tasks):
         (tmp_path / "task").write_bytes(cloudpickle.dumps(_task(1)))
     with pa.OSFile(str(tmp_path / "batch"), "wb") as file, pa.ipc.new_file(file, records([]).schema) as writer:
@@ -236,8 +236,8 @@ def test_a_topic_without_records_has_a_row_of_zeros() -> None:
 
 @pytest.mark.parametrize("share", [0.01, 0.25, 0.5, 0.7, 0.9, 1.0])
 @pytest.mark.parametrize("step", [1, 2, 4])
-def test_a_sample_is_the_share_that_was_asked_for_whatever_pattern_offsets_have(share: float, step: int) -> None:
-    """Of transactions of one record each, every second offset is a marker."""
+def test_a_sample_has_the_requested_share_for_any_offset_pattern(share: float, step: int) -> None:
+    """With transactions of one record each, every second offset is a control record."""
     for first in (0, 1):
         offsets = np.arange(first, 20_000 * step, step)
         assert is_chosen("t", 0, offsets, share).mean() == pytest.approx(share, abs=0.015)
@@ -246,7 +246,7 @@ def test_a_sample_is_the_share_that_was_asked_for_whatever_pattern_offsets_have(
     assert is_chosen("t", 3, offsets[7:8], share) == is_chosen("t", 3, offsets, share)[7]
 
 
-def test_half_a_character_in_the_name_of_a_field_can_be_written(tmp_path: Path) -> None:
+def test_a_lone_surrogate_in_a_field_name_is_escaped(tmp_path: Path) -> None:
     names = [b"\\ud800", b"\\ud83d\\ude00", b"a b"]
     parts = profile_batches([records([(0, 0, b'{"' + b'": 1, "'.join(names) + b'": 1}')])], 1)
     found = join_profile(json.loads(json.dumps(part)) for part in parts)
@@ -264,7 +264,7 @@ def test_percentiles_and_samples() -> None:
 # --- thresholds
 
 
-def test_a_threshold_names_the_rows_that_break_it() -> None:
+def test_a_threshold_describes_the_rows_for_which_it_is_true() -> None:
     rows = [{"topic": "t", "share": 0.5}, {"topic": "u", "share": 0.1}, {"topic": "v", "share": None}]
     assert parse_threshold("share > 20%", ["topic", "share"]).violations(rows) == ["share is 0.5 where topic=t"]
     assert parse_threshold("share<=0.5", ["share"]).violations(rows[1:]) == ["share is 0.1 where topic=u"]
@@ -278,7 +278,7 @@ def test_a_threshold_names_the_rows_that_break_it() -> None:
             parse_threshold(wrong, ["share"])
 
 
-def test_a_threshold_on_text_could_never_hold() -> None:
+def test_a_threshold_on_a_text_column_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"'topic' is text and cannot be compared; use one of share"):
         parse_threshold("topic>1", ["topic", "share"])
     numbers = {"drift", "share", "nulls", "gini", "max_over_mean", "producer_id", "partition", "value_size", "moved"}
@@ -298,7 +298,7 @@ def test_a_threshold_on_text_could_never_hold() -> None:
 # --- pages
 
 
-def test_lines_go_down_to_zero_where_nothing_was() -> None:
+def test_lines_drop_to_zero_in_gaps() -> None:
     rows = [window(0, 6), window(1, 6), window(5, 6)]
     points = with_zeros(series_of(rows, ["topic"], "window", "records")["t"], 60_000)
     assert [(x[14:16], y) for x, y in points] == [("00", 6), ("01", 6), ("02", 0), ("04", 0), ("05", 6)]
@@ -306,7 +306,7 @@ def test_lines_go_down_to_zero_where_nothing_was() -> None:
     assert list(series_of([{"w": "x", "p": None, "n": 1}], ["p"], "w", "n")) == ["none"]
 
 
-def test_sizes_in_bins() -> None:
+def test_histogram_bins_of_sizes() -> None:
     assert binned({3: 1, 5: 2}, 60) == (["3", "4", "5"], [1, 0, 2])
     names, counts = binned({0: 1, 63: 1, 64: 5, 1000: 2}, 20)
     assert names[0] == "0–63"
@@ -315,7 +315,7 @@ def test_sizes_in_bins() -> None:
     assert binned({}, 10) == (["0"], [0])
 
 
-def test_a_page_shows_names_as_text_and_loads_nothing(tmp_path: Path) -> None:
+def test_a_page_escapes_data_and_loads_nothing(tmp_path: Path) -> None:
     series = {EVIL: [("2026-01-01T00:00:00.000Z", 1.0), ("2026-01-01T00:01:00.000Z", 2.0)]}
     sections = [
         Section(EVIL, EVIL, bars([EVIL, "second"], [1, 2], "records"), Result(["key"], [{"key": EVIL}, {"key": 1}])),
@@ -335,7 +335,7 @@ def test_a_page_shows_names_as_text_and_loads_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "output"),
     [
         (("throughput", "t", "--window", "soon"), "--window: 'soon' is not valid; use a duration"),
         (("throughput", "t", "--window", "1m", "--slide", "7s"), "--slide: 7s must divide --window 1m"),
@@ -357,21 +357,21 @@ def test_a_page_shows_names_as_text_and_loads_nothing(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_makes_no_sense_is_one_line(words: tuple[str, ...], told: str) -> None:
+def test_usage_errors_are_one_line(words: tuple[str, ...], output: str) -> None:
     result = run_kcli("spark", *words, "-b", "127.0.0.1:1")
     assert result.status == 2
-    assert told in result.err
+    assert output in result.err
     assert result.err.count("\n") <= 2
     assert not result.out
 
 
-def test_without_plotly_there_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_missing_plotly_is_reported_in_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "plotly", None)
     with pytest.raises(ConfigError, match=r"--report needs plotly .*pip install 'kcli\[report\]'"):
         check_page(str(tmp_path / "page.html"))
 
 
-def test_an_option_of_the_source_wins_whatever_the_case_of_its_name(our_kafka: Kafka) -> None:
+def test_a_source_option_takes_precedence_in_any_case(our_kafka: Kafka) -> None:
     topic = our_kafka.new_topic()
     offsets = f"startingoffsets={json.dumps({topic: {'0': 0}})}"
     brokers = f"Kafka.Bootstrap.Servers={our_kafka.bootstrap_servers}"
