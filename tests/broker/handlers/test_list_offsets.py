@@ -144,10 +144,11 @@ class TestDeleteRecords:
     def test_delete_records_is_refused_without_delete_policy_and_for_internal_topics(self, rig: Rig) -> None:
         rig.topic("compacted", cleanup_policy=frozenset({"compact"}))
         rig.topic("both", cleanup_policy=frozenset({"compact", "delete"}))
-        rig.topic("__consumer_offsets")
+        for internal in ("__consumer_offsets", "__transaction_state", "__share_group_state"):
+            rig.topic(internal)
+            assert delete_records(rig, 0, internal) == (17, -1)
         assert delete_records(rig, 0, "compacted") == (44, -1)
         assert delete_records(rig, 0, "both") == (0, 0)
-        assert delete_records(rig, 0, "__consumer_offsets") == (17, -1)
         assert delete_records(rig, 0, "nope") == (3, -1)
 
 

@@ -160,10 +160,11 @@ class TestRefused:
         assert produce(rig, GOOD, acks=2).error_code == 21
         assert rig.partition("t").log.log_end_offset == 0
 
-    def test_internal_topics_accept_only_admin_clients(self, rig: Rig) -> None:
-        rig.topic("__consumer_offsets")
-        assert produce(rig, GOOD, topic="__consumer_offsets").error_code == 17
-        answer = rig.ask(request(GOOD, topic="__consumer_offsets"), 9, client_id="__admin_client")
+    @pytest.mark.parametrize("topic", ["__consumer_offsets", "__transaction_state", "__share_group_state"])
+    def test_internal_topics_accept_only_admin_clients(self, rig: Rig, topic: str) -> None:
+        rig.topic(topic)
+        assert produce(rig, GOOD, topic=topic).error_code == 17
+        answer = rig.ask(request(GOOD, topic=topic), 9, client_id="__admin_client")
         assert answer.responses[0].partition_responses[0].error_code == 0
 
 
