@@ -1,4 +1,4 @@
-"""Typed settings: name, type, default, bounds, parser and error text in one definition. Ground: imports only errors.
+"""Typed settings: name, type, default, bounds, parser and error text in one definition. Ground: errors and text only.
 
 The client's properties, the broker's and topics' settings, and the options of the Spark source are all `Setting`s. The
 types and the grammar of their text are Kafka's (org.apache.kafka.common.config.ConfigDef, KIP-226, KIP-569, KIP-1161).
@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, TypeAlias, TypeVar
 
 from kcli.errors import ConfigError
+from kcli.text import format_alternatives
 
 # Kafka's names of the types. They annotate the attribute of a setting and select its parser.
 Boolean: TypeAlias = bool
@@ -126,7 +127,7 @@ class Setting:
         for choice in self.choices if self.ignore_case else ():
             if choice.lower() == text.lower():
                 return choice
-        raise invalid_value(self.name, whole, alternatives(self.choices))
+        raise invalid_value(self.name, whole, format_alternatives(self.choices))
 
 
 def setting(default: Any, doc: str = "", **definition: Any) -> Any:
@@ -139,12 +140,6 @@ def invalid_value(name: str, text: str, allowed: str) -> ConfigError:
     return ConfigError(f"{name}: {text!r} is not valid; use {allowed}")
 
 
-def alternatives(choices: Iterable[str]) -> str:
-    """`a`, `a or b`, `a, b or c`."""
-    *first, last = choices
-    return f"{', '.join(first)} or {last}" if first else last
-
-
 def format_value(value: Any) -> str:
     """A value as Kafka writes it: true, a list with commas, the plain number."""
     if isinstance(value, bool):
@@ -152,13 +147,6 @@ def format_value(value: Any) -> str:
     if isinstance(value, (tuple, list)):
         return ",".join(value)
     return str(value)
-
-
-def closest_name(name: str, names: Iterable[str], *, cutoff: float = 0.6) -> str | None:
-    """The name that a misspelled `name` most resembles; None without a good candidate."""
-    from difflib import get_close_matches
-
-    return next(iter(get_close_matches(name, sorted(names), n=1, cutoff=cutoff)), None)
 
 
 def is_secret(name: str) -> bool:

@@ -263,3 +263,25 @@ def kafka_uuid(value: UUID | None) -> str | None:
     from base64 import urlsafe_b64encode
 
     return urlsafe_b64encode(value.bytes).decode().rstrip("=")
+
+
+# Names
+
+
+def format_alternatives(names: Iterable[str]) -> str:
+    """Return `a`, `a or b`, `a, b or c`."""
+    *first, last = names
+    return f"{', '.join(first)} or {last}" if first else last
+
+
+def closest_names(name: str, names: Iterable[str], at_most: int = 3, *, cutoff: float = 0.6) -> list[str]:
+    """Return the names that a misspelled `name` most resembles, best first, regardless of case."""
+    from difflib import get_close_matches
+
+    by_lower = {other.lower(): other for other in names}
+    return [by_lower[close] for close in get_close_matches(name.lower(), by_lower, n=at_most, cutoff=cutoff)]
+
+
+def closest_name(name: str, names: Iterable[str], *, cutoff: float = 0.6) -> str | None:
+    """Return the name that a misspelled `name` most resembles; None without a good candidate."""
+    return next(iter(closest_names(name, names, 1, cutoff=cutoff)), None)

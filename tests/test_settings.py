@@ -16,8 +16,6 @@ from kcli.settings import (
     Settings,
     Short,
     String,
-    alternatives,
-    closest_name,
     format_value,
     setting,
 )
@@ -113,10 +111,7 @@ def test_unknown_names_are_kept_apart_and_values_are_found_by_kafkas_name() -> N
     assert example.value("level") == 7
     with pytest.raises(KeyError):
         example.value("levle")
-    assert closest_name("levle", Derived.SETTINGS) == "level"
-    assert closest_name("xyzzy", Derived.SETTINGS) is None
 
 
-def test_values_and_alternatives_are_written_as_kafka_and_people_write_them() -> None:
+def test_values_are_formatted_as_in_properties_files() -> None:
     assert [format_value(value) for value in (True, ("a", "b"), 1.5, "x")] == ["true", "a,b", "1.5", "x"]
-    assert [alternatives(names) for names in (["a"], ["a", "b"], ["a", "b", "c"])] == ["a", "a or b", "a, b or c"]

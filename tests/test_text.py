@@ -5,7 +5,16 @@ from __future__ import annotations
 import pytest
 
 from kcli.errors import ConfigError
-from kcli.text import duration_ms, format_duration, parse_duration_option, parse_partitions, parse_topics
+from kcli.text import (
+    closest_name,
+    closest_names,
+    duration_ms,
+    format_alternatives,
+    format_duration,
+    parse_duration_option,
+    parse_partitions,
+    parse_topics,
+)
 
 
 @pytest.mark.parametrize(
@@ -82,3 +91,14 @@ def test_an_invalid_list_of_partitions_is_an_error(text):
 def test_partitions_without_a_topic_are_an_error() -> None:
     with pytest.raises(ConfigError, match="':1' is not a valid topic"):
         parse_topics([":1"])
+
+
+def test_alternatives_are_joined_with_or() -> None:
+    assert [format_alternatives(names) for names in ("a", "ab", "abc")] == ["a", "a or b", "a, b or c"]
+
+
+def test_the_closest_names_ignore_case() -> None:
+    names = ["level", "Lever", "codec"]
+    assert sorted(closest_names("LEVLE", names)) == ["Lever", "level"]
+    assert closest_name("LEVELS", names) == "level"
+    assert closest_name("xyzzy", names) is None

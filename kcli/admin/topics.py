@@ -201,8 +201,7 @@ def _no_topics(client: ConsumerNetworkClient, bad: Sequence[TopicInfo], deadline
 
 def _nearest(name: str, names: Iterable[str]) -> str:
     """Return ` (did you mean a or b?)` for the existing names that resemble `name`."""
-    from difflib import get_close_matches
+    from kcli.text import closest_names
 
-    lowered = {other.lower(): other for other in names if other != name}
-    close = [lowered[near] for near in get_close_matches(name.lower(), lowered, n=3, cutoff=0.6)]
+    close = closest_names(name, (other for other in names if other != name))
     return f" (did you mean {' or '.join(close)}?)" if close else ""

@@ -87,10 +87,10 @@ def assignor_name(name: str, *, option: str = "", among: Sequence[str] = NAMES) 
     known = next((each.name for each in STRATEGIES.values() if name == each.java_class), name)
     if known in among:
         return known
-    from difflib import get_close_matches
+    from kcli.text import closest_name
 
-    close = get_close_matches(name, among, n=1)
-    hint = f"did you mean {close[0]}?" if close else f"use one of {', '.join(among)}"
+    close = closest_name(name, among)
+    hint = f"did you mean {close}?" if close else f"use one of {', '.join(among)}"
     raise ConfigError(f"{option}{': ' if option else ''}'{name}' is not a known assignor; {hint}")
 
 

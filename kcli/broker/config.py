@@ -21,9 +21,9 @@ from kcli.settings import (
     Settings,
     Short,
     String,
-    closest_name,
     invalid_value,
 )
+from kcli.text import closest_name
 
 _LIVE = Update.CLUSTER_WIDE
 _CODECS = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")

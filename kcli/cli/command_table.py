@@ -93,8 +93,8 @@ def find_command(argv: list[str]) -> tuple[list[str], tuple[str, ...] | None]:
 
 
 def _unknown_command(given: str, known: list[str]) -> ConfigError:
-    from difflib import get_close_matches
+    from kcli.text import closest_name
 
-    close = get_close_matches(given, known, n=1)
-    hint = f"did you mean 'kcli {close[0]}'?" if close else f"use one of {', '.join(known)}"
+    close = closest_name(given, known)
+    hint = f"did you mean 'kcli {close}'?" if close else f"use one of {', '.join(known)}"
     return ConfigError(f"there is no command 'kcli {given}'; {hint}")

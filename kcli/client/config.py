@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 
 from kcli.errors import ConfigError
-from kcli.settings import Boolean, Int, List, Long, Settings, String, Value, closest_name, invalid_value, setting
+from kcli.settings import Boolean, Int, List, Long, Settings, String, Value, invalid_value, setting
+from kcli.text import closest_name
 
 C = TypeVar("C", bound="ClientConfig")
 

@@ -10,8 +10,8 @@ import re
 from typing import Any
 
 from kcli.errors import ConfigError
-from kcli.settings import Setting, closest_name, invalid_value
-from kcli.text import UNITS_MS
+from kcli.settings import Setting, invalid_value
+from kcli.text import UNITS_MS, closest_name
 
 VIEW_NAMES = ("records", "batches", "gaps", "offsets", "groups", "members", "lag", "commits")
 

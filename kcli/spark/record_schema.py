@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
 from kcli.errors import ConfigError
+from kcli.text import closest_name
 
 #: The largest time in ms that fits 64 bits in microseconds. No calendar has such years, but a producer may send them.
 MOST_MS = (1 << 63) // 1000 - 1
@@ -53,8 +53,8 @@ def project(available: Columns, names: Iterable[str]) -> Columns:
     chosen: Columns = []
     for name in names:
         if name not in types:
-            near = difflib.get_close_matches(name, types, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"the columns are {', '.join(types)}"
+            close = closest_name(name, types)
+            hint = f"did you mean {close}?" if close else f"the columns are {', '.join(types)}"
             raise ConfigError(f"columns: {name!r} is not a column; {hint}")
         if name in dict(chosen):
             raise ConfigError(f"columns: {name} is given twice")
