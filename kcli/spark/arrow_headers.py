@@ -80,8 +80,8 @@ def _walk(buffer: Any, at: int, first: int, last: int, columns: tuple[Ints, Ints
     for place in range(first, last):
         name_length, name_start = read_varint(buffer, at)
         value_length, value_start = read_varint(buffer, name_start + name_length)
-        for column, found in zip(columns, (name_start, name_length, value_start, value_length), strict=True):
-            column[place] = found
+        for column, number in zip(columns, (name_start, name_length, value_start, value_length), strict=True):
+            column[place] = number
         at = value_start + max(value_length, 0)
 
 

@@ -144,14 +144,14 @@ def resolve_start(
     if isinstance(at, OfGroup):
         return _group_offsets(starting, at.group, logs, committed)
     if isinstance(at, (Moment, Moments, Ago)):
-        found = _at_times(at, logs, lookup)
-        late = {tp for tp, offset in found.items() if offset < 0}
+        offsets = _at_times(at, logs, lookup)
+        late = {tp for tp, offset in offsets.items() if offset < 0}
         if late and starting.no_match == "error":
             raise ConfigError(
                 f"{_partition_list(late)}: no record at or after the start time; "
                 "use startingOffsetsByTimestampStrategy=latest to start at the log end"
             )
-        return {tp: logs[tp].end if offset < 0 else offset for tp, offset in found.items()}
+        return {tp: logs[tp].end if offset < 0 else offset for tp, offset in offsets.items()}
     return _resolve_sentinels(at, logs)
 
 
@@ -171,8 +171,8 @@ def _group_offsets(
 
 def _resolve_end(at: Spec, logs: Mapping[TopicPartition, LogEnds], lookup: Lookup) -> dict[TopicPartition, int]:
     if isinstance(at, (Moment, Moments, Ago)):
-        found = _at_times(at, logs, lookup)
-        return {tp: logs[tp].end if offset < 0 else offset for tp, offset in found.items()}
+        offsets = _at_times(at, logs, lookup)
+        return {tp: logs[tp].end if offset < 0 else offset for tp, offset in offsets.items()}
     return _resolve_sentinels(at, logs)
 
 
@@ -198,8 +198,8 @@ def _at_times(
     else:
         ms = at.ms if isinstance(at, Moment) else max(0, lookup.now_ms() - at.ms)
         times = dict.fromkeys(logs, ms)
-    found = lookup.at_times(times)
-    return {tp: min(found.get(tp, -1), log.end) for tp, log in logs.items()}
+    offsets = lookup.at_times(times)
+    return {tp: min(offsets.get(tp, -1), log.end) for tp, log in logs.items()}
 
 
 def _partition_list(partitions: Iterable[TopicPartition]) -> str:

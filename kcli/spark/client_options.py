@@ -79,10 +79,10 @@ def _file_properties(path: str | None) -> dict[str, str]:
 
 def _resolve(name: str, value: str, environ: Mapping[str, str]) -> str:
     if value.startswith("env:"):
-        found = environ.get(value[4:])
-        if found is None:
+        variable = environ.get(value[4:])
+        if variable is None:
             raise ConfigError(f"{KAFKA}{name}: environment variable {value[4:]} is not set in this process")
-        return found
+        return variable
     return _read_text(KAFKA + name, value[5:]).strip() if value.startswith("file:") else value
 
 

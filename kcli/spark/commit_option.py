@@ -108,7 +108,7 @@ def options_of_sources(query: Any) -> dict[int, SourceOptions]:
         for leaf in (leaves.apply(number) for number in range(leaves.size())):
             if leaf.isStreaming() and not any(leaf.equals(known) for known in streams):
                 streams.append(leaf)
-        return {index: found for index, leaf in enumerate(streams) if (found := _options_of(leaf)) is not None}
+        return {index: options for index, leaf in enumerate(streams) if (options := _options_of(leaf)) is not None}
     except Exception:  # not a public interface of Spark
         return {}
 

@@ -96,9 +96,9 @@ def _check_executor(spark: SparkSession) -> str:
 def _check_brokers(spark: SparkSession, kafka: Mapping[str, str]) -> str:
     from kcli.spark.pipelines.source import KafkaSource, load
 
-    found = load(spark, KafkaSource(kafka, {}), "offsets", ["topic"]).count()
+    count = load(spark, KafkaSource(kafka, {}), "offsets", ["topic"]).count()
     servers = kafka.get("bootstrap.servers", "")
-    return f"an executor reached {servers}: {found:,} partitions"
+    return f"an executor reached {servers}: {count:,} partitions"
 
 
 def _version(module: str) -> str:
@@ -120,12 +120,12 @@ def _failed(check: str, error: Exception, cure: str | None = None) -> Finding:
         return Finding(check, WRONG, str(error), cure)
     from kcli.spark.spark_errors import translate_error
 
-    ours = translate_error(error)
-    if cure is None and isinstance(ours, (TimeoutExpired, DisconnectedError)):
+    translated = translate_error(error)
+    if cure is None and isinstance(translated, (TimeoutExpired, DisconnectedError)):
         cure = UNREACHED
     if cure is not None:
-        return Finding(check, WRONG, str(ours), cure)
-    return Finding(check, WRONG, *_sentence_and_cure(ours))
+        return Finding(check, WRONG, str(translated), cure)
+    return Finding(check, WRONG, *_sentence_and_cure(translated))
 
 
 def _sentence_and_cure(error: KcliError) -> tuple[str, str | None]:
@@ -146,7 +146,7 @@ def all_checks(
 ) -> list[Finding]:
     """Run all checks in order. Spark is not started if something that it needs is missing."""
     findings = list(local_checks(remote, os.environ))
-    if any(found.status == WRONG for found in findings):
+    if any(finding.status == WRONG for finding in findings):
         checks = ("session", "executor", "shipping", "brokers")
         return [*findings, *(Finding(check, SKIPPED, "an earlier check failed") for check in checks)]
     return [*findings, *session_checks(open_session, kafka, way)]

@@ -32,7 +32,7 @@ def carrying(payload: bytes, digest: str) -> type[Any]:
             except OSError:
                 shutil.rmtree(scratch, ignore_errors=True)
         if os.lstat(folder).st_uid != os.getuid():
-            raise PermissionError(f"{folder} belongs to somebody else")
+            raise PermissionError(f"{folder} belongs to another user")
         if folder not in sys.path:
             sys.path.insert(0, folder)
 

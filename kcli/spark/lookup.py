@@ -94,14 +94,14 @@ class Lookup:
         known offset, is looked up again before the answer is accepted: a broker may briefly have stale metadata.
         """
         wanted = None if partitions is None else list(partitions)
-        found: dict[TopicPartition, LogEnds] = {}
+        bounds: dict[TopicPartition, LogEnds] = {}
         for number in range(self._options.fetch_offset_attempts):
             if number:
                 self.client.sleep(self._options.fetch_offset_retry_interval_ms)
-            found = self.ends(self.partitions() if wanted is None else wanted)
-            if all(tp in found and offset <= found[tp].end for tp, offset in known.items()):
+            bounds = self.ends(self.partitions() if wanted is None else wanted)
+            if all(tp in bounds and offset <= bounds[tp].end for tp, offset in known.items()):
                 break
-        return found
+        return bounds
 
     def high_watermarks(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the high watermarks, whatever the isolation level. Missing partitions are omitted."""
@@ -130,16 +130,16 @@ class Lookup:
 
     def _retrying(self, ask: Callable[[float], T]) -> T:
         deadline_ms = self._clock.now_ms() + self.config.default_api_timeout_ms
-        left = self._options.fetch_offset_attempts
+        attempts = self._options.fetch_offset_attempts
         while True:
-            left -= 1
+            attempts -= 1
             try:
                 return ask(deadline_ms)
             except (ConfigError, TimeoutExpired):
                 raise
             except KcliError:
                 late = self._clock.now_ms() + self._options.fetch_offset_retry_interval_ms >= deadline_ms
-                if left <= 0 or late:
+                if attempts <= 0 or late:
                     raise
                 self.client.sleep(self._options.fetch_offset_retry_interval_ms)
                 self.close()
@@ -153,8 +153,8 @@ class Lookup:
         topics = self.client.topics_metadata(names, deadline_ms).topics
         if names is None:
             names = _matching_topics(selection, topics.values())
-        found = {TopicPartition(name, number) for name in names for number in _partitions_of(topics.get(name))}
-        return found & selection.partitions if isinstance(selection, Assign) else found
+        partitions = {TopicPartition(name, number) for name in names for number in _partitions_of(topics.get(name))}
+        return partitions & selection.partitions if isinstance(selection, Assign) else partitions
 
     def _ends(self, wanted: list[TopicPartition], deadline_ms: float) -> dict[TopicPartition, LogEnds]:
         from kcli.client.offset_lookup import EARLIEST, LATEST
@@ -175,7 +175,7 @@ class Lookup:
         for error in result.errors.values():
             if not (isinstance(error, BrokerError) and error.code in _GONE):
                 raise error
-        return {tp: found.offset for tp, found in result.values.items()}
+        return {tp: timed.offset for tp, timed in result.values.items()}
 
     def _committed(self, group: str, deadline_ms: float) -> dict[TopicPartition, int]:
         from kcli.admin.groups.committed import committed_offsets
@@ -183,12 +183,12 @@ class Lookup:
         result = committed_offsets(self.client, [group], deadline_ms)
         for error in result.errors.values():
             raise error
-        found = {}
+        offsets = {}
         for tp, committed in result.values[group].items():
             if isinstance(committed, KcliError):
                 raise committed
-            found[tp] = committed.offset
-        return found
+            offsets[tp] = committed.offset
+        return offsets
 
 
 def _matching_topics(selection: object, topics: Iterable[TopicInfo]) -> list[str]:

@@ -82,13 +82,13 @@ def decide_gone(tp: TopicPartition, wanted: int | None, *, fail: bool) -> Decisi
     return _decide(tp, wanted, None, None, text, None, fail)
 
 
-def decide_skipped(tp: TopicPartition, wanted: int, found: int, log_start: int, end: int, *, fail: bool) -> Decision:
-    """Decide in a task: `found` is the first existing offset at or after `wanted`, in a range up to `end`.
+def decide_skipped(tp: TopicPartition, wanted: int, existing: int, log_start: int, end: int, *, fail: bool) -> Decision:
+    """Decide in a task: `existing` is the first existing offset at or after `wanted`, in a range up to `end`.
 
     Offsets between them are lost only up to the present log start.
     """
-    lost_until = min(log_start, found, end)
-    next_offset = max(wanted, min(found, end))
+    lost_until = min(log_start, existing, end)
+    next_offset = max(wanted, min(existing, end))
     if lost_until <= wanted:
         return Decision(next_offset)
     lost = lost_until - wanted

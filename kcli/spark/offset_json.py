@@ -46,26 +46,26 @@ def read_times(text: str | Mapping[str, Any], option: str) -> dict[TopicPartitio
 def read_partitions(text: str, option: str) -> frozenset[TopicPartition]:
     """Parse the partitions of `assign`: `{"orders":[0,1]}`."""
     parsed = _object(_parse(text, option, _PARTITIONS), option, _PARTITIONS)
-    found = []
+    partitions = []
     for topic, numbers in parsed.items():
         if not isinstance(numbers, list):
             raise _malformed(option, _PARTITIONS, f"topic {topic} has no list of partitions")
-        found += [TopicPartition(topic, _partition(number, option, _PARTITIONS)) for number in numbers]
-    return frozenset(found)
+        partitions += [TopicPartition(topic, _partition(number, option, _PARTITIONS)) for number in numbers]
+    return frozenset(partitions)
 
 
 def _numbers(text: str | Mapping[str, Any], option: str, example: str, lowest: int) -> dict[TopicPartition, int]:
     parsed = _object(_parse(text, option, example) if isinstance(text, str) else text, option, example)
-    found = {}
+    numbers = {}
     for topic, partitions in parsed.items():
         for key, number in _object(partitions, option, example).items():
             tp = TopicPartition(topic, _partition(key, option, example))
             if not _is_integer(number) or not lowest <= number <= _LARGEST_OFFSET:
                 raise _malformed(option, example, f"{_excerpt(number)} for {tp} is not valid")
-            if tp in found:  # "0" and "00"
+            if tp in numbers:  # "0" and "00"
                 raise _malformed(option, example, f"{tp} is given twice")
-            found[tp] = number
-    return found
+            numbers[tp] = number
+    return numbers
 
 
 def _parse(text: str, option: str, example: str) -> Any:

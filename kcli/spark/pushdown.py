@@ -104,9 +104,9 @@ def prune(bounds: Bounds, ranges: Iterable[TaskRange], lookup: Lookup) -> list[T
     # ListOffsets does not take times of zero and below, and a record without a timestamp has -1.
     if bounds.since_ms is None or bounds.since_ms <= 0 or not ranges:
         return ranges
-    found = lookup.at_times({it.tp: bounds.since_ms for it in ranges})
+    offsets = lookup.at_times({it.tp: bounds.since_ms for it in ranges})
     # A partition that has been deleted meanwhile has no answer: its task reports the loss.
-    started = [it._replace(start=max(it.start, found.get(it.tp, 0))) for it in ranges if found.get(it.tp) != -1]
+    started = [it._replace(start=max(it.start, offsets.get(it.tp, 0))) for it in ranges if offsets.get(it.tp) != -1]
     return [it for it in started if it.start < it.end]
 
 

@@ -39,19 +39,19 @@ class Pattern(NamedTuple):
 Selection = Assign | Subscribe | Pattern
 
 
-def missing_names(selection: Selection | None, found: Collection[TopicPartition]) -> list[str]:
+def missing_names(selection: Selection | None, existing: Collection[TopicPartition]) -> list[str]:
     """Return the named topics or partitions that do not exist. A pattern names nothing."""
     if isinstance(selection, Assign):
-        return [str(tp) for tp in sorted(selection.partitions - set(found))]
+        return [str(tp) for tp in sorted(selection.partitions - set(existing))]
     if isinstance(selection, Subscribe):
-        topics = {tp.topic for tp in found}
+        topics = {tp.topic for tp in existing}
         return [topic for topic in selection.topics if topic not in topics]
     return []
 
 
-def check_exists(selection: Selection | None, found: Collection[TopicPartition]) -> None:
+def check_exists(selection: Selection | None, existing: Collection[TopicPartition]) -> None:
     """Raise NotFound for named topics or partitions that do not exist."""
-    missing = missing_names(selection, found)
+    missing = missing_names(selection, existing)
     if missing:
         noun = "partition" if isinstance(selection, Assign) else "topic"
         plural, verb = ("s", "do") if len(missing) > 1 else ("", "does")

@@ -45,20 +45,20 @@ def open_session(
     conf: Mapping[str, str] = _NO_CONF,
     ship: str = "auto",
     app_name: str = "kcli",
-    say: Callable[[str], None] = lambda _: None,
-    noise: IO[bytes] | None = None,
+    report: Callable[[str], None] = lambda _: None,
+    jvm_output: IO[bytes] | None = None,
 ) -> SparkSession:
     """Return a session in which the format "kcli" is registered.
 
     `remote` is the address of a Spark Connect server (sc://host:port) and takes precedence over `master`. `conf` takes
     precedence over the settings made here. `ship` is the way to bring kcli to the executors: see kcli.spark.ship.
-    `report` is called with one line before slow steps. `noise` receives the standard output and error of the JVM and
-    the workers; None: a temporary file, which is read if the JVM does not start. `ConfigError` for a missing or too old
-    Java or PySpark, `SparkFailed` if Spark does not start.
+    `report` is called with one line before slow steps. `jvm_output` receives the standard output and error of the JVM
+    and the workers; None: a temporary file, which is read if the JVM does not start. `ConfigError` for a missing or too
+    old Java or PySpark, `SparkFailed` if Spark does not start.
     """
     check_pyspark()
     if remote is not None:
-        return _connect(remote, conf, ship, app_name, say)
+        return _connect(remote, conf, ship, app_name, report)
     from kcli.spark.java import check_java
 
     check_java(os.environ)
@@ -67,8 +67,8 @@ def open_session(
     from kcli.spark.ship import shipping_conf
 
     settings = {**_defaults(local=local), **shipping_conf(master, ship, os.environ), **conf}
-    say(f"starting Spark ({master})")
-    session = _start(master, settings, app_name, noise or tempfile.TemporaryFile())  # noqa: SIM115
+    report(f"starting Spark ({master})")
+    session = _start(master, settings, app_name, jvm_output or tempfile.TemporaryFile())  # noqa: SIM115
     _register(session)
     return session
 
@@ -128,7 +128,7 @@ def _defaults(*, local: bool) -> dict[str, str]:
     return settings
 
 
-def _start(master: str, settings: Mapping[str, str], app_name: str, noise: IO[bytes]) -> SparkSession:
+def _start(master: str, settings: Mapping[str, str], app_name: str, jvm_output: IO[bytes]) -> SparkSession:
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
     from pyspark.sql import SparkSession
@@ -137,13 +137,13 @@ def _start(master: str, settings: Mapping[str, str], app_name: str, noise: IO[by
     gateway = None
     try:
         if SparkContext._gateway is None:
-            gateway = launch_gateway(conf, {"stdout": noise, "stderr": noise})
+            gateway = launch_gateway(conf, {"stdout": jvm_output, "stderr": jvm_output})
             SparkContext._ensure_initialized(gateway=gateway)
         return SparkSession.builder.config(conf=conf).getOrCreate()
     except Exception as error:
         if gateway is not None:
             _end_jvm(gateway, 5)
-        raise SparkFailed(f"Spark did not start: {_startup_error(noise) or error}") from error
+        raise SparkFailed(f"Spark did not start: {_startup_error(jvm_output) or error}") from error
     except BaseException:  # Ctrl-C while Spark starts
         if gateway is not None:
             _end_jvm(gateway, 5)
@@ -151,13 +151,13 @@ def _start(master: str, settings: Mapping[str, str], app_name: str, noise: IO[by
 
 
 def _connect(
-    remote: str, conf: Mapping[str, str], ship: str, app_name: str, say: Callable[[str], None]
+    remote: str, conf: Mapping[str, str], ship: str, app_name: str, report: Callable[[str], None]
 ) -> SparkSession:
     from pyspark.sql import SparkSession
 
     from kcli.spark.ship import register_inline
 
-    say(f"connecting to {remote}")
+    report(f"connecting to {remote}")
     try:
         builder = SparkSession.builder.remote(remote).appName(app_name)
         for key, value in {**_SQL_SETTINGS, **conf}.items():
@@ -205,11 +205,11 @@ def _end_jvm(gateway: Any, patience_s: float) -> None:
         SparkContext._gateway = SparkContext._jvm = None
 
 
-def _startup_error(noise: IO[bytes]) -> str:
+def _startup_error(jvm_output: IO[bytes]) -> str:
     """Return the last line of the JVM's output with an error or exception, without the trace."""
     try:
-        noise.seek(0)
-        lines = noise.read().decode(errors="replace").splitlines()
+        jvm_output.seek(0)
+        lines = jvm_output.read().decode(errors="replace").splitlines()
     except OSError:  # a pipe or a terminal
         return ""
     errors = [line.strip() for line in lines if "rror" in line or "xception" in line]

@@ -64,7 +64,7 @@ def with_schema(options: SourceOptions, schema: Any) -> SourceOptions:
     names = tuple(name for name, _ in asked)
     chosen = columns_of(options._replace(columns=names))
     if chosen != asked:
-        wrong = next(mine for mine, theirs in zip(chosen, asked, strict=True) if mine != theirs)
+        wrong = next(own for own, theirs in zip(chosen, asked, strict=True) if own != theirs)
         raise ConfigError(f"schema: {wrong[0]} is of type {wrong[1]}; columns can be left out, not changed")
     return options._replace(columns=names)
 

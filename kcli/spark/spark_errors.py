@@ -102,8 +102,8 @@ def _last_line(text: str) -> str:
     lines = [f"{name}: {message}" for name, message in raised if name not in ("PythonException", "SparkException")]
     if lines and "Traceback" in text:
         line = lines[-1]
-    elif found := _NO_WORKER.search(text) or _IN_THE_JVM.match(text):
-        line = found[1]
+    elif match := _NO_WORKER.search(text) or _IN_THE_JVM.match(text):
+        line = match[1]
     else:
         line = next(iter(text.strip().splitlines()), "")
     return _SQL_STATE.sub("", _CONDITION.sub("", line)).strip().rstrip(";.").strip()

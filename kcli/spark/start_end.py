@@ -127,8 +127,8 @@ def check_order(start: Start, end: End) -> None:
 
 def _check_pairs(starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], name: str) -> None:
     if starts.keys() != ends.keys():
-        odd = ", ".join(map(str, sorted(starts.keys() ^ ends.keys())))
-        raise ConfigError(f"starting{name} and ending{name} must name the same partitions; only one of them has {odd}")
+        unmatched = ", ".join(map(str, sorted(starts.keys() ^ ends.keys())))
+        raise ConfigError(f"starting{name} and ending{name} must name the same partitions; {unmatched} is in one only")
     for tp in sorted(starts):
         if 0 <= ends[tp] < starts[tp]:
             raise ConfigError(f"{tp}: the end offset {ends[tp]} is before the start offset {starts[tp]}")

@@ -34,14 +34,14 @@ def read_records(options: SourceOptions, task: TaskRange) -> Iterator[Any]:
 
     columns = record_columns(include_headers=options.include_headers, names=options.columns)
     batcher = Batcher(task.tp, columns, batch_rows=options.batch_rows, batch_bytes=options.batch_bytes)
-    left = options.row_limit_per_partition
+    remaining = options.row_limit_per_partition
     with closing(read_columns(options, task)) as chunks:
         for records in chunks:
-            if left is not None:
-                records = records.take(slice(0, left))
-                left -= len(records)
+            if remaining is not None:
+                records = records.take(slice(0, remaining))
+                remaining -= len(records)
             yield from batcher.batches(records)
-            if left == 0:
+            if remaining == 0:
                 return
 
 
@@ -124,7 +124,7 @@ _GONE = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
 def check_lost(task: TaskRange, lost: tuple[tuple[int, int], ...], *, fail: bool) -> list[str]:
     """Return reports of offsets that were deleted before they were read; DataLoss if `fail`."""
-    decisions = [decide_skipped(task.tp, first, behind, behind, task.end, fail=fail) for first, behind in lost]
+    decisions = [decide_skipped(task.tp, first, log_start, log_start, task.end, fail=fail) for first, log_start in lost]
     return [it.report for it in decisions if it.report is not None]
 
 

@@ -34,7 +34,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     }
     with (folder / "spark.log").open("w+b") as noise:
         try:
-            session = open_session(master="local[2]", conf=conf, app_name="kcli-tests", noise=noise)
+            session = open_session(master="local[2]", conf=conf, app_name="kcli-tests", jvm_output=noise)
         except ConfigError as missing:
             skip_or_fail(str(missing))
         yield session

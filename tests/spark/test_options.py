@@ -145,7 +145,7 @@ def test_an_unknown_option_is_an_error_with_the_nearest_name(name: str, reason: 
         ),
         (
             {"startingOffsets": '{"orders":{"0":5}}', "endingOffsets": '{"orders":{"1":9}}'},
-            "must name the same partitions; only one of them has orders-0, orders-1",
+            "must name the same partitions; orders-0, orders-1 is in one only",
         ),
         (
             {

@@ -15,8 +15,8 @@ KeyboardInterrupt in the main thread.
 
 - Brokers are asked before Spark starts, so that a misspelled topic does not cost ten seconds; not with --remote, where
   only the server may reach the brokers.
-- The JVM's output goes to a temporary file (`noise`); lines in it that start with `kcli: ` are reports of the source
-  and are printed once. -v shows everything.
+- The JVM's output goes to a temporary file (`jvm_output`); lines in it that start with `kcli: ` are reports of the
+  source and are printed once. -v shows everything.
 - PySpark installs its own signal handlers when a session starts, so the commands install theirs again.
 - Numbers are rounded for output only; conditions of --fail-if see the exact values.
 - pyspark, pyarrow, plotly and rich are imported in functions, so that --help and errors are fast.

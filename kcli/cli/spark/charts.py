@@ -17,12 +17,12 @@ def series_of(rows: Iterable[Mapping[str, Any]], by: Sequence[str], x: str, y: s
     """Return the points (x, y) of each combination of the columns `by`, in row order. Rows without x or y are
     skipped.
     """
-    found: dict[str, Points] = {}
+    series: dict[str, Points] = {}
     for row in rows:
         if row.get(x) is not None and row.get(y) is not None:
             name = " ".join("none" if row.get(it) is None else str(row[it]) for it in by) or "all"
-            found.setdefault(name, []).append((row[x], row[y]))
-    return found
+            series.setdefault(name, []).append((row[x], row[y]))
+    return series
 
 
 def largest(series: Mapping[str, Points], most: int = MOST_SERIES) -> dict[str, Points]:
@@ -38,12 +38,12 @@ def series_note(shown: object, series: object) -> str:
 
 def with_zeros(points: Points, step_ms: int) -> Points:
     """Add zeros at both ends of a gap, so that no line is drawn across it."""
-    found: Points = []
+    result: Points = []
     for x, y in points:
-        if found and ms_of(x) - ms_of(found[-1][0]) > step_ms * 1.5:
-            found += [(format_time(ms_of(found[-1][0]) + step_ms), 0), (format_time(ms_of(x) - step_ms), 0)]
-        found.append((x, y))
-    return found
+        if result and ms_of(x) - ms_of(result[-1][0]) > step_ms * 1.5:
+            result += [(format_time(ms_of(result[-1][0]) + step_ms), 0), (format_time(ms_of(x) - step_ms), 0)]
+        result.append((x, y))
+    return result
 
 
 def lines(series: Mapping[str, Points], unit: str) -> Any:

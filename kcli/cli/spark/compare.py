@@ -74,16 +74,18 @@ def run(
     )
 
 
-def _findings(found: Comparison, *, summary: bool) -> Findings:
+def _findings(comparison: Comparison, *, summary: bool) -> Findings:
     from kcli.cli.spark.findings import Findings
 
-    [row] = found.summary.rows
+    [row] = comparison.summary.rows
     note = (
         f"{row['first']:,} records in the first, {row['second']:,} in the second: {row['lacking']:,} lacking, "
         f"{row['extra']:,} extra"
     )
     return Findings(
-        found.summary if summary else found.differences, () if summary else [note], condition_rows=found.summary
+        comparison.summary if summary else comparison.differences,
+        () if summary else [note],
+        condition_rows=comparison.summary,
     )
 
 
@@ -108,10 +110,10 @@ def parse_sources(
     two = one._replace(kafka=kafka, topics=read_topics([second or first]))
     if two.topics == one.topics and kafka["bootstrap.servers"] == one.kafka["bootstrap.servers"]:
         raise ConfigError("both topics are the same; give a second topic, or --bootstrap2")
-    found = _limit_offsets(one), _limit_offsets(two)
-    for source in found:
+    sources = _limit_offsets(one), _limit_offsets(two)
+    for source in sources:
         source.options()
-    return found
+    return sources
 
 
 def _limit_offsets(source: KafkaSource) -> KafkaSource:

@@ -32,5 +32,5 @@ def run(env: Environment, common: Common, cluster: Cluster) -> int:
         from kcli.spark.doctor import WRONG, all_checks
 
         findings = all_checks(start, common.properties, cluster.remote, way)
-    show(env, Report("spark.doctor", COLUMNS, [dict(found._asdict()) for found in findings]), common.output)
-    return exit_status.FAILED if any(found.status == WRONG for found in findings) else exit_status.DONE
+    show(env, Report("spark.doctor", COLUMNS, [dict(finding._asdict()) for finding in findings]), common.output)
+    return exit_status.FAILED if any(finding.status == WRONG for finding in findings) else exit_status.DONE

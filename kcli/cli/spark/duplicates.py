@@ -62,14 +62,14 @@ def run(
     )
 
 
-def _findings(found: Duplicates, *, summary: bool) -> Findings:
+def _findings(duplicates: Duplicates, *, summary: bool) -> Findings:
     from kcli.cli.spark.findings import Findings
 
     if summary:
-        return Findings(found.topics)
+        return Findings(duplicates.topics)
     notes = [
         f"{row['topic']}: {row['repeats']:,} of {row['records']:,} records are repeats, {row['repeated']:,} of "
         f"{row['distinct']:,} groups have some; {row['left_out']:,} records left out"
-        for row in found.topics.rows
+        for row in duplicates.topics.rows
     ]
-    return Findings(found.groups, notes)
+    return Findings(duplicates.groups, notes)

@@ -92,11 +92,11 @@ def report_findings(
     return run_pipeline(job, kind, source, worked, view=view, columns=columns, judge=judge, preflight=preflight)
 
 
-def _write(job: Job, kind: str, source: KafkaSource, found: Findings, page: str) -> None:
+def _write(job: Job, kind: str, source: KafkaSource, findings: Findings, page: str) -> None:
     from kcli.cli.spark.page import write_page
 
-    sections = found.sections() if found.sections is not None else ()
-    subject = ", ".join(source.topics) if found.subject is None else found.subject
+    sections = findings.sections() if findings.sections is not None else ()
+    subject = ", ".join(source.topics) if findings.subject is None else findings.subject
     write_page(page, f"kcli {kind.replace('.', ' ')}", subject, job.env.clock.wall_ms(), sections)
     job.env.say(f"page written to {page}")
 

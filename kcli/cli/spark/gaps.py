@@ -65,13 +65,13 @@ def run(
     )
 
 
-def _findings(found: GapReport, by: str) -> Findings:
+def _findings(report: GapReport, by: str) -> Findings:
     from kcli.cli.spark.findings import Findings
     from kcli.spark.views.gaps import KINDS
 
-    rows = found.partitions.rows
+    rows = report.partitions.rows
     total = sum(row["offsets"] for row in rows)
     kinds = [(kind, sum(row[kind] for row in rows)) for kind in KINDS]
     parts = ", ".join(f"{count:,} {kind}" for kind, count in kinds if count)
     note = f"{total:,} offsets without a record in {len(rows):,} partitions" + (f": {parts}" if parts else "")
-    return Findings(found.partitions if by == "partition" else found.gaps, [note], condition_rows=found.partitions)
+    return Findings(report.partitions if by == "partition" else report.gaps, [note], condition_rows=report.partitions)

@@ -106,12 +106,12 @@ def read_old(path: str, env: Environment) -> Positions:
     from kcli.admin.offsets.plan_reading import read_plan_file
     from kcli.cli.offsets.files import file_name, load_text
 
-    found = read_plan_file(load_text(path, env.stdin_bytes), file_name(path))
-    if isinstance(found, Plan):
+    positions = read_plan_file(load_text(path, env.stdin_bytes), file_name(path))
+    if isinstance(positions, Plan):
         raise ConfigError(f"{file_name(path)} is a plan; --diff takes saved positions")
-    if any(group is None for group, _ in found.offsets):
+    if any(group is None for group, _ in positions.offsets):
         raise ConfigError(f"{file_name(path)} does not name the groups of its offsets")
-    return found
+    return positions
 
 
 def preflight(job: Job, source: KafkaSource, options: SnapshotOptions, cluster: list[str | None]) -> Survey:
@@ -167,23 +167,23 @@ def findings(
     from kcli.spark.pipelines.result import Result
 
     now_ms = job.env.clock.wall_ms()
-    found = group_offsets.run(spark, source, options.groups, options.old)
+    snapshot = group_offsets.run(spark, source, options.groups, options.old)
     notes = _cluster_warnings(options, cluster_id)
     if options.to is not None:
-        if not found.rows:
+        if not snapshot.rows:
             raise NotFound(f"no committed offsets found; {options.to} was not written")
-        save(options.to, group_offsets.positions_of(found, cluster_id, now_ms))
-        notes.append(f"{len(found.rows):,} positions of {len(found.groups):,} groups saved to {options.to}")
+        save(options.to, group_offsets.positions_of(snapshot, cluster_id, now_ms))
+        notes.append(f"{len(snapshot.rows):,} positions of {len(snapshot.groups):,} groups saved to {options.to}")
     if options.old is not None:
-        every = group_offsets.difference(options.old, found, now_ms, source.topics, options.groups)
+        every = group_offsets.difference(options.old, snapshot, now_ms, source.topics, options.groups)
         moved = [row for row in every.rows if row["change"] != group_offsets.SAME]
         if not options.every:
             notes.append(f"{len(every.rows) - len(moved):,} of {len(every.rows):,} positions have not moved")
         return Findings(every if options.every else Result(every.columns, moved), notes, condition_rows=every)
-    rows = group_offsets.snapshot_result(found)
+    rows = group_offsets.snapshot_result(snapshot)
     if options.to is None:
         return Findings(rows, notes)
-    return Findings(Result(group_offsets.GROUP_COLUMNS, found.groups), notes, condition_rows=rows)
+    return Findings(Result(group_offsets.GROUP_COLUMNS, snapshot.groups), notes, condition_rows=rows)
 
 
 def _cluster_warnings(options: SnapshotOptions, cluster_id: str | None) -> list[str]:

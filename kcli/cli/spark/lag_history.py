@@ -108,28 +108,28 @@ def _survey(source: KafkaSource, options: LagHistoryOptions) -> Survey:
     from kcli.spark.pipelines.lag_history import COMMIT_COLUMNS, commits_source
     from kcli.text import format_time
 
-    found = survey(commits_source(source, options.groups), "commits", COMMIT_COLUMNS)
-    if found.plan is None:
-        return found
+    commits = survey(commits_source(source, options.groups), "commits", COMMIT_COLUMNS)
+    if commits.plan is None:
+        return commits
     since = format_time(options.grid.first_ms)
     more = f"also read, not counted here: batch headers from {since} on, of all topics with such commits"
-    return found._replace(plan=found.plan._replace(reports=[*found.plan.reports, more]))
+    return commits._replace(plan=commits.plan._replace(reports=[*commits.plan.reports, more]))
 
 
-def _findings(found: History, options: LagHistoryOptions, subject: str) -> Findings:
+def _findings(history: History, options: LagHistoryOptions, subject: str) -> Findings:
     from kcli.cli.spark.findings import Findings
     from kcli.text import format_time
 
     last = format_time(options.grid.last_ms)
-    notes = [f"group {name} has no remaining commit before {last}" for name in found.silent]
-    notes += [f"topic {name} does not exist, or does not answer: its lag is unknown" for name in found.gone]
-    if found.first_ms is None:
+    notes = [f"group {name} has no remaining commit before {last}" for name in history.silent]
+    notes += [f"topic {name} does not exist, or does not answer: its lag is unknown" for name in history.gone]
+    if history.first_ms is None:
         notes.append(f"no commit before {last} remains")
-    elif found.first_ms > options.grid.first_ms:
-        notes.append(f"the oldest remaining commit is of {format_time(found.first_ms)}; the lag before it is unknown")
-    if found.ahead:
-        notes.append(f"{found.ahead:,} batches have timestamps in the future; each counts with the previous batch")
-    return Findings(found.lags, notes, lambda: lag_history_sections(found.lags, options), subject=subject)
+    elif history.first_ms > options.grid.first_ms:
+        notes.append(f"the oldest remaining commit is of {format_time(history.first_ms)}; the lag before it is unknown")
+    if history.ahead:
+        notes.append(f"{history.ahead:,} batches have timestamps in the future; each counts with the previous batch")
+    return Findings(history.lags, notes, lambda: lag_history_sections(history.lags, options), subject=subject)
 
 
 def lag_history_sections(lags: Result, options: LagHistoryOptions) -> list[Section]:

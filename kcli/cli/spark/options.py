@@ -193,11 +193,11 @@ def _canonical_options(options: dict[str, str]) -> dict[str, str]:
     """Return the options in canonical spelling: Spark ignores case, and would drop one of two spellings."""
     from kcli.spark.option_table import CANONICAL, KAFKA
 
-    found = {}
+    canonical = {}
     for name, value in options.items():
         low = name.lower()
-        found[low if low.startswith(KAFKA) else CANONICAL.get(low, name)] = value
-    return found
+        canonical[low if low.startswith(KAFKA) else CANONICAL.get(low, name)] = value
+    return canonical
 
 
 def _output(text: str | None, default: str | None) -> tuple[str | None, tuple[str, str] | None]:

@@ -60,30 +60,30 @@ def run(
     )
 
 
-def _findings(found: Profile, json: bool) -> Findings:
+def _findings(result: Profile, json: bool) -> Findings:
     from kcli.cli.spark.findings import Findings
 
     notes = []
-    for row in found.topics.rows if json else ():
+    for row in result.topics.rows if json else ():
         types = ", ".join(f"{count:,} {name}" for name, count in row.get("json_types", {}).items())
         notes.append(f"{row['topic']}: {row.get('looked_at', 0):,} values parsed: {types or 'none'}")
-    notes += [f"{topic} has too many fields: some are missing, and some counts are too low" for topic in found.partial]
-    return Findings(found.fields if json else found.topics, notes, lambda: profile_sections(found))
+    notes += [f"{topic} has too many fields: some are missing, and some counts are too low" for topic in result.partial]
+    return Findings(result.fields if json else result.topics, notes, lambda: profile_sections(result))
 
 
-def profile_sections(found: Profile) -> list[Section]:
+def profile_sections(result: Profile) -> list[Section]:
     """Return the sections of the page: counts, size distributions, fields."""
     from kcli.cli.spark.charts import bars, histogram
     from kcli.cli.spark.page import Section
 
-    sections = [Section("Records", table=found.topics)]
-    for (topic, of), sizes in found.sizes.items():
+    sections = [Section("Records", table=result.topics)]
+    for (topic, of), sizes in result.sizes.items():
         if sizes:
             sections.append(Section(f"Sizes of {of}s in {topic}, in bytes", figure=histogram(sizes, "records")))
-    if not found.fields.rows:
+    if not result.fields.rows:
         return sections
-    for topic in dict.fromkeys(row["topic"] for row in found.fields.rows):
-        rows = [row for row in found.fields.rows if row["topic"] == topic and "[]" not in row["field"]]
+    for topic in dict.fromkeys(row["topic"] for row in result.fields.rows):
+        rows = [row for row in result.fields.rows if row["topic"] == topic and "[]" not in row["field"]]
         chart = bars([row["field"] for row in rows], [row["share"] for row in rows], "share of objects")
         sections.append(Section(f"Fields of {topic}", "Share of objects with the field.", chart))
-    return [*sections, Section("Fields", table=found.fields)]
+    return [*sections, Section("Fields", table=result.fields)]

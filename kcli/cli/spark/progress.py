@@ -61,8 +61,8 @@ class Meter:
         if not known:
             return Reading()
         read = sum(int(stage.inputRecords()) for stage in known)
-        done, every = sum(int(stage.numCompleteTasks()) for stage in known), sum(int(s.numTasks()) for s in known)
-        return Reading(done, every, read or None)
+        completed, every = sum(int(stage.numCompleteTasks()) for stage in known), sum(int(s.numTasks()) for s in known)
+        return Reading(completed, every, read or None)
 
 
 _EVERY_S = 0.25
@@ -71,13 +71,13 @@ _REPORT = b"kcli: "
 
 
 class ProgressLine:
-    """Progress line, drawn by a thread while the context is entered. `noise` is the file with Spark's output; None:
+    """Progress line, drawn by a thread while the context is entered. `jvm_output` is a file with Spark's output; None:
     shown already.
     """
 
-    def __init__(self, env: Environment, noise: IO[bytes] | None = None) -> None:
+    def __init__(self, env: Environment, jvm_output: IO[bytes] | None = None) -> None:
         self._env = env
-        self._noise = noise
+        self._jvm_output = jvm_output
         self._read = 0
         self._printed: set[bytes] = set()
         self._visible = env.stderr_is_terminal and env.environ.get("TERM") != "dumb"
@@ -101,7 +101,7 @@ class ProgressLine:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    def say(self, text: str) -> None:
+    def show(self, text: str) -> None:
         """Show the present step."""
         if self._bar is not None:
             self._bar.update(self._bar.task_ids[0], description=text)
@@ -110,7 +110,7 @@ class ProgressLine:
         """Show the progress of this session from now on; `expected` is the number of records to read, 0: unknown."""
         self._expected = expected
 
-        self.say("planning")
+        self.show("planning")
         self._meter = Meter(spark)
 
     def stop(self) -> None:
@@ -124,10 +124,10 @@ class ProgressLine:
 
     def print_reports(self) -> None:
         """Print new reports of the source, each once, even if several tasks made it."""
-        if self._noise is None:
+        if self._jvm_output is None:
             return
-        size = os.fstat(self._noise.fileno()).st_size
-        text = os.pread(self._noise.fileno(), size - self._read, self._read)
+        size = os.fstat(self._jvm_output.fileno()).st_size
+        text = os.pread(self._jvm_output.fileno(), size - self._read, self._read)
         whole = text[: text.rfind(b"\n") + 1]
         self._read += len(whole)
         for line in whole.splitlines():

@@ -70,11 +70,11 @@ def spark_session(
     from kcli.spark.spark_errors import translate_error
 
     check_pyspark()
-    found = None
+    planned = None
     if cluster.remote is None:
         check_java(os.environ)
-        found = preflight()
-    with session_factory(env, common, cluster, 0 if found is None else found.records) as start:
+        planned = preflight()
+    with session_factory(env, common, cluster, 0 if planned is None else planned.records) as start:
         try:
             yield start()
         except Exception as error:
@@ -104,13 +104,13 @@ def session_factory(
     from kcli.spark.session import close_session, open_session
 
     spark: Any = None
-    noise = sys.stderr.buffer if common.verbose else tempfile.TemporaryFile()  # noqa: SIM115
-    shown = ProgressLine(env, None if common.verbose else noise)
-    with _without_warnings(common), _interrupted_by_signals(), shown as line:
+    jvm_output = sys.stderr.buffer if common.verbose else tempfile.TemporaryFile()  # noqa: SIM115
+    progress = ProgressLine(env, None if common.verbose else jvm_output)
+    with _without_warnings(common), _interrupted_by_signals(), progress as line:
 
         def start() -> SparkSession:
             nonlocal spark
-            spark = open_session(**cluster._asdict(), say=line.say, noise=noise)
+            spark = open_session(**cluster._asdict(), report=line.show, jvm_output=jvm_output)
             _install_handlers()
             line.follow(spark, expected)
             return spark

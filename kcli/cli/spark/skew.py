@@ -68,31 +68,31 @@ def run(
 KEY_AS = ("string", "hex")
 
 
-def _findings(found: Skew, by: str, metric: str) -> Findings:
+def _findings(skew_result: Skew, by: str, metric: str) -> Findings:
     from kcli.cli.spark.findings import Findings
 
     notes = [
         f"{row['topic']}: {row['records']:,} records, {row['keys']:,} keys, {row['keyless']:,} records without one; "
         f"Gini of {row['partitions']:,} partitions {round(row['gini'], 4)}"
-        for row in found.topics.rows
+        for row in skew_result.topics.rows
         if row["gini"] is not None
     ]
-    result = {"key": found.keys, "partition": found.partitions, "topic": found.topics}[by]
-    return Findings(result, notes if by != "topic" else (), lambda: skew_sections(found, metric))
+    result = {"key": skew_result.keys, "partition": skew_result.partitions, "topic": skew_result.topics}[by]
+    return Findings(result, notes if by != "topic" else (), lambda: skew_sections(skew_result, metric))
 
 
-def skew_sections(found: Skew, metric: str) -> list[Section]:
+def skew_sections(skew_result: Skew, metric: str) -> list[Section]:
     """Return the sections of the page: hottest keys, partitions of each topic, tables."""
     from kcli.cli.spark.charts import bars
     from kcli.cli.spark.page import Section
 
-    topics = [row["topic"] for row in found.topics.rows]
+    topics = [row["topic"] for row in skew_result.topics.rows]
     several = len(topics) > 1
-    names = [f"{row['key']} ({row['topic']})" if several else str(row["key"]) for row in found.keys.rows]
-    chart = bars(names, [row[metric] for row in found.keys.rows], metric) if names else None
-    sections = [Section("Hottest keys", "" if names else "No record has a key.", chart, found.keys)]
+    names = [f"{row['key']} ({row['topic']})" if several else str(row["key"]) for row in skew_result.keys.rows]
+    chart = bars(names, [row[metric] for row in skew_result.keys.rows], metric) if names else None
+    sections = [Section("Hottest keys", "" if names else "No record has a key.", chart, skew_result.keys)]
     for topic in topics:
-        rows = [row for row in found.partitions.rows if row["topic"] == topic]
+        rows = [row for row in skew_result.partitions.rows if row["topic"] == topic]
         chart = bars([str(row["partition"]) for row in rows], [row[metric] for row in rows], metric)
         sections.append(Section(f"Partitions of {topic}", figure=chart))
-    return [*sections, Section("Partitions", table=found.partitions), Section("Topics", table=found.topics)]
+    return [*sections, Section("Partitions", table=skew_result.partitions), Section("Topics", table=skew_result.topics)]

@@ -57,10 +57,10 @@ def read_statements(env: Environment, text: str | None, file: str | None) -> lis
 
     if (text is None) == (file is None):
         raise ConfigError("give either a STATEMENT or --file FILE")
-    found = split_statements(load_text(file, env.stdin_bytes) if file is not None else text or "")
-    if not found:
+    statements = split_statements(load_text(file, env.stdin_bytes) if file is not None else text or "")
+    if not statements:
         raise ConfigError("no SQL statement given")
-    return found
+    return statements
 
 
 def run_statements(job: Job, statements: Sequence[Statement], most: int | None) -> int:
@@ -81,11 +81,11 @@ def run_statements(job: Job, statements: Sequence[Statement], most: int | None) 
     with session.spark_session(
         job.env, job.common, job.cluster, preflight=lambda: _single_survey(statements, sources)
     ) as spark:
-        for found in sql.run(spark, statements, sources.__getitem__, most=most):
-            last = found
+        for answer in sql.run(spark, statements, sources.__getitem__, most=most):
+            last = answer
             if job.output_file is None:
-                show_result(job, "spark.sql", found.result)
-                if found.more:
+                show_result(job, "spark.sql", answer.result)
+                if answer.more:
                     job.env.say(f"first {most:,} rows shown; use --show N for more")
         if last is not None and job.output_file is not None:
             show_result(job, "spark.sql", last.result)
@@ -124,8 +124,8 @@ def _survey_tables(
 
 def _single_survey(statements: Sequence[Statement], sources: dict[Relation, KafkaSource]) -> Survey | None:
     """Return the survey if there is a single table, for the progress line."""
-    found = [survey for _, survey in _survey_tables(statements, sources)]
-    return found[0] if len(found) == 1 else None
+    surveys = [survey for _, survey in _survey_tables(statements, sources)]
+    return surveys[0] if len(surveys) == 1 else None
 
 
 def _dry_run(job: Job, statements: Sequence[Statement], sources: dict[Relation, KafkaSource]) -> int:
@@ -135,14 +135,14 @@ def _dry_run(job: Job, statements: Sequence[Statement], sources: dict[Relation, 
 
     surveys = _survey_tables(statements, sources)
     items: list[Item] = []
-    for relation, found in surveys:
-        ranges = [{"tasks": 1}] if found.plan is None else range_items(found)
+    for relation, table_survey in surveys:
+        ranges = [{"tasks": 1}] if table_survey.plan is None else range_items(table_survey)
         items += [{"table": _call(relation), **dict.fromkeys(COLUMNS), **item} for item in ranges]
     show(job.env, Report("spark.dry-run", ["table", *COLUMNS], items), job.output)
     if job.output in (None, "table"):
-        for relation, found in surveys:
+        for relation, table_survey in surveys:
             job.env.say(f"{_call(relation)}:")
-            for line in survey_lines(found, {}):
+            for line in survey_lines(table_survey, {}):
                 job.env.say(line)
     return exit_status.DONE
 

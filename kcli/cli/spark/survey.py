@@ -65,21 +65,21 @@ def _plan_stream(options: SourceOptions, lookup: Lookup, resumed: OffsetMap | No
 COLUMNS = ["topic", "partition", "start", "end", "records_at_most", "tasks"]
 
 
-def show_survey(job: Job, found: Survey, more: Mapping[str, str] | None = None) -> int:
+def show_survey(job: Job, result: Survey, more: Mapping[str, str] | None = None) -> int:
     """Print ranges on standard output, tasks and options on standard error. `more`: further options of the command."""
     from kcli.cli import exit_status
     from kcli.cli.output.report import Report, show
 
-    show(job.env, Report("spark.dry-run", COLUMNS, range_items(found)), job.output)
+    show(job.env, Report("spark.dry-run", COLUMNS, range_items(result)), job.output)
     if job.output in (None, "table"):
-        for line in survey_lines(found, more or {}):
+        for line in survey_lines(result, more or {}):
             job.env.say(line)
     return exit_status.DONE
 
 
-def range_items(found: Survey) -> list[Item]:
+def range_items(result: Survey) -> list[Item]:
     """Return a row of `COLUMNS` for each partition; none for a view without ranges."""
-    plan = found.plan
+    plan = result.plan
     items: list[Item] = []
     if plan is not None:
         tasks: dict[tuple[str, int], int] = {}
@@ -92,16 +92,16 @@ def range_items(found: Survey) -> list[Item]:
     return items
 
 
-def survey_lines(found: Survey, more: Mapping[str, str]) -> list[str]:
+def survey_lines(result: Survey, more: Mapping[str, str]) -> list[str]:
     """Return lines about tasks, losses and options."""
     lines = []
-    if found.plan is None:
+    if result.plan is None:
         lines.append("1 task; this view has no offset ranges")
     else:
-        tasks, records = len(found.plan.ranges), found.records
+        tasks, records = len(result.plan.ranges), result.records
         lines.append(f"{tasks:,} task{'s' * (tasks != 1)}, at most {records:,} records; nothing was read")
-        lines += found.plan.reports
-    lines += [f"  {key}={masked(key, value)}" for key, value in {**found.options, **more}.items()]
+        lines += result.plan.reports
+    lines += [f"  {key}={masked(key, value)}" for key, value in {**result.options, **more}.items()]
     return lines
 
 

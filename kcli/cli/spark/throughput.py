@@ -74,21 +74,23 @@ def _parse_options(window: str, slide: str | None, by: str, exact: bool) -> Thro
     return ThroughputOptions(window_ms, slide_ms, parse_by(by), exact)
 
 
-def _findings(found: Throughput, options: ThroughputOptions, *, summary: bool) -> Findings:
+def _findings(throughput_result: Throughput, options: ThroughputOptions, *, summary: bool) -> Findings:
     from kcli.cli.spark.findings import Findings
     from kcli.spark.pipelines.throughput import summarize
 
     notes = []
-    if found.astride:
-        notes.append(f"{found.astride:,} batches span several windows; --exact counts their records separately")
-    if found.uncounted:
-        notes.append(f"{found.uncounted:,} old batches have no record count; --exact counts them")
-    timeless = sum(row["records"] or 0 for row in found.windows.rows if row["window"] is None)
+    if throughput_result.astride:
+        notes.append(
+            f"{throughput_result.astride:,} batches span several windows; --exact counts their records separately"
+        )
+    if throughput_result.uncounted:
+        notes.append(f"{throughput_result.uncounted:,} old batches have no record count; --exact counts them")
+    timeless = sum(row["records"] or 0 for row in throughput_result.windows.rows if row["window"] is None)
     if summary and timeless:
         notes.append(f"{timeless:,} records without a timestamp are in no window and not in the summary")
-    totals = summarize(found.windows, options)
-    result = totals if summary else found.windows
-    return Findings(result, notes, lambda: throughput_sections(found.windows, totals, options))
+    totals = summarize(throughput_result.windows, options)
+    result = totals if summary else throughput_result.windows
+    return Findings(result, notes, lambda: throughput_sections(throughput_result.windows, totals, options))
 
 
 def throughput_sections(windows: Result, totals: Result, options: ThroughputOptions) -> list[Section]:
@@ -99,8 +101,8 @@ def throughput_sections(windows: Result, totals: Result, options: ThroughputOpti
 
     sections = []
     drawn = [row for row in windows.rows if row["window"] is not None and on_calendar(row["window"])]
-    left = len(windows.rows) - len(drawn)
-    beyond = f"{left:,} window{'s' * (left != 1)} outside the calendar left out." if left else ""
+    outside = len(windows.rows) - len(drawn)
+    beyond = f"{outside:,} window{'s' * (outside != 1)} outside the calendar left out." if outside else ""
     for name in ("records", "bytes"):
         series = series_of(drawn, options.by, "window", f"{name}_per_s")
         shown = {of: with_zeros(points, options.slide_ms) for of, points in largest(series).items()}

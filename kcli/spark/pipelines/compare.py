@@ -111,9 +111,9 @@ def _sums() -> list[Column]:
     }
     amounts = {"first": first, "second": second, "lacking": f.greatest(-difference, f.lit(0))}
     amounts["extra"] = f.greatest(difference, f.lit(0))
-    found = {name: f.coalesce(f.sum(amount), f.lit(0)) for name, amount in amounts.items()}
-    found |= {name: f.count_if(condition) for name, condition in counted.items()}
-    return [found[name].alias(name) for name in SUMMARY_COLUMNS]
+    columns = {name: f.coalesce(f.sum(amount), f.lit(0)) for name, amount in amounts.items()}
+    columns |= {name: f.count_if(condition) for name, condition in counted.items()}
+    return [columns[name].alias(name) for name in SUMMARY_COLUMNS]
 
 
 def _sortable(names: Sequence[str]) -> list[str]:

@@ -50,10 +50,10 @@ class Duplicates(NamedTuple):
 def parse_by(text: str) -> str:
     """Parse one of FIELDS, in any order and spacing. ConfigError for other values."""
     names = [name.strip() for name in text.split(",") if name.strip()]
-    found = next((way for way in FIELDS if sorted(way.split(",")) == sorted(names)), None)
-    if found is None:
+    field = next((way for way in FIELDS if sorted(way.split(",")) == sorted(names)), None)
+    if field is None:
         raise ConfigError(f"--by: {text!r} is not valid; use key or key,value or sequence")
-    return found
+    return field
 
 
 def group_columns(by: str) -> list[str]:
@@ -86,8 +86,8 @@ def run(spark: SparkSession, source: KafkaSource, options: DuplicateOptions, top
         rows = rows_of(worst.toArrow())
     finally:
         groups.unpersist()
-    found = {row["topic"] for row in topics}
-    topics += [{**dict.fromkeys(TOPIC_COLUMNS, 0), "topic": topic} for topic in source.topics if topic not in found]
+    seen = {row["topic"] for row in topics}
+    topics += [{**dict.fromkeys(TOPIC_COLUMNS, 0), "topic": topic} for topic in source.topics if topic not in seen]
     for row in topics:
         row["share"] = row["repeats"] / row["records"] if row["records"] else None
     names = group_columns(options.by)
@@ -145,7 +145,7 @@ def _is_repeat(same: Sequence[str], options: DuplicateOptions) -> Column:
 
 def _plain_row(row: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
     first, last = row["first"], row["last"]
-    found = {**row, "first_seen": first["timestamp"], "last_seen": last["timestamp"]}
+    plain = {**row, "first_seen": first["timestamp"], "last_seen": last["timestamp"]}
     for name, place in (("first_at", first), ("last_at", last)):
-        found[name] = f"{place['partition']}:{place['offset']}"
-    return {name: found[name] for name in names}
+        plain[name] = f"{place['partition']}:{place['offset']}"
+    return {name: plain[name] for name in names}

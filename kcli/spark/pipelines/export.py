@@ -93,8 +93,8 @@ def export_batch(spark: SparkSession, source: KafkaSource, export: Export) -> Ex
     if export.shape.partition_by:
         writer = writer.partitionBy(*export.shape.partition_by)
     writer.save(export.to)
-    found = counted.get
-    return ExportResult(int(found["records"]), 1, not_utf8=int(found["not_utf8"]))
+    counts = counted.get
+    return ExportResult(int(counts["records"]), 1, not_utf8=int(counts["not_utf8"]))
 
 
 def export_stream(
@@ -115,8 +115,8 @@ def export_stream(
         if export.commit_group is not None:
             from kcli.spark.commit_listener import commit_to_group
 
-            told = source.options(stream=True)
-            committer = commit_to_group(spark, export.commit_group, told, checkpoint=export.checkpoint_location)
+            options = source.options(stream=True)
+            committer = commit_to_group(spark, export.commit_group, options, checkpoint=export.checkpoint_location)
             committing.enter_context(committer)
         return await_export(_start(spark, source, export, every_s), poll_s=poll_s, on_progress=on_progress)
 
@@ -149,9 +149,9 @@ def await_export(query: StreamingQuery, *, poll_s: float, on_progress: Callable[
                 batches[progress.batchId] = _counts(written)
             ends = _ends(progress) or ends
         records, not_utf8 = (sum(counts[which] for counts in batches.values()) for which in (0, 1))
-        done = ExportResult(records, sum(1 for rows, _ in batches.values() if rows), ends, not_utf8)
-        on_progress(done)
-    return done
+        result = ExportResult(records, sum(1 for rows, _ in batches.values() if rows), ends, not_utf8)
+        on_progress(result)
+    return result
 
 
 def _counts(observed: Any) -> tuple[int, int]:
@@ -167,10 +167,10 @@ def _counts(observed: Any) -> tuple[int, int]:
 def _ends(progress: Any) -> Offsets | None:
     """Return the end offsets of a batch: those of its only source."""
     try:
-        found = json.loads(progress.sources[0].endOffset)
+        ends = json.loads(progress.sources[0].endOffset)
     except (TypeError, ValueError, IndexError):
         return None
-    return found if isinstance(found, dict) else None
+    return ends if isinstance(ends, dict) else None
 
 
 def _observed_rows(frame: DataFrame, source: KafkaSource, export: Export, counted: Observation | str) -> DataFrame:

@@ -92,9 +92,9 @@ def deleted_heads(source: KafkaSource, starts: Mapping[tuple[str, int], int | No
         tp = TopicPartition(*place)
         first, end = firsts.get(tp, partitions), ends.get(tp, LATEST_OFFSET)
         first = 0 if first == EARLIEST_OFFSET else first
-        behind = 0 if start is None else start if end == LATEST_OFFSET else min(start, end)
-        if 0 <= first < behind:
-            gap = {"first_offset": first, "last_offset": behind - 1, "offsets": behind - first, "kind": RETENTION}
+        head_end = 0 if start is None else start if end == LATEST_OFFSET else min(start, end)
+        if 0 <= first < head_end:
+            gap = {"first_offset": first, "last_offset": head_end - 1, "offsets": head_end - first, "kind": RETENTION}
             heads.append({"topic": tp.topic, "partition": tp.partition, **gap})
     return heads
 

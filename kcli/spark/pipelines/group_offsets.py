@@ -59,21 +59,21 @@ def run(
     everywhere = source._replace(topics={}, start={}, until={}, where=None, more={**source.more, **named})
     group_rows = load(spark, everywhere, "groups", ["group", "type", "state", "members", "error"]).collect()
     lags = _with_condition(load(spark, everywhere, "lag", LAG_COLUMNS), source.where).collect()
-    found = snapshot_of(
+    snapshot = snapshot_of(
         [row.asDict() for row in group_rows], [row.asDict() for row in lags], source.topics, groups is not None
     )
-    known = {*found.committed, *found.left_out}
+    known = {*snapshot.committed, *snapshot.left_out}
     before = {} if old is None else offsets_before(old, source.topics, groups)
     check_topics_exist(spark, source, {(tp.topic, tp.partition) for _, tp in (*known, *before)})
     gone = sorted(before.keys() - known)
     if source.where is None or not gone:
-        return found
+        return snapshot
     rows = [(group, *tp, *[None] * (len(LAG_COLUMNS) - 3)) for group, tp in gone]
     frame = spark.createDataFrame(
         rows, ", ".join(f"`{name}` {kind}" for name, kind in LAG.columns if name in LAG_COLUMNS)
     )
     judged = (row.asDict() for row in _with_condition(frame, source.where).collect())
-    return found._replace(left_out=found.left_out | {_entry(row) for row in judged if not row[_IS_SELECTED]})
+    return snapshot._replace(left_out=snapshot.left_out | {_entry(row) for row in judged if not row[_IS_SELECTED]})
 
 
 def _with_condition(frame: DataFrame, where: str | None) -> DataFrame:
@@ -118,16 +118,16 @@ def _entry(row: Mapping[str, Any]) -> Entry:
 
 
 def _by_group(rows: Sequence[dict[str, Any]], groups: Mapping[str, dict[str, Any]]) -> list[dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = {}
+    by_group: dict[str, dict[str, Any]] = {}
     for row in rows:
         known = groups.get(row["group"], {})
         first = {name: known.get(name) for name in GROUP_COLUMNS} | {"group": row["group"]}
         first |= {"partitions": 0, "lag": 0, "unknown": 0}
-        item = found.setdefault(row["group"], first)
+        item = by_group.setdefault(row["group"], first)
         item["partitions"] += 1
         item["lag"] += row["lag"] or 0
         item["unknown"] += row["lag"] is None
-    return list(found.values())
+    return list(by_group.values())
 
 
 def positions_of(snapshot: Snapshot, cluster_id: str | None, made_ms: int) -> Positions:

@@ -1,6 +1,6 @@
 """History of lag: the commits of groups against the log ends at the same time.
 
-Commits come from __consumer_offsets, log ends from batch headers, so the history begins before anybody measured it.
+Commits come from __consumer_offsets, log ends from batch headers, so no earlier measurement is needed.
 Compaction removes a commit only if a later one of the same group and partition follows, and removes nothing from the
 recent part of the log. So no commit is missing between remaining ones; only the time before the first one is unknown.
 """
@@ -130,12 +130,12 @@ def _commits(
 
     frame = load(spark, commits_source(source, options.groups), "commits", COMMIT_COLUMNS)
     table = _reduced(frame, COMMIT_FIELDS, reduce_commits, options.grid).toArrow().sort_by("log_offset")
-    found: dict[tuple[str, str, int], Commits] = {}
+    commits: dict[tuple[str, str, int], Commits] = {}
     columns = (table.column(name).to_pylist() for name in table.column_names)
     for group, topic, partition, step, committed, at_ms, _ in zip(*columns, strict=True):
         if is_selected(topic, partition, source.topics):
-            found.setdefault((group, topic, partition), Commits([], [], [])).add(step, committed, at_ms)
-    return found
+            commits.setdefault((group, topic, partition), Commits([], [], [])).add(step, committed, at_ms)
+    return commits
 
 
 def _logs(spark: SparkSession, source: KafkaSource) -> dict[Place, Log]:
@@ -199,5 +199,5 @@ def _to_result(
     numbered = ", ".join(f"`{name}` {'bigint' if name in times else kind}" for name, kind in fields)
     frame = spark.createDataFrame([tuple(row[name] for name in names) for row in rows], numbered)
     expressions = [f"timestamp_millis(`{name}`) AS `{name}`" if name in times else f"`{name}`" for name in names]
-    found = collect(frame.selectExpr(*expressions).where(where))
-    return Result(names, sorted(found.rows, key=lambda row: [row[it] for it in (*SERIES[options.by], "time")]))
+    filtered = collect(frame.selectExpr(*expressions).where(where))
+    return Result(names, sorted(filtered.rows, key=lambda row: [row[it] for it in (*SERIES[options.by], "time")]))

@@ -46,7 +46,7 @@ def reduce_commits(batches: Iterable[Any], grid: Grid, now_ms: int) -> Iterator[
     """
     series: dict[tuple[str, str, int], _Commit] = {}
     for batch in batches:
-        done: list[tuple[tuple[str, str, int], _Commit]] = []
+        completed: list[tuple[tuple[str, str, int], _Commit]] = []
         names = ("group", "topic", "partition", "offset", "commit_timestamp", "log_timestamp", "log_offset")
         columns = (_plain(batch.column(name)) for name in names)
         for group, topic, partition, offset, committed_us, logged_us, log_offset in zip(*columns, strict=True):
@@ -58,10 +58,10 @@ def reduce_commits(batches: Iterable[Any], grid: Grid, now_ms: int) -> Iterator[
             clock_ms = max(so_far_ms, at_ms)
             step = grid.step(clock_ms)
             if before is not None and before.step != step:
-                done.append((key, before))
+                completed.append((key, before))
             series[key] = _Commit(clock_ms, step, offset, at_ms, log_offset)
-        if done:
-            yield _commit_columns(done, grid)
+        if completed:
+            yield _commit_columns(completed, grid)
     yield _commit_columns(list(series.items()), grid)
 
 
@@ -73,8 +73,8 @@ def _plain(column: Any) -> list[Any]:
     return values
 
 
-def _commit_columns(found: list[tuple[tuple[str, str, int], _Commit]], grid: Grid) -> dict[str, list[Any]]:
-    rows = [(*key, it.step, it.offset, it.at_ms, it.log_offset) for key, it in found if it.step < grid.points]
+def _commit_columns(commits: list[tuple[tuple[str, str, int], _Commit]], grid: Grid) -> dict[str, list[Any]]:
+    rows = [(*key, it.step, it.offset, it.at_ms, it.log_offset) for key, it in commits if it.step < grid.points]
     return _columns(COMMIT_FIELDS, rows)
 
 
@@ -108,8 +108,8 @@ def reduce_batches(batches: Iterable[Any], grid: Grid, now_ms: int) -> Iterator[
         steps = -((grid.first_ms * 1000 - clocks) // (grid.every_ms * 1000))
         steps = np.clip(steps, 0, grid.points)
         last = np.append(np.flatnonzero(np.diff(steps)), len(steps) - 1)
-        behind = np.asarray(batch.column("last_offset"))[last] + 1
-        ends.update(zip(steps[last].tolist(), behind.tolist(), strict=True))
+        log_ends = np.asarray(batch.column("last_offset"))[last] + 1
+        ends.update(zip(steps[last].tolist(), log_ends.tolist(), strict=True))
     counts = [ahead, *[0] * len(ends)]
     rows = [] if place is None else [(*place, *it, base, n) for it, n in zip(ends.items(), counts, strict=False)]
     yield _columns(END_FIELDS, rows)

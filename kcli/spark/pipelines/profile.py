@@ -102,10 +102,10 @@ def join_profile(parts: Iterable[Part], topics: Iterable[str] = ()) -> Profile:
 def _row(part: Part) -> dict[str, Any]:
     row = {name: part[name] for name in ("topic", "records", "null_keys", "null_values", "tombstones", "empty_values")}
     for of in ("key", "value"):
-        found, sizes = part[of], _histogram(part[of])
-        row[f"{of}_bytes"] = found["total"]
-        row[f"{of}_min"], row[f"{of}_max"] = found["min"], found["max"]
-        row[f"{of}_avg"] = found["total"] / found["count"] if found["count"] else None
+        counts, sizes = part[of], _histogram(part[of])
+        row[f"{of}_bytes"] = counts["total"]
+        row[f"{of}_min"], row[f"{of}_max"] = counts["min"], counts["max"]
+        row[f"{of}_avg"] = counts["total"] / counts["count"] if counts["count"] else None
         for percent in (50, 90, 99):
             row[f"{of}_p{percent}"] = percentile(sizes, percent)
     row |= {name: part[name] for name in ("out_of_order", "most_back_ms", "timeless")}
@@ -122,10 +122,10 @@ def _histogram(sizes: Part) -> dict[int, int]:
 
 def percentile(sizes: Mapping[int, int], percent: float) -> int | None:
     """Return the smallest size that at least `percent` of the records do not exceed. Pure."""
-    left = math.ceil(sum(sizes.values()) * percent / 100)
+    remaining = math.ceil(sum(sizes.values()) * percent / 100)
     for size, count in sizes.items():
-        left -= count
-        if left <= 0:
+        remaining -= count
+        if remaining <= 0:
             return size
     return None
 

@@ -36,9 +36,9 @@ def profile_batches(batches: Iterable[Any], sample: float | None) -> Iterator[Pa
         edges = [0, *(i for i in range(1, len(topics)) if (topics[i], numbers[i]) != (topics[i - 1], numbers[i - 1]))]
         for start, end in zip(edges, [*edges[1:], len(topics)], strict=True):
             place = (topics[start], int(numbers[start]))
-            mine = {name: column.slice(start, end - start) for name, column in columns.items()}
-            part = parts.setdefault(place, new_part(*place, int(_ints(mine["offset"])[0])))
-            _add(part, mine, sample)
+            rows = {name: column.slice(start, end - start) for name, column in columns.items()}
+            part = parts.setdefault(place, new_part(*place, int(_ints(rows["offset"])[0])))
+            _add(part, rows, sample)
     yield from parts.values()
 
 
@@ -106,17 +106,17 @@ def _ints(column: Any) -> Any:
     return column.cast("int64").fill_null(-1).to_numpy(zero_copy_only=False)
 
 
-def _add_sizes(sizes: Part, found: Any) -> None:
-    if not len(found):
+def _add_sizes(sizes: Part, lengths: Any) -> None:
+    if not len(lengths):
         return
-    low, high = int(found.min()), int(found.max())
+    low, high = int(lengths.min()), int(lengths.max())
     sizes["min"] = low if sizes["min"] is None else min(low, sizes["min"])
     sizes["max"] = high if sizes["max"] is None else max(high, sizes["max"])
-    sizes["count"] += len(found)
-    sizes["total"] += int(found.sum())
+    sizes["count"] += len(lengths)
+    sizes["total"] += int(lengths.sum())
     # Sizes below 256 are exact; of larger ones the highest eight bits are kept, so they are less than 1 % too small.
-    lost_bits = np.maximum(np.floor(np.log2(np.maximum(found, 1))).astype(np.int64) - 7, 0)
-    for size, count in zip(*np.unique((found >> lost_bits) << lost_bits, return_counts=True), strict=True):
+    lost_bits = np.maximum(np.floor(np.log2(np.maximum(lengths, 1))).astype(np.int64) - 7, 0)
+    for size, count in zip(*np.unique((lengths >> lost_bits) << lost_bits, return_counts=True), strict=True):
         sizes["sizes"][str(size)] = sizes["sizes"].get(str(size), 0) + int(count)
 
 
@@ -163,9 +163,9 @@ def _parse_value(part: Part, value: bytes, at_ms: int) -> None:
     kind = type_of(document)
     part["types"][kind] = part["types"].get(kind, 0) + 1
     if kind == "object":
-        found: dict[str, set[str]] = {}
-        _collect_types(document, "", found, DEEPEST)
-        for path, types in found.items():
+        types_by_path: dict[str, set[str]] = {}
+        _collect_types(document, "", types_by_path, DEEPEST)
+        for path, types in types_by_path.items():
             _add_field(part, path, types, at_ms)
 
 
@@ -178,16 +178,16 @@ def type_of(value: Any) -> str:
     return "null" if value is None else _TYPES[type(value)]
 
 
-def _collect_types(value: Any, path: str, found: dict[str, set[str]], deeper: int) -> None:
+def _collect_types(value: Any, path: str, types_by_path: dict[str, set[str]], deeper: int) -> None:
     """Collect the types at all paths below: `a.b` is a nested field, `a[]` an array element."""
     if isinstance(value, dict):
         inner = [(_step(path, name), part) for name, part in value.items()]
     else:
         inner = [(f"{path}[]", part) for part in value]
     for name, part in inner:
-        found.setdefault(name, set()).add(type_of(part))
+        types_by_path.setdefault(name, set()).add(type_of(part))
         if isinstance(part, dict | list) and deeper:
-            _collect_types(part, name, found, deeper - 1)
+            _collect_types(part, name, types_by_path, deeper - 1)
 
 
 def _step(path: str, name: str) -> str:
@@ -244,12 +244,12 @@ def _join_counts(whole: Part, part: Part) -> None:
     _add_counts(whole["types"], part["types"])
     whole["more_fields"] |= part["more_fields"]
     for path, field in part["fields"].items():
-        mine = whole["fields"].setdefault(path, {"records": 0, "types": {}, "first_ms": None, "last_ms": None})
-        mine["records"] += field["records"]
-        _add_counts(mine["types"], field["types"])
+        joined = whole["fields"].setdefault(path, {"records": 0, "types": {}, "first_ms": None, "last_ms": None})
+        joined["records"] += field["records"]
+        _add_counts(joined["types"], field["types"])
         for name, choose in (("first_ms", min), ("last_ms", max)):
-            known = [ms for ms in (mine[name], field[name]) if ms is not None]
-            mine[name] = choose(known) if known else None
+            known = [ms for ms in (joined[name], field[name]) if ms is not None]
+            joined[name] = choose(known) if known else None
 
 
 def _join_sizes(whole: Part, part: Part) -> None:

@@ -38,11 +38,11 @@ def collect(frame: DataFrame) -> Result:
 
 def _unique_names(names: Sequence[str]) -> list[str]:
     """Return unique names: repeated ones get a number."""
-    found: list[str] = []
+    unique: list[str] = []
     for name in names:
         numbered = (f"{name}_{number}" for number in count(2))
-        found.append(name if name not in found else next(it for it in numbered if it not in (*names, *found)))
-    return found
+        unique.append(name if name not in unique else next(it for it in numbered if it not in (*names, *unique)))
+    return unique
 
 
 def write_parquet(columns: Sequence[str], rows: Sequence[dict[str, Any]], path: str) -> None:

@@ -118,13 +118,13 @@ def apply_shape(frame: DataFrame, shape: Shape) -> DataFrame:
 def _not_utf8(frame: DataFrame, shape: Shape) -> Column:
     from pyspark.sql import functions as f
 
-    found = f.lit(False)
+    is_invalid = f.lit(False)
     for name in shape.text(frame.columns):
         if name == "headers":
-            found |= f.exists(name, lambda header: ~f.is_valid_utf8(header["value"]))
+            is_invalid |= f.exists(name, lambda header: ~f.is_valid_utf8(header["value"]))
         else:
-            found |= ~f.is_valid_utf8(name)
-    return f.coalesce(found, f.lit(False))
+            is_invalid |= ~f.is_valid_utf8(name)
+    return f.coalesce(is_invalid, f.lit(False))
 
 
 def _decode_json(frame: DataFrame, shape: Shape) -> DataFrame:
@@ -188,8 +188,8 @@ def find_schema(spark: SparkSession, source: KafkaSource, *, rows: int = 1000) -
 
     sample = source._replace(where=None, more={**source.more, "rowLimitPerPartition": str(rows)})
     text = f.try_parse_json(f.col("value").cast("string"))
-    found = load(spark, sample, columns=["value"]).select(f.schema_of_variant_agg(text)).first()
-    return ddl_of_variant(str(found[0]) if found is not None else "")
+    row = load(spark, sample, columns=["value"]).select(f.schema_of_variant_agg(text)).first()
+    return ddl_of_variant(str(row[0]) if row is not None else "")
 
 
 def ddl_of_variant(schema: str) -> str:
@@ -200,4 +200,4 @@ def ddl_of_variant(schema: str) -> str:
     """
     if not schema.startswith("OBJECT<") or schema == "OBJECT<>":
         raise ConfigError("the values are not JSON objects; use --value json:DDL or --value string")
-    return _NAME_OR_TYPE.sub(lambda found: _DDL.get(found.lastgroup or "", found[0]), schema)
+    return _NAME_OR_TYPE.sub(lambda match: _DDL.get(match.lastgroup or "", match[0]), schema)

@@ -112,10 +112,10 @@ def topic_rows(
     """Return a row for each topic. Pure."""
     rows = []
     for topic in dict.fromkeys(topic for topic, _ in partitions):
-        mine = [by_partition.get(place, {}) for place in partitions if place[0] == topic]
-        amounts = [part.get(metric, 0) for part in mine]
-        row: dict[str, Any] = {"topic": topic, "partitions": len(mine)}
-        row |= {name: sum(part.get(name, 0) for part in mine) for name in ("records", "bytes", "keyless")}
+        of_topic = [by_partition.get(place, {}) for place in partitions if place[0] == topic]
+        amounts = [part.get(metric, 0) for part in of_topic]
+        row: dict[str, Any] = {"topic": topic, "partitions": len(of_topic)}
+        row |= {name: sum(part.get(name, 0) for part in of_topic) for name in ("records", "bytes", "keyless")}
         row["gini"] = gini(amounts)
         row["max_over_mean"] = max(amounts) * len(amounts) / sum(amounts) if sum(amounts) else None
         known = counted.get(topic, {})

@@ -56,15 +56,15 @@ class KafkaSource(NamedTuple):
 
         if stream and self.until:
             raise ConfigError("--until cannot be used with a stream, which has no end")
-        found = {f"kafka.{key}": value for key, value in self.kafka.items() if key not in NOT_FOR_SPARK}
-        found |= {"view": view, **selection(self.topics), **self.start, **self.until}
+        options = {f"kafka.{key}": value for key, value in self.kafka.items() if key not in NOT_FOR_SPARK}
+        options |= {"view": view, **selection(self.topics), **self.start, **self.until}
         if columns is not None:
-            found["columns"] = ",".join(columns)
+            options["columns"] = ",".join(columns)
         if stream and self.max_offsets_per_trigger is not None:
-            found["maxOffsetsPerTrigger"] = str(self.max_offsets_per_trigger)
-        found |= self.more
+            options["maxOffsetsPerTrigger"] = str(self.max_offsets_per_trigger)
+        options |= self.more
         idle = {name.lower() for name in ignored_options(view)} if view not in RANGED_VIEWS else set()
-        return {name: value for name, value in found.items() if name.lower() not in idle}
+        return {name: value for name, value in options.items() if name.lower() not in idle}
 
 
 def selection(topics: Topics) -> dict[str, str]:
@@ -120,8 +120,8 @@ def with_pushdown(spark: SparkSession, source: KafkaSource) -> KafkaSource:
 
 def columns_in(where: str, known: Iterable[tuple[str, str]]) -> list[str]:
     """Return the known columns whose names are in a condition, even if only in a literal."""
-    words = {word.lower() for word in re.findall(r"\w+", where)}
-    return [name for name, _ in known if name.lower() in words]
+    names = {word.lower() for word in re.findall(r"\w+", where)}
+    return [name for name, _ in known if name.lower() in names]
 
 
 def log_starts(spark: SparkSession, source: KafkaSource) -> dict[tuple[str, int], int | None]:
@@ -135,20 +135,20 @@ def check_topics_exist(spark: SparkSession, source: KafkaSource, seen: Collectio
 
     Otherwise a misspelled topic would look like one without data.
     """
-    left = unseen_topics(source.topics, seen)
-    if left:
-        asked = source._replace(topics=left, start={}, until={}, where=None)
+    missing = unseen_topics(source.topics, seen)
+    if missing:
+        asked = source._replace(topics=missing, start={}, until={}, where=None)
         load(spark, asked, "offsets", ["topic"]).collect()
 
 
 def unseen_topics(topics: Topics, seen: Collection[tuple[str, int]]) -> Topics:
     """Return the named topics, or their named partitions, that are not in `seen`. Pure."""
     known = {topic for topic, _ in seen}
-    left: dict[str, list[int] | None] = {}
+    missing: dict[str, list[int] | None] = {}
     for topic, numbers in topics.items():
         if numbers is None:
             if topic not in known:
-                left[topic] = None
+                missing[topic] = None
         elif absent := [number for number in numbers if (topic, number) not in seen]:
-            left[topic] = absent
-    return left
+            missing[topic] = absent
+    return missing

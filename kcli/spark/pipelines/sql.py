@@ -24,10 +24,10 @@ class StatementResult(NamedTuple):
 
 def find_tables(statements: Sequence[Statement]) -> list[Relation]:
     """Return the distinct tables of kcli in the statements. ConfigError for malformed calls."""
-    found: list[Relation] = []
+    tables: list[Relation] = []
     for statement in statements:
-        replace_relations(statement, lambda relation: found.append(relation) or "x")  # type: ignore[func-returns-value]
-    return list(dict.fromkeys(found))
+        replace_relations(statement, lambda relation: tables.append(relation) or "x")  # type: ignore[func-returns-value]
+    return list(dict.fromkeys(tables))
 
 
 def run(
@@ -46,9 +46,9 @@ def run(
         for statement in statements:
             frame = spark.sql(_with_tables(spark, statement, source_of, made).text)
             if frame.columns:
-                found = collect(frame if most is None else frame.limit(most + 1))
+                result = collect(frame if most is None else frame.limit(most + 1))
                 yield StatementResult(
-                    Result(found.columns, found.rows[:most]), most is not None and len(found.rows) > most
+                    Result(result.columns, result.rows[:most]), most is not None and len(result.rows) > most
                 )
     finally:
         for name in dict.fromkeys(made):

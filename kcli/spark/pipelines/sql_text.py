@@ -61,7 +61,7 @@ class Statement(NamedTuple):
         return "".join(token.text for token in self.tokens)
 
     @property
-    def words(self) -> list[str]:
+    def names(self) -> list[str]:
         """The names in the statement, quoted or not, in lower case; without those of table functions."""
         tokens = [token for token in self.tokens if token.kind not in ("space", "comment")]
         return [
@@ -110,20 +110,20 @@ def replace_relations(statement: Statement, name: Callable[[Relation], str]) -> 
 
     `name` is also called for each table without topics, which keeps its own name. ConfigError for malformed calls.
     """
-    tokens, found, at = statement.tokens, [], 0
+    tokens, replaced, at = statement.tokens, [], 0
     while at < len(tokens):
         token = tokens[at]
         following = _next_token(tokens, at + 1)
         is_call = following < len(tokens) and tokens[following].text == "("
         if token.is_word(*CALLS) and is_call and not _is_part_of_name(tokens, at):
             relation, at = _read_call(tokens, at, following)
-            found.append(Token("quoted", f"`{name(relation)}`"))
+            replaced.append(Token("quoted", f"`{name(relation)}`"))
             continue
         if token.is_word(*TABLES) and not is_call and _is_table(tokens, at):
             name(Relation(token.text.lower()))
-        found.append(token)
+        replaced.append(token)
         at += 1
-    return Statement(found)
+    return Statement(replaced)
 
 
 def _next_token(tokens: Sequence[Token], at: int) -> int:
@@ -165,9 +165,9 @@ def _read_call(tokens: Sequence[Token], at: int, opening: int) -> tuple[Relation
         elif kinds == ["word", "sign", "text"] and argument[0].is_word(*_SPAN) and argument[1].text == "=>":
             span[argument[0].text.lower()] = _literal(argument[2].text)
         else:
-            words = "".join(token.text for token in argument)
+            text = "".join(token.text for token in argument)
             raise ConfigError(
-                f"{function}: {words!r} is not a valid argument; "
+                f"{function}: {text!r} is not a valid argument; "
                 f"use {function}('TOPIC', ..., from => 'START', until => 'END')"
             )
     if not topics:
@@ -176,13 +176,13 @@ def _read_call(tokens: Sequence[Token], at: int, opening: int) -> tuple[Relation
 
 
 def _arguments(tokens: Sequence[Token]) -> list[list[Token]]:
-    found: list[list[Token]] = [[]]
+    arguments: list[list[Token]] = [[]]
     for token in tokens:
         if token.text == "," and token.kind == "sign":
-            found.append([])
+            arguments.append([])
         elif token.kind not in ("space", "comment"):
-            found[-1].append(token)
-    return [argument for argument in found if argument] if len(found) == 1 else found
+            arguments[-1].append(token)
+    return [argument for argument in arguments if argument] if len(arguments) == 1 else arguments
 
 
 def _literal(text: str) -> str:
@@ -194,8 +194,8 @@ def columns_read(statement: Statement, known: Sequence[str], usual: Sequence[str
     """Return the columns of `known` that the statement names, and all `usual` ones unless it names all that it
     needs.
     """
-    words = set(statement.words)
-    named = [name for name in known if name.lower() in words]
+    names = set(statement.names)
+    named = [name for name in known if name.lower() in names]
     if _uses_all_columns(statement):
         return [*usual, *(name for name in named if name not in usual)]
     return named
@@ -209,15 +209,15 @@ _AFTER_TABLES = {"where", "on", "using"}
 
 def _uses_all_columns(statement: Statement) -> bool:
     tokens = [token for token in statement.tokens if token.kind not in ("space", "comment")]
-    words = [it.text.lower() for it, after in zip(tokens, [*tokens[1:], None], strict=True) if _is_name(it, after)]
+    names = [it.text.lower() for it, after in zip(tokens, [*tokens[1:], None], strict=True) if _is_name(it, after)]
     return (
         any(token.text == "*" and not _is_counted(tokens, at) for at, token in enumerate(tokens))
         or any(token.text == "|>" for token in tokens)
         or any(_has_column_aliases(tokens, at) for at, token in enumerate(tokens) if token.is_word(*CALLS))
-        or words.count("select") < words.count("from")
-        or words[:1] == []
-        or words[0] in _FIRST_WORD_USES_ALL
-        or not _USES_ALL.isdisjoint(words)
+        or names.count("select") < names.count("from")
+        or names[:1] == []
+        or names[0] in _FIRST_WORD_USES_ALL
+        or not _USES_ALL.isdisjoint(names)
     )
 
 
@@ -232,5 +232,5 @@ def _is_counted(tokens: Sequence[Token], at: int) -> bool:
 def _has_column_aliases(tokens: Sequence[Token], at: int) -> bool:
     """Return whether column aliases follow a call: `topic('orders') AS t(k, v, ...)`."""
     closing = next((n for n in range(at, len(tokens)) if tokens[n].text == ")"), len(tokens))
-    behind = [token for token in tokens[closing + 1 : closing + 4] if not token.is_word("as")]
-    return len(behind) > 1 and behind[1].text == "(" and not behind[0].is_word(*_AFTER_TABLES)
+    following = [token for token in tokens[closing + 1 : closing + 4] if not token.is_word("as")]
+    return len(following) > 1 and following[1].text == "(" and not following[0].is_word(*_AFTER_TABLES)

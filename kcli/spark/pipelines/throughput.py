@@ -83,8 +83,8 @@ def run(spark: SparkSession, source: KafkaSource, options: ThroughputOptions) ->
     measured = _measure_records(frame) if options.exact else _measure_batches(frame, options)
     spread = measured.withColumn("window", f.explode_outer(_windows(options)))
     totals = ["records", "bytes", "batches", "astride", "uncounted"]
-    found = spread.groupBy("window", *options.by).agg(*(f.sum(name).alias(name) for name in totals))
-    return _to_result(found.toArrow().to_pylist(), options)
+    totals_by_window = spread.groupBy("window", *options.by).agg(*(f.sum(name).alias(name) for name in totals))
+    return _to_result(totals_by_window.toArrow().to_pylist(), options)
 
 
 def _measure_batches(frame: DataFrame, options: ThroughputOptions) -> DataFrame:
@@ -128,7 +128,7 @@ def _windows(options: ThroughputOptions) -> Column:
 def _to_result(rows: Sequence[dict[str, Any]], options: ThroughputOptions) -> Throughput:
     seconds = options.window_ms / 1000
     astride, uncounted = (_distinct_sum(rows, name, options) for name in ("astride", "uncounted"))
-    found: list[dict[str, Any]] = []
+    windows: list[dict[str, Any]] = []
     for row in sorted(rows, key=lambda it: tuple((it[name] is not None, it[name]) for name in ("window", *options.by))):
         window: dict[str, Any] = {"window": None if row["window"] is None else format_time(row["window"])}
         window |= {name: row[name] for name in options.by}
@@ -138,8 +138,8 @@ def _to_result(rows: Sequence[dict[str, Any]], options: ThroughputOptions) -> Th
         for name in ("records", "bytes"):
             has_rate = row[name] is not None and row["window"] is not None
             window[f"{name}_per_s"] = row[name] / seconds if has_rate else None
-        found.append(window)
-    return Throughput(Result(window_columns(options), found), astride, uncounted)
+        windows.append(window)
+    return Throughput(Result(window_columns(options), windows), astride, uncounted)
 
 
 def _distinct_sum(rows: Sequence[Mapping[str, Any]], name: str, options: ThroughputOptions) -> int:

@@ -34,9 +34,9 @@ def select_groups(client: ConsumerNetworkClient, options: SourceOptions, deadlin
 
     if options.groups is not None:
         return SelectedGroups(dict.fromkeys(options.groups), {}, {})
-    found = list_groups(client, deadline_ms)
-    listed = {group.group: group for groups in found.values.values() for group in groups}
-    return SelectedGroups({name: listed[name].type for name in sorted(listed)}, listed, found.errors)
+    result = list_groups(client, deadline_ms)
+    listed = {group.group: group for groups in result.values.values() for group in groups}
+    return SelectedGroups({name: listed[name].type for name in sorted(listed)}, listed, result.errors)
 
 
 def failed_rows(selected: SelectedGroups, errors: dict[str, KcliError]) -> Iterator[dict[str, Any]]:

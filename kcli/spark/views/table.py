@@ -46,9 +46,9 @@ def table_of(view: View, options: SourceOptions, rows: Iterable[Mapping[str, Any
     from kcli.spark.arrow import arrow_schema
 
     schema = arrow_schema(wanted_columns(view, options))
-    found = list(rows)
-    for first in range(0, len(found), options.batch_rows):
-        part = found[first : first + options.batch_rows]
+    items = list(rows)
+    for first in range(0, len(items), options.batch_rows):
+        part = items[first : first + options.batch_rows]
         yield pa.RecordBatch.from_arrays(
             [pa.array([row.get(field.name) for row in part], field.type) for field in schema], schema=schema
         )
@@ -56,14 +56,14 @@ def table_of(view: View, options: SourceOptions, rows: Iterable[Mapping[str, Any
 
 def limited(batches: Iterator[pyarrow.RecordBatch], rows: int | None) -> Iterator[pyarrow.RecordBatch]:
     """Yield the first `rows` rows of all batches together; None: all."""
-    left = rows
+    remaining = rows
     for batch in batches:
-        if left is None:
+        if remaining is None:
             yield batch
-        elif left > 0:
-            yield batch.slice(0, left)
-            left -= batch.num_rows
-        if left is not None and left <= 0:
+        elif remaining > 0:
+            yield batch.slice(0, remaining)
+            remaining -= batch.num_rows
+        if remaining is not None and remaining <= 0:
             return
 
 
