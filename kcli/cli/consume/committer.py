@@ -1,9 +1,9 @@
-"""`Committer`: what was printed becomes what the group has committed; that, and nothing else.
+"""`Committer`: commits exactly the printed records.
 
-Everything before the consumer's position was handed out by earlier polls and written before the next one; so between
-polls the positions are what was printed. While the records of a poll are being written, those of a partition that were
-not written yet hold its offset back. What was left out by a filter counts as printed, and so do offsets without
-records: transaction markers and the gaps of compaction.
+All records before the consumer's position were returned by earlier polls and written before the next poll, so between
+polls the position is the printed offset. While the records of a poll are being written, the unwritten records of a
+partition hold its offset back. Filtered records count as printed, and so do offsets without records: transaction
+markers and gaps of compaction.
 """
 
 from __future__ import annotations
@@ -27,133 +27,138 @@ _TRANSIENT = {ErrorCode.REBALANCE_IN_PROGRESS}
 
 
 class Committer:
-    """Commits for one member: now and then while it prints, before it gives partitions up, and at the end.
+    """The commits of one member: at intervals while it prints, before partitions are revoked, and at the end.
 
-    `interval_ms` None: nothing is ever committed. `say` tells the person what was not.
+    `interval_ms` None: never commit. `report` reports failed commits to the user.
     """
 
     def __init__(
         self,
         consumer: Consumer,
         clock: Clock,
-        say: Callable[[str], None],
+        report: Callable[[str], None],
         *,
         interval_ms: float | None,
         timeout_ms: float,
     ) -> None:
-        self.stored: dict[TopicPartition, int] = {}
+        self.committed: dict[TopicPartition, int] = {}
         self._consumer = consumer
         self._clock = clock
-        self._say = say
+        self._report = report
         self._interval_ms = interval_ms
         self._timeout_ms = timeout_ms
         self._next_ms = 0.0
         self._held: dict[TopicPartition, int] = {}
-        self._on_its_way = False
+        self._in_flight = False
         self._fatal: KcliError | None = None
-        self._told = ""
+        self._last_report = ""
 
-    # --- what was printed
+    # --- printed offsets
 
-    def begin(self, batches: Iterable[tuple[TopicPartition, RecordColumns]]) -> None:
-        """These were handed out, and are about to be written."""
+    def start_batches(self, batches: Iterable[tuple[TopicPartition, RecordColumns]]) -> None:
+        """Hold the offsets of these batches, which are about to be written."""
         self._held = {tp: int(columns.offsets[0]) for tp, columns in batches}
 
-    def wrote(self, tp: TopicPartition) -> None:
-        """All that was handed out of this partition is written."""
+    def written(self, tp: TopicPartition) -> None:
+        """Release the offset of a partition whose records of this poll are all written."""
         self._held.pop(tp, None)
 
     def hold(self, tp: TopicPartition, offset: int) -> None:
-        """From this record on nothing of the partition is written."""
+        """Hold the offset of a partition: nothing is written from this offset on."""
         self._held[tp] = offset
 
-    def end(self, left: Mapping[TopicPartition, int]) -> None:
-        """All that was handed out is written, but what is `left` of some partitions, from these offsets on."""
-        self._held = dict(left)
+    def finish_batches(self, first_unprinted: Mapping[TopicPartition, int]) -> None:
+        """Release all offsets except those of partitions with unprinted records."""
+        self._held = dict(first_unprinted)
 
-    def printed(self, partitions: Collection[TopicPartition] | None = None) -> dict[TopicPartition, OffsetAndMetadata]:
-        """How far each partition is printed; those are left out whose position is not known yet."""
+    def printed_offsets(
+        self, partitions: Collection[TopicPartition] | None = None
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Return the printed offset of each partition whose position is known."""
         subscription = self._consumer.subscription
-        found = {}
+        offsets = {}
         for tp in subscription.partitions() if partitions is None else partitions:
             state = subscription.get(tp)
             if state is None or state.position is None:
                 continue
             if tp in self._held:
-                found[tp] = OffsetAndMetadata(self._held[tp])
+                offsets[tp] = OffsetAndMetadata(self._held[tp])
             else:
-                found[tp] = OffsetAndMetadata(state.position.offset, state.position.epoch)
-        return found
+                offsets[tp] = OffsetAndMetadata(state.position.offset, state.position.epoch)
+        return offsets
 
-    # --- what is stored
+    # --- commits
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
-        """They are not ours any more: what was stored for them may change without us."""
+        """Forget the committed offsets of partitions that are no longer assigned."""
         for tp in partitions:
-            self.stored.pop(tp, None)
+            self.committed.pop(tp, None)
 
-    def hurry(self) -> None:
-        """There are new partitions: where they begin is to be stored soon.
+    def commit_soon(self) -> None:
+        """Commit the start of new partitions soon.
 
-        Or else who begins at the log's end, and dies, begins at a later end the next time.
+        Otherwise a member that starts at the log end and crashes would skip records, because it would start at a later
+        end.
         """
         self._next_ms = 0.0
 
     def tick(self) -> None:
-        """Commit what is new, if it is time to. Raises what makes all commits futile."""
+        """Commit new offsets if it is due. Raise an error that makes all commits fail."""
         if self._fatal is not None:
             raise self._fatal
-        if self._interval_ms is None or self._on_its_way or self._clock.now_ms() < self._next_ms:
+        if self._interval_ms is None or self._in_flight or self._clock.now_ms() < self._next_ms:
             return
-        printed = self.printed()
-        news = self._news(printed)
-        if news:
-            complete = len(printed) == len(self._consumer.subscription.partitions())
+        printed_offsets = self.printed_offsets()
+        uncommitted = self._uncommitted(printed_offsets)
+        if uncommitted:
+            complete = len(printed_offsets) == len(self._consumer.subscription.partitions())
             self._next_ms = self._clock.now_ms() + (self._interval_ms if complete else _SOON_MS)
-            self._on_its_way = True
-            self._consumer.commit_async(news, self._answered)
+            self._in_flight = True
+            self._consumer.commit_async(uncommitted, self._answered)
 
     def _answered(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], error: KcliError | None) -> None:
-        self._on_its_way = False
+        self._in_flight = False
         if error is None:
-            self._note(offsets)
-            self._told = ""
+            self._record(offsets)
+            self._last_report = ""
         elif isinstance(error, BrokerError) and error.code in _FATAL:
             self._fatal = error
         elif not (error.retriable or (isinstance(error, BrokerError) and error.code in _TRANSIENT)):
-            self._tell(error)
+            self._report_failure(error)
 
-    def store(self, partitions: Collection[TopicPartition]) -> None:
-        """These are about to go to somebody else: commit what was printed of them. A failure is told, not raised."""
+    def commit_revoked(self, partitions: Collection[TopicPartition]) -> None:
+        """Commit the printed records of partitions that are about to be revoked. A failure is reported, not raised."""
         try:
-            self._commit(self._news(self.printed(partitions)))
+            self._commit(self._uncommitted(self.printed_offsets(partitions)))
         except KcliError as error:
-            self._tell(error)
+            self._report_failure(error)
 
     def finish(self) -> None:
-        """Commit what was printed and is not stored yet. Raises why that failed."""
-        self._commit(self._news(self.printed()))
+        """Commit the printed records. Raise the error of a failed commit."""
+        self._commit(self._uncommitted(self.printed_offsets()))
 
     def _commit(self, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
         if offsets and self._interval_ms is not None:
-            undisturbed(lambda: self._consumer.commit(offsets, timeout_ms=self._timeout_ms))
-            self._note(offsets)
+            run_despite_wakeups(lambda: self._consumer.commit(offsets, timeout_ms=self._timeout_ms))
+            self._record(offsets)
 
-    def _news(self, printed: dict[TopicPartition, OffsetAndMetadata]) -> dict[TopicPartition, OffsetAndMetadata]:
-        return {tp: it for tp, it in printed.items() if self.stored.get(tp) != it.offset}
+    def _uncommitted(
+        self, printed_offsets: dict[TopicPartition, OffsetAndMetadata]
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        return {tp: it for tp, it in printed_offsets.items() if self.committed.get(tp) != it.offset}
 
-    def _note(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+    def _record(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         owned = self._consumer.subscription
-        self.stored.update((tp, it.offset) for tp, it in offsets.items() if owned.get(tp) is not None)
+        self.committed.update((tp, it.offset) for tp, it in offsets.items() if owned.get(tp) is not None)
 
-    def _tell(self, error: KcliError) -> None:
-        if str(error) != self._told:
-            self._told = str(error)
-            self._say(f"not committed: {error}; what was printed since the last commit will be printed again")
+    def _report_failure(self, error: KcliError) -> None:
+        if str(error) != self._last_report:
+            self._last_report = str(error)
+            self._report(f"commit failed: {error}; records printed since the last commit will be printed again")
 
 
-def undisturbed(call: Callable[[], Any]) -> None:
-    """Do it to its end though Ctrl-C wakes it up: whoever asked for the end waits for it."""
+def run_despite_wakeups(call: Callable[[], Any]) -> None:
+    """Run a call to its end, although signals wake it up."""
     while True:
         try:
             call()

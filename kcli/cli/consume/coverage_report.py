@@ -1,193 +1,153 @@
-"""What a read says for itself on standard error, and its exit status. Pure."""
+"""The reports of a read on standard error (coverage, notes, messages of a group member), and its exit status. Pure.
+
+`kcli.consumer.coverage` decides what is complete and what failed; this module renders it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kcli.cli import exit_status
-from kcli.cli.consume.read_loop import ENOUGH, INTERRUPTED, QUIET, Count, align
-from kcli.consumer.read_range import Time
+from kcli.cli.consume.read_loop import Count, align
+from kcli.consumer.coverage import PartitionCoverage, ReadCoverage, StopReason
+from kcli.consumer.read_range import ReadRange, Time
 from kcli.consumer.subscription import PositionReset
 from kcli.structs import TopicPartition, numbers_by_topic
 from kcli.text import format_partitions, format_timestamp
 
-if TYPE_CHECKING:
-    from kcli.consumer.coverage import PartitionCoverage
-    from kcli.consumer.read_range import ReadRange
-    from kcli.structs import TopicPartition
+Ranges = Mapping[TopicPartition, ReadRange]
+Counts = Mapping[TopicPartition, Count]
 
-    Coverage = Sequence[PartitionCoverage]
-    Ranges = Mapping[TopicPartition, ReadRange]
-    Counts = Mapping[TopicPartition, Count]
-
-HEADINGS = ["TOPIC", "PARTITION", "ASKED", "COVERED", "PRINTED", "STATE", "STOPPED"]
-
-
-def is_bounded(ranges: Ranges) -> bool:
-    """Whether every range has an end, so that the read has one."""
-    return all(asked.end is not None for asked in ranges.values())
+COVERAGE_HEADINGS = ["TOPIC", "PARTITION", "ASKED", "COVERED", "PRINTED", "STATE", "STOPPED"]
+MEMBER_HEADINGS = ["TOPIC", "PARTITION", "END", "POSITION", "COMMITTED", "PRINTED"]
+_STOPPED = {
+    StopReason.RECORD_LIMIT: "--max-messages reached",
+    StopReason.IDLE: "--idle-timeout reached",
+    StopReason.INTERRUPTED: "interrupted",
+}
 
 
-def footer(coverage: Coverage, ranges: Ranges, counts: Counts, why: str) -> str:
-    """A table of what was asked and what was covered, both written as for `-o`: 100:200 goes up to 199."""
-    rows = [HEADINGS]
-    for one in coverage:
+# Reads without a group
+
+
+def coverage_table(coverage: ReadCoverage, ranges: Ranges, counts: Counts) -> str:
+    """Return a table of the requested and the covered ranges, both in the form of `-o`: 100:200 ends with 199."""
+    rows = [COVERAGE_HEADINGS]
+    for one in coverage.partitions:
         covered = f"{one.start}:{max(one.start, one.position)}" if one.start >= 0 else "-"
         printed = str(counts.get(one.tp, Count()).records)
         state = "complete" if one.complete else "incomplete"
-        words = [
-            one.tp.topic,
-            str(one.tp.partition),
-            _asked(ranges[one.tp]),
-            covered,
-            printed,
-            state,
-            _stopped(one, why),
-        ]
-        rows.append(words)
+        tp, stopped = one.tp, _stopped(one, coverage.stop)
+        rows.append([tp.topic, str(tp.partition), _range_text(ranges[tp]), covered, printed, state, stopped])
     return align(rows)
 
 
-def _asked(asked: ReadRange) -> str:
-    """The range as it may be given to `-o` again, times readable and absolute."""
-    texts = [
-        "" if bound is None else f"@{format_timestamp(bound.n)}" if isinstance(bound, Time) else str(bound)
-        for bound in asked
-    ]
+def _range_text(asked: ReadRange) -> str:
+    """Return the range in the form of `-o`, with absolute times."""
+    texts = [_bound_text(bound) for bound in asked]
     return texts[0] if asked.end is None else ":".join(texts)
 
 
-_WHY = {ENOUGH: "--max-messages reached", QUIET: "nothing came for too long", INTERRUPTED: "interrupted"}
+def _bound_text(bound: object) -> str:
+    if bound is None:
+        return ""
+    return f"@{format_timestamp(bound.n)}" if isinstance(bound, Time) else str(bound)
 
 
-def _stopped(one: PartitionCoverage, why: str) -> str:
-    """Why a partition stopped; one that was still being read stopped for the reason of the whole read."""
-    return _with_first_reason(one, _WHY[why]) if one.open and why in _WHY else one.reason
+def _stopped(one: PartitionCoverage, stop: StopReason) -> str:
+    """Return the reason for the end of a partition; for one that was still being read, the reason of the read."""
+    return one.with_reason(_STOPPED[stop]) if one.open and stop in _STOPPED else one.reason
 
 
-def _with_first_reason(one: PartitionCoverage, reason: str) -> str:
-    """`reason`, and what the partition missed, which stands behind its own."""
-    return "; ".join([reason, *one.reason.split("; ")[1:]])
-
-
-def cut_short(coverage: Coverage, left: Mapping[TopicPartition, int]) -> list[PartitionCoverage]:
-    """The coverage as far as records were printed.
-
-    `left` tells of some partitions the first wanted record that came, but was one too many for `--max-messages`. What
-    lies behind it is not covered, and if that is where the reading failed it does not matter.
-    """
-    return [one if one.tp not in left else _cut(one, left[one.tp]) for one in coverage]
-
-
-def _cut(one: PartitionCoverage, position: int) -> PartitionCoverage:
-    reason = "stopped before its end"
-    return one._replace(
-        position=position,
-        reason=reason if one.error is not None else _with_first_reason(one, reason),
-        complete=one.complete and one.asked_end is None,
-        error=None,
-        open=True,
-    )
-
-
-def coverage_items(coverage: Coverage, ranges: Ranges, counts: Counts, why: str) -> list[dict[str, Any]]:
-    """The same as JSON-ready dicts, offsets as numbers; -1 for one that was never found out, None for no end."""
+def coverage_items(coverage: ReadCoverage, ranges: Ranges, counts: Counts) -> list[dict[str, Any]]:
+    """Return the same as JSON-ready dicts; offsets are numbers, -1 for one that is unknown, None for no end."""
     return [
         {
             "topic": one.tp.topic,
             "partition": one.tp.partition,
-            "asked": _asked(ranges[one.tp]),
+            "asked": _range_text(ranges[one.tp]),
             "start": one.start,
             "end": one.asked_end,
             "position": one.position,
             "printed": counts.get(one.tp, Count()).records,
             "complete": one.complete,
-            "stopped": _stopped(one, why),
+            "stopped": _stopped(one, coverage.stop),
         }
-        for one in coverage
+        for one in coverage.partitions
     ]
 
 
-def notes(coverage: Coverage) -> list[str]:
-    """What is worth knowing before the first record: times without records, starts beyond the log's end."""
-    return _grouped((one.tp, note) for one in coverage for note in one.notes)
+def notes(partitions: Iterable[PartitionCoverage]) -> list[str]:
+    """Return the notes on the ranges: times without records, starts after the log end."""
+    return _grouped((one.tp, note) for one in partitions for note in one.notes)
 
 
-def problems(coverage: Coverage) -> list[str]:
-    """What partitions failed of, or missed, as sentences."""
-    return _grouped((one.tp, one.reason) for one in coverage if _failed(one))
+def failures(partitions: Iterable[PartitionCoverage]) -> list[str]:
+    """Return the errors and the missing offsets of partitions as sentences."""
+    return _grouped((one.tp, one.reason) for one in partitions if one.failed)
 
 
-def _failed(one: PartitionCoverage) -> bool:
-    left_unread = one.open and one.asked_end is not None
-    return one.error is not None or not (one.complete or left_unread)
-
-
-def _grouped(said: Iterable[tuple[TopicPartition, str]]) -> list[str]:
-    """The same said of several partitions in one sentence: `orders 0,1,4: no record at or after ...`."""
+def _grouped(texts: Iterable[tuple[TopicPartition, str]]) -> list[str]:
+    """Return one sentence for all partitions with the same text: `orders 0,1,4: no record at or after ...`."""
     partitions: dict[tuple[str, str], list[int]] = {}
-    for tp, text in said:
+    for tp, text in texts:
         partitions.setdefault((tp.topic, text), []).append(tp.partition)
     return [f"{topic} {','.join(map(str, numbers))}: {text}" for (topic, text), numbers in partitions.items()]
 
 
-def read_status(coverage: Coverage, why: str) -> int:
-    """Exit status of a read that stopped because of `why`.
-
-    What was asked for and not covered is 5, unless `--max-messages` was, which then is all that was asked for.
-    """
-    if why == INTERRUPTED:
+def read_status(coverage: ReadCoverage) -> int:
+    """Return the exit status of a read: 5 if requested offsets are missing without another error."""
+    if coverage.stop is StopReason.INTERRUPTED:
         return exit_status.INTERRUPTED
-    statuses = {exit_status.status_of(one.error) for one in coverage if one.error is not None}
-    if why != ENOUGH and any(not one.complete and one.error is None for one in coverage):
+    statuses = {exit_status.status_of(error) for error in coverage.errors}
+    if coverage.missing:
         statuses.add(exit_status.INCOMPLETE)
     if not statuses:
         return exit_status.DONE
     return statuses.pop() if len(statuses) == 1 else exit_status.FAILED
 
 
-MEMBER_HEADINGS = ["TOPIC", "PARTITION", "END", "POSITION", "COMMITTED", "PRINTED"]
+# Members of a group
 
 
-def partition_words(partitions: Iterable[TopicPartition]) -> str:
-    """`bills 0; orders 0-3,7`."""
+def partitions_text(partitions: Iterable[TopicPartition]) -> str:
+    """Return `bills 0; orders 0-3,7`."""
     return "; ".join(f"{topic} {format_partitions(numbers)}" for topic, numbers in numbers_by_topic(partitions).items())
 
 
-def reset_words(tp: TopicPartition, reset: PositionReset) -> str:
-    """That the group's offset is outside the log: where reading goes on, and what is lost or skipped by that."""
-    partition, left, found = f"{tp.topic} {tp.partition}", reset.offset, reset.new_offset
-    if found > left and reset.policy == "earliest":
+def reset_text(tp: TopicPartition, reset: PositionReset) -> str:
+    """Return the message for a position outside the log: the new position, and records lost, skipped or repeated."""
+    position, new = reset.offset, reset.new_offset
+    start = f"{tp.topic} {tp.partition}: the group's position {position} is"
+    if new > position and reset.policy == "earliest":
         return (
-            f"{partition}: offset {left}, where the group was to go on, is deleted from the log; it goes on at the log "
-            f"start, {found}, and {_offsets(left, found)} are lost: they were deleted before this group read them"
+            f"{start} before the log start; reading continues at the log start, {new}. "
+            f"{_offsets(position, new)} were deleted before the group read them"
         )
-    if found > left:
+    if new > position:
         return (
-            f"{partition}: offset {left}, where the group was to go on, is outside the log; it goes on at the log end, "
-            f"{found}, and {_offsets(left, found)} are not read, lost or still there (auto.offset.reset=latest)"
+            f"{start} outside the log; reading continues at the log end, {new} (auto.offset.reset=latest). "
+            f"{_offsets(position, new)} are skipped"
         )
-    where = f"{partition}: offset {left}, where the group was to go on, lies beyond the end of the log, which was "
+    start += " after the log end: the log was truncated, or the topic was created again;"
     if reset.policy == "truncated":
-        return (
-            f"{where}truncated, or is that of a new topic; it goes on at {found}, up to which the log may be what the "
-            "group has read"
-        )
-    where += "truncated, or is that of a new topic; it goes on at the log "
+        return f"{start} reading continues at {new}, where the log diverges from the records that the group has read"
     if reset.policy == "earliest":
-        return f"{where}start, {found}: what is there is printed, though the group may have read it"
-    return f"{where}end, {found}: what is before it is not read, though the group may not have read it"
+        return (
+            f"{start} reading continues at the log start, {new}. Records that the group has read may be printed again"
+        )
+    return f"{start} reading continues at the log end, {new}. Records before it may be skipped"
 
 
-def _offsets(first: int, behind: int) -> str:
-    return f"offsets {first} to {behind - 1}"
+def _offsets(first: int, after: int) -> str:
+    return f"Offsets {first} to {after - 1}"
 
 
 def member_items(
     ends: Mapping[TopicPartition, int], positions: Mapping[TopicPartition, int], counts: Mapping[TopicPartition, Count]
 ) -> list[dict[str, Any]]:
-    """What was printed of each partition that was ever ours, JSON-ready: up to which offset, of which end (-e)."""
+    """Return the printed records, the position and the end (-e) of each partition ever assigned, JSON-ready."""
     return [
         {
             "topic": tp.topic,
@@ -200,11 +160,11 @@ def member_items(
     ]
 
 
-def member_footer(items: Iterable[Mapping[str, Any]], stored: Mapping[TopicPartition, int]) -> str:
-    """The same as a table, with what the group has committed through us; `-`: unknown, or not ours at the end."""
+def member_table(items: Sequence[Mapping[str, Any]], committed: Mapping[TopicPartition, int]) -> str:
+    """Return the same as a table, with the offsets committed by this member; `-`: unknown, or no longer assigned."""
     rows = [MEMBER_HEADINGS]
-    for it in items:
-        committed = stored.get(TopicPartition(it["topic"], it["partition"]))
-        numbers = (it["partition"], it["end"], it["position"], committed, it["printed"])
-        rows.append([it["topic"], *("-" if number is None else str(number) for number in numbers)])
+    for item in items:
+        tp = TopicPartition(item["topic"], item["partition"])
+        numbers = (tp.partition, item["end"], item["position"], committed.get(tp), item["printed"])
+        rows.append([tp.topic, *("-" if number is None else str(number) for number in numbers)])
     return align(rows)

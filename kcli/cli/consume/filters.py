@@ -1,4 +1,4 @@
-"""Which records are wanted: regular expressions over values, keys and headers, as masks over columns."""
+"""Filters of records: regular expressions over values, keys and headers, as masks over columns."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
     Mask = NDArray[np.bool_]
 
-_MEANINGFUL = frozenset(rb"\.^$*+?{}[]|()")
+_SPECIAL_CHARACTERS = frozenset(rb"\.^$*+?{}[]|()")
 
 
 class Filters(NamedTuple):
-    """All of them must match, or, with `invert`, not all of them. A null matches no expression."""
+    """All of them must match; with `invert`, not all of them. A null matches no expression."""
 
     value: re.Pattern[bytes] | None = None
     key: re.Pattern[bytes] | None = None
@@ -30,10 +30,10 @@ class Filters(NamedTuple):
 
 
 def compile_filters(grep: str | None, key: str | None, headers: Sequence[str], *, invert: bool) -> Filters | None:
-    """What the options say; None if they leave every record in. `ConfigError` for a bad expression."""
+    """Return the filters of the options; None if there are none. Raise ConfigError for an invalid expression."""
     if grep is None and key is None and not headers:
         if invert:
-            raise ConfigError("--invert turns --grep, --key or --header round: give one of them")
+            raise ConfigError("--invert requires --grep, --key or --header")
         return None
     return Filters(_compiled("--grep", grep), _compiled("--key", key), tuple(map(_header, headers)), invert)
 
@@ -41,7 +41,7 @@ def compile_filters(grep: str | None, key: str | None, headers: Sequence[str], *
 def _header(text: str) -> tuple[str, re.Pattern[bytes]]:
     name, equals, expression = text.partition("=")
     if not equals or not name:
-        raise ConfigError(f"--header needs NAME=REGEX, not {text!r}")
+        raise ConfigError(f"--header: {text!r} is not valid; use NAME=REGEX")
     pattern = _compiled("--header", expression)
     assert pattern is not None
     return name, pattern
@@ -53,22 +53,22 @@ def _compiled(option: str, expression: str | None) -> re.Pattern[bytes] | None:
     try:
         return re.compile(expression.encode("utf-8", "surrogateescape"))
     except (re.error, OverflowError, RecursionError) as error:
-        raise ConfigError(f"{option} {expression!r} is not a regular expression: {error}") from error
+        raise ConfigError(f"{option}: {expression!r} is not a valid regular expression: {error}") from error
 
 
-def choose(filters: Filters, columns: RecordColumns) -> Mask:
-    """True for every record that is wanted."""
+def matching_rows(filters: Filters, columns: RecordColumns) -> Mask:
+    """Return the mask of the records that match."""
     import numpy as np
 
-    wanted: Mask = np.ones(len(columns), np.bool_)
+    mask: Mask = np.ones(len(columns), np.bool_)
     if filters.key is not None:
-        wanted &= _search(filters.key, columns.buffer, columns.key_starts, columns.key_lengths)
+        mask &= _search(filters.key, columns.buffer, columns.key_starts, columns.key_lengths)
     if filters.value is not None:
-        wanted &= _search(filters.value, columns.buffer, columns.value_starts, columns.value_lengths)
+        mask &= _search(filters.value, columns.buffer, columns.value_starts, columns.value_lengths)
     for name, pattern in filters.headers:
-        for row in np.flatnonzero(wanted).tolist():
-            wanted[row] = _has_header(columns, row, name, pattern)
-    return ~wanted if filters.invert else wanted
+        for row in np.flatnonzero(mask).tolist():
+            mask[row] = _has_header(columns, row, name, pattern)
+    return ~mask if filters.invert else mask
 
 
 def _has_header(columns: RecordColumns, row: int, name: str, pattern: re.Pattern[bytes]) -> bool:
@@ -81,10 +81,10 @@ def _has_header(columns: RecordColumns, row: int, name: str, pattern: re.Pattern
 def _search(pattern: re.Pattern[bytes], buffer: Any, starts: Any, lengths: Any) -> Mask:
     import numpy as np
 
-    if not _MEANINGFUL & set(pattern.pattern):
-        found = _search_literal(pattern.pattern, buffer, starts, lengths)
-        if found is not None:
-            return found
+    if not _SPECIAL_CHARACTERS & set(pattern.pattern):
+        matches = _search_literal(pattern.pattern, buffer, starts, lengths)
+        if matches is not None:
+            return matches
     search, view = pattern.search, memoryview(buffer)
     return np.fromiter(
         (
@@ -97,7 +97,7 @@ def _search(pattern: re.Pattern[bytes], buffer: Any, starts: Any, lengths: Any) 
 
 
 def _search_literal(literal: bytes, buffer: Any, starts: Any, lengths: Any) -> Mask | None:
-    """Find a text without meaning to `re` by searching the whole buffer, from one span with a hit to the next.
+    """Search for a literal in the whole buffer, jumping from each span with a match to the next span.
 
     None if the spans overlap or do not ascend.
     """
@@ -105,7 +105,7 @@ def _search_literal(literal: bytes, buffer: Any, starts: Any, lengths: Any) -> M
 
     if not literal:
         return np.asarray(lengths >= 0)
-    found: Mask = np.zeros(len(starts), np.bool_)
+    matches: Mask = np.zeros(len(starts), np.bool_)
     rows = np.flatnonzero(lengths >= len(literal))
     firsts, ends = starts[rows], starts[rows] + lengths[rows]
     if (firsts[1:] < ends[:-1]).any():
@@ -122,5 +122,5 @@ def _search_literal(literal: bytes, buffer: Any, starts: Any, lengths: Any) -> M
         if span + 1 == len(spans):
             break
         position = data.find(literal, spans[span + 1])
-    found[rows[hits]] = True
-    return found
+    matches[rows[hits]] = True
+    return matches

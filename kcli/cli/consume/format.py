@@ -1,4 +1,4 @@
-r"""What `-f/--format` means: kcat's verbs, and a few that it lacks. Pure: text in, pieces out.
+r"""The format language of `-f/--format`: kcat's verbs, and some additions. Pure: parsing, and the text of each field.
 
     %s value        %S its length (-1: null)     %R its length as 4 bytes, big-endian
     %k key          %K its length (-1: null)     %h headers, a=1,b=2
@@ -7,7 +7,7 @@ r"""What `-f/--format` means: kcat's verbs, and a few that it lacks. Pure: text 
     %{value:hex} %{value:base64} %{key:hex} %{key:base64}
     \n \r \t \0 \\ \xNN
 
-Nothing is added: a format that wants lines ends in `\n`.
+Nothing is added: a format for lines ends with `\n`.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
 
 class Field(NamedTuple):
-    """A part of a record, and how it is written: "" as it is, "hex", "base64", "length", "length32"."""
+    """A field of a record and its style: "" unchanged, "hex", "base64", "length", "length32"."""
 
     name: str
     style: str = ""
 
 
-Piece = bytes | Field
+FormatPart = bytes | Field
 """A literal, or a field of the record."""
 
 VERBS = {
@@ -66,65 +66,65 @@ NAMED = {
 _VERB = re.compile(r"\\.|%(?:\{([^}]*)\}|(.)|$)", re.DOTALL)
 
 
-def compile_format(text: str) -> list[Piece]:
-    """The pieces of a format, literals unescaped and merged. `ConfigError` names a verb or escape that is none."""
+def compile_format(text: str) -> list[FormatPart]:
+    """Return the parts of a format, literals unescaped and merged. Raise ConfigError for an invalid verb or escape."""
     if not text:
-        raise ConfigError("the format is empty: it would print nothing")
-    pieces: list[Piece] = []
+        raise ConfigError("-f: the format must not be empty")
+    parts: list[FormatPart] = []
     done = 0
     for match in _VERB.finditer(text):
         if match[0].startswith("\\"):
-            continue  # part of a literal, even if what it escapes is a percent sign
-        _add(pieces, unescape(text[done : match.start()]))
-        _add(pieces, _piece(match))
+            continue  # an escape is part of a literal, even an escaped percent sign
+        _add(parts, unescape(text[done : match.start()]))
+        _add(parts, _part(match))
         done = match.end()
-    _add(pieces, unescape(text[done:]))
-    return pieces
+    _add(parts, unescape(text[done:]))
+    return parts
 
 
-def _piece(match: re.Match[str]) -> Piece:
+def _part(match: re.Match[str]) -> FormatPart:
     name, letter = match.groups()
     if letter == "%":
         return b"%"
     field = NAMED.get(name) if name is not None else VERBS.get(letter or "")
     if field is None:
         known = " ".join([*(f"%{verb}" for verb in VERBS), "%%", *(f"%{{{name}}}" for name in NAMED)])
-        raise ConfigError(f"'{match[0]}' is not a format verb: there are {known}")
+        raise ConfigError(f"-f: '{match[0]}' is not a valid verb; use {known}")
     return field
 
 
-def _add(pieces: list[Piece], piece: Piece) -> None:
-    if isinstance(piece, bytes) and pieces and isinstance(pieces[-1], bytes):
-        pieces[-1] += piece
-    elif piece:
-        pieces.append(piece)
+def _add(parts: list[FormatPart], part: FormatPart) -> None:
+    if isinstance(part, bytes) and parts and isinstance(parts[-1], bytes):
+        parts[-1] += part
+    elif part:
+        parts.append(part)
 
 
-def raw_format(delimiter: str, key_delimiter: str | None) -> list[Piece]:
-    """The pieces of raw output: the value and `-D`; with `-K` the key and that delimiter before it."""
-    key: list[Piece] = [] if key_delimiter is None else [Field("key"), unescape(key_delimiter)]
-    return [piece for piece in (*key, Field("value"), unescape(delimiter)) if piece]
+def raw_format(delimiter: str, key_delimiter: str | None) -> list[FormatPart]:
+    """Return the parts of raw output: the value and `-D`; with `-K` the key and that delimiter before it."""
+    key: list[FormatPart] = [] if key_delimiter is None else [Field("key"), unescape(key_delimiter)]
+    return [part for part in (*key, Field("value"), unescape(delimiter)) if part]
 
 
 Encode = Callable[[bytes], bytes]
 
 
-class Look(NamedTuple):
-    """How fields are to look: the text for a null, and what makes untrusted bytes safe for a terminal (None: as is)."""
+class TextStyle(NamedTuple):
+    """The text for null, and the function that escapes bytes for a terminal (None: unchanged)."""
 
     null: bytes = b""
     safe: Encode | None = None
 
 
-def constant(field: Field, tp: TopicPartition) -> bytes | None:
-    """The field if it is the same for all records of a partition."""
+def constant_text(field: Field, tp: TopicPartition) -> bytes | None:
+    """Return the text of a field that is the same for all records of a partition; None for other fields."""
     if field.name == "topic":
         return tp.topic.encode()
     return b"%d" % tp.partition if field.name == "partition" else None
 
 
-def field_texts(field: Field, columns: RecordColumns, look: Look) -> list[bytes]:
-    """The field of each record, written as its style says."""
+def field_texts(field: Field, columns: RecordColumns, text_style: TextStyle) -> list[bytes]:
+    """Return the text of the field for each record."""
     if field.style.startswith("length"):
         lengths = columns.value_lengths if field.name == "value" else columns.key_lengths
         if field.style == "length32":
@@ -137,9 +137,9 @@ def field_texts(field: Field, columns: RecordColumns, look: Look) -> list[bytes]
     if field.name == "time":
         return [format_timestamp(ms).encode() for ms in columns.timestamps_ms.tolist()]
     if field.name == "headers":
-        return [_headers_text(columns, index, look) for index in range(len(columns))]
-    encode = {"hex": _hex, "base64": b64encode, "": look.safe}[field.style]
-    return _encoded(columns.values() if field.name == "value" else columns.keys(), encode, look.null)
+        return [_headers_text(columns, index, text_style) for index in range(len(columns))]
+    encode = {"hex": _hex, "base64": b64encode, "": text_style.safe}[field.style]
+    return _encoded(columns.values() if field.name == "value" else columns.keys(), encode, text_style.null)
 
 
 def _encoded(items: list[bytes | None], encode: Encode | None, null: bytes) -> list[bytes]:
@@ -152,11 +152,11 @@ def _hex(data: bytes) -> bytes:
     return data.hex().encode()
 
 
-def _headers_text(columns: RecordColumns, index: int, look: Look) -> bytes:
-    """`a=1,b=2`; a null value is the chosen text for nulls, else NULL, as kcat has it."""
+def _headers_text(columns: RecordColumns, index: int, text_style: TextStyle) -> bytes:
+    """Return `a=1,b=2`; a null value is the text for null, by default NULL as in kcat."""
     pairs = [
-        name.encode() + b"=" + ((look.null or b"NULL") if value is None else value)
+        name.encode() + b"=" + ((text_style.null or b"NULL") if value is None else value)
         for name, value in columns.headers(index)
     ]
     text = b",".join(pairs)
-    return look.safe(text) if look.safe else text
+    return text_style.safe(text) if text_style.safe else text

@@ -1,4 +1,4 @@
-"""One read as a member of a group: join, print, commit what was printed, and leave, however it ends."""
+"""One read as a member of a group: join, print, commit the printed records, leave the group."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from kcli.cli import exit_status
-from kcli.cli.consume.committer import Committer, undisturbed
-from kcli.cli.consume.coverage_report import member_footer, member_items, partition_words, reset_words
-from kcli.cli.consume.read_loop import INTERRUPTED, STOPPING, Interrupt, Sink, Tally, pump
+from kcli.cli.consume.committer import Committer, run_despite_wakeups
+from kcli.cli.consume.coverage_report import member_items, member_table, partitions_text, reset_text
+from kcli.cli.consume.read_loop import STOP_SIGNALS, Interrupt, PrintedRecords, Sink, print_records
+from kcli.consumer.coverage import StopReason
 from kcli.errors import KcliError, WakeupError
 
 if TYPE_CHECKING:
-    from kcli.cli.consume.committer import Committer
-    from kcli.cli.consume.range_session import Manner
+    from kcli.cli.consume.range_session import PrintOptions
     from kcli.cli.consume.renderer import Output, RenderBatch, Renderer
     from kcli.cli.environment import Environment
     from kcli.client.consumer_network_client import ConsumerNetworkClient
@@ -27,7 +27,9 @@ _HURRIED_MS = 500.0
 
 
 class MemberPlan(NamedTuple):
-    """How to take part. `commit_every_ms` None: commit nothing. `timeout_ms` is for the last commit and leaving."""
+    """The membership to take up. `commit_every_ms` None: never commit. `timeout_ms` limits the last commit
+    and leaving.
+    """
 
     group: str
     topics: list[str]
@@ -37,43 +39,43 @@ class MemberPlan(NamedTuple):
 
 
 def print_as_member(
-    env: Environment, client: ConsumerNetworkClient, consumer: Consumer, manner: Manner, plan: MemberPlan
+    env: Environment, client: ConsumerNetworkClient, consumer: Consumer, options: PrintOptions, plan: MemberPlan
 ) -> int:
-    """Print what the group assigns to us until there is a reason to stop; returns the exit status.
+    """Print the records of the assigned partitions until there is a reason to stop, and return the exit status.
 
-    However it ends, what was printed is committed, behind the last write, and the group is left.
+    However it ends, the printed records are committed after the last write, and the group is left.
     """
-    tally, sink = Tally(), Sink(env.stdout_bytes)
-    say = _sayer(env, manner, plan.group)
-    warn = _sayer(env, None, plan.group)
+    printed, sink = PrintedRecords(), Sink(env.stdout_bytes)
+    report = _reporter(env, plan.group, quiet=options.quiet)
+    warn = _reporter(env, plan.group, quiet=False)
     committer = Committer(consumer, env.clock, warn, interval_ms=plan.commit_every_ms, timeout_ms=plan.timeout_ms)
-    source = MemberSource(consumer, committer, env.clock, say, warn=warn, exit_at_end=plan.exit_at_end)
+    source = MemberSource(consumer, committer, env.clock, report, warn=warn, exit_at_end=plan.exit_at_end)
     started_ms, leave_ms = env.clock.now_ms(), plan.timeout_ms
-    with Interrupt(client.wakeup, STOPPING, same_wish_s=1.0) as interrupt:
+    with Interrupt(client.wakeup, STOP_SIGNALS, debounce_s=1.0) as interrupt:
         try:
             source.subscribe(plan.topics)
-            why = _print_records(env, interrupt, source, committer, manner, tally, sink)
+            stop = _print_records(env, interrupt, source, committer, options, printed, sink)
         except (KcliError, OSError):
             with suppress(KcliError):
                 committer.finish()
             raise
-        except BaseException:  # in a hurry, or a bug: what was printed is not known
+        except BaseException:  # a second signal, or a bug: the printed records are not known
             leave_ms = _HURRIED_MS
             raise
         else:
             committer.finish()
         finally:
             source.closing = True
-            with suppress(WakeupError):  # Ctrl-C's, if no poll has met it: leaving is not to be disturbed
+            with suppress(WakeupError):  # of a signal, if no poll has raised it: it must not interrupt the leaving
                 client.poll(timeout_ms=0)
-            undisturbed(lambda: consumer.close(timeout_ms=leave_ms))
-    env.interrupted = interrupt.asked
-    if plan.exit_at_end and not manner.quiet:
-        items = member_items(source.ends, source.positions, tally.counts)
-        env.say(member_footer(items, committer.stored))
-    if manner.stats:
-        env.say(tally.stats(env.clock.now_ms() - started_ms))
-    return exit_status.INTERRUPTED if why == INTERRUPTED else exit_status.DONE
+            run_despite_wakeups(lambda: consumer.close(timeout_ms=leave_ms))
+    env.interrupted = interrupt.requested
+    if plan.exit_at_end and not options.quiet:
+        items = member_items(source.ends, source.positions, printed.counts)
+        env.say(member_table(items, committer.committed))
+    if options.stats:
+        env.say(printed.stats(env.clock.now_ms() - started_ms))
+    return exit_status.INTERRUPTED if stop is StopReason.INTERRUPTED else exit_status.DONE
 
 
 def _print_records(
@@ -81,38 +83,40 @@ def _print_records(
     interrupt: Interrupt,
     source: MemberSource,
     committer: Committer,
-    manner: Manner,
-    tally: Tally,
+    options: PrintOptions,
+    printed: PrintedRecords,
     sink: Sink,
-) -> str:
-    """Everything that goes to standard output; returns why it ended."""
-    printer = Printer(manner.renderer, sink, committer)
+) -> StopReason:
+    """Write everything that goes to standard output, and return the reason for the end."""
+    printer = BatchPrinter(options.renderer, sink, committer)
 
-    def tick() -> None:
-        committer.end(tally.left)
+    def after_poll() -> None:
+        committer.finish_batches(printed.first_unprinted)
         committer.tick()
         sink.check()
 
-    sink.write(manner.renderer.begin)
-    why = pump(
+    sink.write(options.renderer.begin)
+    stop = print_records(
         source,
         printer.render,
         printer.write,
-        passed=source.passed,
-        tally=tally,
+        offsets_passed=source.progress,
+        printed=printed,
         clock=env.clock,
         interrupt=interrupt,
-        limits=manner.limits,
-        filters=manner.filters,
-        tick=tick,
+        limits=options.limits,
+        filters=options.filters,
+        after_poll=after_poll,
     )
-    source.note_positions()
-    sink.write(manner.renderer.end(member_items(source.ends, source.positions, tally.counts)))
-    return why
+    source.save_positions()
+    sink.write(options.renderer.end(member_items(source.ends, source.positions, printed.counts)))
+    return stop
 
 
-class Printer:
-    """Renders and writes batches, and tells the committer what is written: of a batch that fails, the rows before."""
+class BatchPrinter:
+    """Renders and writes batches, and reports the written records to the committer; of a failed batch, the complete
+    rows.
+    """
 
     def __init__(self, renderer: Renderer, sink: Sink, committer: Committer) -> None:
         self._renderer = renderer
@@ -121,50 +125,50 @@ class Printer:
         self._batch: tuple[TopicPartition, RecordColumns] | None = None
 
     def render(self, tp: TopicPartition, columns: RecordColumns) -> Output:
-        """The bytes of a batch."""
+        """Return the output of a batch."""
         self._batch = tp, columns
         return self._renderer.render(tp, columns)
 
     def write(self, data: Output) -> None:
-        """Write what was rendered last."""
+        """Write the output of the last batch."""
         assert self._batch is not None
         tp, columns = self._batch
         before = self._sink.written
         try:
             self._sink.write(data)
         except BrokenPipeError:
-            raise  # what the pipe had taken of this batch, nobody reads any more
+            raise  # no process reads the written part of this batch
         except OSError:
-            rows = rows_within(self._renderer.render, tp, columns, self._sink.written - before, len(data))
+            rows = complete_rows(self._renderer.render, tp, columns, self._sink.written - before, len(data))
             self._committer.hold(tp, int(columns.offsets[rows]))
             raise
-        self._committer.wrote(tp)
+        self._committer.written(tp)
 
 
-def _sayer(env: Environment, manner: Manner | None, group: str) -> Callable[[str], None]:
-    def say(sentence: str) -> None:
-        if manner is None or not manner.quiet:
+def _reporter(env: Environment, group: str, *, quiet: bool) -> Callable[[str], None]:
+    def report(sentence: str) -> None:
+        if not quiet:
             env.say(f"kcli: group {group}: {sentence}")
 
-    return say
+    return report
 
 
-# A member that joins while others still own everything first gets nothing, and a moment later its share.
-_NOTHING_YET_MS = 10_000.0
-_STILL_WAITING_MS = 5_000.0
-_WAITS_FOR = {
+# A member that joins while others own all partitions gets none at first, and its share in the next rebalance.
+_UNASSIGNED_TIMEOUT_MS = 10_000.0
+_WAITING_REPORT_MS = 5_000.0
+_WAITING_FOR = {
     "preparing": "the group waits for its other members to join again",
-    "completing": "the member that leads the group has not shared out its partitions yet",
+    "completing": "the group leader has not assigned partitions yet",
     "unjoined": "the group cannot be joined yet",
-    "joining": "the broker has not let this member in yet",
+    "joining": "the broker has not accepted this member yet",
 }
 
 
 class MemberSource:
-    """Reads what the group assigns; `done` when `exit_at_end` and all that is owned is read.
+    """A source of the records that the group assigns; `done` when `exit_at_end` and all assigned partitions are read.
 
-    The end of a partition is where its log ended when it was first assigned. What was printed of a partition is
-    committed before it goes.
+    The end of a partition is its end offset when it was first assigned. The printed records of a partition are
+    committed before it is revoked.
     """
 
     def __init__(
@@ -172,7 +176,7 @@ class MemberSource:
         consumer: Consumer,
         committer: Committer,
         clock: Clock,
-        say: Callable[[str], None],
+        report: Callable[[str], None],
         *,
         warn: Callable[[str], None] | None = None,
         exit_at_end: bool = False,
@@ -184,30 +188,30 @@ class MemberSource:
         self._consumer = consumer
         self._committer = committer
         self._clock = clock
-        self._say = say
-        self._warn = warn or say
+        self._report = report
+        self._warn = warn or report
         self._exit_at_end = exit_at_end
         self._rebalances = 0
         self._since_ms = clock.now_ms()
-        self._told_waiting = False
+        self._reported_waiting = False
 
     def subscribe(self, topics: list[str]) -> None:
-        """Join for these topics, with the next polls."""
+        """Join the group for these topics, in the next polls."""
         self._consumer.subscribe(
             topics, on_assigned=self._on_assigned, on_revoked=self._on_revoked, on_lost=self._on_lost
         )
 
-    # --- being read from
+    # --- reading
 
     @property
     def done(self) -> bool:
-        """Whether all that is owned is read up to the end it had (never without `exit_at_end`)."""
+        """Whether all assigned partitions are read to their ends; always False without `exit_at_end`."""
         if not self._exit_at_end or not self._rebalances:
             return False
         subscription = self._consumer.subscription
         owned = subscription.partitions()
         if not owned:
-            return self._clock.now_ms() - self._since_ms >= _NOTHING_YET_MS
+            return self._clock.now_ms() - self._since_ms >= _UNASSIGNED_TIMEOUT_MS
         for tp in owned:
             position = subscription.state(tp).position
             end = self.ends.get(tp)
@@ -217,25 +221,29 @@ class MemberSource:
                 return False
         return True
 
-    def passed(self) -> int:
-        """Grows whenever there is progress: offsets passed, a rebalance, and any time before the first one is over."""
+    def progress(self) -> int:
+        """Return a number that increases with progress: with offsets read, rebalances, and the time before the first
+        one.
+        """
         if not self._rebalances:
             return int(self._clock.now_ms())
-        self.note_positions()
+        self.save_positions()
         return sum(self.positions.values()) + self._rebalances
 
     def poll(self, timeout_ms: float) -> list[tuple[TopicPartition, RecordColumns]]:
-        """Records of partitions that are ours, as soon as there are some."""
-        self._tell_waiting()
+        """Return records of assigned partitions as soon as there are some."""
+        self._report_waiting()
         self._check_range()
         batches = list(self._consumer.poll(timeout_ms).items())
-        self._committer.begin(batches)
+        self._committer.start_batches(batches)
         for tp, reset in self._consumer.take_resets().items():
-            self._warn(reset_words(tp, reset))
+            self._warn(reset_text(tp, reset))
         return batches
 
     def _check_range(self) -> None:
-        """Of what begins behind the end where we are to stop, nothing is fetched; so nobody would notice."""
+        """Check positions after the end at which to stop: such a partition is not fetched, so no response
+        reports it.
+        """
         subscription = self._consumer.subscription
         news = [tp for tp in subscription.partitions() if tp in self.ends and tp not in self._in_range]
         positions = {tp: state.position for tp in news if (state := subscription.get(tp)) is not None}
@@ -245,32 +253,32 @@ class MemberSource:
             self._consumer.check_range(beyond)
         self._in_range.update(known)
 
-    def note_positions(self) -> None:
-        """Remember how far each partition is, beyond the time that it is ours."""
-        self.positions.update((tp, it.offset) for tp, it in self._committer.printed().items())
+    def save_positions(self) -> None:
+        """Save the position of each partition, for the report after it is no longer assigned."""
+        self.positions.update((tp, it.offset) for tp, it in self._committer.printed_offsets().items())
 
-    def _tell_waiting(self) -> None:
+    def _report_waiting(self) -> None:
         waited_ms = self._clock.now_ms() - self._since_ms
-        if not self._rebalances and not self._told_waiting and waited_ms >= _STILL_WAITING_MS:
-            self._told_waiting = True
+        if not self._rebalances and not self._reported_waiting and waited_ms >= _WAITING_REPORT_MS:
+            self._reported_waiting = True
             membership = self._consumer.membership
             state = "unjoined" if membership is None else membership.state
-            self._say(f"still waiting for an assignment: {_WAITS_FOR.get(state, state)}")
+            self._report(f"still waiting for an assignment: {_WAITING_FOR.get(state, state)}")
 
     # --- rebalances
 
     def _on_assigned(self, partitions: list[TopicPartition]) -> None:
         self._rebalances += 1
         self._since_ms = self._clock.now_ms()
-        self._committer.hurry()
+        self._committer.commit_soon()
         if partitions:
-            self._say(f"assigned {partition_words(partitions)}")
+            self._report(f"assigned {partitions_text(partitions)}")
         elif not self._consumer.subscription.partitions():
-            self._say("no partition is assigned to this member")
+            self._report("no partition is assigned to this member")
         if self._exit_at_end:
-            self._find_ends(partitions)
+            self._set_ends(partitions)
 
-    def _find_ends(self, partitions: list[TopicPartition]) -> None:
+    def _set_ends(self, partitions: list[TopicPartition]) -> None:
         subscription = self._consumer.subscription
         self._in_range.difference_update(partitions)
         unknown = [tp for tp in partitions if tp not in self.ends]
@@ -283,25 +291,25 @@ class MemberSource:
     def _on_revoked(self, partitions: list[TopicPartition]) -> None:
         if self.closing:
             return
-        self.note_positions()
-        self._committer.store(partitions)
+        self.save_positions()
+        self._committer.commit_revoked(partitions)
         self._committer.forget(partitions)
-        self._say(f"revoked {partition_words(partitions)}")
+        self._report(f"revoked {partitions_text(partitions)}")
 
     def _on_lost(self, partitions: list[TopicPartition]) -> None:
-        self.note_positions()
+        self.save_positions()
         self._committer.forget(partitions)
         if not self.closing:
-            self._say(
-                f"lost {partition_words(partitions)}: the group has put this member out; "
-                "what was printed and not committed will be printed again"
+            self._report(
+                f"lost {partitions_text(partitions)}: the group has removed this member; "
+                "records printed but not committed will be printed again"
             )
 
 
-def rows_within(render: RenderBatch, tp: TopicPartition, columns: RecordColumns, written: int, size: int) -> int:
-    """How many of the first records lie within the first `written` of the `size` bytes that the batch came to.
+def complete_rows(render: RenderBatch, tp: TopicPartition, columns: RecordColumns, written: int, size: int) -> int:
+    """Return the number of first records that lie within the first `written` of the `size` bytes of the rendered batch.
 
-    Found by rendering parts of the batch again. 0 for a renderer that renders it otherwise the second time.
+    The number is found by rendering parts of the batch again; 0 for a renderer whose output differs the second time.
     """
     if len(render(tp, columns)) != size:
         return 0

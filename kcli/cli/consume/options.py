@@ -1,12 +1,13 @@
-"""What `-o/--offset` means: `start`, `100:200`, `-50`, `@-2h:-1h`, `3=@2024-01-31`. Pure: no I/O, no clock.
+"""Options of `kcli consume topic`: `-o/--offset`, the options of members, and the choice of a renderer. Pure: no I/O,
+no clock.
 
     SPEC   = [PARTITION "="] RANGE
     RANGE  = BOUND | [BOUND] ":" [BOUND]          ":END" starts at the log start; "START:" follows, like "START"
     BOUND  = "start" | "end" | N | "+N" | "-N" | "@" TIME
     TIME   = see kcli.text
 
-The end of a range is exclusive. A time that starts a range needs no second "@": `@-2h:-1h`. A time without a
-zone is UTC.
+The end of a range is exclusive. A time that starts a range needs no second "@": `@-2h:-1h`. A time without a zone is
+UTC.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from kcli.structs import TopicPartition
 from kcli.text import DATE, DURATION_STEP, TIME, TIME_SHAPES, parse_time
 
 if TYPE_CHECKING:
-    from kcli.cli.consume.format import Piece
+    from kcli.cli.consume.format import FormatPart
     from kcli.cli.consume.renderer import Renderer
 
 SHAPES = "start, end, 100, +100, -100, 100:200, :end, @TIME, @TIME:TIME"
@@ -39,39 +40,43 @@ _LONGEST = 100
 _TIME_RANGE = rf"@(?P<start>{TIME})(?::(?P<end>.*))?"
 
 _MISTAKES: list[tuple[str, str]] = [
-    (r"[se]@.*", "kcat's 's@A' and 'e@B' are '@A' and '@A:B' here"),
-    (r"stored", "there is no stored position without a consumer group"),
-    (r"[0-9]+(-|\.\.)[0-9]+", "a range is written with a colon, like 100:200"),
+    (r"[se]@.*", "use '@A' and '@A:B' instead of kcat's 's@A' and 'e@B'"),
+    (r"stored", "without --group there is no committed offset"),
+    (r"[0-9]+(-|\.\.)[0-9]+", "use a colon between the bounds, like 100:200"),
     (rf"-?({DURATION_STEP})+", "a time begins with '@', like @-1h"),
     (rf"{DATE}.*", "a time begins with '@', like @2024-01-31"),
-    (r"@\+.*", "a time to start at lies in the past, like @-1h"),
+    (r"@\+.*", "a relative time is in the past, like @-1h"),
     (rf"@({DURATION_STEP})+.*", "a relative time begins with '-', like @-1h"),
     (r"@-[0-9.]+", "a relative time needs a unit, like @-30s, @-5m, @-1h30m, @-2d"),
 ]
 
 
 class OffsetSpecs(NamedTuple):
-    """Every `-o` of a command line: the range for all partitions (None: not given), and those of single partitions."""
+    """All `-o` of a command line: the range for all partitions (None: not given), and the ranges of single
+    partitions.
+    """
 
     general: ReadRange | None
     partitions: dict[int, ReadRange]
 
     def names_only_partitions(self) -> bool:
-        """Whether ranges were given, but none for all partitions."""
+        """Whether there are ranges of single partitions only."""
         return self.general is None and bool(self.partitions)
 
 
 def choose_ranges(
     partitions: Iterable[TopicPartition], specs: OffsetSpecs, named: Container[str] = (), *, exit_at_end: bool = False
 ) -> dict[TopicPartition, ReadRange]:
-    """What to read of each partition. The default is to follow from the end; `exit_at_end` gives every range an end.
+    """Return the range to read of each partition. The default is to follow from the end; `exit_at_end` sets a missing
+    end.
 
-    If the specs are for single partitions only, the others are left out, unless the topic's partitions were `named`.
+    With ranges of single partitions only, other partitions are not read, unless the partitions of the topic were
+    `named`.
     """
     candidates = list(partitions)
     unknown = sorted(set(specs.partitions) - {tp.partition for tp in candidates})
     if unknown:
-        raise ConfigError(f"-o {unknown[0]}=... is for a partition that is not read")
+        raise ConfigError(f"-o {unknown[0]}=...: partition {unknown[0]} is not read")
     ranges = {}
     for tp in candidates:
         own = specs.partitions.get(tp.partition, specs.general)
@@ -83,14 +88,16 @@ def choose_ranges(
 
 
 def parse_offset_specs(texts: Iterable[str], now_ms: int) -> OffsetSpecs:
-    """All values of a repeated `-o`, each one spec or several between commas. `now_ms`: ms since the epoch."""
+    """Parse all values of a repeated `-o`, each with one range or several separated by commas. `now_ms`: ms since the
+    epoch.
+    """
     general: ReadRange | None = None
     partitions: dict[int, ReadRange] = {}
     for text in (part for given in texts for part in given.split(",")):
         partition, asked = parse_offset_spec(text, now_ms)
         if partition is None:
             if general is not None:
-                raise _bad(text, "it is the second range for all partitions; for one partition write P=RANGE")
+                raise _bad(text, "a range for all partitions is given already; use P=RANGE for one partition")
             general = asked
         elif partition in partitions:
             raise _bad(text, f"partition {partition} already has a range")
@@ -100,15 +107,15 @@ def parse_offset_specs(texts: Iterable[str], now_ms: int) -> OffsetSpecs:
 
 
 def parse_offset_spec(text: str, now_ms: int) -> tuple[int | None, ReadRange]:
-    """One spec: the partition it names (None: all of them) and the range. `ConfigError` says what is wrong with it."""
+    """Parse one range and its partition (None: all). Raise ConfigError for an invalid range."""
     text = text.strip()
     if len(text) > _LONGEST:
-        raise _bad(f"{text[:20]}...", f"it has more than {_LONGEST} signs")
+        raise _bad(f"{text[:20]}...", f"it has more than {_LONGEST} characters")
     named, equals, rest = text.partition("=")
     if not equals:
         return None, _parse_range(text, text, now_ms)
     if not re.fullmatch(r"[0-9]{1,10}", named.strip()):
-        raise _bad(text, f"'{named}' is not a partition number")
+        raise _bad(text, f"'{named}' is not a valid partition number")
     return int(named), _parse_range(rest.strip(), text, now_ms)
 
 
@@ -122,11 +129,13 @@ def _parse_range(text: str, spec: str, now_ms: int) -> ReadRange:
 
 
 def _split(text: str, spec: str) -> tuple[str | None, str | None]:
-    """The two bounds as text, None where one is left out. A time may hold colons itself, so times are matched whole."""
+    """Return both bounds as text, None where one is omitted. A time may contain colons, so a time is matched as a
+    whole.
+    """
     if text.startswith("@") and not text.startswith("@:"):
         match = re.fullmatch(_TIME_RANGE, text)
         if match is None:
-            raise _bad(spec, _hint(text) or f"a time is {TIME_SHAPES}")
+            raise _bad(spec, _hint(text) or f"a valid time is {TIME_SHAPES}")
         end = match["end"]
         if end and not end.startswith("@") and end not in _NAMED:
             end = "@" + end
@@ -135,7 +144,7 @@ def _split(text: str, spec: str) -> tuple[str | None, str | None]:
     if text.startswith("@:") and not end.startswith("@"):
         end = "@" + end
     if not start and not end.removeprefix("@"):
-        raise _bad(spec, f"expected one of {SHAPES}")
+        raise _bad(spec, f"use one of {SHAPES}")
     return (start or None) if colon else start, end or None
 
 
@@ -145,7 +154,7 @@ def _bound(text: str, spec: str, now_ms: int) -> Bound:
     if text.startswith("@"):
         return Time(_time_ms(text[1:], spec, now_ms))
     if not re.fullmatch(r"[+-]?[0-9]+", text):
-        raise _bad(spec, _hint(text) or f"expected one of {SHAPES}")
+        raise _bad(spec, _hint(text) or f"use one of {SHAPES}")
     number = int(text.lstrip("+-"))
     if number > _LARGEST_OFFSET:
         raise _bad(spec, "an offset has at most 63 bits")
@@ -165,7 +174,9 @@ def _time_ms(text: str, spec: str, now_ms: int) -> int:
 
 
 def _ends_before_start(start: Bound, end: Bound | None) -> bool:
-    """Whether two bounds of one kind stand in the wrong order; bounds of two kinds show that only on the broker."""
+    """Whether two bounds of one kind are in the wrong order. Bounds of different kinds need the log's
+    offsets to tell.
+    """
     if end is None or type(start) is not type(end):
         return False
     return end.n > start.n if isinstance(start, FromEnd) else end.n < start.n
@@ -175,8 +186,8 @@ def _hint(text: str) -> str | None:
     return next((hint for shape, hint in _MISTAKES if re.fullmatch(shape, text)), None)
 
 
-def _bad(spec: str, why: str) -> ConfigError:
-    return ConfigError(f"'{spec}' is not an offset to read from: {why}")
+def _bad(spec: str, reason: str) -> ConfigError:
+    return ConfigError(f"-o: '{spec}' is not a valid range; {reason}")
 
 
 _RESETS = {
@@ -189,7 +200,7 @@ _RESETS = {
 
 
 class MemberOptions(NamedTuple):
-    """The options of `consume topic` that are about groups, as given."""
+    """The options of `consume topic` about groups, as given."""
 
     group: str | None = None
     no_commit: bool = False
@@ -199,7 +210,7 @@ class MemberOptions(NamedTuple):
 
 
 def refuse_without_group(options: MemberOptions) -> None:
-    """ConfigError if there is no group, but options that need one."""
+    """Raise ConfigError for options that require --group."""
     given = {
         "--no-commit": options.no_commit,
         "--assignor": options.assignor is not None,
@@ -208,24 +219,24 @@ def refuse_without_group(options: MemberOptions) -> None:
     }
     for option, is_given in given.items():
         if is_given and options.group is None:
-            raise ConfigError(f"{option} is for members of a group: it needs --group")
+            raise ConfigError(f"{option} requires --group")
 
 
 def check_topics(wanted: Mapping[str, list[int] | None], partitions: Sequence[str]) -> list[str]:
-    """The topics to subscribe to; ConfigError if single partitions were asked for."""
+    """Return the topics to subscribe to. Raise ConfigError if single partitions are given."""
     chosen = ["-p"] * bool(partitions) or [f"{name}:..." for name, numbers in wanted.items() if numbers is not None]
     if chosen:
-        raise ConfigError(f"{chosen[0]} does not go with --group: the group decides who reads which partitions")
+        raise ConfigError(f"{chosen[0]} cannot be combined with --group: the group assigns the partitions")
     return list(wanted)
 
 
 def member_properties(options: MemberOptions, offsets: Sequence[str]) -> dict[str, str]:
-    """Kafka properties for the options; ConfigError for what does not go together."""
+    """Return Kafka properties for the options. Raise ConfigError for options that cannot be combined."""
     if not options.group:
-        raise ConfigError("--group needs the name of a group")
+        raise ConfigError("--group: the group name must not be empty")
     own = {"group.id": options.group, "enable.auto.commit": "false"}
     if options.instance_id == "":
-        raise ConfigError("--instance-id needs an id: '' is none, and the member would not be static")
+        raise ConfigError("--instance-id: the id must not be empty")
     if options.instance_id is not None:
         own["group.instance.id"] = options.instance_id
     if options.protocol is not None:
@@ -236,7 +247,7 @@ def member_properties(options: MemberOptions, offsets: Sequence[str]) -> dict[st
 
 
 def assignor_property(assignor: str, protocol: str) -> dict[str, str]:
-    """The property that `--assignor` is under a group protocol. A classic one that is not known: ConfigError."""
+    """Return the property of `--assignor` under a group protocol. Raise ConfigError for an unknown classic assignor."""
     if protocol == "consumer":
         return {"group.remote.assignor": assignor}
     from kcli.assignors.lookup import find_strategy
@@ -248,14 +259,14 @@ def _reset(offsets: Sequence[str]) -> str:
     reset = _RESETS.get(offsets[0].strip().lower())
     if reset is None or len(offsets) > 1:
         raise ConfigError(
-            f"-o {' -o '.join(offsets)} does not go with --group: a member goes on at its group's committed offsets, "
-            "and -o start or -o end says where to begin where there is none"
+            f"-o {' -o '.join(offsets)} cannot be combined with --group: a member starts at the committed offsets; "
+            "use -o start or -o end for partitions without one"
         )
     return reset
 
 
-class Style(NamedTuple):
-    """How records are to be printed, as the command line says it."""
+class RenderOptions(NamedTuple):
+    """The options for printing records, as given."""
 
     output: str | None = None
     format: str | None = None
@@ -265,37 +276,37 @@ class Style(NamedTuple):
     terminal: bool = False
 
 
-def make_renderer(style: Style) -> Renderer:
-    """The renderer for a style; only its module is imported. `ConfigError` for what does not go together."""
-    pieces = _pieces(style)
-    if pieces is not None:
+def make_renderer(options: RenderOptions) -> Renderer:
+    """Return the renderer for the options; only its module is imported. Raise ConfigError for options in conflict."""
+    parts = _format_parts(options)
+    if parts is not None:
         from kcli.cli.consume.render_text import text_renderer
 
-        return text_renderer(pieces, null=style.null, terminal=style.terminal)
-    if style.output in ("json", "jsonl"):
+        return text_renderer(parts, null=options.null, terminal=options.terminal)
+    if options.output in ("json", "jsonl"):
         from kcli.cli.consume.render_json import json_renderer
 
-        return json_renderer(lines=style.output == "jsonl", terminal=style.terminal)
+        return json_renderer(lines=options.output == "jsonl", terminal=options.terminal)
     from kcli.cli.consume.render_tables import separated_renderer, table_renderer
 
-    if style.output == "table":
+    if options.output == "table":
         return table_renderer()
-    return separated_renderer(tabs=style.output == "tsv", terminal=style.terminal)
+    return separated_renderer(tabs=options.output == "tsv", terminal=options.terminal)
 
 
-def _pieces(style: Style) -> list[Piece] | None:
-    """The format to fill in, None when an output format with a shape of its own was asked for."""
+def _format_parts(options: RenderOptions) -> list[FormatPart] | None:
+    """Return the parts of the format; None for --output."""
     from kcli.cli.consume.format import compile_format, raw_format
 
-    if style.output is not None:
-        given = [("-f", style.format), ("-K", style.key_delimiter), ("-Z", style.null)]
-        given.append(("-D", None if style.delimiter == "\\n" else style.delimiter))
+    if options.output is not None:
+        given = [("-f", options.format), ("-K", options.key_delimiter), ("-Z", options.null)]
+        given.append(("-D", None if options.delimiter == "\\n" else options.delimiter))
         for option, value in given:
             if value is not None:
-                raise ConfigError(f"{option} is for raw output: it does not go with --output {style.output}")
+                raise ConfigError(f"{option} cannot be combined with --output {options.output}; it is for raw output")
         return None
-    if style.format is None:
-        return raw_format(style.delimiter, style.key_delimiter)
-    if style.key_delimiter is not None or style.delimiter != "\\n":
-        raise ConfigError("-f says it all: -D and -K do not go with it")
-    return compile_format(style.format)
+    if options.format is None:
+        return raw_format(options.delimiter, options.key_delimiter)
+    if options.key_delimiter is not None or options.delimiter != "\\n":
+        raise ConfigError("-f cannot be combined with -D or -K")
+    return compile_format(options.format)

@@ -1,4 +1,4 @@
-"""One read from the first note to the last line of its account: what `consume` does once it knows what is asked."""
+"""One read without a group: resolve the ranges, print the records, report the coverage."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from kcli.cli.consume import coverage_report
-from kcli.cli.consume.read_loop import UNLIMITED, Interrupt, Limits, Sink, Tally, pump
+from kcli.cli.consume.read_loop import UNLIMITED, Interrupt, Limits, PrintedRecords, Sink, print_records
 from kcli.cli.output.progress import Progress
+from kcli.consumer.coverage import PartitionCoverage, ReadCoverage, StopReason, is_bounded
 from kcli.errors import WakeupError
 
 if TYPE_CHECKING:
@@ -16,14 +17,15 @@ if TYPE_CHECKING:
     from kcli.cli.consume.renderer import Renderer
     from kcli.cli.environment import Environment
     from kcli.client.consumer_network_client import ConsumerNetworkClient
-    from kcli.consumer.coverage import PartitionCoverage
     from kcli.consumer.range_reader import RangeReader
     from kcli.consumer.read_range import ReadRange
     from kcli.structs import TopicPartition
 
+_FAILURE_INTERVAL_MS = 1000.0
 
-class Manner(NamedTuple):
-    """How records are chosen and printed, when to stop early, and what to say besides."""
+
+class PrintOptions(NamedTuple):
+    """The rendering and the filters of records, early ends, and the reports on standard error."""
 
     renderer: Renderer
     filters: Filters | None = None
@@ -37,126 +39,116 @@ def print_ranges(
     client: ConsumerNetworkClient,
     reader: RangeReader,
     ranges: dict[TopicPartition, ReadRange],
-    manner: Manner,
+    options: PrintOptions,
     deadline_ms: float,
 ) -> int:
-    """Print what the ranges hold and account for it; returns the exit status.
+    """Print the records of the ranges, report the coverage, and return the exit status.
 
-    `deadline_ms` is for finding out the offsets.
+    `deadline_ms` is for resolving the ranges.
     """
-    tally = Tally(ranges)
-    footed = coverage_report.is_bounded(ranges) and not manner.quiet
-    problems = Problems(env, reader.coverage, told_later=footed)
+    printed = PrintedRecords(ranges)
+    with_table = is_bounded(ranges) and not options.quiet
+    failures = FailureReports(env, reader.coverage, in_table=with_table)
     try:
         resolved = reader.resolve(deadline_ms).values
         distance = sum(max(0, one.end - one.position) for one in resolved.values() if one.end is not None)
-        if not manner.quiet:
-            _say(env, coverage_report.notes(reader.coverage()))
+        if not options.quiet:
+            for note in coverage_report.notes(reader.coverage()):
+                env.say(f"kcli: {note}")
         started_ms = env.clock.now_ms()
-        why = _print_records(env, client, reader, ranges, manner, tally, problems, distance)
+        stop = _print_ranges(env, client, reader, ranges, options, printed, failures, distance)
     finally:
-        with suppress(WakeupError):  # Ctrl-C's, if no poll has met it
+        with suppress(WakeupError):  # of Ctrl-C, if no poll has raised it
             reader.close()
-    problems.tell()
-    coverage = coverage_report.cut_short(reader.coverage(), tally.left)
-    if footed:
-        env.say(coverage_report.footer(coverage, ranges, tally.counts, why))
-    if manner.stats:
-        env.say(tally.stats(env.clock.now_ms() - started_ms))
-    return coverage_report.read_status(coverage, why)
+    failures.report()
+    coverage = ReadCoverage.of(reader.coverage(), stop, printed.first_unprinted)
+    if with_table:
+        env.say(coverage_report.coverage_table(coverage, ranges, printed.counts))
+    if options.stats:
+        env.say(printed.stats(env.clock.now_ms() - started_ms))
+    return coverage_report.read_status(coverage)
 
 
-def _print_records(
+def _print_ranges(
     env: Environment,
     client: ConsumerNetworkClient,
     reader: RangeReader,
     ranges: dict[TopicPartition, ReadRange],
-    manner: Manner,
-    tally: Tally,
-    problems: Problems,
+    options: PrintOptions,
+    printed: PrintedRecords,
+    failures: FailureReports,
     distance: int,
-) -> str:
-    """Everything that goes to standard output, over `distance` offsets; returns why it ended."""
-    renderer, sink = manner.renderer, Sink(env.stdout_bytes)
+) -> StopReason:
+    """Write everything that goes to standard output, of `distance` offsets; return the reason for the end."""
+    renderer, sink = options.renderer, Sink(env.stdout_bytes)
     sink.write(renderer.begin)
-    before = _passed(reader)
-    most = manner.limits.max_records
+    before = _offsets_passed(reader)
+    max_records = options.limits.max_records
 
     def fraction() -> float:
-        by_offset = (_passed(reader) - before) / distance if distance else 1.0
-        return max(by_offset, tally.total.records / most if most else 0.0)
+        by_offset = (_offsets_passed(reader) - before) / distance if distance else 1.0
+        return max(by_offset, printed.total.records / max_records if max_records else 0.0)
 
-    def tick() -> None:
+    def after_poll() -> None:
         progress.tick()
-        problems.tick()
+        failures.tick()
         sink.check()
 
-    shown = _shows_progress(env, ranges, manner)
-    progress = Progress(env, fraction=fraction, records=lambda: tally.total.records, shown=shown)
+    shown = _shows_progress(env, ranges, options)
+    progress = Progress(env, fraction=fraction, records=lambda: printed.total.records, shown=shown)
     with Interrupt(client.wakeup) as interrupt, progress:
-        why = pump(
+        stop = print_records(
             reader,
             renderer.render,
             sink.write,
-            passed=lambda: _passed(reader),
-            tally=tally,
+            offsets_passed=lambda: _offsets_passed(reader),
+            printed=printed,
             clock=env.clock,
             interrupt=interrupt,
-            limits=manner.limits,
-            filters=manner.filters,
-            tick=tick,
+            limits=options.limits,
+            filters=options.filters,
+            after_poll=after_poll,
         )
-    env.interrupted = interrupt.asked
-    coverage = coverage_report.cut_short(reader.coverage(), tally.left)
-    sink.write(renderer.end(coverage_report.coverage_items(coverage, ranges, tally.counts, why)))
-    return why
+    env.interrupted = interrupt.requested
+    coverage = ReadCoverage.of(reader.coverage(), stop, printed.first_unprinted)
+    sink.write(renderer.end(coverage_report.coverage_items(coverage, ranges, printed.counts)))
+    return stop
 
 
-def _say(env: Environment, sentences: list[str]) -> None:
-    for sentence in sentences:
-        env.say(f"kcli: {sentence}")
-
-
-def _passed(reader: RangeReader) -> int:
-    """All positions together: it grows whenever an offset is passed, with a record or without."""
+def _offsets_passed(reader: RangeReader) -> int:
+    """Return the sum of all positions: it increases with every offset, with or without a record."""
     return sum(one.position for one in reader.coverage())
 
 
-def _shows_progress(env: Environment, ranges: dict[TopicPartition, ReadRange], manner: Manner) -> bool:
+def _shows_progress(env: Environment, ranges: dict[TopicPartition, ReadRange], options: PrintOptions) -> bool:
     can_draw = env.stderr_is_terminal and env.environ.get("TERM") != "dumb"
-    return can_draw and coverage_report.is_bounded(ranges) and not env.stdout_is_terminal and not manner.quiet
+    return can_draw and is_bounded(ranges) and not env.stdout_is_terminal and not options.quiet
 
 
-_EVERY_MS = 1000.0
-
-
-class Problems:
-    """Says each failure and each gap once: `tick`, as often as the owner likes, looks for new ones now and then.
-
-    Nothing is said if it is all `told_later`, in a footer.
-    """
+class FailureReports:
+    """Report each failure of a partition once, while other partitions are still read; nothing if `in_table`."""
 
     def __init__(
-        self, env: Environment, coverage: Callable[[], Sequence[PartitionCoverage]], *, told_later: bool
+        self, env: Environment, coverage: Callable[[], Sequence[PartitionCoverage]], *, in_table: bool
     ) -> None:
         self._env = env
         self._coverage = coverage
-        self._told: set[tuple[TopicPartition, str]] = set()
-        self._told_later = told_later
+        self._reported: set[tuple[TopicPartition, str]] = set()
+        self._in_table = in_table
         self._next_ms = 0.0
 
     def tick(self) -> None:
-        """Look, if it is time to."""
+        """Report new failures, at most once a second."""
         now_ms = self._env.clock.now_ms()
         if now_ms >= self._next_ms:
-            self._next_ms = now_ms + _EVERY_MS
-            self.tell()
+            self._next_ms = now_ms + _FAILURE_INTERVAL_MS
+            self.report()
 
-    def tell(self) -> None:
-        """Look now, and say what is new."""
-        if self._told_later:
+    def report(self) -> None:
+        """Report new failures now."""
+        if self._in_table:
             return
-        news = [one for one in self._coverage() if (one.tp, one.reason) not in self._told]
-        self._told.update((one.tp, one.reason) for one in news)
-        for sentence in coverage_report.problems(news):
+        new = [one for one in self._coverage() if (one.tp, one.reason) not in self._reported]
+        self._reported.update((one.tp, one.reason) for one in new)
+        for sentence in coverage_report.failures(new):
             self._env.say(f"kcli: {sentence}")

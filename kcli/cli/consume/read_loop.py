@@ -1,4 +1,7 @@
-"""The loop of a read: poll, choose, render, write, until there is a reason to stop."""
+"""The read loop of `kcli consume`: poll, filter, render, write, until there is a reason to stop.
+
+Also the parts of a read that every source of records uses: counts of printed records, signals, standard output.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from time import monotonic
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from kcli.consumer.coverage import StopReason
 from kcli.errors import WakeupError
 
 if TYPE_CHECKING:
@@ -21,14 +25,11 @@ if TYPE_CHECKING:
     from kcli.protocol.records.columns import RecordColumns
     from kcli.structs import TopicPartition
 
-DONE, ENOUGH, QUIET, INTERRUPTED = "done", "enough", "quiet", "interrupted"
-"""Why a read stopped: all ranges read, `-n` reached, nothing came for too long, Ctrl-C."""
-
 _POLL_MS = 500.0
 
 
 class Source(Protocol):
-    """What is read from: a RangeReader."""
+    """A source of records: `RangeReader` or `MemberSource`."""
 
     @property
     def done(self) -> bool: ...
@@ -37,62 +38,62 @@ class Source(Protocol):
 
 
 class Limits(NamedTuple):
-    """When to stop before the end: after so many records, after so long without progress; None: never."""
+    """Early ends of a read: the number of printed records, and the time without progress. None: no limit."""
 
     max_records: int | None = None
-    quiet_ms: float | None = None
+    idle_ms: float | None = None
 
 
 UNLIMITED = Limits()
 
 
-def pump(
+def print_records(
     source: Source,
     render: RenderBatch,
     write: Callable[[Output], None],
     *,
-    passed: Callable[[], int],
-    tally: Tally,
+    offsets_passed: Callable[[], int],
+    printed: PrintedRecords,
     clock: Clock,
     interrupt: Interrupt,
     limits: Limits = UNLIMITED,
     filters: Filters | None = None,
-    tick: Callable[[], None] = lambda: None,
-) -> str:
-    """Print records until there is a reason to stop, and say which. Every poll's records are written before the next.
+    after_poll: Callable[[], None] = lambda: None,
+) -> StopReason:
+    """Print records until there is a reason to stop, and return it. Records of one poll are written before the next.
 
-    `passed` tells how many offsets are behind us: that it grows is progress too. `tick` is called after each poll.
-    The time of the first poll is not counted as quiet: it is when the reader gets ready.
+    `offsets_passed` returns the number of offsets read; its increase is progress too. The first poll does not count as
+    idle time: the reader prepares in it.
     """
-    quiet_since, progress = clock.now_ms(), -1
+    idle_since, progress = clock.now_ms(), -1
     while not source.done:
-        if interrupt.asked:
-            return INTERRUPTED
-        if limits.max_records is not None and tally.total.records >= limits.max_records:
-            return ENOUGH
-        batches = _poll(source, _poll_ms(limits, clock.now_ms() - quiet_since))
+        if interrupt.requested:
+            return StopReason.INTERRUPTED
+        if limits.max_records is not None and printed.total.records >= limits.max_records:
+            return StopReason.RECORD_LIMIT
+        batches = _poll(source, _poll_ms(limits, clock.now_ms() - idle_since))
         for tp, columns in batches:
-            _print(tp, columns, render, write, tally, limits, filters)
-        tick()
+            _print(tp, columns, render, write, printed, limits, filters)
+        after_poll()
         if batches:
-            quiet_since = clock.now_ms()
-        elif limits.quiet_ms is not None:
-            now_ms, before, progress = clock.now_ms(), progress, passed()
+            idle_since = clock.now_ms()
+        elif limits.idle_ms is not None:
+            now_ms, before, progress = clock.now_ms(), progress, offsets_passed()
             if progress != before:
-                quiet_since = now_ms
-            elif now_ms - quiet_since >= limits.quiet_ms:
-                return QUIET
-    return ENOUGH if tally.left else DONE
+                idle_since = now_ms
+            elif now_ms - idle_since >= limits.idle_ms:
+                return StopReason.IDLE
+    return StopReason.RECORD_LIMIT if printed.first_unprinted else StopReason.END
 
 
-def _poll_ms(limits: Limits, quiet_ms: float) -> float:
-    return _POLL_MS if limits.quiet_ms is None else max(0.0, min(_POLL_MS, limits.quiet_ms - quiet_ms))
+def _poll_ms(limits: Limits, idle_ms: float) -> float:
+    return _POLL_MS if limits.idle_ms is None else max(0.0, min(_POLL_MS, limits.idle_ms - idle_ms))
 
 
 def _poll(source: Source, timeout_ms: float) -> list[tuple[TopicPartition, RecordColumns]]:
     try:
         return source.poll(timeout_ms)
-    except WakeupError:  # Ctrl-C: the flag says so
+    except WakeupError:  # by a signal: `interrupt.requested` is set
         return []
 
 
@@ -101,24 +102,24 @@ def _print(
     columns: RecordColumns,
     render: RenderBatch,
     write: Callable[[Output], None],
-    tally: Tally,
+    printed: PrintedRecords,
     limits: Limits,
     filters: Filters | None,
 ) -> None:
     if filters is not None:
-        from kcli.cli.consume.filters import choose
+        from kcli.cli.consume.filters import matching_rows
 
-        columns = columns.take(choose(filters, columns))
-    if limits.max_records is not None and len(columns) > (room := limits.max_records - tally.total.records):
-        tally.leave(tp, int(columns.offsets[room]))
+        columns = columns.take(matching_rows(filters, columns))
+    if limits.max_records is not None and len(columns) > (room := limits.max_records - printed.total.records):
+        printed.stop_at(tp, int(columns.offsets[room]))
         columns = columns.take(slice(0, room))
     if len(columns):
         write(render(tp, columns))
-        tally.add(tp, columns)
+        printed.add(tp, columns)
 
 
 class Count(NamedTuple):
-    """Records, and the bytes of their keys and values."""
+    """A number of records, and the bytes of their keys and values."""
 
     records: int = 0
     bytes: int = 0
@@ -127,29 +128,29 @@ class Count(NamedTuple):
         return Count(self.records + other.records, self.bytes + other.bytes)
 
 
-class Tally:
-    """Counts by partition, in the order in which the partitions came up.
+class PrintedRecords:
+    """The number of printed records by partition, in the order in which partitions first occurred.
 
-    `left` has the partitions of which wanted records came that were not printed, and the offset of the first of them.
+    `first_unprinted` has the offset of the first matching record that was received and not printed, by partition.
     """
 
     def __init__(self, partitions: Iterable[TopicPartition] = ()) -> None:
         self.counts: dict[TopicPartition, Count] = {tp: Count() for tp in partitions}
         self.total = Count()
-        self.left: dict[TopicPartition, int] = {}
+        self.first_unprinted: dict[TopicPartition, int] = {}
 
     def add(self, tp: TopicPartition, columns: RecordColumns) -> None:
-        """Count what was printed."""
+        """Count printed records."""
         count = Count(len(columns), columns.payload_bytes)
         self.counts[tp] = self.counts.get(tp, Count()).plus(count)
         self.total = self.total.plus(count)
 
-    def leave(self, tp: TopicPartition, offset: int) -> None:
-        """From this record on nothing of the partition will be printed."""
-        self.left.setdefault(tp, offset)
+    def stop_at(self, tp: TopicPartition, offset: int) -> None:
+        """Record that nothing of the partition is printed from this offset on."""
+        self.first_unprinted.setdefault(tp, offset)
 
     def stats(self, elapsed_ms: float) -> str:
-        """A line per partition, and their sum: records, bytes, and both per second over `elapsed_ms`."""
+        """Return a line per partition, and a total: records, bytes, and both per second over `elapsed_ms`."""
         seconds = max(elapsed_ms, 1.0) / 1000
         rows = [["TOPIC", "PARTITION", "RECORDS", "BYTES", "RECORDS/S", "BYTES/S"]]
         for tp, count in self.counts.items():
@@ -164,31 +165,31 @@ def _numbers(count: Count, seconds: float) -> list[str]:
 
 
 def align(rows: Sequence[Sequence[str]]) -> str:
-    """Rows as lines with columns of even width."""
+    """Return rows as lines, with the columns padded to one width."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
 
 
-STOPPING = ("SIGINT", "SIGTERM", "SIGHUP")
-"""What asks a process to end: Ctrl-C, `kill`, and the terminal that was closed."""
+STOP_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
+"""Signals that request an end: Ctrl-C, `kill`, and a closed terminal."""
 
 
 class Interrupt:
-    """While active, the first Ctrl-C sets `asked` and calls `wakeup`; the second is a KeyboardInterrupt at once.
+    """While active, the first signal sets `requested` and calls `wakeup`; the second raises KeyboardInterrupt at once.
 
-    So what was begun is printed whole. `signals` may name others to be taken the same way; SIGHUP stays ignored where
-    it was, as under nohup. A second signal within `same_wish_s` counts as the first: `timeout` and shells send to the
-    process and to its group. Outside the main thread nothing can be caught, and nothing is.
+    So the current batch is printed completely. SIGHUP stays ignored if it is, as under nohup. A second signal within
+    `debounce_s` counts as the first: `timeout` and shells send it to the process and to its group. Outside the main
+    thread signals cannot be handled.
     """
 
     def __init__(
-        self, wakeup: Callable[[], None], signals: tuple[str, ...] = ("SIGINT",), *, same_wish_s: float = 0.0
+        self, wakeup: Callable[[], None], signals: tuple[str, ...] = ("SIGINT",), *, debounce_s: float = 0.0
     ) -> None:
-        self.asked = False
-        self._asked_s = 0.0
+        self.requested = False
+        self._requested_s = 0.0
         self._wakeup = wakeup
         self._signals = signals
-        self._same_wish_s = same_wish_s
+        self._debounce_s = debounce_s
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Interrupt:
@@ -197,7 +198,7 @@ class Interrupt:
             if number is None or (name == "SIGHUP" and signal.getsignal(number) == signal.SIG_IGN):
                 continue
             try:
-                self._before[number] = signal.signal(number, self._caught)
+                self._before[number] = signal.signal(number, self._handle)
             except ValueError:
                 break
         return self
@@ -208,20 +209,20 @@ class Interrupt:
         for number, before in self._before.items():
             signal.signal(number, before)
 
-    def _caught(self, number: int, frame: FrameType | None) -> None:
+    def _handle(self, number: int, frame: FrameType | None) -> None:
         now_s = monotonic()
-        if self.asked:
-            if now_s - self._asked_s < self._same_wish_s:
+        if self.requested:
+            if now_s - self._requested_s < self._debounce_s:
                 return
             raise KeyboardInterrupt
-        self.asked, self._asked_s = True, now_s
+        self.requested, self._requested_s = True, now_s
         self._wakeup()
 
 
 class Sink:
-    """Writes buffers whole, in order, at once. `BrokenPipeError` passes through when the reader has gone.
+    """Standard output for bulk data: writes whole buffers to the file descriptor. BrokenPipeError is raised.
 
-    `written` counts the bytes that the system has taken, those of a buffer that failed half-way too.
+    `written` counts the bytes that the system has accepted, also those of a buffer that failed partly.
     """
 
     def __init__(self, stream: BinaryIO) -> None:
@@ -234,22 +235,22 @@ class Sink:
             self._fd = None
 
     def write(self, data: bytes | memoryview) -> None:
-        """Write all of `data`, however many calls that takes; a full non-blocking pipe is waited for."""
+        """Write all of `data`, in several calls if necessary; wait while a non-blocking pipe is full."""
         if self._fd is None:
             self._stream.write(data)
             self.written += len(data)
             return
-        rest = memoryview(data)
-        while len(rest):
+        remaining = memoryview(data)
+        while len(remaining):
             try:
-                taken = os.write(self._fd, rest)
+                taken = os.write(self._fd, remaining)
                 self.written += taken
-                rest = rest[taken:]
+                remaining = remaining[taken:]
             except BlockingIOError:
                 _wait_until_writable(self._fd)
 
     def check(self) -> None:
-        """BrokenPipeError if the reader has gone, for the time when there is nothing to write that would tell."""
+        """Raise BrokenPipeError if the reading process has ended, while there is nothing to write."""
         if self._fd is not None and _is_hung_up(self._fd):
             raise BrokenPipeError
 
@@ -258,7 +259,7 @@ def _is_hung_up(fd: int) -> bool:
     import select
 
     poll = select.poll()
-    poll.register(fd, 0)  # errors and hang-ups are told unasked
+    poll.register(fd, 0)  # errors and hang-ups are always reported
     return any(events & (select.POLLERR | select.POLLHUP) for _, events in poll.poll(0))
 
 

@@ -1,13 +1,13 @@
-"""Records as JSON: one object per line, or one versioned document. Safe for any bytes.
+"""Renderer of JSON: one object per line, or one versioned document. Safe for any bytes.
 
     {"topic": "orders", "partition": 0, "offset": 12, "timestamp": 1700000000000, "timestamp_type": "create",
      "key": "k", "value": "/w==", "value_encoding": "base64", "headers": [{"name": "h", "value": null}]}
 
-Bytes that are UTF-8 are text; anything else is base64, and a field beside it says so (`key_encoding`, `value_encoding`;
-in a header `value_encoding`). A null is null, an empty key or value "". `timestamp` is in ms since the epoch, and
-`timestamp_type` "create" (by the producer) or "append" (by the broker); both are null for records that have none.
+UTF-8 bytes are text; other bytes are base64, with a field that says so (`key_encoding`, `value_encoding`; in a header
+`value_encoding`). A null is null, an empty key or value "". `timestamp` is in ms since the epoch, and `timestamp_type`
+is "create" (set by the producer) or "append" (by the broker); both are null for records without a timestamp.
 
-The document is `{"kcli": 1, "kind": "consume.topic", "items": [records], "coverage": [what was read per partition]}`.
+The document is `{"kcli": 1, "kind": "consume.topic", "items": [records], "coverage": [one object per partition]}`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SEPARATOR, _ESCAPED_SEPARATOR = b"\x1e", "\\u001e"
 
 
 def json_renderer(*, lines: bool, terminal: bool = False) -> Renderer:
-    """Renderer for `--output jsonl` (`lines`) or `json`. `terminal`: all controls escaped."""
+    """Return the renderer of `--output jsonl` (`lines`) or `json`. `terminal`: escape all control characters."""
     between = "\n" if lines else ",\n"
     first = True
 
@@ -56,7 +56,7 @@ def json_renderer(*, lines: bool, terminal: bool = False) -> Renderer:
 
 
 def json_objects(tp: TopicPartition, columns: RecordColumns) -> list[str]:
-    """One JSON object per record."""
+    """Return one JSON object per record."""
     prefix = f'{{"topic": {json.dumps(tp.topic)}, "partition": {tp.partition}, "offset": '
     keys, values = _json_members("key", columns.keys()), _json_members("value", columns.values())
     counts = columns.header_counts.tolist()
@@ -77,21 +77,21 @@ def _times(columns: RecordColumns) -> list[str]:
     ]
 
 
-def _json_members(name: str, items: list[bytes | None]) -> list[str]:
-    """`"key": "text"` for each item, with its encoding where it is not text.
+def _json_members(name: str, values: list[bytes | None]) -> list[str]:
+    """Return `"key": "text"` for each value, with its encoding where it is not text.
 
-    All items are made text and escaped in one go, with a separator between them that none of them contains; only if
-    one does, or one is not UTF-8, is each looked at by itself.
+    All values are decoded and escaped together, joined with a separator that none contains; if one contains it, or is
+    not UTF-8, each value is converted by itself.
     """
     try:
-        text = _SEPARATOR.join([b"" if item is None else item for item in items]).decode()
+        text = _SEPARATOR.join([b"" if item is None else item for item in values]).decode()
     except UnicodeDecodeError:
-        return [_json_member(name, item) for item in items]
+        return [_json_member(name, item) for item in values]
     escaped = json.dumps(text, ensure_ascii=False)[1:-1].split(_ESCAPED_SEPARATOR)
-    if len(escaped) != len(items):
-        return [_json_member(name, item) for item in items]
+    if len(escaped) != len(values):
+        return [_json_member(name, item) for item in values]
     return [
-        f'"{name}": null' if item is None else f'"{name}": "{text}"' for item, text in zip(items, escaped, strict=True)
+        f'"{name}": null' if item is None else f'"{name}": "{text}"' for item, text in zip(values, escaped, strict=True)
     ]
 
 
@@ -106,7 +106,7 @@ def _headers(columns: RecordColumns, row: int) -> str:
 
 
 def header_objects(columns: RecordColumns, row: int) -> list[dict[str, str | None]]:
-    """The headers of one record as JSON-ready dicts, in order."""
+    """Return the headers of one record as JSON-ready dicts, in order."""
     objects = []
     for name, value in columns.headers(row):
         text, encoding = text_and_encoding(value)
@@ -116,7 +116,7 @@ def header_objects(columns: RecordColumns, row: int) -> list[dict[str, str | Non
 
 
 def text_and_encoding(data: bytes | None) -> tuple[str | None, str]:
-    """Bytes as text, and how: "utf-8" or "base64"; None and "null" for null."""
+    """Return bytes as text, and the encoding: "utf-8" or "base64"; None and "null" for null."""
     if data is None:
         return None, "null"
     try:

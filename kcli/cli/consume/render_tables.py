@@ -1,4 +1,4 @@
-"""Records as csv, tsv, and a table: one row per record, batch by batch, so that a follower sees them at once.
+"""Renderers of csv, tsv and table: one row per record, written batch by batch, for reads that follow.
 
 csv and tsv have `key_encoding` and `value_encoding` columns: utf-8, base64, or null. Headers are one field of JSON.
 """
@@ -29,7 +29,7 @@ _TSV_ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r
 
 
 def separated_renderer(*, tabs: bool, terminal: bool = False) -> Renderer:
-    """Renderer for `--output csv` (RFC 4180, plain newlines) or tsv (`\\t`, `\\n`, `\\r`, `\\\\` escaped)."""
+    """Return the renderer of `--output csv` (RFC 4180, plain newlines) or tsv (`\\t`, `\\n`, `\\r`, `\\\\` escaped)."""
     written = _tsv if tabs else _csv
 
     def render(tp: TopicPartition, columns: RecordColumns) -> bytes:
@@ -72,27 +72,27 @@ def _tsv(rows: list[list[str]]) -> str:
 
 
 def table_renderer() -> Renderer:
-    """Renderer for `--output table`: columns as wide as the first batch needs, wider as soon as a row needs it.
+    """Return the renderer of `--output table`: columns have the width of the first batch, and widen for wider rows.
 
-    Control characters are always shown escaped: a line break would break the table.
+    Control characters are always escaped: a line break would break the table.
     """
     widths = [len(heading) for heading in HEADINGS]
-    begun = False
+    started = False
 
     def render(tp: TopicPartition, columns: RecordColumns) -> bytes:
-        nonlocal begun
+        nonlocal started
         lines = []
         for start in range(0, len(columns), _ROWS):
-            rows = [] if begun else [list(HEADINGS)]
+            rows = [] if started else [list(HEADINGS)]
             rows += _shown_rows(tp, columns.take(slice(start, start + _ROWS)))
-            begun = True
+            started = True
             for row in rows:
                 widths[:] = map(max, widths, map(len, row))
             lines += ["  ".join(map(str.ljust, row, widths)).rstrip() + "\n" for row in rows]
         return "".join(lines).encode()
 
     def end(coverage: object) -> bytes:
-        return b"" if begun else "  ".join(HEADINGS).encode() + b"\n"
+        return b"" if started else "  ".join(HEADINGS).encode() + b"\n"
 
     return Renderer(render, end=end)
 

@@ -1,4 +1,4 @@
-"""What all record renderers have in common: bytes before, bytes for a batch, bytes after."""
+"""`Renderer`: the interface of all renderers of records."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ RenderBatch: TypeAlias = "Callable[[TopicPartition, RecordColumns], Output]"
 
 
 class Renderer(NamedTuple):
-    """`begin`, then `render` for each batch of one partition's records, then `end` given the coverage as dicts."""
+    """The bytes to print: `begin`, `render` for each batch of one partition, `end` given the coverage as dicts."""
 
     render: RenderBatch
     begin: bytes = b""

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kcli.cli.consume.filters import _search_literal, choose, compile_filters
+from kcli.cli.consume.filters import _search_literal, compile_filters, matching_rows
 from kcli.errors import ConfigError
 from tests.cli.consume.data import columns, record
 
@@ -21,7 +21,7 @@ ORDERS = columns(
 
 
 def chosen(grep=None, key=None, headers=(), invert=False):
-    return np.flatnonzero(choose(compile_filters(grep, key, headers, invert=invert), ORDERS)).tolist()
+    return np.flatnonzero(matching_rows(compile_filters(grep, key, headers, invert=invert), ORDERS)).tolist()
 
 
 def test_values() -> None:
@@ -34,13 +34,13 @@ def test_values() -> None:
     assert chosen(grep="(?s)two.lines") == [4]
 
 
-def test_an_expression_that_matches_anything_still_matches_no_null() -> None:
+def test_a_null_matches_no_expression() -> None:
     assert chosen(grep="") == [0, 1, 3, 4]
     assert chosen(grep=".*") == [0, 1, 3, 4]
     assert chosen(key="") == [0, 1, 2, 4]
 
 
-def test_keys_and_headers_and_all_together() -> None:
+def test_all_filters_must_match() -> None:
     assert chosen(key="alice") == [0, 2]
     assert chosen(key="^.{3}$") == [1]
     assert chosen(headers=["type=^o"]) == [0, 1, 4]
@@ -50,7 +50,7 @@ def test_keys_and_headers_and_all_together() -> None:
     assert chosen(grep="paid", key="alice", headers=["type=order"]) == [0]
 
 
-def test_invert_turns_the_whole_condition_round() -> None:
+def test_invert_negates_the_whole_condition() -> None:
     assert chosen(grep="paid", invert=True) == [1, 2, 3]
     assert chosen(grep="paid", key="alice", invert=True) == [1, 2, 3, 4]
 
@@ -62,22 +62,22 @@ def test_no_filter() -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"grep": "("}, "--grep '(' is not a regular expression"),
-        ({"key": "*"}, "--key '*' is not"),
-        ({"headers": ["a=["]}, "--header '[' is not"),
-        ({"headers": ["type"]}, "--header needs NAME=REGEX"),
-        ({"headers": ["=x"]}, "--header needs NAME=REGEX"),
-        ({"invert": True}, "--invert turns"),
+        ({"grep": "("}, "--grep: '(' is not a valid regular expression"),
+        ({"key": "*"}, "--key: '*' is not a valid regular"),
+        ({"headers": ["a=["]}, "--header: '[' is not a valid regular"),
+        ({"headers": ["type"]}, "--header: 'type' is not valid; use NAME=REGEX"),
+        ({"headers": ["=x"]}, "--header: '=x' is not valid; use NAME=REGEX"),
+        ({"invert": True}, "--invert requires --grep, --key or --header"),
     ],
 )
-def test_bad_filters(arguments, words):
+def test_an_invalid_filter_is_an_error(arguments, words):
     with pytest.raises(ConfigError, match="^" + re.escape(words)):
         chosen(**arguments)
 
 
 @settings(max_examples=300, deadline=None)
 @given(st.lists(st.one_of(st.none(), st.binary(max_size=6)), max_size=20), st.binary(max_size=3), st.binary(max_size=2))
-def test_the_search_for_plain_text_finds_what_looking_at_each_finds(values, literal, gap):
+def test_a_literal_search_matches_the_search_of_each_value(values, literal, gap):
     buffer, starts = bytearray(), []
     for value in values:
         buffer += gap
@@ -89,5 +89,5 @@ def test_the_search_for_plain_text_finds_what_looking_at_each_finds(values, lite
     assert found.tolist() == [value is not None and literal in value for value in values]
 
 
-def test_spans_in_disorder_are_left_to_the_slow_way() -> None:
+def test_spans_out_of_order_are_not_searched_as_one_buffer() -> None:
     assert _search_literal(b"a", b"aXa", np.array([2, 0]), np.array([1, 1])) is None

@@ -10,7 +10,7 @@ from kcli.errors import ConfigError
 
 
 @pytest.mark.parametrize(
-    ("text", "pieces"),
+    ("text", "parts"),
     [
         ("%s", [Field("value")]),
         (r"%k %s\n", [Field("key"), b" ", Field("value"), b"\n"]),
@@ -27,11 +27,11 @@ from kcli.errors import ConfigError
         ("%S%R%K", [Field("value", "length"), Field("value", "length32"), Field("key", "length")]),
     ],
 )
-def test_formats(text, pieces):
-    assert compile_format(text) == pieces
+def test_formats(text, parts):
+    assert compile_format(text) == parts
 
 
-def test_every_verb_of_kcat_is_known() -> None:
+def test_every_verb_of_kcat_is_supported() -> None:
     assert set(VERBS) == set("stpokhTSKR")
     for verb, field in VERBS.items():
         assert compile_format(f"<%{verb}>") == [b"<", field, b">"]
@@ -40,9 +40,9 @@ def test_every_verb_of_kcat_is_known() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "is empty"),
-        ("%q", "'%q' is not a format verb: there are %s"),
-        ("50%", "'%' is not a format verb"),
+        ("", "must not be empty"),
+        ("%q", "'%q' is not a valid verb; use %s"),
+        ("50%", "'%' is not a valid verb"),
         ("%{}", "'%{}' is not"),
         ("%{value:rot13}", "'%{value:rot13}' is not"),
         ("%{value", "'%{' is not"),
@@ -52,18 +52,18 @@ def test_every_verb_of_kcat_is_known() -> None:
         ("end\\", r"'\' is not a valid escape"),
     ],
 )
-def test_what_is_no_format_is_told(text, words):
+def test_an_invalid_format_is_an_error(text, words):
     with pytest.raises(ConfigError, match=re.escape(words)):
         compile_format(text)
 
 
-def test_raw_output_is_a_format_too() -> None:
+def test_raw_output_is_a_format() -> None:
     assert raw_format(r"\n", None) == [Field("value"), b"\n"]
     assert raw_format(r"\0", r"\t") == [Field("key"), b"\t", Field("value"), b"\0"]
     assert raw_format("", "") == [Field("key"), Field("value")]
 
 
-def test_a_shell_argument_that_is_not_text_goes_through() -> None:
+def test_an_argument_that_is_not_utf_8_keeps_its_bytes() -> None:
     assert unescape("\udcff") == b"\xff"
 
 
@@ -80,10 +80,10 @@ def test_a_shell_argument_that_is_not_text_goes_through() -> None:
         (b"back\\slash", "back\\slash"),
     ],
 )
-def test_what_a_terminal_gets_cannot_command_it(data, shown):
+def test_control_bytes_are_escaped(data, shown):
     assert visible_bytes(data) == shown.encode()
     assert visible(shown) == shown
 
 
-def test_json_stays_json() -> None:
+def test_escaped_json_is_valid_json() -> None:
     assert visible_json('{"a": "\x7f\u009b\u202e"}\n{}') == '{"a": "\\u007f\\u009b\\u202e"}\n{}'

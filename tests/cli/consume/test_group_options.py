@@ -1,4 +1,4 @@
-"""`kcli consume --group`: what does not go with it, told before anybody is asked."""
+"""`kcli consume --group`: options in conflict, before any request."""
 
 from __future__ import annotations
 
@@ -9,45 +9,45 @@ from tests.cli.consume.test_command import consume
 
 
 @pytest.mark.parametrize(
-    ("options", "says"),
+    ("options", "message"),
     [
-        (["-p", "0"], "-p does not go with --group: the group decides who reads which partitions"),
-        (["bills:0,1"], "bills:... does not go with --group"),
-        (["-o", "100"], "-o 100 does not go with --group: a member goes on at its group's committed offsets"),
-        (["-o", "start:end"], "-o start:end does not go with --group"),
-        (["-o", "start", "-o", "end"], "-o start -o end does not go with --group"),
+        (["-p", "0"], "-p cannot be combined with --group: the group assigns the partitions"),
+        (["bills:0,1"], "bills:... cannot be combined with --group"),
+        (["-o", "100"], "-o 100 cannot be combined with --group: a member starts at the committed offsets"),
+        (["-o", "start:end"], "-o start:end cannot be combined with --group"),
+        (["-o", "start", "-o", "end"], "-o start -o end cannot be combined with --group"),
         (["--assignor", "fair"], "--assignor: 'fair' is not a known assignor; use one of range, roundrobin, sticky"),
         (["--protocol", "modern"], "group.protocol: 'modern' is not valid; use classic or consumer"),
         (["-X", "session.timeout.ms=100"], "heartbeat.interval.ms=3000 must be below session.timeout.ms=100"),
     ],
 )
-def test_what_does_not_go_with_a_group_is_one_line_and_status_2(options: list[str], says: str) -> None:
+def test_options_in_conflict_with_group_are_one_line_and_status_2(options: list[str], message: str) -> None:
     status, out, err = consume("--group", "g", *options)
     assert (status, out) == (2, b"")
     assert err.count("\n") == 1
-    assert says in err
+    assert message in err
 
 
 @pytest.mark.parametrize(
     "option", [["--no-commit"], ["--assignor", "range"], ["--instance-id", "a"], ["--protocol", "classic"]]
 )
-def test_options_of_members_need_a_group(option: list[str]) -> None:
+def test_options_of_members_require_group(option: list[str]) -> None:
     status, _, err = consume(*option)
     assert status == 2
-    assert f"{option[0]} is for members of a group: it needs --group" in err
+    assert f"{option[0]} requires --group" in err
 
 
-def test_a_group_without_a_name_is_refused() -> None:
-    assert "--group needs the name of a group" in consume("--group", "").err
+def test_an_empty_group_name_is_an_error() -> None:
+    assert "--group: the group name must not be empty" in consume("--group", "").err
 
 
-def test_an_empty_instance_id_is_no_silent_dynamic_member() -> None:
+def test_an_empty_instance_id_is_an_error() -> None:
     status, _, err = consume("--group", "g", "--instance-id", "")
     assert status == 2
-    assert "--instance-id needs an id" in err
+    assert "--instance-id: the id must not be empty" in err
 
 
-def test_a_good_command_line_gets_as_far_as_the_broker() -> None:
+def test_a_valid_command_line_reaches_the_broker() -> None:
     assert consume("--group", "g", "-o", "start", "-n", "3", "--assignor", "sticky", "--no-commit").status == 5
 
 

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from kcli.cli.consume.coverage_report import partition_words, reset_words
+from kcli.cli.consume.coverage_report import partitions_text, reset_text
 from kcli.cli.consume.filters import compile_filters
 from kcli.cli.consume.member_session import MemberPlan, print_as_member
-from kcli.cli.consume.options import Style, make_renderer
-from kcli.cli.consume.range_session import Manner
+from kcli.cli.consume.options import RenderOptions, make_renderer
+from kcli.cli.consume.range_session import PrintOptions
 from kcli.cli.consume.read_loop import Limits
 from kcli.consumer.subscription import PositionReset
 from kcli.error_codes import ErrorCode
@@ -43,7 +43,7 @@ CDE = records({P0: values(b"c", at=2), P1: values(b"d", b"e")})
 
 
 class Woken:
-    """What a session needs of a client: to be woken up, and to be told so by the next poll."""
+    """The client of a session: `wakeup` makes the next poll raise."""
 
     def __init__(self) -> None:
         self.woken = False
@@ -58,7 +58,7 @@ class Woken:
 
 
 class FullDisk:
-    """A stream that takes so many bytes, each write as far as it goes."""
+    """A stream with room for some bytes; each write takes as many as fit."""
 
     def __init__(self, room: int, error: OSError) -> None:
         self.room, self.error, self.got = room, error, b""
@@ -72,7 +72,7 @@ class FullDisk:
 
 
 class Run:
-    """One session over a script that ends in an interrupt, if in nothing else."""
+    """One session over a script; its last step is an interrupt."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class Run:
         quiet: bool = False,
         grep: str | None = None,
         most: int | None = None,
-        quiet_ms: float | None = None,
+        idle_ms: float | None = None,
         output: str | None = None,
         interrupts: bool = True,
     ) -> None:
@@ -93,10 +93,10 @@ class Run:
         self.consumer.ends = ends or {}
         self.consumer.refusals = list(refusals)
         self.env = FakeEnvironment(clock=self.consumer.clock)
-        manner = Manner(
-            make_renderer(Style(output)),
+        manner = PrintOptions(
+            make_renderer(RenderOptions(output)),
             compile_filters(grep, None, (), invert=False),
-            Limits(most, quiet_ms),
+            Limits(most, idle_ms),
             quiet=quiet,
         )
         plan = MemberPlan("g", ["orders"], 5_000.0 if commit else None, 30_000.0, exit_at_end)
@@ -119,10 +119,10 @@ def interrupt(consumer: FakeConsumer) -> Any:
     raise WakeupError("woken")
 
 
-# --- what is committed
+# --- commits
 
 
-def test_after_ctrl_c_what_was_printed_is_committed_with_its_epoch_and_the_group_is_left() -> None:
+def test_ctrl_c_commits_the_printed_records_with_their_epoch_and_leaves_the_group() -> None:
     run = Run([assigned(0, P0, P1), AB, CDE])
     assert (run.status, run.out) == (130, b"a\nb\nc\nd\ne\n")
     assert run.committed == {P0: 3, P1: 2}
@@ -131,35 +131,35 @@ def test_after_ctrl_c_what_was_printed_is_committed_with_its_epoch_and_the_group
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_being_told_to_end_is_like_ctrl_c(number: signal.Signals) -> None:
-    def told(consumer: FakeConsumer) -> Any:
+def test_other_stop_signals_are_like_ctrl_c(number: signal.Signals) -> None:
+    def signalled(consumer: FakeConsumer) -> Any:
         os.kill(os.getpid(), number)
         raise WakeupError("woken")
 
-    run = Run([assigned(0, P0), AB, told], interrupts=False)
+    run = Run([assigned(0, P0), AB, signalled], interrupts=False)
     assert (run.status, run.committed) == (130, {P0: 2})
 
 
-def test_leaving_is_not_disturbed_by_a_wakeup_that_no_poll_has_met() -> None:
-    """Ctrl-C while records are written, with nothing to commit: the request to leave must go out all the same."""
+def test_a_wakeup_that_no_poll_has_raised_does_not_interrupt_leaving() -> None:
+    """Ctrl-C while records are written, with nothing to commit: LeaveGroup must be sent."""
 
-    def told(consumer: FakeConsumer) -> Any:
+    def signalled(consumer: FakeConsumer) -> Any:
         os.kill(os.getpid(), signal.SIGINT)
         return {}
 
-    run = Run([assigned(0, P0), AB, told], commit=False, interrupts=False)
+    run = Run([assigned(0, P0), AB, signalled], commit=False, interrupts=False)
     assert (run.status, run.consumer.closed, run.client.woken) == (130, [30_000.0], False)
 
 
-def test_a_signal_sent_twice_at_once_is_one_wish() -> None:
+def test_a_signal_sent_twice_at_once_counts_once() -> None:
     """`timeout` signals its child and then the whole process group."""
 
-    def told(consumer: FakeConsumer) -> Any:
+    def signalled(consumer: FakeConsumer) -> Any:
         os.kill(os.getpid(), signal.SIGINT)
         os.kill(os.getpid(), signal.SIGINT)
         raise WakeupError("woken")
 
-    run = Run([assigned(0, P0), AB, told], interrupts=False)
+    run = Run([assigned(0, P0), AB, signalled], interrupts=False)
     assert (run.status, run.committed) == (130, {P0: 2})
 
 
@@ -172,38 +172,38 @@ def test_a_limit_inside_a_batch_commits_up_to_the_last_printed_record(
     assert {P1: 0} | run.committed == {P1: 0} | expected
 
 
-def test_what_a_filter_leaves_out_counts_as_printed() -> None:
+def test_filtered_records_count_as_printed() -> None:
     run = Run([assigned(0, P0, P1), AB, CDE], grep="[bd]")
     assert run.out == b"b\nd\n"
     assert run.committed == {P0: 3, P1: 2}
 
 
-def test_with_a_limit_what_a_filter_leaves_out_counts_up_to_the_next_wanted_record() -> None:
+def test_with_a_limit_filtered_records_count_up_to_the_next_match() -> None:
     run = Run([assigned(0, P0), records({P0: values(b"no", b"yes", b"no", b"no", b"yes", b"no")})], grep="yes", most=1)
     assert run.out == b"yes\n"
     assert run.committed == {P0: 4}
 
 
 def test_offsets_without_records_are_committed_too() -> None:
-    """Behind a transaction's marker, or the lag of a group that has read all would never be 0."""
+    """After a transaction's marker; otherwise the lag of a group that has read everything is never 0."""
     run = Run([assigned(0, P0), records({P0: values(b"a")}, behind=1)])
     assert run.committed == {P0: 2}
 
 
-def test_nothing_is_committed_if_so_asked() -> None:
+def test_no_commit_commits_nothing() -> None:
     run = Run([assigned(0, P0), AB, revoked(P0)], commit=False)
     assert run.out == b"a\nb\n"
     assert run.consumer.commits == []
     assert run.consumer.closed
 
 
-def test_where_it_begins_is_stored_at_once() -> None:
-    """Or else a member that begins at the end of the log, and is killed, would begin at a later end."""
+def test_the_start_position_is_committed_at_once() -> None:
+    """Otherwise a member that starts at the log end and is killed would start at a later end."""
     run = Run([assigned(7, P0), lambda _: {}, lambda _: {}])
     assert run.consumer.commits == [("async", {P0: OffsetAndMetadata(7)})]
 
 
-def test_it_commits_every_interval_while_it_prints_and_not_what_is_stored_already() -> None:
+def test_new_offsets_are_committed_at_intervals() -> None:
     more = [records({P0: values(b"x", at=2 + n)}) for n in range(3)]
     idle: Step = lambda _: {}  # noqa: E731
     run = Run([assigned(0, P0), AB, more[0], *[idle] * 11, more[1], *[idle] * 11, *[idle] * 11, more[2]])
@@ -218,7 +218,7 @@ def test_it_commits_every_interval_while_it_prints_and_not_what_is_stored_alread
 # --- rebalances
 
 
-def test_what_was_printed_is_committed_before_it_goes() -> None:
+def test_printed_records_are_committed_before_the_revocation() -> None:
     run = Run([assigned(0, P0, P1), AB, revoked(P0), assigned(0, P2)])
     assert ("sync", {P0: OffsetAndMetadata(2, EPOCH)}) in run.consumer.commits
     assert run.err.splitlines() == [
@@ -229,21 +229,21 @@ def test_what_was_printed_is_committed_before_it_goes() -> None:
     assert P0 not in run.consumer.commits[-1][1]
 
 
-def test_nothing_is_committed_of_what_was_lost() -> None:
+def test_nothing_is_committed_of_lost_partitions() -> None:
     run = Run([assigned(0, P0), AB, lost(P0)])
     assert run.committed.get(P0, 0) == 0
-    assert "kcli: group g: lost orders 0: the group has put this member out" in run.err
+    assert "kcli: group g: lost orders 0: the group has removed this member" in run.err
 
 
-def test_a_commit_refused_before_a_revocation_is_told_even_if_quiet() -> None:
+def test_a_commit_refused_before_a_revocation_is_reported_even_with_quiet() -> None:
     refusal = BrokerError(ErrorCode.REBALANCE_IN_PROGRESS, "too late")
     steps = [assigned(0, P0), lambda _: {}, AB, revoked(P0)]
     run = Run(steps, quiet=True)
     assert run.err == ""
-    consumer_told = Run([*steps[:3], _refusing(refusal), *steps[3:]], quiet=True)
-    assert consumer_told.err == (
-        "kcli: group g: not committed: REBALANCE_IN_PROGRESS: too late; "
-        "what was printed since the last commit will be printed again\n"
+    refused = Run([*steps[:3], _refusing(refusal), *steps[3:]], quiet=True)
+    assert refused.err == (
+        "kcli: group g: commit failed: REBALANCE_IN_PROGRESS: too late; "
+        "records printed since the last commit will be printed again\n"
     )
 
 
@@ -255,35 +255,35 @@ def _refusing(error: Exception) -> Step:
     return step
 
 
-def test_ctrl_c_in_the_middle_of_a_commit_waits_for_it() -> None:
+def test_ctrl_c_during_a_commit_waits_for_it() -> None:
     run = Run([assigned(0, P0), lambda _: {}, AB, _refusing(WakeupError("woken")), revoked(P0)])
     assert (run.status, run.committed) == (130, {P0: 2})
 
 
-# --- how it ends
+# --- ends
 
 
-def test_a_partition_that_fails_ends_the_run_with_all_before_it_committed() -> None:
+def test_a_failed_partition_ends_the_run_after_a_commit_of_the_printed_records() -> None:
     run = Run([assigned(0, P0), AB, fails(CorruptRecords("bad batch"))])
     assert isinstance(run.error, CorruptRecords)
     assert run.committed == {P0: 2}
     assert run.consumer.closed
 
 
-def test_a_last_commit_that_fails_is_the_runs_error() -> None:
+def test_a_failed_last_commit_is_the_error_of_the_run() -> None:
     run = Run([assigned(0, P0), AB, _refusing(TimeoutExpired("no answer"))], commit=True)
     assert isinstance(run.error, TimeoutExpired)
     assert run.consumer.closed
 
 
-def test_a_group_that_must_not_be_committed_to_ends_the_run() -> None:
+def test_an_authorization_error_of_a_commit_ends_the_run() -> None:
     refusal = BrokerError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     run = Run([assigned(0, P0), lambda _: {}, AB, lambda _: {}], refusals=[refusal] * 2, interrupts=False)
     assert run.error is refusal
     assert run.consumer.closed
 
 
-def test_in_a_hurry_nothing_is_committed_and_leaving_is_short() -> None:
+def test_a_second_ctrl_c_commits_nothing_and_leaves_quickly() -> None:
     run = Run([assigned(0, P0), AB, fails(KeyboardInterrupt())])
     assert isinstance(run.error, KeyboardInterrupt)
     assert run.committed.get(P0, 0) == 0
@@ -302,7 +302,7 @@ def test_in_a_hurry_nothing_is_committed_and_leaving_is_short() -> None:
         (BrokenPipeError(), 7, 3),
     ],
 )
-def test_of_a_full_disk_and_a_closed_pipe_what_was_taken_whole_is_committed(
+def test_records_written_completely_before_a_full_disk_or_a_closed_pipe_are_committed(
     monkeypatch: pytest.MonkeyPatch, error: OSError, room: int, expected: int
 ) -> None:
     disk = FullDisk(room, error)
@@ -326,7 +326,7 @@ class _Stream:
 # --- the end of the log
 
 
-def test_exit_is_at_the_end_that_the_partitions_had_when_they_were_assigned() -> None:
+def test_exit_stops_at_the_end_offsets_of_the_assignment() -> None:
     steps = [assigned(0, P0, P1), AB, records({P0: values(b"c", at=2)}), records({P1: values(b"d", b"e")})]
     run = Run(steps, ends={P0: 3, P1: 2}, exit_at_end=True, interrupts=False)
     assert (run.status, run.out) == (0, b"a\nb\nc\nd\ne\n")
@@ -337,7 +337,7 @@ def test_exit_is_at_the_end_that_the_partitions_had_when_they_were_assigned() ->
     ]
 
 
-def test_a_partition_that_comes_back_keeps_its_first_end() -> None:
+def test_a_partition_that_is_assigned_again_keeps_its_first_end() -> None:
     steps = [assigned(0, P0), AB, revoked(P0), _ends_at(P0, 99), assigned(2, P0)]
     run = Run(steps, ends={P0: 2}, exit_at_end=True, interrupts=False)
     assert (run.status, run.out) == (0, b"a\nb\n")
@@ -351,8 +351,8 @@ def _ends_at(tp: TopicPartition, end: int) -> Step:
     return step
 
 
-def test_a_member_without_partitions_waits_a_while_before_it_exits() -> None:
-    """In cooperative groups a newcomer gets nothing at first, and its share with the next rebalance."""
+def test_a_member_without_partitions_waits_before_it_exits() -> None:
+    """In cooperative groups a new member gets no partitions at first, and its share in the next rebalance."""
     steps = [assigned(0), *[lambda _: {}] * 3, assigned(0, P0), AB]
     run = Run(steps, ends={P0: 2}, exit_at_end=True, interrupts=False)
     assert (run.status, run.out) == (0, b"a\nb\n")
@@ -362,13 +362,13 @@ def test_a_member_without_partitions_waits_a_while_before_it_exits() -> None:
     assert "no partition is assigned to this member" in run.err
 
 
-def test_joining_is_not_being_quiet_and_long_waits_are_told() -> None:
-    run = Run([*[lambda _: {}] * 40, assigned(0, P0), AB], quiet_ms=1_000, interrupts=False)
+def test_joining_does_not_count_as_idle_and_a_long_wait_is_reported() -> None:
+    run = Run([*[lambda _: {}] * 40, assigned(0, P0), AB], idle_ms=1_000, interrupts=False)
     assert (run.status, run.out) == (0, b"a\nb\n")
     assert run.err.count("still waiting for an assignment: the group cannot be joined yet") == 1
 
 
-def test_a_json_document_tells_what_was_printed_of_each_partition() -> None:
+def test_a_json_document_contains_the_printed_records_of_each_partition() -> None:
     run = Run([assigned(0, P0, P1), AB], output="json")
     document = json.loads(run.out)
     assert [record["value"] for record in document["items"]] == ["a", "b"]
@@ -378,21 +378,27 @@ def test_a_json_document_tells_what_was_printed_of_each_partition() -> None:
     ]
 
 
-def test_many_partitions_are_few_words() -> None:
+def test_partitions_are_shown_as_runs() -> None:
     many = [TopicPartition("t", n) for n in (0, 1, 2, 5, 7, 8)] + [TopicPartition("a", 3)]
-    assert partition_words(many) == "a 3; t 0-2,5,7-8"
+    assert partitions_text(many) == "a 3; t 0-2,5,7-8"
 
 
 @pytest.mark.parametrize(
-    ("reset", "told"),
+    ("reset", "message"),
     [
-        (PositionReset(5, "earliest", 10), "offset 5.*deleted.*log start, 10, and offsets 5 to 9 are lost"),
-        (PositionReset(5, "latest", 20), "offset 5.*outside the log.*log end, 20, and offsets 5 to 19 are not read"),
-        (PositionReset(99, "earliest", 0), "offset 99.*beyond the end.*log start, 0: .*printed, though"),
-        (PositionReset(99, "latest", 20), "offset 99.*beyond the end.*log end, 20: .*not read"),
-        (PositionReset(99, "truncated", 20), "offset 99.*beyond the end.*goes on at 20"),
+        (PositionReset(5, "earliest", 10), "position 5.*log start, 10. Offsets 5 to 9 were deleted"),
+        (
+            PositionReset(5, "latest", 20),
+            "position 5 is outside the log.*log end, 20.*Offsets 5 to 19 are skipped",
+        ),
+        (
+            PositionReset(99, "earliest", 0),
+            "position 99 is after the log end.*log start, 0. .*printed again",
+        ),
+        (PositionReset(99, "latest", 20), "position 99 is after the log end.*log end, 20. .*skipped"),
+        (PositionReset(99, "truncated", 20), "position 99 is after the log end.*continues at 20"),
     ],
 )
-def test_what_a_reset_means_for_the_records_is_said(reset: PositionReset, told: str) -> None:
-    assert re.search(f"^orders 0: {told}", reset_words(P0, reset))
-    assert ("are lost" in reset_words(P0, reset)) == (reset.policy == "earliest" and reset.new_offset > reset.offset)
+def test_a_reset_message_names_the_records_lost_skipped_or_repeated(reset: PositionReset, message: str) -> None:
+    assert re.search(f"^orders 0: the group's {message}", reset_text(P0, reset))
+    assert ("were deleted" in reset_text(P0, reset)) == (reset.policy == "earliest" and reset.new_offset > reset.offset)

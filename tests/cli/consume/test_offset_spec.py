@@ -1,4 +1,4 @@
-"""`-o/--offset`: every shape, and one clear sentence for everything that is none of them."""
+"""`-o/--offset`: every valid form, and one sentence for each error."""
 
 from datetime import datetime, timezone
 
@@ -108,7 +108,7 @@ def test_times(text: str, start: Time) -> None:
         ("@2024-01-31T10:00:30Z:end", utc(2024, 1, 31, 10, 0, 30), LATEST),
     ],
 )
-def test_a_range_of_times_splits_at_the_right_colon(text: str, start: object, end: object) -> None:
+def test_a_range_of_times_is_split_between_the_times(text: str, start: object, end: object) -> None:
     assert parse_offset_spec(text, NOW) == (None, ReadRange(start, end))  # type: ignore[arg-type]
 
 
@@ -136,72 +136,72 @@ def test_exit_gives_every_range_an_end() -> None:
     assert chosen("start", "1=5:7", exit_at_end=True) == {P0: "start:end", P1: "5:7", P2: "start:end"}
 
 
-def test_ranges_for_single_partitions_leave_the_others_out_unless_those_were_named() -> None:
+def test_ranges_of_single_partitions_exclude_others_unless_those_are_named() -> None:
     assert chosen("1=5") == {P1: "5"}
     assert chosen("1=5", named="orders") == {P0: "end", P1: "5", P2: "end"}
 
 
-def test_a_range_for_a_partition_that_is_not_read_is_a_mistake() -> None:
-    with pytest.raises(ConfigError, match=r"-o 7=\.\.\. is for a partition that is not read"):
+def test_a_range_of_a_partition_that_is_not_read_is_an_error() -> None:
+    with pytest.raises(ConfigError, match=r"-o 7=\.\.\.: partition 7 is not read"):
         chosen("7=start")
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "message"),
     [
-        ("", "expected one of start, end"),
-        (":", "expected one of"),
-        ("@", "a time is epoch seconds"),
-        ("@:", "expected one of"),
-        ("begin", "expected one of"),
-        ("1,000", "second range for all partitions"),
-        ("stored", "without a consumer group"),
+        ("", "use one of start, end"),
+        (":", "use one of"),
+        ("@", "a valid time is epoch seconds"),
+        ("@:", "use one of"),
+        ("begin", "use one of"),
+        ("1,000", "a range for all partitions is given already"),
+        ("stored", "without --group"),
         ("s@1700000000", "kcat's 's@A'"),
-        ("e@1700000000", "'@A:B' here"),
+        ("e@1700000000", "'@A:B' instead of"),
         ("10-20", "like 100:200"),
         ("10..20", "like 100:200"),
         ("1h", "begins with '@'"),
         ("-1h", "like @-1h"),
-        ("9" * 5000, "more than 100 signs"),
-        ("@" + "9" * 5000, "more than 100 signs"),
-        ("@-" + "9" * 400 + "w", "more than 100 signs"),
+        ("9" * 5000, "more than 100 characters"),
+        ("@" + "9" * 5000, "more than 100 characters"),
+        ("@-" + "9" * 400 + "w", "more than 100 characters"),
         ("9" * 90, "at most 63 bits"),
         ("@1h", "begins with '-', like @-1h"),
         ("@2h30m:1h", "begins with '-', like @-1h"),
         ("@-2h:1h", "begins with '-', like @-1h"),
         ("2024-01-31", "like @2024-01-31"),
-        ("@+1h", "lies in the past"),
+        ("@+1h", "is in the past"),
         ("@-3600", "needs a unit"),
         ("@0:-3600", "needs a unit"),
-        ("@yesterday", "a time is epoch seconds"),
+        ("@yesterday", "a valid time is epoch seconds"),
         ("@0:yesterday", "'yesterday' is not a valid time"),
         ("@2024-02-30", "not on the calendar"),
         ("@2023-02-29T10:00", "not on the calendar"),
         ("@2024-01-31T25:00", "not on the calendar"),
         ("@2024-01-31T10:00+99:00", "not on the calendar"),
         ("@1969-12-31", "before 1970"),
-        ("@2024-1-1", "a time is"),
-        ("@2024-01-31T10", "a time is"),
-        ("@-1y", "a time is"),
+        ("@2024-1-1", "a valid time is"),
+        ("@2024-01-31T10", "a valid time is"),
+        ("@-1y", "a valid time is"),
         ("@99999999999999999999", "Kafka stores times as 64-bit numbers"),
         ("200:100", "ends before it starts"),
         ("-5:-10", "ends before it starts"),
         ("+10:+5", "ends before it starts"),
         ("@-1h:-2h", "ends before it starts"),
-        ("1:2:3", "expected one of"),
+        ("1:2:3", "use one of"),
         ("9223372036854775808", "at most 63 bits"),
-        ("x=5", "'x' is not a partition number"),
-        ("=5", "'' is not a partition number"),
-        ("-1=5", "'-1' is not a partition number"),
-        ("1=", "expected one of"),
-        ("1=2=3", "expected one of"),
-        ("start,end", "second range for all partitions"),
+        ("x=5", "'x' is not a valid partition number"),
+        ("=5", "'' is not a valid partition number"),
+        ("-1=5", "'-1' is not a valid partition number"),
+        ("1=", "use one of"),
+        ("1=2=3", "use one of"),
+        ("start,end", "a range for all partitions is given already"),
         ("1=2,1=3", "partition 1 already has a range"),
-        ("١٢", "expected one of"),
+        ("١٢", "use one of"),
     ],
 )
-def test_a_bad_spec_is_one_sentence(text: str, words: str) -> None:
+def test_an_invalid_range_is_one_sentence(text: str, message: str) -> None:
     with pytest.raises(ConfigError) as caught:
         parse_offset_specs([text], NOW)
-    assert words in str(caught.value)
+    assert message in str(caught.value)
     assert "\n" not in str(caught.value)

@@ -21,23 +21,23 @@ def drawn(fractions: list[float], *, shown: bool = True, **environ: str) -> str:
     return env.result(0).err
 
 
-def test_the_bar_tells_share_and_rate() -> None:
+def test_the_bar_shows_share_and_rate() -> None:
     text = drawn([0.25, 0.5])
     assert " 25%" in text
     assert " 50%" in text
     assert "1,000 records/s" in text
 
 
-def test_no_colour_means_none() -> None:
+def test_no_color_disables_colors() -> None:
     assert "\x1b[3" in drawn([0.5])
     assert "\x1b[3" not in drawn([0.5], NO_COLOR="1")
 
 
-def test_nothing_is_drawn_that_is_not_to_be_shown_or_is_over_at_once() -> None:
+def test_a_hidden_or_immediate_bar_draws_nothing() -> None:
     assert drawn([0.5], shown=False) == ""
     assert drawn([]) == ""
 
 
-def test_a_read_that_is_killed_leaves_a_cursor() -> None:
+def test_a_killed_read_leaves_the_cursor_visible() -> None:
     begun = drawn([0.5]).partition("50%")[0]
     assert begun.rfind("\x1b[?25h") > begun.rfind("\x1b[?25l")

@@ -1,8 +1,8 @@
-"""What a follower of several partitions is told while it follows."""
+"""Reports of failed partitions while others are still read."""
 
 from __future__ import annotations
 
-from kcli.cli.consume.range_session import Problems
+from kcli.cli.consume.range_session import FailureReports
 from kcli.clock import ManualClock
 from kcli.consumer.coverage import PartitionCoverage
 from kcli.error_codes import ErrorCode
@@ -23,53 +23,53 @@ def failed(tp: TopicPartition) -> PartitionCoverage:
 
 
 class Read:
-    """A read whose coverage the test sets, and what it says at each second."""
+    """A read whose coverage the test sets, and its reports of each second."""
 
-    def __init__(self, *, told_later: bool = False) -> None:
+    def __init__(self, *, in_table: bool = False) -> None:
         self.clock = ManualClock()
         self.coverage = [following(P0), following(P1)]
         self.env = FakeEnvironment(clock=self.clock)
-        self.problems = Problems(self.env, lambda: self.coverage, told_later=told_later)
+        self.failures = FailureReports(self.env, lambda: self.coverage, in_table=in_table)
 
-    def said(self) -> str:
+    def reported(self) -> str:
         self.clock.advance(1000)
-        self.problems.tick()
+        self.failures.tick()
         text = self.env.result(0).err
         self.env.err_buffer.seek(0)
         self.env.err_buffer.truncate()
         return text
 
 
-def test_a_failure_is_told_once_while_others_go_on() -> None:
+def test_a_failure_is_reported_once_while_other_partitions_continue() -> None:
     read = Read()
-    assert read.said() == ""
+    assert read.reported() == ""
     read.coverage[0] = failed(P0)
-    assert read.said() == f"kcli: orders 0: {GONE}\n"
-    assert read.said() == ""
+    assert read.reported() == f"kcli: orders 0: {GONE}\n"
+    assert read.reported() == ""
     read.coverage[1] = failed(P1)
-    assert read.said() == f"kcli: orders 1: {GONE}\n"
+    assert read.reported() == f"kcli: orders 1: {GONE}\n"
 
 
-def test_every_new_gap_is_told() -> None:
+def test_each_new_gap_is_reported() -> None:
     read = Read()
     read.coverage[0] = following(P0, "following; offsets 5 to 6 were deleted", complete=False)
-    assert "5 to 6" in read.said()
+    assert "5 to 6" in read.reported()
     read.coverage[0] = following(P0, "following; offsets 5 to 6 were deleted; 8 to 9 too", complete=False)
-    assert "8 to 9" in read.said()
-    assert read.said() == ""
+    assert "8 to 9" in read.reported()
+    assert read.reported() == ""
 
 
-def test_looking_is_not_done_at_every_tick() -> None:
+def test_failures_are_checked_once_a_second() -> None:
     read = Read()
-    read.said()
+    read.reported()
     read.coverage[0] = failed(P0)
-    read.problems.tick()
+    read.failures.tick()
     assert read.env.result(0).err == ""
-    read.problems.tell()
+    read.failures.report()
     assert "gone" in read.env.result(0).err
 
 
-def test_what_a_footer_will_tell_is_not_told_twice() -> None:
-    read = Read(told_later=True)
+def test_failures_in_the_coverage_table_are_not_reported_before_it() -> None:
+    read = Read(in_table=True)
     read.coverage[0] = failed(P0)
-    assert read.said() == ""
+    assert read.reported() == ""

@@ -1,4 +1,4 @@
-"""The loop of a read, against a reader that is a list of polls."""
+"""The read loop, against a reader that is a list of polls."""
 
 from __future__ import annotations
 
@@ -6,9 +6,17 @@ from collections.abc import Iterable
 from typing import Any
 
 from kcli.cli.consume.filters import compile_filters
-from kcli.cli.consume.options import Style, make_renderer
-from kcli.cli.consume.read_loop import DONE, ENOUGH, INTERRUPTED, QUIET, Count, Interrupt, Limits, Tally, align, pump
+from kcli.cli.consume.options import RenderOptions, make_renderer
+from kcli.cli.consume.read_loop import (
+    Count,
+    Interrupt,
+    Limits,
+    PrintedRecords,
+    align,
+    print_records,
+)
 from kcli.clock import ManualClock
+from kcli.consumer.coverage import StopReason
 from kcli.errors import WakeupError
 from kcli.protocol.records.columns import RecordColumns
 from kcli.structs import TopicPartition
@@ -18,7 +26,7 @@ P0, P1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
 
 
 class Script:
-    """A reader whose polls are written down: batches, a number (offsets passed without records), or an exception."""
+    """A reader with scripted polls: batches, a number (offsets passed without records), or an exception."""
 
     def __init__(self, clock: ManualClock, polls: Iterable[Any], *, follow: bool = False) -> None:
         self.clock = clock
@@ -47,19 +55,19 @@ def values(*texts: bytes) -> RecordColumns:
 
 
 class Run:
-    """What one pump left behind."""
+    """One run of the loop, and its results."""
 
     def __init__(self, polls: Iterable[Any], *, follow: bool = False, interrupt: Interrupt | None = None, **how: Any):
         self.clock = ManualClock()
         self.written: list[bytes] = []
-        self.tally = Tally([P0, P1])
+        self.printed = PrintedRecords([P0, P1])
         script = Script(self.clock, polls, follow=follow)
-        self.why = pump(
+        self.stop = print_records(
             script,
-            make_renderer(Style()).render,
+            make_renderer(RenderOptions()).render,
             lambda data: self.written.append(bytes(data)),
-            passed=lambda: script.passed,
-            tally=self.tally,
+            offsets_passed=lambda: script.passed,
+            printed=self.printed,
             clock=self.clock,
             interrupt=interrupt or Interrupt(lambda: None),
             **how,
@@ -75,64 +83,64 @@ TWO_POLLS = [[(P0, values(b"a", b"b")), (P1, values(b"c"))], [], [(P0, values(b"
 
 def test_everything_is_printed_in_order_and_counted() -> None:
     run = Run(TWO_POLLS)
-    assert (run.why, run.text) == (DONE, b"a\nb\nc\nd\n")
-    assert run.tally.counts == {P0: Count(3, 3), P1: Count(1, 1)}
-    assert run.tally.total == Count(4, 4)
+    assert (run.stop, run.text) == (StopReason.END, b"a\nb\nc\nd\n")
+    assert run.printed.counts == {P0: Count(3, 3), P1: Count(1, 1)}
+    assert run.printed.total == Count(4, 4)
 
 
-def test_max_messages_cuts_exactly_across_partitions() -> None:
+def test_max_messages_is_exact_across_partitions() -> None:
     for limit, text in ((1, b"a\n"), (2, b"a\nb\n"), (3, b"a\nb\nc\n")):
         run = Run(TWO_POLLS, limits=Limits(max_records=limit))
-        assert (run.why, run.text) == (ENOUGH, text)
-    assert Run(TWO_POLLS, limits=Limits(max_records=4)).why == DONE
+        assert (run.stop, run.text) == (StopReason.RECORD_LIMIT, text)
+    assert Run(TWO_POLLS, limits=Limits(max_records=4)).stop == StopReason.END
     assert Run(TWO_POLLS, limits=Limits(max_records=9)).text == b"a\nb\nc\nd\n"
 
 
-def test_max_messages_counts_what_the_filter_lets_through() -> None:
+def test_max_messages_counts_matching_records() -> None:
     run = Run(TWO_POLLS, limits=Limits(max_records=2), filters=compile_filters("[bcd]", None, [], invert=False))
-    assert (run.why, run.text) == (ENOUGH, b"b\nc\n")
+    assert (run.stop, run.text) == (StopReason.RECORD_LIMIT, b"b\nc\n")
 
 
-def test_records_that_max_messages_left_over_are_remembered() -> None:
+def test_the_first_unprinted_record_of_each_partition_is_stored() -> None:
     run = Run(TWO_POLLS, limits=Limits(max_records=1))
-    assert run.tally.left == {P0: 1, P1: 0}
-    assert Run(TWO_POLLS, limits=Limits(max_records=2)).tally.left == {P1: 0}
-    assert Run(TWO_POLLS, limits=Limits(max_records=3)).tally.left == {}
-    assert Run(TWO_POLLS).tally.left == {}
+    assert run.printed.first_unprinted == {P0: 1, P1: 0}
+    assert Run(TWO_POLLS, limits=Limits(max_records=2)).printed.first_unprinted == {P1: 0}
+    assert Run(TWO_POLLS, limits=Limits(max_records=3)).printed.first_unprinted == {}
+    assert Run(TWO_POLLS).printed.first_unprinted == {}
 
 
-def test_a_read_that_left_records_over_is_not_done_though_its_reader_is() -> None:
-    assert Run(TWO_POLLS[:1], limits=Limits(max_records=2)).why == ENOUGH
-    assert Run(TWO_POLLS[:1], limits=Limits(max_records=3)).why == DONE
+def test_a_read_with_unprinted_records_has_reached_the_limit_although_its_reader_is_done() -> None:
+    assert Run(TWO_POLLS[:1], limits=Limits(max_records=2)).stop == StopReason.RECORD_LIMIT
+    assert Run(TWO_POLLS[:1], limits=Limits(max_records=3)).stop == StopReason.END
 
 
-def test_only_what_the_filter_lets_through_is_left_over() -> None:
+def test_only_matching_records_count_as_unprinted() -> None:
     run = Run(TWO_POLLS, limits=Limits(max_records=1), filters=compile_filters("[ac]", None, [], invert=False))
-    assert run.tally.left == {P1: 0}
+    assert run.printed.first_unprinted == {P1: 0}
 
 
-def test_a_quiet_follower_stops_after_its_idle_time() -> None:
-    run = Run(TWO_POLLS, follow=True, limits=Limits(quiet_ms=2000))
-    assert (run.why, run.text) == (QUIET, b"a\nb\nc\nd\n")
+def test_a_read_without_new_records_stops_after_the_idle_timeout() -> None:
+    run = Run(TWO_POLLS, follow=True, limits=Limits(idle_ms=2000))
+    assert (run.stop, run.text) == (StopReason.IDLE, b"a\nb\nc\nd\n")
     assert run.clock.now_ms() == 500 + 2000
 
 
-def test_the_first_poll_is_not_quiet_it_is_for_getting_ready() -> None:
-    run = Run([[], *TWO_POLLS], follow=True, limits=Limits(quiet_ms=300))
-    assert (run.why, run.text) == (QUIET, b"a\nb\nc\n")
-    assert Run([[], [], *TWO_POLLS], limits=Limits(quiet_ms=300)).text == b""
+def test_the_first_poll_does_not_count_as_idle_time() -> None:
+    run = Run([[], *TWO_POLLS], follow=True, limits=Limits(idle_ms=300))
+    assert (run.stop, run.text) == (StopReason.IDLE, b"a\nb\nc\n")
+    assert Run([[], [], *TWO_POLLS], limits=Limits(idle_ms=300)).text == b""
 
 
-def test_offsets_passed_without_records_are_not_quiet() -> None:
-    run = Run([[], [], 5, [], [], [(P0, values(b"late"))]], limits=Limits(quiet_ms=1200))
-    assert (run.why, run.text) == (DONE, b"late\n")
+def test_offsets_without_records_are_progress() -> None:
+    run = Run([[], [], 5, [], [], [(P0, values(b"late"))]], limits=Limits(idle_ms=1200))
+    assert (run.stop, run.text) == (StopReason.END, b"late\n")
 
 
-def test_an_interrupt_ends_the_read_after_what_was_fetched() -> None:
+def test_an_interrupt_ends_the_read_after_the_received_records() -> None:
     interrupt = Interrupt(lambda: None)
     polls = [*TWO_POLLS[:1], WakeupError("woken"), *TWO_POLLS[1:]]
-    run = Run(polls, interrupt=interrupt, tick=lambda: setattr(interrupt, "asked", True))
-    assert (run.why, run.text) == (INTERRUPTED, b"a\nb\nc\n")
+    run = Run(polls, interrupt=interrupt, after_poll=lambda: setattr(interrupt, "requested", True))
+    assert (run.stop, run.text) == (StopReason.INTERRUPTED, b"a\nb\nc\n")
 
 
 def test_each_poll_is_written_before_the_next() -> None:
@@ -142,7 +150,7 @@ def test_each_poll_is_written_before_the_next() -> None:
 
 def test_stats_are_lines_per_partition_and_a_total() -> None:
     run = Run([[(P0, columns(record(b"value", b"key"), record(None, None)))]])
-    lines = run.tally.stats(2000).splitlines()
+    lines = run.printed.stats(2000).splitlines()
     assert [line.split() for line in lines] == [
         ["TOPIC", "PARTITION", "RECORDS", "BYTES", "RECORDS/S", "BYTES/S"],
         ["orders", "0", "2", "8", "1", "4"],

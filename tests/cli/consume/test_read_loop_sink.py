@@ -1,4 +1,4 @@
-"""Bulk output: everything arrives, whatever the pipe is like."""
+"""The bulk output to files, pipes and streams."""
 
 import io
 import os
@@ -23,7 +23,7 @@ def read_all(fd: int, into: list[bytes]) -> threading.Thread:
 
 
 @pytest.mark.parametrize("blocking", [True, False])
-def test_a_pipe_that_takes_a_little_at_a_time_gets_all(blocking):
+def test_a_slow_pipe_gets_all_bytes(blocking):
     reading, writing = os.pipe()
     os.set_blocking(writing, blocking)
     got: list[bytes] = []
@@ -37,7 +37,7 @@ def test_a_pipe_that_takes_a_little_at_a_time_gets_all(blocking):
     assert got == [DATA + DATA[:10]]
 
 
-def test_text_written_before_comes_first() -> None:
+def test_text_written_before_is_flushed_first() -> None:
     reading, writing = os.pipe()
     with open(writing, "wb") as stream:
         stream.write(b"before ")
@@ -46,7 +46,7 @@ def test_text_written_before_comes_first() -> None:
         assert pipe.read() == b"before after"
 
 
-def test_a_closed_pipe_is_told() -> None:
+def test_a_closed_pipe_raises() -> None:
     reading, writing = os.pipe()
     os.close(reading)
     with open(writing, "wb") as stream, pytest.raises(BrokenPipeError):
@@ -59,7 +59,7 @@ def test_a_stream_without_a_descriptor() -> None:
     assert stream.getvalue() == b"abc"
 
 
-def test_a_closed_pipe_is_noticed_with_nothing_to_write() -> None:
+def test_check_raises_for_a_closed_pipe() -> None:
     reading, writing = os.pipe()
     with open(writing, "wb") as stream:
         sink = Sink(stream)
@@ -69,7 +69,7 @@ def test_a_closed_pipe_is_noticed_with_nothing_to_write() -> None:
             sink.check()
 
 
-def test_a_file_is_never_closed_by_its_reader(tmp_path: Path) -> None:
+def test_check_does_not_raise_for_a_file(tmp_path: Path) -> None:
     with (tmp_path / "out").open("wb") as stream:
         Sink(stream).check()
     Sink(io.BytesIO()).check()

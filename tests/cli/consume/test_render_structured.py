@@ -1,4 +1,4 @@
-"""Records as JSON, csv, tsv and tables: safe for any bytes, and a null is told from nothing."""
+"""The renderers of JSON, csv, tsv and tables: safe for any bytes; a null differs from an empty value."""
 
 import base64
 import csv
@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kcli.cli.consume.options import Style, make_renderer
+from kcli.cli.consume.options import RenderOptions, make_renderer
 from kcli.cli.consume.renderer import Renderer
 from kcli.protocol.records.columns import RecordColumns
 from tests.cli.consume.data import NOON, ORDERS_3, columns, record
@@ -30,7 +30,7 @@ def whole(renderer: Renderer, *batches: RecordColumns, coverage: Any = ()) -> by
 
 
 def lines(batch: RecordColumns, **options: Any) -> list[dict[str, Any]]:
-    text = whole(make_renderer(Style("jsonl", **options)), batch).decode()
+    text = whole(make_renderer(RenderOptions("jsonl", **options)), batch).decode()
     assert text.endswith("\n")
     return [json.loads(line) for line in text[:-1].split("\n")]
 
@@ -58,7 +58,7 @@ def test_a_line_of_json() -> None:
     assert [line["offset"] for line in (first, second, third, fourth)] == [7, 8, 9, 10]
 
 
-def test_time_of_appending_is_told() -> None:
+def test_the_timestamp_type_append_is_shown() -> None:
     [line] = lines(columns(record(), timestamp_type="append", max_timestamp_ms=5))
     assert (line["timestamp"], line["timestamp_type"]) == (5, "append")
 
@@ -75,31 +75,31 @@ def as_bytes(item: dict[str, Any], name: str) -> bytes | None:
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.tuples(DATA, DATA, DATA), min_size=1, max_size=12), st.booleans())
-def test_json_gives_back_the_bytes(rows, terminal):
+def test_the_bytes_can_be_restored_from_json(rows, terminal):
     batch = columns(*(record(value, key, headers=[("h", header)]) for key, value, header in rows))
     read = lines(batch, terminal=terminal)
     got = [(as_bytes(one, "key"), as_bytes(one, "value"), as_bytes(one["headers"][0], "value")) for one in read]
     assert got == rows
 
 
-def test_the_document_is_one_whole_json_over_all_batches() -> None:
+def test_the_document_is_valid_json_over_all_batches() -> None:
     coverage = [{"partition": 3, "complete": True}]
-    document = json.loads(whole(make_renderer(Style("json")), MIXED, MIXED.take([]), MIXED, coverage=coverage))
+    document = json.loads(whole(make_renderer(RenderOptions("json")), MIXED, MIXED.take([]), MIXED, coverage=coverage))
     assert (document["kcli"], document["kind"], document["coverage"]) == (1, "consume.topic", coverage)
     assert document["items"] == lines(MIXED) * 2
-    empty = json.loads(whole(make_renderer(Style("json"))))
+    empty = json.loads(whole(make_renderer(RenderOptions("json"))))
     assert empty["items"] == []
 
 
-def test_json_on_a_terminal_has_no_controls_and_means_the_same() -> None:
+def test_json_on_a_terminal_has_no_control_characters_and_the_same_values() -> None:
     batch = columns(record("\x7f\u009b31m\u202e".encode()))
-    plain, shown = (whole(make_renderer(Style("jsonl", terminal=t)), batch).decode() for t in (False, True))
+    plain, shown = (whole(make_renderer(RenderOptions("jsonl", terminal=t)), batch).decode() for t in (False, True))
     assert json.loads(plain) == json.loads(shown)
     assert not set(shown) & set("\x7f\u009b\u202e")
 
 
-def test_csv_is_read_back_with_its_nulls() -> None:
-    text = whole(make_renderer(Style("csv")), MIXED).decode()
+def test_nulls_can_be_restored_from_csv() -> None:
+    text = whole(make_renderer(RenderOptions("csv")), MIXED).decode()
     first, second, third, fourth = csv.DictReader(io.StringIO(text, newline=""))
     assert (first["topic"], first["partition"], first["offset"]) == ("orders", "3", "7")
     assert (first["timestamp"], first["time"]) == (str(NOON), "2024-01-31T12:00:00.000Z")
@@ -111,26 +111,26 @@ def test_csv_is_read_back_with_its_nulls() -> None:
 
 
 def test_tsv_is_one_line_per_record() -> None:
-    heading, first, *rest = whole(make_renderer(Style("tsv")), MIXED).decode().split("\n")
+    heading, first, *rest = whole(make_renderer(RenderOptions("tsv")), MIXED).decode().split("\n")
     assert heading.split("\t")[:3] == ["topic", "partition", "offset"]
     assert first.split("\t")[8] == 'say "hi"\\n\\\\'
     assert len(rest) == 4
     assert rest[-1] == ""
 
 
-def test_tsv_on_a_terminal_escapes_nothing_twice() -> None:
-    line = whole(make_renderer(Style("tsv", terminal=True)), columns(record(b"a\tb\n\x1b\\"))).splitlines()[1]
+def test_tsv_on_a_terminal_escapes_once() -> None:
+    line = whole(make_renderer(RenderOptions("tsv", terminal=True)), columns(record(b"a\tb\n\x1b\\"))).splitlines()[1]
     assert line.split(b"\t")[8] == rb"a\tb\n\x1b\\"
 
 
 @pytest.mark.parametrize("output", ["csv", "tsv", "table", "json", "jsonl"])
-def test_nothing_that_commands_a_terminal_reaches_it(output):
-    shown = whole(make_renderer(Style(output, terminal=True)), MIXED)
+def test_control_characters_are_escaped_on_a_terminal(output):
+    shown = whole(make_renderer(RenderOptions(output, terminal=True)), MIXED)
     assert b"\x1b" not in shown
 
 
-def test_a_table_grows_with_its_rows() -> None:
-    renderer = make_renderer(Style("table"))
+def test_a_table_widens_with_its_rows() -> None:
+    renderer = make_renderer(RenderOptions("table"))
     text = whole(renderer, columns(record(b"a", b"k")), columns(record(b"longer", b"a long key"), record(b"b", None)))
     assert text.decode().splitlines() == [
         "TOPIC   PARTITION  OFFSET  TIME                      KEY  VALUE  HEADERS",
@@ -138,4 +138,4 @@ def test_a_table_grows_with_its_rows() -> None:
         "orders  3          0       2024-01-31T12:00:00.000Z  a long key  longer",
         "orders  3          1       2024-01-31T12:00:00.000Z  -           b",
     ]
-    assert whole(make_renderer(Style("table"))) == b"TOPIC  PARTITION  OFFSET  TIME  KEY  VALUE  HEADERS\n"
+    assert whole(make_renderer(RenderOptions("table"))) == b"TOPIC  PARTITION  OFFSET  TIME  KEY  VALUE  HEADERS\n"

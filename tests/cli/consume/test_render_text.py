@@ -1,9 +1,9 @@
-"""Records as text: raw values, keys, and formats filled in."""
+"""The text renderer: raw values, keys, formats."""
 
 import pytest
 
 from kcli.cli.consume.format import compile_format, raw_format
-from kcli.cli.consume.options import Style, make_renderer
+from kcli.cli.consume.options import RenderOptions, make_renderer
 from kcli.cli.consume.render_text import text_renderer
 from kcli.errors import ConfigError
 from kcli.text import format_timestamp
@@ -28,7 +28,7 @@ def formatted(text: str, **options: object) -> bytes:
     return bytes(text_renderer(compile_format(text), **options).render(ORDERS_3, MIXED))  # type: ignore[arg-type]
 
 
-def test_values_byte_for_byte_a_null_is_an_empty_line() -> None:
+def test_values_are_exact_bytes_and_a_null_is_an_empty_line() -> None:
     assert raw() == b"v1\n\nv3\n\n\xc3\xbc\xff\x1b\n"
     assert raw(r"\0") == b"v1\0\0v3\0\0\xc3\xbc\xff\x1b\0"
     assert raw("") == b"v1v3\xc3\xbc\xff\x1b"
@@ -39,12 +39,12 @@ def test_keys_before_values() -> None:
     assert raw(key_delimiter=r"\t") == b"k1\tv1\nk2\t\n\tv3\n\t\n\x00k\t\xc3\xbc\xff\x1b\n"
 
 
-def test_a_text_for_nulls_tells_them_from_empty() -> None:
+def test_a_text_for_nulls_distinguishes_them_from_empty_values() -> None:
     assert raw(null="NULL") == b"v1\nNULL\nv3\n\n\xc3\xbc\xff\x1b\n"
     assert raw(key_delimiter=":", null="~") == b"k1:v1\nk2:~\n~:v3\n:\n\x00k:\xc3\xbc\xff\x1b\n"
 
 
-def test_on_a_terminal_control_bytes_are_shown_and_the_delimiter_is_the_users() -> None:
+def test_control_bytes_are_escaped_on_a_terminal_but_not_the_delimiter() -> None:
     assert raw(key_delimiter=r"\t", terminal=True) == "k1\tv1\nk2\t\n\tv3\n\t\n\\x00k\tü\\xff\\x1b\n".encode()
     assert formatted(r"\x1b[1m%h\x1b[0m ", terminal=True).startswith(b"\x1b[1ma=1,b=NULL,a=\\x00\\xff,e=\x1b[0m ")
 
@@ -69,7 +69,7 @@ def test_verbs(text, first, second):
     assert formatted(text + r"\x01").split(b"\x01")[:2] == [first, second]
 
 
-def test_many_records_are_filled_in_piece_by_piece() -> None:
+def test_a_large_batch_is_rendered_in_slices() -> None:
     many = columns(*(record(b"%d" % n, b"k") for n in range(20_000)))
     expected = b"".join(b"%d %d\n" % (n, n) for n in range(20_000))
     assert text_renderer(compile_format(r"%o %s\n")).render(ORDERS_3, many) == expected
@@ -84,15 +84,15 @@ def test_no_records_no_output() -> None:
 @pytest.mark.parametrize(
     ("style", "words"),
     [
-        (Style(format="%s", key_delimiter=":"), "-D and -K do not go with it"),
-        (Style(format="%s", delimiter=":"), "-D and -K do not go with it"),
-        (Style(output="jsonl", format="%s"), "-f is for raw output"),
-        (Style(output="csv", key_delimiter=";"), "-K is for raw output"),
-        (Style(output="json", null="x"), "-Z is for raw output"),
-        (Style(output="table", delimiter=";"), "-D is for raw output"),
+        (RenderOptions(format="%s", key_delimiter=":"), "-f cannot be combined with -D or -K"),
+        (RenderOptions(format="%s", delimiter=":"), "-f cannot be combined with -D or -K"),
+        (RenderOptions(output="jsonl", format="%s"), "-f cannot be combined with --output"),
+        (RenderOptions(output="csv", key_delimiter=";"), "-K cannot be combined with --output"),
+        (RenderOptions(output="json", null="x"), "-Z cannot be combined with --output"),
+        (RenderOptions(output="table", delimiter=";"), "-D cannot be combined with --output"),
     ],
 )
-def test_styles_that_contradict_themselves(style, words):
+def test_options_in_conflict_are_an_error(style, words):
     with pytest.raises(ConfigError, match=words):
         make_renderer(style)
 
@@ -109,5 +109,5 @@ def test_styles_that_contradict_themselves(style, words):
         (2**63 - 1, str(2**63 - 1)),
     ],
 )
-def test_times_a_calendar_knows_and_others(ms, text):
+def test_timestamps_inside_and_outside_the_calendar(ms, text):
     assert format_timestamp(ms) == text

@@ -1,4 +1,4 @@
-"""Joining spans: whatever the lengths, the same bytes as slicing and joining."""
+"""Joining of spans: the same bytes as slicing and joining."""
 
 import numpy as np
 import pytest
@@ -36,7 +36,7 @@ def test_same_bytes_as_slicing_and_joining(rows, filler, literals):
     assert bytes(join_spans(buffer, spans[1:], [first, last])) == values
 
 
-def test_many_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spans_larger_than_one_tile(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(render_text, "_TILE_BYTES", 1000)
     random = np.random.default_rng(7)
     rows = [(random.bytes(int(n)),) for n in random.integers(0, 200, 2000)]
@@ -49,7 +49,7 @@ def test_spans_in_any_order_and_more_than_once() -> None:
     assert bytes(join_spans(b"abcdefghi", [(starts, lengths)], [b"<", b">"])) == b"<ghi><abc><abcdefghi><>"
 
 
-def test_the_source_is_left_as_it_was() -> None:
+def test_the_source_is_not_modified() -> None:
     buffer, spans = columns([(b"x" * 50,)] * 100, b"--")
     before = bytes(buffer)
     source = bytearray(buffer)
