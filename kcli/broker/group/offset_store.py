@@ -71,10 +71,6 @@ class OffsetStore:
     def __repr__(self) -> str:
         return f"<OffsetStore {self._cache!r} {self._log!r}>"
 
-    def partition_for(self, group_id: str) -> int:
-        """Return the partition of __consumer_offsets that stores this group."""
-        return self._log.partition_for(group_id)
-
     def load(self, groups: GroupRegistry) -> None:
         """Read all of __consumer_offsets and restore its groups into `groups`. Unreadable records go to `reports`."""
         self._groups = groups

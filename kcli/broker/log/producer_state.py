@@ -151,13 +151,6 @@ class ProducerStateManager:
         for producer_id in expired:
             del self.producers[producer_id]
 
-    def clear(self, offset: int) -> None:
-        """Remove all producers and snapshots; the log is empty and continues at `offset`."""
-        self.producers.clear()
-        self.end_offset = offset
-        for snapshot in self.snapshots():
-            self._remove(snapshot)
-
     def load(self, log_start_offset: int, log_end_offset: int, now_wall_ms: int) -> int:
         """Load the newest valid snapshot within the log. Damaged snapshots and those after the log's end are removed.
 

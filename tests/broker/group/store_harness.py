@@ -9,6 +9,7 @@ from uuid import UUID
 
 from kcli.broker.config import BrokerConfig
 from kcli.broker.group.expiry import GroupFacts
+from kcli.broker.group.group_log import GroupLog
 from kcli.broker.group.offset_store import NewOffset, OffsetStore
 from kcli.broker.log.log_config import LogConfig
 from kcli.clock import ManualClock
@@ -138,6 +139,7 @@ class StoreHarness:
     def start(self) -> None:
         """Start a broker over the existing logs."""
         self.groups = Groups()
+        self.group_log = GroupLog(self.config, self.replicas, self.cluster)  # type: ignore[arg-type]
         self.offsets = OffsetStore(self.config, self.replicas, self.cluster, self.clock)  # type: ignore[arg-type]
         self.offsets.load(self.groups)
 
@@ -152,7 +154,7 @@ class StoreHarness:
 
     def written(self, group_id: str) -> list[Written]:
         """Return all records in the partition of a group."""
-        log = self.replicas.logs[TopicPartition(OFFSETS_TOPIC, self.offsets.partition_for(group_id))]
+        log = self.replicas.logs[TopicPartition(OFFSETS_TOPIC, self.group_log.partition_for(group_id))]
         return [_read(key, value) for _, data in log.batches for _, key, value in read_pairs(memoryview(data))]
 
 

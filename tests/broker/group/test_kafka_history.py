@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from kcli.broker.group.group_log import GroupLog
 from kcli.protocol.offsets_topic import decode_key
 from kcli.protocol.records import batch as layout
 from kcli.protocol.records.scan import read_pairs
@@ -82,7 +83,8 @@ def test_partition_of_each_group_equals_apache_kafkas(history: Any, harness: Off
                 found |= {(key.group, number.partition) for key in keys if key is not None}
 
     assert {group for group, _ in found} >= {*GROUPS}
-    assert {(group, harness.offsets.partition_for(group)) for group, _ in found} == found
+    group_log = GroupLog(harness.config, harness.replicas, harness.cluster)  # type: ignore[arg-type]
+    assert {(group, group_log.partition_for(group)) for group, _ in found} == found
 
 
 def test_commits_are_stored_after_the_replayed_log(harness: OffsetsHarness, client: Connection) -> None:

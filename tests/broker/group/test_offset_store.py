@@ -39,7 +39,7 @@ def harness() -> StoreHarness:
 @pytest.mark.parametrize(("group_id", "java"), JAVA_HASHES.items())
 def test_partition_of_a_group_equals_kafkas(harness: StoreHarness, group_id: str, java: int) -> None:
     assert group_hash(group_id) == java
-    assert harness.offsets.partition_for(group_id) == java % 50
+    assert harness.group_log.partition_for(group_id) == java % 50
 
 
 def test_partition_count_is_that_of_the_existing_topic() -> None:
@@ -49,7 +49,7 @@ def test_partition_count_is_that_of_the_existing_topic() -> None:
     harness.config = StoreHarness(offsets_topic_num_partitions=50).config
     harness.start()
 
-    assert harness.offsets.partition_for("billing") == 109829509 % 4
+    assert harness.group_log.partition_for("billing") == 109829509 % 4
     assert harness.committed("billing") == {orders(0): 1}
 
 
@@ -216,7 +216,7 @@ def test_deleted_group_writes_tombstones_in_one_batch(harness: StoreHarness) -> 
 
     assert harness.offsets.delete_group("billing", NOW_MS) is ErrorCode.NONE
 
-    log = harness.replicas.logs[TopicPartition(OFFSETS_TOPIC, harness.offsets.partition_for("billing"))]
+    log = harness.replicas.logs[TopicPartition(OFFSETS_TOPIC, harness.group_log.partition_for("billing"))]
     assert len(log.batches) == 3
     assert harness.written("billing")[3:] == [
         Written(OffsetCommitKey(group="billing", topic="orders", partition=0), None),
@@ -335,7 +335,7 @@ def test_expiry_runs_at_the_configured_interval() -> None:
 def test_damaged_batch_is_reported_and_all_others_are_loaded(harness: StoreHarness) -> None:
     for offset in range(3):
         harness.commit("billing", (orders(offset), offset))
-    log = harness.replicas.logs[TopicPartition(OFFSETS_TOPIC, harness.offsets.partition_for("billing"))]
+    log = harness.replicas.logs[TopicPartition(OFFSETS_TOPIC, harness.group_log.partition_for("billing"))]
     base, data = log.batches[1]
     log.batches[1] = base, data[:-3] + b"\xff" + data[-2:]
 

@@ -204,8 +204,6 @@ def test_snapshots_are_removed_with_their_segments(producers: ProducerStateManag
     assert producers.snapshots() == [1, 3, 4]
     producers.delete_snapshots_before(4)
     assert producers.snapshots() == [4]
-    producers.clear(50)
-    assert (producers.snapshots(), producers.end_offset, producers.producers) == ([], 50, {})
 
 
 def test_stray_snapshots_do_not_start_a_segment(producers: ProducerStateManager) -> None:
