@@ -1,4 +1,4 @@
-"""Slices of files in frames: sent by the kernel where there is one, read where the file is in memory only."""
+"""File slices in frames: sent by the kernel for real files, read for files in memory."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def read_in_background(peer: SocketPeer, frames: int = 1) -> tuple[threading.Thr
 DATA = bytes(range(256)) * 40_000  # ten megabytes
 
 
-def test_records_of_a_file_go_out_between_bytes_without_being_read(world: SocketWorld, tmp_path: Path) -> None:
+def test_file_records_are_sent_by_the_kernel_between_bytes(world: SocketWorld, tmp_path: Path) -> None:
     file = DiskFile(tmp_path / "log", DATA)
     peer = world.connect("1")
     reader, taken = read_in_background(peer)
@@ -69,7 +69,7 @@ def test_records_of_a_file_go_out_between_bytes_without_being_read(world: Socket
     assert file.reads == 0
 
 
-def test_a_file_in_memory_is_sent_all_the_same(world: SocketWorld) -> None:
+def test_a_file_in_memory_is_sent_too(world: SocketWorld) -> None:
     peer = world.connect("1")
     reader, taken = read_in_background(peer)
     world.selector.send("1", [b"head", FileSlice(BytesFile(DATA), 5, 1_000_000), FileSlice(BytesFile(DATA), 0, 0)])
@@ -78,7 +78,7 @@ def test_a_file_in_memory_is_sent_all_the_same(world: SocketWorld) -> None:
     assert taken == [b"head" + DATA[5:1_000_005]]
 
 
-def test_the_selector_in_memory_sends_slices_too() -> None:
+def test_the_memory_selector_sends_slices() -> None:
     world = MemoryWorld()
     peer = world.connect("1")
     world.selector.send("1", [b"head", FileSlice(BytesFile(DATA), 5, 10)])
@@ -87,7 +87,7 @@ def test_the_selector_in_memory_sends_slices_too() -> None:
 
 
 @pytest.mark.parametrize("on_disk", [True, False])
-def test_a_file_that_became_shorter_ends_the_connection(world: SocketWorld, tmp_path: Path, on_disk: bool) -> None:
+def test_a_truncated_file_closes_the_connection(world: SocketWorld, tmp_path: Path, on_disk: bool) -> None:
     file = DiskFile(tmp_path / "log", b"0123456789") if on_disk else BytesFile(b"0123456789")
     world.connect("1")
     world.selector.send("1", [FileSlice(file, 5, 10)])
@@ -97,7 +97,7 @@ def test_a_file_that_became_shorter_ends_the_connection(world: SocketWorld, tmp_
 
 
 @given(sizes=st.lists(st.integers(0, 9), min_size=1, max_size=6), counts=st.lists(st.integers(1, 12)))
-def test_sending_slices_in_pieces_loses_nothing(sizes: list[int], counts: list[int]) -> None:
+def test_slices_sent_in_parts_are_complete(sizes: list[int], counts: list[int]) -> None:
     file = BytesFile(bytes(range(200)))
     parts = frame_parts([FileSlice(file, 10 * n, size) if n % 2 else bytes(size) for n, size in enumerate(sizes)])
     whole, taken = b"".join(map(bytes, parts)), b""
@@ -108,8 +108,8 @@ def test_sending_slices_in_pieces_loses_nothing(sizes: list[int], counts: list[i
         assert taken + b"".join(map(bytes, parts)) == whole
 
 
-def test_a_greedy_reader_gets_a_bounded_share_of_each_poll(world: SocketWorld, tmp_path: Path) -> None:
-    """Its 50 MB leave in many polls, however fast it takes them, so that others are served in between."""
+def test_a_poll_bounds_the_bytes_written_to_one_connection(world: SocketWorld, tmp_path: Path) -> None:
+    """A response of 50 MB takes many polls however fast the client reads, so that others are served in between."""
     file = DiskFile(tmp_path / "log", DATA * 5)
     peer = world.connect("greedy")
     reader, taken = read_in_background(peer)
@@ -127,7 +127,7 @@ def test_a_greedy_reader_gets_a_bounded_share_of_each_poll(world: SocketWorld, t
     assert len(taken[0]) == len(DATA) * 5
 
 
-def test_a_greedy_sender_gets_a_bounded_share_of_each_poll(world: SocketWorld) -> None:
+def test_a_poll_bounds_the_bytes_read_from_one_connection(world: SocketWorld) -> None:
     greedy, modest = world.connect("greedy"), world.connect("modest")
     sender = threading.Thread(target=lambda: greedy.deliver(bytes(60_000_000)))
     sender.start()
@@ -139,7 +139,7 @@ def test_a_greedy_sender_gets_a_bounded_share_of_each_poll(world: SocketWorld) -
     sender.join()
 
 
-def test_in_turn_a_second_request_waits_until_the_answer_is_written(world: SocketWorld) -> None:
+def test_half_duplex_reads_the_next_request_after_the_response_is_written(world: SocketWorld) -> None:
     peer = world.connect("1")
     peer.deliver(b"first")
     world.poll_until(lambda: world.receives)
@@ -154,7 +154,7 @@ def test_in_turn_a_second_request_waits_until_the_answer_is_written(world: Socke
     assert world.sends == ["1"]
 
 
-def test_a_byte_of_a_length_now_and_then_does_not_keep_a_connection_alive() -> None:
+def test_single_bytes_of_a_length_do_not_keep_a_connection_from_expiring() -> None:
     world = SocketWorld(idle_ms=1000)
     try:
         peer = world.connect("dawdler")

@@ -1,4 +1,4 @@
-"""Frames out of a byte stream, however it is cut, and what a claimed length may cost."""
+"""Frames in a byte stream, and the memory that a declared length may take."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kcli.network.framing import FrameReader, ReceiveBudget, drop_sent, frame_pa
 
 
 def feed(reader: FrameReader, data: bytes, cuts: list[int]) -> list[bytes]:
-    """Push `data` through the reader, never more at once than the next of `cuts` (used in turn) allows."""
+    """Push `data` through the reader in steps of at most the next of `cuts`, which repeat."""
     frames, at, turn = [], 0, 0
     while at < len(data):
         with reader.space() as space:
@@ -27,13 +27,13 @@ def feed(reader: FrameReader, data: bytes, cuts: list[int]) -> list[bytes]:
 
 
 @given(frames=st.lists(st.binary(min_size=1, max_size=50)), cuts=st.lists(st.integers(1, 60), min_size=1))
-def test_any_cut_of_the_stream_gives_the_same_frames(frames: list[bytes], cuts: list[int]) -> None:
+def test_frames_do_not_depend_on_how_the_stream_is_cut(frames: list[bytes], cuts: list[int]) -> None:
     stream = b"".join(bytes(p) for frame in frames for p in frame_parts([frame]))
     assert feed(FrameReader(), stream, cuts) == frames
 
 
 @given(parts=st.lists(st.binary(max_size=9)), counts=st.lists(st.integers(1, 12)))
-def test_sending_in_pieces_loses_nothing(parts: list[bytes], counts: list[int]) -> None:
+def test_frames_sent_in_parts_are_complete(parts: list[bytes], counts: list[int]) -> None:
     views = frame_parts(parts)
     whole, taken = b"".join(views), b""
     for count in counts:
@@ -44,12 +44,12 @@ def test_sending_in_pieces_loses_nothing(parts: list[bytes], counts: list[int]) 
     assert whole == struct.pack(">i", len(whole) - 4) + b"".join(parts)
 
 
-def test_wide_views_are_sent_byte_by_byte() -> None:
+def test_views_of_wider_items_are_sent_as_bytes() -> None:
     numbers = memoryview(struct.pack("=3I", 1, 2, 3)).cast("I")
     assert b"".join(frame_parts([numbers])) == struct.pack(">i", 12) + bytes(numbers)
 
 
-def test_a_claimed_length_allocates_little_until_bytes_back_it() -> None:
+def test_a_declared_length_allocates_little_until_bytes_arrive() -> None:
     reader = FrameReader()
     feed(reader, struct.pack(">i", 100_000_000), [4])
     got = 0
@@ -62,7 +62,7 @@ def test_a_claimed_length_allocates_little_until_bytes_back_it() -> None:
         got += count
 
 
-def test_a_peer_that_has_proven_itself_gets_the_whole_buffer_at_once() -> None:
+def test_a_peer_that_sent_a_large_frame_gets_a_large_buffer_at_once() -> None:
     reader = FrameReader()
     big = struct.pack(">i", 3_000_000) + bytes(3_000_000)
     assert feed(reader, big, [1 << 30]) == [bytes(3_000_000)]
@@ -71,7 +71,7 @@ def test_a_peer_that_has_proven_itself_gets_the_whole_buffer_at_once() -> None:
         assert len(space) == 3_000_000
 
 
-def test_a_grown_frame_is_exact() -> None:
+def test_a_grown_frame_has_its_exact_length() -> None:
     data = bytes(range(256)) * 5000
     (frame,) = feed(FrameReader(), struct.pack(">i", len(data)) + data, [70_001])
     assert frame == data
@@ -80,7 +80,7 @@ def test_a_grown_frame_is_exact() -> None:
 @pytest.mark.parametrize(
     ("length", "blame"), [(-5, "-5 is not valid"), (0, "0 is not"), (11, "11 bytes is above the limit of 10")]
 )
-def test_bad_lengths_are_named(length: int, blame: str) -> None:
+def test_invalid_lengths_are_errors_with_the_length(length: int, blame: str) -> None:
     with pytest.raises(ProtocolError, match=blame):
         feed(FrameReader(max_frame_bytes=10), struct.pack(">i", length), [4])
 
@@ -89,7 +89,7 @@ def test_the_limit_itself_is_allowed() -> None:
     assert feed(FrameReader(max_frame_bytes=10), struct.pack(">i", 10) + bytes(10), [99]) == [bytes(10)]
 
 
-def test_budget_counts_frames_until_the_last_view_is_gone() -> None:
+def test_budget_counts_frames_until_the_last_view_is_freed() -> None:
     budget = ReceiveBudget(10)
     reader = FrameReader(budget=budget)
     frames = []

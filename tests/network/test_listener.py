@@ -1,4 +1,4 @@
-"""Who comes to a listening socket, and what happens when there is no room."""
+"""Connections accepted by a listening socket, and a lack of file descriptors."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def come(selector: Selector, sock: socket.socket) -> list[socket.socket]:
     return there
 
 
-def test_who_comes_is_accepted_in_the_same_poll_loop(selector: Selector) -> None:
+def test_connections_are_accepted_by_poll(selector: Selector) -> None:
     listening = bind_socket("127.0.0.1", 0)
     selector.listen_on(listening)
     with socket.create_connection(listening.getsockname()) as client:
@@ -44,7 +44,7 @@ def test_who_comes_is_accepted_in_the_same_poll_loop(selector: Selector) -> None
         assert [(id, bytes(frame)) for id, frame in selector.completed_receives] == [("1", b"hi")]
 
 
-def test_a_paused_listener_lets_them_queue(selector: Selector) -> None:
+def test_a_paused_listener_leaves_connections_in_the_queue(selector: Selector) -> None:
     listening = bind_socket("127.0.0.1", 0)
     selector.listen_on(listening)
     selector.pause_accepting()
@@ -56,7 +56,7 @@ def test_a_paused_listener_lets_them_queue(selector: Selector) -> None:
         accepted.close()
 
 
-def test_a_closed_listener_refuses(selector: Selector) -> None:
+def test_a_closed_listener_refuses_connections(selector: Selector) -> None:
     listening = bind_socket("127.0.0.1", 0)
     address = listening.getsockname()
     selector.listen_on(listening)
@@ -77,7 +77,7 @@ class FailingSocket:
         raise OSError(self.codes.pop(0), "no")
 
 
-def test_running_out_of_files_is_told_and_a_peer_that_is_gone_again_is_not() -> None:
+def test_too_many_open_files_is_reported_and_an_aborted_connection_is_not() -> None:
     listener = Listener(FailingSocket(errno.ECONNABORTED, errno.EMFILE))  # type: ignore[arg-type]
     taken, error = listener.accept()
     assert taken == []
@@ -86,7 +86,7 @@ def test_running_out_of_files_is_told_and_a_peer_that_is_gone_again_is_not() -> 
     assert listener.accept() == ([], None)
 
 
-def test_a_port_in_use_is_an_error_and_leaves_nothing_open() -> None:
+def test_a_port_in_use_is_an_error_and_leaks_no_socket() -> None:
     listening = bind_socket("localhost", 0)
     listening.listen()
     with listening, pytest.raises(OSError, match="in use"):

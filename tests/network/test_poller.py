@@ -1,4 +1,4 @@
-"""The wait of a selector: never so long that a signal which came just before it goes unheard."""
+"""The wait of a selector: bounded, so that a signal just before it is handled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every selector does, told to the one on sockets and to the one in memory."""
+"""The behavior of every selector, tested over sockets and in memory."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_the_same_id_cannot_be_connected_twice(world: World) -> None:
         world.selector.connect("1", world.address)
 
 
-def test_a_frame_goes_out_with_its_length_and_comes_back_without(world: World) -> None:
+def test_a_frame_is_sent_with_its_length_and_received_without(world: World) -> None:
     peer = world.connect("1")
     world.selector.send("1", [b"head", b"", memoryview(b"body")])
     world.poll_until(lambda: world.sends)
@@ -74,7 +74,7 @@ def test_results_are_those_of_the_last_poll_only(world: World) -> None:
     assert kept == [("1", b"answer")]
 
 
-def test_sending_before_the_connection_stands_is_a_mistake_of_the_caller(world: World) -> None:
+def test_sending_before_the_connection_is_ready_is_a_value_error(world: World) -> None:
     with pytest.raises(ValueError, match="not ready"):
         world.selector.send("1", [b"x"])
     world.selector.connect("1", world.address)
@@ -82,7 +82,7 @@ def test_sending_before_the_connection_stands_is_a_mistake_of_the_caller(world: 
         world.selector.send("1", [b"x"])
 
 
-def test_one_frame_at_a_time_is_in_flight(world: World) -> None:
+def test_a_second_frame_before_the_first_is_written_is_a_value_error(world: World) -> None:
     world.connect("1")
     world.selector.send("1", [b"first"])
     with pytest.raises(ValueError, match="still being sent"):
@@ -136,7 +136,7 @@ def test_a_muted_connection_can_still_be_written_to(world: World) -> None:
     assert peer.take_frame() == b"x"
 
 
-def test_an_orderly_end_is_told_from_a_reset(world: World) -> None:
+def test_an_orderly_close_and_a_reset_have_different_reasons(world: World) -> None:
     ended, broken = world.connect("ended"), world.connect("broken")
     ended.hang_up()
     broken.reset()
@@ -146,7 +146,7 @@ def test_an_orderly_end_is_told_from_a_reset(world: World) -> None:
     assert world.failed == []
 
 
-def test_an_answer_sent_just_before_the_end_is_still_delivered(world: World) -> None:
+def test_a_frame_sent_just_before_the_close_is_received(world: World) -> None:
     peer = world.connect("1")
     peer.deliver(b"first", b"last words")
     peer.hang_up()
@@ -154,7 +154,7 @@ def test_an_answer_sent_just_before_the_end_is_still_delivered(world: World) -> 
     assert world.receives == [("1", b"first"), ("1", b"last words")]
 
 
-def test_an_end_in_the_middle_of_a_frame_says_how_much_was_there(world: World) -> None:
+def test_a_close_within_a_frame_reports_the_bytes_read(world: World) -> None:
     peer = world.connect("1")
     peer.deliver_bytes(struct.pack(">i", 400) + bytes(12))
     peer.hang_up()
@@ -163,9 +163,7 @@ def test_an_end_in_the_middle_of_a_frame_says_how_much_was_there(world: World) -
 
 
 @pytest.mark.parametrize("length", [-1, -0x80000000, 0, 1001, 0x7FFFFFFF])
-def test_a_length_that_no_peer_of_good_will_sends_ends_only_that_connection(
-    make_world: Callable[..., World], length: int
-) -> None:
+def test_an_invalid_length_closes_only_that_connection(make_world: Callable[..., World], length: int) -> None:
     world = make_world(max_frame_bytes=1000)
     evil, good = world.connect("evil"), world.connect("good")
     evil.deliver_bytes(struct.pack(">i", length) + b"and some")
@@ -183,7 +181,7 @@ def test_a_peer_of_another_protocol_is_recognised(world: World, data: bytes, hin
     assert hint in world.disconnected["1"]
 
 
-def test_closing_is_not_reported_and_reaches_the_other_side(world: World) -> None:
+def test_close_is_not_reported_and_reaches_the_other_side(world: World) -> None:
     peer = world.connect("1")
     world.selector.close("1")
     world.selector.close("1")
@@ -200,7 +198,7 @@ def test_wakeup_before_a_poll_makes_it_return(world: World) -> None:
     assert world.receives == []
 
 
-def test_the_quietest_connections_are_closed_first(make_world: Callable[..., World]) -> None:
+def test_the_longest_idle_connections_are_closed_first(make_world: Callable[..., World]) -> None:
     world = make_world(idle_ms=1000)
     peers = {id: world.connect(id) for id in ("a", "b", "c")}
     world.let_pass(600)
@@ -227,7 +225,7 @@ def test_sending_counts_as_traffic(make_world: Callable[..., World]) -> None:
     assert world.disconnected == {}
 
 
-def test_a_negative_limit_keeps_idle_connections(make_world: Callable[..., World]) -> None:
+def test_a_negative_idle_limit_keeps_idle_connections(make_world: Callable[..., World]) -> None:
     world = make_world(idle_ms=-1)
     world.connect("1")
     world.let_pass(1e12)
@@ -235,7 +233,7 @@ def test_a_negative_limit_keeps_idle_connections(make_world: Callable[..., World
     assert world.disconnected == {}
 
 
-def test_frames_in_use_beyond_the_memory_bound_stop_the_reading_until_they_are_dropped(
+def test_frames_in_use_beyond_the_memory_bound_stop_reading_until_they_are_freed(
     make_world: Callable[..., World],
 ) -> None:
     world = make_world(memory_limit_bytes=100)
@@ -256,14 +254,14 @@ def test_frames_in_use_beyond_the_memory_bound_stop_the_reading_until_they_are_d
     assert {id for id, _ in world.receives[1:]} == {"first", "second"}
 
 
-def test_a_frame_larger_than_the_memory_bound_still_passes(make_world: Callable[..., World]) -> None:
+def test_a_frame_larger_than_the_memory_bound_is_received(make_world: Callable[..., World]) -> None:
     world = make_world(memory_limit_bytes=10)
     world.connect("1").deliver(bytes(1000))
     world.poll_until(lambda: world.receives)
     assert world.receives == [("1", bytes(1000))]
 
 
-def test_a_frame_cut_off_by_the_end_of_its_connection_returns_its_memory(make_world: Callable[..., World]) -> None:
+def test_a_frame_of_a_lost_connection_releases_its_memory(make_world: Callable[..., World]) -> None:
     world = make_world(memory_limit_bytes=100)
     cut, whole = world.connect("cut"), world.connect("whole")
     cut.deliver_bytes(struct.pack(">i", 100) + bytes(50))
@@ -278,7 +276,7 @@ def test_a_frame_cut_off_by_the_end_of_its_connection_returns_its_memory(make_wo
     assert world.receives == [("whole", b"x")]
 
 
-def test_two_hundred_connections_each_get_their_own_answer(world: World) -> None:
+def test_two_hundred_connections_each_receive_their_own_response(world: World) -> None:
     peers = {str(n): world.connect(str(n)) for n in range(200)}
     for id in peers:
         world.selector.send(id, [f"request {id}".encode()])

@@ -1,4 +1,4 @@
-"""What only real sockets show: partial writes, immediate connections, threads, transports with a will of their own."""
+"""Behavior of real sockets only: partial writes, immediate connections, threads, and unusual transports."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def world() -> Iterator[SocketWorld]:
     world.close()
 
 
-def test_a_frame_larger_than_the_buffers_is_kept_until_wholly_written(world: SocketWorld) -> None:
+def test_a_frame_larger_than_the_socket_buffers_is_written_completely(world: SocketWorld) -> None:
     world.listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     world.selector.connect("1", world.address, send_buffer_bytes=4096)
     peer = world.accept()
@@ -52,7 +52,7 @@ def test_many_small_parts_make_one_frame(world: SocketWorld) -> None:
     assert peer.take_frame() == bytes(n % 256 for n in range(3000))
 
 
-def test_a_connection_lost_while_sending_fails_that_send_and_says_how_far_it_got(world: SocketWorld) -> None:
+def test_a_connection_lost_while_sending_fails_the_send_and_reports_the_bytes_written(world: SocketWorld) -> None:
     peer = world.connect("1")
     world.selector.send("1", [bytes(50_000_000)])
     world.poll()
@@ -63,7 +63,7 @@ def test_a_connection_lost_while_sending_fails_that_send_and_says_how_far_it_got
     assert " of 50000004 bytes written" in world.disconnected["1"]
 
 
-def test_a_large_frame_arrives_whole(world: SocketWorld) -> None:
+def test_a_large_frame_arrives_complete(world: SocketWorld) -> None:
     peer = world.connect("1")
     body = bytes(range(256)) * 20_000
     sender = threading.Thread(target=lambda: peer.deliver(body))
@@ -73,7 +73,7 @@ def test_a_large_frame_arrives_whole(world: SocketWorld) -> None:
     assert world.receives == [("1", body)]
 
 
-def test_a_large_frame_arrives_whole_through_a_small_buffer(world: SocketWorld) -> None:
+def test_a_large_frame_arrives_complete_through_a_small_buffer(world: SocketWorld) -> None:
     world.selector.connect("1", world.address, receive_buffer_bytes=4096)
     peer = world.accept()
     world.poll_until(lambda: world.connected)
@@ -85,7 +85,7 @@ def test_a_large_frame_arrives_whole_through_a_small_buffer(world: SocketWorld) 
     assert [frame for _, frame in world.receives] == [body, b"next"]
 
 
-def test_the_end_of_a_connection_in_the_middle_of_a_large_frame_says_how_far_it_got(world: SocketWorld) -> None:
+def test_a_close_within_a_large_frame_reports_the_bytes_read(world: SocketWorld) -> None:
     peer = world.connect("1")
     peer.deliver_bytes(struct.pack(">i", 1 << 20) + bytes(1000))
     world.poll(timeout_ms=5000)
@@ -103,7 +103,7 @@ def test_wakeup_from_another_thread_ends_a_long_poll(world: SocketWorld) -> None
     assert world.receives == []
 
 
-def test_many_wakeups_are_one(world: SocketWorld) -> None:
+def test_many_wakeups_end_one_poll(world: SocketWorld) -> None:
     for _ in range(100_000):
         world.selector.wakeup()
     world.poll(timeout_ms=60_000)
@@ -125,7 +125,7 @@ def test_an_immediate_connection_is_reported_by_the_next_poll(tmp_path: Any) -> 
         selector.close_all()
 
 
-def test_an_accepted_socket_is_served_like_any_other(world: SocketWorld) -> None:
+def test_an_accepted_socket_sends_and_receives(world: SocketWorld) -> None:
     ours, theirs = socket.socketpair()
     peer = SocketPeer(theirs)
     world.selector.register("accepted", ours)  # type: ignore[attr-defined]
@@ -138,7 +138,7 @@ def test_an_accepted_socket_is_served_like_any_other(world: SocketWorld) -> None
     theirs.close()
 
 
-def test_a_host_without_a_route_is_told_with_the_systems_words(world: SocketWorld) -> None:
+def test_a_host_without_a_route_is_reported_with_the_system_error(world: SocketWorld) -> None:
     world.selector.connect("1", (socket.AF_INET, ("255.255.255.255", 9092)))
     world.poll_until(lambda: world.disconnected)
     assert world.disconnected["1"].startswith("cannot connect to 255.255.255.255:9092: ")
@@ -158,7 +158,7 @@ def test_system_errors_become_sentences(code: int, connecting: bool, sentence: s
     assert explain_os_error(OSError(code, "?"), "kafka:9092", connecting=connecting) == sentence
 
 
-def test_addresses_are_written_as_people_write_them() -> None:
+def test_addresses_are_formatted_as_host_and_port() -> None:
     assert format_address((socket.AF_INET6, ("::1", 9092, 0, 0))) == "[::1]:9092"
     assert format_address((socket.AF_INET, ("10.0.0.1", 9092))) == "10.0.0.1:9092"
 
@@ -175,10 +175,10 @@ def test_ipv6_loopback(world: SocketWorld) -> None:
 
 
 class ContraryTransport(PlainTransport):
-    """Behaves as TLS may.
+    """A transport that behaves as TLS may.
 
-    A handshake of two steps, one byte per write, a read that waits for writing, and bytes held back where the
-    operating system does not see them.
+    Its handshake has two steps, it writes one byte at a time, a read waits for writing, and it holds received bytes
+    that the operating system no longer reports.
     """
 
     name = "CONTRARY"
@@ -221,7 +221,7 @@ class ContraryTransport(PlainTransport):
         return bool(self._inside)
 
 
-def test_a_transport_with_a_handshake_and_contrary_needs_works_behind_the_same_seam(world: SocketWorld) -> None:
+def test_a_transport_with_a_handshake_and_inverted_needs_sends_and_receives(world: SocketWorld) -> None:
     world.selector.connect("1", world.address, transport=ContraryTransport)
     peer = world.accept()
     world.poll()
@@ -238,7 +238,7 @@ def test_a_transport_with_a_handshake_and_contrary_needs_works_behind_the_same_s
     assert peer.take_frame() == b"bye"
 
 
-def test_an_end_during_the_handshake_is_told(world: SocketWorld) -> None:
+def test_a_close_during_the_handshake_is_reported(world: SocketWorld) -> None:
     class Unlucky(PlainTransport):
         def handshake(self) -> int:
             raise ConnectionResetError(errno.ECONNRESET, "reset")
@@ -250,7 +250,7 @@ def test_an_end_during_the_handshake_is_told(world: SocketWorld) -> None:
     assert world.connected == []
 
 
-def test_a_port_that_answers_itself_counts_as_refused(world: SocketWorld) -> None:
+def test_a_socket_connected_to_itself_counts_as_refused(world: SocketWorld) -> None:
     sock = socket.socket()
     sock.bind(("127.0.0.1", 0))
     sock.connect(sock.getsockname())
@@ -258,7 +258,7 @@ def test_a_port_that_answers_itself_counts_as_refused(world: SocketWorld) -> Non
         PlainTransport(sock).finish_connect()
 
 
-def test_hostile_frames_on_forty_connections_harm_nobody_else(world: SocketWorld) -> None:
+def test_hostile_frames_on_forty_connections_do_not_affect_others(world: SocketWorld) -> None:
     good = world.connect("good")
     lengths = [-1, 0, 0x7FFFFFFF, 104_857_601, struct.unpack(">i", b"GET ")[0]]
     for n in range(40):

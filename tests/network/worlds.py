@@ -1,4 +1,4 @@
-"""One set of far ends for two selectors, so that the same story can be told to both."""
+"""Far ends for two selectors, so that the same test runs over sockets and in memory."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class SocketPeer:
 
 
 class World:
-    """A selector, its results added up over polls, and somebody to talk to."""
+    """A selector, its results collected over polls, and its peers."""
 
     address: Address
     closed_address: Address
@@ -127,7 +127,7 @@ class SocketWorld(World):
 
 
 class _TakingPeer:
-    """Gives a MemoryPeer the words of a SocketPeer."""
+    """Gives a MemoryPeer the interface of a SocketPeer."""
 
     def __init__(self, peer: MemoryPeer) -> None:
         self._peer = peer

@@ -1,1 +1,1 @@
-"""The messages, proved against Kafka's own: golden bytes, its definitions, and generated values."""
+"""The protocol, tested against Kafka: golden bytes, its message definitions, captures, and generated values."""

@@ -1,4 +1,4 @@
-"""Compare our declarations with Kafka's message definitions: each version's fields, and what holds for all of them."""
+"""Comparison of the message declarations with Kafka's definitions: the fields of each version, and common facts."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from tests.protocol.kafka_definitions import (
 
 
 def audit(source: Path) -> list[str]:
-    """One sentence per difference between ours and the definitions at `source`; none is the wish."""
+    """Return one sentence per difference between the declarations and the definitions at `source`."""
     definitions = load_definitions(source)
     return [difference for cls in our_messages() for difference in compare(cls, definitions)]
 
 
 def our_messages() -> list[type[Message]]:
-    """Every request and response class that kcli has."""
+    """Return every request and response class of kcli."""
     return [cls for key in ApiKey for cls in (request_type(key), response_type(key))]
 
 
 def compare(cls: type[Message], definitions: dict[str, Any]) -> Iterator[str]:
-    """The differences of one message."""
+    """Return the differences of one message."""
     theirs = definitions.get(cls.__name__)
     if theirs is None:
         yield f"{cls.__name__}: Kafka has no such message"
@@ -90,7 +90,7 @@ def _struct_in(type: FieldType) -> type | None:
 def _compare_defaults(
     cls: type, theirs: list[dict[str, Any]], where: str, parent: Versions, shared: dict[str, Any]
 ) -> Iterator[str]:
-    """Defaults, and `ignorable` where it matters: for fields that some version lacks though it has what holds them."""
+    """Compare defaults, and `ignorable` of fields that some version lacks although it has their struct."""
     ours = {field.name: field for field in fields_of(cls)}
     for field in theirs:
         name = snake_case(field["name"])

@@ -1,4 +1,4 @@
-"""What Kafka wrote for us in tests/vectors: message bodies, each with its JSON, and tables of numbers."""
+"""Golden data written by Kafka in tests/vectors: message bodies, each with its JSON, and tables of numbers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FILE = Path(__file__).parent.parent / "vectors" / "messages.txt"
 
 
 class Golden(NamedTuple):
-    """A body that Kafka wrote, and what is in it."""
+    """A body written by Kafka, with its values as JSON."""
 
     cls: type[Message]
     version: int
@@ -31,12 +31,12 @@ class Golden(NamedTuple):
 
 @functools.cache
 def goldens() -> list[Golden]:
-    """All of them, in the order of the file."""
+    """Return all goldens in the order of the file."""
     return list(_read())
 
 
 def goldens_of(cls: type[Message]) -> list[Golden]:
-    """Those of one message."""
+    """Return the goldens of one message."""
     return [golden for golden in goldens() if golden.cls is cls]
 
 
@@ -49,12 +49,12 @@ def _read() -> Iterator[Golden]:
 
 
 def as_json(message: Message, version: int) -> dict[str, Any]:
-    """What Kafka's JSON converters make of the message: only what the version carries, tagged fields only if set."""
+    """Convert to JSON as Kafka's converters do: fields of the version only, and tagged fields only if set."""
     return struct_as_json(message, version, is_flexible(type(message), version))
 
 
 def struct_as_json(value: Any, version: int, flexible: bool) -> dict[str, Any]:
-    """The same for a part of a message, and for what lies in records."""
+    """Convert a struct, or the key or value of a record, as `as_json` does."""
     told = {}
     for field in fields_of(type(value)):
         mine = getattr(value, field.name)
@@ -83,6 +83,6 @@ def _camel_case(name: str) -> str:
 
 
 def table(kind: str) -> list[list[str]]:
-    """The rows of one kind ("error", "header") of tests/vectors/tables.txt, without the kind."""
+    """Return the rows of one kind ("error", "header") of tests/vectors/tables.txt, without the kind."""
     rows = (line.split() for line in FILE.with_name("tables.txt").read_text().splitlines())
     return [row[1:] for row in rows if row[0] == kind]

@@ -14,7 +14,7 @@ IN_JAR = "common/message/"
 
 
 def load_definitions(source: Path) -> dict[str, Any]:
-    """Requests and responses by name ("FetchRequest")."""
+    """Return requests and responses by name ("FetchRequest")."""
     definitions = {definition["name"]: definition for definition in map(_parse, _texts(source))}
     if "FetchRequest" not in definitions:
         raise FileNotFoundError(f"{source} holds no Kafka message definitions")
@@ -48,7 +48,7 @@ class Versions(NamedTuple):
 
 
 def versions(text: str | None) -> Versions:
-    """Kafka's notation: "3", "3-5", "3+", "none"."""
+    """Parse Kafka's notation: "3", "3-5", "3+", "none"."""
     if text is None or text == "none":
         return Versions(0, -1)
     if text.endswith("+"):
@@ -58,19 +58,19 @@ def versions(text: str | None) -> Versions:
 
 
 def stable_versions(definitions: dict[str, Any], name: str) -> Versions:
-    """What a broker advertises: all valid versions but the newest, if the request marks that as unstable."""
+    """Return the versions a broker advertises: all valid ones except an unstable newest one."""
     first, last = versions(definitions[name]["validVersions"])
     request = definitions[re.sub("Response$", "Request", name)]
     return Versions(first, last - bool(request.get("latestVersionUnstable")))
 
 
 def snake_case(name: str) -> str:
-    """ThrottleTimeMs -> throttle_time_ms."""
+    """Convert ThrottleTimeMs to throttle_time_ms."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
 
 
 class FieldFacts(NamedTuple):
-    """A field as one version has it. `path` is in snake case, from the message down; `type` is Kafka's notation."""
+    """A field in one version. `path` is in snake case, from the message down; `type` is Kafka's notation."""
 
     path: str
     type: str
@@ -79,7 +79,7 @@ class FieldFacts(NamedTuple):
 
 
 def fields_in(definition: dict[str, Any], version: int) -> list[FieldFacts]:
-    """Every field that the version carries, in order, depth first."""
+    """Return every field of the version in order, depth first."""
     shared = {struct["name"]: struct["fields"] for struct in definition.get("commonStructs", ())}
     return list(_walk(definition["fields"], "", version, shared))
 
@@ -95,13 +95,13 @@ def _walk(fields: list[dict[str, Any]], prefix: str, version: int, shared: dict[
 
 
 def children(field: dict[str, Any], shared: dict[str, Any]) -> list[dict[str, Any]]:
-    """The fields of the struct that a field holds."""
+    """Return the fields of a field's struct."""
     found: list[dict[str, Any]] = field.get("fields") or shared.get(field["type"].removeprefix("[]"), [])
     return found
 
 
 def default_of(field: dict[str, Any]) -> Any:
-    """A field's default as a Python value; a struct's is the word "struct"."""
+    """Return a field's default as a Python value; that of a struct is "struct"."""
     kind, default = field["type"], field.get("default")
     if default == "null":
         return None

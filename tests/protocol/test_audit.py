@@ -1,7 +1,7 @@
-"""Our declarations against Kafka's definitions.
+"""The message declarations compared with Kafka's definitions.
 
-With KCLI_KAFKA_CHECKOUT set (a checkout of Apache Kafka, a folder of its message JSONs, or a kafka-clients jar) that is
-the judge; and the jars of the real Kafka that other tests start have the definitions too.
+The definitions come from KCLI_KAFKA_CHECKOUT (a checkout of Apache Kafka, a folder of its message JSONs, or a
+kafka-clients jar) if it is set, and from the jars of the real Kafka that other tests start.
 """
 
 import copy
@@ -18,7 +18,7 @@ DECLARED_FOR = "4.3.1"
 
 
 @pytest.mark.skipif("KCLI_KAFKA_CHECKOUT" not in os.environ, reason="KCLI_KAFKA_CHECKOUT does not name a checkout")
-def test_declarations_are_those_of_the_checkout() -> None:
+def test_declarations_match_the_checkout() -> None:
     assert audit(Path(os.environ["KCLI_KAFKA_CHECKOUT"])) == []
 
 
@@ -29,11 +29,11 @@ def clients_jar(kafka_jars: Path) -> Path:
     return kafka_jars / f"kafka-clients-{DECLARED_FOR}.jar"
 
 
-def test_declarations_are_those_of_the_jar(clients_jar: Path) -> None:
+def test_declarations_match_the_jar(clients_jar: Path) -> None:
     assert audit(clients_jar) == []
 
 
-def test_the_audit_sees_a_changed_name_type_tag_default_order_and_range(clients_jar: Path) -> None:
+def test_the_audit_finds_a_changed_name_type_tag_default_order_and_range(clients_jar: Path) -> None:
     fetch = next(cls for cls in our_messages() if cls.__name__ == "FetchResponse")
     original = load_definitions(clients_jar)
 
@@ -70,7 +70,7 @@ def test_the_audit_sees_a_changed_name_type_tag_default_order_and_range(clients_
         assert differences(change) > 0, change
 
 
-def test_an_unstable_newest_version_does_not_count(clients_jar: Path) -> None:
+def test_an_unstable_newest_version_is_ignored(clients_jar: Path) -> None:
     definitions = load_definitions(clients_jar)
 
     assert definitions["InitProducerIdRequest"]["latestVersionUnstable"] is True

@@ -1,4 +1,4 @@
-"""Long arrays of structs are read by another loop than short ones: it must find the same, and the same errors."""
+"""Generated readers of long arrays: the same values and the same errors as of short ones."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def read(cls: type[Message], body: bytes, version: int) -> Message | tuple[str, 
 
 
 @every_message
-def test_what_kafka_wrote_is_read_as_the_same(cls: type[Message], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_golden_bodies_are_decoded_the_same_in_bulk(cls: type[Message], monkeypatch: pytest.MonkeyPatch) -> None:
     for golden in goldens_of(cls):
         always(monkeypatch, in_bulk=False)
         alone = decode(cls, golden.body, golden.version)
@@ -45,7 +45,7 @@ def test_what_kafka_wrote_is_read_as_the_same(cls: type[Message], monkeypatch: p
 
 
 def damaged(body: bytes) -> Iterator[bytes]:
-    """Cut short, or with one byte that is another: also a length, a count, half a character, a tagged field."""
+    """Yield the body truncated at each byte, and with each byte changed: lengths, counts, characters, tags."""
     for at in range(len(body)):
         yield body[:at]
         for byte in (0x00, 0x03, 0x7F, 0xFF):
@@ -53,7 +53,7 @@ def damaged(body: bytes) -> Iterator[bytes]:
 
 
 @pytest.mark.parametrize("cls", [OffsetFetchResponse, MetadataResponse], ids=lambda cls: cls.__name__)
-def test_damage_is_told_in_the_same_words(cls: type[Message], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_damage_is_the_same_error_in_bulk(cls: type[Message], monkeypatch: pytest.MonkeyPatch) -> None:
     goldens = goldens_of(cls)
     classic = [golden for golden in goldens if not is_flexible(cls, golden.version)]
     for golden in (classic[-2], goldens[-2]):
@@ -64,8 +64,8 @@ def test_damage_is_told_in_the_same_words(cls: type[Message], monkeypatch: pytes
             assert read(cls, body, golden.version) == alone
 
 
-def test_strings_of_every_length_are_read_in_long_arrays() -> None:
-    """Compact lengths take one byte up to 126; empty and null ones are told apart."""
+def test_strings_of_every_length_are_decoded_in_long_arrays() -> None:
+    """Compact lengths take one byte up to 126; empty and null strings differ."""
     notes = ["", None, "é", *("x" * size for size in (1, 125, 126, 127, 128, 300, 20_000))] * 20
     partitions = [
         OffsetFetchResponsePartitions(partition_index=number, committed_offset=number * 2**33, metadata=note)

@@ -1,4 +1,4 @@
-"""Frames between foreign clients and a real broker decode, and encode again to the same bytes.
+"""Captured frames of foreign clients and a real broker: decoded, and encoded to the same bytes.
 
 tests/vectors/captures/ names the client and the broker of every line; tests/vectors/capture.py made them.
 """
@@ -44,7 +44,7 @@ ALL = captures()
 
 
 @pytest.mark.parametrize("capture", ALL, ids=lambda capture: capture.name)
-def test_a_foreign_client_s_request_is_read_and_written_to_the_same_bytes(capture: Capture) -> None:
+def test_a_foreign_clients_request_is_decoded_and_encoded_to_the_same_bytes(capture: Capture) -> None:
     header, body = decode_request_header(capture.request)
     message = decode(request_type(header.api_key), capture.request, header.api_version, body)
     written = encode_request(message, header.api_version, header.correlation_id, header.client_id)
@@ -52,13 +52,13 @@ def test_a_foreign_client_s_request_is_read_and_written_to_the_same_bytes(captur
 
 
 @pytest.mark.parametrize("capture", ALL, ids=lambda capture: capture.name)
-def test_a_real_broker_s_response_is_read_and_written_to_the_same_bytes(capture: Capture) -> None:
+def test_a_real_brokers_response_is_decoded_and_encoded_to_the_same_bytes(capture: Capture) -> None:
     header, _ = decode_request_header(capture.request)
     correlation_id, message = decode_response(response_type(header.api_key), header.api_version, capture.response)
     assert correlation_id == peek_correlation_id(capture.request[4:]) == header.correlation_id
     assert encode_response(message, header.api_version, correlation_id) == capture.response
 
 
-def test_every_api_that_kcli_speaks_was_captured() -> None:
+def test_every_supported_api_has_a_capture() -> None:
     captured = {decode_request_header(capture.request)[0].api_key for capture in ALL}
     assert {key.name for key in ApiKey if key not in captured} == set()

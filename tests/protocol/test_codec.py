@@ -1,4 +1,4 @@
-"""The rules of encoding that no golden shows: what is refused, what is left out, what is skipped."""
+"""Rules of encoding beyond the golden bytes: errors, omitted fields, skipped fields."""
 
 from uuid import UUID
 
@@ -40,7 +40,7 @@ from kcli.protocol.wire import (
 )
 
 
-def test_bodies_that_kafka_wrote_in_earlier_measurements() -> None:
+def test_bodies_written_by_kafka() -> None:
     one_group = OffsetFetchRequestGroup(
         group_id="g", topics=[OffsetFetchRequestTopics(name="t", partition_indexes=[0, 1])]
     )
@@ -57,14 +57,14 @@ def test_bodies_that_kafka_wrote_in_earlier_measurements() -> None:
     )
 
 
-def test_a_version_that_the_message_does_not_have_is_refused() -> None:
+def test_an_unknown_version_is_an_error() -> None:
     with pytest.raises(ProtocolError, match="FetchRequest has versions 4 to 18, not 3"):
         encode(FetchRequest(), 3)
     with pytest.raises(ProtocolError, match="FetchRequest has versions 4 to 18, not 19"):
         decode(FetchRequest, b"", 19)
 
 
-def test_what_a_version_cannot_carry_is_refused_unless_kafka_ignores_it() -> None:
+def test_a_value_that_the_version_lacks_is_an_error_unless_ignorable() -> None:
     static = HeartbeatRequest(group_id="g", group_instance_id="i")
     racked = FetchRequest(rack_id="r")
 
@@ -75,7 +75,7 @@ def test_what_a_version_cannot_carry_is_refused_unless_kafka_ignores_it() -> Non
     assert decode(FetchRequest, encode(racked, 10), 10) == FetchRequest()
 
 
-def test_what_cannot_be_carried_is_found_inside_arrays_too() -> None:
+def test_a_value_that_the_version_lacks_is_found_inside_arrays() -> None:
     diverged = PartitionData(diverging_epoch=EpochEndOffset(epoch=1))
     response = FetchResponse(responses=[FetchableTopicResponse(partitions=[PartitionData(), diverged])])
 
@@ -84,7 +84,7 @@ def test_what_cannot_be_carried_is_found_inside_arrays_too() -> None:
     assert caught.value.evidence["field"] == "responses[0].partitions[1].diverging_epoch"
 
 
-def test_null_is_refused_where_the_version_has_none() -> None:
+def test_null_is_an_error_if_the_version_does_not_allow_it() -> None:
     by_id = MetadataRequest(topics=[MetadataRequestTopic(name=None, topic_id=UUID(int=7))])
 
     assert decode(MetadataRequest, encode(by_id, 12), 12) == by_id
@@ -101,7 +101,7 @@ def test_null_is_refused_where_the_version_has_none() -> None:
 
 
 @pytest.mark.parametrize("length", [b"\xff\xfe", b"\x80\x00"], ids=["-2", "-32768"])
-def test_lengths_below_minus_one_are_refused(length: bytes) -> None:
+def test_lengths_below_minus_one_are_errors(length: bytes) -> None:
     with pytest.raises(ProtocolError, match="is not a valid length") as caught:
         decode(HeartbeatRequest, length + bytes(20), 0)
     assert caught.value.evidence == {"position": 0, "field": "group_id", "message": "HeartbeatRequest v0"}
@@ -113,7 +113,7 @@ def test_any_negative_count_is_null_as_in_kafka() -> None:
         decode(MetadataRequest, b"\xff\xff\xff\xfe", 0)
 
 
-def test_numbers_that_do_not_fit_are_refused_by_name() -> None:
+def test_numbers_that_do_not_fit_are_errors_with_the_field() -> None:
     with pytest.raises(ProtocolError, match="2147483648 is not an int32") as caught:
         encode(HeartbeatRequest(generation_id=2**31), 4)
     assert caught.value.evidence["field"] == "generation_id"
@@ -123,7 +123,7 @@ def test_numbers_that_do_not_fit_are_refused_by_name() -> None:
         encode(HeartbeatRequest(group_id="g" * 40_000), 4)
 
 
-def test_a_missing_byte_is_blamed_on_its_field_with_indices_and_position() -> None:
+def test_a_missing_byte_is_an_error_with_field_indices_and_position() -> None:
     partitions = [PartitionData(records=b"abc"), PartitionData(records=b"abc")]
     body = encode(FetchResponse(responses=[FetchableTopicResponse(topic="t", partitions=partitions)]), 4)
 
@@ -138,13 +138,13 @@ def test_a_missing_byte_is_blamed_on_its_field_with_indices_and_position() -> No
     }
 
 
-def test_a_string_that_is_not_utf8_is_refused() -> None:
+def test_a_string_of_invalid_utf8_is_an_error() -> None:
     with pytest.raises(ProtocolError, match="a string is not valid UTF-8") as caught:
         decode(HeartbeatRequest, b"\0\x02\xff\xfe" + bytes(20), 0)
     assert caught.value.evidence["position"] == 2
 
 
-def test_records_are_a_view_over_the_frame_and_are_not_copied_when_written() -> None:
+def test_records_are_a_view_over_the_frame_and_are_not_copied_by_encode() -> None:
     batch = bytes(range(100))
     request = ProduceRequest(
         topic_data=[TopicProduceData(name="t", partition_data=[PartitionProduceData(records=batch)])]
@@ -159,7 +159,7 @@ def test_records_are_a_view_over_the_frame_and_are_not_copied_when_written() -> 
     assert records == batch
 
 
-def test_bytes_like_values_of_any_kind_can_be_written() -> None:
+def test_bytes_like_values_of_any_type_are_encoded() -> None:
     def written(records: bytes | bytearray | memoryview) -> bytes:
         data = PartitionProduceData(records=records)
         return encode(ProduceRequest(topic_data=[TopicProduceData(name="t", partition_data=[data])]), 9)
@@ -185,14 +185,14 @@ def test_unknown_tagged_fields_are_skipped() -> None:
         (b"\x01\x01\x07" + bytes(8), "the bytes end inside an int64"),
     ],
 )
-def test_a_tagged_section_that_lies_is_refused(tags: bytes, complaint: str) -> None:
+def test_an_inconsistent_tagged_section_is_an_error(tags: bytes, complaint: str) -> None:
     body = encode(ApiVersionsResponse(), 4)[:-1]
 
     with pytest.raises(ProtocolError, match=complaint):
         decode(ApiVersionsResponse, body + tags, 4)
 
 
-def test_tagged_fields_are_written_in_tag_order_and_only_if_set() -> None:
+def test_tagged_fields_are_encoded_in_tag_order_and_only_if_set() -> None:
     response = ApiVersionsResponse(zk_migration_ready=True, finalized_features_epoch=5)
 
     assert encode(ApiVersionsResponse(), 4).endswith(b"\0\0\0\0\x00")
@@ -205,7 +205,7 @@ def test_tagged_fields_are_written_in_tag_order_and_only_if_set() -> None:
 
 @struct
 class Inner:
-    """A part of Probe."""
+    """A struct in Probe."""
 
     small: UInt16 = 0
     ratio: Float64 = 0.0
@@ -220,7 +220,7 @@ class Nothing:
 
 @message(key=-1, versions="0-2", flexible="2+")
 class Probe(Message):
-    """Types that Kafka has and our messages do not use."""
+    """Wire types of Kafka that no message uses."""
 
     large: UInt32 = 0
     maybe: Nullable[Inner] = None
@@ -230,7 +230,7 @@ class Probe(Message):
     tagged: Nullable[Inner] = since(2, default_factory=Inner, tag=0)
 
 
-def test_rarer_types_come_back() -> None:
+def test_rare_types_are_decoded_as_encoded() -> None:
     probe = Probe(
         large=2**32 - 1,
         maybe=Inner(small=65535, ratio=-0.5),
@@ -245,12 +245,12 @@ def test_rarer_types_come_back() -> None:
     assert encode(Probe(maybe=Inner(small=2)), 0)[4:15].hex() == "01" + "0002" + "00" * 8
 
 
-def test_even_elements_without_bytes_cannot_be_counted_without_limit() -> None:
+def test_the_count_of_empty_elements_is_bounded() -> None:
     with pytest.raises(ProtocolError, match="an array of 2147483647 elements does not fit in the 4 bytes left"):
         decode(Probe, bytes(4) + b"\xff" + b"\x7f\xff\xff\xff" + bytes(4), 0)
 
 
-def test_an_array_of_numbers_refuses_what_does_not_fit() -> None:
+def test_an_array_of_numbers_rejects_values_that_do_not_fit() -> None:
     with pytest.raises(ProtocolError, match="an array holds a number that does not fit"):
         encode(Probe(ratios=["half"]), 0)  # type: ignore[list-item]
     with pytest.raises(ProtocolError, match="an array of 2147483647 elements does not fit"):

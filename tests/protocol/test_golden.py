@@ -1,4 +1,4 @@
-"""Bodies that Kafka's own classes wrote (tests/vectors/messages.txt): read as what they say, and written the same."""
+"""Bodies written by Kafka's own classes (tests/vectors/messages.txt): decoded to their values and encoded again."""
 
 import contextlib
 import tracemalloc
@@ -25,20 +25,20 @@ def test_there_are_two_goldens_for_every_message_in_every_version() -> None:
 
 
 @every_message
-def test_golden_bytes_are_read_as_what_they_say(cls: type[Message]) -> None:
+def test_golden_bytes_are_decoded_to_their_values(cls: type[Message]) -> None:
     for golden in goldens_of(cls):
         message = decode(cls, golden.body, golden.version)
         assert as_json(message, golden.version) == golden.json, golden
 
 
 @every_message
-def test_golden_bytes_are_written_again(cls: type[Message]) -> None:
+def test_golden_values_are_encoded_to_their_bytes(cls: type[Message]) -> None:
     for golden in goldens_of(cls):
         assert encode(decode(cls, golden.body, golden.version), golden.version) == golden.body, golden
 
 
 @every_message
-def test_golden_bytes_cut_short_anywhere_are_a_protocol_error(cls: type[Message]) -> None:
+def test_truncated_golden_bytes_are_a_protocol_error(cls: type[Message]) -> None:
     for golden in goldens_of(cls):
         view = memoryview(golden.body)
         for length in range(len(view)):
@@ -57,7 +57,7 @@ def _refusal(cls: type[Message], body: memoryview, version: int) -> ProtocolErro
 
 
 @every_message
-def test_what_lies_before_and_behind_a_body_does_not_matter(cls: type[Message]) -> None:
+def test_bytes_before_and_after_a_body_are_ignored(cls: type[Message]) -> None:
     for golden in goldens_of(cls):
         message = decode(cls, b"\xff" * 7 + golden.body + b"\xff" * 9, golden.version, offset=7)
         assert message == decode(cls, golden.body, golden.version)
@@ -68,7 +68,7 @@ COMPACT_HUGE = [b"\xff\xff\xff\xff\x07", b"\xff\xff\xff\xff\x0f"]
 
 
 @every_message
-def test_a_huge_number_anywhere_costs_no_memory(cls: type[Message]) -> None:
+def test_a_huge_number_at_any_position_allocates_little(cls: type[Message]) -> None:
     oldest, newest = goldens_of(cls)[0], goldens_of(cls)[-2]  # those with every field set
 
     for golden in (oldest, newest):
@@ -90,6 +90,6 @@ def _try_everywhere(golden: Golden, huge: bytes) -> None:
 
 
 def _try(golden: Golden, body: bytes) -> None:
-    """Decode; a ProtocolError is as good as a message, because the number may have hit a value."""
+    """Decode; a ProtocolError is as good as a message, because the number may have replaced a value."""
     with contextlib.suppress(ProtocolError):
         decode(golden.cls, body, golden.version)

@@ -1,4 +1,4 @@
-"""Frames: headers as Kafka's RequestHeaderData and ResponseHeaderData (kafka-clients 4.3.1) write them, then a body."""
+"""Frames: headers as written by Kafka's RequestHeaderData and ResponseHeaderData (4.3.1), then a body."""
 
 import pytest
 
@@ -28,7 +28,7 @@ SPOKEN = [row for row in table("header") if int(row[0]) in set(ApiKey)]
 
 
 @pytest.mark.parametrize(("version", "client_id", "header"), JAVA_REQUEST_HEADERS)
-def test_request_frame_is_javas_header_and_the_body(version: int, client_id: str | None, header: str) -> None:
+def test_a_request_frame_is_javas_header_and_the_body(version: int, client_id: str | None, header: str) -> None:
     request = FetchRequest(max_wait_ms=500)
 
     frame = encode_request(request, version, 77, client_id)
@@ -38,7 +38,7 @@ def test_request_frame_is_javas_header_and_the_body(version: int, client_id: str
 
 
 @pytest.mark.parametrize(("version", "header"), [(11, "0000004d"), (12, "0000004d00")])
-def test_response_frame_is_javas_header_and_the_body(version: int, header: str) -> None:
+def test_a_response_frame_is_javas_header_and_the_body(version: int, header: str) -> None:
     response = FetchResponse(throttle_time_ms=5)
 
     frame = encode_response(response, version, 77)
@@ -49,7 +49,7 @@ def test_response_frame_is_javas_header_and_the_body(version: int, header: str) 
 
 
 @pytest.mark.parametrize("row", SPOKEN, ids=lambda row: f"{row[1]} v{row[2]}")
-def test_every_version_has_the_header_that_kafka_gives_it(row: list[str]) -> None:
+def test_every_version_has_kafkas_header_version(row: list[str]) -> None:
     key, version, request_header, response_header = int(row[0]), *map(int, row[2:])
 
     if version <= request_type(key).VERSIONS[1]:  # Kafka's table has unstable ones too
@@ -71,7 +71,7 @@ def test_tags_in_headers_are_skipped() -> None:
     assert start == 10 + len(tags)
 
 
-def test_a_broker_that_does_not_know_our_api_versions_answers_in_v0() -> None:
+def test_an_unsupported_api_versions_response_is_decoded_as_v0() -> None:
     # As Kafka 2.3 answers v4: correlation id, error 35, then the versions it does speak (KIP-511).
     frame = bytes.fromhex("0000004d 0023 00000001 0012 0000 0002".replace(" ", ""))
 
@@ -82,14 +82,14 @@ def test_a_broker_that_does_not_know_our_api_versions_answers_in_v0() -> None:
     assert response.api_keys == [ApiVersion(api_key=18, min_version=0, max_version=2)]
 
 
-def test_api_versions_answers_have_no_tags_in_their_header() -> None:
+def test_api_versions_responses_have_no_tags_in_their_header() -> None:
     answer = ApiVersionsResponse(api_keys=[ApiVersion(api_key=18, max_version=4)])
 
     assert encode_response(answer, 4, 77) == b"\0\0\0\x4d" + encode(answer, 4)
     assert decode_response(ApiVersionsResponse, 4, encode_response(answer, 4, 77)) == (77, answer)
 
 
-def test_the_header_of_a_version_that_we_do_not_speak_is_still_read() -> None:
+def test_the_header_of_an_unsupported_version_is_decoded() -> None:
     frame = encode_request(ApiVersionsRequest(), 4, 77, "me")
     future = frame[:2] + b"\0\x63" + frame[4:]
 
@@ -99,7 +99,7 @@ def test_the_header_of_a_version_that_we_do_not_speak_is_still_read() -> None:
     assert start == 13
 
 
-def test_frames_that_end_in_their_header_are_a_protocol_error() -> None:
+def test_frames_truncated_in_the_header_are_a_protocol_error() -> None:
     request = encode_request(FetchRequest(), 12, 77, "kcli")
     for length in range(15):
         with pytest.raises(ProtocolError):

@@ -1,4 +1,4 @@
-"""What a message is to those who use it: a value with keywords, defaults, equality and a short repr."""
+"""Messages as values: keywords, defaults, equality and a short repr."""
 
 import copy
 import pickle
@@ -12,7 +12,7 @@ from kcli.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kcli.protocol.messages.metadata import MetadataRequest
 
 
-def test_every_field_may_be_left_out_and_has_kafkas_default() -> None:
+def test_every_field_is_optional_and_has_kafkas_default() -> None:
     request = FetchRequest()
 
     assert request.replica_id == -1
@@ -25,7 +25,7 @@ def test_every_field_may_be_left_out_and_has_kafkas_default() -> None:
     assert ConsumerGroupHeartbeatRequest().topic_partitions is None
 
 
-def test_a_keyword_that_is_no_field_is_a_type_error() -> None:
+def test_an_unknown_keyword_is_a_type_error() -> None:
     with pytest.raises(TypeError, match="HeartbeatRequest has no field grup_id"):
         HeartbeatRequest(grup_id="g")  # type: ignore[call-arg]
     with pytest.raises(TypeError):
@@ -50,7 +50,7 @@ def test_messages_compare_by_class_and_value() -> None:
         hash(HeartbeatRequest())
 
 
-def test_repr_tells_what_differs_from_the_default_and_is_short() -> None:
+def test_repr_shows_fields_that_differ_from_the_default() -> None:
     data = PartitionData(
         partition_index=3, diverging_epoch=EpochEndOffset(epoch=2), records=memoryview(bytes(1_000_000))
     )
@@ -69,7 +69,7 @@ def test_messages_can_be_copied_and_pickled() -> None:
     assert copy.deepcopy(request) == request
 
 
-def test_a_class_says_what_it_is() -> None:
+def test_a_class_has_its_key_and_versions() -> None:
     assert HeartbeatRequest.API_KEY == 12
     assert HeartbeatRequest.VERSIONS == (0, 4)
     assert HeartbeatRequest.FLEXIBLE == 4

@@ -1,4 +1,4 @@
-"""Keys and values of __consumer_offsets and the consumer protocol's blobs, held to what Kafka's own classes wrote."""
+"""Records of __consumer_offsets and blobs of the consumer protocol, compared with bytes of Kafka's own classes."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ every_line = pytest.mark.parametrize("line", lines(*DECODERS), ids=str)
 
 
 @every_line
-def test_what_kafka_wrote_is_read_as_what_it_says(line: Line) -> None:
+def test_records_written_by_kafka_are_decoded(line: Line) -> None:
     flexible = line.name.endswith("MetadataValue") or line.name == "OffsetCommitValue"
     found = struct_as_json(DECODERS[line.name](line.data), line.version, flexible and line.version >= 4)
 
@@ -89,19 +89,19 @@ def test_what_kafka_wrote_is_read_as_what_it_says(line: Line) -> None:
 
 
 @pytest.mark.parametrize("line", lines(*ENCODERS), ids=str)
-def test_what_kafka_wrote_is_written_again(line: Line) -> None:
+def test_records_written_by_kafka_are_encoded_to_the_same_bytes(line: Line) -> None:
     assert ENCODERS[line.name](DECODERS[line.name](line.data), line.version) == line.data
 
 
 @every_line
-def test_anything_cut_short_is_a_protocol_error(line: Line) -> None:
+def test_truncated_records_are_a_protocol_error(line: Line) -> None:
     for length in range(1 if line.name == "ConsumerProtocolAssignment" else 0, len(line.data)):
         with pytest.raises(ProtocolError):
             DECODERS[line.name](line.data[:length])
 
 
 @every_line
-def test_a_huge_number_anywhere_costs_no_memory(line: Line) -> None:
+def test_a_huge_number_at_any_position_allocates_little(line: Line) -> None:
     decode = DECODERS[line.name]
     decode(line.data)  # what is compiled now is not counted
     tracemalloc.start()
@@ -115,7 +115,7 @@ def test_a_huge_number_anywhere_costs_no_memory(line: Line) -> None:
     assert peak < 100_000
 
 
-def test_an_offset_is_written_in_the_version_that_kafka_4_3_1_chooses() -> None:
+def test_an_offset_is_encoded_in_the_version_of_kafka_4_3_1() -> None:
     topic_id = uuid.UUID("49c03ab3-68e2-490e-ac49-6204a4b51a7f")
     value = OffsetCommitValue(offset=5, commit_timestamp=1795228703419, topic_id=topic_id)
 
@@ -127,13 +127,13 @@ def test_an_offset_is_written_in_the_version_that_kafka_4_3_1_chooses() -> None:
     assert encode_offset_value(value).hex() == "000100000000000000050000000001a1fbf81adb000001a1fbf822ab"
 
 
-def test_a_group_is_written_as_v3_as_kafka_4_3_1_does() -> None:
+def test_a_group_is_encoded_as_v3_as_in_kafka_4_3_1() -> None:
     empty = GroupMetadataValue(current_state_timestamp=0x1A1FBF826CC)
 
     assert encode_group_value(empty).hex() == "0003000000000000ffffffff000001a1fbf826cc00000000"
 
 
-def test_both_kinds_of_offset_keys_are_read_and_the_newer_one_written() -> None:
+def test_both_kinds_of_offset_keys_are_decoded_and_the_newer_is_encoded() -> None:
     key = OffsetCommitKey(group="billing", topic="orders", partition=3)
 
     assert {decode_key(line.data).group for line in lines("LegacyOffsetCommitKey")} == {"billing"}  # type: ignore[union-attr]
@@ -142,17 +142,17 @@ def test_both_kinds_of_offset_keys_are_read_and_the_newer_one_written() -> None:
 
 
 @pytest.mark.parametrize("kind", [3, 4, 8, 16, 999, -1])
-def test_keys_of_newer_groups_are_none_of_ours(kind: int) -> None:
+def test_keys_of_newer_group_types_are_ignored(kind: int) -> None:
     assert decode_key(kind.to_bytes(2, "big", signed=True) + b"\0\1g") is None
 
 
-def test_values_newer_than_we_know_are_refused() -> None:
+def test_newer_value_versions_are_errors() -> None:
     for decode in (decode_offset_value, decode_group_value):
         with pytest.raises(ProtocolError, match="version 5"):
             decode(b"\0\5" + bytes(40))
 
 
-def test_a_newer_subscription_is_read_as_the_newest_we_know() -> None:
+def test_a_newer_subscription_is_decoded_as_the_newest_known() -> None:
     data = encode_subscription(Subscription(topics=["a"], generation_id=4, rack_id="r"))
 
     newer = decode_subscription(b"\0\x09" + data[2:] + b"what a later Kafka adds")
@@ -161,8 +161,8 @@ def test_a_newer_subscription_is_read_as_the_newest_we_know() -> None:
     assert consumer_protocol.NEWEST == 3
 
 
-def test_topics_are_read_even_when_what_follows_them_is_missing() -> None:
-    """Some clients write v1 without the owned partitions; Kafka's coordinator does not look at these."""
+def test_topics_are_decoded_even_if_later_fields_are_missing() -> None:
+    """Some clients write v1 without the owned partitions, which Kafka's coordinator does not read."""
     data = b"\0\1" + encode_subscription(Subscription(topics=["a", "b"]), 0)[2:]
 
     assert decode_subscribed_topics(data) == ["a", "b"]
@@ -170,5 +170,5 @@ def test_topics_are_read_even_when_what_follows_them_is_missing() -> None:
         decode_subscription(data)
 
 
-def test_no_bytes_at_all_are_an_empty_assignment() -> None:
+def test_no_bytes_are_an_empty_assignment() -> None:
     assert decode_assignment(b"") == Assignment()

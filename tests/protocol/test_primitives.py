@@ -1,4 +1,4 @@
-"""Varints against values of the protocol guide and of Java's ByteUtils, and spans that must fit."""
+"""Varints compared with the protocol guide and Java's ByteUtils, and bounded spans."""
 
 import pytest
 from hypothesis import given
@@ -60,7 +60,7 @@ def test_known_varints_both_ways(read, write, known) -> None:
         (read_varlong, "ffffffffffffffffffff01"),
     ],
 )
-def test_varints_that_are_too_long(read, data: str) -> None:
+def test_varints_that_are_too_long_are_errors(read, data: str) -> None:
     with pytest.raises(ProtocolError, match="does not fit in") as caught:
         read(b"\0\0" + bytes.fromhex(data), 2)
     assert caught.value.evidence["position"] == 2
@@ -69,19 +69,19 @@ def test_varints_that_are_too_long(read, data: str) -> None:
 @pytest.mark.parametrize(
     ("write", "value"), [(unsigned_varint, -1), (unsigned_varint, 2**32), (varint, 2**31), (varlong, -(2**63) - 1)]
 )
-def test_numbers_that_no_varint_holds(write, value: int) -> None:
+def test_numbers_that_do_not_fit_in_a_varint_are_errors(write, value: int) -> None:
     with pytest.raises(ProtocolError, match="does not fit in"):
         write(value)
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(-(2**31), 2**31 - 1), st.integers(-(2**63), 2**63 - 1))
-def test_any_varint_comes_back(unsigned: int, signed: int, long: int) -> None:
+def test_any_varint_is_decoded_as_encoded(unsigned: int, signed: int, long: int) -> None:
     assert read_unsigned_varint(unsigned_varint(unsigned), 0)[0] == unsigned
     assert read_varint(varint(signed), 0)[0] == signed
     assert read_varlong(varlong(long), 0)[0] == long
 
 
-def test_a_span_ends_inside_the_buffer_or_not_at_all() -> None:
+def test_a_span_must_end_inside_the_buffer() -> None:
     assert end_of("a key", b"12345", 2, 3) == 5
     with pytest.raises(ProtocolError, match="the length of a key is 4 bytes, but only 3 are left") as caught:
         end_of("a key", b"12345", 2, 4)
@@ -90,7 +90,7 @@ def test_a_span_ends_inside_the_buffer_or_not_at_all() -> None:
         end_of("a key", b"12345", 2, -1)
 
 
-def test_text_is_utf8_and_short() -> None:
+def test_text_is_valid_utf8_of_bounded_length() -> None:
     assert text(memoryview(b"xx\xc3\xbcx"), 2, 4) == "ü"
     assert text_bytes("ü" * 100) == b"\xc3\xbc" * 100
     with pytest.raises(ProtocolError, match="not valid UTF-8"):

@@ -1,4 +1,4 @@
-"""API keys, their names, and the classes behind them."""
+"""API keys, their names and message classes."""
 
 import subprocess
 import sys
@@ -15,7 +15,7 @@ def test_names_are_kafkas() -> None:
         assert api_name(int(key)) == name
 
 
-def test_a_key_of_a_newer_kafka_has_a_number_for_a_name() -> None:
+def test_an_unknown_key_is_named_by_its_number() -> None:
     assert api_name(1234) == "API 1234"
     assert api_name(-1) == "API -1"
 
@@ -30,14 +30,14 @@ def test_request_and_response_know_each_other(key: ApiKey) -> None:
     assert request.VERSIONS == response.VERSIONS
 
 
-def test_an_api_that_is_not_spoken_is_refused_by_name() -> None:
+def test_an_unsupported_api_is_an_error_with_its_name() -> None:
     with pytest.raises(ProtocolError, match="kcli does not support AlterPartition "):
         request_type(56)
     with pytest.raises(ProtocolError, match="kcli does not support API 1234 "):
         response_type(1234)
 
 
-def test_messages_are_imported_when_asked_for() -> None:
+def test_messages_are_imported_on_first_use() -> None:
     script = (
         "import sys; from kcli.protocol import registry, headers; "
         "loaded = lambda: [m for m in sys.modules if m.startswith('kcli.protocol.messages.')]; "

@@ -1,4 +1,4 @@
-"""Every message in every version: what is generated comes back from its bytes, and gives the same bytes again."""
+"""Generated messages in every version: decoded as encoded, and encoded to the same bytes again."""
 
 import functools
 from typing import Any
@@ -30,7 +30,7 @@ CASES = [(cls, version) for cls in our_messages() for version in range(cls.VERSI
 
 @functools.cache
 def messages(cls: type, version: int) -> st.SearchStrategy[Any]:
-    """Messages, or structs, with values in the fields that the version carries."""
+    """Return a strategy of messages or structs with values in the fields of the version."""
     return st.builds(cls, **{f.name: _values(f, version) for f in fields_of(cls) if f.is_in(version)})
 
 
@@ -47,7 +47,7 @@ def _of_type(type: FieldType, version: int) -> st.SearchStrategy[Any]:
 
 
 @pytest.mark.parametrize(("cls", "version"), CASES, ids=lambda part: getattr(part, "__name__", part))
-def test_what_is_written_is_read_again(cls: type[Message], version: int) -> None:
+def test_generated_messages_are_decoded_as_encoded(cls: type[Message], version: int) -> None:
     @settings(max_examples=6, deadline=None, database=None, suppress_health_check=list(HealthCheck))
     @given(messages(cls, version))
     def holds(message: Message) -> None:

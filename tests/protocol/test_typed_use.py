@@ -5,7 +5,7 @@ from pathlib import Path
 from tests.test_checks import run
 
 
-def test_mypy_takes_right_uses_and_finds_wrong_ones() -> None:
+def test_mypy_accepts_valid_uses_and_rejects_invalid_ones() -> None:
     file = Path(__file__).with_name("typed_use.py")
 
     done = run("mypy", "--strict", str(file))

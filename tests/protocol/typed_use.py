@@ -1,4 +1,4 @@
-"""How messages look to mypy: run over this file by test_typed_use. Each ignore is an error that mypy must find."""
+"""Uses of messages for mypy, run on this file by test_typed_use. Each ignore is an error that mypy must find."""
 
 from uuid import UUID
 
@@ -13,7 +13,7 @@ from kcli.protocol.wire import R, Request
 
 
 def ask(request: Request[R]) -> R:
-    """What a client does: the response type follows from the request."""
+    """Return a response whose type follows from the request."""
     raise NotImplementedError
 
 
@@ -28,7 +28,7 @@ def good(body: bytes) -> None:
 
 
 def bad() -> None:
-    """What must not pass."""
+    """Use messages in invalid ways."""
     HeartbeatRequest(grup_id="g")  # type: ignore[call-arg]
     HeartbeatRequest(group_id=7)  # type: ignore[arg-type]
     HeartbeatRequest("g")  # type: ignore[call-arg]

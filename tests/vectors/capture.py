@@ -1,8 +1,8 @@
-"""Record what foreign clients and a real broker say to each other: `python -m tests.vectors.capture`.
+"""Record the frames between foreign clients and a real broker: `python -m tests.vectors.capture`.
 
 Starts a Kafka whose advertised address is a recording proxy, lets kcat, Kafka's own tools, confluent-kafka and
-kafka-python work with it, and writes one file of exchanges per client to tests/vectors/captures/. Run by hand, when
-a version of Kafka or of a client is new; the files are kept with the tests.
+kafka-python work with it, and writes one file of exchanges per client to tests/vectors/captures/. Run it by hand for
+a new version of Kafka or of a client; the files are checked in.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def with_java(lab: Lab) -> None:
 
 
 def with_streams_group(lab: Lab) -> None:
-    """Kafka's tool looks at a streams group, whose member does not speak through the proxy."""
+    """Run Kafka's tool on a streams group whose member does not use the proxy."""
     member = StreamsMember(lab.node.bootstrap_servers, "streams-live", ["orders"])
     lab.origin("")
     member.join()
@@ -118,7 +118,7 @@ def with_streams_group(lab: Lab) -> None:
 
 @contextlib.contextmanager
 def following(lab: Lab, tool: str, *args: str) -> Iterator[None]:
-    """A consumer that runs meanwhile; entered when its group is there, as the proxy sees heartbeats."""
+    """Run a consumer in the background; entered when its group exists, as the proxy sees heartbeats."""
     before = len(lab.proxies[0].exchanges)
     command = [*lab.node.java(tool), "--bootstrap-server", lab.address, *args]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -135,19 +135,19 @@ def following(lab: Lab, tool: str, *args: str) -> Iterator[None]:
 
 
 def with_kcat(lab: Lab) -> None:
-    version = re.search(r"Version (\S+).*librdkafka (\S+)", _words("kcat", "-V"))
+    version = re.search(r"Version (\S+).*librdkafka (\S+)", _output_of("kcat", "-V"))
     assert version
     lab.origin(f"kcat {version[1]} (librdkafka {version[2]})")
     at = ("kcat", "-b", lab.address)
-    _words(*at, "-L")
+    _output_of(*at, "-L")
     for codec in ("none", "gzip", "snappy", "lz4", "zstd"):
-        _words(
+        _output_of(
             *at, "-P", "-t", "orders", "-z", codec, "-K:", "-H", "origin=kcat", stdin=f"k:{codec} one\nk:{codec} two\n"
         )
-    _words(*at, "-C", "-t", "orders", "-o", "beginning", "-e")
-    _words(*at, "-C", "-t", "nosuch", "-o", "beginning", "-e", "-X", "allow.auto.create.topics=false", check=False)
-    _words(*at, "-Q", "-t", "orders:0:1700000000000")
-    _words(*at, "-G", "kcat-readers", "-e", "orders")
+    _output_of(*at, "-C", "-t", "orders", "-o", "beginning", "-e")
+    _output_of(*at, "-C", "-t", "nosuch", "-o", "beginning", "-e", "-X", "allow.auto.create.topics=false", check=False)
+    _output_of(*at, "-Q", "-t", "orders:0:1700000000000")
+    _output_of(*at, "-G", "kcat-readers", "-e", "orders")
 
 
 def with_librdkafka(lab: Lab) -> None:
@@ -185,7 +185,7 @@ def with_librdkafka(lab: Lab) -> None:
 
 
 def with_transactions(lab: Lab) -> None:
-    """Kafka's tool looks at the transactions that confluent-kafka made, and at one that is open."""
+    """Run Kafka's tool on transactions of confluent-kafka, one of them open."""
     import confluent_kafka
 
     lab.origin(f"confluent-kafka {confluent_kafka.version()} (librdkafka {confluent_kafka.libversion()[0]})")
@@ -237,7 +237,7 @@ def _kafka_python_round(lab: Lab, speaks: tuple[int, int] | None) -> None:
     consumer.close()
 
 
-def _words(*command: str, stdin: str = "", check: bool = True) -> str:
+def _output_of(*command: str, stdin: str = "", check: bool = True) -> str:
     done = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=60)
     if check and done.returncode != 0:
         raise SystemExit(f"{' '.join(command)} ended with {done.returncode}: {done.stderr}")
@@ -245,7 +245,7 @@ def _words(*command: str, stdin: str = "", check: bool = True) -> str:
 
 
 def worth_keeping(exchanges: list[Exchange]) -> list[Exchange]:
-    """A few of each client, API and version that kcli speaks, answers of different lengths first."""
+    """Select a few exchanges of each client, API and supported version, with responses of different lengths."""
     kept: dict[tuple[str, int, int, int, int], Exchange] = {}
     for exchange in exchanges:
         if exchange.api_key in SPOKEN_KEYS and max(len(exchange.request), len(exchange.response)) <= LARGEST_FRAME:
@@ -260,7 +260,7 @@ def worth_keeping(exchanges: list[Exchange]) -> list[Exchange]:
 
 
 def write(exchanges: list[Exchange], broker: str) -> None:
-    """One file per client, one line per exchange."""
+    """Write one file per client, one line per exchange."""
     FOLDER.mkdir(exist_ok=True)
     for origin in {exchange.origin for exchange in exchanges}:
         name = re.sub(r"[^a-z]+", "-", origin.split(" (")[0].lower()).strip("-")

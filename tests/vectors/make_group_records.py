@@ -1,6 +1,6 @@
-"""Have Kafka's own classes write what groups store and tell each other: `python -m tests.vectors.make_group_records`.
+"""Make records of groups by Kafka's own classes: `python -m tests.vectors.make_group_records`.
 
-The result goes to group_records.txt. Run by hand when a version of Kafka is new; the file is kept.
+The result goes to group_records.txt. Run it by hand for a new version of Kafka; the file is checked in.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 
 
 def main() -> None:
-    """Write the file anew."""
+    """Write the file."""
     write = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
     cases = "".join(f"{name} {version} {write(value)}\n" for name, version, value in make_cases())
     command = ["java", "-cp", f"{fetch_jars(VERSION)}/*", str(FOLDER / "GroupRecordVectors.java")]
@@ -35,7 +35,7 @@ def main() -> None:
 
 
 def make_cases() -> Iterator[tuple[str, int, dict[str, Any]]]:
-    """Name, version and JSON value, for the converters to read."""
+    """Return name, version and JSON value of each case for the converters."""
     for kind in ("LegacyOffsetCommitKey", "OffsetCommitKey"):
         yield kind, 0, {"group": "billing", "topic": "orders", "partition": 3}
     yield "OffsetCommitKey", 0, {"group": "", "topic": "名", "partition": 0}

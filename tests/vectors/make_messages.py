@@ -1,9 +1,8 @@
-"""Have Kafka's own classes write every message in every version: `python -m tests.vectors.make_messages`.
+"""Make every message in every version by Kafka's own classes: `python -m tests.vectors.make_messages`.
 
-Values are made from Kafka's definitions (in the kafka-clients jar), not from ours: once "full", with every field set
-to something of its own, and once "bare", with nulls and defaults. Java's converters turn them into bytes; the result
-goes to messages.txt. Kafka's error codes and header versions go to tables.txt. Run by hand when a version of Kafka is
-new; the files are kept.
+Values are made from Kafka's definitions (in the kafka-clients jar), not from kcli's: once "full", with a different
+value in every field, and once "bare", with nulls and defaults. Java's converters encode them to messages.txt. Kafka's
+error codes and header versions go to tables.txt. Run it by hand for a new version of Kafka; the files are checked in.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ BITS = {"int8": 7, "int16": 15, "uint16": 16, "int32": 31, "int64": 63}
 
 
 def main() -> None:
-    """Write both files anew."""
+    """Write both files."""
     jars = fetch_jars(VERSION)
     definitions = load_definitions(jars / f"kafka-clients-{VERSION}.jar")
     write = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
@@ -48,14 +47,14 @@ def main() -> None:
 
 
 def _java(program: str, jars: Path, stdin: str) -> str:
-    """What one of the programs in this folder prints."""
+    """Return the output of one of the programs in this folder."""
     command = ["java", "-cp", f"{jars}/*", str(FOLDER / f"{program}.java")]
     done = subprocess.run(command, input=stdin.encode(), stdout=subprocess.PIPE, check=True, timeout=300)
     return done.stdout.decode()
 
 
 def make_cases(definitions: dict[str, Any]) -> Iterator[tuple[str, int, Any]]:
-    """Name, version and JSON value, for the converters to read."""
+    """Return name, version and JSON value of each case for the converters."""
     for key in ApiKey:
         for name in (api_name(key) + "Request", api_name(key) + "Response"):
             first, last = stable_versions(definitions, name)
@@ -66,7 +65,7 @@ def make_cases(definitions: dict[str, Any]) -> Iterator[tuple[str, int, Any]]:
 
 
 class _ValueMaker:
-    """Values for one message in one version; the same ones in every run."""
+    """Values for one message in one version, equal in every run."""
 
     def __init__(self, definition: dict[str, Any], version: int) -> None:
         self.version = version
@@ -74,7 +73,7 @@ class _ValueMaker:
         self.random = random.Random(f"{definition['name']} {version}")
 
     def full(self, fields: list[dict[str, Any]]) -> dict[str, Any]:
-        """Every field of the version, with a value that no other field has."""
+        """Return every field of the version, each with a different value."""
         return {_json_name(field): self._full_value(field, field["type"]) for field in self._carried(fields)}
 
     def _full_value(self, field: dict[str, Any], kind: str) -> Any:
@@ -96,7 +95,7 @@ class _ValueMaker:
         return self.full(children({**field, "type": kind}, self.shared))
 
     def bare(self, fields: list[dict[str, Any]]) -> dict[str, Any]:
-        """Every untagged field, null or empty where it may be; tagged ones stay out, at their defaults."""
+        """Return every untagged field, null or empty if allowed; tagged ones are omitted at their defaults."""
         carried = [
             field for field in self._carried(fields) if self.version not in versions(field.get("taggedVersions"))
         ]
@@ -125,7 +124,7 @@ def _json_name(field: dict[str, Any]) -> str:
 
 
 def _kafka_text(value: uuid.UUID) -> str:
-    """A uuid as Kafka prints it: base64 for URLs, without padding."""
+    """Format a uuid as Kafka does: base64 for URLs, without padding."""
     return base64.urlsafe_b64encode(value.bytes).decode().rstrip("=")
 
 

@@ -1,4 +1,4 @@
-"""A loopback proxy that lets Kafka frames through and keeps request and response pairs."""
+"""A loopback proxy that forwards Kafka frames and keeps pairs of request and response."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 
 class Exchange(NamedTuple):
-    """One request and its answer: frames without their four length bytes."""
+    """One request and its response: frames without their four length bytes."""
 
     origin: str
     api_key: int
@@ -22,7 +22,7 @@ class Exchange(NamedTuple):
 class RecordingProxy:
     """Listens on a loopback port of its own and forwards every connection to `target`.
 
-    Whoever connects while `origin` has a value is recorded under it.
+    Connections opened while `origin` is set are recorded under it.
     """
 
     def __init__(self, target: tuple[str, int], port: int) -> None:

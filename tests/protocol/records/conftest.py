@@ -1,4 +1,4 @@
-"""Both ways to unpack and to check: kcli's own libraries, and what Spark's executors have instead of them."""
+"""Decompression and checksums by kcli's own libraries, and by those that Spark's executors have."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kcli.protocol.records import checksum_numpy, decompression, sections
 
 @pytest.fixture(params=["own libraries", "pyarrow and numpy"])
 def libraries(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Read with these; what a test writes is made by kcli's own."""
+    """Use these libraries to read; batches are always encoded by kcli's own."""
     if request.param != "own libraries":
         monkeypatch.setattr(decompression, "_library", lambda name: None)
         monkeypatch.setattr(sections, "crc32c", checksum_numpy.crc32c)

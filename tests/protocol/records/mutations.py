@@ -1,4 +1,4 @@
-"""Hostile record batches: good ones, damaged in ways that a decoder may stumble over."""
+"""Hostile record batches: good ones, damaged in ways that are difficult for a decoder."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TROUBLESOME += [b"\xfe\xff\xff\xff\x0f", b"\xff\xff\xff\xff\x0f", b"\x7f\xff\xff
 
 
 def seeds(rng: random.Random) -> list[bytes]:
-    """Good batches of every kind."""
+    """Return good batches of every kind."""
     made = list(VECTORS.values())
     for codec in ("none", "none", "gzip", "snappy", "lz4", "zstd"):
         for count in (1, 3, 40, 300):
@@ -29,7 +29,7 @@ def seeds(rng: random.Random) -> list[bytes]:
 
 
 def a_row(rng: random.Random, number: int) -> NewRecord:
-    """A record, often with something missing or something special."""
+    """Return a random record, often with nulls or unusual values."""
     value = None if rng.random() < 0.1 else rng.randbytes(rng.choice((0, 1, 5, 60, 100, 300)))
     key = rng.choice((None, b"", b"key-%d" % number))
     headers = [(f"h{i}", rng.choice((None, b"", b"value"))) for i in range(rng.choice((0, 0, 0, 1, 3)))]
@@ -37,7 +37,7 @@ def a_row(rng: random.Random, number: int) -> NewRecord:
 
 
 def mutate(rng: random.Random, data: bytes) -> bytes:
-    """One to four damages; in most cases sizes and checksums are then made right, so that the damage is looked at."""
+    """Damage a batch one to four times; mostly correct size and checksum afterwards, so that the damage is reached."""
     out = bytearray(data)
     for _ in range(rng.choice((1, 1, 1, 2, 4))):
         at = rng.randrange(len(out)) if rng.random() < 0.7 else rng.randrange(min(len(out), 80))
@@ -63,7 +63,7 @@ def mutate(rng: random.Random, data: bytes) -> bytes:
 
 
 def make_right(out: bytearray) -> None:
-    """Set size and checksum of the one batch or message in `out` to what they should be."""
+    """Correct size and checksum of the one batch or message in `out`."""
     if len(out) > batch.MAGIC_AT and out[batch.MAGIC_AT] < 2:
         out[8:12] = (len(out) - 12).to_bytes(4, "big")
         out[12:16] = zlib.crc32(out[16:]).to_bytes(4, "big")
@@ -76,7 +76,7 @@ GOOD = build_batch([NewRecord(b"k", b"good", T), NewRecord(None, None, T)], base
 
 
 def hostile_sections(rng: random.Random, good: list[bytes], count: int) -> list[RecordSection]:
-    """`count` sections of one frame, each with a mutated batch, half of them behind a good one."""
+    """Return `count` sections of one frame, each with a mutated batch, half of them after a good one."""
     parts = []
     for _ in range(count):
         bad = mutate(rng, rng.choice(good))
@@ -92,7 +92,7 @@ def hostile_sections(rng: random.Random, good: list[bytes], count: int) -> list[
 
 
 def check_hostile(sections: list[RecordSection], check_crcs: bool) -> list[DecodedSection]:
-    """Decode, with what is left for further calls, and hold what is handed out against what was promised."""
+    """Decode, including the rest for further calls, and check the results."""
     first = left = decode_sections(sections, check_crcs=check_crcs)
     check_promises(sections, first)
     for _ in sections:
@@ -105,7 +105,7 @@ def check_hostile(sections: list[RecordSection], check_crcs: bool) -> list[Decod
 
 
 def check_promises(sections: list[RecordSection], decoded: list[DecodedSection]) -> None:
-    """What holds whatever the sections hold."""
+    """Check the invariants of any result."""
     assert len(decoded) == len(sections)
     for section, result in zip(sections, decoded, strict=True):
         columns = result.columns

@@ -1,4 +1,4 @@
-"""A second, slow decoder of v2 payloads: one record after the other, straight from the description of the format."""
+"""A second, slow decoder of v2 payloads, record by record, written from the description of the format."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def span(data: bytes, at: int) -> tuple[bytes | None, int]:
 
 
 def records(data: bytes) -> list[Record]:
-    """The records of uncompressed batches with create time."""
+    """Return the records of uncompressed batches with create time."""
     found = []
     base = 0
     while base < len(data):

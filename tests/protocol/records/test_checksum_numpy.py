@@ -1,4 +1,4 @@
-"""The checksum in numpy: held against the C module, which says what a CRC-32C is."""
+"""CRC-32C in numpy, compared with the C module."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def by_c(starts: list[int], ends: list[int]) -> list[int]:
 
 
 def test_the_check_value_of_crc_32c() -> None:
-    """As in every catalogue of CRCs."""
+    """The value is that of catalogues of CRCs."""
     assert crc32c(b"123456789") == 0xE3069283
 
 
@@ -45,7 +45,7 @@ def test_ranges_of_more_than_one_slice_between_small_ones(length: int) -> None:
 
 
 @given(st.binary(max_size=300), st.binary(max_size=300), st.integers(0, (1 << 32) - 1))
-def test_it_goes_on_from_an_earlier_part(before: bytes, behind: bytes, crc: int) -> None:
+def test_it_continues_from_an_earlier_part(before: bytes, behind: bytes, crc: int) -> None:
     assert crc32c(behind, crc32c(before)) == checksum.crc32c(before + behind)
     assert crc32c(memoryview(behind), crc) == checksum.crc32c(behind, crc)
 
@@ -68,7 +68,7 @@ def test_the_first_damaged_batch_of_a_section_is_found_and_named(bad: int) -> No
     )
 
 
-def test_numpy_computes_where_there_is_no_c_module() -> None:
+def test_numpy_replaces_a_missing_c_module() -> None:
     code = "import sys; sys.modules['crc32c'] = None; from kcli.protocol.records.checksum import crc32c, checksums; "
     code += "print(crc32c.__module__, checksums(memoryview(b'0123456789'), [1, 0], [10, 0]))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

@@ -1,4 +1,4 @@
-"""Payloads unpacked by kcli's own libraries and by pyarrow: the same bytes, the same bound, the same judgement."""
+"""Decompression by kcli's own libraries and by pyarrow: the same bytes, bounds and errors."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def unpacked(codec: int, payload: bytes, limit: int = 1 << 20) -> bytes:
 @pytest.mark.usefixtures("libraries")
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("data", [b"", b"x", TEXT, bytes(200_000)], ids=["nothing", "a byte", "text", "zeros"])
-def test_what_was_packed_comes_back_within_a_bound_that_just_fits(codec: str, data: bytes) -> None:
+def test_compressed_data_is_decompressed_within_an_exact_limit(codec: str, data: bytes) -> None:
     payload = compress(codec, data)
     assert unpacked(CODEC_IDS[codec], payload, len(b"before") + len(data)) == data
     if data:
@@ -50,7 +50,7 @@ def test_what_was_packed_comes_back_within_a_bound_that_just_fits(codec: str, da
 
 @pytest.mark.usefixtures("libraries")
 @pytest.mark.parametrize("codec", CODECS)
-def test_data_that_ends_too_early_is_told_and_leaves_nothing(codec: str) -> None:
+def test_truncated_data_is_corrupt_and_leaves_the_output_unchanged(codec: str) -> None:
     payload = compress(codec, TEXT)
     first = 17 if codec == "snappy" else 1  # the header of 16 bytes alone is of no blocks
     for cut in (*range(first, 40), len(payload) // 2, len(payload) - 1):
@@ -64,7 +64,7 @@ def test_data_that_ends_too_early_is_told_and_leaves_nothing(codec: str) -> None
 @pytest.mark.usefixtures("libraries")
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("payload", [b"", b"garbage" * 20, b"\x80" * 9, bytes(9)])
-def test_what_is_none_of_it_is_told(codec: str, payload: bytes) -> None:
+def test_invalid_data_is_corrupt(codec: str, payload: bytes) -> None:
     with pytest.raises(CorruptRecords, match=f"^the {codec} data |^a snappy block of "):
         unpacked(CODEC_IDS[codec], payload)
 
@@ -73,7 +73,7 @@ def test_what_is_none_of_it_is_told(codec: str, payload: bytes) -> None:
 @pytest.mark.parametrize("behind", [b"x" * 9, bytes(9), lz4.frame.compress(b"another")])
 @pytest.mark.parametrize("checksums", [False, True])
 @pytest.mark.parametrize("size", [False, True])
-def test_what_follows_an_lz4_frame_is_not_looked_at(behind: bytes, checksums: bool, size: bool) -> None:
+def test_bytes_after_an_lz4_frame_are_ignored(behind: bytes, checksums: bool, size: bool) -> None:
     frame = lz4.frame.compress(
         TEXT * 30,
         block_size=lz4.frame.BLOCKSIZE_MAX64KB,
@@ -91,9 +91,7 @@ def test_all_zstd_frames_and_raw_snappy_blocks_are_read() -> None:
 
 
 @given(st.sampled_from(CODECS), st.binary(max_size=300), st.data())
-def test_pyarrow_takes_damaged_payloads_for_what_they_are_to_the_own_libraries(
-    codec: str, data: bytes, draw: st.DataObject
-) -> None:
+def test_pyarrow_and_the_own_libraries_agree_on_damaged_payloads(codec: str, data: bytes, draw: st.DataObject) -> None:
     payload = bytearray(compress(codec, data))
     for _ in range(draw.draw(st.integers(0, 2))):
         at = draw.draw(st.integers(0, len(payload) - 1))
@@ -110,7 +108,7 @@ def test_pyarrow_takes_damaged_payloads_for_what_they_are_to_the_own_libraries(
     assert found[0] == found[1]
 
 
-def test_pyarrow_is_not_asked_where_the_own_libraries_are(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pyarrow_is_not_used_if_the_own_libraries_are_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("arrow_unsnappy_block", "arrow_unlz4", "arrow_unzstd"):
         monkeypatch.setattr(decompression, name, lambda *_: pytest.fail("pyarrow was asked"))
     assert [unpacked(CODEC_IDS[codec], compress(codec, TEXT)) for codec in CODECS] == [TEXT] * 3
@@ -126,13 +124,13 @@ def decoded_without(*missing: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", DECODE_WITHOUT, *words], capture_output=True, text=True)
 
 
-def test_a_machine_with_nothing_of_kclis_own_reads_all_codecs() -> None:
+def test_all_codecs_are_read_without_the_own_libraries() -> None:
     done = decoded_without("cramjam", "lz4", "crc32c")
     assert done.stdout.splitlines() == [*["3 None"] * 5, "2 None"], done.stderr
 
 
 @pytest.mark.parametrize("missing", ["cramjam", "lz4"])
-def test_without_pyarrow_too_the_library_that_is_meant_is_named(missing: str) -> None:
+def test_a_missing_library_is_named_if_pyarrow_is_missing_too(missing: str) -> None:
     done = decoded_without(missing, "pyarrow")
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1].startswith("ModuleNotFoundError: ")

@@ -1,4 +1,4 @@
-"""Batches that were never meant to be read: told as corrupt, in bounded time and memory, and never an exception."""
+"""Hostile batches: reported as corrupt, in bounded time and memory, without an exception."""
 
 import gzip
 import random
@@ -22,7 +22,7 @@ T = 1_700_000_000_000
 
 
 def framed(payload, count, *, codec=0, last_offset_delta=None):
-    """A v2 batch around any payload, its size and checksum right."""
+    """Return a v2 batch of any payload, with its correct size and checksum."""
     delta = max(count - 1, 0) if last_offset_delta is None else last_offset_delta
     out = bytearray(batch.HEADER.pack(0, 0, 0, 2, 0, codec, delta, T, T, -1, -1, -1, count)) + payload
     make_right(out)
@@ -48,7 +48,7 @@ def record(*parts):
 FINE = record(0, 0, -1, -1, 0)
 
 
-def test_the_helpers_make_good_batches():
+def test_the_helpers_make_valid_batches():
     [decoded] = decode_sections([RecordSection("t", 0, framed(FINE, 1), 0)])
     assert (decoded.error, len(decoded.columns)) == (None, 1)
 
@@ -92,12 +92,12 @@ def test_the_helpers_make_good_batches():
         (b"\xff\xff\x7f" * 1000, 400),
     ],
 )
-def test_records_that_do_not_hold_together_are_told(payload, count):
+def test_inconsistent_records_are_corrupt(payload, count):
     assert problem(framed(payload, count)).startswith("the batch at offset 0 is corrupt")
     assert problem(framed(gzip.compress(payload), count, codec=1))
 
 
-def test_the_message_says_which_record_and_what():
+def test_the_error_names_the_record_and_the_field():
     payload = FINE + record(0, 1, 99, -1, 0)
     assert problem(framed(payload, 2)) == (
         "the batch at offset 0 is corrupt: in record 1, the length of the key is 99, but only 2 bytes are left"
@@ -117,7 +117,7 @@ def test_the_message_says_which_record_and_what():
         (57, struct.pack(">i", -2), "record count"),
     ],
 )
-def test_impossible_headers_are_told(at, field, text):
+def test_invalid_header_fields_are_corrupt(at, field, text):
     bad = bytearray(framed(FINE, 1))
     bad[at : at + len(field)] = field
     make_right(bad)
@@ -125,21 +125,21 @@ def test_impossible_headers_are_told(at, field, text):
 
 
 @pytest.mark.parametrize("size", [-1, 0, 48, -(1 << 31)])
-def test_impossible_sizes_are_told(size):
+def test_invalid_sizes_are_corrupt(size):
     bad = bytearray(framed(FINE, 1))
     bad[8:12] = struct.pack(">i", size)
     assert "size" in problem(bytes(bad))
 
 
 @pytest.mark.usefixtures("libraries")
-def test_every_truncation_of_every_vector_is_survived():
+def test_no_truncation_of_a_vector_raises():
     for data in VECTORS.values():
         if len(data) < 150:
             check_hostile([RecordSection("t", cut, data[:cut], 0) for cut in range(len(data))], check_crcs=True)
 
 
 @pytest.mark.usefixtures("libraries")
-def test_every_single_byte_may_be_wrong():
+def test_no_changed_byte_of_a_vector_raises():
     warnings.simplefilter("error")
     for name in ("v2-none-3rec-base42-ple7", "v2-lz4-3rec-base42", "v1-gzip-2rec-base42", "v0-lz4-2rec-base42"):
         for at in range(len(VECTORS[name])):
@@ -153,7 +153,7 @@ def test_every_single_byte_may_be_wrong():
 
 
 @pytest.mark.usefixtures("libraries")
-def test_random_damage_is_survived():
+def test_random_damage_does_not_raise():
     good = seeds(random.Random(5))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -176,7 +176,7 @@ BOMBS = {
 
 @pytest.mark.usefixtures("libraries")
 @pytest.mark.parametrize("name", BOMBS)
-def test_bombs_do_not_explode(name):
+def test_decompression_bombs_use_bounded_memory(name):
     data = framed(BOMBS[name](), 1, codec=CODEC_IDS[name.split()[0]])
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     assert problem(data)
@@ -184,7 +184,7 @@ def test_bombs_do_not_explode(name):
 
 
 @pytest.mark.usefixtures("libraries")
-def test_many_bombs_together_stay_within_the_bound():
+def test_many_decompression_bombs_together_use_bounded_memory():
     bomb = bytes(cramjam.zstd.compress(bytes(40 << 20)))
     parts = [framed(bomb, 1, codec=4)] * 50
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -200,7 +200,7 @@ def test_very_many_headers_in_one_record_are_checked_to_the_last():
     assert problem(framed(record(0, 0, -1, -1, 300_000, headers[:-2] + b"\0\3"), 1))
 
 
-def test_headers_are_checked_in_many_records_at_once():
+def test_headers_of_many_records_are_checked_together():
     rng = random.Random(3)
     rows = [NewRecord(None, b"v", T, [("name", None)] * rng.choice((0, 1, 2, 5, 200))) for _ in range(300)]
     data = build_batch(rows)

@@ -1,4 +1,4 @@
-"""Whatever rows are written come back, through any codec; whatever bytes come in, nothing is raised."""
+"""Properties of the decoder: any rows are decoded as encoded with any codec, and no bytes raise."""
 
 import random
 
@@ -29,7 +29,7 @@ def written(rows, base_offset):
 
 @settings(max_examples=80, deadline=None)
 @given(batches, st.data())
-def test_rows_come_back_through_any_codec(parts, data):
+def test_encoded_rows_are_decoded_with_any_codec(parts, data):
     out, expected, offset = [], [], 5
     for rows in parts:
         codec = data.draw(codecs)
@@ -44,14 +44,14 @@ def test_rows_come_back_through_any_codec(parts, data):
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(records, min_size=1, max_size=30))
-def test_the_reference_reads_what_is_written(rows):
+def test_the_reference_decoder_reads_encoded_rows(rows):
     data = build_batch(rows, base_offset=9)
     assert reference.records(data) == written(rows, 9)
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(records, min_size=1, max_size=20), codecs, st.data())
-def test_columns_are_written_as_their_rows_are(rows, codec, data):
+def test_rows_of_columns_with_holes_are_encoded_again(rows, codec, data):
     offsets = sorted(data.draw(st.sets(st.integers(0, 1000), min_size=len(rows), max_size=len(rows))))
     holey = build_batch(rows, base_offset=offsets[0], offset_deltas=[offset - offsets[0] for offset in offsets])
     [decoded] = decode_sections([RecordSection("t", 0, holey, 0)])
@@ -62,7 +62,7 @@ def test_columns_are_written_as_their_rows_are(rows, codec, data):
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(records, min_size=1, max_size=40), st.data())
-def test_any_selection_of_columns_is_that_selection_of_rows(rows, data):
+def test_a_selection_of_columns_equals_the_selection_of_rows(rows, data):
     [decoded] = decode_sections([RecordSection("t", 0, build_batch(rows), 0)])
     everything = list(decoded.columns)
     mask = np.array(data.draw(st.lists(st.booleans(), min_size=len(rows), max_size=len(rows))))
@@ -76,7 +76,7 @@ def test_any_selection_of_columns_is_that_selection_of_rows(rows, data):
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(records, min_size=1, max_size=10), codecs, st.integers(0, 1 << 32), st.booleans())
-def test_mutated_batches_are_never_an_exception(rows, codec, seed, check_crcs):
+def test_mutated_batches_do_not_raise(rows, codec, seed, check_crcs):
     rng = random.Random(seed)
     bad = mutate(rng, build_batch(rows, compression=codec))
     check_hostile([RecordSection("t", 0, bad, rng.choice((0, 3)), rng.choice((None, [(1, 0)])))], check_crcs)
@@ -84,5 +84,5 @@ def test_mutated_batches_are_never_an_exception(rows, codec, seed, check_crcs):
 
 @settings(max_examples=100, deadline=None)
 @given(st.binary(max_size=400), st.integers(0, 1 << 62))
-def test_any_bytes_are_never_an_exception(data, fetch_offset):
+def test_arbitrary_bytes_do_not_raise(data, fetch_offset):
     check_hostile([RecordSection("t", 0, data, fetch_offset)], check_crcs=False)

@@ -1,4 +1,4 @@
-"""Record boundaries: guessed, proved, or walked one by one where the guess was wrong. The result is the same."""
+"""Record boundaries by lanes or record by record: the result is the same."""
 
 import random
 
@@ -30,12 +30,12 @@ def noise(rng, size):
 
 
 def framing(rng, size):
-    """Looks like record boundaries all over."""
+    """Return bytes that look like record boundaries everywhere."""
     return (b"\0\xc8\x01\0\0\2\1" * (size // 7 + 1))[:size]
 
 
 def avro(rng, size):
-    """As a schema registry's serializers frame it: a zero and a schema number in front."""
+    """Return bytes framed as by a schema registry's serializer: a zero and a schema id first."""
     return b"\0\0\0\0\7" + text(rng, size)
 
 
@@ -51,7 +51,7 @@ SIZES = {
 
 @pytest.mark.parametrize("fill", [text, zeros, noise, framing, avro])
 @pytest.mark.parametrize("sizes", SIZES)
-def test_any_content_in_any_sizes_is_read_as_the_reference_reads_it(fill, sizes):
+def test_any_content_is_decoded_as_by_the_reference(fill, sizes):
     rng = random.Random(f"{fill.__name__} {sizes}")
     data, offset = [], 0
     for count in (1, 2, 150, 400, 3, 30, 30):
@@ -66,7 +66,7 @@ def test_any_content_in_any_sizes_is_read_as_the_reference_reads_it(fill, sizes)
     assert list(decoded.columns) == reference.records(b"".join(data))
 
 
-def test_a_guess_that_is_wrong_everywhere_costs_time_only(monkeypatch):
+def test_wrong_guesses_do_not_change_the_result(monkeypatch):
     rows = [NewRecord(None, b"x" * (i % 90), T) for i in range(600)]
     data = b"".join(build_batch(rows[i : i + 100], base_offset=i) for i in range(0, 600, 100))
     nothing = np.zeros(6, np.bool_)
@@ -80,7 +80,7 @@ def test_a_guess_that_is_wrong_everywhere_costs_time_only(monkeypatch):
         assert decoded.columns.values() == [row.value for row in rows]
 
 
-def test_good_and_damaged_batches_side_by_side_in_number():
+def test_damaged_batches_do_not_affect_good_ones_in_other_sections():
     rows = [NewRecord(None, b"some text of medium length %d" % i, T + i) for i in range(100)]
     sections = []
     for number in range(40):

@@ -1,4 +1,4 @@
-"""Records read without numpy: one after another, or only walked over."""
+"""Records read in order without numpy, and the summary of a batch."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def encode(records: list[NewRecord]) -> bytes:
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_the_records_of_a_batch_come_out_as_they_went_in(codec: str) -> None:
+def test_records_of_a_batch_equal_the_encoded_rows(codec: str) -> None:
     data = build_batch(SOME, compression=codec, base_offset=100, offset_deltas=[0, 7, 9])
     assert list(iter_records(data + b"what follows")) == [
         Record(offset, record.timestamp_ms, record.key, record.value, list(record.headers))
@@ -46,7 +46,7 @@ def test_the_records_of_a_batch_come_out_as_they_went_in(codec: str) -> None:
     ]
 
 
-def test_records_of_a_batch_that_the_broker_stamped_have_its_time() -> None:
+def test_records_of_an_append_time_batch_have_the_append_time() -> None:
     data = build_batch(SOME, timestamp_type="append", max_timestamp_ms=NOW + 77)
     assert {record.timestamp_ms for record in iter_records(data)} == {NOW + 77}
 
@@ -55,7 +55,7 @@ def test_an_empty_batch_has_no_records() -> None:
     assert list(iter_records(build_batch([], base_offset=5, last_offset_delta=3))) == []
 
 
-def test_a_batch_without_its_end_is_told() -> None:
+def test_a_truncated_batch_is_corrupt() -> None:
     data = build_batch(SOME)
     for cut in (0, 40, HEADER_BYTES, len(data) - 1):
         with pytest.raises(CorruptRecords):
@@ -71,15 +71,15 @@ def test_plain_batches_need_no_numpy() -> None:
 
 
 @given(st.lists(rows | runs, min_size=1, max_size=3).map(lambda parts: list(chain.from_iterable(parts))))
-def test_the_walk_finds_what_reading_every_record_finds(records: list[NewRecord]) -> None:
+def test_the_summary_equals_that_of_all_records(records: list[NewRecord]) -> None:
     times = [record.timestamp_ms - NOW for record in records]
     no_key = any(record.key is None for record in records)
     assert summarize_records(encode(records), len(records)) == RecordsSummary(min(times), max(times), no_key, True)
 
 
 @given(rows | runs, st.data())
-def test_the_walk_refuses_what_reading_every_record_refuses(records: list[NewRecord], data: st.DataObject) -> None:
-    """One byte of the batch is changed, or its end is cut: both readers must agree whether that is still a batch."""
+def test_the_summary_rejects_the_batches_that_the_scan_rejects(records: list[NewRecord], data: st.DataObject) -> None:
+    """One byte of the batch is changed, or its end is cut: both readers must agree on its validity."""
     whole = bytearray(build_batch(records))
     whole[data.draw(st.integers(HEADER_BYTES, len(whole) - 1))] = data.draw(st.integers(0, 255))
     payload = bytes(whole[HEADER_BYTES:])
@@ -97,23 +97,23 @@ def test_the_walk_refuses_what_reading_every_record_refuses(records: list[NewRec
 
 
 @pytest.mark.parametrize("count", [0, 1, 149, 151, 1 << 30])
-def test_a_batch_must_hold_exactly_as_many_records_as_it_claims(count: int) -> None:
+def test_a_batch_must_have_exactly_its_declared_record_count(count: int) -> None:
     with pytest.raises(CorruptRecords):
         summarize_records(encode([NewRecord(None, b"x" * 100, NOW)] * 150), count)
 
 
-def test_long_runs_cross_the_widths_of_their_offsets() -> None:
+def test_long_runs_cross_the_varint_widths_of_offset_deltas() -> None:
     records = [NewRecord(b"key", b"x" * 10, NOW + index // 100) for index in range(20_000)]
     assert summarize_records(encode(records), 20_000) == RecordsSummary(0, 199, False, True)
 
 
-def test_a_gap_in_the_offsets_is_seen_within_a_run() -> None:
+def test_a_gap_in_the_offsets_within_a_run_is_not_dense() -> None:
     places = [*range(100), *range(101, 200)]
     data = encode_rows([NewRecord(None, b"x" * 50, NOW)] * len(places), places, NOW)
     assert not summarize_records(data, len(places)).is_dense
 
 
-def test_a_null_key_is_seen_wherever_it_is() -> None:
+def test_a_null_key_is_found_at_any_position() -> None:
     record = NewRecord(b"", b"x" * 50, NOW)
     for place in (0, 1, 2, 50, 99):
         records = [record] * place + [NewRecord(None, b"x" * 50, NOW)] + [record] * (99 - place)

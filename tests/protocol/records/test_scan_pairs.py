@@ -1,4 +1,4 @@
-"""Keys and values of a batch, read as what the general scan reads; damage is an error, never a crash."""
+"""Keys and values of a batch, compared with the scan of whole records; damage is an error."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ROWS = [
 
 @pytest.mark.parametrize("compression", ["none", "gzip", "lz4", "zstd", "snappy"])
 @pytest.mark.parametrize("deltas", [None, [0, 3, 64, 127, 70_000]])
-def test_pairs_are_what_the_general_scan_finds(compression: str, deltas: list[int] | None) -> None:
+def test_pairs_equal_the_keys_and_values_of_the_scan(compression: str, deltas: list[int] | None) -> None:
     data = memoryview(build_batch(ROWS, compression=compression, offset_deltas=deltas, base_offset=100))
 
     found = read_pairs(data)
@@ -31,12 +31,12 @@ def test_pairs_are_what_the_general_scan_finds(compression: str, deltas: list[in
     assert [(key, value) for _, key, value in found] == [(row.key, row.value) for row in ROWS]
 
 
-def test_a_batch_that_compaction_emptied_has_none() -> None:
+def test_a_batch_emptied_by_compaction_has_no_pairs() -> None:
     assert read_pairs(memoryview(build_batch([], last_offset_delta=9))) == []
 
 
-def test_every_flipped_byte_is_other_records_or_an_error() -> None:
-    """Whatever a byte becomes: no other exception, no endless loop, no record that is not in the bytes."""
+def test_a_flipped_byte_gives_other_records_or_an_error() -> None:
+    """A changed byte gives no other exception, no endless loop, and no record outside the bytes."""
     data = build_batch([ROWS[0], ROWS[4], ROWS[1]])
     errors = 0
     for at in range(layout.HEADER_BYTES, len(data)):
@@ -62,7 +62,7 @@ def test_every_cut_and_every_wrong_count_is_an_error() -> None:
             read_pairs(memoryview(wrong))
 
 
-def test_older_formats_are_none_of_ours() -> None:
+def test_older_formats_are_corrupt() -> None:
     data = bytearray(build_batch(ROWS[:1]))
     data[layout.MAGIC_AT] = 1
     with pytest.raises(CorruptRecords, match="v2"):

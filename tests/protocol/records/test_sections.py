@@ -1,4 +1,4 @@
-"""What a fetch response brings besides records: partial batches, transactions, holes, partitions, old formats."""
+"""Sections of a fetch response: partial batches, transactions, holes, partitions, old formats."""
 
 import random
 import zlib
@@ -38,7 +38,7 @@ def decode(data, fetch_offset=0, aborted=None, **options):
     return section
 
 
-def test_no_sections_and_empty_sections_are_nothing():
+def test_no_sections_and_empty_sections_have_no_records():
     assert decode_sections([]) == []
     for nothing in (b"", memoryview(b""), bytearray()):
         section = decode(nothing, 7)
@@ -46,14 +46,14 @@ def test_no_sections_and_empty_sections_are_nothing():
         assert list(section.columns) == []
 
 
-def test_batches_follow_each_other_and_the_last_epoch_is_told():
+def test_batches_are_joined_and_the_last_epoch_is_reported():
     section = decode(batch(0, b"a", b"b") + batch(2, b"c") + batch(30, b"d"))
     assert section.columns.values() == [b"a", b"b", b"c", b"d"]
     assert section.columns.offsets.tolist() == [0, 1, 2, 30]
     assert (section.next_offset, section.last_epoch) == (31, 3)
 
 
-def test_records_before_the_offset_asked_are_dropped():
+def test_records_before_the_fetch_offset_are_dropped():
     data = batch(0, b"a", b"b", b"c") + batch(3, b"d")
     assert decode(data, 2).columns.values() == [b"c", b"d"]
     assert decode(data, 3).columns.values() == [b"d"]
@@ -61,20 +61,20 @@ def test_records_before_the_offset_asked_are_dropped():
     assert (len(late.columns), late.next_offset) == (0, 9)
 
 
-def test_a_batch_that_repeats_offsets_shows_each_once():
+def test_repeated_offsets_are_dropped():
     section = decode(batch(0, b"a", b"b", b"c") + batch(1, b"B", b"C", b"D"))
     assert section.columns.values() == [b"a", b"b", b"c", b"D"]
 
 
 @pytest.mark.parametrize("cut", [1, 12, 16, 17, 60, 61, 70])
-def test_a_partial_last_batch_is_told_and_skipped(cut):
+def test_a_partial_last_batch_is_reported_and_skipped(cut):
     whole, partial = batch(0, b"a"), batch(1, b"b" * 50)[:cut]
     section = decode(whole + partial)
     assert section.columns.values() == [b"a"]
     assert (section.next_offset, section.error, section.truncated) == (1, None, True)
 
 
-def test_only_a_partial_batch_leaves_the_position_where_it_was():
+def test_a_single_partial_batch_does_not_move_the_position():
     section = decode(batch(5, b"a" * 100)[:-1], 5)
     assert (len(section.columns), section.next_offset, section.error, section.truncated) == (0, 5, None, True)
 
@@ -93,7 +93,7 @@ def test_sections_of_one_frame_share_its_buffer_without_a_copy():
     assert frame[start : start + length] == b"one"
 
 
-def test_sections_may_come_in_any_order_and_even_overlap():
+def test_sections_may_be_in_any_order_and_overlap():
     frame = batch(0, b"a", b"b") + batch(2, b"c")
     middle = len(batch(0, b"a", b"b"))
     view = memoryview(frame)
@@ -102,7 +102,7 @@ def test_sections_may_come_in_any_order_and_even_overlap():
     assert [it.columns.values() for it in decoded] == [[b"c"], [b"a", b"b"], [b"a", b"b", b"c"], [b"a", b"b", b"c"]]
 
 
-def test_other_kinds_of_memory_are_fine():
+def test_sections_may_be_views_of_other_buffers():
     import array
 
     data = batch(0, b"a")
@@ -113,14 +113,14 @@ def test_other_kinds_of_memory_are_fine():
 
 
 @pytest.mark.parametrize("codecs", [("gzip", "none"), ("none", "lz4"), ("snappy", "zstd", "none", "gzip", "lz4")])
-def test_codecs_may_change_within_a_section(codecs):
+def test_codecs_may_differ_within_a_section(codecs):
     data = b"".join(batch(i, b"value-%d" % i, compression=codec) for i, codec in enumerate(codecs))
     section = decode(data)
     assert section.columns.values() == [b"value-%d" % i for i in range(len(codecs))]
     assert section.next_offset == len(codecs)
 
 
-def test_plain_and_compressed_sections_side_by_side():
+def test_plain_and_compressed_sections_in_one_response():
     sections = [
         RecordSection("t", 0, batch(0, b"plain"), 0),
         RecordSection("t", 1, batch(0, b"packed", compression="zstd"), 0),
@@ -166,12 +166,12 @@ def test_read_committed_drops_exactly_the_aborted_ranges():
     assert section.next_offset == 7
 
 
-def test_read_uncommitted_shows_aborted_data_too_but_no_markers():
+def test_read_uncommitted_includes_aborted_records_but_no_markers():
     section = decode(TWO_PRODUCERS)
     assert section.columns.values() == [b"1-aborted", b"2-committed", b"plain", b"1-committed"]
 
 
-def test_an_abort_marker_ends_only_its_own_producers_range():
+def test_an_abort_marker_ends_only_the_range_of_its_producer():
     data = transactional(0, 1, b"a") + transactional(1, 2, b"b") + marker(2, 1, ABORT) + transactional(3, 2, b"c")
     data += marker(4, 2, ABORT)
     assert decode(data, aborted=[(2, 1), (1, 0)]).columns.values() == []
@@ -190,7 +190,7 @@ def test_a_transaction_that_began_before_the_fetch_offset_is_dropped():
     assert decode(data, 10, aborted=[(1, 3)]).columns.values() == [b"b"]
 
 
-def test_a_batch_of_the_same_producer_outside_of_transactions_stays():
+def test_a_nontransactional_batch_of_an_aborting_producer_is_kept():
     data = batch(0, b"idempotent", producer_id=1, producer_epoch=0) + transactional(1, 1, b"aborted")
     assert decode(data, aborted=[(1, 0)]).columns.values() == [b"idempotent"]
 
@@ -200,7 +200,7 @@ def test_trailing_markers_move_the_position():
     assert (len(section.columns), section.next_offset) == (0, 2)
 
 
-def test_a_control_record_without_a_type_is_corrupt_where_it_matters():
+def test_a_control_record_without_a_type_is_corrupt_under_read_committed():
     nonsense = build_batch([NewRecord(b"?", None, T)], producer_id=1, transactional=True, control=True)
     assert decode(nonsense, aborted=[(1, 0)]).error is not None
     assert decode(nonsense).error is None
@@ -209,7 +209,7 @@ def test_a_control_record_without_a_type_is_corrupt_where_it_matters():
 # --- damage
 
 
-def test_damage_is_told_with_its_place_and_what_came_before_is_kept():
+def test_damage_is_reported_with_its_offset_and_earlier_records_are_kept():
     bad = bytearray(batch(2, b"c"))
     bad[-2] ^= 1
     [section] = decode_sections([RecordSection("orders", 3, batch(0, b"a", b"b") + bad + batch(3, b"d"), 1)])
@@ -228,7 +228,7 @@ def test_an_unchecked_checksum_is_not_computed():
     assert decode(bad, check_crcs=False).columns.values() == [b"a"]
 
 
-def test_damage_in_one_section_leaves_the_others_alone():
+def test_damage_in_one_section_does_not_affect_the_others():
     bad = bytearray(batch(0, b"a"))
     bad[-1] ^= 1
     decoded = decode_sections(
@@ -238,7 +238,7 @@ def test_damage_in_one_section_leaves_the_others_alone():
     assert [it.columns.values() for it in decoded] == [[b"x"], [], [b"y"]]
 
 
-def test_the_old_formats_checksum_is_verified_outside_and_inside_of_wrappers():
+def test_the_checksum_of_old_formats_is_verified_outside_and_inside_wrappers():
     for name in ("v0-none-2rec-base42", "v1-none-2rec-base42"):
         bad = bytearray(VECTORS[name])
         bad[-1] ^= 1
@@ -258,7 +258,7 @@ def numbered_batches(count, size, aborted=()):
     ]
 
 
-def test_what_does_not_fit_is_left_for_another_call():
+def test_batches_beyond_the_size_limit_are_left_for_another_call():
     data = b"head" + b"".join(numbered_batches(20, 8000)) + marker(20, 9, COMMIT)
     section = RecordSection("t", 0, memoryview(data)[4:], 2)
     seen, calls = [], 0
@@ -274,7 +274,7 @@ def test_what_does_not_fit_is_left_for_another_call():
     assert calls > 5
 
 
-def test_the_rest_remembers_which_transactions_are_being_aborted():
+def test_the_rest_keeps_the_transactions_being_aborted():
     parts = numbered_batches(6, 8000)
     data = (
         b"".join(parts[:2])
@@ -293,7 +293,7 @@ def test_the_rest_remembers_which_transactions_are_being_aborted():
 
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
-def test_a_single_batch_beyond_the_bound_is_damage(codec):
+def test_a_single_batch_above_the_size_limit_is_corrupt(codec):
     data = batch(0, b"small", compression=codec) + batch(1, bytes(100_000), compression=codec)
     first = decode(data, max_decompressed_bytes=50_000)
     assert (first.columns.values(), first.error, first.next_offset) == ([b"small"], None, 1)
@@ -307,7 +307,7 @@ def test_a_single_batch_beyond_the_bound_is_damage(codec):
 
 
 def everything(sections):
-    """Offsets by section over as many calls as it takes, and how many calls that were."""
+    """Return the offsets by section over all calls, and the number of calls."""
     seen, calls = [[] for _ in sections], 0
     left = list(enumerate(sections))
     while left:
@@ -322,7 +322,7 @@ def everything(sections):
 
 
 @pytest.mark.parametrize("codec", ["none", "lz4"])
-def test_more_records_than_a_call_may_hold_come_with_the_next_ones(codec, monkeypatch):
+def test_records_beyond_the_limit_of_a_call_are_left_for_the_next(codec, monkeypatch):
     monkeypatch.setattr(decode_module, "MAX_RECORDS_PER_CALL", 100)
     data = b"".join(batch(i, *[b"x"] * 10, compression=codec) for i in range(0, 300, 10))
     large = batch(0, *[b"y"] * 500, compression=codec)
@@ -332,7 +332,7 @@ def test_more_records_than_a_call_may_hold_come_with_the_next_ones(codec, monkey
     assert calls == 7
 
 
-def test_more_batches_than_a_call_may_hold_come_with_the_next_ones(monkeypatch):
+def test_batches_beyond_the_limit_of_a_call_are_left_for_the_next(monkeypatch):
     monkeypatch.setattr(decode_module, "MAX_BATCHES_PER_CALL", 7)
     data = b"".join(batch(i, b"x") for i in range(20))
     frame = memoryview(data + data + data[:-1])
@@ -343,7 +343,7 @@ def test_more_batches_than_a_call_may_hold_come_with_the_next_ones(monkeypatch):
     assert calls == 9
 
 
-def test_the_control_bit_means_nothing_in_old_formats():
+def test_the_control_bit_is_ignored_in_old_formats():
     data = bytearray(VECTORS["v0-none-2rec-base42"])
     size = int.from_bytes(data[8:12], "big") + 12
     data[17] |= 0x20

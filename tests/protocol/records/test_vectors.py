@@ -1,4 +1,4 @@
-"""Batches that Kafka's own classes wrote: read as they were meant, and written back byte for byte."""
+"""Batches written by Kafka's own classes: decoded to their values, and encoded byte for byte."""
 
 import pytest
 
@@ -50,7 +50,7 @@ WRITTEN = {
 
 
 @pytest.mark.parametrize("name", WRITTEN)
-def test_uncompressed_batches_are_written_byte_for_byte(name):
+def test_uncompressed_batches_are_encoded_byte_for_byte(name):
     records, options = WRITTEN[name]
     assert build_batch(records, **options) == VECTORS[name]
 
@@ -69,7 +69,7 @@ def decode(data, fetch_offset=0, **options):
 
 @pytest.mark.usefixtures("libraries")
 @pytest.mark.parametrize("name", [name for name in VECTORS if "3rec" in name or name == "v2-lz4-txn"])
-def test_three_records_come_back_with_null_key_null_value_and_headers(name):
+def test_records_with_null_key_null_value_and_headers(name):
     section = decode(VECTORS[name])
     assert list(section.columns) == THREE
     assert (section.next_offset, section.last_epoch, section.error, section.truncated) == (45, 7, None, False)
@@ -77,7 +77,7 @@ def test_three_records_come_back_with_null_key_null_value_and_headers(name):
 
 @pytest.mark.usefixtures("libraries")
 @pytest.mark.parametrize("name", [name for name in VECTORS if "2rec" in name])
-def test_old_messages_come_back_wrapped_or_not(name):
+def test_old_messages_with_and_without_wrapper(name):
     section = decode(VECTORS[name])
     stamps = (-1, -1) if name.startswith("v0") else (T, T + 1)
     assert list(section.columns) == [
@@ -95,7 +95,7 @@ def test_append_time_replaces_the_producers_timestamps(name):
     assert columns.values()[:2] == [b"v0", b"value-1"]
 
 
-def test_create_time_and_no_time_are_told_apart():
+def test_timestamp_types_of_create_time_and_no_timestamp():
     assert decode(VECTORS["v2-none-1rec"]).columns.timestamp_type(0) == "create"
     assert decode(VECTORS["v1-gzip-2rec-base42"]).columns.timestamp_type(0) == "create"
     assert decode(VECTORS["v0-gzip-2rec-base42"]).columns.timestamp_type(0) == "none"
@@ -103,11 +103,11 @@ def test_create_time_and_no_time_are_told_apart():
 
 @pytest.mark.usefixtures("libraries")
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
-def test_payloads_of_several_compressed_blocks(codec):
+def test_payloads_of_several_compressed_blocks_are_decoded(codec):
     assert decode(VECTORS[f"v2-{codec}-70000-a"]).columns.values() == [b"a" * 70000]
 
 
-def test_a_compacted_batch_keeps_its_offsets_and_moves_behind_its_last_one():
+def test_a_compacted_batch_keeps_its_offsets_and_moves_the_position_after_its_last():
     section = decode(VECTORS["v2-none-holes-to-300"])
     assert section.columns.offsets.tolist() == HOLES
     assert section.columns.timestamps_ms.tolist() == [T + o for o in HOLES]
@@ -120,13 +120,13 @@ def test_an_empty_batch_moves_the_position():
 
 
 @pytest.mark.parametrize("name", ["control-commit", "control-abort"])
-def test_control_batches_are_not_shown_but_move_the_position(name):
+def test_control_batches_have_no_records_but_move_the_position(name):
     section = decode(VECTORS[name])
     assert len(section.columns) == 0
     assert section.next_offset in (201, 202)
 
 
-def test_two_hundred_records_with_nulls_here_and_there():
+def test_two_hundred_records_with_some_nulls():
     columns = decode(VECTORS["v2-none-200rec"]).columns
     assert columns.offsets.tolist() == list(range(1000, 1200))
     assert columns.timestamps_ms.tolist() == [row.timestamp_ms for row in ROWS_200]
@@ -134,17 +134,17 @@ def test_two_hundred_records_with_nulls_here_and_there():
     assert columns.values() == [row.value for row in ROWS_200]
 
 
-def test_timestamps_to_the_limits():
+def test_timestamps_at_the_limits():
     assert decode(VECTORS["v2-none-timestamps"]).columns.timestamps_ms.tolist() == STAMPS
 
 
-def test_headers_keep_order_repetition_null_and_unicode():
+def test_headers_keep_order_duplicates_nulls_and_unicode():
     columns = decode(VECTORS["v2-none-headers"]).columns
     assert columns.headers(0) == HEADERS
     assert columns.row(0) == Record(0, T, b"", b"", HEADERS)
 
 
-def test_deltas_count_from_the_delete_horizon():
+def test_timestamp_deltas_count_from_the_delete_horizon():
     columns = decode(VECTORS["v2-none-delete-horizon"]).columns
     assert columns.timestamps_ms.tolist() == [T, T + 1]
     assert columns.values() == [None, b"v1"]
