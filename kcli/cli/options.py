@@ -33,7 +33,7 @@ class Common:
 
     `output` is one of `OUTPUTS`, or None if none was chosen. `output_option` is the value on the command line only, for
     commands with other options for their output. `timeout_ms` applies to the whole command; `properties` are Kafka's,
-    ready for a configuration.
+    ready for a configuration. `options` has the option of each property that an option of its own has set.
     """
 
     def __init__(
@@ -44,6 +44,7 @@ class Common:
         output: str | None,
         output_option: str | None,
         verbose: bool,
+        options: "dict[str, str]",
     ) -> None:
         self.env = env
         self.properties = properties
@@ -51,6 +52,7 @@ class Common:
         self.output = output
         self.output_option = output_option
         self.verbose = verbose
+        self.options = options
         self._warned: set[str] = set()
 
     def config(self, cls: "type[C] | None" = None, **strongest: str | int | bool) -> "C":
@@ -65,7 +67,14 @@ class Common:
 
             cls = cast("type[C]", ClientConfig)
         own = {key.replace("_", "."): value for key, value in strongest.items()}
-        config = cls.from_properties({**self.properties, **own, "allow.auto.create.topics": False})
+        try:
+            config = cls.from_properties({**self.properties, **own, "allow.auto.create.topics": False})
+        except ConfigError as error:
+            key, colon, rest = str(error).partition(": ")
+            option = _OPTION_OF.get(key) if key in own else self.options.get(key)
+            if option is None:
+                raise
+            raise ConfigError(f"{option}{colon}{rest}") from error.__cause__
         for key in sorted(set(config.unknown) - self._warned):
             self._warned.add(key)
             self._warn(key)
@@ -141,10 +150,23 @@ def common_options(
         properties[_TIMEOUT] = _seconds_as_ms("--timeout", timeout)
     chosen = _output("--output", output)
     default = _output("KCLI_OUTPUT", environ.get("KCLI_OUTPUT"))
-    return Common(env, properties, _timeout_ms(properties), chosen or default, chosen, verbose or is_verbose(env))
+    options = {} if bootstrap_server is None else {"bootstrap.servers": "--bootstrap-server"}
+    return Common(
+        env, properties, _timeout_ms(properties), chosen or default, chosen, verbose or is_verbose(env), options
+    )
 
 
 _TIMEOUT = "default.api.timeout.ms"
+
+# The options of commands that set a property of Kafka: an error names the option, not the property.
+_OPTION_OF = {
+    "acks": "--acks",
+    "compression.type": "--compression",
+    "group.id": "--group",
+    "group.instance.id": "--instance-id",
+    "group.protocol": "--protocol",
+    "isolation.level": "--isolation-level",
+}
 
 
 def is_verbose(env: Environment) -> bool:

@@ -65,7 +65,9 @@ def _usage_message(error: Any) -> str:
     message: str = error.format_message().rstrip(".")
     for pattern, replacement in _REWORDED:
         message = re.sub(pattern, replacement, message)
-    return message
+    message, _, similar = message.partition(" (Possible options: ")
+    names = [name for name in similar.rstrip(")").split(", ") if name not in ("", "--help")]
+    return message + (f"; did you mean {' or '.join(names)}?" if names else "")
 
 
 _REWORDED = (
@@ -73,7 +75,6 @@ _REWORDED = (
     (r"^Missing (?:argument|option) '([^']+)'(?: / '[^']+')*", r"\1 is missing"),
     (r"^Missing command$", "the command is missing"),
     (r"^No such option: (\S+)", r"there is no option \1"),
-    (r" \(Possible options: (.*)\)$", r"; did you mean \1?"),
     (r"^Got unexpected extra argument(?:s|\(s\))? \((.*)\)", r"unexpected argument: \1"),
     (r"^Option '([^']+)' requires an argument$", r"\1 needs a value"),
     (r"^Option '([^']+)' does not take a value$", r"\1 does not take a value"),

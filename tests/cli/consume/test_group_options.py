@@ -17,7 +17,7 @@ from tests.cli.consume.test_command import consume
         (["-o", "start:end"], "-o start:end cannot be combined with --group"),
         (["-o", "start", "-o", "end"], "-o start -o end cannot be combined with --group"),
         (["--assignor", "fair"], "--assignor: 'fair' is not a known assignor; use one of range, roundrobin, sticky"),
-        (["--protocol", "modern"], "group.protocol: 'modern' is not valid; use classic or consumer"),
+        (["--protocol", "modern"], "--protocol: 'modern' is not valid; use classic or consumer"),
         (["-X", "session.timeout.ms=100"], "heartbeat.interval.ms=3000 must be below session.timeout.ms=100"),
     ],
 )

@@ -182,7 +182,7 @@ def test_records_without_acknowledgement_fail_at_the_timeout(kafka: Kafka) -> No
         (("-K", ":", "-k", "a"), "-k cannot be combined with -K"),
         (("-K", ""), "-K must not be empty"),
         (("-D", r"\q"), r"\q"),
-        (("-z", "rar"), "compression.type: 'rar' is not valid; use "),
+        (("-z", "rar"), "--compression: 'rar' is not valid; use "),
         (("--acks", "2"), "acks: '2' is not valid; use "),
         (("-p", "-1"), "-p"),
         (("--timestamp", "-1"), "--timestamp: -1 is out of range"),
