@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from kcli.consumer.group.offset_commits import Callback
     from kcli.protocol.records.columns import RecordColumns
     from kcli.protocol.records.record import Headers
+    from kcli.settings import Value
 
 _CLOSE_TIMEOUT_MS = 30_000.0
 _POLL_MS = 500.0
@@ -78,9 +79,7 @@ class Consumer:
     def __init__(
         self,
         *topics: str,
-        bootstrap_servers: str | Iterable[str] | None = None,
-        group_id: str | None = None,
-        **settings: str | bool | int | float | None,
+        **settings: Value | None,
     ) -> None:
         """Connect, and subscribe to the topics (with a group) or assign all their partitions (without).
 
@@ -89,15 +88,9 @@ class Consumer:
         """
         from kcli.client.config import ConsumerConfig
 
-        properties = {name.replace("_", "."): value for name, value in settings.items()}
-        if bootstrap_servers is not None:
-            servers = bootstrap_servers if isinstance(bootstrap_servers, str) else ",".join(bootstrap_servers)
-            properties["bootstrap.servers"] = servers
-        if group_id is not None:
-            properties["group.id"] = group_id
-        self._start(ConsumerConfig.from_properties(properties), None, in_background=True)
+        self._start(ConsumerConfig.from_keywords(settings), None, in_background=True)
         try:
-            if topics and group_id is not None:
+            if topics and self._group is not None:
                 self.subscribe(topics)
             elif topics:
                 self.assign(self._partitions_of(topics))
@@ -283,6 +276,7 @@ class Consumer:
         Never ends, unless `to_end`: then each partition is read to the end offset that it has when the iteration first
         sees it, and a member of a group stops when it has read all partitions that are assigned to it by then.
         """
+        self.subscription.rewind_unread()
         unread = self.subscription.unread
         ends: dict[TopicPartition, int] = {}
         try:
@@ -300,7 +294,7 @@ class Consumer:
     def _is_at_end(self, ends: dict[TopicPartition, int]) -> bool:
         """Whether every assigned partition is read to its end. Add the end offsets of new partitions to `ends`."""
         membership, subscription = self.membership, self.subscription
-        if membership is not None and subscription.mode != "assigned" and not membership.is_stable():
+        if self._is_subscribed() and (membership is None or membership.state != "stable"):
             return False
         new = [tp for tp in subscription.partitions() if tp not in ends]
         if new:

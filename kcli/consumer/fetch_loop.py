@@ -60,8 +60,8 @@ class FetchLoop:
         fetcher, buffer = self.fetcher, self.fetcher.buffer
         deadline_ms = clock.now_ms() + timeout_ms
         while True:
-            for party in self.tasks:
-                party.poll(clock.now_ms())
+            for task in self.tasks:
+                task.poll(clock.now_ms())
             now_ms = clock.now_ms()
             buffer.start_next()
             self.offsets.send(now_ms)
@@ -80,7 +80,7 @@ class FetchLoop:
                 return records
 
     def _delivery_is_suspended(self) -> bool:
-        return any(party.suspends_delivery(self._client.clock.now_ms()) for party in self.tasks)
+        return any(task.suspends_delivery(self._client.clock.now_ms()) for task in self.tasks)
 
     def _wait(self, deadline_ms: float) -> None:
         """Wait for a response, or for the next retry. The first call loads numpy instead, while the first fetch is in
@@ -94,8 +94,8 @@ class FetchLoop:
             return
         now_ms = self._client.clock.now_ms()
         until_ms = min(deadline_ms, self.offsets.next_ms(), self.fetcher.next_ms())
-        for party in self.tasks:
-            until_ms = min(until_ms, party.next_ms())
+        for task in self.tasks:
+            until_ms = min(until_ms, task.next_ms())
         self._client.poll(timeout_ms=max(0.0, until_ms - now_ms))
 
     def close(self) -> None:

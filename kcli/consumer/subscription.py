@@ -150,7 +150,8 @@ class SubscriptionState:
         wanted = list(dict.fromkeys(partitions))
         self.updated.update(self._states)
         self._states = {tp: self._states.get(tp) or PartitionState() for tp in wanted}
-        self.unread = {tp: offset for tp, offset in self.unread.items() if tp in self._states}
+        for tp in self.unread.keys() - self._states.keys():
+            del self.unread[tp]
         self.updated.update(wanted)
         self.not_ready = {tp for tp, state in self._states.items() if state.position is None or state.validating}
 
@@ -165,7 +166,8 @@ class SubscriptionState:
     def unsubscribe(self) -> None:
         """Read nothing, and allow another mode of subscription."""
         self.updated.update(self._states)
-        self._states, self.not_ready, self.unread = {}, set(), {}
+        self._states, self.not_ready = {}, set()
+        self.unread.clear()
         self.mode, self.topics, self.pattern, self.server_pattern = "nothing", frozenset(), None, None
 
     def _set_mode(self, mode: Mode) -> None:
