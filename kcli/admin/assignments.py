@@ -6,15 +6,15 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
-from kcli.admin.groups.bounds import learn_topics, log_bounds
+from kcli.admin.groups.group import CLASSIC, CONSUMER, Group, GroupMember
 from kcli.admin.groups.lag import PartitionLag
-from kcli.admin.groups.model import CLASSIC, CONSUMER, Group, GroupMember
-from kcli.admin.groups.patience import half_of
 from kcli.admin.groups.survey import GroupSurvey, survey_groups
+from kcli.admin.logs.log_bounds import learn_topics, log_bounds
 from kcli.assignors.lookup import name_on_server
 from kcli.assignors.model import Member, Topic
 from kcli.client.metadata import partition_count, replica_racks
 from kcli.client.offset_lookup import list_offsets
+from kcli.client.requests import half_deadline
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, Refused, TimeoutExpired
 from kcli.protocol.consumer_protocol import PROTOCOL_TYPE
@@ -142,7 +142,7 @@ def _topics(client: ConsumerNetworkClient, names: Iterable[str], deadline_ms: fl
 def _rates(client: ConsumerNetworkClient, topics: dict[str, Topic], deadline_ms: float) -> dict[TopicPartition, float]:
     """How fast partitions grow: what has come since the first record that is not older than the window."""
     partitions = [TopicPartition(name, number) for name, topic in topics.items() for number in range(topic.partitions)]
-    bounds = log_bounds(client, partitions, half_of(client, deadline_ms))
+    bounds = log_bounds(client, partitions, half_deadline(client, deadline_ms))
     ends = {tp: end for tp, end in bounds.ends.items() if isinstance(end, int)}
     since_ms = client.clock.wall_ms() - RATE_WINDOW_MS
     found = list_offsets(client, dict.fromkeys(ends, since_ms), deadline_ms).values

@@ -1,11 +1,10 @@
-"""Topics: listed, described, created, deleted, given more partitions. What fails for one topic is data, no abort."""
+"""Topics: list, describe, create, delete, add partitions. The failure of one topic is an error under its name."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from kcli.admin.deadline import broker_timeout_ms
 from kcli.client.requests import Results
 from kcli.client.routing import ask_controller
 from kcli.errors import BrokerError, KcliError, ProtocolError
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
 
     from kcli.client.consumer_network_client import ConsumerNetworkClient
     from kcli.client.metadata import TopicInfo
+    from kcli.errors import KcliError
     from kcli.protocol.messages.delete_topics import DeleteTopicsResponse
 
 
@@ -29,7 +29,7 @@ class NewTopic(NamedTuple):
 
 
 class CreatedTopic(NamedTuple):
-    """What a broker says it created; -1 and None where it is too old to say (before 2.4 and 2.8)."""
+    """A topic as the broker created it; -1 and None from brokers that do not return it (before 2.4 and 2.8)."""
 
     name: str
     topic_id: UUID | None
@@ -45,27 +45,27 @@ class Bounds(NamedTuple):
 
 
 def list_topics(client: ConsumerNetworkClient, deadline_ms: float) -> list[TopicInfo]:
-    """Every topic that we may see, sorted by name; internal ones too."""
+    """Return all topics that the client may see, sorted by name; internal ones too."""
     return sorted(client.topics_metadata(None, deadline_ms).topics.values())
 
 
 def describe_topics(client: ConsumerNetworkClient, names: Iterable[str], deadline_ms: float) -> Results[str, TopicInfo]:
-    """These topics with their partitions. A topic that is not there is a BrokerError under its name."""
-    wanted = list(dict.fromkeys(names))
-    found = client.topics_metadata(wanted, deadline_ms).topics
-    gathered: Results[str, TopicInfo] = Results({}, {})
-    for name in wanted:
+    """Return these topics with their partitions. A topic that does not exist is a BrokerError under its name."""
+    unique = list(dict.fromkeys(names))
+    found = client.topics_metadata(unique, deadline_ms).topics
+    results: Results[str, TopicInfo] = Results({}, {})
+    for name in unique:
         if found[name].error:
-            gathered.errors[name] = BrokerError(found[name].error, topic=name)
+            results.errors[name] = BrokerError(found[name].error, topic=name)
         else:
-            gathered.values[name] = found[name]
-    return gathered
+            results.values[name] = found[name]
+    return results
 
 
 def partition_bounds(
     client: ConsumerNetworkClient, partitions: Sequence[TopicPartition], deadline_ms: float
 ) -> Results[TopicPartition, Bounds]:
-    """First and end offsets, asked from the leaders. A partition without a leader is an error under its name."""
+    """Return start and end offsets from the leaders. A partition without a leader is an error under its name."""
     from kcli.client.offset_lookup import EARLIEST, LATEST, list_offsets
 
     starts = list_offsets(client, dict.fromkeys(partitions, EARLIEST), deadline_ms)
@@ -77,7 +77,7 @@ def partition_bounds(
 def create_topics(
     client: ConsumerNetworkClient, topics: Sequence[NewTopic], deadline_ms: float, *, dry_run: bool = False
 ) -> Results[str, CreatedTopic]:
-    """Create topics, or with `dry_run` let the controller say what it would do. Errors are BrokerErrors by name."""
+    """Create topics; with `dry_run` the controller only checks them. Errors are BrokerErrors by name."""
     from kcli.protocol.messages import create_topics as wire
 
     request = wire.CreateTopicsRequest(
@@ -94,15 +94,15 @@ def create_topics(
         validate_only=dry_run,
     )
     response = ask_controller(client, request, deadline_ms)
-    gathered: Results[str, CreatedTopic] = Results({}, {})
+    results: Results[str, CreatedTopic] = Results({}, {})
     for result in response.topics:
         if result.error_code:
-            gathered.errors[result.name] = _error(result.error_code, result.error_message, result.name)
+            results.errors[result.name] = _error(result.error_code, result.error_message, result.name)
         else:
             topic_id = result.topic_id if result.topic_id.int else None
             created = CreatedTopic(result.name, topic_id, result.num_partitions, result.replication_factor)
-            gathered.values[result.name] = created
-    return gathered
+            results.values[result.name] = created
+    return results
 
 
 def delete_topics(
@@ -110,19 +110,19 @@ def delete_topics(
 ) -> Results[str, UUID | None]:
     """Delete topics, given by name with their ids.
 
-    Where id and broker allow it (2.8 on) the id decides, so that a topic which was deleted and made again meanwhile is
-    not taken for the one that was meant.
+    With an id and a broker of 2.8 or later the id is sent, so that a topic of the same name that was created meanwhile
+    is not deleted.
     """
     response = _send_deletion(client, topics, deadline_ms)
     names = {topic_id: name for name, topic_id in topics.items()}
-    gathered: Results[str, UUID | None] = Results({}, {})
+    results: Results[str, UUID | None] = Results({}, {})
     for result in response.responses:
         name = result.name or names[result.topic_id]
         if result.error_code:
-            gathered.errors[name] = _error(result.error_code, result.error_message, name)
+            results.errors[name] = _error(result.error_code, result.error_message, name)
         else:
-            gathered.values[name] = topics[name]
-    return gathered
+            results.values[name] = topics[name]
+    return results
 
 
 def _send_deletion(
@@ -137,7 +137,7 @@ def _send_deletion(
     ]
     try:
         return ask_controller(client, DeleteTopicsRequest(topics=states, timeout_ms=timeout_ms), deadline_ms)
-    except ProtocolError:  # a broker that knows names only; the request could not be written in its version
+    except ProtocolError:  # a broker before 2.8: its version of the request has no ids
         request = DeleteTopicsRequest(topic_names=list(topics), timeout_ms=timeout_ms)
         return ask_controller(client, request, deadline_ms)
 
@@ -145,7 +145,7 @@ def _send_deletion(
 def create_partitions(
     client: ConsumerNetworkClient, counts: Mapping[str, int], deadline_ms: float, *, dry_run: bool = False
 ) -> Results[str, int]:
-    """Raise topics to these numbers of partitions, placed by the controller."""
+    """Increase topics to these numbers of partitions, which the controller places."""
     from kcli.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 
     request = CreatePartitionsRequest(
@@ -161,6 +161,51 @@ def create_partitions(
 
 def _error(code: int, message: str | None, topic: str) -> BrokerError:
     return BrokerError(code, message, topic=topic)
+
+
+def broker_timeout_ms(client: ConsumerNetworkClient, deadline_ms: float) -> int:
+    """Return the `timeout_ms` of a request: 90% of the remaining time, so that the broker itself reports a time-out."""
+    remaining_ms = min(deadline_ms - client.clock.now_ms(), client.config.request_timeout_ms)
+    return max(1, int(remaining_ms * 0.9))
+
+
+class PlannedTopic(NamedTuple):
+    """A topic to delete, or the `error` that prevents it.
+
+    `records` is the sum of end offsets minus start offsets, an upper bound; None if a partition did not answer.
+    """
+
+    topic: str
+    topic_id: UUID | None = None
+    partitions: int | None = None
+    records: int | None = None
+    error: KcliError | None = None
+
+
+def plan_topic_deletion(client: ConsumerNetworkClient, names: Iterable[str], deadline_ms: float) -> list[PlannedTopic]:
+    """Plan the deletion of these topics. A topic that does not exist is planned with its error. Changes nothing."""
+    names = list(dict.fromkeys(names))
+    described = describe_topics(client, names, deadline_ms)
+    partitions = [TopicPartition(t.name, number) for t in described.values.values() for number in t.partitions]
+    bounds = partition_bounds(client, partitions, deadline_ms)
+    plan = []
+    for name in names:
+        if name in described.errors:
+            plan.append(PlannedTopic(name, error=described.errors[name]))
+            continue
+        topic = described.values[name]
+        counts = [bounds.values.get(TopicPartition(name, number)) for number in topic.partitions]
+        records = sum(b.end - b.start for b in counts if b is not None) if None not in counts else None
+        plan.append(PlannedTopic(name, topic.topic_id, len(topic.partitions), records))
+    return plan
+
+
+def apply_topic_deletion(
+    client: ConsumerNetworkClient, plan: Sequence[PlannedTopic], deadline_ms: float
+) -> dict[str, KcliError]:
+    """Delete the topics of the plan that have no error, by id where possible; return the errors by name."""
+    wanted = {planned.topic: planned.topic_id for planned in plan if planned.error is None}
+    return delete_topics(client, wanted, deadline_ms).errors if wanted else {}
 
 
 def find_partitions(

@@ -8,13 +8,16 @@ error in `Results.errors`; an exception means that no request could be sent at a
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from kcli.client.consumer_network_client import ConsumerNetworkClient
 from kcli.client.request_future import RequestFuture
 from kcli.errors import BrokerError, DisconnectedError, KcliError, ProtocolError, WakeupError
 from kcli.protocol.wire import Request
 from kcli.structs import Node
+
+if TYPE_CHECKING:
+    from kcli.client.consumer_network_client import ConsumerNetworkClient
 
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
@@ -224,3 +227,12 @@ def error_codes_in(response: Any) -> Iterator[int]:
         if isinstance(field, list):
             for element in field:
                 yield getattr(element, "error_code", 0)
+
+
+def half_deadline(client: ConsumerNetworkClient, deadline_ms: float) -> float:
+    """Return the deadline for one of several requests in sequence: half of the remaining time.
+
+    A broker that is down then does not use up the time of the later requests.
+    """
+    now_ms = client.clock.now_ms()
+    return now_ms + max(0.0, deadline_ms - now_ms) / 2

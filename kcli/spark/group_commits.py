@@ -19,7 +19,7 @@ from kcli.structs import OffsetAndMetadata, TopicPartition
 from kcli.text import format_count
 
 if TYPE_CHECKING:
-    from kcli.admin.groups.model import Group
+    from kcli.admin.groups.group import Group
     from kcli.client.consumer_network_client import ConsumerNetworkClient
     from kcli.spark.options import SourceOptions
 
@@ -67,7 +67,7 @@ class GroupCommits:
     def refuse_if_in_use(self) -> None:
         """Raise GroupInUse, with the members, unless the group is empty or does not exist."""
         from kcli.admin.groups.describe import describe_groups
-        from kcli.admin.offsets.inspection import GroupInUse
+        from kcli.admin.offsets.checks import GroupInUse
 
         client, deadline_ms = self._ready()
         described = describe_groups(client, {self.group: None}, deadline_ms)
@@ -83,7 +83,7 @@ class GroupCommits:
         KcliError if the commit failed as a whole. A position without a query id is committed only where it differs from
         the committed offset, because it would overwrite the metadata.
         """
-        from kcli.admin.offsets.commit import commit_many
+        from kcli.admin.offsets.commits import commit_many
 
         client, deadline_ms = self._ready()
         offsets = dict(position.offsets)
@@ -110,7 +110,7 @@ class GroupCommits:
     def _changed_offsets(
         self, client: ConsumerNetworkClient, offsets: Mapping[TopicPartition, int], deadline_ms: float
     ) -> dict[TopicPartition, int]:
-        from kcli.admin.groups.committed import committed_offsets
+        from kcli.admin.groups.committed_offsets import committed_offsets
 
         result = committed_offsets(client, [self.group], deadline_ms).values.get(self.group, {})
         committed = {tp: it.offset for tp, it in result.items() if isinstance(it, OffsetAndMetadata)}
@@ -133,9 +133,9 @@ def _error_sentences(errors: Mapping[TopicPartition, KcliError]) -> list[str]:
 
 def refusal_reason(group: Group) -> str | None:
     """Return the reason why Spark cannot commit for this group, as the end of a sentence; None if it can."""
-    from kcli.admin.offsets import inspection
+    from kcli.admin.offsets import checks
 
-    if (reason := inspection.objection_to(group)) is None or not group.members:
+    if (reason := checks.in_use_reason(group)) is None or not group.members:
         return reason
     names = [
         f"{m.client_id or m.id} on {m.host}" if m.host else m.client_id or m.id for m in group.members[:_MOST_NAMED]

@@ -178,7 +178,7 @@ class Lookup:
         return {tp: timed.offset for tp, timed in result.values.items()}
 
     def _committed(self, group: str, deadline_ms: float) -> dict[TopicPartition, int]:
-        from kcli.admin.groups.committed import committed_offsets
+        from kcli.admin.groups.committed_offsets import committed_offsets
 
         result = committed_offsets(self.client, [group], deadline_ms)
         for error in result.errors.values():

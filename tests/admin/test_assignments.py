@@ -17,7 +17,7 @@ from kcli.protocol.messages import describe_groups as classic
 from kcli.protocol.messages.metadata import MetadataResponse
 from kcli.protocol.registry import ApiKey
 from kcli.protocol.wire import Message
-from tests.admin.group_cluster import CONSUMER, FakeGroup, GroupCluster, at, partitions
+from tests.admin.groups.group_cluster import CONSUMER, FakeGroup, GroupCluster, at, partitions
 from tests.client.fake_cluster import failure_of
 
 T0, T1, T2 = partitions(0, 1, 2)

@@ -1,8 +1,252 @@
-"""Names of topics that do not exist, and the existing ones that resemble them."""
+"""What the admin library makes of a broker's answers: values by name, failures as data, older brokers."""
 
 from __future__ import annotations
 
-from kcli.admin.topics import _nearest
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from kcli.admin.cluster import VersionRange, highest_common, own_versions
+from kcli.admin.configs import BROKER, TOPIC, Setting, describe_configs
+from kcli.admin.topics import (
+    NewTopic,
+    PlannedTopic,
+    _nearest,
+    apply_topic_deletion,
+    create_partitions,
+    create_topics,
+    delete_topics,
+    describe_topics,
+    list_topics,
+    partition_bounds,
+)
+from kcli.client.config import ClientConfig
+from kcli.client.connect import connect
+from kcli.client.consumer_network_client import ConsumerNetworkClient
+from kcli.error_codes import ErrorCode
+from kcli.errors import BrokerError, KcliError, TimeoutExpired
+from kcli.protocol.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopicResult,
+)
+from kcli.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
+from kcli.protocol.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
+from kcli.protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+)
+from kcli.protocol.messages.list_offsets import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from kcli.structs import TopicPartition
+from tests.cli.loopback import LoopbackBroker, loopback_broker
+
+A, B = UUID(int=1), UUID(int=2)
+
+
+@contextmanager
+def asking(broker: LoopbackBroker) -> Iterator[tuple[ConsumerNetworkClient, float]]:
+    config = ClientConfig.from_properties({"bootstrap.servers": broker.address})
+    with closing(connect(config)) as client:
+        yield client, client.clock.now_ms() + 10_000
+
+
+def code(error: KcliError) -> ErrorCode:
+    assert isinstance(error, BrokerError)
+    return error.code
+
+
+def test_topics_are_listed_by_name() -> None:
+    with loopback_broker(topics={"b": 1, "a": 2, "__x": 1}) as broker, asking(broker) as (client, deadline):
+        assert [(t.name, len(t.partitions), t.internal) for t in list_topics(client, deadline)] == [
+            ("__x", 1, True),
+            ("a", 2, False),
+            ("b", 1, False),
+        ]
+
+
+def test_a_topic_that_is_not_there_is_an_error_under_its_name() -> None:
+    with loopback_broker(topics={"a": 2}) as broker, asking(broker) as (client, deadline):
+        found = describe_topics(client, ["a", "b", "a"], deadline)
+    assert list(found.values) == ["a"]
+    assert code(found.errors["b"]) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_bounds_keep_the_failure_of_one_partition_apart() -> None:
+    def answer(request: ListOffsetsRequest) -> ListOffsetsResponse:
+        def one(p: Any) -> ListOffsetsPartitionResponse:
+            failed = p.partition_index == 1
+            return ListOffsetsPartitionResponse(
+                partition_index=p.partition_index,
+                error_code=29 if failed else 0,
+                offset=-1 if failed else 5 if p.timestamp == -2 else 9,
+            )
+
+        return ListOffsetsResponse(
+            topics=[
+                ListOffsetsTopicResponse(name=t.name, partitions=list(map(one, t.partitions))) for t in request.topics
+            ]
+        )
+
+    good, bad = TopicPartition("a", 0), TopicPartition("a", 1)
+    with loopback_broker({ListOffsetsRequest: answer}, topics={"a": 2}) as broker, asking(broker) as (client, deadline):
+        bounds = partition_bounds(client, [good, bad], deadline)
+    assert bounds.values == {good: (5, 9)}
+    assert code(bounds.errors[bad]) == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+def test_created_topics_and_refused_ones_are_told_apart() -> None:
+    def answer(request: CreateTopicsRequest) -> CreateTopicsResponse:
+        made, refused = request.topics
+        return CreateTopicsResponse(
+            topics=[
+                CreatableTopicResult(name=made.name, topic_id=A, num_partitions=3, replication_factor=1),
+                CreatableTopicResult(name=refused.name, error_code=17, error_message="bad name"),
+            ]
+        )
+
+    with loopback_broker({CreateTopicsRequest: answer}) as broker, asking(broker) as (client, deadline):
+        made = create_topics(client, [NewTopic("a", 3, 1, {"x": "y"}), NewTopic("b b")], deadline)
+        request = broker.requests[-1]
+    assert made.values == {"a": ("a", A, 3, 1)}
+    assert str(made.errors["b b"]) == "INVALID_TOPIC_EXCEPTION: bad name (topic=b b)"
+    assert 0 < request.timeout_ms <= 9_000
+
+
+def test_what_an_old_broker_does_not_tell_of_a_new_topic_is_unknown() -> None:
+    def answer(request: CreateTopicsRequest) -> CreateTopicsResponse:
+        return CreateTopicsResponse(topics=[CreatableTopicResult(name=t.name) for t in request.topics])
+
+    old = {CreateTopicsRequest: (2, 3)}
+    with loopback_broker({CreateTopicsRequest: answer}, versions=old) as broker, asking(broker) as (client, deadline):
+        assert create_topics(client, [NewTopic("a", 3, 1)], deadline).values == {"a": ("a", None, -1, -1)}
+
+
+def deleting(answered: Callable[[DeleteTopicsRequest], list[DeletableTopicResult]]) -> dict[type, Any]:
+    return {DeleteTopicsRequest: lambda request: DeleteTopicsResponse(responses=answered(request))}
+
+
+def test_topics_are_deleted_by_id_where_there_is_one() -> None:
+    def answer(request: DeleteTopicsRequest) -> list[DeletableTopicResult]:
+        return [
+            DeletableTopicResult(name=None, topic_id=A, error_code=100),  # made anew meanwhile: that id is gone
+            DeletableTopicResult(name="b"),
+        ]
+
+    with loopback_broker(deleting(answer)) as broker, asking(broker) as (client, deadline):
+        gone = delete_topics(client, {"a": A, "b": None}, deadline)
+        request = broker.requests[-1]
+    assert [(t.name, t.topic_id.int) for t in request.topics] == [(None, 1), ("b", 0)]
+    assert list(gone.values) == ["b"]
+    assert code(gone.errors["a"]) == ErrorCode.UNKNOWN_TOPIC_ID
+
+
+def test_a_broker_that_knows_no_ids_gets_names() -> None:
+    answers = deleting(lambda request: [DeletableTopicResult(name=name) for name in request.topic_names])
+    with (
+        loopback_broker(answers, versions={DeleteTopicsRequest: (1, 5)}) as broker,
+        asking(broker) as (client, deadline),
+    ):
+        gone = delete_topics(client, {"a": A, "b": B}, deadline)
+    assert gone.values == {"a": A, "b": B}
+
+
+def test_a_plan_deletes_what_has_no_error_only() -> None:
+    answers = deleting(lambda request: [DeletableTopicResult(name=t.name, topic_id=t.topic_id) for t in request.topics])
+    with loopback_broker(answers) as broker, asking(broker) as (client, deadline):
+        missing = PlannedTopic("b", error=BrokerError(3, topic="b"))
+        assert apply_topic_deletion(client, [PlannedTopic("a", A, 1, 0), missing], deadline) == {}
+        assert [t.topic_id for t in broker.requests[-1].topics] == [A]
+        asked = len(broker.requests)
+        assert apply_topic_deletion(client, [missing], deadline) == {}
+        assert len(broker.requests) == asked
+
+
+def test_partitions_are_added_or_refused_by_topic() -> None:
+    def answer(request: CreatePartitionsRequest) -> CreatePartitionsResponse:
+        return CreatePartitionsResponse(
+            results=[
+                CreatePartitionsTopicResult(name=t.name, error_code=0 if t.count > 1 else 37, error_message=None)
+                for t in request.topics
+            ]
+        )
+
+    with loopback_broker({CreatePartitionsRequest: answer}) as broker, asking(broker) as (client, deadline):
+        raised = create_partitions(client, {"a": 4, "b": 1}, deadline)
+        assert broker.requests[-1].topics[0].assignments is None
+    assert raised.values == {"a": 4}
+    assert code(raised.errors["b"]) == ErrorCode.INVALID_PARTITIONS
+
+
+def test_settings_say_where_they_come_from() -> None:
+    def answer(request: DescribeConfigsRequest) -> DescribeConfigsResponse:
+        settings = [
+            DescribeConfigsResourceResult(name="z", value=None, config_source=4, is_sensitive=True, read_only=True),
+            DescribeConfigsResourceResult(name="a", value="1", config_source=1),
+            DescribeConfigsResourceResult(name="b", value="1", config_source=77),
+        ]
+        denied = DescribeConfigsResult(resource_type=2, resource_name="t2", error_code=29, error_message=None)
+        return DescribeConfigsResponse(
+            results=[DescribeConfigsResult(resource_type=2, resource_name="t1", configs=settings), denied]
+        )
+
+    with loopback_broker({DescribeConfigsRequest: answer}) as broker, asking(broker) as (client, deadline):
+        told = describe_configs(client, TOPIC, ["t1", "t2"], deadline)
+        asked = broker.requests[-1].resources
+        node = next(iter(client.topics_metadata([], deadline).nodes.values()))
+        describe_configs(client, BROKER, ["1"], deadline, keys=["a"], node=node)
+        of_broker = broker.requests[-1].resources
+    assert told.values["t1"] == [
+        Setting("a", "1", "topic"),
+        Setting("b", "1", "unknown"),
+        Setting("z", None, "static-broker", read_only=True, sensitive=True),
+    ]
+    assert code(told.errors["t2"]) == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    assert [(r.resource_type, r.resource_name, r.configuration_keys) for r in asked] == [
+        (2, "t1", None),
+        (2, "t2", None),
+    ]
+    assert [(r.resource_type, r.resource_name, r.configuration_keys) for r in of_broker] == [(4, "1", ["a"])]
+
+
+def test_a_broker_that_is_not_there_is_a_time_out_that_names_it() -> None:
+    config = ClientConfig.from_properties({"bootstrap.servers": "127.0.0.1:1"})
+    with closing(connect(config)) as client, pytest.raises(TimeoutExpired, match=r"127\.0\.0\.1:1"):
+        list_topics(client, client.clock.now_ms() + 200)
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "agreed"),
+    [
+        ((0, 9), (0, 4), 4),
+        ((3, 9), (0, 12), 9),
+        ((3, 9), (0, 2), None),
+        ((0, 2), (3, 9), None),
+        (None, (0, 2), None),
+        ((0, 2), None, None),
+    ],
+)
+def test_both_sides_agree_on_the_highest_version_they_share(
+    ours: tuple[int, int] | None, theirs: tuple[int, int] | None, agreed: int | None
+) -> None:
+    def side(versions: tuple[int, int] | None) -> VersionRange | None:
+        return None if versions is None else VersionRange(*versions)
+
+    assert highest_common(side(ours), side(theirs)) == agreed
+
+
+def test_our_own_versions_are_those_of_the_messages() -> None:
+    assert own_versions()[CreateTopicsRequest.API_KEY] == CreateTopicsRequest.VERSIONS
+    assert len(own_versions()) >= 29
 
 
 def test_similar_topic_names_are_suggested() -> None:

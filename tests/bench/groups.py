@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from kcli.admin.offsets.commit import commit_offsets
+from kcli.admin.offsets.commits import commit_offsets
 from kcli.client.config import ClientConfig
 from kcli.client.connect import connect
 from kcli.structs import OffsetAndMetadata, TopicPartition

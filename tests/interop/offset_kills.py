@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from kafka import KafkaAdminClient
 
-from kcli.admin.offsets.commit import commit_many
+from kcli.admin.offsets.commits import commit_many
 from kcli.admin.offsets.snapshots import SnapshotStore, default_folder
 from kcli.client.config import ClientConfig
 from kcli.client.connect import connect

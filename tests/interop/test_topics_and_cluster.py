@@ -1,4 +1,4 @@
-"""`kcli topic` and `kcli cluster` on both brokers, checked with the broker's own tools and with librdkafka."""
+"""`kcli topic` and `kcli cluster` on both brokers, checked with its own tools and with librdkafka."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_topic_is_created_as_asked(any_kafka: Kafka) -> None:
     assert "retention.ms=600000" in told
 
 
-def test_creating_an_existing_topic_fails_without_if_not_exists(any_kafka: Kafka) -> None:
+def test_a_topic_that_is_there_is_a_failure_unless_told_otherwise(any_kafka: Kafka) -> None:
     name = any_kafka.new_topic()
     again = kcli(any_kafka, "topic", "create", name)
     assert again.status == 1
@@ -54,7 +54,7 @@ def test_a_dry_run_creates_nothing(any_kafka: Kafka) -> None:
     assert name not in kcli(any_kafka, "topic", "list").text.splitlines()
 
 
-def test_topics_are_listed_and_described_as_kafka_stores_them(any_kafka: Kafka) -> None:
+def test_topics_are_listed_and_described_as_kafka_has_them(any_kafka: Kafka) -> None:
     name = any_kafka.new_topic(2, cleanup_policy="compact")
     assert name in kcli(any_kafka, "topic", "list").text.splitlines()
     [listed] = [i for i in items(kcli(any_kafka, "topic", "list", "--output", "json")) if i["topic"] == name]
@@ -90,22 +90,24 @@ def test_a_mistyped_topic_is_status_3_and_never_created(any_kafka: Kafka) -> Non
     assert name not in kcli(any_kafka, "topic", "list").text.splitlines()
 
 
-def test_a_topic_is_deleted_after_confirmation(any_kafka: Kafka, kcat: str) -> None:
+def test_a_topic_is_deleted_with_execute(any_kafka: Kafka, kcat: str) -> None:
     name = any_kafka.new_topic(3)
     subprocess.run([kcat, "-P", "-b", any_kafka.bootstrap_servers, "-t", name], input=b"a\nb\n", check=True)
-    refused = kcli(any_kafka, "topic", "delete", name)
-    assert refused.status == 4
-    assert f"to delete: {name} (3 partitions, records: about 2)" in refused.err
+    planned = kcli(any_kafka, "topic", "delete", name, "--output", "json")
+    assert planned.status == 0
+    assert [(it["topic"], it["status"], it["partitions"], it["records"]) for it in items(planned)] == [
+        (name, "would-be-deleted", 3, 2)
+    ]
     assert name in kcli(any_kafka, "topic", "list").text.splitlines()
 
-    deleted = kcli(any_kafka, "topic", "delete", name, terminal=True, stdin=b"yes\n")
+    deleted = kcli(any_kafka, "topic", "delete", name, "--execute")
     assert deleted.status == 0
     wait_until(lambda: name not in kcli(any_kafka, "topic", "list").text.splitlines(), "the topic to be gone")
-    assert kcli(any_kafka, "topic", "delete", name, "--yes").status == 3
+    assert kcli(any_kafka, "topic", "delete", name, "--execute").status == 3
     assert kcli(any_kafka, "topic", "delete", name, "--yes", "--if-exists").status == 0
 
 
-def test_cluster_describe_shows_the_cluster(any_kafka: Kafka) -> None:
+def test_the_cluster_describes_itself(any_kafka: Kafka) -> None:
     [cluster] = items(kcli(any_kafka, "cluster", "describe", "--output", "json"))
     host, port = any_kafka.bootstrap_servers.split(":")
     [broker] = cluster["brokers"]
@@ -114,7 +116,7 @@ def test_cluster_describe_shows_the_cluster(any_kafka: Kafka) -> None:
     assert cluster["cluster_id"] in tool.stdout
 
 
-def test_api_versions_equal_those_of_kafkas_own_tool(any_kafka: Kafka) -> None:
+def test_api_versions_are_those_that_kafkas_own_tool_tells(any_kafka: Kafka) -> None:
     [node] = items(kcli(any_kafka, "cluster", "api-versions", "--output", "json"))
     told = any_kafka.tool(
         "org.apache.kafka.tools.BrokerApiVersionsCommand", "--bootstrap-server", any_kafka.bootstrap_servers

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Consumer
 
-from kcli.admin.groups.committed import committed_offsets
+from kcli.admin.groups.committed_offsets import committed_offsets
 from kcli.cli.app import run
 from kcli.cli.environment import Environment
 from kcli.client.config import ConsumerConfig

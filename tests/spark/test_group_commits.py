@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from kcli.admin.offsets.inspection import GroupInUse
+from kcli.admin.offsets.checks import GroupInUse
 from kcli.errors import KcliError, TimeoutExpired
 from kcli.spark import commit_option
 from kcli.spark.group_commits import CommitThread, GroupCommits, Position, format_note, read_note

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from kcli.admin.explain.findings import Finding, most_severe_first
-from kcli.admin.explain.logs import leaderless, open_transactions, retention
-from kcli.admin.explain.members import (
+from kcli.admin.explain.log_rules import leaderless, open_transactions, retention
+from kcli.admin.explain.member_rules import (
     assignors,
     gone_static_members,
     idle_members,
@@ -15,7 +15,7 @@ from kcli.admin.explain.members import (
     no_members,
     silent_members,
 )
-from kcli.admin.explain.offsets import (
+from kcli.admin.explain.offset_rules import (
     far_behind,
     lag_trend,
     never_committed,
@@ -23,12 +23,12 @@ from kcli.admin.explain.offsets import (
     unread_topics,
     unreadable,
 )
-from kcli.admin.explain.rebalance import rebalancing
+from kcli.admin.explain.rebalance_rules import rebalancing
 
 if TYPE_CHECKING:
-    from kcli.admin.explain.facts import Facts
+    from kcli.admin.explain.observations import Observations
 
-Rule = Callable[["Facts"], Iterable[Finding]]
+Rule = Callable[["Observations"], Iterable[Finding]]
 RULES: tuple[Rule, ...] = (
     *(outside_the_log, leaderless, retention, open_transactions),
     *(no_members, rebalancing, gone_static_members, silent_members, assignors, mixed_members, idle_members),
@@ -36,6 +36,6 @@ RULES: tuple[Rule, ...] = (
 )
 
 
-def explain(facts: Facts) -> list[Finding]:
+def explain(facts: Observations) -> list[Finding]:
     """Everything the rules find, the most severe first."""
     return most_severe_first(finding for rule in RULES for finding in rule(facts))

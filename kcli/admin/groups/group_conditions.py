@@ -14,7 +14,7 @@ from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, ConfigError, KcliError
 
 if TYPE_CHECKING:
-    from kcli.admin.groups.model import Group
+    from kcli.admin.groups.group import Group
     from kcli.admin.groups.survey import GroupSurvey
     from kcli.client.consumer_network_client import ConsumerNetworkClient
 

@@ -1,4 +1,4 @@
-"""How far a group is behind, by partition: committed offsets against the ends of the logs. Pure: no I/O, no clock."""
+"""Lag of a group by partition: committed offsets against end offsets, and its age. Pure: no I/O, no clock."""
 
 from __future__ import annotations
 
@@ -6,24 +6,27 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from itertools import repeat
 from operator import attrgetter
-from typing import NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
-from kcli.admin.groups.model import Group, GroupMember
+from kcli.admin.groups.group import Group, GroupMember
 from kcli.errors import KcliError
 from kcli.structs import OffsetAndMetadata, TopicPartition
+
+if TYPE_CHECKING:
+    from kcli.admin.logs.record_times import RecordTime
 
 T = TypeVar("T")
 
 
 class PartitionLag(NamedTuple):
-    """A partition that a group has committed, or that a member owns, or both.
+    """Lag of a group in a partition that the group has committed, or that a member owns, or both.
 
-    `committed` None: nothing is committed. In a share group it is the offset before which all is done with. `lag` is
-    how many offsets lie between `committed` and `end`, never below 0, None if one of both is not known; a share group's
-    is what its broker counts, and leaves out what is done with behind `committed`. `time_lag_ms` is the age of the
-    record at the committed offset, 0 without lag, None if not known or not asked for; `time_lag_note` says why it is
-    not sound, or not known. `members` own the partition: one at most, but in a share group. `error` is why a number is
-    missing.
+    `committed` is None without a committed offset; in a share group it is the start offset. `lag` is the number of
+    offsets from `committed` to `end`, at least 0, None if one of them is unknown; in a share group the broker counts
+    it, without the records acknowledged after `committed`. `time_lag_ms` is the age of the record at the committed
+    offset, 0 without lag, None if unknown or not requested; `time_lag_note` is the reason why it is not exact, or
+    unknown. `members` own the partition: at most one, except in a share group. `error`: the reason for a missing
+    number.
     """
 
     group: str
@@ -39,14 +42,14 @@ class PartitionLag(NamedTuple):
 
     @property
     def member(self) -> GroupMember | None:
-        """Who owns the partition; in a share group the first of them."""
+        """The owner of the partition; in a share group the first one."""
         return self.members[0] if self.members else None
 
 
 class LagTotals(NamedTuple):
-    """Sums over partitions. Those without a known lag are in no sum: `unknown` counts them, `errors` the failed ones.
+    """Sums over partitions. Partitions with unknown lag are in no sum.
 
-    `max_time_lag_ms` is None when no partition told its own.
+    `unknown` counts them, `errors` those that failed. `max_time_lag_ms` is None if no partition has a time lag.
     """
 
     partitions: int
@@ -69,10 +72,10 @@ def calculate_lag(
     *,
     timed: bool = False,
 ) -> list[PartitionLag]:
-    """A row for each partition that is committed or owned, sorted. `lags` are a share group's, as its broker counts.
+    """Return a row for each partition that is committed or owned, sorted. `lags` are those of a share group's broker.
 
-    Of the end it is assumed that it was asked for after the committed offset. A committed offset beyond the end (a log
-    cut short, a topic made anew) gives lag 0; one below the start counts what is deleted, as Apache's tool does.
+    End offsets must have been read after the committed offsets. A committed offset beyond the end (a truncated log, a
+    recreated topic) gives lag 0; one below the start includes the deleted records, as in Apache's tool.
     `timed`: where there is no lag, the time lag is 0. All is done by columns: there may be a hundred thousand rows.
     """
     owners = _owners(group)
@@ -80,22 +83,22 @@ def calculate_lag(
     errors: list[KcliError | None] = [None] * len(tps)
     start = _without_errors(map(starts.get, tps), errors)
     end = _without_errors(map(ends.get, tps), errors)
-    told = _without_errors(map(committed.get, tps), errors)
+    offsets = _without_errors(map(committed.get, tps), errors)
     if lags is None:
         lag = [
             None if it is None or behind is None else behind - it.offset if behind > it.offset else 0
-            for it, behind in zip(told, end, strict=True)
+            for it, behind in zip(offsets, end, strict=True)
         ]
     else:
         lag = list(map(lags.get, tps))
     times = [0 if it == 0 else None for it in lag] if timed else repeat(None)
     members = [owners.get(tp, ()) for tp in tps] if owners else repeat(())
     names, notes = repeat(group.group), repeat(None)
-    return list(map(_row, zip(names, tps, told, start, end, lag, times, notes, members, errors)))  # noqa: B905 - repeats
+    return list(map(_row, zip(names, tps, offsets, start, end, lag, times, notes, members, errors)))  # noqa: B905 - repeats
 
 
 def _without_errors(column: Iterable[T | KcliError | None], errors: list[KcliError | None]) -> list[T | None]:
-    """The column with None in place of errors, which are put into `errors` by row: the last column's is kept."""
+    """Return the column with None for errors, which are stored in `errors` by row; the last column's error is kept."""
     values = list(column)
     if any(issubclass(kind, KcliError) for kind in set(map(type, values))):
         for number, value in enumerate(values):
@@ -113,7 +116,7 @@ def _owners(group: Group) -> dict[TopicPartition, tuple[GroupMember, ...]]:
 
 
 def total_lag(partitions: Iterable[PartitionLag]) -> LagTotals:
-    """Sums over all of these."""
+    """Return the sums over all of these partitions."""
     rows = list(partitions)
     lags = [lag for lag in map(attrgetter("lag"), rows) if lag is not None]
     ages = [age for age in map(attrgetter("time_lag_ms"), rows) if age is not None]
@@ -122,13 +125,59 @@ def total_lag(partitions: Iterable[PartitionLag]) -> LagTotals:
 
 
 def total_lag_by_topic(partitions: Iterable[PartitionLag]) -> dict[str, LagTotals]:
-    """Sums by topic, sorted by name."""
+    """Return the sums by topic, sorted by name."""
     return {topic: total_lag(rows) for topic, rows in rows_by_topic(partitions).items()}
 
 
 def rows_by_topic(partitions: Iterable[PartitionLag]) -> dict[str, list[PartitionLag]]:
-    """The rows of each topic, sorted by name and number."""
+    """Return the rows of each topic, sorted by name and number."""
     topics: dict[str, list[PartitionLag]] = {}
     for row in sorted(partitions, key=attrgetter("tp")):
         topics.setdefault(row.tp.topic, []).append(row)
     return topics
+
+
+# The parts of `PartitionLag.time_lag_note`, which are joined by "; ".
+CREATE_TIME = "create time"  # the producer set the time
+HOLE = "hole"  # there is no record at the committed offset; the time is that of the next record
+DELETED = "deleted"  # the committed offset is below the log start; the time is that of the first record
+PARTLY_DONE = "partly done"  # a share group has acknowledged some records after its start offset, perhaps this one
+NOTHING_THERE = "nothing there"  # there is lag but no record: compacted, or control records only
+NO_TIMESTAMP = "no timestamp"  # a record format without timestamps
+FUTURE = "from the future"  # the time is ahead of the local clock; the time lag is 0
+
+
+def time_offset(row: PartitionLag) -> int | None:
+    """Return the offset of the record whose age is the time lag; None if there is no lag or it is unknown."""
+    if not row.lag or row.committed is None:
+        return None
+    return max(row.committed.offset, row.start or 0)
+
+
+def with_time_lag(row: PartitionLag, record: RecordTime | KcliError | None, wall_ms: float) -> PartitionLag:
+    """Return the row with its time lag at `wall_ms`; `record` is the record at `time_offset`.
+
+    Without lag the time lag is 0. If the time of the record is unknown, the row keeps its first error.
+    """
+    if row.lag == 0:
+        return row._replace(time_lag_ms=0)
+    offset = time_offset(row)
+    if offset is None or record is None:
+        return row
+    if isinstance(record, KcliError):
+        return row._replace(error=row.error or record)
+    if record.offset < 0 or record.timestamp_ms < 0:
+        return row._replace(time_lag_note=NOTHING_THERE if record.offset < 0 else NO_TIMESTAMP)
+    age_ms = int(wall_ms) - record.timestamp_ms
+    notes = []
+    if row.committed is not None and offset > row.committed.offset:
+        notes.append(DELETED)
+    if record.offset > offset:
+        notes.append(HOLE)
+    if row.lag is not None and row.committed is not None and row.lag < (row.end or 0) - row.committed.offset:
+        notes.append(PARTLY_DONE)
+    if not record.append_time:
+        notes.append(CREATE_TIME)
+    if age_ms < 0:
+        notes.append(FUTURE)
+    return row._replace(time_lag_ms=max(0, age_ms), time_lag_note="; ".join(notes) or None)

@@ -1,7 +1,7 @@
-"""Whole groups at one moment: described, then what they committed, then the ends of the logs, then the lag.
+"""Surveys of groups: descriptions, then committed offsets, then end offsets, then the lag.
 
-Requests grow with the brokers, not with the groups. Committed offsets are read before the ends, so a group that keeps
-up is never shown ahead of its log, and only what was written between the two questions is lag too much.
+The number of requests grows with the brokers, not with the groups. Committed offsets are read before end offsets, so
+that a group is never ahead of its log; the lag is too large by the records written between the two requests.
 """
 
 from __future__ import annotations
@@ -9,14 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-from kcli.admin.groups.bounds import LogBounds, learn_topics, log_bounds
+from kcli.admin.groups.committed_offsets import GroupOffset, ShareOffset, group_offsets
 from kcli.admin.groups.describe import describe_groups
-from kcli.admin.groups.lag import PartitionLag, calculate_lag
-from kcli.admin.groups.model import SHARE, STREAMS, Group, GroupMember
-from kcli.admin.groups.patience import half_of
-from kcli.admin.groups.positions import Position, group_positions
-from kcli.admin.groups.share_offsets import ShareOffset
-from kcli.client.requests import Results
+from kcli.admin.groups.group import SHARE, STREAMS, Group, GroupMember
+from kcli.admin.groups.lag import PartitionLag, calculate_lag, time_offset, with_time_lag
+from kcli.admin.logs.log_bounds import LogBounds, learn_topics, log_bounds
+from kcli.client.requests import Results, half_deadline
 from kcli.client.routing import Coordinators
 from kcli.errors import KcliError
 from kcli.structs import OffsetAndMetadata, TopicPartition
@@ -29,10 +27,10 @@ READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 
 
 class GroupSurvey(NamedTuple):
-    """A group and where it is in each partition; `error`: why its committed offsets could not be read.
+    """A group and its lag in each partition. `error`: the committed offsets could not be read.
 
-    `committed_ms` and `ends_ms` are the moments (of the client's steady clock) when the committed offsets and the ends
-    of the logs were there: what rates are made of.
+    `committed_ms` and `ends_ms` are the times (of the client's steady clock) when the committed offsets and the end
+    offsets were received, from which rates are calculated.
     """
 
     group: Group
@@ -50,66 +48,85 @@ def survey_groups(
     isolation_level: int = READ_UNCOMMITTED,
     time_lag: bool = False,
 ) -> Results[str, GroupSurvey]:
-    """These groups (or name -> type as far as known) with the lag of every partition that they own or have committed.
+    """Return these groups (or name -> type, None: unknown) with the lag of each partition owned or committed.
 
-    A group that cannot be described is an error under its name; what fails for a partition is an error in its row.
-    With `isolation_level` 1 the end of a log is its last stable offset. The order is that of `names`.
+    A group that cannot be described is an error under its name; the failure of a partition is an error in its row.
+    With `isolation_level` 1 the end of a log is its last stable offset. `time_lag` also reads the record at each
+    committed offset. The order is that of `names`.
     """
     kinds = names if isinstance(names, Mapping) else dict.fromkeys(names)
     coordinators = Coordinators(client)
-    described = describe_groups(client, kinds, half_of(client, deadline_ms), coordinators=coordinators)
-    positions = group_positions(client, described.values.values(), half_of(client, deadline_ms), coordinators)
+    described = describe_groups(client, kinds, half_deadline(client, deadline_ms), coordinators=coordinators)
+    offsets = group_offsets(client, described.values.values(), half_deadline(client, deadline_ms), coordinators)
     committed_ms = client.clock.now_ms()
     topics = {tp.topic for group in described.values.values() for member in group.members for tp in member.owned}
-    committed = set().union(*positions.values.values())
+    committed = set().union(*offsets.values.values())
     topics.update(tp.topic for tp in committed)
-    learn_topics(client, topics, half_of(client, deadline_ms))
-    groups = {name: _without_what_is_not_there(group, client) for name, group in described.values.items()}
+    learn_topics(client, topics, half_deadline(client, deadline_ms))
+    groups = {name: _existing_partitions(group, client) for name, group in described.values.items()}
     wanted = {tp for group in groups.values() for member in group.members for tp in member.owned}
-    bounds = log_bounds(client, wanted | committed, half_of(client, deadline_ms), isolation_level=isolation_level)
+    bounds = log_bounds(client, wanted | committed, half_deadline(client, deadline_ms), isolation_level=isolation_level)
     rows = {
-        name: _calculate(group, positions.values.get(name, {}), bounds, time_lag=time_lag)
+        name: _calculate(group, offsets.values.get(name, {}), bounds, time_lag=time_lag)
         for name, group in groups.items()
     }
     if time_lag:
-        from kcli.admin.groups.time_lags import add_time_lags
-
         add_time_lags(client, rows.values(), deadline_ms)
     surveys = {
-        name: GroupSurvey(group, rows[name], positions.errors.get(name), committed_ms, bounds.ends_ms)
+        name: GroupSurvey(group, rows[name], offsets.errors.get(name), committed_ms, bounds.ends_ms)
         for name, group in groups.items()
     }
     return Results(surveys, described.errors)
 
 
 def _calculate(
-    group: Group, positions: Mapping[TopicPartition, Position], bounds: LogBounds, *, time_lag: bool
+    group: Group, offsets: Mapping[TopicPartition, GroupOffset], bounds: LogBounds, *, time_lag: bool
 ) -> list[PartitionLag]:
-    committed = cast("Mapping[TopicPartition, OffsetAndMetadata | KcliError]", positions)
+    committed = cast("Mapping[TopicPartition, OffsetAndMetadata | KcliError]", offsets)
     lags: dict[TopicPartition, int | None] | None = None
     if group.type == SHARE:
-        shared = {tp: it for tp, it in positions.items() if isinstance(it, ShareOffset)}
-        lags = {tp: it.lag for tp, it in shared.items()}
-        committed = {**committed, **{tp: OffsetAndMetadata(it.offset, it.leader_epoch) for tp, it in shared.items()}}
+        starts = {tp: it for tp, it in offsets.items() if isinstance(it, ShareOffset)}
+        lags = {tp: it.lag for tp, it in starts.items()}
+        committed = {**committed, **{tp: OffsetAndMetadata(it.offset, it.leader_epoch) for tp, it in starts.items()}}
     return calculate_lag(group, committed, bounds.starts, bounds.ends, lags, timed=time_lag)
 
 
-def _without_what_is_not_there(group: Group, client: ConsumerNetworkClient) -> Group:
-    """Streams tasks are as many as the largest of their topics has partitions; smaller ones do not have them all."""
+def _existing_partitions(group: Group, client: ConsumerNetworkClient) -> Group:
+    """Remove partitions that do not exist: a streams group has as many tasks as its largest topic has partitions."""
     if group.type != STREAMS:
         return group
     cluster = client.metadata.cluster
-    return group._replace(members=tuple(_trimmed(member, cluster) for member in group.members))
+    return group._replace(members=tuple(_existing_in(member, cluster) for member in group.members))
 
 
-def _trimmed(member: GroupMember, cluster: Cluster) -> GroupMember:
-    def there(partitions: Iterable[TopicPartition]) -> tuple[TopicPartition, ...]:
-        return tuple(tp for tp in partitions if _is_there(tp, cluster))
+def _existing_in(member: GroupMember, cluster: Cluster) -> GroupMember:
+    def existing(partitions: Iterable[TopicPartition]) -> tuple[TopicPartition, ...]:
+        return tuple(tp for tp in partitions if _exists(tp, cluster))
 
-    return member._replace(owned=there(member.owned), target=there(member.target or ()))
+    return member._replace(owned=existing(member.owned), target=existing(member.target or ()))
 
 
-def _is_there(tp: TopicPartition, cluster: Cluster) -> bool:
-    """A topic that is not known, or is in error, is kept: its row will tell."""
+def _exists(tp: TopicPartition, cluster: Cluster) -> bool:
+    """Return False for a missing partition of a known topic. An unknown topic, or one in error, gets an error row."""
     topic = cluster.topics.get(tp.topic)
     return topic is None or bool(topic.error) or tp.partition in topic.partitions
+
+
+def add_time_lags(client: ConsumerNetworkClient, rows: Iterable[list[PartitionLag]], deadline_ms: float) -> None:
+    """Add the current time lags to the rows of each group; each record is read only once."""
+    from kcli.admin.logs.record_times import record_times
+
+    lagging: list[tuple[list[PartitionLag], int, int]] = []  # rows of a group, index of the row, offset of the record
+    offsets: dict[TopicPartition, set[int]] = {}
+    for group_rows in rows:
+        for index, row in enumerate(group_rows):
+            offset = time_offset(row) if row.lag else None
+            if offset is not None:
+                lagging.append((group_rows, index, offset))
+                offsets.setdefault(row.tp, set()).add(offset)
+    times = record_times(client, offsets, deadline_ms)
+    wall_ms = client.clock.wall_ms()
+    for group_rows, index, offset in lagging:
+        row = group_rows[index]
+        key = (row.tp, offset)
+        group_rows[index] = with_time_lag(row, times.values.get(key) or times.errors[key], wall_ms)

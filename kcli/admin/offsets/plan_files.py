@@ -1,13 +1,13 @@
 """Plans and positions as text for files: JSON, CSV with a header, and the CSV of Apache's tool. Pure.
 
-| what | JSON | CSV |
+| content | JSON | CSV |
 |---|---|---|
-| a plan | a document of kind `offsets.plan`, a row an item | a line for each row, its fields behind one another |
+| a plan | a document of kind `offsets.plan`, a row an item | a line for each row |
 | positions | a document of kind `offsets.positions` | group, topic, partition, offset, leader epoch, note, cluster |
 | positions for Apache's tool | | no header: `topic,partition,offset`, with the group in front for several |
 
-A leader epoch that is not known is null or empty, where nothing is committed the offset too. What the preview found
-(bytes, first record) is for readers: it is not read back. Its reverse is `plan_reading`.
+An unknown leader epoch and a missing offset are null or empty. The fields of the preview (bytes, first record) are for
+people and are not read back. `plan_reading` reads these files.
 """
 
 from __future__ import annotations
@@ -15,22 +15,21 @@ from __future__ import annotations
 import json
 import re
 from base64 import b64encode
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from kcli.admin.offsets.plan import WHOLE_TOPIC
-from kcli.admin.offsets.targets import FromOffsets
-from kcli.errors import BrokerError
+from kcli.admin.offsets.offset_plan import WHOLE_TOPIC, FromOffsets
+from kcli.errors import BrokerError, ConfigError
 from kcli.structs import OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
-    from kcli.admin.offsets.plan import FirstRecord, Plan, Row
+    from kcli.admin.offsets.offset_plan import FirstRecord, Plan, Row
 
 Item: TypeAlias = dict[str, Any]
 GroupPartition: TypeAlias = tuple[str, TopicPartition]
 
 VERSION = 1
-_PLAIN = r"[\w.:+/=-][\w .:+/=-]*|"  # cells that nobody could take for anything else, unquoted
+_PLAIN = r"[\w.:+/=-][\w .:+/=-]*|"  # cells that need no quotes
 PLAN_KIND, POSITIONS_KIND = "offsets.plan", "offsets.positions"
 POSITION_COLUMNS = ["group", "topic", "partition", "offset", "leader_epoch", "metadata", "cluster_id", "made_ms"]
 PLAN_COLUMNS = [
@@ -41,10 +40,10 @@ PLAN_COLUMNS = [
 
 
 class Positions(NamedTuple):
-    """Offsets to commit, as an export tells them; a key without a group is for whichever group is meant.
+    """Offsets of an export; a key without a group is for the group that the user names.
 
-    `exact`: leader epochs and notes are told too (Apache's CSV does not). `cluster_id` is where they were read, None
-    where that is not told; `made_ms` (since the epoch) when, 0 where not told.
+    `exact`: with leader epochs and metadata (Apache's CSV has none). `cluster_id` is the cluster of origin, None if
+    unknown; `made_ms` (since the epoch) is the time of the export, 0 if unknown.
     """
 
     offsets: Mapping[tuple[str | None, TopicPartition], OffsetAndMetadata]
@@ -54,29 +53,29 @@ class Positions(NamedTuple):
 
     @property
     def groups(self) -> list[str]:
-        """The groups that are named, sorted."""
+        """Named groups, sorted."""
         return sorted({group for group, _ in self.offsets if group is not None})
 
     def target(self, source: str) -> FromOffsets:
-        """What `plan_reset` takes; `source` names the file in reasons."""
+        """Return the target for `plan_reset`; `source` is the file name for reasons."""
         return FromOffsets(self.offsets, source, exact=self.exact)
 
 
 def plan_as_json(plan: Plan, outcomes: Mapping[GroupPartition, Item] | None = None) -> str:
-    """A document; `outcomes` are fields to add to rows, for whoever reads what became of them."""
+    """Return a document; `outcomes` are fields to add to rows after execution."""
     extra = outcomes or {}
     items = [{**row_item(row), **extra.get((row.group, row.tp), {})} for row in plan.rows]
-    head = {"plan": plan.kind, "made_ms": plan.made_ms, "cluster_id": plan.cluster_id, "states": dict(plan.states)}
-    return _document(PLAN_KIND, head, items)
+    header = {"plan": plan.kind, "made_ms": plan.made_ms, "cluster_id": plan.cluster_id, "states": dict(plan.states)}
+    return _document(PLAN_KIND, header, items)
 
 
 def plan_as_csv(plan: Plan) -> str:
-    """A header, then a line for each row; each says which plan, of when and where."""
+    """Return a header and a line for each row; each line has the plan's kind, time and cluster."""
     return _csv([PLAN_COLUMNS, *(_plan_line(plan, row) for row in plan.rows)])
 
 
 def positions_after(plan: Plan) -> Positions:
-    """Where the rows that are written, or are as wanted already, leave their groups."""
+    """Return the offsets after the plan: those of the moved and the unchanged rows."""
     after: dict[tuple[str | None, TopicPartition], OffsetAndMetadata] = {
         (row.group, row.tp): row.new for row in plan.rows if row.new is not None and row.action in ("move", "keep")
     }
@@ -84,30 +83,30 @@ def positions_after(plan: Plan) -> Positions:
 
 
 def positions_as_json(positions: Positions) -> str:
-    """A document, sorted by group and partition."""
-    head = {"made_ms": positions.made_ms, "cluster_id": positions.cluster_id}
+    """Return a document, sorted by group and partition."""
+    header = {"made_ms": positions.made_ms, "cluster_id": positions.cluster_id}
     items = [
         {"group": group, "topic": tp.topic, "partition": tp.partition, **_position(at)}
         for (group, tp), at in _sorted(positions)
     ]
-    return _document(POSITIONS_KIND, head, items)
+    return _document(POSITIONS_KIND, header, items)
 
 
 def positions_as_csv(positions: Positions) -> str:
-    """A header, then a line for each partition."""
+    """Return a header and a line for each partition."""
     where = [_text(positions.cluster_id), positions.made_ms or ""]
     lines = [[_text(group), *tp, *_position_cells(at), *where] for (group, tp), at in _sorted(positions)]
     return _csv([POSITION_COLUMNS, *lines])
 
 
 def positions_as_apache_csv(positions: Positions) -> str:
-    """Apache's lines: the layout for one group does not name it, and neither knows leader epochs and notes."""
+    """Return Apache's lines, without leader epochs and metadata; with the group only if there are several."""
     several = len(positions.groups) > 1
     return _csv([[*([group] if several else []), *tp, at.offset] for (group, tp), at in _sorted(positions)])
 
 
 def row_item(row: Row) -> Item:
-    """A row as JSON; a topic that could not be looked at has no partition."""
+    """Return a row as JSON; the row of a whole topic has no partition."""
     item: Item = {
         "group": row.group,
         "topic": row.tp.topic,
@@ -139,12 +138,12 @@ def _first(first: FirstRecord) -> Item:
     if encoding:
         item["key_encoding"] = encoding
     if first.key is not None and first.key_size is not None and first.key_size > len(first.key):
-        item["key_size"] = first.key_size  # only its beginning is shown
+        item["key_size"] = first.key_size  # the key is cut
     return item
 
 
 def _key(first: FirstRecord) -> tuple[str | None, str | None]:
-    """The key as text, or in base64 where it is none."""
+    """Return the key as text, or in base64 with its encoding."""
     if first.key is None:
         return None, None
     try:
@@ -184,12 +183,12 @@ def _sorted(positions: Positions) -> list[tuple[tuple[str | None, TopicPartition
     return sorted(positions.offsets.items(), key=lambda entry: (entry[0][0] or "", entry[0][1]))
 
 
-def _document(kind: str, head: Item, items: Sequence[Item]) -> str:
-    return json.dumps({"kcli": VERSION, "kind": kind, **head, "items": items}, indent=2, ensure_ascii=False) + "\n"
+def _document(kind: str, header: Item, items: Sequence[Item]) -> str:
+    return json.dumps({"kcli": VERSION, "kind": kind, **header, "items": items}, indent=2, ensure_ascii=False) + "\n"
 
 
 def _csv(lines: Iterable[Sequence[Any]]) -> str:
-    """The standard library's writer leaves a lone carriage return unquoted, where a reader sees the end of a line."""
+    """Return CSV lines. The standard library's writer does not quote a lone carriage return, which ends a line."""
     return "".join(",".join(map(_cell, line)) + "\n" for line in lines)
 
 
@@ -198,3 +197,49 @@ def _cell(value: object) -> str:
     if re.fullmatch(_PLAIN, text, re.ASCII):
         return text
     return '"' + text.replace('"', '""') + '"'
+
+
+def rows_of_groups(
+    plan: Plan, groups: Collection[str], to_group: str | None, if_out_of_range: str, source: str
+) -> Plan:
+    """Return the plan, or its rows of these groups. A plan is only for the groups and offsets that it has."""
+    if to_group is not None:
+        raise ConfigError(f"{source} is a plan; --to-group is only for an export of offsets")
+    if if_out_of_range != "refuse":
+        raise ConfigError(f"{source} is a plan; --if-out-of-range is only for an export of offsets")
+    _check_present(groups, plan.groups, source)
+    if not plan.rows:
+        raise ConfigError(f"{source} is a plan without rows")
+    if not groups:
+        return plan
+    states = {group: state for group, state in plan.states.items() if group in groups}
+    return plan._replace(rows=tuple(row for row in plan.rows if row.group in groups), states=states)
+
+
+def offsets_for_groups(content: Positions, groups: Collection[str], to_group: str | None, source: str) -> Positions:
+    """Return the offsets to commit, each for a named group."""
+    if not content.offsets:
+        raise ConfigError(f"{source} has no offsets")
+    if "" in groups or to_group == "":
+        raise ConfigError("group name must not be empty")
+    unnamed = {tp: at for (group, tp), at in content.offsets.items() if group is None}
+    if unnamed and content.groups:
+        raise ConfigError(f"{source} has offsets with a group and without one")
+    if unnamed:
+        names = [*groups, *([] if to_group is None else [to_group])]
+        if not names:
+            raise ConfigError(f"{source} has no group names; use --group")
+        return content._replace(offsets={(name, tp): at for name in names for tp, at in unnamed.items()})
+    _check_present(groups, content.groups, source)
+    offsets = {key: at for key, at in content.offsets.items() if not groups or key[0] in groups}
+    if to_group is not None:
+        if len({group for group, _ in offsets}) > 1:
+            raise ConfigError(f"{source} has {len(content.groups)} groups; select one for --to-group with --group")
+        offsets = {(to_group, tp): at for (_, tp), at in offsets.items()}
+    return content._replace(offsets=offsets)
+
+
+def _check_present(groups: Collection[str], present: Collection[str], source: str) -> None:
+    for group in groups:
+        if group not in present:
+            raise ConfigError(f"{source} has no group {group}; it has {', '.join(present)}")

@@ -11,20 +11,10 @@ import csv
 import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
-from kcli.admin.offsets.file_fields import (
-    Place,
-    cell_number,
-    needed_number,
-    needed_text,
-    optional_number,
-    optional_text,
-    with_numbers,
-)
-from kcli.admin.offsets.plan import WHOLE_TOPIC, Action, Kind, Plan, Row, make_plan
+from kcli.admin.offsets.offset_plan import WHOLE_TOPIC, Action, FromOffsets, Kind, Plan, Row, make_plan
 from kcli.admin.offsets.plan_files import PLAN_KIND, POSITIONS_KIND, VERSION, Positions
-from kcli.admin.offsets.targets import FromOffsets
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, ConfigError, KcliError
 from kcli.structs import OffsetAndMetadata, TopicPartition
@@ -273,3 +263,68 @@ def _error(told: object) -> KcliError | None:
 
 def _shown(tp: TopicPartition) -> str:
     return tp.topic if tp.partition == WHOLE_TOPIC else f"{tp.topic}-{tp.partition}"
+
+
+_LARGEST = {"partition": 2**31 - 1, "leader_epoch": 2**31 - 1}
+_LARGEST_OFFSET = 2**63 - 1
+
+
+class Place(NamedTuple):
+    """Where something stands in a file, for the sentence that complains of it."""
+
+    source: str
+    where: str
+
+    def bad(self, what: str) -> ConfigError:
+        """What is wrong here."""
+        return ConfigError(f"{self.source}, {self.where}: {what}")
+
+
+def needed_text(item: Mapping[str, Any], name: str, place: Place) -> str:
+    """Text that must be there and not empty."""
+    text = optional_text(item, name, place)
+    if not text:
+        raise place.bad(f"there is no {name}")
+    return text
+
+
+def optional_text(item: Mapping[str, Any], name: str, place: Place) -> str | None:
+    """Text, or None where the field is missing or null."""
+    value = item.get(name)
+    if value is not None and not isinstance(value, str):
+        raise place.bad(f"{name} is not text: {json.dumps(value)}")
+    return value
+
+
+def needed_number(item: Mapping[str, Any], name: str, place: Place) -> int:
+    """A whole number from 0 on that must be there."""
+    number = optional_number(item, name, place)
+    if number is None:
+        raise place.bad(f"there is no {name}")
+    return number
+
+
+def optional_number(item: Mapping[str, Any], name: str, place: Place) -> int | None:
+    """A whole number from 0 on that Kafka could store, or None where the field is missing or null."""
+    value = item.get(name)
+    if value is None:
+        return None
+    if type(value) is not int or not 0 <= value <= _LARGEST.get(name, _LARGEST_OFFSET):
+        raise place.bad(f"{json.dumps(value)[:40]} is not {'an' if name == 'offset' else 'a'} {name.replace('_', ' ')}")
+    return value
+
+
+def with_numbers(item: Mapping[str, Any], names: Sequence[str], place: Place) -> dict[str, Any]:
+    """These cells as numbers, None where they are empty."""
+    return {**item, **{name: cell_number(item.get(name, ""), name, place) for name in names}}
+
+
+def cell_number(cell: str, name: str, place: Place) -> int | None:
+    """A cell of CSV as a number, None where it is empty."""
+    text = cell.strip()
+    if not text:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) <= 19):
+        article = "an" if name == "offset" else "a"
+        raise place.bad(f"'{text[:40]}' is not {article} {name.replace('_', ' ')}")
+    return int(text)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from kcli.admin.groups.bounds import learn_topics
-from kcli.admin.groups.patience import half_of
-from kcli.admin.groups.record_times import records_at
-from kcli.admin.log_sizes import log_sizes
-from kcli.admin.offsets.first_records import Sample, first_record
-from kcli.admin.offsets.plan import Row
+from kcli.admin.logs.first_records import Sample, first_record
+from kcli.admin.logs.log_bounds import learn_topics
+from kcli.admin.logs.record_times import records_at
+from kcli.admin.logs.sizes import log_sizes
+from kcli.admin.offsets.offset_plan import Row
+from kcli.client.requests import half_deadline
 from kcli.errors import KcliError, TimeoutExpired
 from kcli.structs import TopicPartition
 
@@ -36,8 +36,8 @@ def preview(client: ConsumerNetworkClient, rows: Iterable[Row], deadline_ms: flo
     """
     all_rows = list(rows)
     aimed = [row for row in all_rows if row.new is not None and row.action in ("move", "keep")]
-    learn_topics(client, {row.tp.topic for row in aimed}, half_of(client, deadline_ms))
-    looks = _look(client, aimed, half_of(client, deadline_ms))
+    learn_topics(client, {row.tp.topic for row in aimed}, half_deadline(client, deadline_ms))
+    looks = _look(client, aimed, half_deadline(client, deadline_ms))
     sizes = _sizes(client, {row.tp for row in aimed if row.tp in looks.offsets and _count(row)}, deadline_ms)
     return Preview([_previewed(row, looks, sizes) for row in all_rows], looks.errors)
 

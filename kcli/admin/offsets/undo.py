@@ -1,21 +1,20 @@
-"""Plans that bring back what a snapshot holds; what was not committed then is forgotten again."""
+"""Plans that restore the offsets of a snapshot; an offset that was not committed then is deleted again."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from kcli.admin.offsets.facts import gather_facts
-from kcli.admin.offsets.inspection import check_cluster
-from kcli.admin.offsets.plan import WHOLE_TOPIC, PartitionFacts, Plan, Row, distance, make_plan
-from kcli.admin.offsets.targets import ToCurrent
+from kcli.admin.offsets.checks import check_cluster
+from kcli.admin.offsets.offset_plan import WHOLE_TOPIC, PartitionFacts, Plan, Row, ToCurrent, distance, make_plan
+from kcli.admin.offsets.reset import gather_facts
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError
 from kcli.structs import OffsetAndMetadata, TopicPartition
 from kcli.text import format_time
 
 if TYPE_CHECKING:
-    from kcli.admin.offsets.facts import GroupFacts
+    from kcli.admin.offsets.reset import GroupFacts
     from kcli.admin.offsets.snapshots import Change, Snapshot
     from kcli.client.consumer_network_client import ConsumerNetworkClient
     from kcli.client.metadata import Cluster
@@ -25,32 +24,32 @@ _GONE = {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID}
 
 
 def plan_undo(client: ConsumerNetworkClient, snapshot: Snapshot, deadline_ms: float) -> Plan:
-    """Look at the groups now and plan the way back; WrongCluster if they are elsewhere. Changes nothing."""
+    """Plan to restore a snapshot. WrongCluster if the client is connected to another cluster. Changes nothing."""
     check_cluster(client, snapshot.cluster_id, deadline_ms)
     facts = gather_facts(client, snapshot.groups, snapshot.scope, ToCurrent(), deadline_ms)
     return undo_plan(snapshot, facts, client.metadata.cluster, client.clock.wall_ms())
 
 
 def undo_plan(snapshot: Snapshot, facts: Results[str, GroupFacts], cluster: Cluster, made_ms: int) -> Plan:
-    """The way back from here, wherever here is: all, a part or nothing of what was to be done may have been done.
+    """Return the plan from the current state, whether the change was written wholly, partly or not at all. Pure.
 
-    Offsets come back with epochs and notes, also those that have left the log since. A topic that is not there any
-    more, or that was made anew, is skipped: nothing of what was committed in it could be brought back.
+    Offsets are restored with epochs and metadata, also those outside the log now. A topic that was deleted or recreated
+    is skipped, because its offsets mean nothing any more.
     """
     rows = []
-    by_partition = {(group, fact.tp): fact for group, it in facts.values.items() for fact in it.partitions}
+    by_partition = {(group, fact.tp): fact for group, found in facts.values.items() for fact in found.partitions}
     for change in snapshot.changes:
         if change.group in facts.errors:
             error = facts.errors[change.group]
             rows.append(Row(change.group, change.tp, None, change.before, "refuse", error.message, error=error))
             continue
         fact = _fact_of(change, by_partition)
-        gone = _objection_to_topic(change.tp, snapshot, fact, cluster)
-        if gone is not None:
-            rows.append(Row(change.group, change.tp, fact.committed, fact.committed, "skip", gone))
+        reason = _topic_is_gone(change.tp, snapshot, fact, cluster)
+        if reason is not None:
+            rows.append(Row(change.group, change.tp, fact.committed, fact.committed, "skip", reason))
         else:
             rows.append(_row(change, fact, snapshot))
-    states = {group: it.state for group, it in facts.values.items()}
+    states = {group: found.state for group, found in facts.values.items()}
     return make_plan("undo", rows, made_ms, states, snapshot.cluster_id)
 
 
@@ -60,12 +59,12 @@ def _fact_of(change: Change, facts: Mapping[tuple[str, TopicPartition], Partitio
     return found._replace(tp=change.tp) if found is not None else PartitionFacts(change.tp)
 
 
-def _objection_to_topic(tp: TopicPartition, snapshot: Snapshot, fact: PartitionFacts, cluster: Cluster) -> str | None:
+def _topic_is_gone(tp: TopicPartition, snapshot: Snapshot, fact: PartitionFacts, cluster: Cluster) -> str | None:
     if isinstance(fact.error, BrokerError) and fact.error.code in _GONE:
-        return "the topic or partition is not there any more"
+        return "the topic or partition does not exist any more"
     then, now = snapshot.topic_ids.get(tp.topic), cluster.topics.get(tp.topic)
     if then is not None and now is not None and now.topic_id is not None and str(now.topic_id) != then:
-        return "the topic was deleted and made anew since"
+        return "the topic was deleted and recreated since"
     return None
 
 
@@ -74,18 +73,18 @@ def _row(change: Change, fact: PartitionFacts, snapshot: Snapshot) -> Row:
     when = f"before the {snapshot.kind} of {format_time(snapshot.made_ms)}"
     if now == before:
         return Row(change.group, change.tp, now, now, "keep", f"as {when}")
-    since = "" if now == change.after else "; committed by others since"
+    since = "" if now == change.after else "; another client has committed since"
     if before is None:
-        return Row(change.group, change.tp, now, None, "delete", f"nothing was committed {when}{since}")
+        return Row(change.group, change.tp, now, None, "delete", f"no committed offset {when}{since}")
     reread, skipped = distance(now, before, fact)
     return Row(
         change.group, change.tp, now, before, "move", f"as {when}{since}{_outside(before, fact)}", reread, skipped
     )
 
 
-def _outside(to: OffsetAndMetadata, fact: PartitionFacts) -> str:
-    if fact.start is not None and to.offset < fact.start:
-        return f"; the log begins at {fact.start} by now"
-    if fact.end is not None and to.offset > fact.end:
-        return f"; the log ends at {fact.end}"
+def _outside(offset: OffsetAndMetadata, fact: PartitionFacts) -> str:
+    if fact.start is not None and offset.offset < fact.start:
+        return f"; the log starts at {fact.start} now"
+    if fact.end is not None and offset.offset > fact.end:
+        return f"; the log ends at {fact.end} now"
     return ""

@@ -328,7 +328,7 @@ def _assumption_lines(forecasts: Forecasts) -> Iterator[str]:
 
 def _live_group_lines(live: LiveGroup) -> Iterator[str]:
     from kcli.admin.assignments import RATE_WINDOW_MS
-    from kcli.admin.groups.model import CONSUMER
+    from kcli.admin.groups.group import CONSUMER
 
     seconds = RATE_WINDOW_MS // 1000
     yield f"RATE: offsets per second in the last {seconds} s, by record timestamps"

@@ -13,7 +13,7 @@ from kcli.text import format_count
 
 if TYPE_CHECKING:
     from kcli.admin.assignments import LiveGroup
-    from kcli.admin.groups.model import GroupMember
+    from kcli.admin.groups.group import GroupMember
     from kcli.cli.options import Common
 
 

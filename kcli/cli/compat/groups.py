@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from kcli.admin.groups.describe import describe_groups
+from kcli.admin.groups.group import CLASSIC, CONSUMER
 from kcli.admin.groups.listing import STATES, list_groups
-from kcli.admin.groups.model import CLASSIC, CONSUMER
 from kcli.cli import exit_status
 from kcli.cli.compat.messages import (
     MISSING,
@@ -29,9 +29,9 @@ from kcli.structs import TopicPartition
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
+    from kcli.admin.groups.group import Group, GroupMember
     from kcli.admin.groups.lag import PartitionLag
     from kcli.admin.groups.listing import ListedGroup
-    from kcli.admin.groups.model import Group, GroupMember
     from kcli.admin.groups.survey import GroupSurvey
     from kcli.cli.compat.options import Given
     from kcli.cli.environment import Environment
@@ -321,7 +321,7 @@ _WHOLE_TOPIC = -1
 
 def delete_groups_of(session: Session) -> int:
     """Delete groups. Groups with members are not deleted; the others are."""
-    from kcli.admin.groups.deletion import delete_groups
+    from kcli.admin.groups.removal import delete_groups
 
     found = delete_groups(session.client, session.groups(), session.deadline_ms)
     gone = ", ".join(f"'{cell(name)}'" for name in sorted(found.values))
@@ -338,7 +338,7 @@ def delete_groups_of(session: Session) -> int:
 
 def delete_offsets_of(session: Session) -> int:
     """Delete the committed offsets of one group for some topics. The broker refuses topics that the group reads."""
-    from kcli.admin.offsets.deletion import delete_offsets
+    from kcli.admin.offsets.commits import delete_offsets
 
     group = session.given.value("group") or ""
     texts = list(dict.fromkeys(session.given.values("topic")))

@@ -15,9 +15,9 @@ from collections.abc import Container, Iterable, Sequence
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
-from kcli.admin.offsets import targets
-from kcli.admin.offsets.facts import gather_facts
-from kcli.admin.offsets.plan import ABSENT, WHOLE_TOPIC, make_plan, plan_reset
+from kcli.admin.offsets import offset_plan
+from kcli.admin.offsets.offset_plan import ABSENT, WHOLE_TOPIC, make_plan, plan_reset
+from kcli.admin.offsets.reset import gather_facts
 from kcli.cli import exit_status
 from kcli.cli.compat.groups import check_type
 from kcli.cli.compat.messages import Failed, InvalidUsage, cell, failure, message_of, table
@@ -27,8 +27,8 @@ from kcli.errors import BrokerError, KcliError, Refused
 from kcli.structs import OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
-    from kcli.admin.offsets.facts import GroupFacts
-    from kcli.admin.offsets.plan import PartitionFacts, Row
+    from kcli.admin.offsets.offset_plan import PartitionFacts, Row
+    from kcli.admin.offsets.reset import GroupFacts
     from kcli.cli.compat.groups import Session
     from kcli.structs import TopicPartition
 
@@ -56,7 +56,7 @@ def reset(session: Session) -> int:
         session.print_error(f"{message}{facts.state}.")
         rows[name] = []
         status = exit_status.REFUSED
-    if isinstance(target, targets.FromOffsets):
+    if isinstance(target, offset_plan.FromOffsets):
         for name in (name for name in rows if _is_inactive(found.values[name]) and not target.partitions(name)):
             session.print_error(f"No reset plan for group {cell(name)} found")
             status = status or exit_status.NOT_FOUND
@@ -84,36 +84,36 @@ def _scope(session: Session) -> dict[str, list[int] | None] | None:
     return wanted
 
 
-def _target(session: Session) -> targets.Target:
+def _target(session: Session) -> offset_plan.Target:
     given = session.given
-    simple: dict[str, targets.Target] = {
-        "to-earliest": targets.ToEarliest(),
-        "to-latest": targets.ToLatest(),
-        "to-current": targets.ToCurrent(),
+    simple: dict[str, offset_plan.Target] = {
+        "to-earliest": offset_plan.ToEarliest(),
+        "to-latest": offset_plan.ToLatest(),
+        "to-current": offset_plan.ToCurrent(),
     }
     for name in given.any_of(simple):
         return simple[name]
     if (offset := given.number("to-offset")) is not None:
-        return targets.ToOffset(offset)
+        return offset_plan.ToOffset(offset)
     if (by := given.number("shift-by")) is not None:
-        return targets.ShiftBy(by)
+        return offset_plan.ShiftBy(by)
     if (moment := given.value("to-datetime")) is not None:
-        return targets.ToTime(parse_moment(moment))
+        return offset_plan.ToTime(parse_moment(moment))
     if (duration := given.value("by-duration")) is not None:
-        return targets.ToTime(int(session.client.clock.wall_ms()) - parse_duration(duration))
+        return offset_plan.ToTime(int(session.client.clock.wall_ms()) - parse_duration(duration))
     if (path := given.value("from-file")) is not None:
         return _read_file(session, path)
     raise InvalidUsage(_SCENARIO_WANTED)
 
 
-def _read_file(session: Session, path: str) -> targets.FromOffsets:
+def _read_file(session: Session, path: str) -> offset_plan.FromOffsets:
 
     try:
         with open(path, encoding="utf-8") as file:
             text = file.read()
     except (OSError, UnicodeDecodeError) as error:
         raise Failed(f"java.io.IOException: Unable to read file {path}", exit_status.USAGE) from error
-    return targets.FromOffsets(read_offsets(text, path, session.given.values("group")), path, exact=False)
+    return offset_plan.FromOffsets(read_offsets(text, path, session.given.values("group")), path, exact=False)
 
 
 def _is_inactive(facts: GroupFacts) -> bool:
@@ -122,14 +122,14 @@ def _is_inactive(facts: GroupFacts) -> bool:
     return facts.state in (ABSENT, "Empty", "Dead")
 
 
-def _rows(session: Session, name: str, facts: GroupFacts, target: targets.Target) -> list[Row]:
+def _rows(session: Session, name: str, facts: GroupFacts, target: offset_plan.Target) -> list[Row]:
     partitions = facts.partitions
     if "all-topics" in session.given:  # for the tool these are the partitions with a committed offset
         partitions = [fact for fact in partitions if fact.committed is not None]
     topics = session.client.metadata.cluster.topics
     missing = {fact.tp.topic for fact in partitions if (topic := topics.get(fact.tp.topic)) is None or topic.error}
     check_partitions(session.given.values("topic"), partitions, missing)
-    if isinstance(target, targets.ShiftBy):
+    if isinstance(target, offset_plan.ShiftBy):
         for fact in partitions:
             if fact.committed is None:
                 why = "since there is no current committed offset"
@@ -142,9 +142,9 @@ def _rows(session: Session, name: str, facts: GroupFacts, target: targets.Target
     return rows
 
 
-def _report_adjustment(session: Session, name: str, fact: PartitionFacts, row: Row, target: targets.Target) -> None:
+def _report_adjustment(session: Session, name: str, fact: PartitionFacts, row: Row, target: offset_plan.Target) -> None:
     tp = fact.tp
-    if isinstance(target, targets.ToTime) and fact.at_time is not None and fact.at_time.offset < 0:
+    if isinstance(target, offset_plan.ToTime) and fact.at_time is not None and fact.at_time.offset < 0:
         message = f"Partition {tp.partition} from topic {tp.topic} is empty. Falling back to latest known offset."
         session.print(f"\nWarn: {message}\n")
     wanted = requested_offset(name, fact, target)
@@ -168,7 +168,7 @@ def _execute(session: Session, rows: dict[str, list[Row]], states: dict[str, str
     store = SnapshotStore(default_folder(session.env.environ))
     made: list[Snapshot] = []
     try:
-        applied = apply_plan(session.client, plan, store, session.deadline_ms, announce=made.append)
+        applied = apply_plan(session.client, plan, store, session.deadline_ms, on_snapshot=made.append)
     except (Refused, SnapshotError) as refused:
         raise Failed(str(refused), exit_status.REFUSED) from refused
     except (KcliError, KeyboardInterrupt):
@@ -238,13 +238,13 @@ def check_partitions(texts: Sequence[str], facts: Iterable[PartitionFacts], miss
         raise failure(errors[tp], wrapped=True)
 
 
-def requested_offset(group: str, fact: PartitionFacts, target: targets.Target) -> int | None:
+def requested_offset(group: str, fact: PartitionFacts, target: offset_plan.Target) -> int | None:
     """Return the offset that was requested by number, before it is clamped to the log."""
-    if isinstance(target, targets.ToOffset):
+    if isinstance(target, offset_plan.ToOffset):
         return target.offset
-    if isinstance(target, targets.ShiftBy) and fact.committed is not None:
+    if isinstance(target, offset_plan.ShiftBy) and fact.committed is not None:
         return fact.committed.offset + target.by
-    if isinstance(target, targets.FromOffsets):
+    if isinstance(target, offset_plan.FromOffsets):
         message = target.find(group, fact.tp)
         return message.offset if message is not None else None
     return None

@@ -70,7 +70,7 @@ def _commit(
     client: ConsumerNetworkClient, group: str, ends: dict[TopicPartition, int], share: float, deadline_ms: float
 ) -> int:
     """Commit at this share of each partition; return the number of unread records."""
-    from kcli.admin.offsets.commit import commit_offsets
+    from kcli.admin.offsets.commits import commit_offsets
 
     offsets = {tp: OffsetAndMetadata(int(end * share)) for tp, end in ends.items()}
     for tp, code in commit_offsets(client, group, offsets, deadline_ms).items():

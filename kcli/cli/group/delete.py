@@ -1,23 +1,23 @@
-"""`kcli group delete`: groups without members, with all that they have committed, after showing what would go."""
+"""`kcli group delete`: delete groups without members, with their committed offsets."""
 
 from __future__ import annotations
 
 from contextlib import closing
 from typing import TYPE_CHECKING, Annotated
 
-from kcli.cli import exit_status
 from kcli.cli.environment import Environment
-from kcli.cli.group.selection import Execute, GroupNames, Match
+from kcli.cli.group.selection import GroupNames, Match
+from kcli.cli.mutation import Execute, Mutation, PlanRow
 from kcli.cli.options import Common
 from kcli.cli.parser import Option
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from kcli.admin.groups.removal import PlannedGroup
+    from kcli.cli.output.report import Item
 
-    from kcli.cli.group.removal import PlannedGroup
-    from kcli.errors import KcliError
-
-COLUMNS = ["group", "status", "type", "state", "members", "partitions", "lag"]
+DELETION = Mutation(
+    "group.delete", ["group", "status", "type", "state", "members", "partitions", "lag"], done="deleted"
+)
 
 
 def run(
@@ -25,59 +25,48 @@ def run(
     common: Common,
     group: GroupNames = None,
     match: Match = None,
-    if_exists: Annotated[bool, Option("--if-exists", help="A group that is not there is no error.")] = False,
+    if_exists: Annotated[bool, Option("--if-exists", help="Skip groups that do not exist.")] = False,
     execute: Execute = False,
 ) -> int:
-    """Delete groups and the offsets that they have committed.
+    """Delete groups and their committed offsets.
 
-    Without --execute it only shows what would go; json has the offsets, to commit them again. A group with members is
-    refused with status 4, one that is not there is 3; then nothing is deleted. --if-exists skips those not there.
+    Without --execute the command only shows the plan; as json it has the offsets, which can be committed again. A group
+    with members is refused (status 4), and a group that does not exist is an error (status 3); then nothing is deleted.
+    --if-exists skips groups that do not exist.
     """
-    from kcli.admin.groups.deletion import delete_groups
-    from kcli.admin.groups.survey import survey_groups
-    from kcli.cli.group.removal import plan_group
-    from kcli.cli.group.selection import check_selection, select_groups
+    from kcli.admin.groups.listing import select_groups
+    from kcli.admin.groups.removal import delete_groups, plan_group_deletion
+    from kcli.cli.group.selection import check_selection
 
     found = check_selection(group or (), match)
     deadline_ms = common.deadline_ms()
     with closing(common.connect()) as client:
         selected = select_groups(client, group or (), found, deadline_ms)
-        surveys = survey_groups(client, selected.groups, deadline_ms)
-        plan = [plan_group(name, surveys.values.get(name) or surveys.errors[name]) for name in selected.groups]
-        skipped = {p.group for p in plan if if_exists and _is_missing(p)}
-        blocked = [p.error for p in plan if p.error and p.group not in skipped] + list(selected.unheard.values())
-        wanted = [p.group for p in plan if p.error is None]
-        if blocked or not execute:
-            _show(env, common, plan, "not-deleted" if blocked else "would-be-deleted", skipped)
-            for node, error in selected.unheard.items():
-                env.say(f"kcli: groups of {node} are not known: {error}")
-            env.say("nothing was deleted" if blocked else "nothing was deleted: that takes --execute")
-            return exit_status.status_of_all(blocked)
-        failed = delete_groups(client, wanted, deadline_ms).errors if wanted else {}
-    _show(env, common, plan, "deleted", skipped, failed)
-    return exit_status.status_of_all(failed.values())
+        for node, error in selected.failed_brokers.items():
+            env.say(f"kcli: the groups of {node} are unknown: {error}")
+        plan = plan_group_deletion(client, selected.groups, deadline_ms)
+        return DELETION.run(
+            env,
+            common,
+            [PlanRow(p.group, lambda status, p=p: item(p, status), p.error) for p in plan],  # type: ignore[misc]
+            lambda names: delete_groups(client, names, deadline_ms).errors,
+            execute=execute,
+            skip_missing=if_exists,
+            other_errors=selected.failed_brokers.values(),
+        )
 
 
-def _is_missing(planned: PlannedGroup) -> bool:
-    return planned.error is not None and exit_status.status_of(planned.error) == exit_status.NOT_FOUND
+def item(planned: PlannedGroup, status: str) -> Item:
+    """Return the row of a group; `offsets` are its committed offsets, from which the group can be restored."""
+    from kcli.admin.groups.lag import total_lag
 
-
-def _show(
-    env: Environment,
-    common: Common,
-    plan: list[PlannedGroup],
-    status: str,
-    skipped: set[str],
-    failed: Mapping[str, KcliError] | None = None,
-) -> None:
-    from kcli.cli.group.removal import with_error
-    from kcli.cli.output.report import Report, show
-
-    items = []
-    for planned in plan:
-        error = planned.error or (failed or {}).get(planned.group)
-        if planned.group in skipped:
-            items.append(planned.item("missing"))
-        else:
-            items.append(with_error(planned.item("failed" if error else status), error))
-    show(env, Report("group.delete", COLUMNS, items), common.output)
+    result: Item = {"group": planned.group, "status": status}
+    if planned.survey is not None:
+        group, rows = planned.survey.group, planned.survey.partitions
+        committed = [(row.tp, row.committed) for row in rows if row.committed is not None]
+        result.update(type=group.type, state=group.state, members=len(group.members), partitions=len(committed))
+        result["lag"] = total_lag(rows).lag if rows else None
+        result["offsets"] = [
+            {"topic": tp.topic, "partition": tp.partition, "offset": at.offset} for tp, at in committed
+        ]
+    return result

@@ -1,7 +1,8 @@
-"""`kcli group describe`: how far groups have read, their members, or their state. Never joins, never commits."""
+"""`kcli group describe`: show the lag of groups by partition, their members, or their state. Never joins or commits."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,19 +11,21 @@ from kcli.cli.group.selection import AllGroups, GroupNames, IsolationLevel, Matc
 from kcli.cli.options import Common
 from kcli.cli.parser import Option
 from kcli.errors import ConfigError, KcliError
+from kcli.text import format_count, format_duration
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Sequence
 
+    from kcli.admin.groups.lag import LagTotals, PartitionLag
+    from kcli.admin.groups.listing import SelectedGroups
     from kcli.admin.groups.survey import GroupSurvey
     from kcli.cli.group.rows import Row
-    from kcli.cli.group.selection import Selected
     from kcli.cli.output.report import Item
     from kcli.client.requests import Results
 
 KIND = "group.describe"
 BY_TOPIC = "topic"
+FEW = 10  # with more groups than that, standard error has only the grand total
 
 
 def run(
@@ -32,66 +35,72 @@ def run(
     all_groups: AllGroups = False,
     match: Match = None,
     members: Annotated[
-        bool, Option("--members", help="The members and what each of them owns, instead of offsets.")
+        bool, Option("--members", help="Show the members and their partitions instead of offsets.")
     ] = False,
     state: Annotated[
-        bool, Option("--state", help="State, coordinator, assignor and epochs, instead of offsets.")
+        bool, Option("--state", help="Show state, coordinator, assignor and epochs instead of offsets.")
     ] = False,
-    lagging: Annotated[bool, Option("--lagging", help="Leave out partitions that are not behind.")] = False,
+    lagging: Annotated[bool, Option("--lagging", help="Omit partitions without lag.")] = False,
     sort: Annotated[
-        str, Option("--sort", metavar="KEY", help="Within a group by topic, lag, time-lag or member.")
+        str, Option("--sort", metavar="KEY", help="Sort within a group by topic, lag, time-lag or member.")
     ] = BY_TOPIC,
     isolation_level: IsolationLevel = None,
     no_time_lag: NoTimeLag = False,
 ) -> int:
-    """How far groups have read: a row for each partition that is committed or owned.
+    """Show the lag of groups: a row for each partition that is committed or owned.
 
-    LAG is END minus COMMITTED; committed offsets are asked for before ends. TIME-LAG is the age of the next record to
-    be read, with a ~ where that is not sound: standard error says why, and what all rows come to. A - for COMMITTED:
-    the partition is owned, but nothing is committed. A - for MEMBER: nobody owns it now. Looking at a group does not
-    disturb it.
+    LAG is END minus COMMITTED; committed offsets are read before end offsets. TIME-LAG is the age of the next unread
+    record, with a ~ where it is not exact; the reason, and the totals, are on standard error. COMMITTED is - for an
+    owned partition without a committed offset, MEMBER is - for a partition that no member owns. The command does not
+    disturb the group.
     """
-    from kcli.cli.group.look import look, without_collections
     from kcli.cli.group.rows import check_sort
-    from kcli.cli.group.selection import check_selection
+    from kcli.cli.group.selection import check_selection, survey_selected, without_collections
 
     found = check_selection(group or (), match, every=all_groups)
     if members and state:
-        raise ConfigError("--members and --state are two different tables: ask for one")
+        raise ConfigError("--members and --state cannot be combined")
     check_sort(sort)
     if members or state:
-        of_offsets = {
+        offset_options = {
             "--lagging": lagging,
             "--sort": sort != BY_TOPIC,
             "--isolation-level": isolation_level is not None,
             "--no-time-lag": no_time_lag,
         }
-        _refuse("--members" if members else "--state", of_offsets)
+        _refuse("--members" if members else "--state", offset_options)
         return _describe(env, common, group or (), found, members=members)
     with without_collections():
-        selected, surveys = look(common, group or (), found, isolation_level, time_lag=not no_time_lag)
+        selected, surveys = survey_selected(common, group or (), found, isolation_level, time_lag=not no_time_lag)
         return _show_partitions(env, common, selected, surveys, sort, lagging=lagging)
 
 
-def _refuse(table: str, of_offsets: dict[str, bool]) -> None:
-    for option, is_given in of_offsets.items():
+def _refuse(table: str, offset_options: dict[str, bool]) -> None:
+    for option, is_given in offset_options.items():
         if is_given:
-            raise ConfigError(f"{option} is about offsets, which {table} does not show")
+            raise ConfigError(f"{option} cannot be combined with {table}")
 
 
 def _show_partitions(
     env: Environment,
     common: Common,
-    selected: Selected,
+    selected: SelectedGroups,
     surveys: Results[str, GroupSurvey],
     sort: str,
     *,
     lagging: bool,
 ) -> int:
-    from kcli.cli.group.items import failed_group, survey_item, unheard_broker
-    from kcli.cli.group.outcome import status_of_survey
-    from kcli.cli.group.rows import chosen, error_row, partition_columns, partition_rows, partition_table
-    from kcli.cli.group.summary import summary
+    from kcli.cli.group.rows import (
+        error_row,
+        failed_broker,
+        failed_group,
+        partition_columns,
+        partition_rows,
+        partition_table,
+        sorted_partitions,
+        survey_item,
+    )
+    from kcli.cli.group.selection import status_of_survey
     from kcli.cli.output.report import Report, show
 
     items: list[Item] = []
@@ -101,13 +110,13 @@ def _show_partitions(
             items.append(failed_group(name, surveys.errors[name]))
             rows.append(error_row(name, surveys.errors[name]))
             continue
-        partitions = chosen(surveys.values[name].partitions, sort, lagging=lagging)
+        partitions = sorted_partitions(surveys.values[name].partitions, sort, lagging=lagging)
         rows += partition_rows(surveys.values[name], partitions)
         if common.output in ("json", "jsonl"):
             items.append(survey_item(surveys.values[name], partitions))
-    for node, error in selected.unheard.items():
-        items.append(unheard_broker(node, error))
-        rows.append(error_row(None, KcliError(f"the groups of {node} are not known: {error}")))
+    for node, error in selected.failed_brokers.items():
+        items.append(failed_broker(node, error))
+        rows.append(error_row(None, KcliError(f"the groups of {node} are unknown: {error}")))
     table = partition_table(rows)
     columns = partition_columns(table, for_programs=common.output in ("csv", "tsv"))
     show(env, Report(KIND, columns, items, table=table), common.output)
@@ -121,10 +130,17 @@ def _describe(
     env: Environment, common: Common, names: Sequence[str], found: re.Pattern[str] | None, *, members: bool
 ) -> int:
     from kcli.admin.groups.describe import describe_groups
-    from kcli.cli.group.items import described_item, failed_group, unheard_broker
-    from kcli.cli.group.outcome import status_of_look
-    from kcli.cli.group.rows import STATE_COLUMNS, member_columns, member_rows, state_rows
-    from kcli.cli.group.selection import select_groups
+    from kcli.admin.groups.listing import select_groups
+    from kcli.cli.group.rows import (
+        STATE_COLUMNS,
+        described_item,
+        failed_broker,
+        failed_group,
+        member_columns,
+        member_rows,
+        state_rows,
+    )
+    from kcli.cli.group.selection import status_of_groups
     from kcli.cli.output.report import Report, show
 
     deadline_ms = common.deadline_ms()
@@ -137,9 +153,88 @@ def _describe(
         else failed_group(name, described.errors[name])
         for name in selected.groups
     ]
-    items += [unheard_broker(node, error) for node, error in selected.unheard.items()]
+    items += [failed_broker(node, error) for node, error in selected.failed_brokers.items()]
     rows = member_rows(items) if members else state_rows(items)
     columns = member_columns(rows, for_programs=common.output in ("csv", "tsv")) if members else STATE_COLUMNS
     show(env, Report(KIND, columns, items, rows), common.output)
-    unread = members and any(member.error for group in described.values.values() for member in group.members)
-    return status_of_look(selected.failures(described), failed_parts=unread, succeeded=bool(described.values))
+    undecoded = members and any(member.error for group in described.values.values() for member in group.members)
+    return status_of_groups(selected.failures(described), failed_parts=undecoded, succeeded=bool(described.values))
+
+
+def summary(surveys: Sequence[GroupSurvey]) -> Iterator[str]:
+    """Return lines for standard error: the totals of each group and topic, and the reasons of inexact time lags.
+
+    Of many groups there is only the grand total.
+    """
+    from kcli.admin.groups.lag import total_lag
+
+    if len(surveys) <= FEW:
+        for survey in surveys:
+            yield from _group_summary(survey)
+    else:
+        total = total_lag([p for survey in surveys for p in survey.partitions])
+        yield f"{len(surveys)} groups: {format_totals(total)}; `kcli group lag` shows a line for each"
+    yield from _time_lag_notes(p for survey in surveys for p in survey.partitions)
+
+
+def _group_summary(survey: GroupSurvey) -> Iterator[str]:
+    from kcli.admin.groups.lag import total_lag, total_lag_by_topic
+
+    group = survey.group
+    facts = ", ".join(text for text in (group.type, group.state, format_count(len(group.members), "member")) if text)
+    yield f"{group.group} ({facts}): {format_totals(total_lag(survey.partitions))}"
+    yield from _spark_queries(survey.partitions)
+    topics = total_lag_by_topic(survey.partitions)
+    if len(topics) > 1:
+        for topic, totals in topics.items():
+            yield f"  {topic}: {format_totals(totals)}"
+
+
+def _spark_queries(partitions: Sequence[PartitionLag]) -> Iterator[str]:
+    """Name the Spark streaming queries that commit for a group without members, with the newest batch of each."""
+    notes = [p.committed.metadata for p in partitions if p.committed is not None and p.committed.metadata]
+    if not notes:
+        return
+    from kcli.spark.group_commits import read_note
+
+    newest: dict[str, int] = {}
+    for query, batch in filter(None, map(read_note, notes)):
+        newest[query] = max(batch, newest.get(query, batch))
+    for query, batch in sorted(newest.items()):
+        yield f"  committed by Spark query {query}, batch {batch}"
+
+
+def format_totals(totals: LagTotals) -> str:
+    """Return `lag 1234 in 12 partitions, up to 3m07s; unknown in 2`."""
+    if not totals.partitions:
+        return "no committed offsets, no owned partitions"
+    if totals.unknown == totals.partitions:
+        return f"lag unknown in {format_count(totals.partitions, 'partition')}"
+    text = f"lag {totals.lag} in {format_count(totals.partitions, 'partition')}"
+    if totals.max_time_lag_ms:
+        text += f", up to {format_duration(totals.max_time_lag_ms)}"
+    return f"{text}; unknown in {totals.unknown}" if totals.unknown else text
+
+
+def _time_lag_notes(partitions: Iterable[PartitionLag]) -> Iterator[str]:
+    from collections import Counter
+
+    notes = Counter((p.time_lag_ms is None, p.time_lag_note) for p in partitions if p.time_lag_note)
+    explanations = _explanations() if notes else {}
+    for (unknown, note), count in sorted(notes.items()):
+        reasons = "; ".join(explanations.get(part, part) for part in note.split("; "))
+        yield f"TIME-LAG {'-' if unknown else '~'} in {format_count(count, 'row')}: {reasons}"
+
+
+def _explanations() -> dict[str, str]:
+    from kcli.admin.groups import lag
+
+    return {
+        lag.CREATE_TIME: "the producer set the time",
+        lag.HOLE: "there is no record at this offset; the time is that of the next record",
+        lag.DELETED: "the records at this offset are deleted; the time is that of the first remaining record",
+        lag.PARTLY_DONE: "some records after the start offset are acknowledged, perhaps this one",
+        lag.NOTHING_THERE: "there is no record at or after this offset",
+        lag.NO_TIMESTAMP: "the record has no timestamp",
+        lag.FUTURE: "the time is ahead of the local clock",
+    }

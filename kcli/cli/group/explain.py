@@ -1,4 +1,4 @@
-"""`kcli group explain`: why groups are stuck or silent, from two looks at them. Never joins, never commits."""
+"""`kcli group explain`: explain why groups make no progress, from two observations. Never joins, never commits."""
 
 from __future__ import annotations
 
@@ -9,22 +9,21 @@ from kcli.cli import exit_status
 from kcli.cli.environment import Environment
 from kcli.cli.options import Common
 from kcli.cli.parser import Argument, Option
-from kcli.error_codes import ErrorCode
-from kcli.errors import BrokerError, ConfigError, KcliError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from kcli.admin.explain.facts import Facts
     from kcli.admin.explain.findings import Finding
+    from kcli.admin.explain.observations import Observations
+    from kcli.admin.groups.lag import LagTotals
     from kcli.cli.output.report import Item
     from kcli.client.requests import Results
 
 KIND = "group.explain"
 COLUMNS = ["group", "severity", "finding", "subject", "evidence", "advice"]
-# A little more than auto.commit.interval.ms, so that a consumer that keeps up has committed between the looks.
+# A little more than auto.commit.interval.ms, so that a consumer that keeps up commits between the observations.
 INTERVAL_S = 6.0
-_ASKED_FOR = (ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+_COLOURS = {"problem": "\033[1;31m", "warning": "\033[1;33m", "note": "\033[1m"}
+_PLAIN = "\033[0m"
+_WIDEST = 110
 
 
 def run(
@@ -32,43 +31,47 @@ def run(
     common: Common,
     group: Annotated[list[str], Argument(metavar="GROUP...", help="Groups to explain.")],
     interval: Annotated[
-        float, Option("--interval", metavar="SECONDS", help="Time between the two looks.")
+        float, Option("--interval", metavar="SECONDS", help="Time between the two observations.")
     ] = INTERVAL_S,
     fail_on: Annotated[
         str | None,
-        Option("--fail-on", metavar="SEVERITY", help="Status 6 when a problem (or: warning, note) is found."),
+        Option("--fail-on", metavar="SEVERITY", help="Exit with 6 if there is a problem (or: warning, note)."),
     ] = None,
 ) -> int:
-    """Why groups are stuck or silent: each finding with its evidence and what to do.
+    """Explain why groups make no progress: each finding with its evidence and advice.
 
-    It looks twice and compares. A problem loses or stops records now, a warning may come to that, a note explains what
-    is seen. Whatever is found, the status is 0, unless --fail-on says otherwise. A member that never got into the
-    group, because it is refused or has no assignor in common with the others, is not to be seen from outside: see its
-    log. Looking at a group does not disturb it.
+    The command observes each group twice and compares. A problem loses or stops records now, a warning may become a
+    problem, a note explains what is normal. The status is 0 whatever is found, unless --fail-on is given. A member that
+    never got into the group (refused, or without an assignor in common with the others) cannot be observed: see its
+    log. The command does not disturb the group.
     """
-    from kcli.admin.explain.gather import look_twice
+    from kcli.admin.explain.looks import observe_twice
     from kcli.admin.explain.rules import explain
     from kcli.cli.group.selection import check_names
 
     check_names(group)
     _check(interval, fail_on)
+    names = list(dict.fromkeys(group))
     with closing(common.connect()) as client:
         if env.stderr_is_terminal:
-            env.say(f"kcli: two looks, {interval:g} s apart ...")
-        found = look_twice(client, dict.fromkeys(group), interval * 1000, common.timeout_ms)
-    findings = {name: explain(facts) for name, facts in found.values.items()}
-    _show(env, common, list(dict.fromkeys(group)), found, findings)
-    failed = [*found.errors.values(), *(error for facts in found.values.values() for error in _unread(facts))]
+            env.say(f"kcli: two observations, {interval:g} s apart ...")
+        observed = observe_twice(client, dict.fromkeys(names), interval * 1000, common.timeout_ms)
+    findings = {name: explain(observations) for name, observations in observed.values.items()}
+    if common.output in (None, "table"):
+        _print_pages(env, names, observed, findings)
+    else:
+        _show(env, common, names, observed, findings)
+    failed = [*observed.errors.values(), *(e for seen in observed.values.values() for e in seen.request_errors())]
     return exit_status.status_of_all(failed) or _threshold(findings, fail_on)
 
 
 def _check(interval: float, fail_on: str | None) -> None:
     from kcli.admin.explain.findings import SEVERITIES
-    from kcli.cli.options import check_interval
+    from kcli.cli.options import check_choice, check_interval
 
     check_interval(interval)
-    if fail_on is not None and fail_on not in SEVERITIES:
-        raise ConfigError(f"--fail-on is one of {', '.join(SEVERITIES)}, not '{fail_on}'")
+    if fail_on is not None:
+        check_choice("--fail-on", fail_on, SEVERITIES)
 
 
 def _threshold(findings: dict[str, list[Finding]], fail_on: str | None) -> int:
@@ -76,59 +79,96 @@ def _threshold(findings: dict[str, list[Finding]], fail_on: str | None) -> int:
 
     if fail_on is None:
         return exit_status.DONE
-    counting = SEVERITIES[: SEVERITIES.index(fail_on) + 1]
-    exceeded = any(finding.severity in counting for found in findings.values() for finding in found)
+    counted = SEVERITIES[: SEVERITIES.index(fail_on) + 1]
+    exceeded = any(finding.severity in counted for found in findings.values() for finding in found)
     return exit_status.THRESHOLD if exceeded else exit_status.DONE
-
-
-def _unread(facts: Facts) -> Iterator[KcliError]:
-    """What went wrong with the asking itself; a missing topic or leader is what was asked for."""
-    for error in (facts.second.error, *(row.error for row in facts.partitions)):
-        if error is not None and not (isinstance(error, BrokerError) and error.code in _ASKED_FOR):
-            yield error
 
 
 def _show(
     env: Environment,
     common: Common,
     names: list[str],
-    found: Results[str, Facts],
+    observed: Results[str, Observations],
     findings: dict[str, list[Finding]],
 ) -> None:
-    if common.output in (None, "table"):
-        from kcli.cli.group.explanation import explanation
-
-        for name in names:
-            if name in found.values:
-                env.stdout.write(explanation(env, found.values[name], findings[name]))
-            else:
-                env.say(f"kcli: {found.errors[name]}")
-        return
-
-    from kcli.cli.group.items import failed_group
+    from kcli.cli.group.rows import failed_group
     from kcli.cli.output.report import Report, show
 
     items, rows = [], []
     for name in names:
-        if name in found.errors:
-            failed = failed_group(name, found.errors[name])
+        if name in observed.errors:
+            failed = failed_group(name, observed.errors[name])
             items.append(failed)
             rows.append(failed)
             continue
-        told = [_item(finding) for finding in findings[name]]
-        items.append({**_group_item(found.values[name]), "findings": told})
-        rows += [{"group": name, **finding} for finding in told]
+        of_group = [_finding_item(finding) for finding in findings[name]]
+        items.append({**_group_item(observed.values[name]), "findings": of_group})
+        rows += [{"group": name, **finding} for finding in of_group]
     show(env, Report(KIND, COLUMNS, items, rows), common.output)
 
 
-def _item(finding: Finding) -> Item:
+def _finding_item(finding: Finding) -> Item:
     item: Item = finding._asdict()
     item["finding"] = item.pop("kind")
     return item
 
 
-def _group_item(facts: Facts) -> Item:
+def _group_item(seen: Observations) -> Item:
     from kcli.admin.groups.lag import total_lag
-    from kcli.cli.group.items import group_item
+    from kcli.cli.group.rows import group_item
 
-    return {**group_item(facts.group), "lag": total_lag(facts.partitions).lag, "elapsed_ms": round(facts.elapsed_ms)}
+    return {**group_item(seen.group), "lag": total_lag(seen.partitions).lag, "elapsed_ms": round(seen.elapsed_ms)}
+
+
+def _print_pages(
+    env: Environment, names: list[str], observed: Results[str, Observations], findings: dict[str, list[Finding]]
+) -> None:
+    for name in names:
+        if name in observed.values:
+            env.stdout.write(page(env, observed.values[name], findings[name]))
+        else:
+            env.say(f"kcli: {observed.errors[name]}")
+
+
+def page(env: Environment, seen: Observations, findings: list[Finding]) -> str:
+    """Return a line on the group, then a paragraph for each finding.
+
+    Text is wrapped on a terminal only, and names are escaped there so that they cannot control the terminal.
+    """
+    from kcli.admin.groups.lag import total_lag
+    from kcli.cli.output.escapes import visible
+    from kcli.text import format_count, format_duration
+
+    escape = visible if env.stdout_is_terminal else str
+    group = seen.group
+    totals = total_lag(seen.partitions)
+    lines = [
+        f"{escape(group.group)}: {group.type} group, {group.state}, {format_count(len(group.members), 'member')}, "
+        f"{format_count(totals.partitions, 'partition')}, lag {_lag(totals)}; "
+        f"two observations, {format_duration(seen.elapsed_ms)} apart"
+    ]
+    if not findings:
+        lines.append("  no findings")
+    for finding in findings:
+        lines += ["", f"{_severity(env, finding)} {finding.kind}: {escape(finding.subject)}"]
+        lines += _paragraph(env, escape(finding.evidence), "  ") + _paragraph(env, escape(finding.advice), "  -> ")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _lag(totals: LagTotals) -> str:
+    if totals.unknown and totals.unknown == totals.partitions:
+        return "unknown"
+    return f"{totals.lag:,}" + (f", unknown in {totals.unknown}" if totals.unknown else "")
+
+
+def _severity(env: Environment, finding: Finding) -> str:
+    severity = finding.severity.upper()
+    return f"{_COLOURS[finding.severity]}{severity}{_PLAIN}" if env.colour else severity
+
+
+def _paragraph(env: Environment, text: str, mark: str) -> list[str]:
+    if not env.stdout_is_terminal:
+        return [mark + text]
+    from textwrap import wrap
+
+    return wrap(text, min(env.width, _WIDEST), initial_indent=mark, subsequent_indent=" " * len(mark))

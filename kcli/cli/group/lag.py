@@ -14,8 +14,8 @@ from kcli.errors import ConfigError
 
 if TYPE_CHECKING:
     from kcli.admin.groups.lag import PartitionLag
+    from kcli.admin.groups.listing import SelectedGroups
     from kcli.admin.groups.survey import GroupSurvey
-    from kcli.cli.group.selection import Selected
     from kcli.cli.output.report import Item
     from kcli.client.requests import Results
     from kcli.conditions import Condition
@@ -49,15 +49,14 @@ def run(
     group, the status is 1.
     """
     from kcli.admin.groups.group_conditions import parse_group_condition
-    from kcli.cli.group.look import look, without_collections
-    from kcli.cli.group.selection import check_selection
+    from kcli.cli.group.selection import check_selection, survey_selected, without_collections
 
     found = check_selection(group or (), match, every=all_groups)
     condition = None if fail_if is None else parse_group_condition(fail_if)
     if no_time_lag and condition is not None and "age" in condition.names:
         raise ConfigError("--fail-if with age cannot be combined with --no-time-lag")
     with without_collections():
-        selected, surveys = look(common, group or (), found, isolation_level, time_lag=not no_time_lag)
+        selected, surveys = survey_selected(common, group or (), found, isolation_level, time_lag=not no_time_lag)
         status = _show(env, common, selected, surveys, by_topic=by_topic)
     if condition is None:
         return status
@@ -86,17 +85,17 @@ def judge(surveys: Iterable[GroupSurvey], condition: Condition, status: int) -> 
 
 
 def _show(
-    env: Environment, common: Common, selected: Selected, surveys: Results[str, GroupSurvey], *, by_topic: bool
+    env: Environment, common: Common, selected: SelectedGroups, surveys: Results[str, GroupSurvey], *, by_topic: bool
 ) -> int:
-    from kcli.cli.group.items import failed_group, unheard_broker
-    from kcli.cli.group.outcome import status_of_survey
+    from kcli.cli.group.rows import failed_broker, failed_group
+    from kcli.cli.group.selection import status_of_survey
     from kcli.cli.output.report import Report, show
 
     items = [
         lag_item(surveys.values[name]) if name in surveys.values else failed_group(name, surveys.errors[name])
         for name in selected.groups
     ]
-    items += [unheard_broker(node, error) for node, error in selected.unheard.items()]
+    items += [failed_broker(node, error) for node, error in selected.failed_brokers.items()]
     columns = _columns(by_topic=by_topic, for_programs=common.output in ("csv", "tsv"))
     show(env, Report("group.lag", columns, items, lag_rows(items, by_topic=by_topic)), common.output)
     return status_of_survey(selected, surveys)
@@ -110,7 +109,7 @@ def _columns(*, by_topic: bool, for_programs: bool) -> list[str]:
 def lag_item(survey: GroupSurvey) -> Item:
     """Return a group's totals and those of its topics. A failed partition makes the sums incomplete: an item error."""
     from kcli.admin.groups.lag import rows_by_topic
-    from kcli.cli.group.items import group_item
+    from kcli.cli.group.rows import group_item
 
     return {
         **group_item(survey.group),
@@ -121,7 +120,7 @@ def lag_item(survey: GroupSurvey) -> Item:
 
 def _sums(rows: Sequence[PartitionLag], error: KcliError | None = None) -> Item:
     from kcli.admin.groups.lag import total_lag
-    from kcli.cli.group.items import totals_item
+    from kcli.cli.group.rows import totals_item
     from kcli.cli.output.report import error_field
 
     item: Item = totals_item(total_lag(rows))
@@ -138,7 +137,7 @@ def _sums(rows: Sequence[PartitionLag], error: KcliError | None = None) -> Item:
 
 def lag_rows(items: Iterable[Item], *, by_topic: bool) -> list[Item]:
     """Return a row for each group or each of its topics; a failed group is a row too."""
-    from kcli.cli.group.items import failed_row
+    from kcli.cli.group.rows import failed_row
 
     rows = []
     for item in items:
@@ -154,8 +153,8 @@ def lag_rows(items: Iterable[Item], *, by_topic: bool) -> list[Item]:
 
 
 def _row(item: Item) -> Item:
-    from kcli.cli.group.rows import shown_time_lag
+    from kcli.cli.group.rows import format_time_lag
 
     ms = item["max_time_lag_ms"]
-    time_lag = shown_time_lag(ms, "; ".join(item["time_lag_notes"]))
+    time_lag = format_time_lag(ms, "; ".join(item["time_lag_notes"]))
     return {**item, "partitions": item["partition_count"], "time_lag_ms": ms, "time_lag": time_lag}

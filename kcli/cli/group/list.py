@@ -1,7 +1,8 @@
-"""`kcli group list`: the groups of the cluster. Never joins, never commits."""
+"""`kcli group list`: list the groups of the cluster. Never joins, never commits."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import closing
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,10 +11,10 @@ from kcli.cli.environment import Environment
 from kcli.cli.group.selection import Match
 from kcli.cli.options import Common
 from kcli.cli.parser import Option
+from kcli.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
+    from kcli.admin.groups.listing import FoundGroups, ListedGroup
     from kcli.cli.output.report import Item
 
 COLUMNS = ["group", "type", "state", "coordinator", "members"]
@@ -24,37 +25,77 @@ def run(
     common: Common,
     state: Annotated[
         list[str] | None,
-        Option("--state", metavar="STATE,...", help="Only groups in these states, such as Stable or Empty."),
+        Option("--state", metavar="STATE,...", help="List only groups in these states, such as Stable or Empty."),
     ] = None,
     group_type: Annotated[
         list[str] | None,
-        Option("--type", metavar="TYPE,...", help="Only these types: classic, consumer, share, streams."),
+        Option("--type", metavar="TYPE,...", help="List only these types: classic, consumer, share, streams."),
     ] = None,
     topic: Annotated[
         str | None,
-        Option("--topic", metavar="TOPIC", help="Only groups that subscribe to it, or have committed offsets in it."),
+        Option("--topic", metavar="TOPIC", help="List only groups with a subscription or an offset in this topic."),
     ] = None,
     match: Match = None,
-    names: Annotated[bool, Option("--names", help="Only the names, one per line, without a heading.")] = False,
+    names: Annotated[bool, Option("--names", help="Print only the names, one per line, without a header.")] = False,
 ) -> int:
-    """The groups of the cluster, sorted: type, state, coordinator, number of members.
+    """List the groups of the cluster, sorted: type, state, coordinator, number of members.
 
     Every broker is asked for the groups that it coordinates; a broker that does not answer is a row with its error.
     """
-    from kcli.cli.group.listed import check_states, check_types, list_all
+    from kcli.admin.groups.listing import STATES, TYPES, find_groups
     from kcli.cli.group.selection import pattern
 
-    found, states, types = pattern(match), check_states(state or ()), check_types(group_type or ())
+    found = pattern(match)
+    states, types = _checked("--state", state or (), STATES), _checked("--type", group_type or (), TYPES)
     deadline_ms = common.deadline_ms()
-    bare = names and common.output in (None, "table")
     with closing(common.connect()) as client:
-        items = list_all(client, deadline_ms, states, types, found, topic, count_members=not names)
-    if bare:
-        return _bare_names(env, items)
+        groups = find_groups(
+            client, deadline_ms, states=states, types=types, pattern=found, topic=topic, describe=not names
+        )
+    items = _items(groups)
+    if names and common.output in (None, "table"):
+        return _print_names(env, items)
     return _show(env, common, items)
 
 
-def _bare_names(env: Environment, items: Iterable[Item]) -> int:
+def _checked(option: str, texts: Iterable[str], known: tuple[str, ...]) -> list[str]:
+    """Return the names in an option that is repeated or has commas, in any case. ConfigError for an unknown one."""
+    by_case = {name.lower(): name for name in known}
+    names = [name.strip() for text in texts for name in text.split(",")]
+    for name in names:
+        if name.lower() not in by_case:
+            raise ConfigError(f"{option}: '{name}' is not valid; use {', '.join(known)}")
+    return [by_case[name.lower()] for name in names]
+
+
+def _items(groups: FoundGroups) -> list[Item]:
+    from kcli.cli.group.rows import failed_broker
+
+    items = [_item(group, groups) for group in groups.listed.values()]
+    return items + [failed_broker(node, error) for node, error in groups.failed_brokers.items()]
+
+
+def _item(listed: ListedGroup, groups: FoundGroups) -> Item:
+    from kcli.cli.group.rows import node_item
+    from kcli.cli.output.report import error_field
+
+    item: Item = {
+        "group": listed.group,
+        "type": listed.type,
+        "state": listed.state or None,
+        "protocol_type": listed.protocol_type or None,
+        "coordinator": node_item(listed.coordinator),
+    }
+    described = groups.described
+    if described is not None and listed.group in described.values:
+        group = described.values[listed.group]
+        item.update(state=group.state, member_count=len(group.members))
+    elif described is not None and listed.group in described.errors:
+        item["error"] = error_field(described.errors[listed.group])
+    return item
+
+
+def _print_names(env: Environment, items: Iterable[Item]) -> int:
     from kcli.cli.output.escapes import visible
     from kcli.cli.output.report import cell
 
@@ -69,10 +110,12 @@ def _bare_names(env: Environment, items: Iterable[Item]) -> int:
 
 
 def _show(env: Environment, common: Common, items: list[Item]) -> int:
-    from kcli.cli.group.items import shown_node
+    from kcli.cli.group.rows import format_node
     from kcli.cli.output.report import Report, show
 
-    rows = [{**it, "coordinator": shown_node(it["coordinator"]), "members": it.get("member_count")} for it in items]
+    rows = [
+        {**item, "coordinator": format_node(item["coordinator"]), "members": item.get("member_count")} for item in items
+    ]
     report = Report("group.list", COLUMNS, items, rows)
     show(env, report, common.output)
     return exit_status.FAILED if report.failed else exit_status.DONE

@@ -1,4 +1,4 @@
-"""`kcli offsets copy`: the positions of one group for another."""
+"""`kcli offsets copy`: copy the committed offsets of one group to another."""
 
 from __future__ import annotations
 
@@ -6,59 +6,41 @@ from contextlib import closing
 from typing import Annotated
 
 from kcli.cli.environment import Environment
-from kcli.cli.group.selection import Execute
+from kcli.cli.mutation import Execute
+from kcli.cli.offsets.options import IfOutOfRangeText, TopicScope
 from kcli.cli.options import Common
 from kcli.cli.parser import Argument, Option
-from kcli.errors import ConfigError
 
 
 def run(
     env: Environment,
     common: Common,
-    group: Annotated[str, Argument(metavar="GROUP", help="The group to copy from; it is left as it is.")],
-    to_group: Annotated[str, Option("--to-group", metavar="GROUP", help="The group to commit for.")],
-    topic: Annotated[
-        list[str] | None,
-        Option("--topic", "-t", metavar="TOPIC[:P,P]", help="Only this topic, or these partitions; repeatable."),
-    ] = None,
-    if_out_of_range: Annotated[
-        str,
-        Option(
-            "--if-out-of-range",
-            metavar="refuse|clamp|skip",
-            help="An offset that is not in the log: take the nearer end of the log, or leave the partition. [refuse]",
-        ),
-    ] = "refuse",
+    group: Annotated[str, Argument(metavar="GROUP", help="Group to copy from; it is not changed.")],
+    to_group: Annotated[str, Option("--to-group", metavar="GROUP", help="Group to commit for.")],
+    topic: TopicScope = None,
+    if_out_of_range: IfOutOfRangeText = "refuse",
     execute: Execute = False,
 ) -> int:
-    """Have one group go on where another one is: offsets, leader epochs and notes.
+    """Copy the committed offsets of one group to another: offsets, leader epochs and metadata.
 
-    Without --execute it only shows what would be done. The group copied to must have no members (status 4), and is made
-    if it is not there; what it has committed elsewhere stays. All is done or nothing, and `kcli offsets undo` takes it
-    back, as with `kcli offsets reset`.
+    Without --execute the command only shows the plan. The group to commit for must have no members (status 4); it is
+    created if it does not exist, and keeps its other offsets. Everything is written or nothing, and `kcli offsets undo`
+    restores the previous offsets, as for `kcli offsets reset`.
     """
-    from kcli.admin.offsets.targets import FromOffsets
-    from kcli.cli.offsets.carry_out import carry_out
-    from kcli.cli.offsets.positions import check_scope, read_positions
-    from kcli.cli.offsets.reset_plan import make_reset_plan
-    from kcli.cli.offsets.targets import check_policies
-    from kcli.errors import NotFound
-    from kcli.text import parse_topics
+    from kcli.admin.offsets.reset import plan_copy
+    from kcli.cli.group.selection import check_names
+    from kcli.cli.offsets.options import parse_policies, parse_scope
+    from kcli.cli.offsets.run_plan import run_plan
+    from kcli.errors import ConfigError
 
-    if not group or not to_group:
-        raise ConfigError("a group has a name: '' is none")
+    check_names([group, to_group])
     if group == to_group:
-        raise ConfigError(f"{group} is both the group to copy from and the group to copy to")
-    scope = parse_topics(topic) if topic else None
-    policies = check_policies("refuse", if_out_of_range)
+        raise ConfigError(f"cannot copy group {group} to itself")
+    scope = parse_scope(topic)
+    policy = parse_policies("refuse", if_out_of_range)["if_out_of_range"]
     deadline_ms = common.deadline_ms()
     with closing(common.connect()) as client:
-        source = read_positions(client, {group: None}, scope, deadline_ms)[group]
-        check_scope(source.offsets, scope, f"{group} has committed")
-        if not source.offsets:
-            raise NotFound(f"group {group} has committed nothing")
-        target = FromOffsets({(to_group, tp): at for tp, at in source.offsets.items()}, f"group {group}")
-        plan = make_reset_plan(client, [to_group], None, target, deadline_ms, policies)._replace(kind="copy")
-        if source.state not in ("Empty", "Dead"):
-            env.say(f"{group} is {source.state}: its members go on committing")
-        return carry_out(env, common, client, plan, deadline_ms, execute=execute)
+        plan, state = plan_copy(client, group, to_group, deadline_ms, scope=scope, if_out_of_range=policy)
+        if state not in ("Empty", "Dead"):
+            env.say(f"{group} is {state}; its members continue to commit")
+        return run_plan(env, common, client, plan, deadline_ms, execute=execute)

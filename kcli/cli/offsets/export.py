@@ -1,4 +1,4 @@
-"""`kcli offsets export`: positions of groups as a file, to be committed again later or elsewhere."""
+"""`kcli offsets export`: save committed offsets to a file, to commit them again later or elsewhere."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 from kcli.cli import exit_status
 from kcli.cli.environment import Environment
 from kcli.cli.group.selection import AllGroups, GroupNames, Match
+from kcli.cli.offsets.options import TopicScope
 from kcli.cli.options import Common
 from kcli.cli.parser import Option
-from kcli.errors import ConfigError, NotFound
+from kcli.errors import ConfigError
 
 if TYPE_CHECKING:
     from kcli.admin.offsets.plan_files import Positions
-    from kcli.cli.offsets.positions import GroupPositions
-    from kcli.structs import OffsetAndMetadata, TopicPartition
 
 
 def run(
@@ -24,57 +23,42 @@ def run(
     group: GroupNames = None,
     all_groups: AllGroups = False,
     match: Match = None,
-    topic: Annotated[
-        list[str] | None,
-        Option("--topic", "-t", metavar="TOPIC[:P,P]", help="Only this topic, or these partitions; repeatable."),
-    ] = None,
+    topic: TopicScope = None,
     apache: Annotated[
-        bool, Option("--apache", help="Lines for kafka-consumer-groups --from-file; without epochs and notes.")
+        bool, Option("--apache", help="Write lines for kafka-consumer-groups --from-file; no epochs, no metadata.")
     ] = False,
 ) -> int:
-    """Write what groups have committed: offsets, leader epochs and notes, as json, or with --output csv.
+    """Write committed offsets, leader epochs and metadata as json, or with --output csv.
 
-    `kcli offsets apply` and `kcli offsets reset --from-file` take it. It is all or nothing: if anything of it cannot be
-    read, nothing is written on standard output, and the status is not 0. A group that still reads moves on: standard
-    error says which do. With --all and --match share groups are left out, since they have no committed offsets.
+    `kcli offsets apply` and `kcli offsets reset --from-file` read the file. If anything cannot be read, nothing is
+    written on standard output, and the status is not 0. Groups that still commit are named on standard error. With
+    --all and --match share groups are left out, because they have no committed offsets.
     """
-    from kcli.admin.groups.model import SHARE
-    from kcli.admin.offsets.inspection import check_cluster
-    from kcli.admin.offsets.plan_files import Positions
-    from kcli.cli.group.selection import check_selection, select_groups
-    from kcli.cli.offsets.positions import check_scope, read_positions
-    from kcli.text import parse_topics
+    from kcli.admin.groups.listing import select_groups
+    from kcli.admin.offsets.positions import export_offsets
+    from kcli.cli.group.selection import check_selection
+    from kcli.cli.offsets.options import parse_scope
+    from kcli.text import format_count
 
     found = check_selection(group or (), match, every=all_groups)
-    scope = parse_topics(topic) if topic else None
+    scope = parse_scope(topic)
     output = _form(common.output_option, apache=apache)
     deadline_ms = common.deadline_ms()
     with closing(common.connect()) as client:
         selected = select_groups(client, group or (), found, deadline_ms)
-        for error in selected.unheard.values():
-            raise error
-        kinds = {name: kind for name, kind in selected.groups.items() if kind != SHARE}
-        if not kinds:
-            raise NotFound("there is no such group" if found or group else "there are no groups")
-        groups = read_positions(client, kinds, scope, deadline_ms)
-        check_cluster(client, None, deadline_ms)  # so that the file says where it was made
-        cluster_id = client.metadata.cluster.cluster_id
-    check_scope((tp for positions in groups.values() for tp in positions.offsets), scope, "there is")
-    offsets: dict[tuple[str | None, TopicPartition], OffsetAndMetadata] = {
-        (name, tp): at for name, positions in groups.items() for tp, at in positions.offsets.items()
-    }
-    if not offsets:
-        raise NotFound("nothing is committed")
-    env.stdout.write(_text(env, Positions(offsets, True, cluster_id, env.clock.wall_ms()), output))
-    _tell(env, groups)
+        export = export_offsets(client, selected, scope, deadline_ms)
+    env.stdout.write(_text(env, export.positions, output))
+    for name, positions in export.groups.items():
+        continues = "" if positions.state in ("Empty", "Dead") else "; its members continue to commit"
+        env.say(f"{name} ({positions.state}): {format_count(len(positions.offsets), 'partition')}{continues}")
     return exit_status.DONE
 
 
 def _form(output: str | None, *, apache: bool) -> str:
     if apache and output not in (None, "csv"):
-        raise ConfigError(f"--apache is a kind of csv, not {output}")
+        raise ConfigError(f"--apache writes csv and cannot be combined with --output {output}")
     if output not in (None, "json", "csv"):
-        raise ConfigError(f"an export is json or csv, not {output}")
+        raise ConfigError(f"--output: '{output}' is not valid here; use json or csv")
     return "apache" if apache else output or "json"
 
 
@@ -92,11 +76,3 @@ def _text(env: Environment, positions: Positions, form: str) -> str:
     from kcli.cli.output.escapes import visible_json
 
     return visible_json(text)
-
-
-def _tell(env: Environment, groups: dict[str, GroupPositions]) -> None:
-    from kcli.text import format_count
-
-    for name, positions in groups.items():
-        moves = "" if positions.state in ("Empty", "Dead") else "; its members go on committing"
-        env.say(f"{name} ({positions.state}): {format_count(len(positions.offsets), 'partition')}{moves}")

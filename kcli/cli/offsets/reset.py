@@ -1,4 +1,4 @@
-"""`kcli offsets reset`: move what groups have committed, after showing what that means."""
+"""`kcli offsets reset`: move committed offsets of groups to other offsets."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from contextlib import closing
 from typing import Annotated
 
 from kcli.cli.environment import Environment
-from kcli.cli.group.selection import Execute, GroupNames, Match
+from kcli.cli.group.selection import GroupNames, Match
+from kcli.cli.mutation import Execute
+from kcli.cli.offsets.options import IfOutOfRangeText
 from kcli.cli.options import Common
 from kcli.cli.parser import Option
 
@@ -19,37 +21,35 @@ def run(
     to_earliest: Annotated[bool, Option("--to-earliest", help="To the start of the log.")] = False,
     to_latest: Annotated[bool, Option("--to-latest", help="To the end of the log.")] = False,
     to_current: Annotated[
-        bool, Option("--to-current", help="To where the group is; it shows, or saves, the positions.")
+        bool, Option("--to-current", help="To the current offsets: show or save them as a plan.")
     ] = False,
     to_offset: Annotated[
         int | None, Option("--to-offset", metavar="N", help="To this offset in every partition.")
     ] = None,
     shift_by: Annotated[
-        int | None, Option("--shift-by", metavar="N", help="So many offsets forward, or back: -100.")
+        int | None, Option("--shift-by", metavar="N", help="By N offsets forward, or back: -100.")
     ] = None,
     to_datetime: Annotated[
         str | None,
         Option(
             "--to-datetime",
             metavar="TIME",
-            help="To the first record of this time or later: 2024-01-31T10:00:00.000, with Z or +02:00 (none: UTC).",
+            help="To the first record at or after this time: 2024-01-31T10:00:00.000, with Z or +02:00 (none: UTC).",
         ),
     ] = None,
     by_duration: Annotated[
         str | None,
-        Option("--by-duration", metavar="DURATION", help="The same, so long before now: 1h30m, or PT1H30M."),
+        Option("--by-duration", metavar="DURATION", help="To the first record since this long ago: 1h30m, PT1H30M."),
     ] = None,
     from_file: Annotated[
         str | None,
-        Option(
-            "--from-file", metavar="FILE", help="To offsets of a plan, an export, or Apache's CSV; - is standard input."
-        ),
+        Option("--from-file", metavar="FILE", help="To the offsets of a plan, an export, or Apache's CSV; -: stdin."),
     ] = None,
     to_group_of: Annotated[
-        str | None, Option("--to-group-of", metavar="GROUP", help="To where this other group is.")
+        str | None, Option("--to-group-of", metavar="GROUP", help="To the committed offsets of this other group.")
     ] = None,
     all_topics: Annotated[
-        bool, Option("--all-topics", help="All partitions of the topics that the group has committed in.")
+        bool, Option("--all-topics", help="All partitions of the topics in which the group has committed.")
     ] = False,
     topic: Annotated[
         list[str] | None,
@@ -60,54 +60,50 @@ def run(
         Option(
             "--if-no-record",
             metavar="refuse|end|skip",
-            help="Without a record of that time or later, or a commit to move: go to the end, or leave it.",
+            help="Without a record since that time, or an offset to shift: refuse, use the log end, or skip. [refuse]",
         ),
     ] = "refuse",
-    if_out_of_range: Annotated[
-        str,
-        Option(
-            "--if-out-of-range",
-            metavar="refuse|clamp|skip",
-            help="An offset that is not in the log: take the nearer end of the log, or leave the partition.",
-        ),
-    ] = "refuse",
+    if_out_of_range: IfOutOfRangeText = "refuse",
     execute: Execute = False,
 ) -> int:
-    """Move what groups have committed to other offsets.
+    """Move committed offsets of groups to other offsets.
 
-    Without --execute it only shows what would be done: OLD and NEW offset, how many records would be REREAD or
-    SKIPPED, about how many BYTES these are (~: an estimate), time and key of the FIRST-RECORD at the new offset, and
-    WHY. As json or csv that is a plan, which `kcli offsets apply` carries out as it is.
+    Without --execute the command only shows the plan: OLD and NEW offset, the number of records REREAD or SKIPPED,
+    their size in BYTES (~: an estimate), time and key of the FIRST-RECORD at the new offset, and WHY. Saved as json or
+    csv, it is a plan that `kcli offsets apply` applies unchanged.
 
     A TIME is also 2024-01-31, seconds or milliseconds since 1970, or -1h30m.
 
-    All is done or nothing. A group with members, a partition that has no such offset, and commits that change meanwhile
-    are refused with status 4, topics or partitions that are not there with 3: then nothing is written. Status 1: some
-    partitions failed while they were written; their rows say so. Every --execute saves the positions of before, for
-    `kcli offsets undo`.
+    Everything is written or nothing. A group with members, a partition without such an offset, and offsets that change
+    meanwhile are refused with status 4; topics or partitions that do not exist with status 3. Status 1: some partitions
+    failed during the write; their rows have the error. Every --execute saves the previous offsets for `kcli offsets
+    undo`.
     """
-    from kcli.admin.offsets.inspection import check_cluster
-    from kcli.cli.group.look import without_collections
-    from kcli.cli.group.selection import check_selection
-    from kcli.cli.offsets.carry_out import carry_out
-    from kcli.cli.offsets.files import file_name, load_text
-    from kcli.cli.offsets.reset_plan import chosen_groups, make_reset_plan, positions_in, positions_of
-    from kcli.cli.offsets.targets import Wanted, check_policies, parse_scope, simple_target
+    from kcli.admin.groups.listing import select_groups
+    from kcli.admin.offsets.checks import check_cluster
+    from kcli.admin.offsets.reset import plan_group_reset, target_in_file, target_of_group
+    from kcli.cli.group.selection import check_selection, without_collections
+    from kcli.cli.offsets.options import TargetOptions, file_name, parse_policies, parse_reset_scope, read_text
+    from kcli.cli.offsets.run_plan import run_plan
+    from kcli.errors import NotFound
 
     found = check_selection(group or (), match)
-    wanted = Wanted(
+    target = TargetOptions(
         to_earliest, to_latest, to_current, to_offset, shift_by, to_datetime, by_duration, from_file, to_group_of
-    )
-    target = simple_target(wanted, env.clock.wall_ms())
-    scope = parse_scope(topic or [], all_topics=all_topics, optional=from_file is not None)
-    policies = check_policies(if_no_record, if_out_of_range)
+    ).target(env.clock.wall_ms())
+    scope = parse_reset_scope(topic or [], all_topics=all_topics, optional=from_file is not None)
+    policies = parse_policies(if_no_record, if_out_of_range)
     cluster_id = None
     if from_file is not None:
-        target, cluster_id = positions_in(load_text(from_file, env.stdin_bytes), file_name(from_file))
+        target, cluster_id = target_in_file(read_text(from_file, env.stdin_bytes), file_name(from_file))
     deadline_ms = common.deadline_ms()
     with closing(common.connect()) as client, without_collections():
         check_cluster(client, cluster_id, deadline_ms)
-        names = chosen_groups(client, group or (), found, deadline_ms)
-        target = target or positions_of(client, to_group_of or "", deadline_ms)
-        plan = make_reset_plan(client, names, scope, target, deadline_ms, policies)
-        return carry_out(env, common, client, plan, deadline_ms, execute=execute)
+        selected = select_groups(client, group or (), found, deadline_ms)
+        for error in selected.failed_brokers.values():
+            raise error
+        if not selected.groups:
+            raise NotFound("no group name matches --match")
+        target = target or target_of_group(client, to_group_of or "", deadline_ms)
+        plan = plan_group_reset(client, selected.groups, target, deadline_ms, scope=scope, **policies)
+        return run_plan(env, common, client, plan, deadline_ms, execute=execute)

@@ -1,7 +1,8 @@
-"""`kcli offsets show`: what groups have committed, to the last detail, and where that is in the log."""
+"""`kcli offsets show`: show committed offsets and their positions in the log."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kcli.cli.environment import Environment
@@ -9,8 +10,8 @@ from kcli.cli.group.selection import AllGroups, GroupNames, Match
 from kcli.cli.options import Common
 
 if TYPE_CHECKING:
+    from kcli.admin.groups.listing import SelectedGroups
     from kcli.admin.groups.survey import GroupSurvey
-    from kcli.cli.group.selection import Selected
     from kcli.cli.output.report import Item
     from kcli.client.requests import Results
 
@@ -24,29 +25,28 @@ def run(
     all_groups: AllGroups = False,
     match: Match = None,
 ) -> int:
-    """The committed offsets of groups: a row for each partition.
+    """Show the committed offsets of groups: a row for each partition.
 
-    WHERE an offset is: in-log, at-end (nothing is left to read), before-start (the records there are deleted: members
-    go where auto.offset.reset says), or beyond-end (of a log that was cut, or of a topic that was made anew). METADATA
-    is the committer's note. Of share groups it shows their start offsets. Nothing is joined or changed by it.
+    WHERE is the position in the log: in-log, at-end (no unread records), before-start (the records there are deleted;
+    members continue as auto.offset.reset says), or beyond-end (the log was truncated, or the topic was recreated).
+    METADATA is the text stored with the commit. Share groups have start offsets. The command changes nothing.
     """
-    from kcli.cli.group.look import look, without_collections
-    from kcli.cli.group.outcome import status_of_survey
-    from kcli.cli.group.selection import check_selection
+    from kcli.cli.group.selection import check_selection, status_of_survey, survey_selected, without_collections
     from kcli.cli.output.report import Report, show
 
     found = check_selection(group or (), match, every=all_groups)
     with without_collections():
-        selected, surveys = look(common, group or (), found, None, time_lag=False)
+        selected, surveys = survey_selected(common, group or (), found, None, time_lag=False)
         show(env, Report("offsets.show", COLUMNS, _items(selected, surveys)), common.output)
     if common.output in (None, "table"):
-        _tell_empty(env, surveys)
+        for name, survey in surveys.values.items():
+            if survey.error is None and not any(row.committed for row in survey.partitions):
+                env.say(f"{name} ({survey.group.state}) has no committed offsets")
     return status_of_survey(selected, surveys)
 
 
-def _items(selected: Selected, surveys: Results[str, GroupSurvey]) -> list[Item]:
-    from kcli.cli.group.items import failed_group, unheard_broker
-    from kcli.cli.offsets.shown import committed_items
+def _items(selected: SelectedGroups, surveys: Results[str, GroupSurvey]) -> list[Item]:
+    from kcli.cli.group.rows import failed_broker, failed_group
     from kcli.cli.output.report import error_field
 
     items: list[Item] = []
@@ -58,10 +58,38 @@ def _items(selected: Selected, surveys: Results[str, GroupSurvey]) -> list[Item]
         items += committed_items(survey)
         if survey.error is not None:
             items.append({"group": name, "error": error_field(survey.error)})
-    return [*items, *(unheard_broker(node, error) for node, error in selected.unheard.items())]
+    return [*items, *(failed_broker(node, error) for node, error in selected.failed_brokers.items())]
 
 
-def _tell_empty(env: Environment, surveys: Results[str, GroupSurvey]) -> None:
-    for name, survey in surveys.values.items():
-        if survey.error is None and not any(row.committed for row in survey.partitions):
-            env.say(f"{name} ({survey.group.state}) has committed nothing")
+def committed_items(survey: GroupSurvey) -> Iterator[Item]:
+    """Return an item for each committed offset, and for each partition whose offset could not be read."""
+    from kcli.cli.output.report import error_field
+
+    for row in survey.partitions:
+        at = row.committed
+        if at is None and row.error is None:
+            continue
+        item: Item = {
+            "group": survey.group.group,
+            "topic": row.tp.topic,
+            "partition": row.tp.partition,
+            "offset": None if at is None else at.offset,
+            "leader_epoch": None if at is None or at.leader_epoch < 0 else at.leader_epoch,
+            "where": None if at is None else where(at.offset, row.start, row.end),
+            "start": row.start,
+            "end": row.end,
+            "lag": row.lag,
+            "metadata": None if at is None else at.metadata,
+        }
+        yield item if row.error is None else {**item, "error": error_field(row.error)}
+
+
+def where(offset: int, start: int | None, end: int | None) -> str | None:
+    """Return the position of an offset in the log; None if the bounds are unknown."""
+    if start is None or end is None:
+        return None
+    if offset < start:
+        return "before-start"
+    if offset == end:
+        return "at-end"
+    return "beyond-end" if offset > end else "in-log"

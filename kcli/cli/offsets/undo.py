@@ -1,4 +1,4 @@
-"""`kcli offsets undo`: bring back what groups had committed before an --execute."""
+"""`kcli offsets undo`: restore committed offsets that a command changed."""
 
 from __future__ import annotations
 
@@ -7,71 +7,108 @@ from typing import TYPE_CHECKING, Annotated
 
 from kcli.cli import exit_status
 from kcli.cli.environment import Environment
-from kcli.cli.group.selection import Execute
+from kcli.cli.mutation import Execute
 from kcli.cli.options import Common
 from kcli.cli.parser import Argument, Option
 from kcli.errors import ConfigError
 
 if TYPE_CHECKING:
     from kcli.admin.offsets.snapshots import Snapshot, SnapshotStore
+    from kcli.cli.output.report import Item
     from kcli.client.consumer_network_client import ConsumerNetworkClient
+    from kcli.client.requests import Results
+
+COLUMNS = ["id", "time", "kind", "groups", "partitions", "bootstrap", "cluster_id"]
+_FEW = 3  # groups in a row of the list
 
 
 def run(
     env: Environment,
     common: Common,
-    snapshot: Annotated[str | None, Argument(metavar="[ID]", help="What to undo, by its id.")] = None,
-    last: Annotated[bool, Option("--last", help="The last change on this cluster that was no undo.")] = False,
-    list_all: Annotated[bool, Option("--list", help="Show what can be undone; asks no broker.")] = False,
+    snapshot: Annotated[str | None, Argument(metavar="[ID]", help="Snapshot to restore.")] = None,
+    last: Annotated[bool, Option("--last", help="Undo the last change on this cluster that was not an undo.")] = False,
+    list_all: Annotated[bool, Option("--list", help="List the snapshots; sends no request.")] = False,
     execute: Execute = False,
 ) -> int:
-    """Bring back the offsets, leader epochs and notes that groups had committed before an --execute.
+    """Restore the offsets, leader epochs and metadata that groups had committed before an --execute.
 
-    Without --execute it only shows what would be done. What was not committed before is deleted again; a partition
-    whose topic is gone, or was made anew, is left out, and WHY says so. The same is refused as for `kcli offsets
-    reset`, and the statuses are the same. Also a change that was interrupted is undone.
+    Without --execute the command only shows the plan. An offset that was not committed before is deleted again; a
+    partition whose topic was deleted or recreated is skipped, and WHY says so. Refusals and statuses are those of `kcli
+    offsets reset`. A change that was interrupted can be undone too.
 
-    Every --execute of an offsets command saves what it is about to change under $XDG_STATE_HOME/kcli/snapshots, by
-    default ~/.local/state/kcli/snapshots, and so does an undo: it is undone by its id.
+    Every --execute of an offsets command saves the offsets that it changes under $XDG_STATE_HOME/kcli/snapshots, by
+    default ~/.local/state/kcli/snapshots. An undo does so too, and can be undone by its id.
     """
     from kcli.admin.offsets.snapshots import SnapshotStore, default_folder
     from kcli.admin.offsets.undo import plan_undo
-    from kcli.cli.group.look import without_collections
-    from kcli.cli.offsets.carry_out import carry_out
+    from kcli.cli.group.selection import without_collections
+    from kcli.cli.offsets.run_plan import run_plan
 
     if bool(snapshot) + last + list_all != 1:
-        raise ConfigError("say what to undo: an ID that --list shows, or --last")
+        raise ConfigError("give either the ID of a snapshot (see --list), or --last")
     if list_all and execute:
-        raise ConfigError("--list shows what can be undone; to undo it give --last or an ID")
+        raise ConfigError("--list cannot be combined with --execute; to undo a change give its ID or --last")
     store = SnapshotStore(default_folder(env.environ))
     if list_all:
         return _list(env, common, store)
-    kept = store.load(snapshot) if snapshot else None
+    saved = store.load(snapshot) if snapshot else None
     deadline_ms = common.deadline_ms()
     with closing(common.connect()) as client, without_collections():
-        kept = kept or _last(client, store, deadline_ms)
-        env.say(f"undoing {kept.id}, the {kept.kind} of {_shown_groups(kept)}")
-        plan = plan_undo(client, kept, deadline_ms)
-        return carry_out(env, common, client, plan, deadline_ms, execute=execute)
+        saved = saved or _last(client, store, deadline_ms)
+        env.say(f"undoing {saved.id}, the {saved.kind} of {_group_names(saved)}")
+        plan = plan_undo(client, saved, deadline_ms)
+        return run_plan(env, common, client, plan, deadline_ms, execute=execute)
 
 
 def _last(client: ConsumerNetworkClient, store: SnapshotStore, deadline_ms: float) -> Snapshot:
-    from kcli.admin.offsets.inspection import check_cluster
+    from kcli.admin.offsets.checks import check_cluster
 
-    check_cluster(client, None, deadline_ms)  # asks which cluster this is
+    check_cluster(client, None, deadline_ms)  # requests the cluster id
     return store.last(client.metadata.cluster.cluster_id)
 
 
-def _shown_groups(snapshot: Snapshot) -> str:
+def _group_names(snapshot: Snapshot) -> str:
     names = snapshot.groups
     return names[0] if len(names) == 1 else f"{len(names)} groups"
 
 
 def _list(env: Environment, common: Common, store: SnapshotStore) -> int:
-    from kcli.cli.offsets.snapshot_rows import COLUMNS, snapshot_items, snapshot_row
     from kcli.cli.output.report import Report, show
 
-    found = store.list()
-    items = snapshot_items(found)
+    snapshots = store.list()
+    items = snapshot_items(snapshots)
     show(env, Report("offsets.undo.list", COLUMNS, items, [snapshot_row(item) for item in items]), common.output)
-    return exit_status.FAILED if found.errors else exit_status.DONE
+    return exit_status.FAILED if snapshots.errors else exit_status.DONE
+
+
+def snapshot_items(snapshots: Results[str, Snapshot]) -> list[Item]:
+    """Return an item for each snapshot, oldest first; a file that cannot be read is an item with an error."""
+    from kcli.cli.output.report import error_field
+
+    return [
+        _item(snapshots.values[name])
+        if name in snapshots.values
+        else {"id": name, "error": error_field(snapshots.errors[name])}
+        for name in sorted([*snapshots.values, *snapshots.errors])
+    ]
+
+
+def _item(snapshot: Snapshot) -> Item:
+    from kcli.text import format_timestamp
+
+    return {
+        "id": snapshot.id,
+        "time": format_timestamp(snapshot.made_ms),
+        "made_ms": snapshot.made_ms,
+        "kind": snapshot.kind,
+        "groups": snapshot.groups,
+        "partitions": len(snapshot.changes),
+        "bootstrap": snapshot.bootstrap,
+        "cluster_id": snapshot.cluster_id,
+    }
+
+
+def snapshot_row(item: Item) -> Item:
+    """Return the row of a table, with the first groups of many."""
+    groups = item.get("groups") or []
+    return {**item, "groups": [*groups[:_FEW], *(["..."] if len(groups) > _FEW else [])]}

@@ -102,11 +102,11 @@ def check_target(to: str | None) -> None:
 
 def read_old(path: str, env: Environment) -> Positions:
     """Return the positions in a file. ConfigError if it has none, or they belong to no named group."""
-    from kcli.admin.offsets.plan import Plan
+    from kcli.admin.offsets.offset_plan import Plan
     from kcli.admin.offsets.plan_reading import read_plan_file
-    from kcli.cli.offsets.files import file_name, load_text
+    from kcli.cli.offsets.options import file_name, read_text
 
-    positions = read_plan_file(load_text(path, env.stdin_bytes), file_name(path))
+    positions = read_plan_file(read_text(path, env.stdin_bytes), file_name(path))
     if isinstance(positions, Plan):
         raise ConfigError(f"{file_name(path)} is a plan; --diff takes saved positions")
     if any(group is None for group, _ in positions.offsets):
@@ -121,7 +121,7 @@ def preflight(job: Job, source: KafkaSource, options: SnapshotOptions, cluster: 
     Appends the cluster id to `cluster`.
     """
     from kcli.admin.groups.describe import describe_groups
-    from kcli.admin.offsets.inspection import check_cluster
+    from kcli.admin.offsets.checks import check_cluster
     from kcli.admin.topics import find_partitions
     from kcli.cli.spark.survey import survey
 
@@ -145,7 +145,7 @@ def cluster_from_here(job: Job, options: SnapshotOptions) -> str | None:
 
     WrongCluster if the old file is of another cluster.
     """
-    from kcli.admin.offsets.inspection import WrongCluster, check_cluster
+    from kcli.admin.offsets.checks import WrongCluster, check_cluster
 
     deadline_ms = min(job.common.deadline_ms(), job.env.clock.now_ms() + _OPTIONAL_TIMEOUT_MS)
     try:

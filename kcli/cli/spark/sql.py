@@ -52,12 +52,12 @@ def read_statements(env: Environment, text: str | None, file: str | None) -> lis
     """Return the statements of the argument or the file. ConfigError for both, for neither, and for an
     unreadable file.
     """
-    from kcli.cli.offsets.files import load_text
+    from kcli.cli.offsets.options import read_text
     from kcli.spark.pipelines.sql_text import split_statements
 
     if (text is None) == (file is None):
         raise ConfigError("give either a STATEMENT or --file FILE")
-    statements = split_statements(load_text(file, env.stdin_bytes) if file is not None else text or "")
+    statements = split_statements(read_text(file, env.stdin_bytes) if file is not None else text or "")
     if not statements:
         raise ConfigError("no SQL statement given")
     return statements

@@ -1,6 +1,6 @@
 """The `kcli topic` family: list, describe, create and delete topics.
 
-Each command is one page over `kcli.admin.topics`, `kcli.admin.configs` and `kcli.admin.deletion`.
+Each command is one page over `kcli.admin.topics`, `kcli.admin.configs` and `kcli.admin.topics`.
 
 **Non-obvious**
 

@@ -11,8 +11,8 @@ from kcli.spark.views.table import View, client_of, error_text, table_of
 if TYPE_CHECKING:
     import pyarrow
 
+    from kcli.admin.groups.group import Group
     from kcli.admin.groups.listing import ListedGroup
-    from kcli.admin.groups.model import Group
     from kcli.client.consumer_network_client import ConsumerNetworkClient
     from kcli.errors import KcliError
     from kcli.spark.options import SourceOptions

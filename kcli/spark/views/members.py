@@ -11,7 +11,7 @@ from kcli.spark.views.table import View, client_of, error_text, table_of
 if TYPE_CHECKING:
     import pyarrow
 
-    from kcli.admin.groups.model import GroupMember
+    from kcli.admin.groups.group import GroupMember
     from kcli.client.consumer_network_client import ConsumerNetworkClient
     from kcli.spark.options import SourceOptions
     from kcli.spark.task_ranges import TaskRange

@@ -54,7 +54,7 @@ OFFSETS = View(
 def _rows(
     client: ConsumerNetworkClient, partitions: set[TopicPartition], deadline_ms: float
 ) -> Iterator[dict[str, Any]]:
-    from kcli.admin.groups.bounds import log_bounds
+    from kcli.admin.logs.log_bounds import log_bounds
 
     bounds = log_bounds(client, partitions, deadline_ms)
     stable = log_bounds(client, partitions, deadline_ms, isolation_level=1).ends

@@ -9,7 +9,7 @@ from kcli.cli.group.lag import judge
 from kcli.conditions import Amount
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, ConfigError, TimeoutExpired
-from tests.cli.group.cases import member, survey
+from tests.admin.groups.cases import member, survey
 
 ONE = member("one", "orders-0", "orders-1")
 MISSING = BrokerError(ErrorCode.GROUP_ID_NOT_FOUND, group="billing")

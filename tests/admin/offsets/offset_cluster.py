@@ -6,13 +6,13 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from kcli.admin.groups.model import CLASSIC
+from kcli.admin.groups.group import CLASSIC
 from kcli.network.memory import MemoryPeer
 from kcli.protocol.messages import offset_commit, offset_delete, offset_fetch
 from kcli.protocol.registry import ApiKey
 from kcli.protocol.wire import Message
 from kcli.structs import OffsetAndMetadata, TopicPartition
-from tests.admin.group_cluster import FakeGroup, GroupCluster
+from tests.admin.groups.group_cluster import FakeGroup, GroupCluster
 
 GROUP_ID_NOT_FOUND, INVALID_COMMIT_OFFSET_SIZE = 69, 28
 

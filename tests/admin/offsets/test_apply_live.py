@@ -12,16 +12,15 @@ from kafka import KafkaAdminClient
 
 from kcli.admin.groups.describe import describe_groups
 from kcli.admin.offsets.apply import Applied, apply_plan
-from kcli.admin.offsets.commit import commit_many
-from kcli.admin.offsets.facts import gather_facts
-from kcli.admin.offsets.inspection import GroupInUse, PlanOutdated
-from kcli.admin.offsets.plan import Plan, Row, make_plan, plan_reset
+from kcli.admin.offsets.checks import GroupInUse, PlanOutdated
+from kcli.admin.offsets.commits import commit_many
+from kcli.admin.offsets.offset_plan import Plan, Row, ToEarliest, make_plan, plan_reset
+from kcli.admin.offsets.reset import gather_facts
 from kcli.admin.offsets.snapshots import SnapshotStore
-from kcli.admin.offsets.targets import ToEarliest
 from kcli.admin.offsets.undo import plan_undo
 from kcli.errors import KcliError
 from kcli.structs import OffsetAndMetadata, TopicPartition
-from tests.admin.test_groups_live import asking, fill, member, soon, until
+from tests.admin.groups.test_groups_live import asking, fill, member, soon, until
 from tests.real_kafka import Kafka
 from tests.streams_member import StreamsMember
 
@@ -242,6 +241,6 @@ def test_a_topic_that_was_made_anew_does_not_get_the_old_one_s_offsets(any_kafka
     any_kafka.create_topic(topic, 2)
     plan = undone(any_kafka, did.snapshot_id, store)
     assert {row.tp: (row.action, row.why) for row in plan.rows if row.tp == old} == {
-        old: ("skip", "the topic was deleted and made anew since")
+        old: ("skip", "the topic was deleted and recreated since")
     }
     assert positions(any_kafka, [group], kept)[group] == {other: OffsetAndMetadata(5)}

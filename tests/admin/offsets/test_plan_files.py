@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kcli.admin.offsets.plan import WHOLE_TOPIC, FirstRecord, Plan, Row, make_plan
+from kcli.admin.offsets.offset_plan import WHOLE_TOPIC, FirstRecord, Plan, Row, make_plan
 from kcli.admin.offsets.plan_files import (
     Positions,
     plan_as_csv,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from kcli.admin.groups.model import Group
-from kcli.admin.offsets.facts import GroupFacts
-from kcli.admin.offsets.plan import WHOLE_TOPIC, PartitionFacts, Plan
+from kcli.admin.groups.group import Group
+from kcli.admin.offsets.offset_plan import WHOLE_TOPIC, PartitionFacts, Plan
+from kcli.admin.offsets.reset import GroupFacts
 from kcli.admin.offsets.snapshots import Change, Snapshot
 from kcli.admin.offsets.undo import undo_plan
 from kcli.client.metadata import Cluster, TopicInfo
@@ -68,13 +68,13 @@ def test_an_offset_that_is_the_same_but_for_its_epoch_or_note_is_not_yet_as_it_w
 
 def test_what_had_no_commit_has_none_again() -> None:
     plan = undone(at(AFTER), before=None)
-    assert told(plan) == [(T0, AFTER, None, "delete", f"nothing was committed {WHEN}")]
+    assert told(plan) == [(T0, AFTER, None, "delete", f"no committed offset {WHEN}")]
 
 
 def test_what_others_committed_since_is_said() -> None:
     since = OffsetAndMetadata(90, 4)
     plan = undone(at(since))
-    assert told(plan) == [(T0, since, BEFORE, "move", f"as {WHEN}; committed by others since")]
+    assert told(plan) == [(T0, since, BEFORE, "move", f"as {WHEN}; another client has committed since")]
     assert (plan.rows[0].reread, plan.rows[0].skipped) == (50, 0)
 
 
@@ -86,8 +86,8 @@ def test_what_was_deleted_is_committed_again() -> None:
 
 
 def test_an_offset_that_has_left_the_log_comes_back_all_the_same_and_that_is_said() -> None:
-    assert undone(at(AFTER, start=50)).rows[0].why == f"as {WHEN}; the log begins at 50 by now"
-    assert undone(at(AFTER, end=30)).rows[0].why == f"as {WHEN}; the log ends at 30"
+    assert undone(at(AFTER, start=50)).rows[0].why == f"as {WHEN}; the log starts at 50 now"
+    assert undone(at(AFTER, end=30)).rows[0].why == f"as {WHEN}; the log ends at 30 now"
 
 
 def test_bounds_that_are_not_known_keep_nobody_from_going_back() -> None:
@@ -99,10 +99,10 @@ def test_a_topic_that_is_gone_or_was_made_anew_is_left_alone() -> None:
     """Offsets go with their topic: to commit an old one in a new log would lose a position, not bring one back."""
     error = BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     for gone in (PartitionFacts(T0, error=error), PartitionFacts(TopicPartition("t", WHOLE_TOPIC), error=error)):
-        assert told(undone(gone)) == [(T0, None, None, "skip", "the topic or partition is not there any more")]
+        assert told(undone(gone)) == [(T0, None, None, "skip", "the topic or partition does not exist any more")]
     other = Cluster("a", topics={"t": TopicInfo("t", UUID(int=2))})
     (row,) = undone(at(None), cluster=other).rows
-    assert (row.action, row.why) == ("skip", "the topic was deleted and made anew since")
+    assert (row.action, row.why) == ("skip", "the topic was deleted and recreated since")
 
 
 def test_a_cluster_that_tells_no_topic_ids_is_believed() -> None:

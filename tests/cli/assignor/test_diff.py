@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from kcli.admin.assignments import LiveGroup
-from kcli.admin.groups.model import Group
-from kcli.admin.offsets.commit import commit_offsets
+from kcli.admin.groups.group import Group
+from kcli.admin.offsets.commits import commit_offsets
 from kcli.assignors.model import Member, Topic
 from kcli.broker.embedded import EmbeddedBroker
 from kcli.cli.assignor.forecast_report import make_forecasts, summary_lines

@@ -11,8 +11,8 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from kcli.broker.embedded import EmbeddedBroker
-from kcli.cli.group.explanation import explanation
-from tests.admin.explain_cases import around, found_in, group, look, member
+from kcli.cli.group.explain import page
+from tests.admin.explain.explain_cases import around, found_in, group, look, member
 from tests.cli.fake import FakeEnvironment, Result, run_kcli
 
 QUICK = ("--interval", "0.05")
@@ -45,7 +45,7 @@ def test_a_page_for_each_group(broker: EmbeddedBroker) -> None:
 
     assert result.status == 0
     lines = result.text.splitlines()
-    assert lines[0].startswith("late: classic group, Empty, 0 members, 1 partition, lag 7; two looks, ")
+    assert lines[0].startswith("late: classic group, Empty, 0 members, 1 partition, lag 7; two observations, ")
     assert lines[2] == "PROBLEM no-members: late"
     assert lines[3] == "  The group has no members, and 7 records in 1 partition wait for it."
     assert lines[4].startswith("  -> Start its consumers")
@@ -57,22 +57,22 @@ def test_a_page_on_a_terminal_is_coloured_and_wrapped(broker: EmbeddedBroker) ->
 
     assert "\x1b[1;31mPROBLEM\x1b[0m no-members: late" in result.text
     assert max(map(len, result.text.splitlines())) <= 100 + len("\x1b[1;31m\x1b[0m")
-    assert "two looks, 0.05 s apart ..." in result.err
+    assert "two observations, 0.05 s apart ..." in result.err
 
 
 @pytest.mark.parametrize(
     ("rows", "told"),
     [
-        ({"orders-0": (None, 0, 9)}, "1 partition, lag not known;"),
-        ({"orders-0": (None, 0, 9), "orders-1": (2, 0, 5)}, "2 partitions, lag 3, of 1 not known;"),
+        ({"orders-0": (None, 0, 9)}, "1 partition, lag unknown;"),
+        ({"orders-0": (None, 0, 9), "orders-1": (2, 0, 5)}, "2 partitions, lag 3, unknown in 1;"),
         ({}, "0 partitions, lag 0;"),
     ],
 )
 def test_a_lag_that_is_not_known_is_not_called_nought(rows: dict[str, tuple[int | None, ...]], told: str) -> None:
-    from kcli.admin.explain.facts import Facts
+    from kcli.admin.explain.observations import Observations
 
     seen = group(member("a", *rows))
-    assert told in explanation(FakeEnvironment(), Facts(look(seen, rows, 0), look(seen, rows, 6000), around()), [])
+    assert told in page(FakeEnvironment(), Observations(look(seen, rows, 0), look(seen, rows, 6000), around()), [])
 
 
 def test_names_cannot_command_a_terminal() -> None:
@@ -80,9 +80,9 @@ def test_names_cannot_command_a_terminal() -> None:
     seen = group(member("a\x1b[2J", "orders-0"))
     rows = {"orders-0": (0, 0, 5)}
     facts_of = look(seen, rows, 0), look(seen, rows, 6000)
-    from kcli.admin.explain.facts import Facts
+    from kcli.admin.explain.observations import Observations
 
-    text = explanation(env, Facts(*facts_of, around()), list(found_in(seen, rows).values()))
+    text = page(env, Observations(*facts_of, around()), list(found_in(seen, rows).values()))
     assert "\x1b[2J" not in text
     assert "a\\x1b[2J-1" in text
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kcli.admin.offsets.commit import commit_offsets
+from kcli.admin.offsets.commits import commit_offsets
 from kcli.broker.control import SILENCE
 from kcli.broker.embedded import EmbeddedBroker
 from kcli.client.config import ClientConfig
@@ -73,7 +73,7 @@ def test_a_partition_that_fails_is_a_row(broker: EmbeddedBroker) -> None:
         ["secret", "0", "0", "-", "-", "-"],
     ]
     assert "TOPIC_AUTHORIZATION_FAILED" in described.text
-    assert "  secret: lag not known in 1 partition" in described.err
+    assert "  secret: lag unknown in 1 partition" in described.err
 
     (item,) = items(group(broker, "describe", "billing", "--no-time-lag", "--output", "json"))
     assert [p.get("error", {}).get("code") for p in item["partitions"]] == [None, None, "TOPIC_AUTHORIZATION_FAILED"]
@@ -127,23 +127,23 @@ def test_a_coordinator_that_is_silent_is_not_waited_for_longer_than_told(broker:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ("describe", "their names, or --all, or --match REGEX"),
-        ("describe billing --all", "in one way"),
-        ("describe --match [", "--match '[' is not a regular expression"),
-        ("describe billing --members --state", "two different tables"),
-        ("describe billing --members --lagging", "--lagging is about offsets, which --members does not show"),
-        ("describe billing --state --sort lag", "--sort is about offsets, which --state does not show"),
+        ("describe", "group names, --all, or --match REGEX"),
+        ("describe billing --all", "in exactly one form"),
+        ("describe --match [", "--match: '[' is not a valid regular expression"),
+        ("describe billing --members --state", "--members and --state cannot be combined"),
+        ("describe billing --members --lagging", "--lagging cannot be combined with --members"),
+        ("describe billing --state --sort lag", "--sort cannot be combined with --state"),
         ("describe billing --sort size", "--sort: 'size' is not valid; use topic, lag, time-lag or member"),
         ("describe billing --isolation-level serializable", "isolation.level"),
-        ("lag", "their names, or --all"),
+        ("lag", "group names, --all"),
         ("lag billing --fail-if lag>", "is not a valid condition"),
         ("lag billing --fail-if age>1m --no-time-lag", "--fail-if with age cannot be combined with --no-time-lag"),
         ("wait billing --until full", "--until takes empty, stable"),
         ("wait billing --until empty --interval 0", "--interval: 0 is not valid; use a number of seconds above 0"),
-        ("list --state Fine", "--state takes Stable, Empty"),
-        ("list --type modern", "--type takes classic, consumer, share, streams, not 'modern'"),
-        ("delete", "in one way: their names, or --match REGEX"),
-        ("remove-members billing", "say who shall leave"),
+        ("list --state Fine", "--state: 'Fine' is not valid; use Stable, Empty"),
+        ("list --type modern", "--type: 'modern' is not valid; use classic, consumer, share, streams"),
+        ("delete", "in exactly one form: group names, --match REGEX"),
+        ("remove-members billing", "select members with --member, --instance-id and --client-id"),
     ],
 )
 def test_bad_input_is_one_clear_line_before_anything_is_sent(words: str, says: str) -> None:
@@ -160,7 +160,7 @@ def test_bad_input_is_one_clear_line_before_anything_is_sent(words: str, says: s
 def test_the_empty_name_of_an_unset_variable_is_refused_by_every_command(words: list[str]) -> None:
     result = run_kcli("group", words[0], "", *words[1:], "-b", "127.0.0.1:1", "--timeout", "0.1")
     assert result.status == 2, result
-    assert "a group has a name: '' is none" in result.err
+    assert "group name must not be empty" in result.err
 
 
 def test_a_wait_names_its_numbers_as_the_other_commands_do(broker: EmbeddedBroker) -> None:

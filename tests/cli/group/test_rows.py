@@ -6,29 +6,31 @@ from typing import Any
 
 import pytest
 
-from kcli.admin.groups.model import GroupMember
-from kcli.admin.groups.time_lag import CREATE_TIME, NOTHING_THERE
-from kcli.cli.group.items import described_item, survey_item, unheard_broker
+from kcli.admin.groups.group import GroupMember
+from kcli.admin.groups.lag import CREATE_TIME, NOTHING_THERE
+from kcli.cli.group.describe import FEW, summary
 from kcli.cli.group.lag import lag_item, lag_rows
-from kcli.cli.group.outcome import status_of_look
 from kcli.cli.group.rows import (
     SORTS,
     Row,
     check_sort,
-    chosen,
+    described_item,
     error_row,
+    failed_broker,
     member_columns,
     member_rows,
     partition_columns,
     partition_rows,
     partition_table,
+    sorted_partitions,
     state_rows,
+    survey_item,
 )
-from kcli.cli.group.summary import FEW, summary
+from kcli.cli.group.selection import status_of_groups
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, ConfigError, DisconnectedError, KcliError, TimeoutExpired
 from kcli.structs import OffsetAndMetadata
-from tests.cli.group.cases import NODE, Numbers, group, member, survey, tp
+from tests.admin.groups.cases import NODE, Numbers, group, member, survey, tp
 
 GONE = BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, topic="old")
 ONE, TWO = member("one", "orders-0", "orders-1"), member("two", "orders-10", instance_id="till-2", rack="r1")
@@ -49,7 +51,7 @@ def flat(rows: list[Row]) -> list[dict[str, Any]]:
 
 
 def shown(sort: str = "topic", *, lagging: bool = False) -> list[str]:
-    return [str(row.tp) for row in chosen(SEEN.partitions, sort, lagging=lagging)]
+    return [str(row.tp) for row in sorted_partitions(SEEN.partitions, sort, lagging=lagging)]
 
 
 def test_rows_are_sorted_by_topic_and_number() -> None:
@@ -64,7 +66,7 @@ def test_the_largest_lag_comes_first_but_behind_those_that_are_not_known() -> No
 def test_rows_by_member() -> None:
     assert shown("member") == ["bills-0", "old-0", "orders-0", "orders-1", "orders-10"]
     assert {name for name in SORTS if shown(name)} == {check_sort(name) for name in SORTS}
-    with pytest.raises(ConfigError, match="topic, lag, time-lag, member, not size"):
+    with pytest.raises(ConfigError, match="--sort: 'size' is not valid; use topic, lag, time-lag or member"):
         check_sort("size")
 
 
@@ -73,7 +75,9 @@ def test_lagging_leaves_out_only_what_is_certainly_not_behind() -> None:
 
 
 def test_a_row_for_each_partition_with_dashes_where_nothing_is_known() -> None:
-    bills, old, first, never, tenth = flat(partition_rows(SEEN, chosen(SEEN.partitions, "topic", lagging=False)))
+    bills, old, first, never, tenth = flat(
+        partition_rows(SEEN, sorted_partitions(SEEN.partitions, "topic", lagging=False))
+    )
     assert (bills["committed"], bills["lag"], bills["time_lag"], bills["member"]) == (7, 0, "0ms", None)
     assert (old["end"], old["lag"]) == (None, None)
     assert old["error"]["code"] == "UNKNOWN_TOPIC_OR_PARTITION"
@@ -117,11 +121,11 @@ def test_a_document_has_the_totals_of_all_partitions_also_of_those_left_out() ->
 
 def test_totals_are_told_for_each_group_and_topic() -> None:
     assert list(summary([SEEN])) == [
-        "billing (classic, Stable, 2 members): lag 15 in 5 partitions, up to 3m07s; not known of 2",
+        "billing (classic, Stable, 2 members): lag 15 in 5 partitions, up to 3m07s; unknown in 2",
         "  bills: lag 0 in 1 partition",
-        "  old: lag not known in 1 partition",
-        "  orders: lag 15 in 3 partitions, up to 3m07s; not known of 1",
-        "TIME-LAG ~ in 1 row: the producer's clock wrote the time",
+        "  old: lag unknown in 1 partition",
+        "  orders: lag 15 in 3 partitions, up to 3m07s; unknown in 1",
+        "TIME-LAG ~ in 1 row: the producer set the time",
     ]
 
 
@@ -135,19 +139,19 @@ def test_a_spark_query_that_commits_for_a_group_is_named_with_its_newest_batch()
 
 def test_of_many_groups_only_the_grand_total_is_told() -> None:
     assert list(summary([survey({"orders-0": (1, 0, 3)})] * (FEW + 1))) == [
-        f"{FEW + 1} groups: lag {2 * (FEW + 1)} in {FEW + 1} partitions; `kcli group lag` has a line for each"
+        f"{FEW + 1} groups: lag {2 * (FEW + 1)} in {FEW + 1} partitions; `kcli group lag` shows a line for each"
     ]
 
 
 def test_a_group_that_has_nothing_says_so() -> None:
     assert list(summary([survey({}, state="Empty")])) == [
-        "billing (classic, Empty, 0 members): nothing committed, nothing owned"
+        "billing (classic, Empty, 0 members): no committed offsets, no owned partitions"
     ]
 
 
 def test_a_time_that_is_not_there_is_explained_too() -> None:
     seen = survey({"orders-0": (1, 0, 3)}, ages={"orders-0": (None, NOTHING_THERE)})
-    assert list(summary([seen]))[1:] == ["TIME-LAG - in 1 row: no record is there"]
+    assert list(summary([seen]))[1:] == ["TIME-LAG - in 1 row: there is no record at or after this offset"]
 
 
 def test_members_with_what_they_own_and_shall_own() -> None:
@@ -196,7 +200,7 @@ def test_a_group_whose_offsets_could_not_be_read_is_a_line_with_the_error(by_top
 def test_a_broker_that_did_not_tell_its_groups_is_a_row() -> None:
     (row,) = flat([error_row(None, TimeoutExpired("no answer"))])
     assert row == {**dict.fromkeys(row), "error": {"code": "TimeoutExpired", "message": "no answer"}}
-    assert unheard_broker(NODE, TimeoutExpired("no answer"))["coordinator"]["host"] == "kafka-1"
+    assert failed_broker(NODE, TimeoutExpired("no answer"))["coordinator"]["host"] == "kafka-1"
     assert partition_table([]) == {}
     assert partition_columns({}, for_programs=False)[-3:] == ["member", "host", "client_id"]
 
@@ -222,4 +226,4 @@ REFUSED = BrokerError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     ],
 )
 def test_what_a_look_is_worth(failed: list[KcliError], parts: bool, succeeded: bool, status: int) -> None:
-    assert status_of_look(failed, failed_parts=parts, succeeded=succeeded) == status
+    assert status_of_groups(failed, failed_parts=parts, succeeded=succeeded) == status

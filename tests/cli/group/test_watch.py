@@ -18,13 +18,11 @@ from contextlib import contextmanager
 
 import pytest
 
-from kcli.cli.group.rates import Look, TopicRow, Watch, drain_ms
-from kcli.cli.group.watch_cells import row_cells, row_item
-from kcli.cli.group.watch_lines import Lines
-from kcli.cli.group.watch_live import ASCII_BARS, picture, sparkline
+from kcli.admin.groups.rates import GroupsSample, RateHistory, TopicRow, drain_ms
+from kcli.cli.group.watch_views import ASCII_BARS, LineView, picture, row_cells, row_item, sparkline
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError
-from tests.admin.explain_cases import group, look, member
+from tests.admin.explain.explain_cases import group, look, member
 from tests.cli.fake import FakeEnvironment, run_kcli
 from tests.real_kafka import Kafka
 
@@ -33,13 +31,13 @@ SEEN = group(member("a", "orders-0", "orders-1"))
 WALL_MS = 1_700_000_000_000
 
 
-def looked(rows: Mapping[str, tuple[int | None, int, int]], at_ms: float, ends_ms: float | None = None) -> Look:
+def looked(rows: Mapping[str, tuple[int | None, int, int]], at_ms: float, ends_ms: float | None = None) -> GroupsSample:
     survey = look(SEEN, rows, at_ms)
-    return Look({"billing": survey if ends_ms is None else survey._replace(ends_ms=ends_ms)})
+    return GroupsSample({"billing": survey if ends_ms is None else survey._replace(ends_ms=ends_ms)})
 
 
 def test_rates_come_from_two_looks_and_the_times_of_their_answers() -> None:
-    watch = Watch()
+    watch = RateHistory()
     (first,) = watch.add(looked({"orders-0": (100, 0, 150), "orders-1": (0, 0, 10)}, 1000))
     (second,) = watch.add(looked({"orders-0": (140, 0, 160), "orders-1": (10, 0, 10)}, 3000, ends_ms=3500))
 
@@ -51,7 +49,7 @@ def test_rates_come_from_two_looks_and_the_times_of_their_answers() -> None:
 
 def test_rates_are_those_of_the_last_fifteen_seconds() -> None:
     """A consumer commits every five seconds; in between it has not stopped."""
-    watch = Watch()
+    watch = RateHistory()
     for second in range(60):
         (row,) = watch.add(looked({"orders-0": (second // 5 * 50, 0, second * 10)}, second * 1000))
     assert row.consumed == pytest.approx(10, rel=0.35)
@@ -63,14 +61,14 @@ def test_rates_are_those_of_the_last_fifteen_seconds() -> None:
 
 
 def test_an_offset_that_was_put_back_is_not_negative_consumption() -> None:
-    watch = Watch()
+    watch = RateHistory()
     watch.add(looked({"orders-0": (100, 0, 100)}, 0))
     (row,) = watch.add(looked({"orders-0": (0, 0, 100)}, 1000))
     assert (row.lag, row.consumed, row.drain_ms) == (100, 0, None)
 
 
 def test_a_partition_that_was_not_known_before_has_no_rate_yet() -> None:
-    watch = Watch()
+    watch = RateHistory()
     watch.add(looked({"orders-0": (100, 0, 100)}, 0))
     (row,) = watch.add(looked({"orders-0": (100, 0, 100), "orders-1": (5000, 0, 9000)}, 1000))
     assert (row.lag, row.consumed, row.produced) == (4000, 0, 0)
@@ -78,7 +76,7 @@ def test_a_partition_that_was_not_known_before_has_no_rate_yet() -> None:
 
 def test_a_group_that_is_gone_and_one_without_topics_are_rows() -> None:
     empty = look(group(state="Empty"), {}, 0)
-    rows = Watch().add(Look({"empty": empty}, {"billing": GONE}))
+    rows = RateHistory().add(GroupsSample({"empty": empty}, {"billing": GONE}))
     assert rows == [TopicRow("billing", error=GONE), TopicRow("empty", None, "Empty")]
     assert [row_cells(row)[:6] for row in rows] == [["billing", *"-----"], ["empty", "Empty", "0", "-", "-", "-"]]
     assert row_item(rows[0])["error"]["code"] == "GROUP_ID_NOT_FOUND"
@@ -86,7 +84,7 @@ def test_a_group_that_is_gone_and_one_without_topics_are_rows() -> None:
 
 def test_the_errors_of_one_partition_leave_the_lag_of_the_others() -> None:
     survey = look(SEEN, {"orders-0": (1, 0, 4), "orders-1": (1, None, None)}, 0, error={"orders-1": GONE})
-    (row,) = Watch().add(Look({"billing": survey}))
+    (row,) = RateHistory().add(GroupsSample({"billing": survey}))
     assert (row.lag, row.error) == (3, GONE)
 
 
@@ -118,7 +116,7 @@ HEADERS_OF_RATES = "CONSUMED-PER-S  PRODUCED-PER-S  DRAIN"
 
 def test_lines_stay_below_each_other() -> None:
     env = FakeEnvironment()
-    lines = Lines(env, None)
+    lines = LineView(env, None)
     lines.show([ROW], WALL_MS)
     lines.show([ROW._replace(lag=7, topic="returns")], WALL_MS + 2000)
 
@@ -132,7 +130,7 @@ def test_lines_stay_below_each_other() -> None:
 
 def test_lines_for_programs() -> None:
     env = FakeEnvironment()
-    Lines(env, "jsonl").show([ROW, TopicRow("gone", error=GONE)], WALL_MS)
+    LineView(env, "jsonl").show([ROW, TopicRow("gone", error=GONE)], WALL_MS)
     first, second = map(json.loads, env.result(0).text.splitlines())
     assert first == {
         "time": "2023-11-14T22:13:20.000Z",
@@ -150,7 +148,7 @@ def test_lines_for_programs() -> None:
     assert "GROUP_ID_NOT_FOUND" in env.result(0).err
 
     env = FakeEnvironment()
-    lines = Lines(env, "csv")
+    lines = LineView(env, "csv")
     for _ in range(2):
         lines.show([ROW], WALL_MS)
     header, *rows = env.result(0).text.splitlines()

@@ -9,9 +9,8 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from kcli.admin.groups.committed import committed_offsets
-from kcli.admin.offsets.commit import commit_offsets
-from kcli.admin.offsets.deletion import delete_offsets
+from kcli.admin.groups.committed_offsets import committed_offsets
+from kcli.admin.offsets.commits import commit_offsets, delete_offsets
 from kcli.client.config import ClientConfig
 from kcli.client.connect import connect
 from kcli.client.consumer_network_client import ConsumerNetworkClient

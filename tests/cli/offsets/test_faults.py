@@ -69,7 +69,7 @@ def test_a_partition_that_fails_is_a_row_beside_those_that_are_done(any_kafka: K
     assert heading.split()[3] == "STATUS"
     assert row.split()[1:4] == [scene.topic, "1", "failed"]
     assert "OFFSET_METADATA_TOO_LARGE" in row
-    assert "2 partitions moved, 1 partition failed; back with: kcli offsets undo " in result.err
+    assert "2 partitions moved, 1 partition failed; undo with: kcli offsets undo " in result.err
     assert scene.offsets("undo", "--last", "--execute").status == 0
     assert scene.committed() == scene.before
 
@@ -83,7 +83,7 @@ def test_a_coordinator_that_does_not_answer_leaves_the_way_back(broker: Embedded
     broker.intercept("OffsetCommit", lambda *_: SILENCE)
     result = scene.offsets("reset", scene.group, *ALL, "--execute", "--timeout", "1.5")
     assert result.status == 5
-    assert "3 partitions failed; back with: kcli offsets undo " in result.err
+    assert "3 partitions failed; undo with: kcli offsets undo " in result.err
     broker.forget_interceptions()
     assert scene.offsets("undo", "--last", "--execute").status == 0
     assert scene.committed() == scene.before
@@ -119,7 +119,7 @@ def test_an_interruption_tells_the_way_back(scene: Scene, monkeypatch: pytest.Mo
     monkeypatch.setattr(applying, "_write" if written else "check_commits", interrupted)
     result = scene.reset(*ALL, "--execute")
     assert result.status == 130
-    assert ("perhaps a part was written; back with: kcli offsets undo " in result.err) is written
+    assert ("some offsets may have been written; undo with: kcli offsets undo " in result.err) is written
     assert result.err.endswith("nothing was written\n") is not written
     assert len(scene.snapshots) == written
 
@@ -143,7 +143,7 @@ def test_a_plan_that_cannot_be_shown_is_not_carried_out(scene: Scene, number: in
     status = app.run(["offsets", "reset", scene.group, *ALL, "--execute", *where], env)
     env.stderr.flush()
     assert status == 4
-    assert b"the plan cannot be shown: " in env.err_buffer.getvalue()
+    assert b"cannot show the plan: " in env.err_buffer.getvalue()
     assert scene.committed() == scene.before
     assert not scene.snapshots
 

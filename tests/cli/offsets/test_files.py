@@ -74,7 +74,7 @@ def test_a_saved_plan_is_applied_as_it_was_shown_or_not_at_all(scene: Scene, for
     plan.write_bytes(done(scene.reset("--to-earliest", "--topic", scene.topic, "--output", form)).out)
     scene.commit({scene.tp(1): OffsetAndMetadata(8)})
     refused = scene.is_refused(4, "apply", str(plan))
-    assert "had committed 7 then and 8 now" in refused.err
+    assert "had 7 when the plan was made, and has 8 now" in refused.err
     scene.commit(scene.before)
     done(scene.offsets("apply", str(plan), "--execute"))
     assert scene.positions() == {0: 0, 1: 0, 2: 0}
@@ -102,7 +102,7 @@ def test_a_saved_plan_whose_target_is_not_in_the_log_is_refused(scene: Scene) ->
     plan = json.loads(done(scene.reset("--to-latest", "--topic", scene.topic, "--output", "json")).out)
     plan["items"][1]["new"]["offset"] = 11
     outside = scene.is_refused(4, "apply", "-", stdin=json.dumps(plan).encode())
-    assert "11 is behind the log end 10 by now" in outside.err
+    assert "11 is after the log end 10 now" in outside.err
     plan["items"][1].update(topic="no-such-topic", old=None)
     scene.is_refused(3, "apply", "-", stdin=json.dumps(plan).encode())
 
@@ -144,7 +144,7 @@ def test_what_was_forgotten_does_not_come_back_in_a_topic_made_anew(scene: Scene
     assert list(told["topic_ids"]) == [scene.topic]
     told["topic_ids"][scene.topic] = "00000000-0000-0000-0000-000000000001"
     scene.snapshots[-1].write_text(json.dumps(told))
-    assert "made anew" in done(scene.offsets("undo", "--last", "--execute")).text
+    assert "recreated" in done(scene.offsets("undo", "--last", "--execute")).text
     assert scene.committed() == {}
 
 
@@ -162,7 +162,7 @@ def test_an_export_is_whole_or_nothing(scene: Scene) -> None:
         assert (result.status, result.out) == (status, b""), words
     with scene.member():
         live = done(scene.offsets("export", scene.group))
-    assert "its members go on committing" in live.err
+    assert "its members continue to commit" in live.err
 
 
 def test_apaches_own_tool_takes_our_lines_and_we_take_its(real_kafka: Kafka, tmp_path: Path) -> None:

@@ -27,16 +27,16 @@ def scene(any_kafka: Kafka, tmp_path: Path) -> Scene:
         (["--to-datetime", "{late}", "--all-topics"], REFUSED, "{group}: {t}-0, {t}-1: no record at or after"),
         (["--to-datetime", "{late}", "--topic", "{t}:1"], REFUSED, "{group}: {t}-1: no record at or after {late}"),
         (["--by-duration", "1m", "--all-topics"], REFUSED, "no record at or after"),
-        (["--to-offset", "11", "--topic", "{t}"], REFUSED, "11 is behind the log end 10"),
-        (["--shift-by", "5", "--topic", "{t}:0,1"], REFUSED, "{t}-1: shifted by +5, 12 is behind the log end 10"),
+        (["--to-offset", "11", "--topic", "{t}"], REFUSED, "11 is after the log end 10"),
+        (["--shift-by", "5", "--topic", "{t}:0,1"], REFUSED, "{t}-1: shifted by +5, 12 is after the log end 10"),
         (["--shift-by", "-5", "--topic", "{t}:0,1"], REFUSED, "{t}-0: shifted by -5, -1 is before the log start 0"),
-        (["--shift-by", "-1", "--topic", "{t}"], REFUSED, "{t}-2: no offset to shift"),
-        (["--to-current", "--topic", "{t}"], REFUSED, "{t}-2: no offset to stay at"),
-        (["--from-file", "-"], REFUSED, "{t}-1: as in standard input, 70 is behind the log end 10"),
+        (["--shift-by", "-1", "--topic", "{t}"], REFUSED, "{t}-2: no committed offset to shift"),
+        (["--to-current", "--topic", "{t}"], REFUSED, "{t}-2: no committed offset"),
+        (["--from-file", "-"], REFUSED, "{t}-1: as in standard input, 70 is after the log end 10"),
         (["--to-earliest", "--topic", "{t}:0,9"], NOT_FOUND, "{t}-9: "),
         (["--to-earliest", "--topic", "{t}-gone"], NOT_FOUND, "{t}-gone"),
         (["--to-latest", "--topic", "{t}", "--topic", "{t}-gone"], NOT_FOUND, "{t}-gone"),
-        (["--to-group-of", "{group}-gone", "--all-topics"], NOT_FOUND, "{group}-gone has committed nothing"),
+        (["--to-group-of", "{group}-gone", "--all-topics"], NOT_FOUND, "group {group}-gone has no committed offsets"),
     ],
 )
 def test_one_row_that_cannot_be_done_keeps_all_from_being_done(
@@ -46,7 +46,7 @@ def test_one_row_that_cannot_be_done_keeps_all_from_being_done(
     file = f"{scene.topic},0,1\n{scene.topic},1,70\n".encode()
     refused = scene.is_refused(status, "reset", scene.group, *(word.format(**names) for word in words), stdin=file)
     assert why.format(**names) in refused.err
-    if "has committed nothing" not in why:
+    if "has no committed offsets" not in why:
         assert refused.err.endswith("nothing was written\n")
 
 
@@ -65,7 +65,7 @@ def test_groups_that_have_nothing(scene: Scene) -> None:
     """Without commits --all-topics means nothing, and a pattern that matches nobody too."""
     gone = scene.kafka.new_name("gone")
     refused = scene.is_refused(NOT_FOUND, "reset", gone, "--to-earliest", "--all-topics")
-    assert f"group {gone} has committed nothing; name topics with --topic" in refused.err
+    assert f"group {gone} has no committed offsets; use --topic" in refused.err
     assert scene.is_refused(NOT_FOUND, "reset", "--match", f"^{gone}$", "--to-earliest", "--all-topics").out == b""
     both = scene.is_refused(NOT_FOUND, "reset", scene.group, gone, "--to-earliest", "--all-topics")
     assert both.text.count("move") == 3
@@ -74,14 +74,14 @@ def test_groups_that_have_nothing(scene: Scene) -> None:
 def test_reasons_of_two_kinds_are_a_refusal(scene: Scene) -> None:
     words = ("--to-offset", "11", "--topic", scene.topic, "--topic", f"{scene.topic}-gone")
     refused = scene.is_refused(REFUSED, "reset", scene.group, *words)
-    assert "behind the log end" in refused.err
+    assert "after the log end" in refused.err
     assert f"{scene.topic}-gone" in refused.err
 
 
 def test_a_live_group_is_left_alone(scene: Scene) -> None:
     with scene.member():
         refused = scene.is_refused(REFUSED, "reset", scene.group, "--to-earliest", "--all-topics")
-        assert f"refused: group {scene.group} is Stable with 1 member: stop them first" in refused.err
+        assert f"refused: group {scene.group} is Stable with 1 member; stop them first" in refused.err
     assert scene.reset("--to-earliest", "--all-topics", "--execute").status == 0
     with scene.member():
         refused = scene.is_refused(REFUSED, "undo", "--last")
@@ -93,7 +93,7 @@ def test_so_is_one_that_its_broker_assigns(real_kafka: Kafka, tmp_path: Path) ->
     scene = Scene(real_kafka, tmp_path)
     with scene.member(group_protocol="consumer"):
         refused = scene.is_refused(REFUSED, "reset", scene.group, "--to-earliest", "--all-topics")
-        assert f"refused: group {scene.group} is Stable with 1 member: stop them first" in refused.err
+        assert f"refused: group {scene.group} is Stable with 1 member; stop them first" in refused.err
 
 
 def test_one_live_group_keeps_the_others_from_being_moved(scene: Scene) -> None:
@@ -121,7 +121,7 @@ def test_commits_that_come_between_plan_and_execution(
     refused = scene.reset("--to-earliest", "--all-topics", "--execute", *words)
     assert refused.status == REFUSED
     assert "the plan is out of date" in refused.err
-    assert f"{scene.tp(0)} of group {scene.group} had committed 4 then and 5 now" in refused.err
+    assert f"{scene.tp(0)} of group {scene.group} had 4 when the plan was made, and has 5 now" in refused.err
     assert refused.err.endswith("nothing was written\n")
     assert scene.committed() == {**scene.before, scene.tp(0): OffsetAndMetadata(5, 0, "meanwhile")}
     assert not scene.snapshots
@@ -158,7 +158,7 @@ def test_a_snapshot_of_another_cluster_is_refused(scene: Scene) -> None:
     told = json.loads(snapshot.read_text())
     snapshot.write_text(json.dumps({**told, "cluster_id": "elsewhere"}))
     refused = scene.is_refused(REFUSED, "undo", told["id"])
-    assert "this was made for cluster elsewhere" in refused.err
+    assert "the plan or file is of cluster elsewhere" in refused.err
     assert "there is no snapshot of this cluster" in scene.is_refused(NOT_FOUND, "undo", "--last").err
     assert scene.is_refused(NOT_FOUND, "undo", "20240131T100000.123Z-4f2a91").out == b""
 
@@ -167,6 +167,6 @@ def test_positions_of_another_cluster_are_refused(scene: Scene) -> None:
     saved = json.loads(scene.reset("--to-earliest", "--topic", f"{scene.topic}:0", "--output", "json").out)
     words = ("reset", scene.group, "--from-file", "-")
     refused = scene.is_refused(REFUSED, *words, stdin=json.dumps({**saved, "cluster_id": "elsewhere"}).encode())
-    assert "this was made for cluster elsewhere" in refused.err
+    assert "the plan or file is of cluster elsewhere" in refused.err
     assert scene.offsets(*words, "--execute", stdin=json.dumps(saved).encode()).status == 0
     assert scene.positions() == {0: 0, 1: 7}

@@ -33,10 +33,10 @@ def test_a_dry_run_shows_it_all_and_writes_nothing(scene: Scene) -> None:
     ]
     assert [row[7] for row in rows] == [first] * 3
     assert all(row[6].startswith("~") and int(row[6][1:]) > 0 for row in rows[:2])
-    assert [" ".join(row[8:]) for row in rows] == ["log start", "log start", "log start; nothing was committed"]
+    assert [" ".join(row[8:]) for row in rows] == ["log start", "log start", "log start; no committed offset before"]
     assert f"{scene.group} (Empty): 3 to move; re-reads 11 records (~" in shown.err
-    assert f"nothing is committed by {scene.group} in {scene.topic}-2" in shown.err
-    assert shown.err.endswith("nothing was written: that takes --execute\n")
+    assert f"{scene.group} has no committed offset in {scene.topic}-2" in shown.err
+    assert shown.err.endswith("nothing was written; use --execute to apply the plan\n")
     assert scene.committed() == scene.before
     assert not scene.snapshots
 
@@ -132,7 +132,7 @@ def test_a_group_that_is_not_there_is_made_and_unmade(scene: Scene) -> None:
     name = scene.kafka.new_name("new")
     shown = scene.offsets("reset", name, "--to-latest", "--topic", scene.topic)
     assert shown.status == 0
-    assert f"group {name} is not there: what is committed for it makes it" in shown.err
+    assert f"group {name} does not exist; the commit creates it" in shown.err
     assert scene.offsets("reset", name, "--to-latest", "--topic", scene.topic, "--execute").status == 0
     assert scene.positions(name) == dict.fromkeys(range(3), PER_PARTITION)
     assert scene.offsets("undo", "--last", "--execute").status == 0
@@ -152,13 +152,13 @@ def test_what_can_be_undone_is_listed_and_undone_by_its_id(scene: Scene) -> None
 
     dry = scene.offsets("undo", second["id"])
     assert dry.status == 0
-    assert dry.err.endswith("nothing was written: that takes --execute\n")
+    assert dry.err.endswith("nothing was written; use --execute to apply the plan\n")
     assert len(scene.snapshots) == 2
     assert scene.offsets("undo", second["id"], "--execute").status == 0
     assert scene.committed() == after_first
     again = scene.offsets("undo", second["id"], "--execute")
     assert again.status == 0
-    assert "there is nothing to change" in again.err
+    assert "the plan has no changes" in again.err
     assert scene.offsets("undo", first["id"], "--execute").status == 0
     assert scene.committed() == scene.before
     kinds = [it["kind"] for it in scene.items(scene.offsets("undo", "--list", "--output", "json"))]

@@ -206,59 +206,60 @@ def test_create_reports_each_failure_and_creates_the_others(
     assert [item["status"] for item in items(result)] == statuses
 
 
-def test_delete_refuses_without_a_terminal_unless_told_yes(broker: LoopbackBroker) -> None:
-    result = topic(broker, "delete", "orders")
-    assert (result.status, result.out) == (4, b"")
-    assert "to delete: orders (3 partitions, records: about 150)" in result.err
-    assert "--yes" in result.err
+@pytest.mark.parametrize("terminal", [False, True])
+def test_delete_shows_the_plan_and_deletes_nothing_without_execute(broker: LoopbackBroker, terminal: bool) -> None:
+    result = topic(broker, "delete", "orders", terminal=terminal, stdin=b"y\n")
+    assert result.status == 0
+    assert result.text.splitlines()[1].split() == ["orders", "would-be-deleted", "3", "150", "-"]
+    assert result.err == "nothing was deleted; use --execute to apply the plan\n"
     assert changes(broker) == []
 
 
-def test_delete_with_yes_deletes(broker: LoopbackBroker) -> None:
-    result = topic(broker, "delete", "orders", "--yes")
+@pytest.mark.parametrize("option", ["--execute", "--yes", "-y"])
+def test_delete_deletes_with_execute_and_its_hidden_synonyms(broker: LoopbackBroker, option: str) -> None:
+    result = topic(broker, "delete", "orders", option)
     assert result.status == 0
     assert result.text.splitlines()[1].split() == ["orders", "deleted", "3", "150", "-"]
     [request] = changes(broker)
     assert [state.name for state in request.topics] == ["orders"]  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize(("typed", "status", "requests"), [(b"y\n", 0, 1), (b"n\n", 4, 0), (b"", 4, 0)])
-def test_delete_asks_on_a_terminal(broker: LoopbackBroker, typed: bytes, status: int, requests: int) -> None:
-    result = topic(broker, "delete", "bills", terminal=True, stdin=typed)
-    assert result.status == status
-    assert "Delete for good? [y/N]" in result.err
-    assert len(changes(broker)) == requests
+def test_the_help_of_delete_has_execute_and_no_synonyms() -> None:
+    text = run_kcli("topic", "delete", "--help").text
+    assert "--execute" in text
+    assert "--yes" not in text
+    assert "--dry-run" not in text
 
 
-def test_delete_deletes_nothing_when_a_topic_is_mistyped(broker: LoopbackBroker) -> None:
-    result = topic(broker, "delete", "orders", "bils", "--yes", "--output", "json")
+def test_delete_deletes_nothing_if_a_topic_does_not_exist(broker: LoopbackBroker) -> None:
+    result = topic(broker, "delete", "orders", "bils", "--execute", "--output", "json")
     assert result.status == 3
     assert [item["status"] for item in items(result)] == ["not-deleted", "failed"]
     assert changes(broker) == []
 
 
-def test_delete_skips_missing_topics_when_told_to(broker: LoopbackBroker) -> None:
-    result = topic(broker, "delete", "orders", "bils", "--yes", "--if-exists", "--output", "json")
+def test_delete_skips_missing_topics_with_if_exists(broker: LoopbackBroker) -> None:
+    result = topic(broker, "delete", "orders", "bils", "--execute", "--if-exists", "--output", "json")
     assert result.status == 0
     assert [item["status"] for item in items(result)] == ["deleted", "missing"]
-    only_missing = topic(broker, "delete", "bils", "--yes", "--if-exists")
+    only_missing = topic(broker, "delete", "bils", "--execute", "--if-exists")
     assert only_missing.status == 0
     assert len(changes(broker)) == 1
 
 
-def test_delete_dry_run_shows_the_plan_only(broker: LoopbackBroker) -> None:
-    result = topic(broker, "delete", "orders", "--dry-run")
+def test_delete_with_dry_run_deletes_nothing(broker: LoopbackBroker) -> None:
+    result = topic(broker, "delete", "orders", "--yes", "--dry-run")
     assert result.status == 0
     assert "would-be-deleted" in result.text
     assert changes(broker) == []
 
 
-def test_delete_tells_what_the_broker_refused(broker: LoopbackBroker) -> None:
+def test_delete_reports_what_the_broker_refused(broker: LoopbackBroker) -> None:
     answers = {**broker.answers}
     broker.answers[delete.DeleteTopicsRequest] = lambda r: delete.DeleteTopicsResponse(
         responses=[delete.DeletableTopicResult(name=t.name, error_code=73) for t in r.topics]
     )
-    result = topic(broker, "delete", "orders", "--yes")
+    result = topic(broker, "delete", "orders", "--execute")
     assert result.status == 4
     assert "TOPIC_DELETION_DISABLED" in result.text
     assert answers.keys() == broker.answers.keys()

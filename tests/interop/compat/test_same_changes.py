@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import pytest
 
-from kcli.admin.groups.committed import committed_offsets
-from kcli.admin.offsets.commit import commit_offsets
+from kcli.admin.groups.committed_offsets import committed_offsets
+from kcli.admin.offsets.commits import commit_offsets
 from kcli.client.config import ClientConfig
 from kcli.client.connect import connect
 from kcli.client.routing import ask_coordinator

@@ -13,7 +13,7 @@ import pytest
 
 pytest.importorskip("pyarrow")
 
-from kcli.admin.offsets.commit import commit_offsets
+from kcli.admin.offsets.commits import commit_offsets
 from kcli.client.config import ClientConfig
 from kcli.client.connect import connect
 from kcli.errors import ConfigError, NotFound

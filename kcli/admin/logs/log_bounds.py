@@ -1,0 +1,94 @@
+"""Start and end offsets of logs, from the leaders; the failure of a partition is a value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import TYPE_CHECKING, NamedTuple
+
+from kcli.client.offset_lookup import EARLIEST, LATEST, list_offsets
+from kcli.client.requests import half_deadline
+from kcli.error_codes import ErrorCode
+from kcli.errors import BrokerError, KcliError, TimeoutExpired
+from kcli.structs import TopicPartition
+
+if TYPE_CHECKING:
+    from kcli.client.consumer_network_client import ConsumerNetworkClient
+    from kcli.client.metadata import Cluster
+
+# An election takes well under a second; a partition without a leader for longer has no eligible replica.
+_LEADERLESS_MS = 1_000
+
+
+class LogBounds(NamedTuple):
+    """Start offset and end offset (that of the last record plus 1) of each partition, or its error.
+
+    `ends_ms` is the time (of the client's steady clock) when the end offsets were received.
+    """
+
+    starts: dict[TopicPartition, int | KcliError]
+    ends: dict[TopicPartition, int | KcliError]
+    ends_ms: float
+
+
+def log_bounds(
+    client: ConsumerNetworkClient,
+    partitions: Iterable[TopicPartition],
+    deadline_ms: float,
+    *,
+    isolation_level: int = 0,
+) -> LogBounds:
+    """Return the bounds of logs of topics that `learn_topics` has requested.
+
+    With `isolation_level` 1 the ends are the last stable offsets. The wait for a partition without a leader is short,
+    and a topic that does not exist is not waited for. The start is requested only where the end is known.
+    """
+    ends: dict[TopicPartition, int | KcliError] = {}
+    with_leader, leaderless = [], []
+    for tp in sorted(partitions):
+        error = _topic_error(client.metadata.cluster, tp)
+        if error is not None:
+            ends[tp] = error
+        elif client.metadata.leader(tp).node is not None:
+            with_leader.append(tp)
+        else:
+            leaderless.append(tp)
+    ends |= _offsets(client, with_leader, LATEST, half_deadline(client, deadline_ms), isolation_level)
+    leaderless_deadline_ms = min(half_deadline(client, deadline_ms), client.clock.now_ms() + _LEADERLESS_MS)
+    ends |= _offsets(client, leaderless, LATEST, leaderless_deadline_ms, isolation_level)
+    ends_ms = client.clock.now_ms()
+    starts = _offsets(client, [tp for tp, end in ends.items() if isinstance(end, int)], EARLIEST, deadline_ms, 0)
+    return LogBounds(starts, ends, ends_ms)
+
+
+def learn_topics(client: ConsumerNetworkClient, topics: Iterable[str], deadline_ms: float) -> None:
+    """Request metadata of those topics that are unknown or in error, in one request.
+
+    Nothing is raised at the deadline, because a later request for a partition reports the error.
+    """
+    known = client.metadata.cluster.topics
+    if missing := sorted(topic for topic in set(topics) if topic not in known or known[topic].error):
+        with suppress(TimeoutExpired):
+            client.topics_metadata(missing, deadline_ms)
+
+
+def _topic_error(cluster: Cluster, tp: TopicPartition) -> KcliError | None:
+    topic = cluster.topics.get(tp.topic)
+    if topic is None or topic.error in (ErrorCode.NONE, ErrorCode.LEADER_NOT_AVAILABLE):
+        return None
+    return BrokerError(topic.error, topic=tp.topic)
+
+
+def _offsets(
+    client: ConsumerNetworkClient,
+    partitions: list[TopicPartition],
+    which: int,
+    deadline_ms: float,
+    isolation_level: int,
+) -> dict[TopicPartition, int | KcliError]:
+    try:
+        results = list_offsets(client, dict.fromkeys(partitions, which), deadline_ms, isolation_level)
+    except TimeoutExpired as error:  # the leaders are unknown
+        return dict.fromkeys(partitions, error)
+    offsets: dict[TopicPartition, int | KcliError] = {tp: it.offset for tp, it in results.values.items()}
+    return offsets | results.errors

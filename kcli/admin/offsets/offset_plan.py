@@ -1,0 +1,319 @@
+"""Plans that change committed offsets: targets, and a row with a reason for each partition. Pure: no I/O, no clock.
+
+A plan is data: it can be shown, saved, and read again before it is applied. A partition that cannot be changed as
+requested is a refused row, and one refused row prevents the whole plan: there is no silent fallback to another offset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from kcli.errors import KcliError
+from kcli.structs import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from kcli.text import format_time
+
+Kind = Literal["reset", "apply", "undo", "copy", "delete"]
+Action = Literal["move", "keep", "delete", "skip", "refuse"]
+IfNoRecord = Literal["refuse", "end", "skip"]
+IfOutOfRange = Literal["refuse", "clamp", "skip"]
+
+WHOLE_TOPIC = -1  # the partition number in the row of a topic whose partitions are unknown
+WHOLE_GROUP = TopicPartition("", WHOLE_TOPIC)  # in the row of a group whose partitions are unknown
+ABSENT = "Absent"  # the state of a group that does not exist
+
+Scope: TypeAlias = Mapping[str, "Sequence[int] | None"] | None
+"""Partitions by topic (None: all of the topic). A scope of None means all partitions of each topic in which a group has
+committed; for `FromOffsets`, the partitions that it has."""
+
+
+@dataclass(frozen=True)
+class ToEarliest:
+    """Start of the log."""
+
+
+@dataclass(frozen=True)
+class ToLatest:
+    """End of the log: the high watermark, after the records of open transactions."""
+
+
+@dataclass(frozen=True)
+class ToCurrent:
+    """Current committed offset of the group."""
+
+
+@dataclass(frozen=True)
+class ToOffset:
+    """The same offset in every partition."""
+
+    offset: int
+
+
+@dataclass(frozen=True)
+class ShiftBy:
+    """Offset relative to the committed one; a negative number moves back."""
+
+    by: int
+
+
+@dataclass(frozen=True)
+class ToTime:
+    """First record with a timestamp at or after `ms` since the epoch."""
+
+    ms: int
+
+
+@dataclass(frozen=True)
+class FromOffsets:
+    """Offsets of a file or another group. A key without a group is for every group.
+
+    `source` is its name in reasons ("positions.csv", "group billing"). With `exact`, leader epochs and metadata are
+    committed too; without it, as from Apache's CSV, the group's committed metadata stays.
+    """
+
+    offsets: Mapping[tuple[str | None, TopicPartition], OffsetAndMetadata]
+    source: str = "the file"
+    exact: bool = True
+
+    def find(self, group: str, tp: TopicPartition) -> OffsetAndMetadata | None:
+        """Return the offset for this group and partition, None if there is none."""
+        return self.offsets.get((group, tp)) or self.offsets.get((None, tp))
+
+    def partitions(self, group: str) -> list[TopicPartition]:
+        """Return the partitions with an offset for this group, sorted."""
+        return sorted({tp for name, tp in self.offsets if name is None or name == group})
+
+
+Target: TypeAlias = ToEarliest | ToLatest | ToCurrent | ToOffset | ShiftBy | ToTime | FromOffsets
+
+
+class PartitionFacts(NamedTuple):
+    """Facts for the plan of one group and partition.
+
+    `start` and `end` are the start offset and end offset of the log, None if unknown. `at_time` is the first record at
+    or after the time of `ToTime` (offset -1: there is none), None if not requested. `error` is the reason for an
+    unknown value.
+    """
+
+    tp: TopicPartition
+    committed: OffsetAndMetadata | None = None
+    start: int | None = None
+    end: int | None = None
+    at_time: OffsetAndTimestamp | None = None
+    error: KcliError | None = None
+
+
+class FirstRecord(NamedTuple):
+    """First record that a group would read. Its `offset` is above the new offset if there is no record at that one.
+
+    `key` has at most the first 64 bytes of `key_size`; both are None for a record without a key. `timestamp_ms` is -1
+    for a record without a timestamp.
+    """
+
+    offset: int
+    timestamp_ms: int = -1
+    key: bytes | None = None
+    key_size: int | None = None
+
+
+class Row(NamedTuple):
+    """Change of one partition: `old` is the committed offset now, `new` the one after the plan; None: no offset.
+
+    `action`: "move" and "delete" are written; "keep" is already as requested; "skip" is left unchanged by an option;
+    "refuse" cannot be done and prevents the whole plan. `why` is the reason, as a part of a sentence. `reread` and
+    `skipped` count offsets in the log (some may have no record: compaction, control records); 0 without a committed
+    offset or with unknown bounds. `bytes` is an estimate of their size on disk; `bytes` and `first` are None until
+    `preview` fills them. `error` is a broker's error for a refused row.
+    """
+
+    group: str
+    tp: TopicPartition
+    old: OffsetAndMetadata | None
+    new: OffsetAndMetadata | None
+    action: Action
+    why: str = ""
+    reread: int = 0
+    skipped: int = 0
+    bytes: int | None = None
+    first: FirstRecord | None = None
+    error: KcliError | None = None
+
+
+class Plan(NamedTuple):
+    """Rows sorted by group and partition; made at `made_ms` (since the epoch), when the groups had `states`.
+
+    `cluster_id` is the cluster for which the plan was made, None if unknown; it cannot be applied to another one.
+    """
+
+    kind: Kind
+    rows: tuple[Row, ...]
+    made_ms: int
+    states: Mapping[str, str] = {}
+    cluster_id: str | None = None
+
+    @property
+    def groups(self) -> list[str]:
+        """Groups that have rows, sorted."""
+        return sorted({row.group for row in self.rows})
+
+    @property
+    def refused(self) -> list[Row]:
+        """Rows that prevent the plan from being applied."""
+        return [row for row in self.rows if row.action == "refuse"]
+
+    @property
+    def changes(self) -> list[Row]:
+        """Rows that are written."""
+        return [row for row in self.rows if row.action in ("move", "delete")]
+
+
+def make_plan(
+    kind: Kind, rows: Iterable[Row], made_ms: int, states: Mapping[str, str], cluster_id: str | None = None
+) -> Plan:
+    """Return a plan with its rows sorted."""
+    return Plan(kind, tuple(sorted(rows, key=_place)), made_ms, dict(sorted(states.items())), cluster_id)
+
+
+def _place(row: Row) -> Any:
+    return row.group, row.tp
+
+
+def plan_reset(
+    group: str,
+    facts: Iterable[PartitionFacts],
+    target: Target,
+    *,
+    if_no_record: IfNoRecord = "refuse",
+    if_out_of_range: IfOutOfRange = "refuse",
+) -> list[Row]:
+    """Return a row for each of these partitions.
+
+    `if_no_record` is for a partition without a record at or after the time of `ToTime`, or without a committed offset
+    for `ToCurrent` and `ShiftBy`: refuse, use the end of the log, or skip. `if_out_of_range` is for an offset outside
+    the log: refuse, clamp to the nearer end, or skip. A new offset has no leader epoch, except one of `FromOffsets`.
+    """
+    rows = []
+    for fact in facts:
+        aim = _aim(group, fact, target, if_no_record)
+        if aim.offset is not None and isinstance(target, (ToOffset, ShiftBy, FromOffsets)):
+            prefix = "" if isinstance(target, ToOffset) else f"{aim.why}, "
+            aim = _in_range(aim, aim.offset, fact, prefix, if_out_of_range)
+        rows.append(_row(group, fact, aim))
+    return rows
+
+
+class _Aim(NamedTuple):
+    """New offset of one partition; None: `action` is the outcome."""
+
+    offset: OffsetAndMetadata | None
+    why: str
+    action: Action = "move"
+
+
+def _aim(group: str, fact: PartitionFacts, target: Target, if_no_record: IfNoRecord) -> _Aim:
+    old = fact.committed
+    if isinstance(target, ToCurrent) and old is not None:
+        return _Aim(old, "current offset")
+    if fact.error is not None or fact.start is None or fact.end is None:
+        return _Aim(None, _unknown_reason(fact.error), "refuse")
+    if isinstance(target, ToEarliest):
+        return _Aim(_moved(old, fact.start), "log start")
+    if isinstance(target, ToLatest):
+        return _Aim(_moved(old, fact.end), "log end")
+    if isinstance(target, ToOffset):
+        return _Aim(_moved(old, target.offset), "offset as requested")
+    if isinstance(target, ToCurrent):
+        return _without_record(fact, fact.end, "no committed offset", if_no_record)
+    if isinstance(target, ToTime):
+        return _aim_at_time(fact, fact.end, target, if_no_record)
+    if isinstance(target, ShiftBy):
+        if old is None:
+            return _left("no committed offset to shift", if_no_record)
+        return _Aim(_moved(old, old.offset + target.by), f"shifted by {target.by:+}")
+    return _aim_from_offsets(group, fact, target, if_no_record)
+
+
+def _aim_at_time(fact: PartitionFacts, end: int, target: ToTime, if_no_record: IfNoRecord) -> _Aim:
+    if fact.at_time is not None and fact.at_time.offset >= 0:
+        return _Aim(_moved(fact.committed, fact.at_time.offset), f"first record at or after {format_time(target.ms)}")
+    return _without_record(fact, end, f"no record at or after {format_time(target.ms)}", if_no_record)
+
+
+def _aim_from_offsets(group: str, fact: PartitionFacts, target: FromOffsets, if_no_record: IfNoRecord) -> _Aim:
+    offset = target.find(group, fact.tp)
+    if offset is not None:
+        return _Aim(offset if target.exact else _moved(fact.committed, offset.offset), f"as in {target.source}")
+    if fact.committed is None:
+        return _Aim(None, f"no offset in {target.source}", "keep")
+    return _left(f"no offset in {target.source}", if_no_record)
+
+
+def _without_record(fact: PartitionFacts, end: int, why: str, if_no_record: IfNoRecord) -> _Aim:
+    if if_no_record == "end":
+        return _Aim(_moved(fact.committed, end), f"{why}; log end")
+    return _left(why, if_no_record)
+
+
+def _left(why: str, otherwise: IfNoRecord | IfOutOfRange) -> _Aim:
+    """Return a refusal, or a skip if the policy asks for it."""
+    return _Aim(None, f"{why}; skipped", "skip") if otherwise == "skip" else _Aim(None, why, "refuse")
+
+
+def _moved(old: OffsetAndMetadata | None, offset: int) -> OffsetAndMetadata:
+    """Return an offset without leader epoch, which is unknown, and with the metadata of the old one."""
+    if old is not None and old.offset == offset:
+        return old
+    return OffsetAndMetadata(offset, metadata=old.metadata if old is not None else "")
+
+
+def _in_range(
+    aim: _Aim, to: OffsetAndMetadata, fact: PartitionFacts, prefix: str, if_out_of_range: IfOutOfRange
+) -> _Aim:
+    """Apply the policy to an offset outside the log, where no consumer can start."""
+    start, end = fact.start or 0, fact.end or 0
+    if start <= to.offset <= end:
+        return aim
+    nearest, name = (start, "start") if to.offset < start else (end, "end")
+    if if_out_of_range == "clamp":
+        clamped = OffsetAndMetadata(nearest, metadata=to.metadata)
+        return _Aim(clamped, f"{prefix}clamped from {to.offset} to the log {name} {nearest}")
+    return _left(f"{prefix}{where_outside(to.offset, start, end)}", if_out_of_range)
+
+
+def _row(group: str, fact: PartitionFacts, aim: _Aim) -> Row:
+    old, new, action, why = fact.committed, aim.offset, aim.action, aim.why
+    error = fact.error if action == "refuse" else None
+    if new is None:
+        return Row(group, fact.tp, old, None if action == "refuse" else old, action, _with_old(why, fact), error=error)
+    if new == old:
+        return Row(group, fact.tp, old, new, "keep", _with_old(why, fact))
+    reread, skipped = distance(old, new, fact)
+    return Row(group, fact.tp, old, new, action, _with_old(why, fact), reread, skipped)
+
+
+def distance(old: OffsetAndMetadata | None, new: OffsetAndMetadata, fact: PartitionFacts) -> tuple[int, int]:
+    """Return the numbers of offsets in the log that are read again, and that are skipped."""
+    if old is None or fact.start is None or fact.end is None:
+        return 0, 0
+    before, after = (min(max(it.offset, fact.start), fact.end) for it in (old, new))
+    return max(0, before - after), max(0, after - before)
+
+
+def _with_old(why: str, fact: PartitionFacts) -> str:
+    """Return the reason, with a note if the current committed offset is missing or outside the log."""
+    if fact.committed is None:
+        known = fact.error is not None or why.startswith("no committed offset")
+        return why if known else f"{why}; no committed offset before"
+    if fact.start is None or fact.end is None or fact.start <= fact.committed.offset <= fact.end:
+        return why
+    return f"{why}; the committed {where_outside(fact.committed.offset, fact.start, fact.end)}"
+
+
+def where_outside(offset: int, start: int, end: int) -> str:
+    """Return the position of an offset outside the log, as a part of a sentence."""
+    return f"{offset} is before the log start {start}" if offset < start else f"{offset} is after the log end {end}"
+
+
+def _unknown_reason(error: KcliError | None) -> str:
+    return error.message if error is not None else "start and end of the log are unknown"

@@ -1,0 +1,96 @@
+"""The contract of commands that delete: show the plan; change nothing without --execute, or if a row is refused.
+
+| status | result |
+|---|---|
+| 0 | everything is done; without --execute: it would be |
+| 1, 3, 4, 5 | without --execute, or if a row is refused: nothing is done, and this is the reason |
+|   | with --execute: the rows with an ERROR failed, the others are done |
+
+The commands that move committed offsets follow the same contract in `kcli.cli.offsets.run_plan`.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+from kcli.cli import exit_status
+from kcli.cli.environment import Environment
+from kcli.cli.options import Common
+from kcli.cli.parser import Option
+
+if TYPE_CHECKING:
+    from kcli.cli.output.report import Item
+    from kcli.errors import KcliError
+
+Execute = Annotated[bool, Option("--execute", help="Apply the plan. Without it, only show the plan.")]
+EXECUTE_HINT = "use --execute to apply the plan"
+
+
+class PlanRow(NamedTuple):
+    """One row of a plan: its name, the JSON-ready item for a status, and the error that prevents it."""
+
+    name: str
+    item: "Callable[[str], Item]"
+    error: "KcliError | None" = None
+
+    @property
+    def is_missing(self) -> bool:
+        """The topic or group does not exist."""
+        return self.error is not None and exit_status.status_of(self.error) == exit_status.NOT_FOUND
+
+
+class Mutation(NamedTuple):
+    """A mutating command: the kind of its report, the columns, and the past participle of its verb, as `deleted`."""
+
+    kind: str
+    columns: Sequence[str]
+    done: str
+
+    def run(
+        self,
+        env: Environment,
+        common: Common,
+        plan: "Sequence[PlanRow]",
+        apply: "Callable[[list[str]], Mapping[str, KcliError]]",
+        *,
+        execute: bool,
+        skip_missing: bool = False,
+        other_errors: "Iterable[KcliError]" = (),
+    ) -> int:
+        """Show the plan, or apply it and show the outcome; return the exit status.
+
+        `apply` gets the names of the rows without an error and returns the errors of those that fail. A row that
+        cannot be done, or one of `other_errors`, prevents all of it. `skip_missing`: what does not exist is a row with
+        the status `missing`, and no error.
+        """
+        skipped = {row.name for row in plan if skip_missing and row.is_missing}
+        refusals = [row.error for row in plan if row.error and row.name not in skipped] + list(other_errors)
+        if refusals or not execute:
+            self._show(env, common, plan, f"not-{self.done}" if refusals else f"would-be-{self.done}", skipped, {})
+            env.say(f"nothing was {self.done}" + ("" if refusals else f"; {EXECUTE_HINT}"))
+            return exit_status.status_of_all(refusals)
+        names = [row.name for row in plan if row.error is None]
+        failed = apply(names) if names else {}
+        self._show(env, common, plan, self.done, skipped, failed)
+        return exit_status.status_of_all(failed.values())
+
+    def _show(
+        self,
+        env: Environment,
+        common: Common,
+        plan: "Sequence[PlanRow]",
+        status: str,
+        skipped: set[str],
+        failed: "Mapping[str, KcliError]",
+    ) -> None:
+        from kcli.cli.output.report import Report, error_field, show
+
+        items = []
+        for row in plan:
+            error = row.error or failed.get(row.name)
+            if row.name in skipped:
+                items.append(row.item("missing"))
+            elif error is not None:
+                items.append({**row.item("failed"), "error": error_field(error)})
+            else:
+                items.append(row.item(status))
+        show(env, Report(self.kind, self.columns, items), common.output)

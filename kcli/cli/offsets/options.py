@@ -1,0 +1,144 @@
+"""Options of the offsets commands: the target of a reset, the scope, the policies, and files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, NamedTuple, TypedDict
+
+from kcli.cli.parser import Option
+from kcli.errors import ConfigError
+
+if TYPE_CHECKING:
+    from kcli.admin.offsets.offset_plan import IfNoRecord, IfOutOfRange, Scope, Target
+
+LARGEST_BYTES = 1 << 30
+_LARGEST_OFFSET = 2**63 - 1
+
+TopicScope = Annotated[
+    list[str] | None,
+    Option("--topic", "-t", metavar="TOPIC[:P,P]", help="Only this topic, or these partitions; repeatable."),
+]
+IfOutOfRangeText = Annotated[
+    str,
+    Option(
+        "--if-out-of-range",
+        metavar="refuse|clamp|skip",
+        help="For an offset outside the log: refuse, use the nearest end of the log, or skip the partition. [refuse]",
+    ),
+]
+
+
+class TargetOptions(NamedTuple):
+    """The options that name the target of a reset; None and False: not given."""
+
+    to_earliest: bool = False
+    to_latest: bool = False
+    to_current: bool = False
+    to_offset: int | None = None
+    shift_by: int | None = None
+    to_datetime: str | None = None
+    by_duration: str | None = None
+    from_file: str | None = None
+    to_group_of: str | None = None
+
+    def check(self) -> None:
+        """Raise ConfigError unless exactly one is given."""
+        given = [
+            option_name(name) for name, value in self._asdict().items() if value is not None and value is not False
+        ]
+        if not given:
+            raise ConfigError(f"give exactly one target: {', '.join(map(option_name, self._fields))}")
+        if len(given) > 1:
+            raise ConfigError(f"give exactly one target; got {' and '.join(given)}")
+
+    def target(self, now_ms: int) -> Target | None:
+        """Return the target; None if it is in a file or another group. `now_ms` is the current wall-clock time."""
+        from kcli.admin.offsets import offset_plan
+        from kcli.text import parse_duration, parse_time
+
+        self.check()
+        if self.to_earliest:
+            return offset_plan.ToEarliest()
+        if self.to_latest:
+            return offset_plan.ToLatest()
+        if self.to_current:
+            return offset_plan.ToCurrent()
+        if self.to_offset is not None:
+            if not 0 <= self.to_offset <= _LARGEST_OFFSET:
+                raise ConfigError(f"--to-offset: {self.to_offset} is not valid; use 0 to {_LARGEST_OFFSET}")
+            return offset_plan.ToOffset(self.to_offset)
+        if self.shift_by is not None:
+            if abs(self.shift_by) > _LARGEST_OFFSET:
+                raise ConfigError(f"--shift-by: {self.shift_by} is not valid; use at most {_LARGEST_OFFSET}")
+            return offset_plan.ShiftBy(self.shift_by)
+        if self.to_datetime is not None:
+            return offset_plan.ToTime(parse_time(self.to_datetime.removeprefix("@"), now_ms))
+        if self.by_duration is not None:
+            return offset_plan.ToTime(max(0, now_ms - parse_duration(self.by_duration)))
+        return None
+
+
+def option_name(name: str) -> str:
+    """Return `--to-offset` for `to_offset`."""
+    return "--" + name.replace("_", "-")
+
+
+class Policies(TypedDict):
+    """Keywords of `plan_group_reset`: the policies for a partition that cannot be set as requested."""
+
+    if_no_record: IfNoRecord
+    if_out_of_range: IfOutOfRange
+
+
+def parse_policies(if_no_record: str, if_out_of_range: str) -> Policies:
+    """Return the policies. ConfigError for an unknown value."""
+    return {
+        "if_no_record": _one_of("--if-no-record", if_no_record, "refuse", "end", "skip"),
+        "if_out_of_range": _one_of("--if-out-of-range", if_out_of_range, "refuse", "clamp", "skip"),
+    }
+
+
+def _one_of(option: str, value: str, *values: str) -> Any:
+    from kcli.cli.options import check_choice
+
+    check_choice(option, value, values)
+    return value
+
+
+def parse_scope(topics: list[str] | None) -> Scope:
+    """Return the scope of the `--topic` options; None without any."""
+    from kcli.text import parse_topics
+
+    return parse_topics(topics) if topics else None
+
+
+def parse_reset_scope(topics: list[str], *, all_topics: bool, optional: bool) -> Scope:
+    """Return the scope of `--topic` or `--all-topics`; ConfigError unless one is given, or none if it is `optional`."""
+    if bool(topics) + all_topics != 1 and not (optional and not topics and not all_topics):
+        raise ConfigError(
+            "give either --topic TOPIC[:0,1,2] or --all-topics (all topics in which the group has committed)"
+        )
+    return parse_scope(topics)
+
+
+def read_text(path: str, stdin: BinaryIO) -> str:
+    """Return the text of a file, `-`: of standard input. ConfigError if it cannot be read.
+
+    The bytes are not translated, because the metadata of commits may contain any line break.
+    """
+    try:
+        if path == "-":
+            data = stdin.read(LARGEST_BYTES + 1)
+        else:
+            with open(path, "rb") as file:
+                data = file.read(LARGEST_BYTES + 1)
+        if len(data) > LARGEST_BYTES:
+            raise ConfigError(f"{file_name(path)} is larger than 1 GiB")
+        return data.decode("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        raise ConfigError(f"cannot read {file_name(path)}: {reason}") from error
+
+
+def file_name(path: str) -> str:
+    """Return the name of the file for messages."""
+    return "standard input" if path == "-" else path

@@ -1,0 +1,136 @@
+"""Lag and time lag by partition: literals in, literals out."""
+
+from __future__ import annotations
+
+from kcli.admin.groups.group import Group, GroupMember
+from kcli.admin.groups.lag import (
+    CREATE_TIME,
+    DELETED,
+    FUTURE,
+    HOLE,
+    NO_TIMESTAMP,
+    NOTHING_THERE,
+    PARTLY_DONE,
+    LagTotals,
+    PartitionLag,
+    calculate_lag,
+    time_offset,
+    total_lag,
+    total_lag_by_topic,
+    with_time_lag,
+)
+from kcli.admin.logs.record_times import RecordTime
+from kcli.error_codes import ErrorCode
+from kcli.errors import BrokerError, KcliError
+from kcli.structs import Node, OffsetAndMetadata, TopicPartition
+
+NODE = Node(1, "a", 9092)
+A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
+NOW_MS = 1_700_000_000_000
+
+
+def group(*members: GroupMember, kind: str = "classic") -> Group:
+    return Group("billing", kind, "Stable", NODE, members=members)
+
+
+def at(offset: int) -> OffsetAndMetadata:
+    return OffsetAndMetadata(offset)
+
+
+def test_rows_are_those_committed_and_those_owned_sorted_by_partition() -> None:
+    member = GroupMember("m-1", owned=(B0, A1))
+    rows = calculate_lag(group(member), {A1: at(3), A0: at(5)}, {A0: 0, A1: 1, B0: 2}, {A0: 9, A1: 9, B0: 9})
+    assert rows == [
+        PartitionLag("billing", A0, at(5), 0, 9, 4),  # committed, but nobody owns it
+        PartitionLag("billing", A1, at(3), 1, 9, 6, members=(member,)),
+        PartitionLag("billing", B0, None, 2, 9, None, members=(member,)),  # owned, but never committed
+    ]
+    assert [row.member for row in rows] == [None, member, member]
+
+
+def test_lag_is_never_negative_though_the_log_was_cut_below_the_commit() -> None:
+    (row,) = calculate_lag(group(), {A0: at(12)}, {A0: 0}, {A0: 10})
+    assert row.lag == 0
+
+
+def test_a_commit_below_the_log_s_start_counts_what_is_deleted_as_apache_s_tool_does() -> None:
+    (row,) = calculate_lag(group(), {A0: at(2)}, {A0: 6}, {A0: 10})
+    assert row.lag == 8
+
+
+def test_an_error_is_in_the_row_of_its_partition_and_the_other_numbers_stay() -> None:
+    lost = BrokerError(ErrorCode.LEADER_NOT_AVAILABLE)
+    refused = BrokerError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    rows = calculate_lag(
+        group(GroupMember("m", owned=(A1,))),
+        {A0: at(2), A1: refused, B0: at(1)},
+        {A0: 0, A1: 0, B0: 0},
+        {A0: 5, A1: 5, B0: lost},
+    )
+    assert rows == [
+        PartitionLag("billing", A0, at(2), 0, 5, 3),
+        PartitionLag("billing", A1, None, 0, 5, None, members=(GroupMember("m", owned=(A1,)),), error=refused),
+        PartitionLag("billing", B0, at(1), 0, None, None, error=lost),
+    ]
+
+
+def test_a_share_group_s_lag_is_what_its_broker_counts_and_members_share_a_row() -> None:
+    two = (GroupMember("m-1", owned=(A0,)), GroupMember("m-2", owned=(A0, A1)))
+    rows = calculate_lag(
+        group(*two, kind="share"), {A0: at(3), A1: at(0)}, {A0: 0, A1: 0}, {A0: 9, A1: 9}, {A0: 4, A1: None}
+    )
+    assert [(row.lag, len(row.members)) for row in rows] == [(4, 2), (None, 1)]
+
+
+def test_totals_leave_out_what_is_not_known_and_say_how_much_that_is() -> None:
+    rows = [
+        PartitionLag("g", A0, at(1), 0, 5, 4, time_lag_ms=70),
+        PartitionLag("g", A1, None, 0, 5, None),
+        PartitionLag("g", B0, at(1), 0, None, None, error=KcliError("no leader")),
+    ]
+    assert total_lag(rows) == LagTotals(partitions=3, lag=4, max_lag=4, max_time_lag_ms=70, unknown=2, errors=1)
+    assert total_lag([]) == LagTotals(0, 0, 0, None, 0, 0)
+    assert total_lag_by_topic(reversed(rows)) == {"a": total_lag(rows[:2]), "b": total_lag(rows[2:])}
+
+
+# Time lag
+
+
+def behind(committed: int = 4, start: int = 0, end: int = 9) -> PartitionLag:
+    return PartitionLag("billing", A0, at(committed), start, end, end - committed)
+
+
+def test_only_lag_has_an_offset_whose_record_tells_the_time() -> None:
+    assert time_offset(behind(4)) == 4
+    assert time_offset(behind(2, start=6)) == 6
+    assert time_offset(behind(9)) is None
+    assert time_offset(PartitionLag("billing", A0, None, 0, 9, None)) is None
+
+
+def test_no_lag_is_no_time_lag() -> None:
+    assert with_time_lag(behind(9), None, NOW_MS) == behind(9)._replace(time_lag_ms=0)
+
+
+def test_time_lag_by_the_broker_s_clock_at_the_very_offset_needs_no_note() -> None:
+    found = RecordTime(4, NOW_MS - 250, append_time=True)
+    assert with_time_lag(behind(), found, NOW_MS) == behind()._replace(time_lag_ms=250)
+
+
+def test_what_makes_a_time_lag_unsound_is_said() -> None:
+    def note(found: RecordTime, row: PartitionLag) -> tuple[int | None, str | None]:
+        told = with_time_lag(row, found, NOW_MS)
+        return told.time_lag_ms, told.time_lag_note
+
+    assert note(RecordTime(4, NOW_MS - 250), behind()) == (250, CREATE_TIME)
+    assert note(RecordTime(6, NOW_MS - 250, True), behind()) == (250, HOLE)
+    assert note(RecordTime(6, NOW_MS - 250, True), behind(2, start=6)) == (250, DELETED)
+    assert note(RecordTime(7, NOW_MS + 9), behind(2, start=6)) == (0, f"{DELETED}; {HOLE}; {CREATE_TIME}; {FUTURE}")
+    assert note(RecordTime(4, NOW_MS - 250, True), behind()._replace(lag=2)) == (250, PARTLY_DONE)
+    assert note(RecordTime(-1), behind()) == (None, NOTHING_THERE)
+    assert note(RecordTime(4, -1), behind()) == (None, NO_TIMESTAMP)
+
+
+def test_a_time_that_could_not_be_read_is_the_row_s_error_unless_it_has_one() -> None:
+    first, second = KcliError("first"), KcliError("second")
+    assert with_time_lag(behind(), second, NOW_MS).error is second
+    assert with_time_lag(behind()._replace(error=first), second, NOW_MS).error is first

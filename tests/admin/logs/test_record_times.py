@@ -1,0 +1,109 @@
+"""The time of a record, read out of batches as brokers keep them: dense, compacted, transactional, old."""
+
+from __future__ import annotations
+
+import struct
+import subprocess
+import sys
+
+import pytest
+
+from kcli.admin.logs.record_times import RecordTime, first_record_time
+from kcli.errors import CorruptRecords
+from kcli.protocol.records.builder import NewRecord, build_batch
+
+DAY_MS = 86_400_000
+
+
+def records(*times_ms: int) -> list[NewRecord]:
+    return [NewRecord(timestamp_ms=ms, key=b"k", value=b"v") for ms in times_ms]
+
+
+@pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_each_record_of_a_batch_has_its_own_time(compression: str) -> None:
+    data = build_batch(records(30, 10, 20), base_offset=7, compression=compression)
+    assert [first_record_time(data, offset) for offset in (7, 8, 9)] == [
+        RecordTime(7, 30),
+        RecordTime(8, 10),
+        RecordTime(9, 20),
+    ]
+
+
+def test_an_offset_behind_the_batches_is_where_to_read_on() -> None:
+    data = build_batch(records(1, 2), base_offset=5) + build_batch(records(3), base_offset=7)
+    assert first_record_time(data, 7) == RecordTime(7, 3)
+    assert first_record_time(data, 8) == 8
+
+
+def test_the_broker_s_time_of_appending_is_that_of_every_record() -> None:
+    data = build_batch(records(1, 2), timestamp_type="append", max_timestamp_ms=99)
+    assert first_record_time(data, 1) == RecordTime(1, 99, append_time=True)
+
+
+def test_in_a_hole_the_next_record_is_told() -> None:
+    data = build_batch(records(10, 20), base_offset=100, offset_deltas=[1, 8], last_offset_delta=9)
+    assert first_record_time(data, 100) == RecordTime(101, 10)
+    assert first_record_time(data, 102) == RecordTime(108, 20)
+    assert first_record_time(data, 109) == 110
+
+
+def test_the_time_of_the_delete_horizon_is_not_that_of_a_record() -> None:
+    data = build_batch(records(10, 20), delete_horizon_ms=7 * DAY_MS)
+    assert first_record_time(data, 0) == RecordTime(0, 10)
+
+
+def test_markers_of_transactions_and_emptied_batches_are_no_records() -> None:
+    marker = build_batch(records(5), base_offset=3, control=True, transactional=True)
+    emptied = build_batch([], base_offset=4, last_offset_delta=2)
+    assert first_record_time(marker + emptied, 3) == 7
+    assert first_record_time(marker + emptied + build_batch(records(8), base_offset=7), 3) == RecordTime(7, 8)
+
+
+def test_no_whole_batch_is_nothing_and_a_cut_one_behind_does_not_matter() -> None:
+    whole = build_batch(records(1))
+    assert first_record_time(b"", 0) is None
+    assert first_record_time(whole[:-1], 0) is None
+    assert first_record_time(whole + whole[:40], 0) == RecordTime(0, 1)
+
+
+def test_a_damaged_batch_is_said_to_be_one() -> None:
+    data = bytearray(build_batch(records(1, 2), base_offset=7))
+    data[61:] = b"\xff" * (len(data) - 61)
+    with pytest.raises(CorruptRecords):
+        first_record_time(data, 8)
+    with pytest.raises(CorruptRecords, match="offset 7"):
+        first_record_time(struct.pack(">qi", 7, 3) + bytes(40), 7)
+
+
+def old_message(offset: int, magic: int, attributes: int, timestamp_ms: int) -> bytes:
+    body = struct.pack(">iBB", 0, magic, attributes) + (struct.pack(">q", timestamp_ms) if magic else b"")
+    body += struct.pack(">ii", -1, 3) + b"old"
+    return struct.pack(">qi", offset, len(body)) + body
+
+
+def test_messages_of_the_old_formats_tell_what_they_have() -> None:
+    data = old_message(4, 1, 0, 50) + old_message(5, 1, 0x08, 60) + old_message(6, 0, 0, 0)
+    assert [first_record_time(data, offset) for offset in (3, 4, 5, 6, 7)] == [
+        RecordTime(4, 50),
+        RecordTime(4, 50),
+        RecordTime(5, 60, append_time=True),
+        RecordTime(6, -1),
+        7,
+    ]
+
+
+def test_a_compressed_set_of_format_1_tells_its_newest_time() -> None:
+    assert first_record_time(old_message(9, 1, 0x01, 70), 7) == RecordTime(7, 70)
+
+
+def test_numpy_is_not_needed_for_batches_that_are_not_compressed() -> None:
+    script = (
+        "import sys\n"
+        "from kcli.protocol.records.builder import NewRecord, build_batch\n"
+        "data = build_batch([NewRecord(timestamp_ms=ms, key=None, value=b'') for ms in (1, 2, 3)])\n"
+        "from kcli.admin.groups import survey\n"
+        "from kcli.admin.logs import record_times\n"
+        "assert record_times.first_record_time(data, 1) == (1, 2, False)\n"
+        "assert 'numpy' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)

@@ -1,0 +1,253 @@
+"""What a reset would do to one partition, from facts: every target, every refusal, and what options make of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kcli.admin.offsets.offset_plan import (
+    FromOffsets,
+    PartitionFacts,
+    Plan,
+    Row,
+    ShiftBy,
+    Target,
+    ToCurrent,
+    ToEarliest,
+    ToLatest,
+    ToOffset,
+    ToTime,
+    make_plan,
+    plan_reset,
+)
+from kcli.error_codes import ErrorCode
+from kcli.errors import BrokerError
+from kcli.structs import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+
+T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
+OLD = OffsetAndMetadata(50, 3, "by hand")
+NOON_MS = 1_704_110_400_000  # 2024-01-01T12:00:00Z
+
+
+def facts(committed: OffsetAndMetadata | None = OLD, start: int = 10, end: int = 100, **more: Any) -> PartitionFacts:
+    return PartitionFacts(T0, committed, start, end, **more)
+
+
+def planned(target: Target, about: PartitionFacts | None = None, **options: Any) -> Row:
+    (row,) = plan_reset("g", [about or facts()], target, **options)
+    assert (row.group, row.tp) == ("g", T0)
+    return row
+
+
+def brief(row: Row) -> tuple[str, int | None, int, int, str]:
+    return row.action, row.new.offset if row.new is not None else None, row.reread, row.skipped, row.why
+
+
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [
+        (ToEarliest(), ("move", 10, 40, 0, "log start")),
+        (ToLatest(), ("move", 100, 0, 50, "log end")),
+        (ToOffset(60), ("move", 60, 0, 10, "offset as requested")),
+        (ToOffset(10), ("move", 10, 40, 0, "offset as requested")),
+        (ToOffset(100), ("move", 100, 0, 50, "offset as requested")),
+        (ShiftBy(-5), ("move", 45, 5, 0, "shifted by -5")),
+        (ShiftBy(7), ("move", 57, 0, 7, "shifted by +7")),
+    ],
+)
+def test_a_partition_moves(target: Target, expected: tuple[Any, ...]) -> None:
+    row = planned(target)
+    assert brief(row) == expected
+    assert row.old == OLD
+
+
+def test_a_moved_offset_keeps_the_note_and_loses_the_epoch_which_was_that_of_another_record() -> None:
+    assert planned(ToOffset(60)).new == OffsetAndMetadata(60, -1, "by hand")
+
+
+@pytest.mark.parametrize("target", [ToCurrent(), ToOffset(50), ShiftBy(0), ToTime(NOON_MS)])
+def test_what_is_there_already_is_kept_with_its_epoch(target: Target) -> None:
+    row = planned(target, facts(at_time=OffsetAndTimestamp(50, NOON_MS, 2)))
+    assert (row.action, row.old, row.new) == ("keep", OLD, OLD)
+
+
+# Times
+
+
+def test_a_time_is_that_of_the_first_record_at_or_after_it() -> None:
+    row = planned(ToTime(NOON_MS), facts(at_time=OffsetAndTimestamp(70, NOON_MS + 1, 2)))
+    assert brief(row) == ("move", 70, 0, 20, "first record at or after 2024-01-01T12:00:00.000Z")
+
+
+@pytest.mark.parametrize(
+    ("option", "expected"),
+    [
+        ("refuse", ("refuse", None, 0, 0, "no record at or after 2024-01-01T12:00:00.000Z")),
+        ("end", ("move", 100, 0, 50, "no record at or after 2024-01-01T12:00:00.000Z; log end")),
+        ("skip", ("skip", 50, 0, 0, "no record at or after 2024-01-01T12:00:00.000Z; skipped")),
+    ],
+)
+def test_no_record_after_the_time_is_no_silent_end_of_the_log(option: Any, expected: tuple[Any, ...]) -> None:
+    """Apache's tool goes to the end, with a warning that the partition were empty (KAFKA-12287)."""
+    row = planned(ToTime(NOON_MS), facts(at_time=OffsetAndTimestamp(-1)), if_no_record=option)
+    assert brief(row) == expected
+
+
+def test_a_time_that_no_calendar_has_is_told_as_a_number() -> None:
+    row = planned(ToTime(10**18), facts(at_time=OffsetAndTimestamp(-1)))
+    assert row.why == "no record at or after 1000000000000000000"
+
+
+# Outside the log
+
+
+@pytest.mark.parametrize(
+    ("target", "option", "expected"),
+    [
+        (ToOffset(101), "refuse", ("refuse", None, "101 is after the log end 100")),
+        (ToOffset(9), "refuse", ("refuse", None, "9 is before the log start 10")),
+        (ToOffset(900), "clamp", ("move", 100, "clamped from 900 to the log end 100")),
+        (ToOffset(0), "clamp", ("move", 10, "clamped from 0 to the log start 10")),
+        (ToOffset(900), "skip", ("skip", 50, "900 is after the log end 100; skipped")),
+        (ShiftBy(-60), "refuse", ("refuse", None, "shifted by -60, -10 is before the log start 10")),
+        (ShiftBy(2**63), "clamp", ("move", 100, f"shifted by +{2**63}, clamped from {50 + 2**63} to the log end 100")),
+    ],
+)
+def test_an_offset_outside_the_log(target: Target, option: Any, expected: tuple[Any, ...]) -> None:
+    row = planned(target, if_out_of_range=option)
+    assert (row.action, row.new.offset if row.new else None, row.why) == expected
+
+
+def test_an_option_for_one_trouble_does_not_excuse_the_other() -> None:
+    assert planned(ToOffset(900), if_no_record="skip").action == "refuse"
+    gone = facts(at_time=OffsetAndTimestamp(-1))
+    assert planned(ToTime(NOON_MS), gone, if_out_of_range="skip").action == "refuse"
+
+
+@pytest.mark.parametrize(
+    ("committed", "target", "counts", "why"),
+    [
+        (5, ToEarliest(), (0, 0), "log start; the committed 5 is before the log start 10"),
+        (5, ToOffset(30), (0, 20), "offset as requested; the committed 5 is before the log start 10"),
+        (300, ToOffset(30), (70, 0), "offset as requested; the committed 300 is after the log end 100"),
+        (300, ToLatest(), (0, 0), "log end; the committed 300 is after the log end 100"),
+    ],
+)
+def test_of_a_commit_outside_the_log_only_what_is_in_the_log_counts(
+    committed: int, target: Target, counts: tuple[int, int], why: str
+) -> None:
+    row = planned(target, facts(OffsetAndMetadata(committed)))
+    assert (row.action, (row.reread, row.skipped), row.why) == ("move", counts, why)
+
+
+# Nothing committed
+
+
+@pytest.mark.parametrize("target", [ToEarliest(), ToLatest(), ToOffset(30), FromOffsets({(None, T0): OLD})])
+def test_a_partition_without_a_commit_is_named(target: Target) -> None:
+    row = planned(target, facts(None))
+    assert (row.action, row.old, row.reread, row.skipped) == ("move", None, 0, 0)
+    assert row.why.endswith("; no committed offset before")
+
+
+@pytest.mark.parametrize(
+    ("target", "option", "expected"),
+    [
+        (ToCurrent(), "refuse", ("refuse", None, "no committed offset")),
+        (ToCurrent(), "end", ("move", 100, "no committed offset; log end")),
+        (ToCurrent(), "skip", ("skip", None, "no committed offset; skipped")),
+        (ShiftBy(1), "refuse", ("refuse", None, "no committed offset to shift")),
+        (ShiftBy(1), "end", ("refuse", None, "no committed offset to shift")),
+        (ShiftBy(1), "skip", ("skip", None, "no committed offset to shift; skipped")),
+    ],
+)
+def test_what_starts_from_the_commit_needs_one(target: Target, option: Any, expected: tuple[Any, ...]) -> None:
+    row = planned(target, facts(None), if_no_record=option)
+    assert (row.action, row.new.offset if row.new else None, row.why) == expected
+
+
+# Offsets from elsewhere
+
+
+def test_offsets_from_another_group_bring_epoch_and_note() -> None:
+    told = OffsetAndMetadata(70, 2, "theirs")
+    row = planned(FromOffsets({(None, T0): told}, "group billing"))
+    assert (row.action, row.new, row.skipped, row.why) == ("move", told, 20, "as in group billing")
+
+
+def test_a_row_of_the_same_offset_moves_for_the_sake_of_its_note() -> None:
+    told = OffsetAndMetadata(50, 3, "theirs")
+    assert brief(planned(FromOffsets({(None, T0): told}))) == ("move", 50, 0, 0, "as in the file")
+    assert planned(FromOffsets({(None, T0): OLD})).action == "keep"
+
+
+def test_a_file_without_notes_leaves_those_that_are_there() -> None:
+    row = planned(FromOffsets({(None, T0): OffsetAndMetadata(70)}, exact=False))
+    assert row.new == OffsetAndMetadata(70, -1, "by hand")
+    same = planned(FromOffsets({(None, T0): OffsetAndMetadata(50)}, exact=False))
+    assert (same.action, same.new) == ("keep", OLD)
+
+
+def test_a_file_of_several_groups_tells_each_its_own() -> None:
+    target = FromOffsets({("g", T0): OffsetAndMetadata(70), ("h", T0): OffsetAndMetadata(80), (None, T1): OLD})
+    assert planned(target).new == OffsetAndMetadata(70)
+    assert target.partitions("g") == [T0, T1]
+    assert target.partitions("other") == [T1]
+
+
+def test_an_offset_zero_is_one_that_is_told() -> None:
+    assert planned(FromOffsets({("g", T0): OffsetAndMetadata(0)}), facts(start=0)).new == OffsetAndMetadata(0)
+
+
+def test_what_a_file_does_not_tell_is_refused_unless_there_is_nothing_to_lose() -> None:
+    nothing = FromOffsets({}, "positions.csv")
+    assert brief(planned(nothing)) == ("refuse", None, 0, 0, "no offset in positions.csv")
+    assert planned(nothing, if_no_record="skip").action == "skip"
+    row = planned(nothing, facts(None))
+    assert (row.action, row.new, row.why) == ("keep", None, "no offset in positions.csv; no committed offset before")
+
+
+def test_offsets_from_elsewhere_must_lie_in_the_log_too() -> None:
+    target = FromOffsets({(None, T0): OffsetAndMetadata(900, 2, "theirs")}, "positions.csv")
+    assert brief(planned(target)) == ("refuse", None, 0, 0, "as in positions.csv, 900 is after the log end 100")
+    clamped = planned(target, if_out_of_range="clamp")
+    assert clamped.new == OffsetAndMetadata(100, -1, "theirs")
+
+
+# Errors
+
+
+@pytest.mark.parametrize("target", [ToEarliest(), ToLatest(), ToOffset(60), ShiftBy(1), ToTime(5), FromOffsets({})])
+def test_a_partition_that_could_not_be_asked_is_refused_with_the_broker_s_word(target: Target) -> None:
+    error = BrokerError(ErrorCode.LEADER_NOT_AVAILABLE, topic="t", partition=0)
+    row = planned(target, PartitionFacts(T0, OLD, error=error), if_no_record="skip", if_out_of_range="skip")
+    assert (row.action, row.new, row.error, row.why) == ("refuse", None, error, error.message)
+
+
+def test_to_stay_needs_no_leader() -> None:
+    row = planned(ToCurrent(), PartitionFacts(T0, OLD, error=BrokerError(ErrorCode.LEADER_NOT_AVAILABLE)))
+    assert (row.action, row.new, row.error) == ("keep", OLD, None)
+
+
+# Plans
+
+
+def test_a_plan_is_sorted_and_knows_what_it_would_write() -> None:
+    rows = [
+        Row("h", T0, OLD, None, "delete"),
+        Row("g", U0, OLD, None, "refuse"),
+        Row("g", T1, OLD, OLD, "keep"),
+        Row("g", T0, None, OLD, "move"),
+        Row("f", T0, OLD, OLD, "skip"),
+    ]
+    plan = make_plan("reset", rows, NOON_MS, {"h": "Empty", "g": "Absent"}, "cluster")
+    assert plan == Plan("reset", tuple(reversed(rows)), NOON_MS, {"g": "Absent", "h": "Empty"}, "cluster")
+    assert plan.groups == ["f", "g", "h"]
+    assert [(row.group, row.tp) for row in plan.changes] == [("g", T0), ("h", T0)]
+    assert [(row.group, row.tp) for row in plan.refused] == [("g", U0)]
+
+
+def test_targets_of_one_shape_are_not_equal() -> None:
+    assert ToEarliest() != ToLatest()
+    assert ToLatest() == ToLatest()

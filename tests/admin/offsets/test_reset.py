@@ -1,0 +1,297 @@
+"""Facts for plans in a cluster of three brokers: how many questions, what is in scope, and what when some fail."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kcli.admin.offsets.offset_plan import (
+    ABSENT,
+    WHOLE_TOPIC,
+    FromOffsets,
+    PartitionFacts,
+    Row,
+    Scope,
+    Target,
+    ToCurrent,
+    ToEarliest,
+    ToTime,
+)
+from kcli.admin.offsets.preview import preview
+from kcli.admin.offsets.reset import GroupFacts, gather_facts
+from kcli.client.requests import Results
+from kcli.error_codes import ErrorCode
+from kcli.errors import BrokerError, KcliError, TimeoutExpired
+from kcli.protocol.messages import describe_log_dirs
+from kcli.protocol.records.builder import NewRecord, build_batch
+from kcli.protocol.registry import ApiKey
+from kcli.structs import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from tests.admin.groups.group_cluster import FakeGroup, GroupCluster, at, partitions
+
+T0, T1, T2 = partitions(0, 1, 2)
+
+
+def gathered(
+    cluster: GroupCluster, *groups: str, scope: Scope = None, target: Target | None = None
+) -> Results[str, GroupFacts]:
+    return gather_facts(cluster.client(), groups, scope, target or ToEarliest(), 10_000)
+
+
+def facts_of(cluster: GroupCluster, **how: Any) -> list[PartitionFacts]:
+    found = gathered(cluster, "g", **how)
+    assert not found.errors
+    return found.values["g"].partitions
+
+
+def code(error: KcliError | None) -> ErrorCode:
+    assert isinstance(error, BrokerError), error
+    return error.code
+
+
+def idle(node: int = 1, committed: dict[TopicPartition, int] | None = None) -> FakeGroup:
+    return FakeGroup(node, committed=committed or {}, state="Empty")
+
+
+# How many questions
+
+
+def test_requests_grow_with_brokers_and_not_with_groups_and_partitions() -> None:
+    cluster = GroupCluster({f"g{n}": idle(1 + n % 3, at(40, range(90))) for n in range(30)})
+    cluster.topics["t"] = {number: (1 + number % 3, 5) for number in range(90)}
+    found = gathered(cluster, *cluster.groups, target=ToTime(1_000))
+    assert not found.errors
+    assert list(found.values) == list(cluster.groups)
+    assert all(len(it.partitions) == 90 for it in found.values.values())
+    assert cluster.count(ApiKey.LIST_OFFSETS) == 9  # ends, starts, and the time
+    assert cluster.count(ApiKey.OFFSET_FETCH) == 3
+    assert cluster.count(ApiKey.DESCRIBE_GROUPS, ApiKey.CONSUMER_GROUP_DESCRIBE) <= 6
+    assert cluster.count(ApiKey.FIND_COORDINATOR) == 1
+    assert cluster.count(ApiKey.METADATA) <= 2
+
+
+def test_commits_are_read_before_the_logs() -> None:
+    cluster = GroupCluster({"g": idle(2, {T0: 40})})
+    facts_of(cluster)
+    asked = [it.request.API_KEY for it in cluster.asked]
+    assert asked.index(ApiKey.OFFSET_FETCH) < asked.index(ApiKey.LIST_OFFSETS)
+
+
+# What is in scope
+
+
+def test_without_a_scope_it_is_each_partition_of_the_topics_with_commits() -> None:
+    cluster = GroupCluster({"g": idle(1, {T1: 40})})
+    cluster.topics["other"] = {0: (1, 5)}
+    assert facts_of(cluster) == [
+        PartitionFacts(T0, None, 10, 100),
+        PartitionFacts(T1, OffsetAndMetadata(40, 3), 10, 100),
+        PartitionFacts(T2, None, 10, 100),
+    ]
+
+
+def test_a_scope_names_topics_or_partitions_whether_committed_or_not() -> None:
+    cluster = GroupCluster({"g": idle(1, {T1: 40})})
+    cluster.topics["other"] = {0: (1, 5), 1: (2, 5)}
+    found = facts_of(cluster, scope={"other": None, "t": [2, 0]})
+    assert [fact.tp for fact in found] == [TopicPartition("other", 0), TopicPartition("other", 1), T0, T2]
+    assert not any(fact.committed or fact.error for fact in found)
+
+
+def test_offsets_from_elsewhere_are_a_scope_themselves_and_each_group_has_its_own() -> None:
+    cluster = GroupCluster({"g": idle(1, {T0: 40}), "h": idle(2)})
+    told = OffsetAndMetadata(50)
+    target = FromOffsets({("g", T2): told, ("h", T1): told})
+    found = gathered(cluster, "g", "h", target=target).values
+    assert {name: [fact.tp for fact in it.partitions] for name, it in found.items()} == {"g": [T2], "h": [T1]}
+    narrowed = facts_of(GroupCluster({"g": idle(1, {T0: 40})}), scope={"t": [0]}, target=target)
+    assert narrowed == [PartitionFacts(T0, OffsetAndMetadata(40, 3), 10, 100)]
+
+
+def test_times_are_asked_for_only_where_they_matter() -> None:
+    (fact,) = facts_of(GroupCluster({"g": idle(1, {T0: 40})}), scope={"t": [0]}, target=ToTime(1_000))
+    assert fact.at_time == OffsetAndTimestamp(10)
+    cluster = GroupCluster({"g": idle(1, {T0: 40})})
+    (fact,) = facts_of(cluster, scope={"t": [0]}, target=ToCurrent())
+    assert fact.at_time is None
+    assert cluster.count(ApiKey.LIST_OFFSETS) == 2
+
+
+# States
+
+
+def test_a_group_is_told_with_its_state_and_one_that_is_absent_is_no_error() -> None:
+    cluster = GroupCluster({"live": FakeGroup(1, (T0,), {T0: 40}), "idle": idle(2, {T0: 41})})
+    found = gathered(cluster, "idle", "new", "live", scope={"t": [0]})
+    assert not found.errors
+    assert {name: it.state for name, it in found.values.items()} == {"idle": "Empty", "new": ABSENT, "live": "Stable"}
+    assert list(found.values) == ["idle", "new", "live"]
+    assert found.values["new"].group is None
+    assert found.values["new"].partitions == [PartitionFacts(T0, None, 10, 100)]
+
+
+@pytest.mark.parametrize("api", [ApiKey.DESCRIBE_GROUPS, ApiKey.OFFSET_FETCH])
+def test_a_group_that_cannot_be_read_is_an_error_and_the_others_are_there(api: ApiKey) -> None:
+    cluster = GroupCluster({"g": idle(1, {T0: 40}), "h": idle(1, {T0: 41})})
+    cluster.errors[api, "g"] = ErrorCode.GROUP_AUTHORIZATION_FAILED
+    found = gathered(cluster, "g", "h")
+    assert list(found.values) == ["h"]
+    assert code(found.errors["g"]) == ErrorCode.GROUP_AUTHORIZATION_FAILED
+
+
+# What fails for a partition
+
+
+def test_a_topic_that_is_not_there_is_one_fact_with_an_error() -> None:
+    cluster = GroupCluster({"g": idle(1, {T0: 40})})
+    found = facts_of(cluster, scope={"gone": None, "t": [0]})
+    assert [fact.tp for fact in found] == [TopicPartition("gone", WHOLE_TOPIC), T0]
+    assert [fact.error and code(fact.error) for fact in found] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None]
+
+
+def test_the_commit_in_a_topic_that_is_gone_is_a_fact_with_an_error() -> None:
+    lost = TopicPartition("gone", 3)
+    cluster = GroupCluster({"g": idle(1, {lost: 40, T0: 40})})
+    first, *others = facts_of(cluster)
+    assert (first.tp, first.committed, first.end) == (lost, OffsetAndMetadata(40, 3), None)
+    assert code(first.error) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert not any(fact.error for fact in others)
+
+
+def test_a_partition_that_is_not_there_says_how_many_there_are() -> None:
+    cluster = GroupCluster({"g": idle(1)})
+    first, second = facts_of(cluster, scope={"t": [1, 7]})
+    assert first.error is None
+    assert code(second.error) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert "t has 3 partitions" in str(second.error)
+
+
+def test_a_partition_without_a_leader_is_waited_for_a_moment_only() -> None:
+    cluster = GroupCluster({"g": idle(1, at(40, (0, 1)))})
+    cluster.topics["t"][1] = (-1, 5)
+    began_ms = cluster.clock.now_ms()
+    found = facts_of(cluster, target=ToTime(1_000))
+    assert cluster.clock.now_ms() - began_ms < 2_000
+    assert code(found[1].error) == ErrorCode.LEADER_NOT_AVAILABLE
+    assert found[1].committed == OffsetAndMetadata(40, 3)
+    assert [fact.at_time is not None for fact in found] == [True, False, True]
+
+
+def test_a_commit_that_cannot_be_told_is_an_error_of_its_partition() -> None:
+    cluster = GroupCluster({"g": idle(1, at(40, (0, 1)))})
+    cluster.errors[ApiKey.OFFSET_FETCH, T1] = ErrorCode.UNSTABLE_OFFSET_COMMIT
+    found = facts_of(cluster)
+    assert [fact.error and code(fact.error) for fact in found] == [None, ErrorCode.UNSTABLE_OFFSET_COMMIT, None]
+    assert found[1].committed is None
+
+
+# Previews
+
+
+def moves(to: int, numbers: Any = (0, 1, 2), group: str = "g", skipped: int = 20) -> list[Row]:
+    new = OffsetAndMetadata(to)
+    return [Row(group, tp, OffsetAndMetadata(20), new, "move", skipped=skipped) for tp in partitions(*numbers)]
+
+
+def sizes(cluster: GroupCluster, size: int) -> None:
+    def answer(_peer: Any, request: Any, _version: int) -> Any:
+        topics = [
+            describe_log_dirs.DescribeLogDirsTopic(
+                name=topic.topic,
+                partitions=[
+                    describe_log_dirs.DescribeLogDirsPartition(partition_index=number, partition_size=size)
+                    for number in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+        return describe_log_dirs.DescribeLogDirsResponse(
+            results=[describe_log_dirs.DescribeLogDirsResult(log_dir="/data", topics=topics)]
+        )
+
+    cluster.answers[ApiKey.DESCRIBE_LOG_DIRS] = answer
+
+
+def batch(base: int, value: bytes = b"v", count: int = 3) -> bytes:
+    return build_batch([NewRecord(timestamp_ms=base, key=b"k", value=value)] * count, base_offset=base)
+
+
+def test_a_preview_takes_a_fetch_and_a_look_at_the_disks_of_each_leader() -> None:
+    cluster = GroupCluster({})
+    cluster.records = {tp: batch(40) for tp in (T0, T1, T2)}
+    sizes(cluster, 9_000)
+    shown = preview(cluster.client(), moves(40), 10_000)
+    assert not shown.errors
+    assert [row.first and row.first.offset for row in shown.rows] == [40, 40, 40]
+    assert [row.bytes for row in shown.rows] == [2_000] * 3  # 20 of the 90 offsets
+    assert [row._replace(first=None, bytes=None) for row in shown.rows] == moves(40)
+    assert cluster.count(ApiKey.FETCH) == 3
+    assert cluster.count(ApiKey.DESCRIBE_LOG_DIRS) == 3
+
+
+def test_groups_that_go_to_one_offset_are_looked_at_once_and_others_take_turns() -> None:
+    cluster = GroupCluster({})
+    cluster.records = {T0: batch(40) + batch(43)}
+    sizes(cluster, 9_000)
+    rows = [*moves(40, [0]), *moves(40, [0], "h"), *moves(44, [0], "i")]
+    shown = preview(cluster.client(), rows, 10_000)
+    assert [row.first and row.first.offset for row in shown.rows] == [40, 40, 44]
+    assert cluster.count(ApiKey.FETCH) == 2
+
+
+def test_what_is_not_moved_is_not_looked_at_and_at_the_end_there_is_no_record() -> None:
+    cluster = GroupCluster({})
+    sizes(cluster, 9_000)
+    refused = Row("g", T1, OffsetAndMetadata(20), None, "refuse", "900 is after the log end 100")
+    shown = preview(cluster.client(), [*moves(100, [0], skipped=80), refused], 10_000)
+    assert not shown.errors
+    assert shown.rows[0].first is None
+    assert shown.rows[0].bytes == 8_000
+    assert shown.rows[1] == refused
+    assert [p.partition for it in cluster.requests(ApiKey.FETCH) for p in it.request.topics[0].partitions] == [0]
+
+
+def test_who_may_not_see_the_disks_gets_an_estimate_from_the_batch() -> None:
+    cluster = GroupCluster({})
+    cluster.records = {T0: batch(40)}
+    cluster.answers[ApiKey.DESCRIBE_LOG_DIRS] = lambda *_: describe_log_dirs.DescribeLogDirsResponse(
+        error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    )
+    (row,) = preview(cluster.client(), moves(40, [0]), 10_000).rows
+    assert row.bytes == round(len(batch(40)) * 20 / 3)
+
+
+def test_large_batches_end_the_search_after_a_few_looks() -> None:
+    """Each answer brings one batch that is above its limit: of many, some are not worth the wait."""
+    cluster = GroupCluster({})
+    cluster.topics["t"] = dict.fromkeys(range(12), (1, 5))
+    tps = partitions(*range(12))
+    cluster.records = dict.fromkeys(tps, batch(40, value=bytes(2_200_000), count=1))
+    sizes(cluster, 9_000)
+    shown = preview(cluster.client(), moves(40, range(12)), 10_000)
+    assert cluster.count(ApiKey.FETCH) == 6
+    assert sum(row.first is not None for row in shown.rows) == 6
+    assert len(shown.errors) == 6
+    assert all(isinstance(error, TimeoutExpired) and "6 requests" in str(error) for error in shown.errors.values())
+
+
+def test_a_damaged_batch_is_told_beside_the_others() -> None:
+    cluster = GroupCluster({})
+    damaged = bytearray(batch(40))
+    damaged[61:] = b"\xff" * (len(damaged) - 61)
+    cluster.records = {T0: bytes(damaged), T1: batch(40)}
+    sizes(cluster, 9_000)
+    shown = preview(cluster.client(), moves(40, [0, 1]), 10_000)
+    assert [row.first is not None for row in shown.rows] == [False, True]
+    assert list(shown.errors) == [T0]
+
+
+def test_a_partition_without_a_leader_is_not_waited_for_in_a_preview() -> None:
+    cluster = GroupCluster({})
+    cluster.records = {T0: batch(40)}
+    cluster.topics["t"][1] = (-1, 5)
+    sizes(cluster, 9_000)
+    began_ms = cluster.clock.now_ms()
+    shown = preview(cluster.client(), moves(40, [0, 1]), 10_000)
+    assert cluster.clock.now_ms() - began_ms < 500
+    assert [(row.first is not None, row.bytes) for row in shown.rows] == [(True, 2_000), (False, None)]
