@@ -106,7 +106,7 @@ def _execute(env: Environment, common: Common, client: ConsumerNetworkClient, pl
         return exit_status.REFUSED
     except (KcliError, KeyboardInterrupt):
         if snapshots:
-            env.say(f"kcli: some offsets may have been written; undo with: {undo_command(snapshots[0].id)}")
+            env.say(f"kcli: some offsets may have been written; to undo: {undo_command(snapshots[0].id)}")
         else:
             env.say("nothing was written")
         raise
@@ -197,4 +197,4 @@ def _report_outcome(env: Environment, plan: Plan, applied: Applied) -> None:
 
     for line in plan_lines(plan):
         env.say(line)
-    env.say(f"{outcome_line(plan, applied.errors)}; undo with: {undo_command(applied.snapshot_id or '--last')}")
+    env.say(f"{outcome_line(plan, applied.errors)}; to undo: {undo_command(applied.snapshot_id or '--last')}")

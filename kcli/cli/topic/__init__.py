@@ -1,6 +1,6 @@
 """The `kcli topic` family: list, describe, create and delete topics.
 
-Each command is one page over `kcli.admin.topics`, `kcli.admin.configs` and `kcli.admin.topics`.
+Each command is one page over `kcli.admin.topics` and `kcli.admin.configs`.
 
 **Non-obvious**
 

@@ -115,7 +115,7 @@ def test_a_status_for_scripts_on_request(broker: EmbeddedBroker, group: str, sev
 
 
 @pytest.mark.parametrize(
-    ("options", "words"), [(["--fail-on", "all"], "problem, warning, note"), (["--interval", "-1"], "above 0")]
+    ("options", "words"), [(["--fail-on", "all"], "problem, warning or note"), (["--interval", "-1"], "above 0")]
 )
 def test_bad_options_are_usage_errors(options: list[str], words: str) -> None:
     result = run_kcli("group", "explain", "g", *options)

@@ -69,7 +69,7 @@ def test_a_partition_that_fails_is_a_row_beside_those_that_are_done(any_kafka: K
     assert heading.split()[3] == "STATUS"
     assert row.split()[1:4] == [scene.topic, "1", "failed"]
     assert "OFFSET_METADATA_TOO_LARGE" in row
-    assert "2 partitions moved, 1 partition failed; undo with: kcli offsets undo " in result.err
+    assert "2 partitions moved, 1 partition failed; to undo: kcli offsets undo " in result.err
     assert scene.offsets("undo", "--last", "--execute").status == 0
     assert scene.committed() == scene.before
 
@@ -83,7 +83,7 @@ def test_a_coordinator_that_does_not_answer_leaves_the_way_back(broker: Embedded
     broker.intercept("OffsetCommit", lambda *_: SILENCE)
     result = scene.offsets("reset", scene.group, *ALL, "--execute", "--timeout", "1.5")
     assert result.status == 5
-    assert "3 partitions failed; undo with: kcli offsets undo " in result.err
+    assert "3 partitions failed; to undo: kcli offsets undo " in result.err
     broker.forget_interceptions()
     assert scene.offsets("undo", "--last", "--execute").status == 0
     assert scene.committed() == scene.before
@@ -119,7 +119,7 @@ def test_an_interruption_tells_the_way_back(scene: Scene, monkeypatch: pytest.Mo
     monkeypatch.setattr(applying, "_write" if written else "check_commits", interrupted)
     result = scene.reset(*ALL, "--execute")
     assert result.status == 130
-    assert ("some offsets may have been written; undo with: kcli offsets undo " in result.err) is written
+    assert ("some offsets may have been written; to undo: kcli offsets undo " in result.err) is written
     assert result.err.endswith("nothing was written\n") is not written
     assert len(scene.snapshots) == written
 
@@ -184,7 +184,7 @@ def test_an_interruption_of_compat_tells_the_way_back(scene: Scene, monkeypatch:
     monkeypatch.setattr(applying, "_write", interrupted)
     result = compat_reset(scene, scene.state)
     assert result.status == 130
-    assert f"back with: kcli offsets undo {scene.snapshots[0].stem} --execute" in result.err
+    assert f"to undo: kcli offsets undo {scene.snapshots[0].stem} --execute" in result.err
 
 
 def test_compat_is_refused_without_a_snapshot(scene: Scene, tmp_path: Path) -> None:
