@@ -27,8 +27,6 @@ class MemoryPeer:
         self.address = address
         #: Whole frames that arrived here, oldest first.
         self.received: list[bytes] = []
-        #: Bytes that this end still accepts; None: any number.
-        self.room: int | None = None
         #: The near end has closed the connection.
         self.closed = False
         self._network = network
@@ -73,13 +71,6 @@ class MemoryPeer:
         self._error = code
         self._settled = True
 
-    def stall(self, room: int = 0) -> None:
-        """Accept only `room` more bytes until `resume`, so that the near end cannot complete its frame."""
-        self.room = room
-
-    def resume(self) -> None:
-        self.room = None
-
     # Calls of the channel at the near end (Transport).
 
     def fileno(self) -> int:
@@ -105,9 +96,6 @@ class MemoryPeer:
         if self._ended:
             raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
         data = b"".join(map(bytes, parts))
-        if self.room is not None:
-            data = data[: self.room]
-            self.room -= len(data)
         self._arriving += data
         self._take_frames()
         return len(data)
@@ -122,7 +110,7 @@ class MemoryPeer:
         if self._error:
             return EVENT_READ | EVENT_WRITE
         readable = EVENT_READ if self._departing or self._ended else 0
-        return readable | (EVENT_WRITE if self.room is None or self.room > 0 else 0)
+        return readable | EVENT_WRITE
 
     def _raise_error(self) -> None:
         if self._error:

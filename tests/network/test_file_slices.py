@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from kcli.network.file_slice import FileSlice
 from kcli.network.framing import drop_sent, frame_parts
-from tests.network.worlds import MemoryWorld, SocketPeer, SocketWorld
+from tests.network.harness import MemoryHarness, SocketHarness, SocketPeer
 
 
 class DiskFile:
@@ -42,10 +42,10 @@ class BytesFile:
 
 
 @pytest.fixture
-def world() -> Iterator[SocketWorld]:
-    world = SocketWorld(half_duplex=True)
-    yield world
-    world.close()
+def harness() -> Iterator[SocketHarness]:
+    harness = SocketHarness(half_duplex=True)
+    yield harness
+    harness.close()
 
 
 def read_in_background(peer: SocketPeer, frames: int = 1) -> tuple[threading.Thread, list[bytes]]:
@@ -58,42 +58,42 @@ def read_in_background(peer: SocketPeer, frames: int = 1) -> tuple[threading.Thr
 DATA = bytes(range(256)) * 40_000  # ten megabytes
 
 
-def test_file_records_are_sent_by_the_kernel_between_bytes(world: SocketWorld, tmp_path: Path) -> None:
+def test_file_records_are_sent_by_the_kernel_between_bytes(harness: SocketHarness, tmp_path: Path) -> None:
     file = DiskFile(tmp_path / "log", DATA)
-    peer = world.connect("1")
+    peer = harness.connect("1")
     reader, taken = read_in_background(peer)
-    world.selector.send("1", [b"head", FileSlice(file, 1000, 5_000_000), b"middle", FileSlice(file, 7, 3), b"tail"])
-    world.poll_until(lambda: world.sends, polls=5000)
+    harness.selector.send("1", [b"head", FileSlice(file, 1000, 5_000_000), b"middle", FileSlice(file, 7, 3), b"tail"])
+    harness.poll_until(lambda: harness.sends, polls=5000)
     reader.join()
     assert taken == [b"head" + DATA[1000:5_001_000] + b"middle" + DATA[7:10] + b"tail"]
     assert file.reads == 0
 
 
-def test_a_file_in_memory_is_sent_too(world: SocketWorld) -> None:
-    peer = world.connect("1")
+def test_a_file_in_memory_is_sent_too(harness: SocketHarness) -> None:
+    peer = harness.connect("1")
     reader, taken = read_in_background(peer)
-    world.selector.send("1", [b"head", FileSlice(BytesFile(DATA), 5, 1_000_000), FileSlice(BytesFile(DATA), 0, 0)])
-    world.poll_until(lambda: world.sends, polls=5000)
+    harness.selector.send("1", [b"head", FileSlice(BytesFile(DATA), 5, 1_000_000), FileSlice(BytesFile(DATA), 0, 0)])
+    harness.poll_until(lambda: harness.sends, polls=5000)
     reader.join()
     assert taken == [b"head" + DATA[5:1_000_005]]
 
 
 def test_the_memory_selector_sends_slices() -> None:
-    world = MemoryWorld()
-    peer = world.connect("1")
-    world.selector.send("1", [b"head", FileSlice(BytesFile(DATA), 5, 10)])
-    world.poll_until(lambda: world.sends)
+    harness = MemoryHarness()
+    peer = harness.connect("1")
+    harness.selector.send("1", [b"head", FileSlice(BytesFile(DATA), 5, 10)])
+    harness.poll_until(lambda: harness.sends)
     assert peer.take_frame() == b"head" + DATA[5:15]
 
 
 @pytest.mark.parametrize("on_disk", [True, False])
-def test_a_truncated_file_closes_the_connection(world: SocketWorld, tmp_path: Path, on_disk: bool) -> None:
+def test_a_truncated_file_closes_the_connection(harness: SocketHarness, tmp_path: Path, on_disk: bool) -> None:
     file = DiskFile(tmp_path / "log", b"0123456789") if on_disk else BytesFile(b"0123456789")
-    world.connect("1")
-    world.selector.send("1", [FileSlice(file, 5, 10)])
-    world.poll_until(lambda: world.disconnected)
-    assert "ends before" in world.disconnected["1"] or "Input/output" in world.disconnected["1"]
-    assert world.failed == ["1"]
+    harness.connect("1")
+    harness.selector.send("1", [FileSlice(file, 5, 10)])
+    harness.poll_until(lambda: harness.disconnected)
+    assert "ends before" in harness.disconnected["1"] or "Input/output" in harness.disconnected["1"]
+    assert harness.failed == ["1"]
 
 
 @given(sizes=st.lists(st.integers(0, 9), min_size=1, max_size=6), counts=st.lists(st.integers(1, 12)))
@@ -108,18 +108,18 @@ def test_slices_sent_in_parts_are_complete(sizes: list[int], counts: list[int]) 
         assert taken + b"".join(map(bytes, parts)) == whole
 
 
-def test_a_poll_bounds_the_bytes_written_to_one_connection(world: SocketWorld, tmp_path: Path) -> None:
+def test_a_poll_bounds_the_bytes_written_to_one_connection(harness: SocketHarness, tmp_path: Path) -> None:
     """A response of 50 MB takes many polls however fast the client reads, so that others are served in between."""
     file = DiskFile(tmp_path / "log", DATA * 5)
-    peer = world.connect("greedy")
+    peer = harness.connect("greedy")
     reader, taken = read_in_background(peer)
-    world.selector.send("greedy", [FileSlice(file, 0, len(DATA) * 5)])
+    harness.selector.send("greedy", [FileSlice(file, 0, len(DATA) * 5)])
     polls = 0
-    while not world.sends:
-        before = world.selector.channel("greedy")._written_bytes  # type: ignore[union-attr]
-        world.poll(100)
+    while not harness.sends:
+        before = harness.selector.channel("greedy")._written_bytes  # type: ignore[union-attr]
+        harness.poll(100)
         polls += 1
-        channel = world.selector.channel("greedy")
+        channel = harness.selector.channel("greedy")
         assert channel is not None
         assert channel._written_bytes - before <= 2 << 20
     reader.join()
@@ -127,43 +127,43 @@ def test_a_poll_bounds_the_bytes_written_to_one_connection(world: SocketWorld, t
     assert len(taken[0]) == len(DATA) * 5
 
 
-def test_a_poll_bounds_the_bytes_read_from_one_connection(world: SocketWorld) -> None:
-    greedy, modest = world.connect("greedy"), world.connect("modest")
+def test_a_poll_bounds_the_bytes_read_from_one_connection(harness: SocketHarness) -> None:
+    greedy, modest = harness.connect("greedy"), harness.connect("modest")
     sender = threading.Thread(target=lambda: greedy.deliver(bytes(60_000_000)))
     sender.start()
-    world.poll_until(lambda: world.selector.channel("greedy")._reader.progress)  # type: ignore[union-attr]
+    harness.poll_until(lambda: harness.selector.channel("greedy")._reader.progress)  # type: ignore[union-attr]
     modest.deliver(b"me too")
-    world.poll_until(lambda: ("modest", b"me too") in world.receives)
-    assert not [id for id, _ in world.receives if id == "greedy"]
-    world.poll_until(lambda: len(world.receives) == 2, polls=10_000)
+    harness.poll_until(lambda: ("modest", b"me too") in harness.receives)
+    assert not [id for id, _ in harness.receives if id == "greedy"]
+    harness.poll_until(lambda: len(harness.receives) == 2, polls=10_000)
     sender.join()
 
 
-def test_half_duplex_reads_the_next_request_after_the_response_is_written(world: SocketWorld) -> None:
-    peer = world.connect("1")
+def test_half_duplex_reads_the_next_request_after_the_response_is_written(harness: SocketHarness) -> None:
+    peer = harness.connect("1")
     peer.deliver(b"first")
-    world.poll_until(lambda: world.receives)
-    world.selector.send("1", [bytes(20_000_000)])
+    harness.poll_until(lambda: harness.receives)
+    harness.selector.send("1", [bytes(20_000_000)])
     peer.deliver(b"second")
     for _ in range(20):
-        world.poll(1)
-    assert world.receives == [("1", b"first")]
+        harness.poll(1)
+    assert harness.receives == [("1", b"first")]
     reader, _ = read_in_background(peer)
-    world.poll_until(lambda: len(world.receives) == 2, polls=10_000)
+    harness.poll_until(lambda: len(harness.receives) == 2, polls=10_000)
     reader.join()
-    assert world.sends == ["1"]
+    assert harness.sends == ["1"]
 
 
 def test_single_bytes_of_a_length_do_not_keep_a_connection_from_expiring() -> None:
-    world = SocketWorld(idle_ms=1000)
+    harness = SocketHarness(idle_ms=1000)
     try:
-        peer = world.connect("dawdler")
+        peer = harness.connect("dawdler")
         for _ in range(3):
             peer.deliver_bytes(b"\0")
-            world.poll(0)
-            world.poll(0)
-            world.let_pass(400)
-        world.poll(0)
-        assert list(world.disconnected) == ["dawdler"]
+            harness.poll(0)
+            harness.poll(0)
+            harness.advance(400)
+        harness.poll(0)
+        assert list(harness.disconnected) == ["dawdler"]
     finally:
-        world.close()
+        harness.close()

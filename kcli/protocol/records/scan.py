@@ -1,7 +1,7 @@
 """The records of one batch of format v2, read in order. Imports no numpy unless the batch is compressed.
 
-Three depths for three readers: `iter_records` gives whole records, `read_pairs` keys and values only (a replay of the
-offsets topic), `iter_record_heads` offsets and times only. None of them checks the CRC.
+`iter_records` reads whole records, `read_pairs` keys and values only (for a replay of the offsets topic), and
+`iter_record_heads` offsets and times only. None of them checks the CRC.
 """
 
 from __future__ import annotations

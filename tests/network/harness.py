@@ -54,7 +54,7 @@ class SocketPeer:
             return True
 
 
-class World:
+class Harness:
     """A selector, its results collected over polls, and its peers."""
 
     address: Address
@@ -93,22 +93,22 @@ class World:
     def accept(self) -> Any:
         raise NotImplementedError
 
-    def let_pass(self, ms: float) -> None:
+    def advance(self, ms: float) -> None:
         raise NotImplementedError
 
     def close(self) -> None:
         self.selector.close_all()
 
 
-class SocketWorld(World):
+class SocketHarness(Harness):
     def __init__(self, **options: Any) -> None:
         self.clock = ManualClock()
         super().__init__(Selector(self.clock if "idle_ms" in options else SystemClock(), **options))
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=300)
         self.listener.settimeout(5)
         self.address = (socket.AF_INET, self.listener.getsockname())
-        with socket.create_server(("127.0.0.1", 0)) as nobody:
-            self.closed_address = (socket.AF_INET, nobody.getsockname())
+        with socket.create_server(("127.0.0.1", 0)) as closed:
+            self.closed_address = (socket.AF_INET, closed.getsockname())
         self.accepted: list[socket.socket] = []
 
     def accept(self) -> SocketPeer:
@@ -116,7 +116,7 @@ class SocketWorld(World):
         self.accepted.append(sock)
         return SocketPeer(sock)
 
-    def let_pass(self, ms: float) -> None:
+    def advance(self, ms: float) -> None:
         self.clock.advance(ms)
 
     def close(self) -> None:
@@ -126,7 +126,7 @@ class SocketWorld(World):
             sock.close()
 
 
-class _TakingPeer:
+class _FramePeer:
     """Gives a MemoryPeer the interface of a SocketPeer."""
 
     def __init__(self, peer: MemoryPeer) -> None:
@@ -144,17 +144,17 @@ class _TakingPeer:
         return self._peer.closed
 
 
-class MemoryWorld(World):
+class MemoryHarness(Harness):
     def __init__(self, **options: Any) -> None:
         self.clock = ManualClock()
         self.memory = MemorySelector(self.clock, **options)
         super().__init__(self.memory)
         self.address = (socket.AF_INET, ("broker", 9092))
-        self.closed_address = (socket.AF_INET, ("nobody", 9092))
-        self.memory.refuse("nobody:9092")
+        self.closed_address = (socket.AF_INET, ("closed", 9092))
+        self.memory.refuse("closed:9092")
 
-    def accept(self) -> _TakingPeer:
-        return _TakingPeer(self.memory.peers[-1])
+    def accept(self) -> _FramePeer:
+        return _FramePeer(self.memory.peers[-1])
 
-    def let_pass(self, ms: float) -> None:
+    def advance(self, ms: float) -> None:
         self.clock.advance(ms)
