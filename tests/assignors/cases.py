@@ -35,8 +35,8 @@ def _told(member: Member) -> str:
     return f"{who}: {','.join(sorted(member.topics))} owns {owned}@{member.generation}"
 
 
-def troubles(case: Case) -> set[str]:
-    """What makes this group no easy one."""
+def features(case: Case) -> set[str]:
+    """Return the features of the group that make its assignment difficult."""
     topics = subscribed(case.topics, case.members)
     claimants = [member for member in case.members if member.owned]
     found = {

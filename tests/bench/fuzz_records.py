@@ -35,7 +35,7 @@ def main(count: int = 200_000, seed: int = 1) -> None:
     seconds = time.perf_counter() - began
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(
-        f"{count} mutated batches in {seconds:.0f} s: {errors} told as corrupt, {records} records read; slowest call "
+        f"{count} mutated batches in {seconds:.0f} s: {errors} corrupt, {records} records read; slowest call "
         f"{slowest[0] * 1e3:.0f} ms (round {slowest[1]}); peak memory {peak:.0f} MB"
     )
 

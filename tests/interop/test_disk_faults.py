@@ -59,7 +59,7 @@ def read(broker: BrokerProcess, topic: str, start: int = 0, **settings: object) 
     deadline = time.monotonic() + 30
     try:
         while True:
-            assert time.monotonic() < deadline, f"the reader is stuck behind {found[-1:]}"
+            assert time.monotonic() < deadline, f"the reader is stuck after {found[-1:]}"
             message = consumer.poll(1)
             if message is None:
                 continue
@@ -239,13 +239,13 @@ def test_a_missing_middle_segment_leaves_a_gap_that_is_logged(broker: BrokerProc
     values = fill(broker, topic, 20_000)
     broker.stop()
     logs = segments(broker, topic)
-    first_gone, behind = int(logs[1].stem), int(logs[2].stem)
+    first_gone, following = int(logs[1].stem), int(logs[2].stem)
     logs[1].unlink()
     broker.start()
     assert f"{topic}-0" in said(broker)
     everything = list(enumerate(values))
-    assert read(broker, topic) == everything[:first_gone] + everything[behind:]
-    assert read(broker, topic, first_gone + 5)[0] == everything[behind]
+    assert read(broker, topic) == everything[:first_gone] + everything[following:]
+    assert read(broker, topic, first_gone + 5)[0] == everything[following]
 
 
 def test_a_full_disk_refuses_the_write_ends_the_broker_and_loses_nothing(broker: BrokerProcess) -> None:

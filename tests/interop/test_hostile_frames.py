@@ -174,7 +174,7 @@ def test_consume_survives_an_invalid_answer(api: ApiKey, spoil: Mischief) -> Non
     assert run.status in (1, 5), run.err
     assert run.out == b""
     assert run.peak_mb < LARGEST_MB
-    assert len(run.err.splitlines()) <= 3, run.err  # what went wrong, and the footer on what was covered
+    assert len(run.err.splitlines()) <= 3, run.err  # the error, and the coverage report
 
 
 def test_the_scripted_broker_without_faults_is_a_good_broker() -> None:

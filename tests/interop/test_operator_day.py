@@ -144,8 +144,8 @@ def test_a_deleted_topic_is_reported_while_others_are_followed(any_kafka: Kafka,
     with kcli_running("consume", doomed, kept, "-o", "start", *at(any_kafka), stdout=out) as follower:
         wait_for_lines(out, 2, follower)
         done(kcli("topic", "delete", doomed, "--yes", *at(any_kafka)))
-        told = wait_for_lines(out.with_suffix(".stderr"), 1, follower)
-        assert f"topic {doomed} was deleted".encode() in told[0]
+        result = wait_for_lines(out.with_suffix(".stderr"), 1, follower)
+        assert f"topic {doomed} was deleted".encode() in result[0]
         produce(any_kafka, kept, [b"after"])
         assert wait_for_lines(out, 3, follower)[2] == b"after"
         follower.send_signal(signal.SIGINT)

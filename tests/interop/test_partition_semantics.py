@@ -125,7 +125,7 @@ def test_valid_batches_are_stored_and_invalid_ones_refused(asker: Asker) -> None
         "too large": 10,
     }  # fmt: skip
     assert {offset for _, offset in refused.values()} == {-1}
-    assert asker.produce(good + b"xx") == (0, 6), "a few bytes behind the batch are overlooked"
+    assert asker.produce(good + b"xx") == (0, 6), "a few bytes after the batch are ignored"
 
 
 def test_a_compacted_topic_refuses_records_without_keys(any_kafka: Kafka) -> None:
@@ -180,7 +180,7 @@ def test_fetch_returns_the_same_fields(asker: Asker) -> None:
 def test_fetch_waits_for_min_bytes_or_max_wait(asker: Asker) -> None:
     assert asker.fetch((0, 0), max_wait_ms=0)[1] < 10
     assert asker.fetch((0, 0), max_wait_ms=20_000, min_bytes=0)[1] < 10
-    assert asker.fetch((0, 7), max_wait_ms=20_000)[1] < 10, "an error is told at once"
+    assert asker.fetch((0, 7), max_wait_ms=20_000)[1] < 10, "an error is returned at once"
     assert asker.fetch((9, 0), max_wait_ms=20_000)[1] < 10, "so is a topic that is not there"
     assert asker.fetch(max_wait_ms=20_000)[1] < 10
     assert 0.29 < asker.fetch((0, 0))[1] < 10
@@ -217,8 +217,8 @@ def test_fetch_sessions_return_only_changed_partitions(asker: Asker) -> None:
 
     def go_on(epoch: int, session_id: int = id) -> tuple[int, int, list[int]]:
         answer, _ = asker.fetch(session_id=session_id, session_epoch=epoch, max_wait_ms=0)
-        told = [one.partition_index for topic in answer.responses for one in topic.partitions]
-        return answer.error_code, answer.session_id, told
+        result = [one.partition_index for topic in answer.responses for one in topic.partitions]
+        return answer.error_code, answer.session_id, result
 
     assert go_on(1) == (0, id, [0]), "only what changed"
     assert go_on(1) == (71, 0, [])

@@ -32,11 +32,11 @@ def test_a_topic_is_created_as_asked(any_kafka: Kafka) -> None:
     [made] = items(kcli(any_kafka, "topic", "create", name, *asked, "--output", "json"))
     assert (made["status"], made["partitions"], made["replication"]) == ("created", 3, 1)
 
-    told = describe_with_kafkas_own_tool(any_kafka, name)
-    assert f"TopicId: {made['topic_id']}" in told
-    assert "PartitionCount: 3" in told
-    assert "cleanup.policy=compact" in told
-    assert "retention.ms=600000" in told
+    result = describe_with_kafkas_own_tool(any_kafka, name)
+    assert f"TopicId: {made['topic_id']}" in result
+    assert "PartitionCount: 3" in result
+    assert "cleanup.policy=compact" in result
+    assert "retention.ms=600000" in result
 
 
 def test_a_topic_that_is_there_is_a_failure_unless_told_otherwise(any_kafka: Kafka) -> None:
@@ -118,14 +118,14 @@ def test_the_cluster_describes_itself(any_kafka: Kafka) -> None:
 
 def test_api_versions_are_those_that_kafkas_own_tool_tells(any_kafka: Kafka) -> None:
     [node] = items(kcli(any_kafka, "cluster", "api-versions", "--output", "json"))
-    told = any_kafka.tool(
+    result = any_kafka.tool(
         "org.apache.kafka.tools.BrokerApiVersionsCommand", "--bootstrap-server", any_kafka.bootstrap_servers
     ).stdout
     for api in node["apis"]:
         if api["broker"] is not None:
             lowest, highest = api["broker"]["min"], api["broker"]["max"]
             versions = f"{lowest} to {highest}" if lowest != highest else f"{lowest}"
-            assert f"{api['api']}({api['key']}): {versions} " in told
+            assert f"{api['api']}({api['key']}): {versions} " in result
             assert api["kcli"] is None or api["used"] == min(api["kcli"]["max"], highest)
 
 

@@ -24,7 +24,7 @@ from kcli.structs import TopicPartition
 from tests.assignors.cases import Case
 from tests.interop.assignors.oracle import Oracle, assignment, question, server_question
 
-LETTERS = 3  # of a name tell it from others; what comes behind is noise
+LETTERS = 3  # the first letters distinguish a name; the rest is noise
 DOUBTS, ASKED_AT_ONCE = 30, 5
 EXACT, STICKY = ("range", "roundrobin"), ("sticky", "cooperative-sticky")
 Outcomes = dict[str, "Assignment | None"]  # by strategy; None where Kafka's class threw

@@ -46,8 +46,8 @@ def forecast(kafka: Kafka, group: str, *words: str) -> dict[str, Any]:
     return found
 
 
-def partitions(told: dict[str, list[int]] | None) -> set[TopicPartition]:
-    return {TopicPartition(topic, number) for topic, numbers in (told or {}).items() for number in numbers}
+def partitions(result: dict[str, list[int]] | None) -> set[TopicPartition]:
+    return {TopicPartition(topic, number) for topic, numbers in (result or {}).items() for number in numbers}
 
 
 def shares(item: dict[str, Any]) -> Shares:

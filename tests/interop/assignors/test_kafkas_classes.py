@@ -13,7 +13,7 @@ from kcli.assignors.lookup import STRATEGIES
 from kcli.assignors.model import Member
 from kcli.protocol.consumer_protocol import by_topic, decode_subscription
 from kcli.structs import TopicPartition
-from tests.assignors.cases import make_cases, troubles
+from tests.assignors.cases import features, make_cases
 from tests.interop.assignors.compare import compare
 from tests.interop.assignors.oracle import Oracle, blob
 from tests.needs import SUMMARY
@@ -38,10 +38,10 @@ def test_five_thousand_groups_are_assigned_as_kafka_does(
     assert not standing.wrong, "\n".join(standing.wrong[:3])
     assert standing.same >= CASES * 0.9
     assert standing.same + standing.by_hash + standing.at_fault == CASES
-    counts = Counter(trouble for case in cases for trouble in troubles(case))
+    counts = Counter(feature for case in cases for feature in features(case))
     assert len(counts) == 5
     assert min(counts.values()) >= CASES * 0.05, counts
-    kinds = ", ".join(f"{count} with {trouble}" for trouble, count in sorted(counts.items()))
+    kinds = ", ".join(f"{count} with {feature}" for feature, count in sorted(counts.items()))
     record_property(SUMMARY, f"{CASES} groups under {len(STRATEGIES)} assignors beside Kafka's classes: {kinds}")
 
 

@@ -32,8 +32,8 @@ def exclusions() -> dict[str, str]:
 def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
     """A broker with a configured advertised address, as the suite expects."""
     (port,) = free_ports(1)
-    told = {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}"}
-    broker = BrokerProcess(tmp_path / "broker", port=port, settings=told)
+    result = {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}"}
+    broker = BrokerProcess(tmp_path / "broker", port=port, settings=result)
     broker.start()
     yield broker
     broker.kill()

@@ -86,14 +86,14 @@ def test_keys_values_headers_and_times_round_trip(codec: str, any_kafka: Kafka) 
 def test_log_append_time_is_the_brokers_clock(any_kafka: Kafka) -> None:
     topic = any_kafka.new_topic(message_timestamp_type="LogAppendTime")
     producer, before = producer_for(any_kafka), int(time.time() * 1000)
-    told: list[tuple[int, int]] = []
-    producer.produce(topic, b"x", timestamp=NOON, on_delivery=lambda _, message: told.append(message.timestamp()))
+    result: list[tuple[int, int]] = []
+    producer.produce(topic, b"x", timestamp=NOON, on_delivery=lambda _, message: result.append(message.timestamp()))
     assert producer.flush(30) == 0
     [message] = read(any_kafka, topic)
     kind, stamp = message.timestamp()
     assert kind == 2  # TIMESTAMP_LOG_APPEND_TIME
     assert before - 1_000 <= stamp <= time.time() * 1000 + 1_000
-    assert told == [(2, stamp)]
+    assert result == [(2, stamp)]
 
 
 def refusal(kafka: Kafka, topic: str, value: bytes, partition: int = 0, **settings: Any) -> int:

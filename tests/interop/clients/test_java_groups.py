@@ -79,8 +79,8 @@ def test_java_members_share_a_topic_and_the_tool_lists_them(any_kafka: Kafka) ->
         soon(lambda: [len(one.partitions) for one in verifiers] == [2, 2], "two partitions each")
         servers = ("--bootstrap-server", any_kafka.bootstrap_servers)
         limits = ("--max-messages", "1000", "--throughput", "20000")
-        told = any_kafka.tool("VerifiableProducer", *servers, "--topic", topic, *limits).stdout.splitlines()
-        acked = [int(event["value"]) for event in map(json.loads, told) if event["name"] == "producer_send_success"]
+        result = any_kafka.tool("VerifiableProducer", *servers, "--topic", topic, *limits).stdout.splitlines()
+        acked = [int(event["value"]) for event in map(json.loads, result) if event["name"] == "producer_send_success"]
         assert sorted(acked) == list(range(1_000))
         soon(lambda: sum(len(one.values) for one in verifiers) >= 1_000, "all records")
         assert sorted(value for one in verifiers for value in one.values) == list(range(1_000))

@@ -50,7 +50,7 @@ def stopped(any_own_kafka: Callable[..., OwnBroker]) -> tuple[OwnBroker, list[by
     reader = Consumer({"bootstrap.servers": kafka.bootstrap_servers, "group.id": "readers", "log_level": 0})
     reader.commit(offsets=[TopicPartition("t", 0, 3_000, metadata="half")], asynchronous=False)
     reader.close()
-    assert kafka.stop() in (0, 143)  # Java tells the signal that ended it
+    assert kafka.stop() in (0, 143)  # Java ends with the status of the signal
     return kafka, [value for number in range(5) for value in values[number::5]]
 
 
@@ -81,7 +81,7 @@ def test_the_dump_tool_reports_no_error(stopped: tuple[OwnBroker, list[bytes]]) 
 
     offsets = [p for p in kafka.data.glob("__consumer_offsets-*") if (p / f"{0:020}.log").stat().st_size]
     [committed] = offsets
-    told = dump(kafka, "--offsets-decoder", "--files", str(committed / f"{0:020}.log"))
-    assert '{"type":"1","data":{"group":"readers","topic":"t","partition":0}}' in told
+    result = dump(kafka, "--offsets-decoder", "--files", str(committed / f"{0:020}.log"))
+    assert '{"type":"1","data":{"group":"readers","topic":"t","partition":0}}' in result
     # librdkafka's Python client ends the metadata with a zero byte.
-    assert '"offset":3000,"leaderEpoch":-1,"metadata":"half' in told
+    assert '"offset":3000,"leaderEpoch":-1,"metadata":"half' in result

@@ -82,8 +82,8 @@ def test_offsets_are_listed_records_deleted_and_sizes_shown(any_kafka: Kafka, tm
     assert f"low_watermark: {end - 1}" in tool(any_kafka, "DeleteRecordsCommand", "--offset-json-file", plan)
     earliest = tool(any_kafka, "GetOffsetShell", "--topic", name, "--time", "earliest")
     assert f"{name}:{full}:{end - 1}" in earliest.splitlines()
-    told = tool(any_kafka, "LogDirsCommand", "--describe", "--topic-list", name)
-    [broker] = json.loads(next(line for line in told.splitlines() if line.startswith("{")))["brokers"]
+    result = tool(any_kafka, "LogDirsCommand", "--describe", "--topic-list", name)
+    [broker] = json.loads(next(line for line in result.splitlines() if line.startswith("{")))["brokers"]
     sizes = {one["partition"]: one["size"] for one in broker["logDirs"][0]["partitions"]}
     assert 100 * end < sizes[f"{name}-{full}"] < 200 * end
 

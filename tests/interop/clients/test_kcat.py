@@ -102,10 +102,10 @@ def test_reading_starts_at_a_time(any_kafka: Kafka, cat: Kcat) -> None:
 
 def test_metadata_lists_brokers_and_topics(any_kafka: Kafka, cat: Kcat) -> None:
     topic = any_kafka.new_topic(partitions=3)
-    told: dict[str, Any] = json.loads("\n".join(cat("-L", "-J", "-t", topic)))
-    [broker] = told["brokers"]
+    result: dict[str, Any] = json.loads("\n".join(cat("-L", "-J", "-t", topic)))
+    [broker] = result["brokers"]
     assert (broker["id"], broker["name"]) == (1, any_kafka.bootstrap_servers)
-    [described] = told["topics"]
+    [described] = result["topics"]
     assert described["topic"] == topic
     assert [(p["partition"], p["leader"], p["replicas"], p["isrs"]) for p in described["partitions"]] == [
         (number, 1, [{"id": 1}], [{"id": 1}]) for number in range(3)

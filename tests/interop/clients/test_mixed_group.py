@@ -87,11 +87,11 @@ class OldPython:
 
     def _listen(self) -> None:
         assert self._process.stdout is not None
-        for told in map(json.loads, self._process.stdout):
-            if "partitions" in told:
-                self.partitions = told["partitions"]
+        for result in map(json.loads, self._process.stdout):
+            if "partitions" in result:
+                self.partitions = result["partitions"]
             else:
-                self.numbers.append(int(told["value"]))
+                self.numbers.append(int(result["value"]))
 
     def poll(self) -> None:
         """Do nothing: the member polls in its own process."""

@@ -8,8 +8,8 @@ from tests.real_kafka import Kafka
 
 def test_topics_records_groups_and_offsets(any_kafka: Kafka) -> None:
     day = python_script("old_kafka_python.py", "kafka-python==2.0.2", "six==1.17.0")
-    told = day(any_kafka.bootstrap_servers, any_kafka.new_name("old"), any_kafka.new_name("group"))
-    assert told == {
+    results = day(any_kafka.bootstrap_servers, any_kafka.new_name("old"), any_kafka.new_name("group"))
+    assert results == {
         "retention": "600000",
         "last offsets None": [249] * 4,
         "last offsets gzip": [499] * 4,

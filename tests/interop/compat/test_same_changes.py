@@ -187,7 +187,7 @@ def test_nothing_is_committed_when_one_group_cannot_be_planned(twins: Twins) -> 
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "result"),
     [
         ("{topic},0\n", "line 1"),
         ("{topic},0,4\n{topic},1\n", "line 2"),
@@ -196,14 +196,14 @@ def test_nothing_is_committed_when_one_group_cannot_be_planned(twins: Twins) -> 
         ("", "is empty"),
     ],
 )
-def test_an_invalid_file_is_refused(twins: Twins, text: str, told: str) -> None:
+def test_an_invalid_file_is_refused(twins: Twins, text: str, result: str) -> None:
     twins.commit((0, 4))
     file = twins.state / "positions.csv"
     file.write_text(text.format(topic=twins.topic))
     words = ("--reset-offsets", "--group", twins.ours, "--from-file", str(file), "--execute")
     done = run_ours(["--bootstrap-server", twins.kafka.bootstrap_servers, *words])
     assert done.status == 2
-    assert told in done.stdout
+    assert result in done.stdout
     assert read(twins.kafka, twins.ours)[TopicPartition(twins.topic, 0)].offset == 4
 
 

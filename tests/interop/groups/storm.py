@@ -246,9 +246,9 @@ class Storm:
             return f"held are {[str(tp) for tp in held]}"
         try:
             group = self._admin.describe_consumer_groups([self.group], request_timeout=2)[self.group].result()
-        except KafkaException as trouble:
+        except KafkaException as error:
             self._admin = self._new_admin()  # librdkafka's does not find a coordinator again that was restarted
-            return str(trouble)
+            return str(error)
         if group.state.name != "STABLE" or len(group.members) != len(runs):
             return f"the group is {group.state.name} with {[member.client_id for member in group.members]}"
         return None

@@ -59,10 +59,10 @@ def judge(
     if wrong:
         more = f"\n... and {len(wrong) - MOST_TOLD} more" if len(wrong) > MOST_TOLD else ""
         raise AssertionError("\n".join(wrong[:MOST_TOLD]) + more)
-    told = [len(event["offsets"]) for story in stories for event in _of(story, "records")]
+    result = [len(event["offsets"]) for story in stories for event in _of(story, "records")]
     taken, refused = (sum(1 for it in stories for _ in _of(it, name)) for name in ("committed", "commit_failed"))
     total = sum(ends.values())
-    return Account(len(stories), total, sum(told) - total, taken, refused, dict(stale))
+    return Account(len(stories), total, sum(result) - total, taken, refused, dict(stale))
 
 
 def _of(story: Story, *names: str) -> Iterator[Mapping[str, Any]]:

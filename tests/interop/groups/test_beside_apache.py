@@ -15,7 +15,7 @@ from tests.interop.groups.test_group_reads import commit, items, kcli_group
 from tests.interop.shapes import wait_until
 from tests.real_kafka import Kafka
 
-READ, STORED = 3, 2  # partitions of the topic that is read, and of one that somebody read before
+READ, STORED = 3, 2  # partitions of the subscribed topic, and of one with committed offsets only
 
 
 class Scene(NamedTuple):

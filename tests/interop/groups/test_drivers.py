@@ -51,11 +51,11 @@ def seen(kafka: Kafka, group: str) -> dict[str, tuple[set[TopicPartition], dict[
     found = surveyed.values[group]
     assert not surveyed.errors
     assert found.group.state == "Stable"
-    told: dict[str, tuple[set[TopicPartition], dict[TopicPartition, int]]] = {}
+    result: dict[str, tuple[set[TopicPartition], dict[TopicPartition, int]]] = {}
     for member in found.group.members:
         mine = [row for row in found.partitions if row.member is not None and row.member.id == member.id]
-        told[member.client_id] = set(member.owned), {row.tp: row.committed.offset for row in mine if row.committed}
-    return told
+        result[member.client_id] = set(member.owned), {row.tp: row.committed.offset for row in mine if row.committed}
+    return result
 
 
 def a_life(kafka: Kafka, start: Start, maker: str, how: dict[str, str]) -> None:
@@ -80,7 +80,7 @@ def a_life(kafka: Kafka, start: Start, maker: str, how: dict[str, str]) -> None:
     first.wait(lambda: seen(kafka, group) == expected, "kcli to see what they say")
     first.leave()
     assert first.assigned() == set()
-    second.wait_assigned(whole, timeout_s=LONGEST_SESSION_S / 3)  # it was told: the session is not over
+    second.wait_assigned(whole, timeout_s=LONGEST_SESSION_S / 3)  # it left the group: its session has not ended
     fill(kafka, topic, range(40))
     second.wait_records(40)
     assert in_order(second, topic) == {number: list(range(10, 20)) for number in range(4)}, "what was not committed"

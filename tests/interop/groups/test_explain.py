@@ -84,7 +84,7 @@ def test_unread_records_near_retention_are_found(any_kafka: Kafka) -> None:
     commit(any_kafka, group, topic, {0: 5, 1: 5})
     by_size = explained(any_kafka, group)
 
-    # Of several findings of a kind `explained` keeps the last: that of the topic with a limit by size sorts behind.
+    # Of several findings of a kind `explained` keeps the last: that of the topic with a size limit sorts last.
     assert by_time["retention-overtakes"]["severity"] == "problem"
     assert by_size["retention-overtakes"]["subject"] == f"{sizes}-0"
     assert "the topic keeps 5.0 kB of each partition" in by_size["retention-overtakes"]["evidence"]

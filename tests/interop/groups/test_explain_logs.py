@@ -50,8 +50,8 @@ def test_a_transaction_that_holds_the_last_stable_offset_is_found(real_kafka: Ka
     left = re.search(r"aborts the transaction in (\d+) s\.", found["advice"])
     assert left is not None, found["advice"]
     assert 59 - (answered - before) <= int(left[1]) <= 60 - (asked - begun)  # whole seconds of the producer's 60
-    told = producers_told(real_kafka, topic)
-    assert f"producer {told['ProducerId']} (epoch {told['ProducerEpoch']}," in found["evidence"]
+    result = producers_told(real_kafka, topic)
+    assert f"producer {result['ProducerId']} (epoch {result['ProducerEpoch']}," in found["evidence"]
 
     producer.commit_transaction(30)
     wait_until_decided(real_kafka, topic, 9)

@@ -83,7 +83,7 @@ def test_static_members_that_have_gone_are_found(any_kafka: Kafka) -> None:
         found = until_found(any_kafka, group, "static-member-gone")
         assert found["static-member-gone"]["subject"].startswith("pod-1 (static)")
         assert "committed nothing" in found["static-member-gone"]["evidence"]
-        assert "silent-member" not in found  # the other one goes on
+        assert "silent-member" not in found  # the other member continues
 
         found = explained(any_kafka, group, 8.5)  # its session runs out between these looks
         assert "no longer is" in found["static-member-gone"]["evidence"]

@@ -61,8 +61,8 @@ def a_group_is_shown_as_it_is(kafka: Kafka, makers: tuple[str, ...], how: dict[s
             assert (partition["lag"], partition["time_lag_ms"]) == (0, 0)
 
         (shown,) = items(kafka, "describe", group, "--members")
-        told = {m["client_id"]: m["assignment"][topic] for m in shown["members"]}
-        assert told == {f"by-{m.maker}": sorted(tp.partition for tp in m.assigned()) for m in members}
+        result = {m["client_id"]: m["assignment"][topic] for m in shown["members"]}
+        assert result == {f"by-{m.maker}": sorted(tp.partition for tp in m.assigned()) for m in members}
         assert [group, kind, "Stable", str(len(makers))] in listed(kafka, "--topic", topic)
 
         for one in members:

@@ -83,7 +83,7 @@ def test_each_record_is_read_once_though_a_member_leaves(real_kafka: Kafka, star
     assert not first.wait_assigned(3) & second.wait_assigned(3)
     wait_read(300, first, second)
     second.leave()
-    assert len(first.wait_assigned(6, timeout_s=LONGEST_SESSION_S / 3)) == 6, "it was told that the other has left"
+    assert len(first.wait_assigned(6, timeout_s=LONGEST_SESSION_S / 3)) == 6, "the broker knows that the other has left"
     produce(real_kafka, topic, 6, 50)
     wait_read(600, first, second)
     first.leave()

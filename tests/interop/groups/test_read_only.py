@@ -21,7 +21,7 @@ DESCRIBE = FIND | {"DescribeGroups"}
 OFFSETS = DESCRIBE | {"OffsetFetch", "ListOffsets"}
 RECORDS = OFFSETS | {"Fetch"}  # the time lag: the record at each committed offset
 
-#: Commands on the group `billing`, which is behind and has a member, and on `old`, which has none: what they ask.
+#: The APIs of commands on the group `billing`, which has a lag and a member, and on `old`, which has no members.
 LOOKING = {
     "list": {"ListGroups"} | DESCRIBE,
     "list --names": {"ListGroups"},

@@ -16,15 +16,15 @@ pytestmark = pytest.mark.slow
 
 def fight(kafka: Kafka, assignor: str) -> None:
     seed = int(os.environ.get("KCLI_STORM_SEED", "4"))
-    told: list[str] = []
-    with Storm(kafka, assignor=assignor, seed=seed, session_ms=3_000, tell=told.append) as storm:
+    result: list[str] = []
+    with Storm(kafka, assignor=assignor, seed=seed, session_ms=3_000, tell=result.append) as storm:
         storm.begin()
         storm.strike("stop", "join")  # beyond the session: the group rests without it
         storm.strike("resume", "nap")
         storm.strike("kill", "join")
         storm.strike("leave")
         account = storm.finish(strict=frozenset({"kcli"}))
-    assert account.members == 5, told
+    assert account.members == 5, result
     assert account.records > 12_000, account
     assert account.commits > 50, account
 

@@ -14,7 +14,7 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import MessageSizeTooLargeError, TopicAlreadyExistsError, for_code
 
 bootstrap, topic, group = sys.argv[1:]
-told = {}
+results = {}
 
 
 async def until(condition, what):
@@ -34,7 +34,7 @@ async def topics(admin):
     await admin.create_topics([NewTopic(topic, 2, 1, topic_configs={"max.message.bytes": "100000"})])
     # This client has refusals in the answer, not as exceptions.
     again = await admin.create_topics([NewTopic(topic, 2, 1)])
-    told["created twice"] = for_code(again.topic_errors[0][1]) is TopicAlreadyExistsError
+    results["created twice"] = for_code(again.topic_errors[0][1]) is TopicAlreadyExistsError
     await admin.create_partitions({topic: NewPartitions(4)})
 
     async def four():
@@ -42,7 +42,7 @@ async def topics(admin):
 
     await until(four, "four partitions")
     [described] = await admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, topic)])
-    told["config"] = {entry[0]: entry[1] for entry in described.resources[0][4]}["max.message.bytes"]
+    results["config"] = {entry[0]: entry[1] for entry in described.resources[0][4]}["max.message.bytes"]
 
 
 async def writing():
@@ -52,30 +52,30 @@ async def writing():
             headers = [("h", b"1")]
             sent = [await producer.send(topic, b"%d" % n, b"k", n % 4, headers=headers) for n in range(1000)]
             stored = await asyncio.gather(*sent)
-            told["last offsets " + str(codec)] = [one.offset for one in stored[-4:]]
+            results["last offsets " + str(codec)] = [one.offset for one in stored[-4:]]
     async with AIOKafkaProducer(bootstrap_servers=bootstrap) as producer:
         try:
             await producer.send_and_wait(topic, b"x" * 200_000)
-            told["too large"] = "was taken"
+            results["too large"] = "was taken"
         except MessageSizeTooLargeError:
-            told["too large"] = "refused"
+            results["too large"] = "refused"
 
 
 async def reading():
     partitions = [TopicPartition(topic, number) for number in range(4)]
     async with consumer() as reader:
         reader.assign(partitions)
-        told["ends"] = sorted((await reader.end_offsets(partitions)).values())
+        results["ends"] = sorted((await reader.end_offsets(partitions)).values())
         records = []
         while len(records) < 2000:
             for found in (await reader.getmany(timeout_ms=10_000)).values():
                 records += found
-        told["each value twice"] = sorted(int(r.value) for r in records) == sorted([*range(1000)] * 2)
-        told["headers"] = {(name, value.decode()) for r in records for name, value in r.headers} == {("h", "1")}
+        results["each value twice"] = sorted(int(r.value) for r in records) == sorted([*range(1000)] * 2)
+        results["headers"] = {(name, value.decode()) for r in records for name, value in r.headers} == {("h", "1")}
         reader.seek(partitions[0], 490)
-        told["after a seek"] = (await reader.getone(partitions[0])).offset
+        results["after a seek"] = (await reader.getone(partitions[0])).offset
         since = await reader.offsets_for_times({partitions[0]: records[0].timestamp - 1_000_000})
-        told["by time"] = since[partitions[0]].offset
+        results["by time"] = since[partitions[0]].offset
 
 
 async def follow(member, values, leave):
@@ -101,9 +101,9 @@ async def groups(admin):
 
     await until(half_each, "two partitions each")
     await until(all_read, "all records")
-    told["all values"] = set(values) == set(range(1000))
+    results["all values"] = set(values) == set(range(1000))
     listed = await admin.list_consumer_groups()
-    told["listed"] = (group, "consumer") in [tuple(one[:2]) for one in listed]
+    results["listed"] = (group, "consumer") in [tuple(one[:2]) for one in listed]
     for member in members:
         await member.commit()
     leave[0].set()
@@ -118,7 +118,7 @@ async def groups(admin):
     await tasks[1]
     await members[1].stop()
     offsets = await admin.list_consumer_group_offsets(group)
-    told["offsets"] = sorted(place.offset for place in offsets.values())
+    results["offsets"] = sorted(place.offset for place in offsets.values())
 
 
 async def main():
@@ -137,7 +137,7 @@ async def main():
         await until(gone, "the topic to be gone")
     finally:
         await admin.close()
-    print(json.dumps(told))
+    print(json.dumps(results))
 
 
 asyncio.run(main())

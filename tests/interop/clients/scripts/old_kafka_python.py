@@ -15,7 +15,7 @@ from kafka.admin import ConfigResource, ConfigResourceType, NewPartitions, NewTo
 from kafka.errors import CommitFailedError, KafkaError
 
 bootstrap, topic, group = sys.argv[1:]
-told = {}
+results = {}
 
 
 def consumer(*topics, **settings):
@@ -41,28 +41,28 @@ admin.create_topics([NewTopic(topic, 2, 1, topic_configs={"retention.ms": "60000
 admin.create_partitions({topic: NewPartitions(4)})
 until(lambda: len(admin.describe_topics([topic])[0]["partitions"]) == 4, "four partitions")
 described = admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, topic)])
-told["retention"] = {entry[0]: entry[1] for one in described for entry in one.resources[0][4]}["retention.ms"]
+results["retention"] = {entry[0]: entry[1] for one in described for entry in one.resources[0][4]}["retention.ms"]
 
 # Writing, in every codec that needs nothing installed
 for codec in (None, "gzip"):
     producer = KafkaProducer(bootstrap_servers=bootstrap, acks="all", compression_type=codec, linger_ms=5)
     sent = [producer.send(topic, b"%d" % n, partition=n % 4) for n in range(1000)]
     producer.flush(30)
-    told["last offsets " + str(codec)] = [future.get(10).offset for future in sent[-4:]]
+    results["last offsets " + str(codec)] = [future.get(10).offset for future in sent[-4:]]
     producer.close()
 try:
     KafkaProducer(bootstrap_servers=bootstrap, max_request_size=5000000).send(topic, b"x" * 3000000).get(30)
 except KafkaError as refused:
-    told["too large"] = type(refused).__name__
+    results["too large"] = type(refused).__name__
 
 # Reading what is there
 reader = consumer()
 partitions = [TopicPartition(topic, number) for number in range(4)]
 reader.assign(partitions)
-told["ends"] = sorted(reader.end_offsets(partitions).values())
+results["ends"] = sorted(reader.end_offsets(partitions).values())
 seen = []
 until(lambda: seen.extend(values(reader.poll(200))) or len(seen) >= 2000, "all records")
-told["each value twice"] = sorted(map(int, seen)) == sorted(list(range(1000)) * 2)
+results["each value twice"] = sorted(map(int, seen)) == sorted(list(range(1000)) * 2)
 reader.close()
 
 
@@ -98,17 +98,17 @@ def committed():
 pair = [Member(), Member()]
 until(lambda: [one.partitions for one in pair] == [2, 2], "two partitions each")
 until(lambda: committed() == [500] * 4, "all records to be read and committed")
-told["each value in the group"] = set(pair[0].values + pair[1].values) == set(map(str, range(1000)))
-told["listed"] = (group, "consumer") in admin.list_consumer_groups()
+results["each value in the group"] = set(pair[0].values + pair[1].values) == set(map(str, range(1000)))
+results["listed"] = (group, "consumer") in admin.list_consumer_groups()
 [found] = admin.describe_consumer_groups([group])
-told["described"] = [found.state, found.protocol_type, found.protocol, len(found.members)]
+results["described"] = [found.state, found.protocol_type, found.protocol, len(found.members)]
 pair[0].leave()
 until(lambda: pair[1].partitions == 4, "all partitions for the one that is left")
 pair[1].leave()
-told["offsets"] = committed()
+results["offsets"] = committed()
 
 # The end
-told["groups deleted"] = [error.__name__ for _, error in admin.delete_consumer_groups([group])]
+results["groups deleted"] = [error.__name__ for _, error in admin.delete_consumer_groups([group])]
 admin.delete_topics([topic])
 until(lambda: topic not in admin.list_topics(), "the topic to be gone")
-print(json.dumps(told))
+print(json.dumps(results))

@@ -76,13 +76,13 @@ class MemberLoop:
         if self._commit is None or not self._pending:
             return
         begun, offsets = time.monotonic_ns(), dict(self._pending)
-        told = [[*partition, offset] for partition, offset in offsets.items()]
+        result = [[*partition, offset] for partition, offset in offsets.items()]
         try:
             self._commit(offsets)
         except self._refused as why:
-            say("commit_failed", begun=begun, offsets=told, why=f"{type(why).__name__}: {why}")
+            say("commit_failed", begun=begun, offsets=result, why=f"{type(why).__name__}: {why}")
         else:
-            say("committed", begun=begun, offsets=told)
+            say("committed", begun=begun, offsets=result)
             self._pending = {tp: offset for tp, offset in self._pending.items() if offsets.get(tp) != offset}
 
 
