@@ -93,7 +93,7 @@ def build_tree(
     `report(env, error, verbose=...)` turns an error of a command into its exit status. The whole tree is the source of
     the manual pages and of shell completion.
     """
-    root = _group("kcli", "Kafka from the command line.", _root_options)
+    root = _group("kcli", "Read, write and administer Kafka from the command line.", _root_options)
     groups: dict[str, typer.Typer] = {}
     for path, help_line in COMMANDS.items():
         if only is not None and path != only:

@@ -1,4 +1,4 @@
-"""A process that is made of buffers: run one kcli command line in it, and look at what came out."""
+"""A process made of buffers: run one kcli command line in it and inspect its output."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kcli.clock import Clock
 
 
 class Result(NamedTuple):
-    """What a run left behind: its exit status, and what it wrote."""
+    """The exit status and the output of a run."""
 
     status: int
     out: bytes
@@ -62,6 +62,6 @@ def run_kcli(
     terminal: bool = False,
     clock: Clock | None = None,
 ) -> Result:
-    """Run `kcli argv...` in this process with buffers for streams. `terminal`: all three streams claim to be one."""
+    """Run `kcli argv...` in this process with buffers as streams. `terminal`: all three streams are terminals."""
     env = FakeEnvironment(stdin=stdin, environ=environ, terminal=terminal, clock=clock)
     return env.result(app.run(argv, env))

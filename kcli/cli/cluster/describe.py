@@ -1,4 +1,4 @@
-"""`kcli cluster describe`: id, controller and brokers."""
+"""`kcli cluster describe`: cluster id, controller and brokers."""
 
 from contextlib import closing
 
@@ -10,10 +10,10 @@ COLUMNS = ["cluster_id", "node", "host", "port", "rack", "controller", "fenced"]
 
 
 def run(env: Environment, common: Common) -> int:
-    """Id, controller and brokers of the cluster.
+    """Show the id, the controller and the brokers of the cluster.
 
-    A fenced broker is registered but does not serve. In KRaft, brokers name one of themselves as controller: the one to
-    send changes to.
+    A fenced broker is registered but does not serve clients. In a KRaft cluster the controller shown is the broker that
+    forwards changes to the controller quorum.
     """
     from kcli.admin.cluster import describe_cluster
     from kcli.cli.output.report import Report, show

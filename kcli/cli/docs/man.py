@@ -44,7 +44,7 @@ def page(command: CommandDoc) -> str:
 def overview(commands: Sequence[CommandDoc]) -> str:
     """Return the page of kcli itself: commands, environment variables, exit statuses."""
     lines = [
-        *_head("kcli", "Kafka from the command line."),
+        *_head("kcli", "Read, write and administer Kafka from the command line."),
         ".SH SYNOPSIS",
         "kcli COMMAND [OPTIONS] [ARGUMENTS]",
         ".SH COMMANDS",
