@@ -82,7 +82,8 @@ class Mutation(NamedTuple):
         skipped: set[str],
         failed: "Mapping[str, KcliError]",
     ) -> None:
-        from kcli.cli.output.report import Report, error_field, show
+        from kcli.cli.output.printer import print_report
+        from kcli.cli.output.report import Report, error_field
 
         items = []
         for row in plan:
@@ -93,4 +94,4 @@ class Mutation(NamedTuple):
                 items.append({**row.item("failed"), "error": error_field(error)})
             else:
                 items.append(row.item(status))
-        show(env, Report(self.kind, self.columns, items), common.output)
+        print_report(env, Report(self.kind, self.columns, items), common.output)

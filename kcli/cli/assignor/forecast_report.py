@@ -223,7 +223,7 @@ def make_forecasts(situation: Situation, assignors: Sequence[str], changes: Chan
 
 def show_forecasts(env: Environment, kind: str, forecasts: Forecasts, output: str | None, *, compared: bool) -> None:
     """Print the table or document of `kind`; `compared`: one row per assignor instead of one per member."""
-    from kcli.cli.output.report import show
+    from kcli.cli.output.printer import print_report
 
     with_before = kind == DIFF or any(member.owned for member in forecasts.situation.members)
     items: list[Item] = []
@@ -241,7 +241,7 @@ def show_forecasts(env: Environment, kind: str, forecasts: Forecasts, output: st
         rows = show_rows(forecasts.comparisons[0], items[0])
         columns = DIFF_COLUMNS if kind == DIFF else SHOW_COLUMNS + (OWNED_COLUMNS if with_before else [])
     report = Report(kind, used_columns(columns, rows, for_programs=output in ("csv", "tsv")), items, rows)
-    show(env, report, output)
+    print_report(env, report, output)
     if output in (None, "table"):
         for line in summary_lines(forecasts, with_before=with_before, compared=compared):
             env.say(line)

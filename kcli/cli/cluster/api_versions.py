@@ -31,7 +31,8 @@ def run(
     have no version in common.
     """
     from kcli.admin.cluster import own_versions
-    from kcli.cli.output.report import Report, error_field, show
+    from kcli.cli.output.printer import print_report
+    from kcli.cli.output.report import Report, error_field
 
     ours = own_versions()
     items: list[Item] = []
@@ -43,7 +44,7 @@ def run(
                 items.append({"node": broker.id, "error": error_field(answer)})
             else:
                 items.append({"node": broker.id, "features": answer.features, "apis": _apis(answer, ours)})
-    show(env, Report("cluster.api-versions", COLUMNS, items, _rows(items)), common.output)
+    print_report(env, Report("cluster.api-versions", COLUMNS, items, _rows(items)), common.output)
     return exit_status.status_of_all(errors)
 
 

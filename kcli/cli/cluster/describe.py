@@ -16,7 +16,8 @@ def run(env: Environment, common: Common) -> int:
     forwards changes to the controller quorum.
     """
     from kcli.admin.cluster import describe_cluster
-    from kcli.cli.output.report import Report, show
+    from kcli.cli.output.printer import print_report
+    from kcli.cli.output.report import Report
 
     with closing(common.connect()) as client:
         cluster = describe_cluster(client, common.deadline_ms())
@@ -34,5 +35,5 @@ def run(env: Environment, common: Common) -> int:
     controller = cluster.controller_id if cluster.controller_id >= 0 else None
     item = {"cluster_id": cluster.cluster_id, "controller": controller, "brokers": brokers}
     rows = [{"cluster_id": cluster.cluster_id, **broker} for broker in brokers]
-    show(env, Report("cluster.describe", COLUMNS, [item], rows), common.output)
+    print_report(env, Report("cluster.describe", COLUMNS, [item], rows), common.output)
     return exit_status.DONE

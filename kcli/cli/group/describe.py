@@ -101,7 +101,8 @@ def _show_partitions(
         survey_item,
     )
     from kcli.cli.group.selection import status_of_survey
-    from kcli.cli.output.report import Report, show
+    from kcli.cli.output.printer import print_report
+    from kcli.cli.output.report import Report
 
     items: list[Item] = []
     rows: list[Row] = []
@@ -119,7 +120,7 @@ def _show_partitions(
         rows.append(error_row(None, KcliError(f"the groups of {node} are unknown: {error}")))
     table = partition_table(rows)
     columns = partition_columns(table, for_programs=common.output in ("csv", "tsv"))
-    show(env, Report(KIND, columns, items, table=table), common.output)
+    print_report(env, Report(KIND, columns, items, table=table), common.output)
     if common.output in (None, "table"):
         for line in summary(list(surveys.values.values())):
             env.say(line)
@@ -141,7 +142,8 @@ def _describe(
         state_rows,
     )
     from kcli.cli.group.selection import status_of_groups
-    from kcli.cli.output.report import Report, show
+    from kcli.cli.output.printer import print_report
+    from kcli.cli.output.report import Report
 
     deadline_ms = common.deadline_ms()
     with closing(common.connect()) as client:
@@ -156,7 +158,7 @@ def _describe(
     items += [failed_broker(node, error) for node, error in selected.failed_brokers.items()]
     rows = member_rows(items) if members else state_rows(items)
     columns = member_columns(rows, for_programs=common.output in ("csv", "tsv")) if members else STATE_COLUMNS
-    show(env, Report(KIND, columns, items, rows), common.output)
+    print_report(env, Report(KIND, columns, items, rows), common.output)
     undecoded = members and any(member.error for group in described.values.values() for member in group.members)
     return status_of_groups(selected.failures(described), failed_parts=undecoded, succeeded=bool(described.values))
 

@@ -92,7 +92,8 @@ def _show(
     findings: dict[str, list[Finding]],
 ) -> None:
     from kcli.cli.group.rows import failed_group
-    from kcli.cli.output.report import Report, show
+    from kcli.cli.output.printer import print_report
+    from kcli.cli.output.report import Report
 
     items, rows = [], []
     for name in names:
@@ -104,7 +105,7 @@ def _show(
         of_group = [_finding_item(finding) for finding in findings[name]]
         items.append({**_group_item(observed.values[name]), "findings": of_group})
         rows += [{"group": name, **finding} for finding in of_group]
-    show(env, Report(KIND, COLUMNS, items, rows), common.output)
+    print_report(env, Report(KIND, COLUMNS, items, rows), common.output)
 
 
 def _finding_item(finding: Finding) -> Item:

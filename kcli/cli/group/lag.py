@@ -89,7 +89,8 @@ def _show(
 ) -> int:
     from kcli.cli.group.rows import failed_broker, failed_group
     from kcli.cli.group.selection import status_of_survey
-    from kcli.cli.output.report import Report, show
+    from kcli.cli.output.printer import print_report
+    from kcli.cli.output.report import Report
 
     items = [
         lag_item(surveys.values[name]) if name in surveys.values else failed_group(name, surveys.errors[name])
@@ -97,7 +98,7 @@ def _show(
     ]
     items += [failed_broker(node, error) for node, error in selected.failed_brokers.items()]
     columns = _columns(by_topic=by_topic, for_programs=common.output in ("csv", "tsv"))
-    show(env, Report("group.lag", columns, items, lag_rows(items, by_topic=by_topic)), common.output)
+    print_report(env, Report("group.lag", columns, items, lag_rows(items, by_topic=by_topic)), common.output)
     return status_of_survey(selected, surveys)
 
 

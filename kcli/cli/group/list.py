@@ -111,11 +111,12 @@ def _print_names(env: Environment, items: Iterable[Item]) -> int:
 
 def _show(env: Environment, common: Common, items: list[Item]) -> int:
     from kcli.cli.group.rows import format_node
-    from kcli.cli.output.report import Report, show
+    from kcli.cli.output.printer import print_report
+    from kcli.cli.output.report import Report
 
     rows = [
         {**item, "coordinator": format_node(item["coordinator"]), "members": item.get("member_count")} for item in items
     ]
     report = Report("group.list", COLUMNS, items, rows)
-    show(env, report, common.output)
+    print_report(env, report, common.output)
     return exit_status.FAILED if report.failed else exit_status.DONE

@@ -30,7 +30,8 @@ def run(
     from kcli.admin.groups.group_conditions import needs_offsets, parse_until, wait_for_group
     from kcli.cli.group.selection import check_names
     from kcli.cli.options import check_interval
-    from kcli.cli.output.report import Item, Report, show
+    from kcli.cli.output.printer import print_report
+    from kcli.cli.output.report import Item, Report
 
     check_names([group])
     condition = parse_until(until)
@@ -50,7 +51,7 @@ def run(
         item |= {"state": result.state, "member_count": result.members}
         item |= {"lag": result.lag} if needs_offsets(condition) else {}
     item["waited_ms"] = round(result.waited_ms)
-    show(env, Report("group.wait", COLUMNS, [item], [{**item, "members": result.members}]), common.output)
+    print_report(env, Report("group.wait", COLUMNS, [item], [{**item, "members": result.members}]), common.output)
     if result.reached:
         return exit_status.DONE
     env.say(f"kcli: {group} did not reach {until} in {common.timeout_ms / 1000:g} s: {result.values}")

@@ -137,14 +137,14 @@ def _show_plan(env: Environment, common: Common, plan: Plan) -> None:
     """Print the table; json and csv are the plan file, which `offsets apply` reads."""
     from kcli.admin.offsets.plan_files import plan_as_csv, plan_as_json
     from kcli.cli.offsets.plan_output import plan_report
-    from kcli.cli.output.report import show
+    from kcli.cli.output.printer import print_report
 
     if common.output == "json":
         env.stdout.write(_escaped(env, plan_as_json(plan)))
     elif common.output == "csv":
         env.stdout.write(_escaped(env, plan_as_csv(plan)))
     else:
-        show(env, plan_report(plan, programs=common.output == "tsv"), common.output)
+        print_report(env, plan_report(plan, programs=common.output == "tsv"), common.output)
 
 
 def _escaped(env: Environment, text: str) -> str:
@@ -175,7 +175,7 @@ def _report_plan(env: Environment, plan: Plan, errors: list[KcliError], *, execu
 def _show_outcome(env: Environment, common: Common, plan: Plan, applied: Applied) -> None:
     """Print the outcome of each row. The table was printed before; here it has the failed rows only."""
     from kcli.cli.offsets.plan_output import outcome_fields, plan_report
-    from kcli.cli.output.report import show
+    from kcli.cli.output.printer import print_report
 
     if common.output == "json":
         from kcli.admin.offsets.plan_files import plan_as_json
@@ -189,7 +189,7 @@ def _show_outcome(env: Environment, common: Common, plan: Plan, applied: Applied
         env.stdout.write("\n")
         plan = plan._replace(rows=tuple(row for row in plan.rows if (row.group, row.tp) in applied.errors))
     programs = common.output in ("csv", "tsv")
-    show(env, plan_report(plan, applied.results, applied.snapshot_id, programs=programs), common.output)
+    print_report(env, plan_report(plan, applied.results, applied.snapshot_id, programs=programs), common.output)
 
 
 def _report_outcome(env: Environment, plan: Plan, applied: Applied) -> None:

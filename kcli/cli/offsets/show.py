@@ -32,12 +32,13 @@ def run(
     METADATA is the text stored with the commit. Share groups have start offsets. The command changes nothing.
     """
     from kcli.cli.group.selection import check_selection, status_of_survey, survey_selected, without_collections
-    from kcli.cli.output.report import Report, show
+    from kcli.cli.output.printer import print_report
+    from kcli.cli.output.report import Report
 
     found = check_selection(group or (), match, every=all_groups)
     with without_collections():
         selected, surveys = survey_selected(common, group or (), found, None, time_lag=False)
-        show(env, Report("offsets.show", COLUMNS, _items(selected, surveys)), common.output)
+        print_report(env, Report("offsets.show", COLUMNS, _items(selected, surveys)), common.output)
     if common.output in (None, "table"):
         for name, survey in surveys.values.items():
             if survey.error is None and not any(row.committed for row in survey.partitions):

@@ -73,11 +73,14 @@ def _group_names(snapshot: Snapshot) -> str:
 
 
 def _list(env: Environment, common: Common, store: SnapshotStore) -> int:
-    from kcli.cli.output.report import Report, show
+    from kcli.cli.output.printer import print_report
+    from kcli.cli.output.report import Report
 
     snapshots = store.list()
     items = snapshot_items(snapshots)
-    show(env, Report("offsets.undo.list", COLUMNS, items, [snapshot_row(item) for item in items]), common.output)
+    print_report(
+        env, Report("offsets.undo.list", COLUMNS, items, [snapshot_row(item) for item in items]), common.output
+    )
     return exit_status.FAILED if snapshots.errors else exit_status.DONE
 
 

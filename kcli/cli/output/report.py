@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from kcli.cli.environment import Environment
-
 Item = dict[str, Any]
 
 
@@ -82,34 +80,6 @@ def cell(value: Any, missing: str = "-") -> str:
     if isinstance(value, list | tuple):
         return ",".join(cell(part, missing) for part in value) or missing
     return str(value)
-
-
-def show(env: Environment, report: Report, output: str | None) -> None:
-    """Print the report on standard output; `output` None means a table.
-
-    Failed items are part of the report. If standard output is not a terminal, a line on stderr reports them too.
-    Control characters are escaped on a terminal.
-    """
-    terminal = env.stdout_is_terminal
-    if output in ("json", "jsonl"):
-        from kcli.cli.output.escapes import visible_json
-        from kcli.cli.output.json import as_document, as_lines
-
-        text = as_document(report) if output == "json" else as_lines(report)
-        text = visible_json(text) if terminal else text
-    elif output in ("csv", "tsv"):
-        from kcli.cli.output.csv import as_csv, as_tsv
-
-        text = (as_csv if output == "csv" else as_tsv)(report, terminal=terminal)
-    else:
-        from kcli.cli.output.table import as_table
-
-        text = as_table(env, report)
-    env.stdout.write(text)
-    failed = report.errors
-    if failed and not env.stdout_is_terminal:
-        more = f" (and {len(failed) - 1} more failed)" if len(failed) > 1 else ""
-        env.say(f"kcli: {' '.join(cell(failed[0]).split())}{more}")
 
 
 Finish = Callable[[str], str]

@@ -21,7 +21,8 @@ def run(env: Environment, common: Common, cluster: Cluster) -> int:
     the executor; access of the executor to the brokers. A row that is wrong has a cure. Exit status 1 if any is wrong.
     """
     from kcli.cli import exit_status
-    from kcli.cli.output.report import Report, show
+    from kcli.cli.output.printer import print_report
+    from kcli.cli.output.report import Report
     from kcli.cli.spark.session import session_factory
     from kcli.spark.ship import resolve_ship
 
@@ -32,5 +33,5 @@ def run(env: Environment, common: Common, cluster: Cluster) -> int:
         from kcli.spark.doctor import WRONG, all_checks
 
         findings = all_checks(start, common.properties, cluster.remote, way)
-    show(env, Report("spark.doctor", COLUMNS, [dict(finding._asdict()) for finding in findings]), common.output)
+    print_report(env, Report("spark.doctor", COLUMNS, [dict(finding._asdict()) for finding in findings]), common.output)
     return exit_status.FAILED if any(finding.status == WRONG for finding in findings) else exit_status.DONE

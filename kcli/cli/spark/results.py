@@ -12,11 +12,12 @@ if TYPE_CHECKING:
 
 def show_result(job: Job, kind: str, result: Result) -> None:
     """Print or save the result. OSError for a file that cannot be written."""
-    from kcli.cli.output.report import Report, show
+    from kcli.cli.output.printer import print_report
+    from kcli.cli.output.report import Report
 
     report = Report(kind, result.columns, result.rows)
     if job.output_file is None:
-        show(job.env, report, job.output)
+        print_report(job.env, report, job.output)
     else:
         form, path = job.output_file
         _save(report, result, form, path)

@@ -130,7 +130,8 @@ def _single_survey(statements: Sequence[Statement], sources: dict[Relation, Kafk
 
 def _dry_run(job: Job, statements: Sequence[Statement], sources: dict[Relation, KafkaSource]) -> int:
     """Show one report for all tables; a table without ranges is one task."""
-    from kcli.cli.output.report import Item, Report, show
+    from kcli.cli.output.printer import print_report
+    from kcli.cli.output.report import Item, Report
     from kcli.cli.spark.survey import COLUMNS, range_items, survey_lines
 
     surveys = _survey_tables(statements, sources)
@@ -138,7 +139,7 @@ def _dry_run(job: Job, statements: Sequence[Statement], sources: dict[Relation, 
     for relation, table_survey in surveys:
         ranges = [{"tasks": 1}] if table_survey.plan is None else range_items(table_survey)
         items += [{"table": _call(relation), **dict.fromkeys(COLUMNS), **item} for item in ranges]
-    show(job.env, Report("spark.dry-run", ["table", *COLUMNS], items), job.output)
+    print_report(job.env, Report("spark.dry-run", ["table", *COLUMNS], items), job.output)
     if job.output in (None, "table"):
         for relation, table_survey in surveys:
             job.env.say(f"{_call(relation)}:")

@@ -68,9 +68,10 @@ COLUMNS = ["topic", "partition", "start", "end", "records_at_most", "tasks"]
 def show_survey(job: Job, result: Survey, more: Mapping[str, str] | None = None) -> int:
     """Print ranges on standard output, tasks and options on standard error. `more`: further options of the command."""
     from kcli.cli import exit_status
-    from kcli.cli.output.report import Report, show
+    from kcli.cli.output.printer import print_report
+    from kcli.cli.output.report import Report
 
-    show(job.env, Report("spark.dry-run", COLUMNS, range_items(result)), job.output)
+    print_report(job.env, Report("spark.dry-run", COLUMNS, range_items(result)), job.output)
     if job.output in (None, "table"):
         for line in survey_lines(result, more or {}):
             job.env.say(line)

@@ -51,7 +51,8 @@ def run(
     does not prevent the others from being created.
     """
     from kcli.admin.topics import NewTopic, create_topics
-    from kcli.cli.output.report import Item, Report, error_field, show
+    from kcli.cli.output.printer import print_report
+    from kcli.cli.output.report import Item, Report, error_field
     from kcli.error_codes import ErrorCode
     from kcli.text import kafka_uuid
 
@@ -79,6 +80,6 @@ def run(
             "topic_id": kafka_uuid(new.topic_id),
         }
 
-    show(env, Report("topic.create", COLUMNS, [item(new.name) for new in wanted]), common.output)
+    print_report(env, Report("topic.create", COLUMNS, [item(new.name) for new in wanted]), common.output)
     status = exit_status.status_of_all(error for name, error in made.errors.items() if name not in existing)
     return exit_status.FAILED if status == exit_status.NOT_FOUND else status  # an invalid name, not a missing topic

@@ -110,7 +110,8 @@ def _partition_item(info: PartitionInfo, bounds: Results[TopicPartition, Bounds]
 
 
 def _show(env: Environment, common: Common, items: list[Item], columns: list[str], *, with_settings: bool) -> None:
-    from kcli.cli.output.report import Report, show
+    from kcli.cli.output.printer import print_report
+    from kcli.cli.output.report import Report
 
     def flat(part: str) -> list[dict[str, Any]]:
         rows: list[dict[str, Any]] = []
@@ -122,8 +123,8 @@ def _show(env: Environment, common: Common, items: list[Item], columns: list[str
         return rows
 
     if not with_settings or common.output not in ("csv", "tsv"):
-        show(env, Report("topic.describe", columns, items, flat("partitions")), common.output)
+        print_report(env, Report("topic.describe", columns, items, flat("partitions")), common.output)
     if with_settings and common.output not in ("json", "jsonl"):
         if common.output not in ("csv", "tsv"):
             env.stdout.write("\n")
-        show(env, Report("topic.describe", SETTING_COLUMNS, items, flat("configs")), common.output)
+        print_report(env, Report("topic.describe", SETTING_COLUMNS, items, flat("configs")), common.output)

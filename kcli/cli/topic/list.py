@@ -34,7 +34,8 @@ def run(
         env.stdout.write("".join(f"{name}\n" for name in names))
         return exit_status.DONE
 
-    from kcli.cli.output.report import Report, show
+    from kcli.cli.output.printer import print_report
+    from kcli.cli.output.report import Report
     from kcli.text import kafka_uuid
 
     items = [
@@ -47,5 +48,5 @@ def run(
         }
         for topic in topics
     ]
-    show(env, Report("topic.list", COLUMNS, items), common.output)
+    print_report(env, Report("topic.list", COLUMNS, items), common.output)
     return exit_status.DONE

@@ -10,7 +10,8 @@ import pytest
 
 from kcli.cli.output.csv import as_csv
 from kcli.cli.output.json import indented
-from kcli.cli.output.report import Report, show
+from kcli.cli.output.printer import print_report
+from kcli.cli.output.report import Report
 from kcli.cli.output.table import FAST_ABOVE, as_table
 from tests.cli.fake import FakeEnvironment
 
@@ -24,7 +25,7 @@ COLUMNS = ["topic", "partitions", "replicas", "leader_epoch", "internal"]
 
 def shown(output: str | None, *extra: dict[str, object], terminal: bool = False, **environ: str) -> str:
     env = FakeEnvironment(terminal=terminal, environ=environ)
-    show(env, Report("topic.describe", COLUMNS, [*ITEMS, *extra]), output)
+    print_report(env, Report("topic.describe", COLUMNS, [*ITEMS, *extra]), output)
     return env.result(0).text
 
 
@@ -44,7 +45,7 @@ def test_numbers_stand_right_and_words_left() -> None:
 
 def test_names_that_look_like_numbers_are_left_as_they_are() -> None:
     env = FakeEnvironment()
-    show(env, Report("t", ["topic"], [{"topic": "007"}, {"topic": "1e5"}, {"topic": "0x10"}]), None)
+    print_report(env, Report("t", ["topic"], [{"topic": "007"}, {"topic": "1e5"}, {"topic": "0x10"}]), None)
     assert env.result(0).text.splitlines()[1:] == ["007", "1e5", "0x10"]
 
 
@@ -59,15 +60,15 @@ def test_an_error_column_appears_only_when_an_item_failed() -> None:
 def test_failures_are_told_on_stderr_where_the_table_may_not_be_seen() -> None:
     report = Report("t", ["topic"], [ITEMS[0], FAILED, {**FAILED, "topic": "also gone"}])
     piped, terminal = FakeEnvironment(), FakeEnvironment(terminal=True)
-    show(piped, report, "json")
-    show(terminal, report, None)
+    print_report(piped, report, "json")
+    print_report(terminal, report, None)
     assert piped.result(0).err == "kcli: no such topic (and 1 more failed)\n"
     assert terminal.result(0).err == ""
 
 
 def test_a_table_without_rows_is_its_header() -> None:
     env = FakeEnvironment()
-    show(env, Report("t", ["topic", "topic_id"], []), None)
+    print_report(env, Report("t", ["topic", "topic_id"], []), None)
     assert env.result(0).text.split() == ["TOPIC", "TOPIC-ID"]
 
 
@@ -91,7 +92,7 @@ def test_a_narrow_terminal_folds_sentences_but_no_names() -> None:
 
 def test_control_characters_and_markup_do_not_reach_the_terminal_from_data() -> None:
     env = FakeEnvironment(terminal=True)
-    show(env, Report("t", ["name"], [{"name": "[red]x[/red]\x1b[31m"}]), None)
+    print_report(env, Report("t", ["name"], [{"name": "[red]x[/red]\x1b[31m"}]), None)
     text = env.result(0).text
     assert "[red]x[/red]" in text
     assert "\x1b[31m" not in text
@@ -102,8 +103,8 @@ def test_nor_do_they_in_the_formats_for_programs(output: str) -> None:
     name = "a\x1b[31m\x9b1m\u202eb\tc\nd\\"
     items = [{"name": name, "error": {"code": "X", "message": "bad\x1b]0;x\x07\nname"}}]
     env, pipe = FakeEnvironment(terminal=True), FakeEnvironment()
-    show(env, Report("t", ["name"], items), output)
-    show(pipe, Report("t", ["name"], items), output)
+    print_report(env, Report("t", ["name"], items), output)
+    print_report(pipe, Report("t", ["name"], items), output)
     assert all(line.expandtabs().isprintable() for line in env.result(0).text.splitlines())
     if output == "json":
         assert json.loads(env.result(0).text) == json.loads(pipe.result(0).text)
@@ -148,14 +149,14 @@ def test_tsv_escapes_instead_of_quoting() -> None:
 
 def test_a_line_break_in_a_field_does_not_break_the_table() -> None:
     env = FakeEnvironment()
-    show(env, Report("t", ["name"], [{"name": "a\nb\tc"}]), None)
+    print_report(env, Report("t", ["name"], [{"name": "a\nb\tc"}]), None)
     assert env.result(0).text.splitlines()[1:] == [r"a\nb\tc"]
 
 
 @pytest.mark.parametrize("output", ["json", "jsonl", "csv", "tsv", None])
 def test_text_beyond_ascii_stays_readable(output: str | None) -> None:
     env = FakeEnvironment()
-    show(env, Report("t", ["name"], [{"name": "größe €"}]), output)
+    print_report(env, Report("t", ["name"], [{"name": "größe €"}]), output)
     assert "größe €" in env.result(0).text
 
 
@@ -166,8 +167,8 @@ def test_a_long_table_looks_as_tabulate_would_set_it(cells: list[str]) -> None:
     """Beyond a thousand rows it is set by `fast_plain_table`: scripts must not see a difference."""
     items = [{"name": text, "count": number * 1_000_000, "heading": "x"} for number, text in enumerate(cells)]
     short, long = FakeEnvironment(), FakeEnvironment()
-    show(short, Report("t", ["name", "count", "heading"], items * (FAST_ABOVE // 3)), None)
-    show(long, Report("t", ["name", "count", "heading"], items * (FAST_ABOVE // 3 + 1)), None)
+    print_report(short, Report("t", ["name", "count", "heading"], items * (FAST_ABOVE // 3)), None)
+    print_report(long, Report("t", ["name", "count", "heading"], items * (FAST_ABOVE // 3 + 1)), None)
     lines = long.result(0).text.splitlines()
     assert len(lines) > FAST_ABOVE
     assert lines[: FAST_ABOVE // 3 * 3 + 1] == short.result(0).text.splitlines()
@@ -176,7 +177,7 @@ def test_a_long_table_looks_as_tabulate_would_set_it(cells: list[str]) -> None:
 def test_a_column_of_mixed_values_shows_each_as_it_is() -> None:
     """1, True and 1.0 are equal for Python, but not for people."""
     env = FakeEnvironment()
-    show(env, Report("t", ["v"], [{"v": value} for value in (1, True, 1.0, [1], None)]), None)
+    print_report(env, Report("t", ["v"], [{"v": value} for value in (1, True, 1.0, [1], None)]), None)
     assert env.result(0).text.split() == ["V", "1", "yes", "1.0", "1", "-"]
 
 
