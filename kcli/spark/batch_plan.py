@@ -19,7 +19,7 @@ from kcli.spark.task_ranges import TaskRange, split_ranges
 from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:
-    from kcli.spark.lookup import LogEnds, Lookup
+    from kcli.spark.broker_lookup import LogEnds, Lookup
     from kcli.spark.options import SourceOptions
 
 OffsetMap = Mapping[TopicPartition, int]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kcli.spark.task_ranges import TaskRange
 
 if TYPE_CHECKING:
-    from kcli.spark.lookup import Lookup
+    from kcli.spark.broker_lookup import Lookup
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 

@@ -94,9 +94,8 @@ def compile_pattern(text: str) -> re.Pattern[str]:
 
 def _translate(text: str, kind: str, token: str) -> str:
     if kind == "quote":
-        return re.escape(
-            token[2:].removesuffix("\\E")
-        )  # a quantifier after it applies to the last character, as in Java
+        # A quantifier after it applies to the last character, as in Java.
+        return re.escape(token[2:].removesuffix("\\E"))
     if kind == "escape":
         sign = token[1]
         if sign in "zZ":

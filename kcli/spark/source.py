@@ -9,8 +9,8 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from kcli.errors import ConfigError
 from kcli.spark.batch_plan import plan_batch
+from kcli.spark.broker_lookup import Lookup
 from kcli.spark.client_options import ignored_properties
-from kcli.spark.lookup import Lookup
 from kcli.spark.options import SourceOptions, parse_options
 from kcli.spark.pushdown import NO_BOUNDS, bounds_of, prune
 from kcli.spark.record_schema import Columns, ddl, record_columns
@@ -111,8 +111,7 @@ class PushdownReader(BatchReader):
 
         filters = list(filters)
         view = VIEWS.get(self.options.view)
-        if (
-            view is None or view.topics is None
-        ):  # otherwise `topic` and `partition` are columns of the data, not of the partition read
+        # In a view of fixed topics, `topic` and `partition` are columns of the data, not of the partition read.
+        if view is None or view.topics is None:
             self.bounds = bounds_of(filters, has_records=view is None)
         return filters

@@ -15,9 +15,9 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
+from kcli.spark.broker_lookup import Lookup
 from kcli.spark.client_options import ignored_properties
 from kcli.spark.group_commits import refuse_if_in_use
-from kcli.spark.lookup import Lookup
 from kcli.spark.offset_json import offsets_dict, read_offsets
 from kcli.spark.options import SourceOptions
 from kcli.spark.stream_plan import StreamPlanner

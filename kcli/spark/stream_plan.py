@@ -28,7 +28,7 @@ from kcli.structs import TopicPartition
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from kcli.spark.lookup import LogEnds, Lookup
+    from kcli.spark.broker_lookup import LogEnds, Lookup
     from kcli.spark.options import SourceOptions
 
 

@@ -89,9 +89,8 @@ def _checked(
         if columns is None:
             break
         yield columns
-    if covered.error is None and (
-        covered.start < 0 or covered.open
-    ):  # the coverage does not have the error that ended the read
+    is_unexplained = covered.error is None and (covered.start < 0 or covered.open)
+    if is_unexplained:  # the coverage does not have the error that ended the read
         covered = covered._replace(error=stopped)
     if covered.error is not None or covered.position < task.end:
         leader = client.metadata.leader(task.tp).node

@@ -36,7 +36,7 @@ def main(where: str, bootstrap: str, topic: str, out: str) -> None:
     some = source._replace(where="partition = 0 and offset < 200")
     batch = export_batch(spark, some, Export(f"{out}/batch", Shape()))
     shown = Export(f"{out}/stream", Shape(), commit_group=f"{topic}-shown")
-    stream = export_stream(spark, some, shown, every_s=None, look_s=0.2)
+    stream = export_stream(spark, some, shown, every_s=None, poll_s=0.2)
     found = look(spark, source, f"{topic}-shown")
     close_session(spark)
     read_back = [len(set(read_table(f"{out}/{name}")["offset"].to_pylist())) for name in ("batch", "stream")]
@@ -60,18 +60,20 @@ def look(spark: SparkSession, source: KafkaSource, group: str) -> dict[str, Any]
 
     [counted] = sql.run(spark, split_statements("select count(*) n from topic('it')"), lambda _: source)
     found = {
-        "throughput": sum(row["records"] for row in throughput.run(spark, source, throughput.Wish()).windows.rows),
+        "throughput": sum(
+            row["records"] for row in throughput.run(spark, source, throughput.ThroughputOptions()).windows.rows
+        ),
         "skew": skew.run(spark, source).topics.rows[0]["keys"],
         "profile": profile.run(spark, source, fields=True).topics.rows[0]["records"],
         "gaps": len(gaps.run(spark, source).partitions.rows),
-        "duplicates": duplicates.run(spark, source, duplicates.Wish()).topics.rows[0]["repeats"],
+        "duplicates": duplicates.run(spark, source, duplicates.DuplicateOptions()).topics.rows[0]["repeats"],
         "compare": compare.run(spark, source, source).summary.rows[0]["second"],
         "group-offsets": group_offsets.run(spark, source, [group]).rows[0]["committed"],
         "sql": counted.result.rows[0]["n"],
     }
     now_ms = int(time.time() * 1000)
     grid = lag_history.make_grid(now_ms - 2_000, now_ms, 1_000)
-    lags = lag_history.run(spark, source, lag_history.Wish(grid, (group,))).lags
+    lags = lag_history.run(spark, source, lag_history.LagHistoryOptions(grid, (group,))).lags
     return {**found, "lag-history": lags.rows[-1]["partitions"]}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from uuid import UUID
 
-from kcli.spark.lookup import LogEnds
+from kcli.spark.broker_lookup import LogEnds
 from kcli.spark.options import SourceOptions, parse_options
 from kcli.structs import TopicPartition
 

@@ -15,7 +15,7 @@ from pyspark.errors import PySparkException
 
 from kcli.errors import BrokerError, ConfigError, NotFound
 from kcli.spark.batch_plan import plan_batch
-from kcli.spark.lookup import Lookup
+from kcli.spark.broker_lookup import Lookup
 from kcli.spark.loss import DataLoss
 from kcli.spark.options import parse_options
 from kcli.spark.task_ranges import TaskRange

@@ -292,5 +292,5 @@ def test_timestamps_outside_the_calendar_do_not_fail_reports(spark: SparkSession
     assert [row["last_seen"] for row in duplicates.run(spark, source, DuplicateOptions()).groups.rows] == [far]
     apart = compare.run(spark, source, nothing, ("timestamp",)).differences
     assert [(row["timestamp"], row["difference"]) for row in apart.rows] == [(far, -2), (format_time(now_ms), -1)]
-    windows = throughput.run(spark, source, throughput.DuplicateOptions()).windows
+    windows = throughput.run(spark, source, throughput.ThroughputOptions()).windows
     assert [(row["window"], row["records"]) for row in windows.rows] == [(format_time(now_ms), 1), (far, 2)]

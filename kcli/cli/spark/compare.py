@@ -26,11 +26,12 @@ def run(
     first: Annotated[str, Argument(metavar="TOPIC[:P,P..]", help="First topic, or some of its partitions.")],
     second: Annotated[str | None, Argument(metavar="[TOPIC[:P,P..]]", help="Second topic. [the same topic]")] = None,
     bootstrap2: Annotated[
-        str | None, Option("--bootstrap2", metavar="HOST:PORT,...", help="Brokers of the second topic. [same cluster]")
+        str | None,
+        Option("--bootstrap2", metavar="HOST:PORT,...", help="Read the second topic from these brokers. [same]"),
     ] = None,
     command_config2: Annotated[
         str | None,
-        Option("--command-config2", metavar="FILE", help="Client properties for the second topic. [same]"),
+        Option("--command-config2", metavar="FILE", help="Read properties for the second topic from a file. [same]"),
     ] = None,
     by: Annotated[
         str,

@@ -22,7 +22,9 @@ def run(
     common: Common,
     job: Job,
     topic: Topics = None,
-    by: Annotated[str, Option("--by", metavar="key|key,value|sequence", help="Fields that duplicates share.")] = "key",
+    by: Annotated[
+        str, Option("--by", metavar="key|key,value|sequence", help="Compare records by these fields.")
+    ] = "key",
     within: Annotated[
         str | None, Option("--within", metavar="DURATION", help="Count only repeats within this time, for example 10m.")
     ] = None,

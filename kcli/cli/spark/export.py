@@ -29,39 +29,43 @@ def run(
     common: Common,
     job: Job,
     topic: Topics = None,
-    to: Annotated[str, Option("--to", metavar="DIR", help="Output folder.")] = "",
+    to: Annotated[str, Option("--to", metavar="DIR", help="Write the files to this folder.")] = "",
     format: Annotated[
-        str, Option("--format", metavar="FORMAT", help="parquet, orc, json, csv, or another format of Spark.")
+        str, Option("--format", metavar="FORMAT", help="Write parquet, orc, json, csv, or another format of Spark.")
     ] = "parquet",
     once: Annotated[bool, Option("--once", help="Write new records since the last run, then exit.")] = False,
     follow: Annotated[bool, Option("--follow", help="Write new records continuously, until Ctrl-C.")] = False,
     every: Annotated[
-        str | None, Option("--every", metavar="DURATION", help="Interval of --follow batches. [5s]")
+        str | None, Option("--every", metavar="DURATION", help="Write a --follow batch this often. [5s]")
     ] = None,
     checkpoint: Annotated[
-        str | None, Option("--checkpoint", metavar="DIR", help="Checkpoint of --once and --follow. [DIR/_checkpoint]")
+        str | None,
+        Option("--checkpoint", metavar="DIR", help="Keep the position of --once and --follow here. [DIR/_checkpoint]"),
     ] = None,
-    columns: Annotated[str | None, Option("--columns", metavar="NAME,...", help="Columns to write, see above.")] = None,
+    columns: Annotated[
+        str | None, Option("--columns", metavar="NAME,...", help="Write only these columns, see above.")
+    ] = None,
     value: Annotated[
         str | None,
         Option("--value", metavar="raw|string|json[:DDL]", help="Write values as bytes, text or columns. [by format]"),
     ] = None,
     partition_by: Annotated[
         list[str] | None,
-        Option("--partition-by", metavar="NAME,...", help="Directories by columns; also dt and hour, in UTC."),
+        Option("--partition-by", metavar="NAME,...", help="Partition folders by columns; also dt and hour, in UTC."),
     ] = None,
     compression: Annotated[
-        str | None, Option("--compression", metavar="CODEC", help="zstd, gzip, snappy, none and others. [by format]")
+        str | None,
+        Option("--compression", metavar="CODEC", help="Compress with zstd, gzip, snappy, none or others. [by format]"),
     ] = None,
     mode: Annotated[
         str | None,
-        Option("--mode", metavar="error|append|overwrite|ignore", help="Action if the folder exists. [error]"),
+        Option("--mode", metavar="error|append|overwrite|ignore", help="Do this if the folder exists. [error]"),
     ] = None,
     files: Annotated[
-        int | None, Option("--files", metavar="N", min=1, help="Files per batch, approximately. [as partitions]")
+        int | None, Option("--files", metavar="N", min=1, help="Write about N files per batch. [as partitions]")
     ] = None,
     commit_group: Annotated[
-        str | None, Option("--commit-group", metavar="GROUP", help="Group to commit the position to.")
+        str | None, Option("--commit-group", metavar="GROUP", help="Commit the position to this group.")
     ] = None,
 ) -> int:
     """Write topics to files.

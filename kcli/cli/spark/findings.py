@@ -80,13 +80,13 @@ def report_findings(
             job.env.say(notes)
         if page is not None:
             _write(job, kind, source, findings[0], page)
-        violations_found = (
-            [] if threshold is None else threshold.violations((findings[0].condition_rows or findings[0].result).rows)
+        matching_rows = (
+            [] if threshold is None else threshold.matches((findings[0].condition_rows or findings[0].result).rows)
         )
-        if not violations_found:
+        if not matching_rows:
             return exit_status.DONE
-        more = f" (and {len(violations_found) - 1} more)" if len(violations_found) > 1 else ""
-        job.env.say(f"{fail_if} is true: {violations_found[0]}{more}")
+        more = f" (and {len(matching_rows) - 1} more)" if len(matching_rows) > 1 else ""
+        job.env.say(f"{fail_if} is true: {matching_rows[0]}{more}")
         return exit_status.THRESHOLD
 
     return run_pipeline(job, kind, source, worked, view=view, columns=columns, judge=judge, preflight=preflight)
@@ -116,7 +116,7 @@ class Threshold(NamedTuple):
 
     condition: Condition
 
-    def violations(self, rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    def matches(self, rows: Sequence[Mapping[str, Any]]) -> list[str]:
         """Return a description of each row for which the condition holds: the values, and what identifies the row."""
         facts = [{name: _amount(row.get(name)) for name in self.condition.names} for row in rows]
         return [

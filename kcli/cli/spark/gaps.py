@@ -23,7 +23,7 @@ def run(
     by: Annotated[
         str, Option("--by", metavar="partition|gap", help="Show one row per partition, or per gap.")
     ] = "partition",
-    min: Annotated[int, Option("--min", metavar="N", min=1, help="Minimum offsets of a gap.")] = 1,
+    min: Annotated[int, Option("--min", metavar="N", min=1, help="Ignore gaps of fewer offsets.")] = 1,
     top: Annotated[int | None, Option("--top", metavar="N", min=1, help="With --by gap, show the N largest.")] = None,
     fail_if: Annotated[
         str | None,

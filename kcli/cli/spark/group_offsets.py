@@ -30,7 +30,7 @@ def run(
     common: Common,
     job: Job,
     topic: Topics = None,
-    groups: Annotated[str | None, Option("--groups", metavar="GROUP,...", help="Groups to read. [all]")] = None,
+    groups: Annotated[str | None, Option("--groups", metavar="GROUP,...", help="Read only these groups. [all]")] = None,
     to: Annotated[
         str | None, Option("--to", metavar="FILE", help="Save the positions as JSON, or as CSV if it ends in .csv.")
     ] = None,

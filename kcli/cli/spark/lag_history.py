@@ -27,11 +27,11 @@ def run(
     job: Job,
     topic: Topics = None,
     groups: Annotated[
-        str | None, Option("--groups", metavar="GROUP,...", help="Groups to show. [all with commits]")
+        str | None, Option("--groups", metavar="GROUP,...", help="Show only these groups. [all with commits]")
     ] = None,
-    from_: Annotated[str, Option("--since", metavar="TIME", help="Start: a time, or relative like -7d.")] = "-1d",
-    until: Annotated[str, Option("--until", metavar="TIME", help="End: a time, or now.")] = "now",
-    every: Annotated[str, Option("--every", metavar="DURATION", help="Interval of the rows.")] = "5m",
+    from_: Annotated[str, Option("--since", metavar="TIME", help="Start at a time, or relative like -7d.")] = "-1d",
+    until: Annotated[str, Option("--until", metavar="TIME", help="End at a time, or now.")] = "now",
+    every: Annotated[str, Option("--every", metavar="DURATION", help="Show a row this often.")] = "5m",
     by: Annotated[
         str, Option("--by", metavar="group|topic|partition", help="Show one row per group, topic or partition.")
     ] = "group",

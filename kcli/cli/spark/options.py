@@ -43,16 +43,18 @@ class Cluster(NamedTuple):
 def cluster_options(
     env: Environment,
     master: Annotated[
-        str, Option("--master", metavar="URL", help="Spark master: local[*], spark://..., yarn, k8s://...")
+        str, Option("--master", metavar="URL", help="Run Spark on local[*], spark://..., yarn, k8s://...")
     ] = "local[*]",
     remote: Annotated[
-        str | None, Option("--remote", metavar="URL", help="Spark Connect server, sc://HOST:PORT.")
+        str | None, Option("--remote", metavar="URL", help="Use a Spark Connect server, sc://HOST:PORT.")
     ] = None,
-    conf: Annotated[list[str] | None, Option("--conf", metavar="KEY=VALUE", help="Spark setting; repeatable.")] = None,
+    conf: Annotated[
+        list[str] | None, Option("--conf", metavar="KEY=VALUE", help="Set a Spark setting; repeatable.")
+    ] = None,
     ship: Annotated[
         str,
         Option(
-            "--ship", metavar="auto|installed|zip|inline", help="Way to bring kcli to Spark's machines. [by master]"
+            "--ship", metavar="auto|installed|zip|inline", help="Bring kcli to Spark's machines this way. [by master]"
         ),
     ] = "auto",
 ) -> Cluster:
@@ -141,26 +143,28 @@ def job_options(
     from_: Annotated[
         str | None,
         Option(
-            "--from", metavar="START", help="Start: earliest, -1h, a time, group:GROUP, or offsets as JSON. [earliest]"
+            "--from",
+            metavar="START",
+            help="Start at earliest, -1h, a time, group:GROUP, or offsets as JSON. [earliest]",
         ),
     ] = None,
     until: Annotated[
-        str | None, Option("--until", metavar="END", help="End: latest, -1h, a time, or offsets as JSON. [latest]")
+        str | None, Option("--until", metavar="END", help="End at latest, -1h, a time, or offsets as JSON. [latest]")
     ] = None,
     topic_partition: Annotated[
         list[str] | None,
-        Option("--topic-partition", metavar="TOPIC:P,P..", help="Partitions of a topic; repeatable."),
+        Option("--topic-partition", metavar="TOPIC:P,P..", help="Read these partitions of a topic; repeatable."),
     ] = None,
     where: Annotated[
-        str | None, Option("--where", metavar="SQL", help="Only rows for which this expression is true.")
+        str | None, Option("--where", metavar="SQL", help="Keep only rows for which this expression is true.")
     ] = None,
     max_offsets_per_trigger: Annotated[
         int | None,
-        Option("--max-offsets-per-trigger", metavar="N", min=1, help="Maximum offsets in a micro-batch."),
+        Option("--max-offsets-per-trigger", metavar="N", min=1, help="Read at most N offsets per micro-batch."),
     ] = None,
     option: Annotated[
         list[str] | None,
-        Option("--option", "-O", metavar="KEY=VALUE", help="Option of the data source; repeatable."),
+        Option("--option", "-O", metavar="KEY=VALUE", help="Set an option of the data source; repeatable."),
     ] = None,
     dry_run: Annotated[
         bool, Option("--dry-run", help="Show ranges, tasks and options without starting Spark.")
@@ -171,7 +175,7 @@ def job_options(
             "--output",
             "-o",
             metavar="FORMAT[:FILE]",
-            help=f"{', '.join(OUTPUTS)}; csv, json, jsonl and parquet also to a FILE. [KCLI_OUTPUT; table]",
+            help=f"Print {', '.join(OUTPUTS)}; or write csv, json, jsonl or parquet to a FILE. [KCLI_OUTPUT; table]",
         ),
     ] = None,
 ) -> Job:

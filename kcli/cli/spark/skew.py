@@ -27,7 +27,7 @@ def run(
     ] = "key",
     top: Annotated[int | None, Option("--top", metavar="N", min=1, help="Show the N hottest keys. [20]")] = None,
     metric: Annotated[
-        str, Option("--metric", metavar="records|bytes", help="Metric of shares, order and Gini coefficient.")
+        str, Option("--metric", metavar="records|bytes", help="Compute shares, order and Gini coefficient of this.")
     ] = "records",
     key_as: Annotated[
         str, Option("--key-as", metavar="string|hex", help="Show keys as text or hex; invalid UTF-8 is always hex.")

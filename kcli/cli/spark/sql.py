@@ -28,7 +28,9 @@ def run(
     file: Annotated[
         str | None, Option("--file", "-f", metavar="FILE", help="Read the statements from a file; - is standard input.")
     ] = None,
-    show: Annotated[int, Option("--show", metavar="N", min=0, help="Maximum rows of each result; 0: all.")] = 1000,
+    show: Annotated[
+        int, Option("--show", metavar="N", min=0, help="Show at most N rows of each result; 0: all.")
+    ] = 1000,
 ) -> int:
     """Run SQL with topics as tables.
 

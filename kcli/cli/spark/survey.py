@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from kcli.cli.output.report import Item
     from kcli.cli.spark.options import Job
     from kcli.spark.batch_plan import OffsetMap, Plan
-    from kcli.spark.lookup import Lookup
+    from kcli.spark.broker_lookup import Lookup
     from kcli.spark.options import SourceOptions
     from kcli.spark.pipelines.source import KafkaSource
 
@@ -39,7 +39,7 @@ def survey(
     ConfigError; NotFound for a missing topic.
     """
     from kcli.spark.batch_plan import plan_batch
-    from kcli.spark.lookup import Lookup
+    from kcli.spark.broker_lookup import Lookup
     from kcli.spark.options import parse_options
     from kcli.spark.views.registry import VIEWS
 

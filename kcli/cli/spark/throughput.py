@@ -23,9 +23,9 @@ def run(
     common: Common,
     job: Job,
     topic: Topics = None,
-    window: Annotated[str, Option("--window", metavar="DURATION", help="Length of the windows.")] = "1m",
+    window: Annotated[str, Option("--window", metavar="DURATION", help="Set the length of the windows.")] = "1m",
     slide: Annotated[
-        str | None, Option("--slide", metavar="DURATION", help="Interval of window starts. [as --window]")
+        str | None, Option("--slide", metavar="DURATION", help="Start a window this often. [as --window]")
     ] = None,
     by: Annotated[
         str, Option("--by", metavar="FIELD,...", help="Group by topic, partition, producer; or total.")

@@ -23,7 +23,7 @@ def read(options: SourceOptions, _: TaskRange | None = None) -> Iterator[pyarrow
     `latest` is the high watermark. Values that a leader does not return are null, and `error` has the reason. NotFound
     for named topics or partitions that do not exist.
     """
-    from kcli.spark.lookup import Lookup
+    from kcli.spark.broker_lookup import Lookup
     from kcli.spark.selection import check_exists
 
     with Lookup(options) as lookup:

@@ -87,7 +87,7 @@ def test_records_without_a_timestamp_have_no_rate_and_count_once() -> None:
     assert (first["records_per_s"], first["bytes_per_s"]) == (100, 10)
     output = _findings(found, ThroughputOptions(60_000, 12_000), summary=True).notes
     assert "6,000 records without a timestamp are in no window and not in the summary" in output
-    assert parse_threshold("records_per_s>50", found.windows.columns).violations([timeless]) == []
+    assert parse_threshold("records_per_s>50", found.windows.columns).matches([timeless]) == []
 
 
 def test_a_window_outside_the_calendar_is_counted_and_not_drawn() -> None:
@@ -266,13 +266,13 @@ def test_percentiles_and_samples() -> None:
 
 def test_a_threshold_describes_the_rows_for_which_it_is_true() -> None:
     rows = [{"topic": "t", "share": 0.5}, {"topic": "u", "share": 0.1}, {"topic": "v", "share": None}]
-    assert parse_threshold("share > 20%", ["topic", "share"]).violations(rows) == ["share is 0.5 where topic=t"]
-    assert parse_threshold("share<=0.5", ["share"]).violations(rows[1:]) == ["share is 0.1 where topic=u"]
-    assert parse_threshold("drift=1", ["drift"]).violations([{"drift": True}, {"drift": False}]) == ["drift is True"]
+    assert parse_threshold("share > 20%", ["topic", "share"]).matches(rows) == ["share is 0.5 where topic=t"]
+    assert parse_threshold("share<=0.5", ["share"]).matches(rows[1:]) == ["share is 0.1 where topic=u"]
+    assert parse_threshold("drift=1", ["drift"]).matches([{"drift": True}, {"drift": False}]) == ["drift is True"]
     rows = [{"topic": "t", "repeats": 1, "share": 1 / 100_000}]
-    assert parse_threshold("share>0", ["share"]).violations(rows) == ["share is 1e-05 where topic=t"]
+    assert parse_threshold("share>0", ["share"]).matches(rows) == ["share is 1e-05 where topic=t"]
     assert rounded(Result(["share"], rows)).rows == [{"topic": "t", "repeats": 1, "share": 0.0}]
-    assert parse_threshold("share>33.3%", ["share"]).violations([{"share": 333 / 1000}]) == []
+    assert parse_threshold("share>33.3%", ["share"]).matches([{"share": 333 / 1000}]) == []
     for wrong, words in (("share", "a comparison"), ("shore>1", "'shore' is unknown"), ("share>x", "a number")):
         with pytest.raises(ConfigError, match=words):
             parse_threshold(wrong, ["share"])

@@ -19,7 +19,7 @@ from kcli.client.connect import connect
 from kcli.errors import ConfigError, NotFound
 from kcli.spark.arrow import arrow_schema
 from kcli.spark.batch_plan import plan_batch
-from kcli.spark.lookup import Lookup
+from kcli.spark.broker_lookup import Lookup
 from kcli.spark.loss import DataLoss
 from kcli.spark.options import SourceOptions, parse_options
 from kcli.spark.task_ranges import TaskRange

@@ -11,7 +11,7 @@ import pytest
 from kcli.clock import ManualClock
 from kcli.errors import BrokerError, NotFound
 from kcli.spark.batch_plan import plan_batch
-from kcli.spark.lookup import LogEnds, Lookup
+from kcli.spark.broker_lookup import LogEnds, Lookup
 from kcli.spark.options import SourceOptions, parse_options
 from kcli.spark.stream_plan import StreamPlanner
 from kcli.spark.task_ranges import TaskRange
