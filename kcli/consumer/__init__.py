@@ -1,1 +1,40 @@
-"""Reading records: subscriptions, positions, fetching."""
+"""Reading records: positions, fetching, bounded reads, and (in `group/`) membership and commits.
+
+Three readers share one fetch loop:
+
+- `Consumer` reads partitions for an application, its own choice or those of its group, poll by poll.
+- `RangeReader` reads a range of each of many partitions and reports the coverage; `kcli consume` uses it.
+- `PartitionReader` iterates over one range of one partition; Spark tasks use it.
+
+The objects below them:
+
+- `SubscriptionState` owns the state of each partition: position, fetch position, reset, validation, pause, end.
+- `OffsetFetcher` finds unknown positions (committed offset, reset policy) and validates them when a leader changes.
+- `Fetcher` sends one Fetch per broker, with a `FetchSession` per broker. Responses go to the `FetchBuffer`, which
+  decodes them in chunks when the caller polls.
+- `FetchLoop` calls these in order. A `PollTask` (the group membership with its commits) runs before records are
+  returned.
+- `ReadRange`, `ResolvedRange` and `coverage` are pure: the requested range, its offsets, and the offsets that were
+  read.
+
+Threads: everything runs in the thread of the caller, except the heartbeats of a group member (see `group`). The
+network is driven by `ConsumerNetworkClient.poll`; no module here waits in another way.
+
+**Non-obvious**
+
+- `position` is the next record for the caller, `fetch_position` the next record to request. A response is dropped if
+  its offset is no longer the fetch position, so a seek needs no cancellation.
+- The next Fetch leaves before the last response is decoded: batch headers, which are not compressed, contain the end
+  offset. Decoding happens in `FetchBuffer.take`, after that request was sent.
+- Commits use `consumed_position`: the position, except while the caller iterates record by record; then it is the
+  first record that the iteration has not returned.
+- A partition's error is data (`PartitionFailure`) until all its earlier records were returned. `Consumer.poll` raises
+  it; `RangeReader` ends the partition and puts it into its coverage, and the other partitions continue.
+- A range is complete when the fetch position reaches its end, not when its last record arrives: markers, compacted
+  offsets and aborted records have no record.
+- A position outside the log is checked with ListOffsets at the leader before it is an error: a follower or a new
+  leader may not know the end offset yet (KIP-207, KIP-392).
+- All responses of a bulk read share one memory bound; without it, each broker may send `fetch.max.bytes`.
+- Imports of messages and of numpy are inside functions: commands that do not read records start without them, and a
+  read loads numpy while its first Fetch is in flight.
+"""

@@ -294,7 +294,8 @@ class Consumer:
     def _is_at_end(self, ends: dict[TopicPartition, int]) -> bool:
         """Whether every assigned partition is read to its end. Add the end offsets of new partitions to `ends`."""
         membership, subscription = self.membership, self.subscription
-        if self._is_subscribed() and (membership is None or membership.state != "stable"):
+        is_member = membership is not None and membership.state == "stable" and membership.is_stable()
+        if self._is_subscribed() and not is_member:
             return False
         new = [tp for tp in subscription.partitions() if tp not in ends]
         if new:

@@ -1,5 +1,4 @@
-"""Fetched responses that are not decoded yet, and their delivery to the caller in chunks of bounded decoded size. No
-I/O.
+"""Fetched responses, and their delivery to the caller in chunks of bounded decoded size. No I/O.
 
 Batch headers are never compressed, so the end offset of a section is known before it is decoded, and the next fetch can
 be sent first. A section can be cut between any two of its batches.
@@ -18,6 +17,9 @@ from kcli.structs import TopicPartition
 if TYPE_CHECKING:
     from kcli.protocol.records.columns import RecordColumns
     from kcli.protocol.records.decode import DecodedSection, RecordSection
+
+#: An alternative decoder of sections, for example of batch headers; its `columns` can be cut by offset like records.
+Decode: TypeAlias = "Callable[[Sequence[RecordSection]], list[DecodedSection]]"
 
 CHUNK_BYTES = 8 << 20
 # Assumed until a compressed batch is decoded: so large that a batch is a chunk of its own.
@@ -95,9 +97,7 @@ def _position_after_batch(data: memoryview, start: int) -> FetchPosition:
 
 
 def cut_section(section: Section, at_bytes: float) -> tuple[Section, Section] | None:
-    """Cut the section in two between batches; the first part has about `at_bytes` and at least one batch. None: one
-    batch.
-    """
+    """Cut the section between two batches, after about `at_bytes` and at least one batch. None: there is one batch."""
     from kcli.protocol.records.batch import walk_batches
 
     starts = walk_batches(section.data, 0, len(section.data)).starts
@@ -124,10 +124,6 @@ def _still_aborting(data: memoryview, starts: Iterable[int], aborted: list[tuple
         if info.is_control:
             aborted = [it for it in aborted if it[0] != info.producer_id or it[1] > info.base_offset]
     return aborted
-
-
-#: An alternative decoder of sections, for example of batch headers; its `columns` can be cut by offset like records.
-Decode: TypeAlias = "Callable[[Sequence[RecordSection]], list[DecodedSection]]"
 
 
 class FetchBuffer:
@@ -227,9 +223,7 @@ class FetchBuffer:
         return current
 
     def _continues(self, section: Section) -> bool:
-        """Whether the section begins at the caller's position. A section of a paused partition is dropped and fetched
-        again.
-        """
+        """Whether the section begins at the position. That of a paused partition is dropped and fetched again."""
         state = self._subscription.get(section.tp)
         position = None if state is None or state.paused else state.position
         if position is not None and position.offset == section.fetch_offset:
@@ -261,9 +255,7 @@ class FetchBuffer:
             self._subscription.updated.add(tp)
 
     def _too_large(self, section: Section, decoded: DecodedSection) -> KcliError | None:
-        """Return the error of a batch that is cut off. Since Kafka 0.10.1 (KIP-74) a broker sends the first batch
-        whole.
-        """
+        """Return the error of a batch that is cut off. Kafka sends the first batch whole since 0.10.1 (KIP-74)."""
         if not decoded.truncated or decoded.next_offset > section.fetch_offset:
             return None
         (topic, partition), offset = section.tp, section.fetch_offset

@@ -117,13 +117,13 @@ class Fetcher:
     def _update_target(self, tp: TopicPartition, now_ms: float) -> None:
         """Add `tp` to the session of the broker to fetch it from, or to none."""
         target = self._target(tp, now_ms)
-        placed = self._node_ids.get(tp)
-        if placed is not None and (target is None or target[0] != placed):
-            self._sessions[placed].remove(tp)
+        current = self._node_ids.get(tp)
+        if current is not None and (target is None or target[0] != current):
+            self._sessions[current].remove(tp)
             del self._node_ids[tp]
         if target is not None:
-            node_id, ask = target
-            self._sessions.setdefault(node_id, FetchSession()).put(tp, ask)
+            node_id, fetch = target
+            self._sessions.setdefault(node_id, FetchSession()).put(tp, fetch)
             self._node_ids[tp] = node_id
 
     def _target(self, tp: TopicPartition, now_ms: float) -> tuple[int, PartitionFetch] | None:
@@ -144,8 +144,8 @@ class Fetcher:
         if state.preferred_replica in metadata.cluster.nodes and now_ms < state.preferred_until_ms:
             node_id = state.preferred_replica
         topic_id = metadata.topic_id(tp.topic)
-        pinned_id = self.expected_topic_ids.get(tp.topic)
-        if topic_id is not None and pinned_id is not None and topic_id != pinned_id:
+        expected_id = self.expected_topic_ids.get(tp.topic)
+        if topic_id is not None and expected_id is not None and topic_id != expected_id:
             text = f"topic {tp.topic} was deleted and created again"
             self._retry_later(tp, BrokerError(ErrorCode.UNKNOWN_TOPIC_ID, text), now_ms)
             return None
@@ -225,7 +225,9 @@ class Fetcher:
             return
         if not (error.retriable or code in _SESSION_ERRORS or code == ErrorCode.UNKNOWN_SERVER_ERROR):
             failures = [
-                PartitionFailure(tp, ask.offset, error) for tp, ask in session.sent.items() if self._is_current(tp, ask)
+                PartitionFailure(tp, sent.offset, error)
+                for tp, sent in session.sent.items()
+                if self._is_current(tp, sent)
             ]
             self.buffer.add(CompletedFetch(node_id, [], failures))
         self._node_backoffs.add(node_id, error, now_ms)
@@ -311,8 +313,8 @@ class Fetcher:
 
     def take_progressed_nodes(self) -> set[int]:
         """Return the brokers that have sent new records since the last call."""
-        moved, self._progressed = self._progressed, set()
-        return moved
+        progressed, self._progressed = self._progressed, set()
+        return progressed
 
     def close(self) -> None:
         """Close the fetch sessions without waiting. Nothing is delivered afterwards."""

@@ -100,4 +100,4 @@ def test_a_commit_to_a_group_with_members_is_refused(committing: Committing, any
     error = committing.refusal({committing.tp: OffsetAndMetadata(5)})
     member.close()
     assert isinstance(error, CommitFailed)
-    assert "only they may commit" in str(error)
+    assert "only members may commit" in str(error)

@@ -1,1 +1,26 @@
-"""The `kcli consume` family: read records and print them."""
+"""The `kcli consume` family: read records of topics and print them.
+
+`topic` is the command: it parses the options (`options`), builds a renderer and filters, and starts one of two
+sessions:
+
+- `range_session`: a read without a group. It resolves the ranges, prints, and reports the coverage.
+- `member_session`: a read as a member of a group. `committer` commits exactly the printed records.
+
+Both use `read_loop`: poll, filter, render, write. `filters` are masks over columns. `renderer` is the interface of the
+renderers `render_text` (raw values and `format`), `render_json` and `render_tables` (csv, tsv, table).
+`coverage_report` renders the coverage that `kcli.consumer.coverage` has decided, the messages of a member, and the
+exit status.
+
+**Non-obvious**
+
+- `kcli consume --help` imports `topic` and nothing else of this family; all other imports are in functions. A
+  renderer's module is imported only if it is used.
+- Records are written before the next poll, so between polls the consumer's position is the printed offset. While a
+  batch is being written, `Committer` holds its offsets back.
+- A full disk may cut a batch. The complete rows are found by rendering parts of the batch again, and are committed.
+  For a closed pipe they are not: nobody reads the bytes that are left in it.
+- The first signal ends the read after the current batch; the second raises KeyboardInterrupt at once. `timeout` and
+  shells send a signal twice, so a member ignores the second one for a second.
+- After `-n` the coverage ends at the first unprinted record, and errors after it do not count.
+- Output of raw values is copied by numpy from the decode buffer without an object per record; see `render_text`.
+"""
