@@ -19,6 +19,7 @@ R = TypeVar("R")
 
 # The key types of FindCoordinator.
 GROUP, TRANSACTION, SHARE = 0, 1, 2
+_EVIDENCE = {GROUP: "group", TRANSACTION: "transactional_id", SHARE: "share_key"}
 
 #: Error codes after which a request is repeated, at the same coordinator or at a new one.
 COORDINATOR_ERRORS = frozenset(
@@ -242,14 +243,15 @@ def _find_coordinators_once(
     try:
         batch = FindCoordinatorRequest(key_type=key_type, coordinator_keys=keys)
         for coordinator in ask_any(client, batch, deadline_ms, min_version=4).coordinators:
-            yield coordinator.key, _node_or_error(coordinator)
+            yield coordinator.key, _node_or_error(coordinator, coordinator.key, key_type)
     except UnsupportedVersion:
         for key in keys:
             single = FindCoordinatorRequest(key=key, key_type=key_type)
-            yield key, _node_or_error(ask_any(client, single, deadline_ms, max_version=3))
+            yield key, _node_or_error(ask_any(client, single, deadline_ms, max_version=3), key, key_type)
 
 
-def _node_or_error(coordinator: Any) -> Node | KcliError:
+def _node_or_error(coordinator: Any, key: str, key_type: int) -> Node | KcliError:
     if coordinator.error_code:
-        return BrokerError(coordinator.error_code, coordinator.error_message)
+        evidence = {_EVIDENCE[key_type]: key}
+        return BrokerError(coordinator.error_code, coordinator.error_message, api="FindCoordinator", **evidence)
     return Node(coordinator.node_id, coordinator.host, coordinator.port)
