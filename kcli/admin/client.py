@@ -1,0 +1,423 @@
+"""`Admin`: topics, groups, offsets and assignments of a cluster for Python users."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+from kcli.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from kcli.admin.assignments import LiveGroup
+    from kcli.admin.cluster import ClusterDescription
+    from kcli.admin.explain.findings import Finding
+    from kcli.admin.groups.group import Group, GroupMember
+    from kcli.admin.groups.group_conditions import WaitResult
+    from kcli.admin.groups.listing import FoundGroups
+    from kcli.admin.groups.removal import PlannedGroup, PlannedMember
+    from kcli.admin.groups.survey import GroupSurvey
+    from kcli.admin.offsets.apply import Applied
+    from kcli.admin.offsets.offset_plan import IfNoRecord, IfOutOfRange, Plan, Scope, Target
+    from kcli.admin.offsets.plan_files import Positions
+    from kcli.admin.offsets.snapshots import Snapshot, SnapshotStore
+    from kcli.admin.topics import CreatedTopic, NewTopic, PlannedTopic
+    from kcli.assignors.forecast import Changes, Comparison
+    from kcli.client.metadata import TopicInfo
+    from kcli.client.requests import Results
+    from kcli.settings import Value
+
+T = TypeVar("T")
+
+DEFAULT_REASON = "removed with kcli"
+
+
+class Admin:
+    """Administration of a cluster: topics, groups, committed offsets, assignments.
+
+    >>> from kcli import Admin
+    >>> from kcli.admin.offsets.offset_plan import ToEarliest
+    >>> with Admin(bootstrap, timeout_s=10) as admin:
+    ...     lag = admin.group_lag("billing")
+    ...     plan = admin.plan_reset(["billing"], ToEarliest(), topics={"orders": [0]})
+    >>> [row.committed.offset for row in lag.values["billing"].partitions if row.committed]
+    [1]
+    >>> [(str(row.tp), row.action, row.old.offset, row.new.offset, row.why) for row in plan.rows]
+    [('orders-0', 'move', 1, 0, 'log start')]
+
+    `admin.apply(plan)` writes the plan; `admin.undo()` restores the offsets that were committed before.
+
+    Settings are Kafka's client properties with underscores (`security_protocol`, `client_id`, ...); an unknown name
+    raises ConfigError. Each call takes at most `timeout_s` seconds in all, retries included; what is not known by then
+    raises TimeoutExpired.
+
+    A call on several topics, groups or partitions returns `Results`: the values by name, and the errors by name of
+    those that failed. An error that concerns the whole call is raised. Plans change nothing before they are applied. No
+    call joins a group; a call never creates a topic that it only asks for.
+
+    There is no thread. An `Admin` belongs to one thread, connects with the first call, and is closed by the `with`
+    block or `close`.
+    """
+
+    def __init__(
+        self, bootstrap_servers: str = "localhost:9092", timeout_s: float = 30.0, **settings: Value | None
+    ) -> None:
+        """Make a client from settings. No connection is made before the first call."""
+        from kcli.client.config import ClientConfig
+        from kcli.client.connect import connect
+
+        if not timeout_s > 0:
+            raise ConfigError(f"timeout_s: {timeout_s} is not valid; use a number of seconds above 0")
+        defaults: dict[str, Value | None] = {"allow_auto_create_topics": False}
+        config = ClientConfig.from_keywords({**defaults, "bootstrap_servers": bootstrap_servers, **settings})
+        self._timeout_ms = timeout_s * 1000
+        self._client = connect(config)
+
+    def __repr__(self) -> str:
+        return f"<Admin {self._client.config.bootstrap_servers}>"
+
+    def __enter__(self) -> Admin:
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
+    def _deadline_ms(self) -> float:
+        return self._client.clock.now_ms() + self._timeout_ms
+
+    # Cluster and topics
+
+    def describe_cluster(self) -> ClusterDescription:
+        """Return id, controller and brokers of the cluster (KIP-700)."""
+        from kcli.admin.cluster import describe_cluster
+
+        return describe_cluster(self._client, self._deadline_ms())
+
+    def list_topics(self) -> list[TopicInfo]:
+        """Return all topics that the client may see, sorted by name; internal ones too."""
+        from kcli.admin.topics import list_topics
+
+        return list_topics(self._client, self._deadline_ms())
+
+    def describe_topics(self, *names: str) -> Results[str, TopicInfo]:
+        """Return these topics with their partitions, leaders and replicas.
+
+        A topic that does not exist is an error under its name: BrokerError, UNKNOWN_TOPIC_OR_PARTITION.
+        """
+        from kcli.admin.topics import describe_topics
+
+        return describe_topics(self._client, names, self._deadline_ms())
+
+    def create_topics(self, topics: Iterable[NewTopic], *, dry_run: bool = False) -> Results[str, CreatedTopic]:
+        """Create topics; with `dry_run` the controller only checks them.
+
+        A topic that exists is an error under its name: BrokerError, TOPIC_ALREADY_EXISTS.
+        """
+        from kcli.admin.topics import create_topics
+
+        return create_topics(self._client, list(topics), self._deadline_ms(), dry_run=dry_run)
+
+    def create_topic(
+        self,
+        name: str,
+        partitions: int = -1,
+        *,
+        replication: int = -1,
+        configs: Mapping[str, str] | None = None,
+        dry_run: bool = False,
+    ) -> CreatedTopic:
+        """Create one topic; -1 leaves partitions or replication to the broker. BrokerError if it is refused."""
+        from kcli.admin.topics import NewTopic
+
+        results = self.create_topics([NewTopic(name, partitions, replication, configs or {})], dry_run=dry_run)
+        return _only(results, name)
+
+    def plan_topic_deletion(self, *names: str) -> list[PlannedTopic]:
+        """Plan the deletion of topics: their partitions, and about how many records they hold. Changes nothing."""
+        from kcli.admin.topics import plan_topic_deletion
+
+        return plan_topic_deletion(self._client, names, self._deadline_ms())
+
+    def delete_topics(self, plan: Sequence[PlannedTopic]) -> Results[str, None]:
+        """Delete the topics of a plan, with all their records. Errors of the plan and of the broker are by name.
+
+        A topic of the same name that was created after the plan is not deleted (Kafka 2.8 and later).
+        """
+        from kcli.admin.topics import apply_topic_deletion
+        from kcli.client.requests import Results
+
+        failed = apply_topic_deletion(self._client, plan, self._deadline_ms())
+        results: Results[str, None] = Results()
+        for planned in plan:
+            results.put(planned.topic, planned.error or failed.get(planned.topic))
+        return results
+
+    # Groups
+
+    def list_groups(
+        self,
+        *,
+        states: Iterable[str] = (),
+        types: Iterable[str] = (),
+        match: str | None = None,
+        topic: str | None = None,
+    ) -> FoundGroups:
+        """Return the groups of the cluster with their descriptions, sorted by name.
+
+        `states` and `types` are Kafka's names in any case, `match` is a regular expression that is searched for in the
+        name, `topic` selects groups with a subscription or a committed offset in it. Brokers that did not answer are in
+        `failed_brokers`.
+        """
+        from kcli.admin.groups.listing import find_groups
+
+        return find_groups(
+            self._client, self._deadline_ms(), states=states, types=types, pattern=_pattern(match), topic=topic
+        )
+
+    def describe_groups(self, *names: str) -> Results[str, Group]:
+        """Return groups with their members, subscriptions and assignments.
+
+        A group that does not exist is an error under its name: BrokerError, GROUP_ID_NOT_FOUND.
+        """
+        from kcli.admin.groups.describe import describe_groups
+
+        return describe_groups(self._client, dict.fromkeys(names), self._deadline_ms())
+
+    def group_lag(
+        self, *names: str, time_lag: bool = False, isolation_level: str = "read_uncommitted"
+    ) -> Results[str, GroupSurvey]:
+        """Return groups with the lag of each partition that they have committed or own.
+
+        Lag is in offsets. With `time_lag`, the record at each committed offset is read for its age in ms. With the
+        isolation level "read_committed" the end of a log is its last stable offset. `total_lag` of
+        `kcli.admin.groups.lag` sums the partitions.
+        """
+        from kcli.admin.groups.survey import READ_COMMITTED, READ_UNCOMMITTED, survey_groups
+
+        levels = {"read_uncommitted": READ_UNCOMMITTED, "read_committed": READ_COMMITTED}
+        if isolation_level not in levels:
+            raise ConfigError(f"isolation_level: '{isolation_level}' is not valid; use {' or '.join(levels)}")
+        return survey_groups(
+            self._client, names, self._deadline_ms(), isolation_level=levels[isolation_level], time_lag=time_lag
+        )
+
+    def wait_for_group(self, name: str, until: str, *, interval_s: float = 1.0) -> WaitResult:
+        """Wait until a group is "empty", "stable", or meets a condition such as "lag<=0"; at most `timeout_s` seconds.
+
+        The result has `reached` False if the time passed first. A group that does not exist yet is waited for, except
+        with "empty": BrokerError, GROUP_ID_NOT_FOUND. ConfigError for a condition that is not valid.
+        """
+        from kcli.admin.groups.group_conditions import parse_until, wait_for_group
+
+        condition = parse_until(until)
+        return wait_for_group(self._client, name, condition, self._deadline_ms(), interval_ms=interval_s * 1000)
+
+    def explain_groups(self, *names: str, interval_s: float = 6.0) -> Results[str, list[Finding]]:
+        """Return the reasons why groups make no progress, most severe first, from two observations `interval_s` apart.
+
+        Each finding has its evidence and advice. An interval above auto.commit.interval.ms is recommended.
+        """
+        from kcli.admin.explain.looks import observe_twice
+        from kcli.admin.explain.rules import explain
+        from kcli.client.requests import Results
+
+        observed = observe_twice(self._client, dict.fromkeys(names), interval_s * 1000, self._timeout_ms)
+        return Results({name: explain(seen) for name, seen in observed.values.items()}, observed.errors)
+
+    def plan_group_deletion(self, *names: str) -> list[PlannedGroup]:
+        """Plan the deletion of groups, with their committed offsets. Changes nothing.
+
+        A group with members is planned with its error, NON_EMPTY_GROUP.
+        """
+        from kcli.admin.groups.removal import plan_group_deletion
+
+        return plan_group_deletion(self._client, names, self._deadline_ms())
+
+    def delete_groups(self, *names: str) -> Results[str, None]:
+        """Delete groups without members, with their committed offsets. Errors by name: NON_EMPTY_GROUP, ..."""
+        from kcli.admin.groups.removal import delete_groups
+
+        return delete_groups(self._client, names, self._deadline_ms())
+
+    def plan_member_removal(
+        self,
+        group: str,
+        *,
+        members: Iterable[str] = (),
+        instances: Iterable[str] = (),
+        clients: Iterable[str] = (),
+        every: bool = False,
+    ) -> list[PlannedMember]:
+        """Plan the removal of members by member id, instance id or client id, or of `every` member. Changes nothing.
+
+        An id that no member has is planned with its error, UNKNOWN_MEMBER_ID.
+        """
+        from kcli.admin.groups.removal import plan_member_removal
+
+        described = _only(self.describe_groups(group), group)
+        return plan_member_removal(described, list(members), list(instances), list(clients), every=every)
+
+    def remove_members(
+        self, group: str, members: Iterable[GroupMember], *, reason: str = DEFAULT_REASON
+    ) -> Results[str, None]:
+        """Remove these members from a classic or consumer group; results by member id.
+
+        A live member joins again; a live static member is fenced and stops. `reason` is for the broker's log.
+        """
+        from kcli.admin.groups.removal import remove_members
+
+        return remove_members(self._client, group, members, reason, self._deadline_ms())
+
+    # Offsets
+
+    def plan_reset(
+        self,
+        groups: Iterable[str],
+        target: Target,
+        *,
+        topics: Scope = None,
+        if_no_record: IfNoRecord = "refuse",
+        if_out_of_range: IfOutOfRange = "refuse",
+    ) -> Plan:
+        """Plan to move the committed offsets of groups to a target of `kcli.admin.offsets.offset_plan`.
+
+        Targets are ToEarliest, ToLatest, ToCurrent, ToOffset, ShiftBy, ToTime and FromOffsets. `topics` maps topics to
+        partitions, None: all of them; without it, all partitions of the topics in which a group has committed. A
+        partition that cannot be set as requested is a refused row, which prevents the whole plan, unless a policy says
+        otherwise: `if_no_record` "end" or "skip", `if_out_of_range` "clamp" or "skip". Changes nothing.
+        """
+        from kcli.admin.offsets.reset import plan_group_reset
+
+        return plan_group_reset(
+            self._client,
+            groups,
+            target,
+            self._deadline_ms(),
+            scope=topics,
+            if_no_record=if_no_record,
+            if_out_of_range=if_out_of_range,
+        )
+
+    def plan_copy(
+        self, group: str, to_group: str, *, topics: Scope = None, if_out_of_range: IfOutOfRange = "refuse"
+    ) -> Plan:
+        """Plan to commit the offsets, leader epochs and metadata of one group for another one. Changes nothing.
+
+        NotFound if the group has no committed offsets in `topics`.
+        """
+        from kcli.admin.offsets.reset import plan_copy
+
+        deadline_ms = self._deadline_ms()
+        plan, _ = plan_copy(self._client, group, to_group, deadline_ms, scope=topics, if_out_of_range=if_out_of_range)
+        return plan
+
+    def plan_delete(self, group: str, topics: Scope) -> Plan:
+        """Plan to delete the committed offsets of a group in these topics (KIP-496). Changes nothing.
+
+        NotFound for a topic or partition without a committed offset.
+        """
+        from kcli.admin.offsets.reset import plan_delete
+
+        return plan_delete(self._client, group, topics, self._deadline_ms())
+
+    def plan_undo(self, snapshot_id: str | None = None, *, folder: Path | None = None) -> Plan:
+        """Plan to restore the offsets of a snapshot; by default, of the last change on this cluster that was not an
+        undo.
+
+        NotFound without such a snapshot, WrongCluster for one of another cluster. Changes nothing.
+        """
+        from kcli.admin.offsets.checks import check_cluster
+        from kcli.admin.offsets.undo import plan_undo
+
+        store, deadline_ms = _store(folder), self._deadline_ms()
+        if snapshot_id is not None:
+            return plan_undo(self._client, store.load(snapshot_id), deadline_ms)
+        check_cluster(self._client, None, deadline_ms)  # requests the cluster id
+        return plan_undo(self._client, store.last(self._client.metadata.cluster.cluster_id), deadline_ms)
+
+    def apply(self, plan: Plan, *, folder: Path | None = None) -> Applied:
+        """Write a plan, after its assumptions are checked again and a snapshot is saved.
+
+        Before anything is written: PlanRefused for a refused row, GroupInUse for a group with members, PlanOutdated for
+        an offset that has changed since, WrongCluster, SnapshotError. A partition that fails during the write is in
+        `errors` of the result. `folder` is for snapshots; by default $XDG_STATE_HOME/kcli/snapshots.
+        """
+        from kcli.admin.offsets.apply import apply_plan
+
+        return apply_plan(self._client, plan, _store(folder), self._deadline_ms())
+
+    def undo(self, snapshot_id: str | None = None, *, folder: Path | None = None) -> Applied:
+        """Restore the offsets of a snapshot: `plan_undo`, then `apply`. It can be undone by the id of the result."""
+        return self.apply(self.plan_undo(snapshot_id, folder=folder), folder=folder)
+
+    def snapshots(self, *, folder: Path | None = None) -> Results[str, Snapshot]:
+        """Return the saved snapshots by id, oldest first; one that cannot be read is an error under its id."""
+        return _store(folder).list()
+
+    def export_offsets(self, *groups: str, match: str | None = None, topics: Scope = None) -> Positions:
+        """Return the committed offsets of these groups, of those whose name contains a match, or of all.
+
+        `positions_as_json` and `positions_as_csv` of `kcli.admin.offsets.plan_files` make a file of it. The first
+        failure is raised, because a file with a part missing would look complete.
+        """
+        from kcli.admin.groups.listing import select_groups
+        from kcli.admin.offsets.positions import export_offsets
+
+        deadline_ms = self._deadline_ms()
+        selected = select_groups(self._client, groups, _pattern(match), deadline_ms)
+        return export_offsets(self._client, selected, topics, deadline_ms).positions
+
+    # Assignments
+
+    def assignment(self, group: str) -> LiveGroup:
+        """Return a group as an assignor sees it: members with their partitions, topics, lags and rates.
+
+        A rebalance is waited for. BrokerError, GROUP_ID_NOT_FOUND; Refused for a group that is not of consumers.
+        """
+        from kcli.admin.assignments import look_at_group
+
+        return look_at_group(self._client, group, self._deadline_ms())
+
+    def foresee(self, group: str, assignor: str | None = None, changes: Changes | None = None) -> Comparison:
+        """Forecast the next assignment of a group and compare it with the current one. Changes nothing.
+
+        `assignor` is a name of `kcli.assignors.lookup`, by default that of the group; `changes` adds or removes members
+        or partitions. ConfigError for an unknown assignor, or if the group has none.
+        """
+        from kcli.assignors.forecast import Changes, change, compare, forecast_assignment
+
+        live = self.assignment(group)
+        name = assignor or live.assignor
+        if not name:
+            raise ConfigError(f"group {group} has no assignor; give one")
+        topics, members = change(live.topics, live.members, changes or Changes())
+        before = {member.id: member.owned for member in live.members}
+        return compare(before, forecast_assignment(name, topics, members))
+
+
+def _only(results: Results[str, T], name: str) -> T:
+    """Return the value of the only name, or raise its error."""
+    for error in results.errors.values():
+        raise error
+    return results.values[name]
+
+
+def _pattern(match: str | None) -> re.Pattern[str] | None:
+    try:
+        return None if match is None else re.compile(match)
+    except re.error as error:
+        raise ConfigError(f"match: '{match}' is not a valid regular expression: {error}") from None
+
+
+def _store(folder: Path | None) -> SnapshotStore:
+    import os
+
+    from kcli.admin.offsets.snapshots import SnapshotStore, default_folder
+
+    return SnapshotStore(folder or default_folder(os.environ))

@@ -1,0 +1,177 @@
+"""`Admin` on the embedded broker: everything that the commands decide, without the command line."""
+
+from __future__ import annotations
+
+import doctest
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kcli.admin import client as module
+from kcli.admin.client import Admin
+from kcli.admin.offsets.apply import PlanRefused
+from kcli.admin.offsets.offset_plan import FromOffsets, ToEarliest, ToOffset
+from kcli.assignors.forecast import Changes
+from kcli.broker.embedded import EmbeddedBroker
+from kcli.error_codes import ErrorCode
+from kcli.errors import BrokerError, ConfigError, NotFound
+from kcli.producer.producer import Producer
+from kcli.structs import OffsetAndMetadata, TopicPartition
+
+T0, T1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[EmbeddedBroker]:
+    """A topic `orders` with 2 partitions and 3 records; a group `billing` with committed offset 1 in partition 0."""
+    with EmbeddedBroker() as serving:
+        serving.create_topic("orders", 2)
+        with Producer(bootstrap_servers=serving.address) as producer:
+            for partition in (0, 0, 1):
+                producer.send("orders", b"record", partition=partition)
+        with Admin(serving.address) as admin:
+            committed = FromOffsets({("billing", T0): OffsetAndMetadata(1)}, "the test")
+            admin.apply(admin.plan_reset(["billing"], committed), folder=tmp_path / "setup")
+        yield serving
+
+
+@pytest.fixture
+def admin(broker: EmbeddedBroker) -> Iterator[Admin]:
+    with Admin(broker.address, timeout_s=10) as admin:
+        yield admin
+
+
+def test_topics_are_created_described_and_deleted(admin: Admin) -> None:
+    assert admin.create_topic("bills", 3).partitions == 3
+    assert [topic.name for topic in admin.list_topics() if not topic.name.startswith("__")] == ["bills", "orders"]
+    described = admin.describe_topics("orders", "none")
+    assert sorted(described.values["orders"].partitions) == [0, 1]
+    assert isinstance(described.errors["none"], BrokerError)
+    with pytest.raises(BrokerError, match="TOPIC_ALREADY_EXISTS"):
+        admin.create_topic("bills")
+    plan = admin.plan_topic_deletion("bills", "none")
+    assert [(planned.topic, planned.records) for planned in plan] == [("bills", 0), ("none", None)]
+    deleted = admin.delete_topics(plan)
+    assert (list(deleted.values), list(deleted.errors)) == (["bills"], ["none"])
+    assert len(admin.describe_cluster().brokers) == 1
+
+
+def test_groups_are_listed_described_and_measured(admin: Admin) -> None:
+    assert list(admin.list_groups().listed) == ["billing"]
+    assert list(admin.list_groups(match="^b", topic="orders", states=["empty"]).listed) == ["billing"]
+    assert list(admin.list_groups(match="x").listed) == []
+    assert admin.describe_groups("billing").values["billing"].state == "Empty"
+    (row,) = admin.group_lag("billing", time_lag=True).values["billing"].partitions
+    assert (row.tp, row.committed, row.lag, row.time_lag_ms is None) == (T0, OffsetAndMetadata(1), 1, False)
+    with pytest.raises(ConfigError, match="isolation_level: 'committed' is not valid"):
+        admin.group_lag("billing", isolation_level="committed")
+    with pytest.raises(ConfigError, match="not a valid regular expression"):
+        admin.list_groups(match="(")
+
+
+def test_a_wait_returns_the_state_that_was_reached(broker: EmbeddedBroker) -> None:
+    with Admin(broker.address, timeout_s=0.3) as admin:
+        assert admin.wait_for_group("billing", "empty").reached
+        result = admin.wait_for_group("billing", "lag<=0", interval_s=0.05)
+        assert (result.reached, result.lag, result.values) == (False, 1, "lag is 1")
+        with pytest.raises(BrokerError, match="GROUP_ID_NOT_FOUND"):
+            admin.wait_for_group("none", "empty")
+
+
+def test_findings_explain_a_group_without_members(admin: Admin) -> None:
+    (finding,) = admin.explain_groups("billing", interval_s=0.01).values["billing"]
+    assert (finding.severity, finding.kind) == ("problem", "no-members")
+
+
+def test_offsets_are_reset_and_the_reset_is_undone(admin: Admin, tmp_path: Path) -> None:
+    plan = admin.plan_reset(["billing"], ToEarliest(), topics={"orders": None})
+    assert [(row.tp, row.action, row.new and row.new.offset) for row in plan.rows] == [(T0, "move", 0), (T1, "move", 0)]
+    applied = admin.apply(plan, folder=tmp_path)
+    assert not applied.errors
+    assert list(admin.snapshots(folder=tmp_path).values) == [applied.snapshot_id]
+    assert admin.export_offsets("billing").offsets == {
+        ("billing", T0): OffsetAndMetadata(0),
+        ("billing", T1): OffsetAndMetadata(0),
+    }
+    assert not admin.undo(folder=tmp_path).errors
+    assert admin.export_offsets().offsets == {("billing", T0): OffsetAndMetadata(1)}
+    assert admin.export_offsets(match="^bill", topics={"orders": [0]}).groups == ["billing"]
+
+
+def test_a_refused_row_prevents_the_whole_plan(admin: Admin, tmp_path: Path) -> None:
+    plan = admin.plan_reset(["billing"], ToOffset(70))
+    assert [row.action for row in plan.refused] == ["refuse", "refuse"]
+    with pytest.raises(PlanRefused):
+        admin.apply(plan, folder=tmp_path)
+    skipping = admin.plan_reset(["billing"], ToOffset(2), if_out_of_range="skip")
+    assert [row.action for row in skipping.rows] == ["move", "skip"]
+
+
+def test_offsets_are_copied_and_deleted(admin: Admin, tmp_path: Path) -> None:
+    assert not admin.apply(admin.plan_copy("billing", "audit"), folder=tmp_path).errors
+    assert not admin.apply(admin.plan_delete("billing", {"orders": [0]}), folder=tmp_path).errors
+    assert admin.export_offsets("audit").offsets == {("audit", T0): OffsetAndMetadata(1)}
+    with pytest.raises(NotFound, match="group audit has no committed offsets in orders:1"):
+        admin.plan_delete("audit", {"orders": [1]})
+    with pytest.raises(ConfigError, match="cannot copy group audit to itself"):
+        admin.plan_copy("audit", "audit")
+
+
+def test_groups_are_deleted_with_their_offsets(admin: Admin) -> None:
+    (planned,) = admin.plan_group_deletion("billing")
+    assert (planned.error, planned.survey and len(planned.survey.partitions)) == (None, 1)
+    results = admin.delete_groups("billing", "none")
+    assert list(results.values) == ["billing"]
+    assert results.errors["none"].code is ErrorCode.GROUP_ID_NOT_FOUND  # type: ignore[attr-defined]
+    assert list(admin.list_groups().listed) == []
+
+
+def test_members_are_removed_and_the_next_assignment_is_forecast(broker: EmbeddedBroker, admin: Admin) -> None:
+    from confluent_kafka import Consumer
+
+    consumer = Consumer(
+        {
+            "bootstrap.servers": broker.address,
+            "group.id": "readers",
+            "group.instance.id": "reader-1",
+            "partition.assignment.strategy": "range",
+            "session.timeout.ms": 30_000,
+        }
+    )
+    consumer.subscribe(["orders"])
+    try:
+        while not consumer.assignment():
+            consumer.poll(0.05)
+        live = admin.assignment("readers")
+        assert [member.owned for member in live.members] == [(T0, T1)]
+        comparison = admin.foresee("readers", changes=Changes(more=1))
+        assert [move.partition for move in comparison.moved] == [T1]
+        assert admin.foresee("readers", "sticky").moves == []
+        (planned,) = admin.plan_member_removal("readers", instances=["reader-1"])
+        assert planned.member is not None
+        removed = admin.remove_members("readers", [planned.member])
+        assert (list(removed.values), removed.errors) == ([planned.name], {})
+    finally:
+        consumer.close()
+    with pytest.raises(BrokerError, match="GROUP_ID_NOT_FOUND"):
+        admin.assignment("none")
+
+
+def test_settings_are_checked_before_a_connection_is_made() -> None:
+    with pytest.raises(ConfigError, match="there is no setting clientid; did you mean client_id"):
+        Admin(clientid="x")
+    with pytest.raises(ConfigError, match="timeout_s: 0 is not valid"):
+        Admin(timeout_s=0)
+    with Admin("127.0.0.1:1") as admin:
+        assert repr(admin) == "<Admin 127.0.0.1:1>"
+
+
+def test_the_example_of_the_class_runs(broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    import kcli
+
+    monkeypatch.setattr(kcli, "Admin", Admin, raising=False)
+    finder = doctest.DocTestFinder(recurse=False)
+    (example,) = finder.find(Admin, "Admin", module, globs={"bootstrap": broker.address})
+    results = doctest.DocTestRunner().run(example)
+    assert (results.attempted > 0, results.failed) == (True, 0)
