@@ -147,7 +147,7 @@ def common_options(
     if bootstrap_server is not None:
         properties["bootstrap.servers"] = bootstrap_server
     if timeout is not None:
-        properties[_TIMEOUT] = _seconds_as_ms("--timeout", timeout)
+        properties[_TIMEOUT] = _seconds_as_ms("--timeout", f"{timeout:g}")
     chosen = _output("--output", output)
     default = _output("KCLI_OUTPUT", environ.get("KCLI_OUTPUT"))
     options = {} if bootstrap_server is None else {"bootstrap.servers": "--bootstrap-server"}

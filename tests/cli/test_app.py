@@ -77,7 +77,7 @@ def test_a_mistyped_command_gets_one_line_and_a_suggestion(line: str, suggestion
         ("topic", "the command is missing"),
         ("topic list --lnog", "there is no option --lnog; did you mean --long?"),
         ("topic list --timeout soon", "--timeout: 'soon' is not a number"),
-        ("topic list --timeout -3", "--timeout: '-3.0' is not valid; use a number of seconds above 0"),
+        ("topic list --timeout -3", "--timeout: '-3' is not valid; use a number of seconds above 0"),
         ("topic list --output yaml", "--output: 'yaml' is not valid; use table, json, jsonl, csv or tsv"),
         ("topic list -X fetch.min.bytes", "-X: 'fetch.min.bytes' is not valid; write key=value"),
         ("topic list --command-config /nowhere", "cannot read properties file /nowhere: No such file"),

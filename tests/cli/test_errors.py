@@ -1,0 +1,373 @@
+"""Errors of all families, as the user sees them:
+
+each is one line that says what is wrong, the value, and what to do.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kcli.broker.embedded import EmbeddedBroker
+from tests.cli.fake import run_kcli
+
+FILES = {"empty.json": "", "bad.json": '{"kcli": 1', "bad.csv": "orders,0,x\n"}
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A broker with the topic `orders` (3 partitions), read by the group `billing`."""
+    with EmbeddedBroker() as broker:
+        broker.create_topic("orders", 3)
+        where = ("-b", broker.address)
+        assert run_kcli("produce", "orders", *where, stdin=b"a record\n").status == 0
+        assert run_kcli("consume", "orders", "--group", "billing", "-o", "start", "-e", *where).status == 0
+        yield broker.address
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working directory, with files that cannot be applied."""
+    for name, text in FILES.items():
+        (tmp_path / name).write_text(text)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+ERRORS = [
+    # the command line
+    ("tpic list", 2, "kcli: there is no command 'kcli tpic'; did you mean 'kcli topic'?"),
+    # topic
+    ("topic lst", 2, "kcli: there is no command 'kcli topic lst'; did you mean 'kcli topic list'?"),
+    ("topic", 2, "kcli: the command is missing (see kcli topic --help)"),
+    ("topic list --lnog", 2, "kcli: there is no option --lnog; did you mean --long? (see kcli topic list --help)"),
+    ("topic list --timeout soon", 2, "kcli: --timeout: 'soon' is not a number (see kcli topic list --help)"),
+    ("topic list --timeout 0", 2, "kcli: --timeout: '0' is not valid; use a number of seconds above 0, such as 30"),
+    ("topic list --output yaml", 2, "kcli: --output: 'yaml' is not valid; use table, json, jsonl, csv or tsv"),
+    ("topic list extra", 2, "kcli: unexpected argument: extra (see kcli topic list --help)"),
+    ("topic list -X fetch.min.bytes", 2, "kcli: -X: 'fetch.min.bytes' is not valid; write key=value"),
+    (
+        "topic list -X security.protocol=SASL",
+        2,
+        "kcli: security.protocol: 'SASL' is not valid; use PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL",
+    ),
+    (
+        "topic list -X request.timeout.ms=soon",
+        2,
+        "kcli: request.timeout.ms: 'soon' is not valid; use a whole number from 0 to 2147483647",
+    ),
+    (
+        "topic list --command-config /nowhere.properties",
+        2,
+        "kcli: cannot read properties file /nowhere.properties: No such file or directory",
+    ),
+    ("topic list -b nohost", 2, "kcli: --bootstrap-server: 'nohost' is not valid; use host:port"),
+    ("topic list -b host:99999", 2, "kcli: --bootstrap-server: 'host:99999' is not valid; use a port from 1 to 65535"),
+    (
+        "topic list -b 127.0.0.1:1 --timeout 1",
+        5,
+        "kcli: no broker answered at 127.0.0.1:1: connection refused by 127.0.0.1:1 (awaited=metadata)",
+    ),
+    (
+        "topic describe ordres",
+        3,
+        "kcli: UNKNOWN_TOPIC_OR_PARTITION: the broker has no such topic or partition (topic=ordres)",
+    ),
+    (
+        "topic describe 'or ders'",
+        3,
+        (
+            "kcli: INVALID_TOPIC_EXCEPTION: the topic name is not legal, or the operation may not touch an "
+            "internal topic (topic=or ders)"
+        ),
+    ),
+    ("topic create", 2, "kcli: TOPIC... is missing (see kcli topic create --help)"),
+    ("topic create orders", 1, "kcli: TOPIC_ALREADY_EXISTS: Topic 'orders' already exists. (topic=orders)"),
+    (
+        "topic create a/b",
+        1,
+        (
+            "kcli: INVALID_TOPIC_EXCEPTION: The topic name 'a/b' is not valid; use ASCII letters, digits, "
+            "'.', '_' and '-' (topic=a/b)"
+        ),
+    ),
+    (
+        "topic create new -p 0",
+        2,
+        "kcli: --partitions: 0 is out of range; use 1 to 2147483647 (see kcli topic create --help)",
+    ),
+    (
+        "topic create new -r 3",
+        1,
+        "kcli: INVALID_REPLICATION_FACTOR: The replication factor is 3, but there is only 1 broker (topic=new)",
+    ),
+    ("topic create new -c retention.ms", 2, "kcli: -c: 'retention.ms' is not valid; write key=value"),
+    (
+        "topic create new -c retention.ms=soon",
+        1,
+        (
+            "kcli: INVALID_CONFIG: retention.ms: 'soon' is not valid; use a whole number from -1 to "
+            "9223372036854775807 (topic=new)"
+        ),
+    ),
+    # cluster
+    ("cluster api-versions --node 9", 2, "kcli: --node: there is no broker 9; the brokers are 1"),
+    # produce
+    ("produce", 2, "kcli: TOPIC is missing (see kcli produce --help)"),
+    ("produce gone", 3, "kcli: UNKNOWN_TOPIC_OR_PARTITION: there is no topic gone"),
+    (
+        "produce orders --compression foo",
+        2,
+        "kcli: --compression: 'foo' is not valid; use none, gzip, snappy, lz4 or zstd",
+    ),
+    ("produce orders --acks 7", 2, "kcli: --acks: '7' is not valid; use all, -1, 0 or 1"),
+    ("produce orders -K ''", 2, "kcli: -K must not be empty; give the delimiter between key and value"),
+    ("produce orders --partition 9", 3, "kcli: UNKNOWN_TOPIC_OR_PARTITION: topic orders has partitions 0 to 2, not 9"),
+    ("produce orders --input foo", 2, "kcli: --input: 'foo' is not valid; use raw or jsonl"),
+    ("produce orders --timestamp soon", 2, "kcli: --timestamp: 'soon' is not a whole number (see kcli produce --help)"),
+    # consume
+    ("consume ordres -e", 3, "kcli: UNKNOWN_TOPIC_OR_PARTITION: there is no topic ordres (did you mean orders?)"),
+    ("consume orders:7 -e", 3, "kcli: UNKNOWN_TOPIC_OR_PARTITION: topic orders has partitions 0 to 2, not 7"),
+    ("consume orders:x -e", 2, "kcli: 'x' is not a valid list of partitions; write it like 0,2,5-7"),
+    (
+        "consume orders -o middle",
+        2,
+        (
+            "kcli: -o: 'middle' is not a valid range; use one of start, end, 100, +100, -100, 100:200, :end, "
+            "@TIME, @TIME:TIME"
+        ),
+    ),
+    (
+        "consume orders -o @yesterday",
+        2,
+        (
+            "kcli: -o: '@yesterday' is not a valid range; a valid time is epoch seconds or milliseconds, "
+            "2024-01-31, 2024-01-31T10:00[:00[.000]] with Z or +02:00 (none: UTC), or -1h30m"
+        ),
+    ),
+    (
+        "consume orders -o @2024-13-01",
+        2,
+        "kcli: -o: '@2024-13-01' is not a valid range; '2024-13-01' is not on the calendar (month must be in 1..12)",
+    ),
+    ("consume orders -o 5:2 -e", 2, "kcli: -o: '5:2' is not a valid range; it ends before it starts"),
+    (
+        "consume orders -n 0",
+        2,
+        "kcli: --max-messages: 0 is out of range; use at least 1 (see kcli consume topic --help)",
+    ),
+    (
+        "consume orders -f %y",
+        2,
+        (
+            "kcli: -f: '%y' is not a valid verb; use %s %S %R %k %K %h %t %p %o %T %% %{time} %{value} "
+            "%{value:hex} %{value:base64} %{key} %{key:hex} %{key:base64} %{headers} %{topic} %{partition} "
+            "%{offset} %{timestamp}"
+        ),
+    ),
+    ("consume orders -f %p --output json", 2, "kcli: -f cannot be combined with --output json; it is for raw output"),
+    ("consume orders -D '\\q'", 2, "kcli: '\\q' is not a valid escape; use \\n \\r \\t \\0 \\xNN or \\\\"),
+    (
+        "consume orders --grep '('",
+        2,
+        "kcli: --grep: '(' is not a valid regular expression: missing ), unterminated subpattern at position 0",
+    ),
+    ("consume orders --header x -e", 2, "kcli: --header: 'x' is not valid; use NAME=REGEX"),
+    (
+        "consume orders --isolation-level comitted",
+        2,
+        "kcli: --isolation-level: 'comitted' is not valid; use read_uncommitted or read_committed",
+    ),
+    (
+        "consume orders --group g -o 100",
+        2,
+        (
+            "kcli: -o 100 cannot be combined with --group: a member starts at the committed offsets; use -o "
+            "start or -o end for partitions without one"
+        ),
+    ),
+    (
+        "consume orders --group g --assignor fair",
+        2,
+        "kcli: --assignor: 'fair' is not a known assignor; use one of range, roundrobin, sticky, cooperative-sticky",
+    ),
+    ("consume orders --no-commit", 2, "kcli: --no-commit requires --group"),
+    ("consume orders --group ''", 2, "kcli: --group: the group name must not be empty"),
+    ("consume orders --group g --instance-id ''", 2, "kcli: --instance-id: the id must not be empty"),
+    ("consume orders --group g --protocol new", 2, "kcli: --protocol: 'new' is not valid; use classic or consumer"),
+    # group
+    ("group lag", 2, "kcli: select groups in exactly one form: group names, --all, or --match REGEX"),
+    ("group lag gone", 3, "kcli: GROUP_ID_NOT_FOUND: there is no such group (group=gone)"),
+    ("group lag billing --all", 2, "kcli: select groups in exactly one form: group names, --all, or --match REGEX"),
+    (
+        "group lag --match '('",
+        2,
+        "kcli: --match: '(' is not a valid regular expression: missing ), unterminated subpattern at position 0",
+    ),
+    (
+        "group lag billing --fail-if 'lag>'",
+        2,
+        "kcli: 'lag>' is not a valid condition: expected a value after 'lag>', but the text ends",
+    ),
+    (
+        "group lag billing --fail-if 'foo>1'",
+        2,
+        "kcli: 'foo>1' is not a valid condition: 'foo' is unknown; use one of lag, members, uncommitted, age, state",
+    ),
+    (
+        "group lag billing --fail-if 'lag>-1'",
+        2,
+        "kcli: 'lag>-1' is not a valid condition: lag takes a whole number, got '-1'",
+    ),
+    ("group describe billing --sort size", 2, "kcli: --sort: 'size' is not valid; use topic, lag, time-lag or member"),
+    ("group describe billing --members --state", 2, "kcli: --members and --state cannot be combined"),
+    (
+        "group list --state Foo",
+        2,
+        (
+            "kcli: --state: 'Foo' is not valid; use Stable, Empty, PreparingRebalance, CompletingRebalance, "
+            "Dead, Assigning, Reconciling, NotReady"
+        ),
+    ),
+    ("group list --type foo", 2, "kcli: --type: 'foo' is not valid; use classic, consumer, share, streams"),
+    (
+        "group remove-members billing",
+        2,
+        "kcli: select members with --member, --instance-id and --client-id, or all of them with --all",
+    ),
+    (
+        "group remove-members billing --member x --all",
+        2,
+        "kcli: select members with --member, --instance-id and --client-id, or all of them with --all",
+    ),
+    ("group wait billing", 2, "kcli: --until is missing (see kcli group wait --help)"),
+    (
+        "group wait billing --until foo",
+        2,
+        (
+            "kcli: --until takes empty, stable, or a condition such as lag<=0; 'foo' is not a valid "
+            "condition: 'foo' is unknown; use one of lag, members, uncommitted, age, state"
+        ),
+    ),
+    ("group watch billing --interval 0", 2, "kcli: --interval: 0 is not valid; use a number of seconds above 0"),
+    ("group explain gone", 3, "kcli: GROUP_ID_NOT_FOUND: there is no such group (group=gone)"),
+    # offsets
+    ("offsets show gone", 3, "kcli: GROUP_ID_NOT_FOUND: there is no such group (group=gone)"),
+    ("offsets export gone", 3, "kcli: GROUP_ID_NOT_FOUND: there is no such group (group=gone)"),
+    (
+        "offsets reset billing",
+        2,
+        (
+            "kcli: give exactly one target: --to-earliest, --to-latest, --to-current, --to-offset, "
+            "--shift-by, --to-datetime, --by-duration, --from-file, --to-group-of"
+        ),
+    ),
+    (
+        "offsets reset billing --to-earliest --to-latest --topic orders",
+        2,
+        "kcli: give exactly one target; got --to-earliest and --to-latest",
+    ),
+    (
+        "offsets reset billing --to-offset -1 --topic orders",
+        2,
+        "kcli: --to-offset: -1 is not valid; use 0 to 9223372036854775807",
+    ),
+    (
+        "offsets reset billing --to-datetime yesterday --topic orders",
+        2,
+        (
+            "kcli: 'yesterday' is not a valid time; use epoch seconds or milliseconds, 2024-01-31, "
+            "2024-01-31T10:00[:00[.000]] with Z or +02:00 (none: UTC), or -1h30m"
+        ),
+    ),
+    (
+        "offsets reset billing --by-duration 1x --topic orders",
+        2,
+        "kcli: '1x' is not a valid duration; write it like 1h30m, 90s, 7d, or in ISO's form PT1H30M, P7D",
+    ),
+    (
+        "offsets reset billing --to-latest",
+        2,
+        "kcli: give either --topic TOPIC[:0,1,2] or --all-topics (all topics in which the group has committed)",
+    ),
+    (
+        "offsets reset billing --to-latest --topic :1",
+        2,
+        "kcli: ':1' is not a valid topic; write it like orders or orders:0,2,5-7",
+    ),
+    ("offsets apply /nowhere.json", 2, "kcli: cannot read /nowhere.json: No such file or directory"),
+    ("offsets apply empty.json", 2, "kcli: empty.json is empty"),
+    ("offsets apply bad.json", 2, "kcli: bad.json, line 1: not JSON: Expecting ',' delimiter"),
+    ("offsets apply bad.csv --group billing", 2, "kcli: bad.csv, line 1: 'x' is not an offset"),
+    (
+        "offsets copy billing --to-group billing --all-topics",
+        2,
+        "kcli: there is no option --all-topics; did you mean --topic? (see kcli offsets copy --help)",
+    ),
+    ("offsets copy gone --to-group new", 3, "kcli: GROUP_ID_NOT_FOUND: there is no such group (group=gone)"),
+    ("offsets delete billing --topic gone", 3, "kcli: group billing has no committed offsets in gone"),
+    ("offsets undo", 2, "kcli: give either the ID of a snapshot (see --list), or --last"),
+    # assignor
+    ("assignor show -s rang -m a", 2, "kcli: --strategy: 'rang' is not a known assignor; did you mean range?"),
+    ("assignor show -s range", 2, "kcli: the members are missing; give --member NAME=TOPIC,TOPIC for each"),
+    (
+        "assignor show -s range -m a=orders@",
+        2,
+        "kcli: --member: 'a=orders@' is not valid; write NAME[=TOPIC,TOPIC...[@RACK][:INSTANCE]]",
+    ),
+    (
+        "assignor diff",
+        2,
+        "kcli: GROUP is missing; give a group of the cluster, or describe one with --member NAME=TOPIC,TOPIC",
+    ),
+    ("assignor diff gone", 3, "kcli: GROUP_ID_NOT_FOUND: there is no such group (group=gone)"),
+    (
+        "assignor diff billing",
+        4,
+        "kcli: group billing has no members and therefore no assignor; give one with --to NAME",
+    ),
+    (
+        "assignor diff billing --members 3",
+        2,
+        "kcli: --members: '3' is not valid; use +N to add N members or -N to remove N",
+    ),
+    # broker
+    ("broker run --port 99999", 2, "kcli: --port: 99999 is out of range; use 0 to 65535 (see kcli broker run --help)"),
+    ("broker run -c foo=1 --port 0", 2, "kcli: foo is not a broker setting"),
+    (
+        "broker run -c num.partitions=x --port 0",
+        2,
+        "kcli: num.partitions: 'x' is not valid; use a whole number from 1 to 2147483647",
+    ),
+    ("broker run --topic a:x --port 0", 2, "kcli: --topic: 'a:x' is not valid; use NAME or NAME:PARTITIONS"),
+    # spark
+    ("spark export orders", 2, "kcli: no output folder; use --to DIR"),
+    (
+        "spark export orders --to out --from bad",
+        2,
+        (
+            "kcli: --from: 'bad' is not valid; use earliest, latest, group:GROUP, a time "
+            "(2024-01-31T10:00:00Z, -1h30m) or JSON"
+        ),
+    ),
+    (
+        "spark throughput orders --window soon",
+        2,
+        "kcli: --window: 'soon' is not valid; use a duration of at least 1ms, such as 30s or 1m30s",
+    ),
+    ("spark skew orders --by value", 2, "kcli: --by: 'value' is not valid; use key, partition or topic"),
+    ("spark skew a,b", 2, "kcli: topic 'a,b' is not valid; separate topics by spaces: a b"),
+    ("spark group-offsets --groups ,", 2, "kcli: --groups must not be empty"),
+]
+
+
+@pytest.mark.parametrize(("command", "status", "line"), ERRORS, ids=[command for command, _, _ in ERRORS])
+def test_an_error_is_one_line_with_its_cause_and_remedy(
+    address: str, folder: Path, command: str, status: int, line: str
+) -> None:
+    environ = {"KCLI_BOOTSTRAP_SERVER": address, "KCLI_TIMEOUT": "20", "HOME": str(folder)}
+    result = run_kcli(*shlex.split(command), environ=environ)
+    assert (result.status, result.err) == (status, line + "\n")
