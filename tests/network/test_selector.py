@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kcli.network.selector import IdleTimes
 from tests.network.harness import Harness, MemoryHarness, SocketHarness
 
 
@@ -286,3 +287,28 @@ def test_two_hundred_connections_each_receive_their_own_response(harness: Harnes
         peer.deliver(f"answer {id}".encode())
     harness.poll_until(lambda: len(harness.receives) == 200)
     assert dict(harness.receives) == {id: f"answer {id}".encode() for id in peers}
+
+
+def test_activity_moves_a_connection_to_the_end_of_the_order() -> None:
+    idle = IdleTimes(100)
+    idle.touch("a", 0)
+    idle.touch("b", 10)
+    idle.touch("a", 20)
+    assert idle.next_expiry_ms() == 110
+    assert idle.take_expired(109) == []
+    assert idle.take_expired(120) == ["b", "a"]
+    assert idle.next_expiry_ms() is None
+
+
+def test_a_removed_connection_does_not_expire() -> None:
+    idle = IdleTimes(100)
+    idle.touch("a", 0)
+    idle.forget("a")
+    assert idle.take_expired(1e9) == []
+
+
+def test_iteration_starts_with_the_longest_idle() -> None:
+    idle = IdleTimes(1000)
+    for now_ms, id in enumerate(["a", "b", "a"]):
+        idle.touch(id, now_ms)
+    assert list(idle.by_age()) == [("b", 1), ("a", 2)]
