@@ -4,8 +4,8 @@ A command parses its options, and calls a pipeline of `kcli.spark.pipelines` thr
 `session.run_pipeline`), which does for all commands: the dry run, checks before Spark starts, the session with its
 progress line, the result in the chosen output, `--fail-if` and `--report`.
 
-Shared: `options` (options of all commands; `Job` is their value), `survey` (offset ranges of a read, from brokers
-only), `session` (a Spark session that ends with the command), `progress` (the line on the terminal), `results` (output
+Shared: `options` (options of all commands; `Job` is their value), `dry_run` (output of a survey: the offset ranges of a
+read), `session` (a Spark session that ends with the command), `progress` (the line on the terminal), `results` (output
 of rows), `page` and `charts` (HTML), `files` (atomic writes).
 
 Threads: `progress.ProgressLine` draws in a thread of its own, because the main thread waits for Spark. Signals raise

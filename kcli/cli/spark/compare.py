@@ -14,9 +14,9 @@ from kcli.errors import ConfigError
 if TYPE_CHECKING:
     from kcli.cli.spark.findings import Findings
     from kcli.cli.spark.options import Job
-    from kcli.cli.spark.survey import Survey
     from kcli.spark.pipelines.compare import Comparison
     from kcli.spark.pipelines.source import KafkaSource
+    from kcli.spark.pipelines.survey import Survey
 
 
 def run(
@@ -136,7 +136,7 @@ def _limit_offsets(source: KafkaSource) -> KafkaSource:
 
 def survey_both(one: KafkaSource, two: KafkaSource, columns: Sequence[str]) -> Survey:
     """Return the joint survey of both sources. If topic names are equal, those of the second are marked."""
-    from kcli.cli.spark.survey import Survey, survey
+    from kcli.spark.pipelines.survey import Survey, survey
     from kcli.structs import TopicPartition
 
     first, second = survey(one, "records", columns), survey(two, "records", columns)

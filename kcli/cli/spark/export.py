@@ -10,18 +10,15 @@ from kcli.cli.environment import Environment
 from kcli.cli.options import Common, check_choice
 from kcli.cli.parser import Option
 from kcli.cli.spark.options import Job, Topics
-from kcli.errors import ConfigError, Refused
+from kcli.errors import ConfigError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from pyspark.sql import SparkSession
 
     from kcli.cli.spark.options import Job
-    from kcli.cli.spark.survey import Survey
-    from kcli.spark.batch_plan import OffsetMap
     from kcli.spark.pipelines.export import Export, ExportResult
     from kcli.spark.pipelines.source import KafkaSource
+    from kcli.spark.pipelines.survey import Survey
 
 
 def run(
@@ -164,13 +161,15 @@ def parse_export(options: ExportOptions) -> Export:
 
 def export(job: Job, source: KafkaSource, options: ExportOptions) -> int:
     """Run the export; return an exit status."""
+    from kcli.cli.spark.dry_run import show_survey
     from kcli.cli.spark.session import spark_session
-    from kcli.cli.spark.survey import show_survey
+    from kcli.spark.pipelines.export import check_target
     from kcli.text import parse_duration_option
 
     target = parse_export(options)
     every_ms = EVERY_S * 1000 if options.every is None else parse_duration_option("--every", options.every, at_least=0)
-    _check_target(job, target, options)
+    if job.cluster.remote is None and job.cluster.master.startswith("local"):
+        check_target(target, stream=options.is_stream)
     if job.dry_run:
         return show_survey(job, _survey(source, target, options), _dry_run_options(target, options))
     started_ms = job.env.clock.now_ms()
@@ -184,68 +183,13 @@ def export(job: Job, source: KafkaSource, options: ExportOptions) -> int:
 
 
 def _survey(source: KafkaSource, target: Export, options: ExportOptions) -> Survey:
-    from kcli.cli.spark.survey import survey
-    from kcli.spark.pipelines.export import export_source
+    from kcli.spark.pipelines.export import export_source, resumed_offsets
     from kcli.spark.pipelines.shape import columns_to_read
+    from kcli.spark.pipelines.survey import survey
 
     columns = columns_to_read(target.shape, source.where)
-    resumed = _resumed(target) if options.is_stream else None
+    resumed = resumed_offsets(target) if options.is_stream else None
     return survey(export_source(source, target), "records", columns, stream=options.is_stream, resumed=resumed)
-
-
-def _resumed(target: Export) -> OffsetMap | None:
-    """Return the offsets of the checkpoint, if it can be read here: --from is for the first start only."""
-    from kcli.spark.stream_checkpoint import last_position, local_path
-
-    folder = local_path(target.checkpoint_location)
-    position = None if folder is None else last_position(folder)
-    return None if position is None else position.offsets
-
-
-def _check_target(job: Job, target: Export, options: ExportOptions) -> None:
-    """Raise Refused for a target that Spark would refuse later, or that would lose records silently.
-
-    A file sink skips batches whose numbers it already has from another checkpoint, its readers skip files that it has
-    not written, and it fails permanently at the first compaction of a list without earlier batches.
-    """
-    from kcli.spark.pipelines.shape import FILES
-    from kcli.spark.stream_checkpoint import local_path, newest_batch
-
-    to = local_path(target.to)
-    if to is None or job.cluster.remote is not None or not job.cluster.master.startswith("local"):
-        return
-    written = newest_batch(to / "_spark_metadata")
-    if not options.is_stream and target.mode == "error" and to.exists():
-        raise Refused(f"{target.to} exists already; use another --to, or --mode append or overwrite")
-    if not options.is_stream and target.mode == "append" and written >= 0:
-        raise Refused(
-            f"{target.to} was written by --once or --follow, so appended files would not be read; use another --to"
-        )
-    checkpoint = local_path(target.checkpoint_location)
-    if not options.is_stream or checkpoint is None:
-        return
-    planned = newest_batch(checkpoint / "offsets")
-    if written > planned:
-        raise Refused(
-            f"{target.to} was written with another checkpoint than {target.checkpoint_location}, so Spark would skip "
-            "records; use that --checkpoint, or another --to"
-        )
-    if target.shape.format not in FILES:
-        return
-    if newest_batch(checkpoint / "commits") > written:
-        raise Refused(
-            f"{target.to} does not have the batches of {target.checkpoint_location}; use the folder that has them, "
-            "or another --checkpoint and an empty --to"
-        )
-    if planned < 0 and to.is_dir() and any(map(_is_data, to.iterdir())):
-        raise Refused(
-            f"{target.to} has other files, which would not be read beside those of a stream; use another --to"
-        )
-
-
-def _is_data(path: Path) -> bool:
-    """Return whether readers of files read it: they skip hidden names."""
-    return not path.name.startswith(("_", "."))
 
 
 def _batch(job: Job, spark: SparkSession, source: KafkaSource, target: Export) -> ExportResult:

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
     from kcli.cli.spark.options import Job
     from kcli.cli.spark.page import Section
-    from kcli.cli.spark.survey import Survey
     from kcli.spark.pipelines.result import Result
     from kcli.spark.pipelines.source import KafkaSource
+    from kcli.spark.pipelines.survey import Survey
 
 FailIf = Annotated[
     str | None,

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from kcli.cli.environment import Environment
     from kcli.cli.spark.findings import Findings
     from kcli.cli.spark.options import Job
-    from kcli.cli.spark.survey import Survey
     from kcli.spark.pipelines.source import KafkaSource
+    from kcli.spark.pipelines.survey import Survey
 
 
 def run(
@@ -123,7 +123,7 @@ def preflight(job: Job, source: KafkaSource, options: SnapshotOptions, cluster: 
     from kcli.admin.groups.describe import describe_groups
     from kcli.admin.offsets.checks import check_cluster
     from kcli.admin.topics import find_partitions
-    from kcli.cli.spark.survey import survey
+    from kcli.spark.pipelines.survey import survey
 
     deadline_ms = job.common.deadline_ms()
     saved = set() if options.old is None else {tp.topic for _, tp in options.old.offsets}

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
     from kcli.cli.spark.findings import Findings
     from kcli.cli.spark.page import Section
-    from kcli.cli.spark.survey import Survey
     from kcli.spark.pipelines.lag_history import History, LagHistoryOptions
     from kcli.spark.pipelines.result import Result
     from kcli.spark.pipelines.source import KafkaSource
+    from kcli.spark.pipelines.survey import Survey
 
 
 def run(
@@ -104,8 +104,8 @@ def _topic(item: tuple[str, Sequence[int] | None]) -> str:
 
 def _survey(source: KafkaSource, options: LagHistoryOptions) -> Survey:
     """Survey the commit log. The other topics to read are known only from the commits, which a dry run reports."""
-    from kcli.cli.spark.survey import survey
     from kcli.spark.pipelines.lag_history import COMMIT_COLUMNS, commits_source
+    from kcli.spark.pipelines.survey import survey
     from kcli.text import format_time
 
     commits = survey(commits_source(source, options.groups), "commits", COMMIT_COLUMNS)

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
     from kcli.cli.options import Common
     from kcli.cli.spark.options import Cluster, Job
-    from kcli.cli.spark.survey import Survey
     from kcli.spark.pipelines.result import Result
     from kcli.spark.pipelines.source import KafkaSource
+    from kcli.spark.pipelines.survey import Survey
 
 
 def run_pipeline(
@@ -42,8 +42,9 @@ def run_pipeline(
     `view` and `columns` are what `work` loads from `source`, for the dry run and the checks; `preflight` replaces both
     for a command that loads more.
     """
+    from kcli.cli.spark.dry_run import show_survey
     from kcli.cli.spark.results import show_result
-    from kcli.cli.spark.survey import show_survey, survey
+    from kcli.spark.pipelines.survey import survey
 
     preflight = preflight or (lambda: survey(source, view, columns))
     if job.dry_run:

@@ -15,9 +15,9 @@ from kcli.errors import ConfigError
 if TYPE_CHECKING:
     from kcli.cli.environment import Environment
     from kcli.cli.spark.options import Job
-    from kcli.cli.spark.survey import Survey
     from kcli.spark.pipelines.source import KafkaSource
     from kcli.spark.pipelines.sql_text import Relation, Statement
+    from kcli.spark.pipelines.survey import Survey
 
 
 def run(
@@ -114,8 +114,8 @@ def _survey_tables(
     statements: Sequence[Statement], sources: dict[Relation, KafkaSource]
 ) -> list[tuple[Relation, Survey]]:
     """Survey all tables: check that topics exist and options are valid, and plan the ranges."""
-    from kcli.cli.spark.survey import survey
     from kcli.spark.pipelines.sql import columns_of, find_tables
+    from kcli.spark.pipelines.survey import survey
 
     return [
         (relation, survey(sources[relation], relation.view, columns_of(statement, relation.view)))
@@ -134,7 +134,7 @@ def _dry_run(job: Job, statements: Sequence[Statement], sources: dict[Relation, 
     """Show one report for all tables; a table without ranges is one task."""
     from kcli.cli.output.printer import print_report
     from kcli.cli.output.report import Item, Report
-    from kcli.cli.spark.survey import COLUMNS, range_items, survey_lines
+    from kcli.cli.spark.dry_run import COLUMNS, range_items, survey_lines
 
     surveys = _survey_tables(statements, sources)
     items: list[Item] = []

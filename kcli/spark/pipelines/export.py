@@ -11,12 +11,18 @@ import json
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kcli.spark.pipelines.shape import NOT_UTF8, Shape, apply_shape, columns_to_read
+from kcli.errors import Refused
+from kcli.spark.pipelines.shape import FILES, NOT_UTF8, Shape, apply_shape, columns_to_read
 from kcli.spark.pipelines.source import KafkaSource, load, with_pushdown
+from kcli.spark.stream_checkpoint import last_position, local_path, newest_batch
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pyspark.sql import DataFrame, Observation, SparkSession
     from pyspark.sql.streaming import StreamingQuery
+
+    from kcli.spark.batch_plan import OffsetMap
 
 MODES = ("error", "append", "overwrite", "ignore")
 Offsets = Mapping[str, Mapping[str, int]]
@@ -75,6 +81,56 @@ def export_source(source: KafkaSource, export: Export) -> KafkaSource:
     if export.files is not None:
         more.setdefault("minPartitions", str(export.files))
     return source._replace(where=None, more=more)
+
+
+def resumed_offsets(export: Export) -> OffsetMap | None:
+    """Return the offsets at which a stream continues, if its checkpoint is local and has a completed batch."""
+    folder = local_path(export.checkpoint_location)
+    position = None if folder is None else last_position(folder)
+    return None if position is None else position.offsets
+
+
+def check_target(export: Export, *, stream: bool) -> None:
+    """Raise Refused for a local target that Spark would refuse later, or that would lose records silently.
+
+    A file sink skips batches whose numbers it already has from another checkpoint, its readers skip files that it has
+    not written, and it fails permanently at the first compaction of a list without earlier batches.
+    """
+    to = local_path(export.to)
+    if to is None:
+        return
+    written = newest_batch(to / "_spark_metadata")
+    if not stream and export.mode == "error" and to.exists():
+        raise Refused(f"{export.to} exists already; use another --to, or --mode append or overwrite")
+    if not stream and export.mode == "append" and written >= 0:
+        raise Refused(
+            f"{export.to} was written by --once or --follow, so appended files would not be read; use another --to"
+        )
+    checkpoint = local_path(export.checkpoint_location)
+    if not stream or checkpoint is None:
+        return
+    planned = newest_batch(checkpoint / "offsets")
+    if written > planned:
+        raise Refused(
+            f"{export.to} was written with another checkpoint than {export.checkpoint_location}, so Spark would skip "
+            "records; use that --checkpoint, or another --to"
+        )
+    if export.shape.format not in FILES:
+        return
+    if newest_batch(checkpoint / "commits") > written:
+        raise Refused(
+            f"{export.to} does not have the batches of {export.checkpoint_location}; use the folder that has them, "
+            "or another --checkpoint and an empty --to"
+        )
+    if planned < 0 and to.is_dir() and any(map(_is_data, to.iterdir())):
+        raise Refused(
+            f"{export.to} has other files, which would not be read beside those of a stream; use another --to"
+        )
+
+
+def _is_data(path: Path) -> bool:
+    """Return whether readers of files read it: they skip hidden names."""
+    return not path.name.startswith(("_", "."))
 
 
 def export_batch(spark: SparkSession, source: KafkaSource, export: Export) -> ExportResult:

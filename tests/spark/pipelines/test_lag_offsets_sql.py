@@ -16,7 +16,7 @@ import pytest
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as Place
 
-from kcli.admin.groups import committed_offsets
+from kcli.admin.groups.committed_offsets import _read_offsets
 from kcli.admin.offsets.plan_files import Positions
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, ConfigError, KcliError, Refused
@@ -182,7 +182,7 @@ def test_a_timestamp_in_the_future_does_not_hide_lag(odd_ms: int) -> None:
 
 
 def row(group: str, partition: int, committed: int, lag: int | None = 0) -> dict[str, Any]:
-    return {"group": group, "topic": "t", "partition": partition, "committed": committed_offsets, "lag": lag}
+    return {"group": group, "topic": "t", "partition": partition, "committed": committed, "lag": lag}
 
 
 def test_a_difference_classifies_each_position() -> None:
@@ -271,7 +271,7 @@ def test_an_offset_fetch_error_is_recognised() -> None:
     failed = OffsetFetchResponsePartitions(partition_index=1, committed_offset=-1, error_code=88)
     topics = [OffsetFetchResponseTopics(name="t", partitions=[failed])]
     response = OffsetFetchResponse(groups=[OffsetFetchResponseGroup(group_id="a", topics=topics)])
-    [(name, found)] = committed_offsets._read(response)
+    [(name, found)] = _read_offsets(response)
     assert isinstance(found, dict)
     [error] = found.values()
     assert name == "a"
