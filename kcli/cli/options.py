@@ -11,7 +11,7 @@ A value has five sources. From strongest to weakest:
 """
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, TypeVar, cast
 
 from kcli.cli.environment import Environment
 from kcli.cli.parser import Option
@@ -147,7 +147,7 @@ def common_options(
     if bootstrap_server is not None:
         properties["bootstrap.servers"] = bootstrap_server
     if timeout is not None:
-        properties[_TIMEOUT] = _seconds_as_ms("--timeout", f"{timeout:g}")
+        properties[_TIMEOUT] = _seconds_as_ms("--timeout", timeout)
     chosen = _output("--output", output)
     default = _output("KCLI_OUTPUT", environ.get("KCLI_OUTPUT"))
     options = {} if bootstrap_server is None else {"bootstrap.servers": "--bootstrap-server"}
@@ -204,13 +204,14 @@ def read_properties(path: str | None) -> dict[str, str]:
         raise ConfigError(f"cannot read properties file {path}: {reason}") from error
 
 
-def _seconds_as_ms(where: str, value: Any) -> str:
+def _seconds_as_ms(where: str, value: str | float) -> str:
     try:
         ms = float(value) * 1000
     except ValueError:
         ms = 0.0
     if not 0 < ms < 1e12:
-        raise ConfigError(f"{where}: '{value}' is not valid; use a number of seconds above 0, such as 30")
+        shown = value if isinstance(value, str) else f"{value:g}"
+        raise ConfigError(f"{where}: '{shown}' is not valid; use a number of seconds above 0, such as 30")
     return str(max(1, round(ms)))
 
 

@@ -20,7 +20,7 @@ FILES = {"empty.json": "", "bad.json": '{"kcli": 1', "bad.csv": "orders,0,x\n"}
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A broker with the topic `orders` (3 partitions), read by the group `billing`."""
-    with EmbeddedBroker() as broker:
+    with EmbeddedBroker(group_initial_rebalance_delay_ms=0) as broker:
         broker.create_topic("orders", 3)
         where = ("-b", broker.address)
         assert run_kcli("produce", "orders", *where, stdin=b"a record\n").status == 0
