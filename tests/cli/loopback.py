@@ -1,4 +1,4 @@
-"""A broker of a few lines on a loopback socket that answers from a script: for what a command makes of answers."""
+"""A minimal broker on a loopback socket with scripted responses."""
 
 from __future__ import annotations
 

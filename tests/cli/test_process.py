@@ -17,7 +17,7 @@ KCLI = [sys.executable, "-m", "kcli"]
 
 
 @pytest.mark.parametrize("line", ["--version", "--help", "topic list --help"])
-def test_a_reader_that_goes_away_is_a_quiet_success(line: str) -> None:
+def test_a_closed_pipe_is_a_success_without_a_message(line: str) -> None:
     reader, writer = os.pipe()
     os.close(reader)
     done = subprocess.run([*KCLI, *line.split()], stdout=writer, stderr=subprocess.PIPE, text=True)
@@ -25,7 +25,7 @@ def test_a_reader_that_goes_away_is_a_quiet_success(line: str) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_a_reader_that_goes_away_from_data_is_a_quiet_success() -> None:
+def test_a_pipe_closed_while_data_is_written_is_a_success_without_a_message() -> None:
     reader, writer = os.pipe()
     os.close(reader)
     with loopback_broker(topics={f"topic-{n:05}": 1 for n in range(20_000)}) as broker:
@@ -36,7 +36,7 @@ def test_a_reader_that_goes_away_from_data_is_a_quiet_success() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_a_reader_of_messages_that_goes_away_leaves_the_status() -> None:
+def test_a_closed_stderr_does_not_change_the_status() -> None:
     reader, writer = os.pipe()
     os.close(reader)
     done = subprocess.run([*KCLI, "topic", "lst"], stdout=subprocess.PIPE, stderr=writer, text=True)
@@ -54,14 +54,14 @@ def test_a_full_disk_is_one_line_and_status_1(line: str) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-def test_messages_that_find_a_full_disk_leave_data_and_status() -> None:
+def test_a_full_disk_for_stderr_does_not_change_data_and_status() -> None:
     with Path("/dev/full").open("w") as full, loopback_broker(topics={"orders": 1}) as broker:
         command = [*KCLI, "topic", "list", "-X", "unknown=1", "-b", broker.address]
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=full, text=True)
     assert (done.returncode, done.stdout) == (0, "orders\n")
 
 
-def test_interrupt_is_quiet_and_130() -> None:
+def test_an_interrupt_prints_nothing_and_returns_130() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
         process = subprocess.Popen(
@@ -74,7 +74,7 @@ def test_interrupt_is_quiet_and_130() -> None:
     assert (process.returncode, out, err) == (130, "", "")
 
 
-def test_a_closed_standard_output_is_no_reason_to_crash() -> None:
+def test_a_closed_standard_output_does_not_crash() -> None:
     done = subprocess.run(f"{sys.executable} -m kcli topic --help >&-", shell=True, stderr=subprocess.PIPE, text=True)
     assert (done.returncode, done.stderr) == (0, "")
 

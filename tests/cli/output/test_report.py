@@ -1,4 +1,4 @@
-"""Reports in every format: what scripts may rely on."""
+"""Reports in every format: the layout that scripts rely on."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ def test_a_table_in_a_pipe_is_plain_and_splits_on_white_space() -> None:
     assert shown("table") == shown(None)
 
 
-def test_numbers_stand_right_and_words_left() -> None:
+def test_numbers_are_right_aligned_and_text_left_aligned() -> None:
     _, first, second = shown(None).splitlines()
     assert first.index("12") + 2 == second.index(" 3 ") + 2
     assert first.startswith("orders ")
 
 
-def test_names_that_look_like_numbers_are_left_as_they_are() -> None:
+def test_names_that_look_like_numbers_are_not_changed() -> None:
     env = FakeEnvironment()
     print_report(env, Report("t", ["topic"], [{"topic": "007"}, {"topic": "1e5"}, {"topic": "0x10"}]), None)
     assert env.result(0).text.splitlines()[1:] == ["007", "1e5", "0x10"]
@@ -57,7 +57,7 @@ def test_an_error_column_appears_only_when_an_item_failed() -> None:
     assert lines[-1].endswith("no such topic")
 
 
-def test_failures_are_told_on_stderr_where_the_table_may_not_be_seen() -> None:
+def test_failures_are_reported_on_stderr_unless_stdout_is_a_terminal() -> None:
     report = Report("t", ["topic"], [ITEMS[0], FAILED, {**FAILED, "topic": "also gone"}])
     piped, terminal = FakeEnvironment(), FakeEnvironment(terminal=True)
     print_report(piped, report, "json")
@@ -72,14 +72,14 @@ def test_a_table_without_rows_is_its_header() -> None:
     assert env.result(0).text.split() == ["TOPIC", "TOPIC-ID"]
 
 
-def test_a_terminal_gets_a_rich_table_and_colours_only_when_allowed() -> None:
+def test_a_terminal_gets_a_rich_table_with_colours_if_allowed() -> None:
     coloured = shown(None, terminal=True)
     assert "\x1b[1m" in coloured
     assert "orders" in coloured
     assert "\x1b" not in shown(None, terminal=True, NO_COLOR="1")
 
 
-def test_a_narrow_terminal_folds_sentences_but_no_names() -> None:
+def test_a_narrow_terminal_folds_errors_but_not_names() -> None:
     narrow = shown(
         None, {**FAILED, "error": {"code": "X", "message": "word " * 30}}, terminal=True, NO_COLOR="1", COLUMNS="40"
     )
@@ -90,7 +90,7 @@ def test_a_narrow_terminal_folds_sentences_but_no_names() -> None:
     assert max(map(len, lines)) < 110
 
 
-def test_control_characters_and_markup_do_not_reach_the_terminal_from_data() -> None:
+def test_control_characters_and_markup_in_data_are_escaped() -> None:
     env = FakeEnvironment(terminal=True)
     print_report(env, Report("t", ["name"], [{"name": "[red]x[/red]\x1b[31m"}]), None)
     text = env.result(0).text
@@ -99,7 +99,7 @@ def test_control_characters_and_markup_do_not_reach_the_terminal_from_data() -> 
 
 
 @pytest.mark.parametrize("output", ["json", "jsonl", "csv", "tsv"])
-def test_nor_do_they_in_the_formats_for_programs(output: str) -> None:
+def test_control_characters_are_escaped_in_programs_formats_on_a_terminal(output: str) -> None:
     name = "a\x1b[31m\x9b1m\u202eb\tc\nd\\"
     items = [{"name": name, "error": {"code": "X", "message": "bad\x1b]0;x\x07\nname"}}]
     env, pipe = FakeEnvironment(terminal=True), FakeEnvironment()
@@ -126,7 +126,7 @@ def test_jsonl_is_one_item_per_line() -> None:
     assert [json.loads(line) for line in shown("jsonl").splitlines()] == ITEMS
 
 
-def test_an_error_that_is_a_column_already_stands_there_once() -> None:
+def test_an_error_column_of_the_report_is_not_added_again() -> None:
     """`kcli spark sql "SELECT * FROM groups"`: the view has one."""
     report = Report("spark.sql", ["error", "group"], [{"group": "a", "error": None}, {"group": "b", "error": "boom"}])
     assert as_csv(report).splitlines() == ["error,group", ",a", "boom,b"]
@@ -163,8 +163,8 @@ def test_text_beyond_ascii_stays_readable(output: str | None) -> None:
 @pytest.mark.parametrize(
     "cells", [["a", "bb", "ccc-wider-than-its-heading"], ["größe", "Ålesund", "x"], ["", "-", "x"]]
 )
-def test_a_long_table_looks_as_tabulate_would_set_it(cells: list[str]) -> None:
-    """Beyond a thousand rows it is set by `fast_plain_table`: scripts must not see a difference."""
+def test_a_large_table_equals_tabulates(cells: list[str]) -> None:
+    """Above `FAST_ABOVE` rows `fast_plain_table` makes it; scripts must not see a difference."""
     items = [{"name": text, "count": number * 1_000_000, "heading": "x"} for number, text in enumerate(cells)]
     short, long = FakeEnvironment(), FakeEnvironment()
     print_report(short, Report("t", ["name", "count", "heading"], items * (FAST_ABOVE // 3)), None)
@@ -174,8 +174,8 @@ def test_a_long_table_looks_as_tabulate_would_set_it(cells: list[str]) -> None:
     assert lines[: FAST_ABOVE // 3 * 3 + 1] == short.result(0).text.splitlines()
 
 
-def test_a_column_of_mixed_values_shows_each_as_it_is() -> None:
-    """1, True and 1.0 are equal for Python, but not for people."""
+def test_equal_values_of_different_types_keep_their_texts() -> None:
+    """1, True and 1.0 are equal in Python, but have different texts."""
     env = FakeEnvironment()
     print_report(env, Report("t", ["v"], [{"v": value} for value in (1, True, 1.0, [1], None)]), None)
     assert env.result(0).text.split() == ["V", "1", "yes", "1.0", "1", "-"]
@@ -191,6 +191,6 @@ def test_a_column_of_mixed_values_shows_each_as_it_is() -> None:
         {"items": [{"group": "g", "partitions": [{"p": n, "owners": []} for n in range(3)], "members": [{"m": [1]}]}]},
     ],
 )  # fmt: skip
-def test_documents_are_indented_as_python_does_it(value: object) -> None:
-    """Ours is the quicker way to the same text."""
+def test_documents_are_indented_as_by_json_dumps(value: object) -> None:
+    """`indented` makes the same text faster."""
     assert indented(value) == json.dumps(value, indent=2, ensure_ascii=False)
