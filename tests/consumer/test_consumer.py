@@ -35,7 +35,7 @@ def values(consumer: Consumer, polls: int = 10, timeout_ms: float = 1000) -> dic
 # --- reading
 
 
-def test_everything_comes_once_in_order() -> None:
+def test_all_records_are_returned_once_in_order() -> None:
     cluster = FakeCluster()
     log = cluster.topic("t")
     for batch in range(20):
@@ -45,7 +45,7 @@ def test_everything_comes_once_in_order() -> None:
     assert consumer.position(T0) == 140
 
 
-def test_records_before_the_position_in_its_batch_are_not_handed_out() -> None:
+def test_records_before_the_position_in_a_batch_are_not_returned() -> None:
     cluster = FakeCluster()
     cluster.topic("t").append("a", "b", "c")
     consumer = reader(cluster)
@@ -53,7 +53,7 @@ def test_records_before_the_position_in_its_batch_are_not_handed_out() -> None:
     assert values(consumer) == {T0: ["b", "c"]}
 
 
-def test_the_next_fetch_is_sent_before_the_records_are_handed_out() -> None:
+def test_the_next_fetch_is_sent_before_the_records_are_returned() -> None:
     cluster = FakeCluster()
     log = cluster.topic("t")
     for _ in range(4):
@@ -64,7 +64,7 @@ def test_the_next_fetch_is_sent_before_the_records_are_handed_out() -> None:
     assert asked == [0, 1]
 
 
-def test_each_leader_is_asked_side_by_side() -> None:
+def test_all_leaders_are_fetched_from_concurrently() -> None:
     cluster = FakeCluster(nodes=3)
     cluster.topic("t", partitions=3)
     for number in range(3):
@@ -74,7 +74,7 @@ def test_each_leader_is_asked_side_by_side() -> None:
     assert [len(cluster.fetches(node)[0].topics) for node in (1, 2, 3)] == [1, 1, 1]
 
 
-def test_partitions_of_one_leader_share_a_request_and_later_only_news_are_named() -> None:
+def test_partitions_of_one_leader_share_a_request_and_later_requests_have_changes_only() -> None:
     cluster = FakeCluster()
     cluster.topic("t", partitions=3)
     cluster.logs[T1].append("x")
@@ -85,7 +85,7 @@ def test_partitions_of_one_leader_share_a_request_and_later_only_news_are_named(
     assert (second.session_epoch, [p.partition for p in second.topics[0].partitions]) == (1, [1])
 
 
-def test_old_brokers_get_names_and_full_requests() -> None:
+def test_old_brokers_get_topic_names_and_full_requests() -> None:
     cluster = FakeCluster()
     cluster.spoken[ApiKey.FETCH] = (0, 6)
     log = cluster.topic("t")
@@ -105,7 +105,7 @@ def test_a_topic_without_an_id_is_fetched_by_name() -> None:
     assert {it.version for it in cluster.requests if it.request.API_KEY == ApiKey.FETCH} == {12}
 
 
-def test_replica_features_of_newer_brokers_are_not_asked_for() -> None:
+def test_versions_for_replicas_are_not_used() -> None:
     cluster = FakeCluster()
     cluster.spoken[ApiKey.FETCH] = (4, 18)
     cluster.topic("t").append("a")
@@ -113,7 +113,7 @@ def test_replica_features_of_newer_brokers_are_not_asked_for() -> None:
     assert {it.version for it in cluster.requests if it.request.API_KEY == ApiKey.FETCH} == {17}
 
 
-def test_a_paused_partition_waits_and_loses_nothing() -> None:
+def test_a_paused_partition_loses_no_records() -> None:
     cluster = FakeCluster()
     cluster.topic("t", partitions=2)
     consumer = reader(cluster, T0, T1)
@@ -126,7 +126,7 @@ def test_a_paused_partition_waits_and_loses_nothing() -> None:
     assert values(consumer, 3) == {T0: ["a"]}
 
 
-def test_a_pause_while_records_wait_to_be_handed_out_fetches_them_again() -> None:
+def test_records_received_before_a_pause_are_fetched_again() -> None:
     cluster = FakeCluster(nodes=2)
     cluster.topic("t", partitions=2)
     cluster.logs[T0].append("a")
@@ -140,7 +140,7 @@ def test_a_pause_while_records_wait_to_be_handed_out_fetches_them_again() -> Non
     assert list(values(consumer, 3)) == [other]
 
 
-def test_an_unassigned_partition_is_fetched_no_more() -> None:
+def test_an_unassigned_partition_is_no_longer_fetched() -> None:
     cluster = FakeCluster()
     cluster.topic("t", partitions=2)
     consumer = reader(cluster, T0, T1)
@@ -151,7 +151,7 @@ def test_an_unassigned_partition_is_fetched_no_more() -> None:
     assert [(topic.partitions) for topics in forgotten for topic in topics] == [[0]]
 
 
-def test_close_gives_the_fetch_session_back() -> None:
+def test_close_closes_the_fetch_session() -> None:
     cluster = FakeCluster()
     cluster.topic("t").append("a")
     consumer = reader(cluster)
@@ -163,7 +163,7 @@ def test_close_gives_the_fetch_session_back() -> None:
     consumer.close()
 
 
-def test_subscribing_needs_a_group() -> None:
+def test_subscribe_requires_a_group() -> None:
     cluster = FakeCluster()
     client, config = cluster.client()
     consumer = Consumer.from_config(config, client)
@@ -175,7 +175,7 @@ def test_subscribing_needs_a_group() -> None:
 # --- positions
 
 
-def test_a_new_partition_begins_at_the_end_by_default() -> None:
+def test_a_new_partition_starts_at_the_end_by_default() -> None:
     cluster = FakeCluster()
     log = cluster.topic("t")
     log.append("old")
@@ -185,7 +185,7 @@ def test_a_new_partition_begins_at_the_end_by_default() -> None:
     assert values(consumer) == {T0: ["new"]}
 
 
-def test_a_group_goes_on_where_it_has_committed() -> None:
+def test_a_group_starts_at_its_committed_offset() -> None:
     cluster = FakeCluster()
     cluster.topic("t", partitions=2)
     cluster.logs[T0].append("a", "b", "c")
@@ -195,7 +195,7 @@ def test_a_group_goes_on_where_it_has_committed() -> None:
     assert values(consumer) == {T0: ["c"], T1: ["d"]}
 
 
-def test_without_a_policy_and_a_committed_offset_there_is_no_position() -> None:
+def test_no_committed_offset_and_no_policy_is_an_error() -> None:
     cluster = FakeCluster()
     cluster.topic("t")
     consumer = reader(cluster, auto_offset_reset="none")
@@ -206,7 +206,7 @@ def test_without_a_policy_and_a_committed_offset_there_is_no_position() -> None:
     assert consumer.poll(100) == {}
 
 
-def test_a_reset_is_asked_again_when_the_leader_has_moved() -> None:
+def test_a_reset_is_retried_at_the_new_leader() -> None:
     cluster = FakeCluster(nodes=2)
     log = cluster.topic("t")
     log.append("a")
@@ -243,7 +243,7 @@ def test_offsets_of_the_log_and_of_times() -> None:
 # --- what was fetched for a position that moved
 
 
-def test_a_seek_drops_what_is_on_its_way() -> None:
+def test_a_seek_drops_the_response_in_flight() -> None:
     cluster = FakeCluster()
     log = cluster.topic("t")
     for i in range(4):
@@ -254,7 +254,7 @@ def test_a_seek_drops_what_is_on_its_way() -> None:
     assert values(consumer) == {T0: ["3"]}
 
 
-def test_a_seek_drops_what_was_received_and_not_handed_out() -> None:
+def test_a_seek_drops_received_records() -> None:
     cluster = FakeCluster(nodes=2)
     cluster.topic("t", partitions=2)
     cluster.logs[T0].append("a", "b")
@@ -266,7 +266,7 @@ def test_a_seek_drops_what_was_received_and_not_handed_out() -> None:
     assert values(consumer)[other] == [{T0: "b", T1: "d"}[other]]
 
 
-def test_data_of_a_partition_that_was_unassigned_meanwhile_is_dropped() -> None:
+def test_received_data_of_an_unassigned_partition_is_dropped() -> None:
     cluster = FakeCluster()
     cluster.topic("t", partitions=2)
     consumer = reader(cluster, T0, T1)
@@ -277,7 +277,7 @@ def test_data_of_a_partition_that_was_unassigned_meanwhile_is_dropped() -> None:
     assert values(consumer, 3) == {T1: ["b"]}
 
 
-def test_a_broker_whose_answer_waits_to_be_handed_out_is_not_asked_for_more() -> None:
+def test_a_broker_with_an_undelivered_response_is_not_fetched_from() -> None:
     cluster = FakeCluster(nodes=2)
     cluster.topic("t", partitions=2)
     for log in cluster.logs.values():
@@ -294,7 +294,7 @@ def test_a_broker_whose_answer_waits_to_be_handed_out_is_not_asked_for_more() ->
 
 
 @pytest.mark.parametrize("moved", [True, False])
-def test_a_failure_is_not_told_of_a_partition_that_was_moved_or_left_meanwhile(moved: bool) -> None:
+def test_a_failure_of_an_old_position_or_an_unassigned_partition_is_dropped(moved: bool) -> None:
     cluster = FakeCluster()
     cluster.topic("t", partitions=2)
     cluster.logs[T0].append("a")
@@ -337,7 +337,7 @@ def test_a_session_error_opens_a_new_session_and_loses_nothing(code: ErrorCode) 
     assert cluster.clock.now_ms() - before_ms < 10_000
 
 
-def test_a_broker_that_forgets_its_sessions_is_followed() -> None:
+def test_a_broker_that_evicts_its_sessions_gets_a_new_one() -> None:
     cluster = FakeCluster()
     log = cluster.topic("t")
     log.append("a")
@@ -348,7 +348,7 @@ def test_a_broker_that_forgets_its_sessions_is_followed() -> None:
     assert values(consumer, 5) == {T0: ["b"]}
 
 
-def test_a_broker_without_room_for_sessions_is_asked_in_full() -> None:
+def test_a_broker_without_sessions_gets_full_requests() -> None:
     cluster = FakeCluster()
     cluster.with_sessions = False
     log = cluster.topic("t", partitions=2)
@@ -363,7 +363,7 @@ def test_a_broker_without_room_for_sessions_is_asked_in_full() -> None:
 # --- leaders
 
 
-def test_a_leader_that_moves_is_followed() -> None:
+def test_a_moved_leader_is_followed() -> None:
     cluster = FakeCluster(nodes=2)
     log = cluster.topic("t")
     log.append("a")
@@ -375,7 +375,7 @@ def test_a_leader_that_moves_is_followed() -> None:
     assert cluster.fetches(2)
 
 
-def test_the_new_leader_named_in_the_refusal_saves_asking_for_metadata() -> None:
+def test_the_new_leader_in_an_error_response_saves_a_metadata_request() -> None:
     cluster = FakeCluster(nodes=2)
     log = cluster.topic("t")
     log.append("a")
@@ -410,7 +410,7 @@ def test_the_new_leader_named_in_the_refusal_saves_asking_for_metadata() -> None
         ErrorCode.OFFSET_NOT_AVAILABLE,
     ],
 )
-def test_passing_errors_of_a_partition_refresh_metadata_and_are_retried(code: ErrorCode) -> None:
+def test_temporary_partition_errors_refresh_the_metadata_and_are_retried(code: ErrorCode) -> None:
     cluster = FakeCluster()
     cluster.topic("t").append("a")
     consumer = reader(cluster)
@@ -427,7 +427,7 @@ def test_passing_errors_of_a_partition_refresh_metadata_and_are_retried(code: Er
     assert times < 12, f"{times} fetches: it does not back off"
 
 
-def test_a_broker_that_comes_back_is_read_on_without_loss_or_repeat() -> None:
+def test_a_restarted_broker_causes_no_loss_and_no_duplicates() -> None:
     cluster = FakeCluster()
     log = cluster.topic("t")
     for i in range(5):
@@ -455,7 +455,7 @@ def test_a_lost_connection_opens_a_new_session() -> None:
     assert cluster.fetches()[before].session_epoch == 0, "whether the broker saw the last request is unknown"
 
 
-def test_an_unanswered_fetch_is_given_up_and_asked_again() -> None:
+def test_an_unanswered_fetch_is_retried_after_its_timeout() -> None:
     cluster = FakeCluster()
     cluster.topic("t").append("a")
     consumer = reader(cluster, request_timeout_ms=2_000)
@@ -466,7 +466,7 @@ def test_an_unanswered_fetch_is_given_up_and_asked_again() -> None:
 # --- replicas close by
 
 
-def test_a_replica_close_by_is_used_when_the_leader_names_it() -> None:
+def test_the_preferred_replica_of_the_leader_is_used() -> None:
     cluster = FakeCluster(nodes=2)
     log = cluster.topic("t")
     log.followers.add(2)
@@ -483,7 +483,7 @@ def test_a_replica_close_by_is_used_when_the_leader_names_it() -> None:
     assert len(cluster.fetches(1)) == 1
 
 
-def test_a_follower_that_finds_the_offset_out_of_range_is_left_for_the_leader() -> None:
+def test_an_out_of_range_error_of_a_follower_is_checked_at_the_leader() -> None:
     cluster = FakeCluster(nodes=2)
     log = cluster.topic("t")
     log.append("a")
@@ -518,7 +518,7 @@ def test_a_position_out_of_range_is_reset_by_policy(policy: str, found: list[str
     assert handed + values(consumer, 3).get(T0, []) == found
 
 
-def test_a_position_out_of_range_is_told_when_there_is_no_policy() -> None:
+def test_a_position_out_of_range_is_raised_without_a_policy() -> None:
     cluster = FakeCluster()
     cluster.topic("t", partitions=2)
     consumer = reader(cluster, T0, T1, auto_offset_reset="none")
@@ -534,7 +534,7 @@ def test_a_position_out_of_range_is_told_when_there_is_no_policy() -> None:
     assert consumer.poll(100) == {}
 
 
-def test_records_before_the_trouble_are_handed_out_first() -> None:
+def test_records_before_an_error_are_returned_first() -> None:
     cluster = FakeCluster()
     log = cluster.topic("t")
     log.append("a")
@@ -562,7 +562,7 @@ def test_records_before_the_trouble_are_handed_out_first() -> None:
 # --- refusals
 
 
-def test_refused_topics_are_named_all_at_once() -> None:
+def test_all_unauthorized_topics_are_raised_together() -> None:
     cluster = FakeCluster()
     for name in ("a", "b", "c"):
         cluster.topic(name)
@@ -578,7 +578,7 @@ def test_refused_topics_are_named_all_at_once() -> None:
 # --- truncation
 
 
-def test_a_truncated_log_is_told_by_the_fetch_itself() -> None:
+def test_a_truncated_log_is_detected_in_the_fetch_response() -> None:
     cluster = FakeCluster(nodes=2)
     log = cluster.topic("t")
     for i in range(4):
@@ -599,7 +599,7 @@ def test_a_truncated_log_is_told_by_the_fetch_itself() -> None:
     assert values(consumer, 3) == {T0: ["other 2", "other 3", "other 4"]}
 
 
-def test_a_truncated_log_is_told_by_asking_where_the_epoch_ends() -> None:
+def test_a_truncated_log_is_detected_by_offset_for_leader_epoch() -> None:
     cluster = FakeCluster(nodes=2)
     cluster.spoken[ApiKey.FETCH] = (4, 11)  # before a fetch could tell
     log = cluster.topic("t")
@@ -615,7 +615,7 @@ def test_a_truncated_log_is_told_by_asking_where_the_epoch_ends() -> None:
         values(consumer, 5)
 
 
-def test_a_clean_change_of_leader_is_no_truncation() -> None:
+def test_a_clean_change_of_leader_is_not_a_truncation() -> None:
     cluster = FakeCluster(nodes=2)
     cluster.spoken[ApiKey.FETCH] = (4, 11)
     log = cluster.topic("t")
@@ -628,7 +628,7 @@ def test_a_clean_change_of_leader_is_no_truncation() -> None:
     assert cluster.asked(ApiKey.OFFSET_FOR_LEADER_EPOCH)
 
 
-def test_an_epoch_without_records_is_no_truncation() -> None:
+def test_an_epoch_without_records_is_not_a_truncation() -> None:
     cluster = FakeCluster(nodes=2)
     log = cluster.topic("t")
     log.append("a")
@@ -652,7 +652,7 @@ def test_a_seek_with_an_epoch_is_validated_before_fetching() -> None:
     assert not cluster.fetches()
 
 
-def test_who_chose_by_itself_is_told_of_a_truncation_a_member_goes_on_as_in_java() -> None:
+def test_a_truncation_is_raised_for_assigned_partitions_and_reset_for_a_member() -> None:
     cluster = FakeCluster()
     cluster.topic("t").append("a")
     client, config = cluster.client(auto_offset_reset="earliest")
@@ -666,7 +666,7 @@ def test_who_chose_by_itself_is_told_of_a_truncation_a_member_goes_on_as_in_java
     assert consumer.take_resets() == {T0: PositionReset(5, "truncated", 1)}
 
 
-def test_positions_that_were_outside_the_log_are_remembered_once_with_what_became_of_them() -> None:
+def test_resets_of_positions_outside_the_log_are_returned_once() -> None:
     cluster = FakeCluster()
     log = cluster.topic("t")
     log.append("a", "b", "c")
@@ -683,7 +683,7 @@ def test_positions_that_were_outside_the_log_are_remembered_once_with_what_becam
     assert consumer.take_resets() == {T0: PositionReset(9, "earliest", 3)}
 
 
-def test_a_first_position_by_policy_and_a_seek_are_no_resets() -> None:
+def test_a_first_position_and_a_seek_are_not_resets() -> None:
     cluster = FakeCluster()
     cluster.topic("t").append("a")
     consumer = reader(cluster)
@@ -693,7 +693,7 @@ def test_a_first_position_by_policy_and_a_seek_are_no_resets() -> None:
     assert consumer.take_resets() == {}
 
 
-def test_a_position_beyond_the_end_is_found_without_a_fetch() -> None:
+def test_check_range_detects_a_position_after_the_end_without_a_fetch() -> None:
     cluster = FakeCluster()
     cluster.topic("t").append("a")
     consumer = reader(cluster)
@@ -716,7 +716,7 @@ def damaged(data: bytes) -> bytes:
     return data[:17] + bytes([data[17] ^ 1]) + data[18:]
 
 
-def test_records_before_a_damaged_batch_come_and_then_the_damage_is_told() -> None:
+def test_records_before_a_damaged_batch_are_returned_before_the_error() -> None:
     cluster = FakeCluster()
     log = cluster.topic("t")
     for value in ("a", "b", "c"):
@@ -732,7 +732,7 @@ def test_records_before_a_damaged_batch_come_and_then_the_damage_is_told() -> No
     assert values(consumer, 3) == {T0: ["c"]}
 
 
-def test_damage_goes_unnoticed_when_crcs_are_not_checked() -> None:
+def test_damage_is_not_detected_without_check_crcs() -> None:
     cluster = FakeCluster()
     log = cluster.topic("t")
     log.append("a", "b")
@@ -740,7 +740,7 @@ def test_damage_goes_unnoticed_when_crcs_are_not_checked() -> None:
     assert len(values(reader(cluster, check_crcs="false"), 3)[T0]) == 2
 
 
-def test_a_log_that_the_broker_itself_finds_corrupt_is_told() -> None:
+def test_a_corrupt_log_reported_by_the_broker_is_raised() -> None:
     cluster = FakeCluster()
     cluster.topic("t").append("a")
     consumer = reader(cluster)
@@ -758,7 +758,7 @@ def test_a_log_that_the_broker_itself_finds_corrupt_is_told() -> None:
         consumer.poll(1000)
 
 
-def test_a_batch_larger_than_the_limit_arrives_whole() -> None:
+def test_a_batch_larger_than_the_limit_is_returned() -> None:
     cluster = FakeCluster()
     log = cluster.topic("t")
     log.append("x" * 5000)
@@ -766,7 +766,7 @@ def test_a_batch_larger_than_the_limit_arrives_whole() -> None:
     assert [len(it) for it in values(reader(cluster, max_partition_fetch_bytes=100))[T0]] == [5000, 1]
 
 
-def test_a_batch_cut_off_at_the_limit_is_told() -> None:
+def test_a_batch_cut_off_at_the_limit_is_an_error() -> None:
     cluster = FakeCluster()
     log = cluster.topic("t")
     log.append("x" * 5000)
@@ -777,7 +777,7 @@ def test_a_batch_cut_off_at_the_limit_is_told() -> None:
     assert len(cluster.fetches()) == 1, "it was asked again for what could not be read"
 
 
-def test_an_answer_that_makes_no_sense_is_told_and_not_asked_for_again_and_again() -> None:
+def test_a_malformed_response_is_raised_and_retried_with_backoff() -> None:
     cluster = FakeCluster()
     cluster.topic("t").append("a")
     consumer = reader(cluster)

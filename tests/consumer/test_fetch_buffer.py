@@ -33,7 +33,7 @@ def section(data: bytes, offset: int = 0, aborted: list[tuple[int, int]] | None 
     return Section(T0, memoryview(data), offset, aborted)
 
 
-def test_the_position_behind_is_known_from_the_last_header() -> None:
+def test_the_position_after_a_section_is_read_from_its_last_header() -> None:
     data = batch(0, 3) + batch(3, 2)
     assert position_after(memoryview(data)) == FetchPosition(5, 3)
     assert position_after(memoryview(data + batch(5)[:40])) == FetchPosition(5, 3)
@@ -52,7 +52,7 @@ def test_messages_of_old_formats_have_positions_too() -> None:
 
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
-def test_compression_is_seen_in_the_header(codec: str) -> None:
+def test_compression_is_read_from_the_header(codec: str) -> None:
     assert is_compressed(memoryview(batch(0, compression=codec)))
     assert not is_compressed(memoryview(batch(0)))
     assert not is_compressed(memoryview(b"\0" * 10))
@@ -67,7 +67,7 @@ def test_a_section_is_cut_between_batches() -> None:
     assert (bytes(rest.data), rest.fetch_offset) == (parts[2], 5)
 
 
-def test_a_piece_has_one_batch_at_least_and_one_batch_is_never_cut() -> None:
+def test_a_chunk_has_at_least_one_batch_and_a_batch_is_never_cut() -> None:
     parts = [batch(0, 3), batch(3, 2)]
     cut = cut_section(section(b"".join(parts)), 0)
     assert cut is not None
@@ -75,14 +75,14 @@ def test_a_piece_has_one_batch_at_least_and_one_batch_is_never_cut() -> None:
     assert cut_section(section(parts[0]), 0) is None
 
 
-def test_what_follows_the_last_whole_batch_stays_with_the_rest() -> None:
+def test_a_partial_batch_stays_with_the_rest() -> None:
     parts = [batch(0), batch(1), batch(2)[:30]]
     cut = cut_section(section(b"".join(parts)), 1)
     assert cut is not None
     assert bytes(cut[1].data) == parts[1] + parts[2]
 
 
-def test_pieces_are_of_bounded_size_and_lose_nothing() -> None:
+def test_chunks_are_bounded_and_contain_all_batches() -> None:
     data = b"".join(batch(i, size=1_000) for i in range(50))
     received = CompletedFetch(1, [section(data), Section(T1, memoryview(data), 0)], [])
     pieces = []
@@ -95,14 +95,14 @@ def test_pieces_are_of_bounded_size_and_lose_nothing() -> None:
     assert len(pieces) < 13
 
 
-def test_compressed_sections_count_as_what_they_are_expected_to_unpack_to() -> None:
+def test_compressed_sections_count_with_their_expected_decoded_size() -> None:
     data = b"".join(batch(i, size=1_000, compression="lz4") for i in range(50))
     received = CompletedFetch(1, [section(data)], [])
     (first,) = received.next_chunk(10.0, chunk_bytes=len(data))
     assert len(data) / 12 < len(first.data) < len(data) / 8
 
 
-def test_many_small_sections_share_a_piece() -> None:
+def test_small_sections_share_a_chunk() -> None:
     sections = [Section(TopicPartition("t", number), memoryview(batch(0)), 0) for number in range(100)]
     received = CompletedFetch(1, sections, [])
     assert len(received.next_chunk(1.0)) == 100
@@ -117,7 +117,7 @@ def aborted_texts(sections: list[Section]) -> list[str]:
     return found
 
 
-def test_aborted_transactions_stay_hidden_wherever_the_section_is_cut() -> None:
+def test_aborted_transactions_are_skipped_at_any_cut_of_a_section() -> None:
     batches = [
         transactional(0, 7, "aborted"),
         transactional(1, 8, "kept"),

@@ -28,7 +28,7 @@ def batches(base: int, count: int, size: int = 1) -> memoryview:
     )
 
 
-def test_a_broker_may_be_asked_again_when_its_response_is_begun_but_only_once() -> None:
+def test_a_broker_is_fetched_from_again_once_its_response_is_started() -> None:
     subscription, buffer = reading()
     buffer.add(CompletedFetch(1, [Section(T0, batches(0, 100, 1 << 20), 0)], []))
     assert buffer.has_unstarted(1)
@@ -48,7 +48,7 @@ def test_a_broker_may_be_asked_again_when_its_response_is_begun_but_only_once() 
     assert position.offset == 101
 
 
-def test_a_failure_is_told_behind_the_records_before_it_and_halts_until_then() -> None:
+def test_a_failure_is_returned_after_earlier_records_and_halts_the_partition() -> None:
     subscription, buffer = reading()
     subscription.fetched(T0, 0, FetchPosition(3))
     buffer.add(CompletedFetch(1, [Section(T0, batches(0, 3), 0)], []))
@@ -61,7 +61,7 @@ def test_a_failure_is_told_behind_the_records_before_it_and_halts_until_then() -
     assert not buffer.is_halted(T0, 3)
 
 
-def test_a_failure_of_a_position_that_was_left_is_not_told() -> None:
+def test_a_failure_of_an_old_position_is_dropped() -> None:
     subscription, buffer = reading()
     buffer.add(CompletedFetch(1, [], [PartitionFailure(T0, 0, KcliError("no more"))]))
     subscription.seek(T0, 9)
@@ -70,7 +70,7 @@ def test_a_failure_of_a_position_that_was_left_is_not_told() -> None:
     assert buffer.take_failures() == []
 
 
-def test_the_first_compressed_batch_is_decoded_alone_and_tells_how_many_follow_at_once() -> None:
+def test_the_first_compressed_batch_sets_the_size_of_later_chunks() -> None:
     _, buffer = reading()
     buffer.add(CompletedFetch(1, [Section(T0, batches(0, 20, 1 << 20), 0)], []))
     counts = []
@@ -81,7 +81,7 @@ def test_the_first_compressed_batch_is_decoded_alone_and_tells_how_many_follow_a
     assert sum(counts) == 20
 
 
-def test_a_halt_ends_when_what_was_received_is_dropped() -> None:
+def test_a_halt_ends_when_the_received_data_is_dropped() -> None:
     subscription, buffer = reading()
     buffer.add(CompletedFetch(1, [Section(T0, batches(0, 1)[:30], 0)], []))
     buffer.halt(T0, 0)

@@ -126,7 +126,7 @@ def made_read(rng: random.Random, log: list[Batch], start: int, end: int) -> Rea
     return Read(pieces, lost)
 
 
-def test_made_up_logs_in_pieces_and_in_ranges() -> None:
+def test_random_logs_in_chunks_and_ranges() -> None:
     rng = random.Random(7)
     for _ in range(1500):
         log = made_log(rng)
@@ -146,7 +146,7 @@ def test_made_up_logs_in_pieces_and_in_ranges() -> None:
         assert len(asked) == any(kind == BETWEEN for *_, kind in plain(seen, start, end, BETWEEN, read.lost))
 
 
-def test_what_was_deleted_while_it_was_read_is_lost_and_not_between() -> None:
+def test_offsets_deleted_during_the_read_are_lost_not_between() -> None:
     finder = GapFinder(0, 100, never)
     first = finder.add(rows_of([Batch(0, 9, list(range(10)))], 0))
     lost = [(10, 40)]
@@ -155,7 +155,7 @@ def test_what_was_deleted_while_it_was_read_is_lost_and_not_between() -> None:
     assert told([first, second, rest]) == [(10, 39, LOST), (40, 44, BETWEEN), (50, 89, LOST), (90, 99, BETWEEN)]
 
 
-def test_what_is_lost_of_a_batch_is_told_once() -> None:
+def test_lost_offsets_of_a_batch_are_reported_once() -> None:
     finder = GapFinder(0, 20, never)
     batches = [Batch(0, 9, list(range(10)), aborted=True), Batch(10, 19, [11, 19])]
     parts = [finder.add(rows_of(batches[:1], 0), [(0, 5)]), finder.add(rows_of(batches[1:], 10), [(0, 5), (10, 14)])]
@@ -165,7 +165,7 @@ def test_what_is_lost_of_a_batch_is_told_once() -> None:
     ]
 
 
-def test_nothing_is_said_of_what_could_not_be_read() -> None:
+def test_offsets_after_the_position_are_not_reported() -> None:
     finder = GapFinder(0, 100, never)
     parts = [finder.add(rows_of([Batch(5, 9, list(range(5, 10)))], 0)), finder.finish(10)]
     assert told(parts) == [(0, 4, BETWEEN)]
@@ -190,7 +190,7 @@ def moved(name: str, base: int) -> bytes:
     return base.to_bytes(8, "big") + VECTORS[name][8:]
 
 
-def test_what_the_cleaner_leaves() -> None:
+def test_gaps_of_the_log_cleaner() -> None:
     [records] = decode.decode_sections([RecordSection("t", 0, VECTORS["v2-none-holes-to-300"], 42, None)])
     offsets = records.columns.offsets.tolist()
     behind = [42 - 1, *offsets, 301]
@@ -210,12 +210,12 @@ def test_full_batches_are_not_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("name", ["v0-gzip", "v0-lz4", "v0-snappy", "v1-gzip", "v1-lz4", "v1-snappy"])
-def test_old_compressed_sets_are_looked_into(name: str) -> None:
+def test_old_compressed_sets_are_unpacked(name: str) -> None:
     found, decoded = found_in(VECTORS[f"{name}-2rec-base42"], 40, 44)
     assert (found, decoded.next_offset) == ([(40, 41, COMPACTION)], 44)
 
 
-def test_what_is_too_much_to_unpack_at_once_comes_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_section_is_unpacked_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     full = b"".join(build_batch([NewRecord(None, b"", 0)] * 4, base_offset=base) for base in (400, 404, 408))
     data = VECTORS["v2-none-holes-to-300"] + full + moved("v2-none-holes-to-300", 500)
     expected = found_in(data, 42, 759)[0]
@@ -226,7 +226,7 @@ def test_what_is_too_much_to_unpack_at_once_comes_in_pieces(monkeypatch: pytest.
     assert found_in(data, 42, 759)[0] == expected
 
 
-def test_damage_is_found_as_by_a_reader_of_records() -> None:
+def test_damage_is_detected_as_for_records() -> None:
     bad = bytearray(VECTORS["v2-none-holes-to-300"])
     bad[-1] ^= 0xFF
     good = build_batch([NewRecord(None, b"", 0)] * 2, base_offset=40)

@@ -41,7 +41,7 @@ def rows(batches: BatchColumns, *names: str) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize("codec", CODEC_NAMES)
-def test_a_header_tells_all_without_unpacking(codec: str) -> None:
+def test_a_header_is_read_without_unpacking(codec: str) -> None:
     data = VECTORS["v2-none-3rec-base42-ple7" if codec == "none" else f"v2-{codec}-3rec-base42"]
     found, decoded = section(data)
     [(base, last, count, size, epoch, magic)] = rows(
@@ -53,7 +53,7 @@ def test_a_header_tells_all_without_unpacking(codec: str) -> None:
     assert (decoded.next_offset, decoded.last_epoch, decoded.error) == (45, 7, None)
 
 
-def test_what_a_producer_and_its_transaction_wrote_is_told() -> None:
+def test_producer_and_transaction_fields_are_read() -> None:
     found, _ = section(VECTORS["v2-none-txn-pid4000-ep3-seq9"])
     assert rows(found, "producer_ids", "producer_epochs", "base_sequences", "transactional", "control") == [
         (4000, 3, 9, True, False)
@@ -62,24 +62,24 @@ def test_what_a_producer_and_its_transaction_wrote_is_told() -> None:
     assert rows(marker, "base_offsets", "counts", "transactional", "control") == [(200, 1, True, True)]
 
 
-def test_a_batch_that_compaction_has_emptied_is_still_there() -> None:
+def test_an_empty_batch_of_compaction_is_included() -> None:
     found, decoded = section(VECTORS["v2-empty-retained"], 100)
     assert rows(found, "base_offsets", "last_offsets", "counts") == [(100, 104, 0)]
     assert decoded.next_offset == 105
 
 
-def test_holes_of_compaction_show_in_the_count() -> None:
+def test_compaction_reduces_the_record_count() -> None:
     found, _ = section(VECTORS["v2-none-holes-to-300"])
     assert rows(found, "base_offsets", "last_offsets", "counts") == [(42, 300, 3)]
 
 
 @pytest.mark.parametrize("name", [name for name in VECTORS if name.startswith("v2") and "append-time" in name])
-def test_where_the_broker_stamps_its_stamp_is_both_times(name: str) -> None:
+def test_log_append_time_is_both_timestamps(name: str) -> None:
     found, _ = section(VECTORS[name])
     assert rows(found, "first_timestamps", "max_timestamps", "timestamp_types") == [(T + 1000, T + 1000, 1)]
 
 
-def test_the_time_of_a_delete_horizon_is_no_record_s() -> None:
+def test_the_delete_horizon_is_not_a_record_timestamp() -> None:
     found, _ = section(build_batch([NewRecord(b"k", b"v", 500)], delete_horizon_ms=9))
     assert rows(found, "first_timestamps", "max_timestamps") == [(-1, 500)]
 
@@ -102,7 +102,7 @@ def test_an_old_message_is_a_batch_of_one(name: str, times: list[int]) -> None:
 
 
 @pytest.mark.parametrize("name", ["v0-gzip", "v0-lz4", "v0-snappy", "v1-gzip", "v1-lz4", "v1-snappy"])
-def test_an_old_compressed_set_tells_its_end_and_no_count(name: str) -> None:
+def test_an_old_compressed_set_has_an_end_but_no_count(name: str) -> None:
     data = VECTORS[f"{name}-2rec-base42"]
     found, decoded = section(data, 40)
     assert rows(found, "base_offsets", "last_offsets", "counts", "sizes") == [(-1, 43, -1, len(data))]
@@ -111,7 +111,7 @@ def test_an_old_compressed_set_tells_its_end_and_no_count(name: str) -> None:
     assert (found.froms.tolist(), decoded.next_offset) == ([40], 44)
 
 
-def test_an_old_set_behind_other_batches_begins_behind_them() -> None:
+def test_an_old_set_starts_after_the_preceding_batches() -> None:
     data = VECTORS["v0-none-2rec-base42"] + build_batch([NewRecord(None, b"", 0)] * 3, base_offset=44)
     wrapper = bytearray(VECTORS["v1-gzip-2rec-base42"])
     wrapper[:8] = (50).to_bytes(8, "big")
@@ -121,7 +121,7 @@ def test_an_old_set_behind_other_batches_begins_behind_them() -> None:
     assert found.magic.tolist() == [0, 0, 2, 1]
 
 
-def test_the_last_bytes_of_a_buffer_may_be_an_old_message_shorter_than_a_new_header() -> None:
+def test_an_old_message_shorter_than_a_new_header_at_the_end_is_read() -> None:
     found, _ = section(VECTORS["v0-none-2rec-base42"])
     assert len(VECTORS["v0-none-2rec-base42"]) < 2 * 61
     assert found.last_offsets.tolist() == [42, 43]
@@ -130,13 +130,13 @@ def test_the_last_bytes_of_a_buffer_may_be_an_old_message_shorter_than_a_new_hea
 # --- sections
 
 
-def test_a_batch_before_the_offset_asked_is_left_out_and_one_around_it_is_not() -> None:
+def test_batches_before_the_fetch_offset_are_left_out() -> None:
     three = b"".join(build_batch([NewRecord(None, b"", 0)] * 10, base_offset=base) for base in (0, 10, 20))
     assert section(three, 15)[0].base_offsets.tolist() == [10, 20]
     assert section(three, 20)[0].base_offsets.tolist() == [20]
 
 
-def test_an_impossible_header_ends_the_section_and_the_checksum_is_not_looked_at() -> None:
+def test_an_invalid_header_ends_the_section_without_a_crc_check() -> None:
     good = build_batch([NewRecord(None, b"value", 0)] * 3)
     bad = bytearray(build_batch([NewRecord(None, b"", 0)], base_offset=3))
     bad[57:61] = (99).to_bytes(4, "big")
@@ -146,7 +146,7 @@ def test_an_impossible_header_ends_the_section_and_the_checksum_is_not_looked_at
     assert "offset 3" in str(decoded.error)
 
 
-def test_more_batches_than_one_call_takes_are_left_for_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_remaining_batches_are_left_for_the_next_call(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batch_columns, "MAX_BATCHES_PER_CALL", 2)
     data = b"".join(build_batch([NewRecord(None, b"", 0)], base_offset=base) for base in range(5))
     asked: RecordSection | None = RecordSection("t", 0, memoryview(data), 0, None)
@@ -188,17 +188,15 @@ def spans(cluster: FakeCluster, start: int, end: int, **properties: Any) -> list
         (12, 12, []),
     ],
 )
-def test_every_batch_that_overlaps_the_range_is_told_whole(
-    start: int, end: int, expected: list[tuple[int, int]]
-) -> None:
+def test_every_batch_that_overlaps_the_range_is_returned(start: int, end: int, expected: list[tuple[int, int]]) -> None:
     assert spans(filled()[0], start, end) == expected
 
 
-def test_small_responses_make_no_difference() -> None:
+def test_small_responses_have_the_same_batches() -> None:
     assert spans(filled()[0], 2, 11, max_partition_fetch_bytes=1) == [(0, 3), (4, 7), (8, 11)]
 
 
-def test_ranges_that_meet_within_a_batch_tell_it_once_by_its_last_offset() -> None:
+def test_adjacent_ranges_count_a_batch_once_by_its_last_offset() -> None:
     seen = []
     for start, end in [(0, 2), (2, 6), (6, 7), (7, 12)]:
         seen += [last for _, last in spans(filled()[0], start, end) if start <= last < end]
@@ -219,7 +217,7 @@ def aborted_log() -> FakeCluster:
     return cluster
 
 
-def test_control_and_aborted_batches_are_visible_and_named_under_read_committed() -> None:
+def test_control_and_aborted_batches_are_marked_under_read_committed() -> None:
     client, config = aborted_log().client(isolation_level="read_committed")
     with BatchHeaderReader(config, T0, 0, 6, client) as reader:
         [found] = list(reader)
@@ -232,7 +230,7 @@ def test_control_and_aborted_batches_are_visible_and_named_under_read_committed(
     ]
 
 
-def test_who_reads_uncommitted_is_not_told_what_was_aborted() -> None:
+def test_aborted_batches_are_not_marked_under_read_uncommitted() -> None:
     client, config = aborted_log().client()
     with BatchHeaderReader(config, T0, 0, 6, client) as reader:
         [found] = list(reader)
@@ -240,7 +238,7 @@ def test_who_reads_uncommitted_is_not_told_what_was_aborted() -> None:
     assert found.aborted.tolist() == [-1] * 5
 
 
-def test_what_cannot_be_read_is_an_error_at_the_end_as_for_records() -> None:
+def test_missing_offsets_are_an_error_at_the_end() -> None:
     cluster, log = filled()
     log.start = 4
     log.batches = log.batches[1:]
@@ -252,7 +250,7 @@ def test_what_cannot_be_read_is_an_error_at_the_end_as_for_records() -> None:
         list(reader)
 
 
-def test_a_damaged_header_in_the_log_is_the_reader_s_error() -> None:
+def test_a_damaged_header_is_the_error_of_the_reader() -> None:
     cluster, _ = filled()
     bad = bytearray(build_batch([NewRecord(None, b"", 0)] * 4))
     bad[57:61] = (99).to_bytes(4, "big")
@@ -267,7 +265,7 @@ def test_a_damaged_header_in_the_log_is_the_reader_s_error() -> None:
         spans(cluster, 0, 12)
 
 
-def test_counts_and_offsets_are_those_that_the_records_have() -> None:
+def test_counts_and_offsets_match_the_decoded_records() -> None:
     """Random sizes and codecs: the sum over headers is what decoding finds."""
     random = np.random.default_rng(7)
     cluster = FakeCluster()

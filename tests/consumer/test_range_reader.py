@@ -60,7 +60,7 @@ def test_a_range_is_read_from_its_start_to_just_before_its_end() -> None:
     assert covered == PartitionCoverage(T0, 2, 6, 6, 4, 4, "reached its end", True, start=2)
 
 
-def test_nothing_is_fetched_of_a_partition_that_is_done() -> None:
+def test_a_finished_partition_is_not_fetched() -> None:
     cluster = FakeCluster()
     cluster.topic("t", partitions=2)
     cluster.logs[T0].append("a")
@@ -96,7 +96,7 @@ def test_a_log_that_ends_in_transaction_markers_ends_by_position() -> None:
     assert (coverage(reader).position, coverage(reader).records, coverage(reader).complete) == (3, 1, True)
 
 
-def test_a_log_of_nothing_but_markers_ends_without_waiting() -> None:
+def test_a_log_of_markers_only_ends_without_waiting() -> None:
     cluster = FakeCluster()
     log = cluster.topic("t")
     log.marker(7, commit=True)
@@ -107,7 +107,7 @@ def test_a_log_of_nothing_but_markers_ends_without_waiting() -> None:
     assert cluster.clock.now_ms() - before_ms < 1_000
 
 
-def test_compacted_gaps_and_empty_batches_are_passed() -> None:
+def test_compacted_gaps_and_empty_batches_are_skipped() -> None:
     cluster = FakeCluster()
     log = cluster.topic("t")
     log.append("0")
@@ -119,7 +119,7 @@ def test_compacted_gaps_and_empty_batches_are_passed() -> None:
     assert coverage(reader).position == 20
 
 
-def test_aborted_records_are_hidden_and_the_read_ends() -> None:
+def test_aborted_records_are_skipped_and_the_read_ends() -> None:
     cluster = FakeCluster()
     log = cluster.topic("t")
     log.append("seen")
@@ -142,14 +142,14 @@ def test_under_read_committed_the_end_is_the_last_stable_offset() -> None:
     assert coverage(reader).asked_end == 1
 
 
-def test_times_become_the_first_offset_at_or_after_them() -> None:
+def test_a_time_is_the_first_offset_at_or_after_it() -> None:
     cluster = FakeCluster()
     cluster.topic("t").append("0", "1", "2", "3", "4")  # at 0 s, 1 s, ...
     reader = start(cluster, {T0: ReadRange(Time(1_500), Time(3_000))})
     assert read(reader) == {T0: ["2"]}
 
 
-def test_a_time_after_the_last_record_reads_nothing_and_says_so() -> None:
+def test_a_time_after_the_last_record_reads_nothing_and_has_a_note() -> None:
     cluster = FakeCluster()
     cluster.topic("t").append("0")
     reader = start(cluster, {T0: ReadRange(Time(5_000), LATEST)})
@@ -164,7 +164,7 @@ def test_the_last_records_from_the_end() -> None:
     assert read(start(cluster, {T0: ReadRange(FromEnd(2), LATEST)})) == {T0: ["3", "4"]}
 
 
-def test_what_is_appended_after_the_start_is_not_read() -> None:
+def test_records_appended_after_the_start_are_not_read() -> None:
     cluster = FakeCluster()
     log = cluster.topic("t")
     log.append("a")
@@ -173,7 +173,7 @@ def test_what_is_appended_after_the_start_is_not_read() -> None:
     assert read(reader) == {T0: ["a"]}
 
 
-def test_an_end_beyond_the_log_stops_at_its_end_and_is_not_complete() -> None:
+def test_an_end_after_the_log_end_is_incomplete() -> None:
     cluster = FakeCluster()
     cluster.topic("t").append("a", "b")
     reader = start(cluster, {T0: ReadRange(Offset(0), Offset(9))})
@@ -183,7 +183,7 @@ def test_an_end_beyond_the_log_stops_at_its_end_and_is_not_complete() -> None:
     assert covered.reason == "reached its end; offsets 2 to 8 do not exist: the log ends at 2"
 
 
-def test_an_end_beyond_the_log_can_be_waited_for() -> None:
+def test_wait_for_end_waits_for_an_end_after_the_log_end() -> None:
     cluster = FakeCluster()
     log = cluster.topic("t")
     log.append("a", "b")
@@ -195,7 +195,7 @@ def test_an_end_beyond_the_log_can_be_waited_for() -> None:
     assert coverage(reader).complete
 
 
-def test_a_start_beyond_the_log_waits_for_its_first_record() -> None:
+def test_a_start_after_the_log_end_waits_for_its_first_record() -> None:
     cluster = FakeCluster()
     log = cluster.topic("t")
     log.append("0")
@@ -204,7 +204,7 @@ def test_a_start_beyond_the_log_waits_for_its_first_record() -> None:
     assert read(reader, polls=3) == {T0: ["3", "4"]}
 
 
-def test_a_follower_is_never_done_and_counts_as_complete() -> None:
+def test_a_range_without_an_end_is_never_done_and_complete() -> None:
     cluster = FakeCluster()
     log = cluster.topic("t")
     reader = start(cluster, {T0: ReadRange(LATEST)})
@@ -215,7 +215,7 @@ def test_a_follower_is_never_done_and_counts_as_complete() -> None:
     assert (coverage(reader).reason, coverage(reader).complete) == ("following", True)
 
 
-def test_a_read_that_was_left_early_is_not_complete() -> None:
+def test_a_read_that_stops_early_is_incomplete() -> None:
     cluster = FakeCluster()
     log = cluster.topic("t")
     for i in range(4):
@@ -241,7 +241,7 @@ def test_thousands_of_partitions_are_read() -> None:
 # --- what cannot be covered
 
 
-def test_a_head_that_was_deleted_before_is_told() -> None:
+def test_offsets_deleted_before_the_read_are_missing() -> None:
     cluster = FakeCluster()
     log = cluster.topic("t")
     for i in range(4):
@@ -254,7 +254,7 @@ def test_a_head_that_was_deleted_before_is_told() -> None:
     assert "offsets 0 to 1 are gone: the log starts at 2" in covered.reason
 
 
-def test_a_deleted_head_is_no_loss_to_who_asked_for_what_there_is() -> None:
+def test_deleted_offsets_are_not_missing_from_a_start_without_a_number() -> None:
     cluster = FakeCluster()
     log = cluster.topic("t")
     for i in range(4):
@@ -265,7 +265,7 @@ def test_a_deleted_head_is_no_loss_to_who_asked_for_what_there_is() -> None:
     assert coverage(reader).complete
 
 
-def test_records_deleted_during_the_read_are_told_as_a_gap_and_the_rest_is_read() -> None:
+def test_records_deleted_during_the_read_are_lost_and_the_rest_is_read() -> None:
     cluster = FakeCluster()
     log = cluster.topic("t")
     for i in range(8):
@@ -295,7 +295,7 @@ def test_a_log_truncated_below_the_position_ends_the_read() -> None:
     assert "truncated" in coverage(reader).reason
 
 
-def test_a_log_that_ends_earlier_than_it_did_ends_the_read() -> None:
+def test_a_receding_log_end_ends_the_read() -> None:
     cluster = FakeCluster()
     log = cluster.topic("t")
     for i in range(8):
@@ -310,7 +310,7 @@ def test_a_log_that_ends_earlier_than_it_did_ends_the_read() -> None:
     assert covered.reason == "the log was truncated: its end offset was 8 and is now 5"
 
 
-def test_a_new_leader_that_knows_less_for_a_moment_does_not_end_the_read() -> None:
+def test_a_temporarily_lower_end_of_a_new_leader_does_not_end_the_read() -> None:
     cluster = FakeCluster()
     log = cluster.topic("t")
     for i in range(4):
@@ -350,7 +350,7 @@ def test_a_topic_deleted_during_the_read_ends_it() -> None:
     assert isinstance(covered.error, BrokerError)
 
 
-def test_a_topic_deleted_and_created_anew_is_not_taken_for_the_old_one() -> None:
+def test_a_topic_created_again_during_the_read_ends_it() -> None:
     cluster = FakeCluster()
     log = cluster.topic("t")
     for i in range(8):
@@ -366,7 +366,7 @@ def test_a_topic_deleted_and_created_anew_is_not_taken_for_the_old_one() -> None
     assert coverage(reader).reason == "topic t was deleted and created again while it was read"
 
 
-def test_a_topic_that_is_refused_ends_alone() -> None:
+def test_an_unauthorized_topic_ends_alone() -> None:
     cluster = FakeCluster()
     cluster.topic("a").append("x")
     cluster.topic("b").append("y")
@@ -380,7 +380,7 @@ def test_a_topic_that_is_refused_ends_alone() -> None:
     assert error.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
-def test_a_partition_that_cannot_be_resolved_is_data() -> None:
+def test_a_partition_that_cannot_be_resolved_is_in_errors() -> None:
     cluster = FakeCluster()
     cluster.topic("t").append("a")
     client, config = cluster.client()
@@ -411,7 +411,7 @@ def test_a_damaged_batch_ends_its_partition_after_the_records_before_it() -> Non
     assert isinstance(covered.error, CorruptRecords)
 
 
-def test_an_offset_out_of_range_that_is_none_is_tried_once_more_and_then_told() -> None:
+def test_a_wrong_out_of_range_error_is_retried_once() -> None:
     cluster = FakeCluster()
     cluster.topic("t").append("a")
     reader = start(cluster, {T0: ALL})
@@ -428,7 +428,7 @@ def test_an_offset_out_of_range_that_is_none_is_tried_once_more_and_then_told() 
 
 
 @pytest.mark.parametrize("end", [LATEST, None])
-def test_a_broker_that_restarts_costs_nothing_but_time(end: Any) -> None:
+def test_a_restarted_broker_loses_no_records(end: Any) -> None:
     cluster = FakeCluster()
     log = cluster.topic("t")
     for i in range(6):
@@ -444,7 +444,7 @@ def test_a_broker_that_restarts_costs_nothing_but_time(end: Any) -> None:
     assert coverage(reader).complete
 
 
-def test_a_bounded_read_gives_up_on_a_broker_that_stays_away() -> None:
+def test_a_bounded_read_ends_if_a_broker_stays_unavailable() -> None:
     cluster = FakeCluster()
     log = cluster.topic("t")
     for i in range(6):
@@ -472,7 +472,7 @@ def test_a_leader_that_never_answers_a_fetch_ends_a_bounded_read() -> None:
     assert coverage(reader).reason.startswith("no record arrived for 1")
 
 
-def test_a_leader_that_has_nothing_where_there_was_something_ends_a_bounded_read() -> None:
+def test_a_leader_without_the_expected_records_ends_a_bounded_read() -> None:
     cluster = FakeCluster()
     cluster.topic("t").append("a")
     reader = start(cluster, {T0: ALL}, default_api_timeout_ms=3_000)
@@ -491,7 +491,7 @@ def test_a_leader_that_has_nothing_where_there_was_something_ends_a_bounded_read
     assert coverage(reader).reason.startswith("no record arrived for 3")
 
 
-def test_time_that_the_caller_takes_is_not_held_against_the_brokers() -> None:
+def test_time_between_polls_does_not_count_as_waiting() -> None:
     cluster = FakeCluster()
     log = cluster.topic("t")
     for i in range(5):
@@ -504,7 +504,7 @@ def test_time_that_the_caller_takes_is_not_held_against_the_brokers() -> None:
     assert len(found) == 5
 
 
-def test_a_follower_does_not_give_up() -> None:
+def test_a_range_without_an_end_waits_forever() -> None:
     cluster = FakeCluster()
     log = cluster.topic("t")
     log.append("a")
@@ -520,7 +520,7 @@ def test_a_follower_does_not_give_up() -> None:
 # --- one partition as an iterator
 
 
-def test_a_partition_reader_gives_its_range() -> None:
+def test_a_partition_reader_returns_its_range() -> None:
     cluster = FakeCluster()
     log = cluster.topic("t")
     for i in range(6):
@@ -531,7 +531,7 @@ def test_a_partition_reader_gives_its_range() -> None:
         assert reader.coverage().complete
 
 
-def test_a_partition_reader_raises_what_it_could_not_read() -> None:
+def test_a_partition_reader_raises_for_missing_offsets() -> None:
     cluster = FakeCluster()
     log = cluster.topic("t")
     log.append("0")

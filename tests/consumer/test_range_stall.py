@@ -13,13 +13,13 @@ def problem(error: KcliError) -> RetryState:
     return RetryState(since_ms=0, failures=1, until_ms=0, error=error)
 
 
-def test_a_range_that_moves_is_left_alone_however_long_it_takes() -> None:
+def test_an_advancing_range_is_not_ended() -> None:
     watch = StallDetector(1_000)
     for step in range(10):
         assert watch.verdict(T0, step, 1, None, 900.0 * step, has_more=True) is None
 
 
-def test_a_range_that_stands_still_is_ended_when_patience_is() -> None:
+def test_a_range_without_progress_is_ended_at_the_timeout() -> None:
     watch = StallDetector(1_000)
     assert watch.verdict(T0, 5, 1, None, 0, has_more=True) is None
     assert watch.verdict(T0, 5, 1, None, 999, has_more=True) is None
@@ -28,7 +28,7 @@ def test_a_range_that_stands_still_is_ended_when_patience_is() -> None:
     assert str(error) == "no record arrived for 1.5 s"
 
 
-def test_the_reason_names_the_trouble() -> None:
+def test_the_reason_contains_the_last_error() -> None:
     watch = StallDetector(1_000)
     lost = problem(DisconnectedError("connection refused", node=1))
     watch.verdict(T0, 5, 1, lost, 0, has_more=True)
@@ -36,13 +36,13 @@ def test_the_reason_names_the_trouble() -> None:
     assert str(error) == "no record arrived for 60 s: connection refused (node=1)"
 
 
-def test_who_waits_for_records_to_come_may_wait_for_ever() -> None:
+def test_a_range_that_waits_for_new_records_is_not_ended() -> None:
     watch = StallDetector(1_000)
     watch.verdict(T0, 5, 1, None, 0, has_more=False)
     assert watch.verdict(T0, 5, 1, None, 1e9, has_more=False) is None
 
 
-def test_a_partition_may_have_to_wait_while_its_broker_serves_others() -> None:
+def test_progress_of_other_partitions_of_the_broker_extends_the_wait() -> None:
     watch = StallDetector(1_000)
     watch.verdict(T0, 5, 1, None, 0, has_more=True)
     watch.moved([1], 900)
@@ -51,7 +51,7 @@ def test_a_partition_may_have_to_wait_while_its_broker_serves_others() -> None:
     assert watch.verdict(T0, 5, 1, None, 1_950, has_more=True) is not None
 
 
-def test_an_unknown_topic_is_gone_after_a_while() -> None:
+def test_an_unknown_topic_counts_as_deleted_after_5_s() -> None:
     watch = StallDetector(60_000)
     unknown = problem(BrokerError(ErrorCode.UNKNOWN_TOPIC_ID))
     assert watch.verdict(T0, 5, None, unknown, 0, has_more=True) is None
@@ -61,7 +61,7 @@ def test_an_unknown_topic_is_gone_after_a_while() -> None:
     assert "topic t was deleted" in str(error)
 
 
-def test_a_topic_that_was_unknown_for_a_moment_only_is_not_gone() -> None:
+def test_a_briefly_unknown_topic_is_not_deleted() -> None:
     watch = StallDetector(60_000)
     unknown = problem(BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
     watch.verdict(T0, 5, None, unknown, 0, has_more=True)

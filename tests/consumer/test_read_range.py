@@ -38,78 +38,78 @@ LOG = LogOffsets(log_start=100, log_end=200, at_time={5_000: 150, 9_000: -1})
         (ReadRange(EARLIEST, EARLIEST), 100, 100),
     ],
 )
-def test_a_range_inside_the_log_loses_nothing(asked: ReadRange, start: int, end: int | None) -> None:
+def test_a_range_inside_the_log_is_complete(asked: ReadRange, start: int, end: int | None) -> None:
     resolved = resolve_range(asked, LOG)
     assert (resolved.start, resolved.end, resolved.position) == (start, end, start)
     assert resolved.missing is None
 
 
-def test_a_start_by_number_before_the_log_is_told_as_gone() -> None:
+def test_offsets_before_the_log_start_are_missing() -> None:
     resolved = resolve_range(ReadRange(Offset(20), LATEST), LOG)
     assert (resolved.start, resolved.end) == (100, 200)
     assert resolved.asked_start == 20
     assert resolved.missing == "offsets 20 to 99 are gone: the log starts at 100"
 
 
-def test_a_range_wholly_before_the_log_counts_only_what_was_asked() -> None:
+def test_a_range_before_the_log_start_misses_only_its_own_offsets() -> None:
     resolved = resolve_range(ReadRange(Offset(20), Offset(30)), LOG)
     assert (resolved.start, resolved.end) == (100, 100)
     assert resolved.missing == "offsets 20 to 29 are gone: the log starts at 100"
 
 
-def test_an_end_by_number_beyond_the_log_is_brought_back_and_told() -> None:
+def test_an_end_after_the_log_end_is_replaced_and_noted() -> None:
     resolved = resolve_range(ReadRange(Offset(150), Offset(900)), LOG)
     assert (resolved.end, resolved.asked_end) == (200, 900)
     assert resolved.missing == "offsets 200 to 899 do not exist: the log ends at 200"
     assert resolved.notes == ("end offset 900 is after the log end 200",)
 
 
-def test_an_end_beyond_the_log_can_be_waited_for() -> None:
+def test_wait_for_end_waits_for_an_end_after_the_log_end() -> None:
     resolved = resolve_range(ReadRange(Offset(150), Offset(900)), LOG, wait_for_end=True)
     assert (resolved.end, resolved.missing, resolved.notes) == (900, None, ())
 
 
-def test_a_start_beyond_the_log_is_fetched_from_its_end_but_wanted_from_there_on() -> None:
+def test_a_start_after_the_log_end_is_fetched_from_the_log_end() -> None:
     resolved = resolve_range(ReadRange(Offset(250)), LOG)
     assert (resolved.position, resolved.start, resolved.end) == (200, 250, None)
     assert resolved.notes == ("start offset 250 is after the log end 200",)
     assert resolved.missing is None
 
 
-def test_a_range_wholly_beyond_the_log_reads_nothing_and_misses_what_was_asked() -> None:
+def test_a_range_after_the_log_end_reads_nothing_and_misses_its_offsets() -> None:
     resolved = resolve_range(ReadRange(Offset(250), Offset(260)), LOG)
     assert resolved.end is not None
     assert resolved.position >= resolved.end
     assert resolved.missing == "offsets 250 to 259 do not exist: the log ends at 200"
 
 
-def test_a_start_beyond_the_log_with_the_end_seen_at_start_misses_nothing() -> None:
+def test_a_start_after_the_log_end_with_the_latest_end_misses_nothing() -> None:
     resolved = resolve_range(ReadRange(Offset(250), LATEST), LOG)
     assert resolved.position == resolved.end == 200
     assert resolved.missing is None
 
 
-def test_a_time_after_the_last_record_reads_nothing_and_says_so() -> None:
+def test_a_time_after_the_last_record_reads_nothing_and_has_a_note() -> None:
     resolved = resolve_range(ReadRange(Time(9_000), LATEST), LOG)
     assert resolved.position == resolved.end == 200
     assert resolved.notes == ("no record at or after 1970-01-01T00:00:09.000Z",)
     assert resolved.missing is None
 
 
-def test_a_window_that_ends_after_the_last_record_ends_with_the_log_without_a_remark() -> None:
+def test_a_time_range_that_ends_after_the_last_record_has_no_note() -> None:
     resolved = resolve_range(ReadRange(EARLIEST, Time(9_000)), LOG)
     assert resolved.end == 200
     assert resolved.notes == ()
     assert resolved.missing is None
 
 
-def test_the_times_to_look_up_are_those_of_both_ends() -> None:
+def test_the_times_of_both_bounds_are_looked_up() -> None:
     assert times_of(ReadRange(Time(5), Time(6))) == [5, 6]
     assert times_of(ReadRange(Offset(5), LATEST)) == []
     assert times_of(ReadRange(Time(5))) == [5]
 
 
-def test_bounds_compare_by_kind_and_number_and_print_as_typed() -> None:
+def test_bounds_compare_by_kind_and_number_and_print_in_the_form_of_options() -> None:
     assert Offset(5) == Offset(5)
     assert Offset(5) != FromStart(5)
     assert len({Offset(5), Offset(5), Time(5)}) == 2
@@ -120,10 +120,10 @@ def test_bounds_compare_by_kind_and_number_and_print_as_typed() -> None:
 
 
 @pytest.mark.parametrize("kind", [Offset, FromStart, FromEnd, Time])
-def test_a_negative_number_is_no_bound(kind: type[Bound]) -> None:
+def test_a_negative_bound_is_an_error(kind: type[Bound]) -> None:
     with pytest.raises(ValueError, match="-1"):
         kind(-1)
 
 
-def test_a_time_no_calendar_reaches_prints_as_its_number() -> None:
+def test_a_time_outside_the_calendar_prints_as_its_number() -> None:
     assert format_time(2**62) == str(2**62)

@@ -6,7 +6,7 @@ from kcli.errors import DisconnectedError
 LOST = DisconnectedError("lost")
 
 
-def test_waits_grow_with_failures_and_end_together() -> None:
+def test_backoffs_grow_with_failures_and_end_together() -> None:
     troubles: RetryBackoffs[str] = RetryBackoffs(100, 1_000)
     first, second = troubles.add("a", LOST, 0), troubles.add("b", LOST, 0)
     assert 80 <= first.until_ms == second.until_ms <= 120
@@ -15,7 +15,7 @@ def test_waits_grow_with_failures_and_end_together() -> None:
     assert (again.since_ms, again.failures) == (0, 2)
 
 
-def test_a_wait_ends_but_the_trouble_stays_until_it_is_cleared() -> None:
+def test_a_backoff_ends_but_the_failures_stay_until_cleared() -> None:
     troubles: RetryBackoffs[str] = RetryBackoffs(100, 1_000)
     troubles.add("a", LOST, 0)
     assert troubles.is_waiting("a")
@@ -27,7 +27,7 @@ def test_a_wait_ends_but_the_trouble_stays_until_it_is_cleared() -> None:
     assert troubles.get("a") is None
 
 
-def test_the_next_event_is_the_first_wait_to_end() -> None:
+def test_the_next_time_is_the_first_end_of_a_backoff() -> None:
     troubles: RetryBackoffs[str] = RetryBackoffs(100, 1_000)
     assert troubles.next_ms() == float("inf")
     first = troubles.add("a", LOST, 0)
@@ -37,7 +37,7 @@ def test_the_next_event_is_the_first_wait_to_end() -> None:
     assert troubles.next_ms() == float("inf")
 
 
-def test_all_waits_end_when_what_was_waited_for_may_have_come() -> None:
+def test_end_all_ends_all_backoffs() -> None:
     troubles: RetryBackoffs[str] = RetryBackoffs(100, 1_000)
     troubles.add("a", LOST, 0)
     assert troubles.end_all() == ["a"]
@@ -45,6 +45,6 @@ def test_all_waits_end_when_what_was_waited_for_may_have_come() -> None:
     assert len(troubles) == 1
 
 
-def test_no_backoff_means_no_wait() -> None:
+def test_a_backoff_of_0_does_not_wait() -> None:
     troubles: RetryBackoffs[str] = RetryBackoffs(0, 0)
     assert troubles.add("a", LOST, 5).until_ms == 5

@@ -32,14 +32,14 @@ def test_topics_pattern_and_partitions_exclude_each_other() -> None:
         subscription.subscribe(["a"])
 
 
-def test_a_malformed_pattern_is_refused_and_changes_nothing() -> None:
+def test_a_malformed_pattern_is_an_error_without_effect() -> None:
     subscription = SubscriptionState()
     with pytest.raises(KcliError, match="not a valid regular expression"):
         subscription.subscribe_pattern("a(")
     subscription.assign([A0])
 
 
-def test_a_new_partition_waits_for_a_position_and_a_kept_one_keeps_its_own() -> None:
+def test_a_new_partition_has_no_position_and_a_kept_one_keeps_its_position() -> None:
     subscription = reading(A0)
     subscription.assign([A0, A1])
     assert subscription.not_ready == {A1}
@@ -47,7 +47,7 @@ def test_a_new_partition_waits_for_a_position_and_a_kept_one_keeps_its_own() -> 
     assert subscription.state(A1).next_fetch() is None
 
 
-def test_a_partition_that_left_is_touched_so_that_its_fetching_ends() -> None:
+def test_an_unassigned_partition_is_updated() -> None:
     subscription = reading(A0, A1)
     subscription.assign([A1])
     assert A0 in subscription.updated
@@ -56,7 +56,7 @@ def test_a_partition_that_left_is_touched_so_that_its_fetching_ends() -> None:
         subscription.state(A0)
 
 
-def test_fetching_runs_ahead_of_what_was_handed_out() -> None:
+def test_the_fetch_position_is_ahead_of_the_position() -> None:
     subscription = reading(A0)
     subscription.fetched(A0, 10, FetchPosition(50, 3))
     state = subscription.state(A0)
@@ -65,28 +65,28 @@ def test_fetching_runs_ahead_of_what_was_handed_out() -> None:
     assert state.position == FetchPosition(50, 3)
 
 
-def test_an_answer_to_an_older_question_moves_nothing() -> None:
+def test_a_response_to_an_earlier_fetch_is_ignored() -> None:
     subscription = reading(A0)
     subscription.seek(A0, 5)
     subscription.fetched(A0, 10, FetchPosition(50))
     assert subscription.state(A0).fetch_position == FetchPosition(5)
 
 
-def test_seek_forgets_what_was_received() -> None:
+def test_a_seek_drops_received_records() -> None:
     subscription = reading(A0)
     subscription.fetched(A0, 10, FetchPosition(50))
     subscription.seek(A0, 20)
     assert subscription.state(A0).fetch_position == FetchPosition(20)
 
 
-def test_rewind_fetches_again_what_was_not_handed_out() -> None:
+def test_rewind_sets_the_fetch_position_back() -> None:
     subscription = reading(A0)
     subscription.fetched(A0, 10, FetchPosition(50))
     subscription.rewind(A0)
     assert subscription.state(A0).next_fetch() == FetchPosition(10)
 
 
-def test_handing_out_more_than_is_being_asked_for_pulls_fetching_along() -> None:
+def test_a_delivery_after_the_fetch_position_advances_it() -> None:
     subscription = reading(A0)
     subscription.fetched(A0, 10, FetchPosition(50))
     subscription.pause(A0)
@@ -104,7 +104,7 @@ def test_a_paused_partition_is_not_fetched() -> None:
     assert A0 in subscription.updated
 
 
-def test_nothing_is_fetched_from_the_end_on() -> None:
+def test_nothing_is_fetched_at_or_after_the_end() -> None:
     subscription = reading(A0)
     subscription.stop_at(A0, 50)
     assert subscription.state(A0).next_fetch() == FetchPosition(10)
@@ -112,7 +112,7 @@ def test_nothing_is_fetched_from_the_end_on() -> None:
     assert subscription.state(A0).next_fetch() is None
 
 
-def test_a_reset_is_finished_only_by_the_answer_it_waits_for() -> None:
+def test_a_reset_is_finished_only_by_its_own_answer() -> None:
     subscription = reading(A0)
     subscription.request_reset(A0, "latest")
     assert subscription.not_ready == {A0}
@@ -123,7 +123,7 @@ def test_a_reset_is_finished_only_by_the_answer_it_waits_for() -> None:
     assert not subscription.not_ready
 
 
-def test_a_seek_during_a_reset_wins() -> None:
+def test_a_seek_replaces_a_reset() -> None:
     subscription = reading(A0)
     subscription.request_reset(A0, "latest")
     subscription.seek(A0, 7)
@@ -137,7 +137,7 @@ def test_a_position_without_an_epoch_needs_no_validation() -> None:
     assert subscription.state(A0).next_fetch() is not None
 
 
-def test_a_validated_position_is_fetched_under_the_epoch_the_leader_told() -> None:
+def test_a_validated_position_has_the_epoch_of_the_leader() -> None:
     subscription = reading(A0)
     subscription.seek(A0, 10, 3)
     assert subscription.not_ready == {A0}
@@ -146,7 +146,7 @@ def test_a_validated_position_is_fetched_under_the_epoch_the_leader_told() -> No
     assert subscription.state(A0).position == subscription.state(A0).next_fetch() == FetchPosition(10, 2)
 
 
-def test_a_seek_during_a_validation_wins() -> None:
+def test_a_seek_replaces_a_validation() -> None:
     subscription = reading(A0)
     subscription.fetched(A0, 10, FetchPosition(50, 3))
     assert subscription.request_validation(A0)
@@ -156,7 +156,7 @@ def test_a_seek_during_a_validation_wins() -> None:
     assert subscription.state(A0).next_fetch() == FetchPosition(20)
 
 
-def test_a_preferred_replica_is_left_for_the_leader_once() -> None:
+def test_prefer_leader_returns_true_once() -> None:
     subscription = reading(A0)
     subscription.prefer_replica(A0, 2, until_ms=500)
     assert (subscription.state(A0).preferred_replica, subscription.state(A0).preferred_until_ms) == (2, 500)

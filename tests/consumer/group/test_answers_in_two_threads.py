@@ -17,7 +17,9 @@ from tests.consumer.group.classic_cluster import ClassicCluster, Member
 
 
 @pytest.mark.parametrize("request_type", [JoinGroupRequest, SyncGroupRequest])
-def test_an_answer_is_not_lost_to_a_beat_that_comes_first(request_type: type, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_response_is_not_lost_when_a_beat_runs_before_its_handler(
+    request_type: type, monkeypatch: pytest.MonkeyPatch
+) -> None:
     cluster = ClassicCluster()
     cluster.topic("t", partitions=2).append("a", "b")
     member = Member(cluster)

@@ -40,7 +40,7 @@ def test_a_new_member_is_given_an_id_and_joins_with_it() -> None:
     assert member.consumer.group_metadata() == ("billing", 1, "member-1", None)
 
 
-def test_the_leader_shares_out_among_all_members_topics_that_it_does_not_read_itself_too() -> None:
+def test_the_leader_also_assigns_topics_that_it_does_not_subscribe_to() -> None:
     cluster = two_partitions()
     cluster.topic("u", partitions=1)
     cluster.others = {"other": ["t", "u"]}
@@ -51,7 +51,7 @@ def test_the_leader_shares_out_among_all_members_topics_that_it_does_not_read_it
     }
 
 
-def test_a_member_that_does_not_lead_takes_what_it_is_given() -> None:
+def test_a_follower_takes_its_assignment() -> None:
     cluster = two_partitions()
     cluster.leader, cluster.given = "somebody", [T1]
     member = Member(cluster)
@@ -60,7 +60,7 @@ def test_a_member_that_does_not_lead_takes_what_it_is_given() -> None:
     assert cluster.asked(ApiKey.SYNC_GROUP)[0].assignments == []
 
 
-def test_a_join_says_what_java_says() -> None:
+def test_a_join_has_the_fields_of_the_java_client() -> None:
     cluster = two_partitions()
     member = Member(cluster, session_timeout_ms=7000, max_poll_interval_ms=90_000, client_rack="r1")
     member.poll()
@@ -71,7 +71,7 @@ def test_a_join_says_what_java_says() -> None:
     assert (told.topics, told.owned_partitions, told.generation_id, told.rack_id) == (["t"], [], -1, "r1")
 
 
-def test_a_static_leader_that_comes_back_shares_out_nothing_but_watches() -> None:
+def test_a_returning_static_leader_assigns_nothing_but_watches() -> None:
     """KIP-814: the group is at rest, and its leader has restarted."""
     cluster = two_partitions()
     cluster.skips_assignment, cluster.given = True, [T0]
@@ -85,7 +85,7 @@ def test_a_static_leader_that_comes_back_shares_out_nothing_but_watches() -> Non
     assert member.told.taken() == [("revoked", [0]), ("assigned", [0, 1, 2])]
 
 
-def test_an_old_broker_takes_a_member_without_the_extra_round() -> None:
+def test_an_old_broker_accepts_a_join_without_a_member_id() -> None:
     cluster = two_partitions()
     cluster.spoken.update({ApiKey.JOIN_GROUP: (0, 1), ApiKey.SYNC_GROUP: (0, 0), ApiKey.LEAVE_GROUP: (0, 1)})
     cluster.known["m"] = Member(two_partitions()).consumer  # type: ignore[assignment]  # an id the broker knows
@@ -101,14 +101,14 @@ def _with_id(join: object, member_id: str) -> object:
     return join
 
 
-def test_an_old_broker_cannot_have_static_members() -> None:
+def test_an_old_broker_does_not_support_static_members() -> None:
     cluster = two_partitions()
     cluster.spoken[ApiKey.JOIN_GROUP] = (0, 4)
     with pytest.raises(UnsupportedVersion, match="JoinGroup"):
         Member(cluster, group_instance_id="i").poll()
 
 
-def test_a_group_that_chose_a_strategy_we_lack_is_told_to_the_caller() -> None:
+def test_an_unsupported_assignor_of_the_group_is_raised() -> None:
     cluster = two_partitions()
     odd = JoinGroupResponse(generation_id=1, protocol_name="odd", leader="member-1", member_id="member-1")
     cluster.answer_next(ApiKey.JOIN_GROUP, lambda join: cluster._join_group(1, join), lambda _: odd)
@@ -116,7 +116,7 @@ def test_a_group_that_chose_a_strategy_we_lack_is_told_to_the_caller() -> None:
         Member(cluster).poll()
 
 
-def test_a_group_of_connect_workers_is_none_for_consumers() -> None:
+def test_a_group_of_another_protocol_type_is_an_error() -> None:
     cluster = two_partitions()
     foreign = JoinGroupResponse(generation_id=1, protocol_type="connect", protocol_name="x", member_id="member-1")
     cluster.answer_next(ApiKey.JOIN_GROUP, lambda join: cluster._join_group(1, join), lambda _: foreign)
@@ -124,14 +124,14 @@ def test_a_group_of_connect_workers_is_none_for_consumers() -> None:
         Member(cluster).poll()
 
 
-def test_strategies_are_checked_before_anything_is_sent() -> None:
+def test_assignor_names_are_checked_before_any_request() -> None:
     with pytest.raises(ConfigError, match=r"partition\.assignment\.strategy: 'fair' is not a known assignor"):
         Member(two_partitions(), partition_assignment_strategy="range,fair")
     with pytest.raises(ConfigError, match=r"partition\.assignment\.strategy is empty"):
         Member(two_partitions(), partition_assignment_strategy=",")
 
 
-def test_a_topic_that_may_not_be_read_is_told() -> None:
+def test_an_unauthorized_topic_is_raised() -> None:
     cluster = two_partitions()
     answer = cluster._metadata_topic
 
@@ -149,7 +149,7 @@ def test_a_topic_that_may_not_be_read_is_told() -> None:
 
 
 @pytest.mark.parametrize("strategy", ["range", "range,cooperative-sticky"])
-def test_an_eager_member_gives_everything_up_before_it_joins_again(strategy: str) -> None:
+def test_an_eager_member_revokes_all_partitions_before_it_rejoins(strategy: str) -> None:
     """One strategy of the list that is not cooperative makes the member eager, as in Java."""
     cluster = two_partitions()
     member = Member(cluster, partition_assignment_strategy=strategy)
@@ -161,7 +161,7 @@ def test_an_eager_member_gives_everything_up_before_it_joins_again(strategy: str
     assert [subscription_of(join).owned_partitions for join in member.joins()] == [[]]
 
 
-def test_a_cooperative_member_keeps_reading_and_gives_up_what_the_assignment_takes_from_it() -> None:
+def test_a_cooperative_member_keeps_reading_and_revokes_only_what_the_assignment_takes() -> None:
     """KIP-429: the partitions given up are free for others in the next round, which the member fetches for."""
     cluster = two_partitions()
     member = Member(cluster, partition_assignment_strategy="cooperative-sticky")
@@ -177,7 +177,7 @@ def test_a_cooperative_member_keeps_reading_and_gives_up_what_the_assignment_tak
     assert (first.generation_id, second.generation_id) == (1, 2)
 
 
-def test_a_changed_subscription_is_joined_with() -> None:
+def test_a_changed_subscription_causes_a_rejoin() -> None:
     cluster = two_partitions()
     cluster.topic("u").append("from u")
     member = Member(cluster)
@@ -188,7 +188,7 @@ def test_a_changed_subscription_is_joined_with() -> None:
     assert member.told.taken() == [("revoked", [0, 1]), ("assigned", [0])]
 
 
-def test_a_cooperative_member_gives_up_topics_it_no_longer_wants_before_it_joins() -> None:
+def test_a_cooperative_member_revokes_unsubscribed_topics_before_it_rejoins() -> None:
     cluster = two_partitions()
     cluster.topic("u")
     member = Member(cluster, "t", "u", partition_assignment_strategy="cooperative-sticky")
@@ -200,7 +200,7 @@ def test_a_cooperative_member_gives_up_topics_it_no_longer_wants_before_it_joins
     assert [it.topic for it in subscription_of(member.joins()[0]).owned_partitions] == ["u"]
 
 
-def test_the_leader_notices_new_partitions() -> None:
+def test_the_leader_rejoins_for_new_partitions() -> None:
     cluster = two_partitions()
     member = Member(cluster, metadata_max_age_ms=500)
     member.poll()
@@ -210,7 +210,7 @@ def test_the_leader_notices_new_partitions() -> None:
     assert member.joins()[-1].reason == "topics of the group have changed"
 
 
-def test_who_does_not_lead_leaves_new_partitions_to_the_leader() -> None:
+def test_a_follower_ignores_new_partitions() -> None:
     cluster = two_partitions()
     cluster.leader, cluster.given = "somebody", [T0]
     member = Member(cluster, metadata_max_age_ms=500)
@@ -220,7 +220,7 @@ def test_who_does_not_lead_leaves_new_partitions_to_the_leader() -> None:
     assert member.told.taken() == [("assigned", [0])]
 
 
-def test_a_pattern_finds_topics_that_come_later() -> None:
+def test_a_pattern_matches_topics_created_later() -> None:
     cluster = two_partitions()
     cluster.topic("other")
     member = Member(cluster, pattern="t.*", metadata_max_age_ms=500)
@@ -232,7 +232,7 @@ def test_a_pattern_finds_topics_that_come_later() -> None:
     assert sorted(member.consumer.subscription.partitions()) == [T0, T1, TopicPartition("t2", 0)]
 
 
-def test_what_the_leader_knows_of_a_pattern_is_taken_on() -> None:
+def test_an_assigned_topic_that_matches_the_pattern_is_accepted_before_it_is_in_the_metadata() -> None:
     """The leader has fresher metadata: it gives a topic that matches, though this member has not handle_error of it."""
     cluster = two_partitions()
     cluster.leader, cluster.given = "somebody", [T0]
@@ -246,7 +246,7 @@ def test_what_the_leader_knows_of_a_pattern_is_taken_on() -> None:
     assert len(member.joins()) == 1
 
 
-def test_an_assignment_of_a_topic_that_is_no_longer_wanted_is_not_taken() -> None:
+def test_an_assignment_of_an_unsubscribed_topic_is_not_applied() -> None:
     cluster = two_partitions()
     cluster.topic("u")
     cluster.leader, cluster.given = "somebody", [TopicPartition("u", 0)]
@@ -259,7 +259,7 @@ def test_an_assignment_of_a_topic_that_is_no_longer_wanted_is_not_taken() -> Non
 # --- callbacks
 
 
-def test_what_a_callback_raises_comes_out_of_poll_and_the_round_goes_on() -> None:
+def test_an_exception_of_a_callback_is_raised_by_poll_after_the_rebalance() -> None:
     cluster = two_partitions()
     member = Member(cluster)
     member.poll()
@@ -300,7 +300,7 @@ def _offset(offset: int) -> object:
 # --- leaving
 
 
-def test_a_member_that_is_closed_gives_up_its_partitions_and_says_why_it_leaves() -> None:
+def test_close_revokes_the_partitions_and_leaves_with_a_reason() -> None:
     cluster = two_partitions()
     member = Member(cluster)
     member.poll()
@@ -323,7 +323,7 @@ def test_a_static_member_does_not_leave() -> None:
     assert cluster.asked(ApiKey.LEAVE_GROUP) == []
 
 
-def test_a_member_that_waits_for_the_others_leaves_at_once() -> None:
+def test_a_member_with_a_pending_join_leaves_at_once() -> None:
     """JoinGroup is unanswered: what is sent behind it on its connection would wait, too."""
     cluster = two_partitions()
     cluster.answer_next(ApiKey.JOIN_GROUP, lambda join: cluster._join_group(1, join), lambda _: None)
@@ -335,7 +335,7 @@ def test_a_member_that_waits_for_the_others_leaves_at_once() -> None:
     assert [it.members[0].member_id for it in cluster.asked(ApiKey.LEAVE_GROUP)] == ["member-1"]
 
 
-def test_a_member_that_leaves_while_it_waits_for_the_others_still_commits() -> None:
+def test_a_member_that_leaves_during_a_pending_join_still_commits() -> None:
     """A cooperative one has partitions then, and has read on. Brokers take commits until all have joined."""
     cluster = two_partitions()
     member = Member(cluster, partition_assignment_strategy="cooperative-sticky", enable_auto_commit="true")
@@ -350,7 +350,7 @@ def test_a_member_that_leaves_while_it_waits_for_the_others_still_commits() -> N
     assert len(cluster.asked(ApiKey.LEAVE_GROUP)) == 1
 
 
-def test_a_member_that_was_put_out_while_it_waited_has_lost_its_partitions() -> None:
+def test_a_member_removed_during_a_pending_join_has_lost_its_partitions() -> None:
     cluster = two_partitions()
     member = Member(cluster, partition_assignment_strategy="cooperative-sticky", enable_auto_commit="true")
     member.poll()
@@ -379,7 +379,7 @@ def _refused_with(code: ErrorCode) -> Callable[[Any], Any]:
     return answer
 
 
-def test_who_has_unsubscribed_may_come_back_or_assign() -> None:
+def test_subscribe_and_assign_are_possible_after_unsubscribe() -> None:
     cluster = two_partitions()
     member = Member(cluster)
     member.poll()
@@ -394,14 +394,14 @@ def test_who_has_unsubscribed_may_come_back_or_assign() -> None:
     assert member.poll(10) == ["a", "b"]
 
 
-def test_subscribing_to_nothing_is_unsubscribing() -> None:
+def test_an_empty_subscription_unsubscribes() -> None:
     member = Member(two_partitions())
     member.poll()
     member.consumer.subscribe([])
     assert member.told.taken() == [("assigned", [0, 1]), ("revoked", [0, 1])]
 
 
-def test_a_member_that_was_woken_up_leaves_all_the_same() -> None:
+def test_a_wakeup_does_not_prevent_leaving() -> None:
     cluster = two_partitions()
     member = Member(cluster)
     member.poll()
@@ -412,7 +412,7 @@ def test_a_member_that_was_woken_up_leaves_all_the_same() -> None:
     assert len(cluster.asked(ApiKey.LEAVE_GROUP)) == 1
 
 
-def test_offsets_that_a_transaction_is_about_to_change_are_waited_for() -> None:
+def test_unstable_committed_offsets_are_retried() -> None:
     """KIP-447: a broker is asked for stable offsets, and one that cannot tell is asked in the old way."""
     cluster = two_partitions()
     cluster.committed = {T0: 1}

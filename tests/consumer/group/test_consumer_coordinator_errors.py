@@ -50,7 +50,7 @@ def settled(cluster: ClassicCluster, **properties: object) -> Member:
 
 
 @pytest.mark.parametrize("code", [E.COORDINATOR_LOAD_IN_PROGRESS, E.REBALANCE_IN_PROGRESS])
-def test_a_join_that_comes_at_a_bad_time_is_sent_again(code: ErrorCode) -> None:
+def test_a_join_is_retried_after_a_temporary_error(code: ErrorCode) -> None:
     cluster = two_partitions()
     refuse(cluster, ApiKey.JOIN_GROUP, code)
     member = Member(cluster)
@@ -61,7 +61,7 @@ def test_a_join_that_comes_at_a_bad_time_is_sent_again(code: ErrorCode) -> None:
 
 
 @pytest.mark.parametrize("code", [E.NOT_COORDINATOR, E.COORDINATOR_NOT_AVAILABLE])
-def test_a_join_at_the_wrong_broker_is_sent_to_the_right_one(code: ErrorCode) -> None:
+def test_a_join_is_sent_to_the_new_coordinator(code: ErrorCode) -> None:
     cluster = two_partitions(nodes=2)
     refuse(cluster, ApiKey.JOIN_GROUP, code)
     member = Member(cluster)
@@ -80,7 +80,7 @@ def _moves(cluster: ClassicCluster, node: int) -> Any:
     return found
 
 
-def test_a_member_that_the_broker_has_forgotten_joins_as_a_new_one() -> None:
+def test_an_unknown_member_joins_as_a_new_member() -> None:
     cluster = two_partitions()
     member = settled(cluster)
     refuse(cluster, ApiKey.JOIN_GROUP, E.UNKNOWN_MEMBER_ID)
@@ -102,7 +102,7 @@ FATAL_FOR_JOIN = [
 
 
 @pytest.mark.parametrize("code", FATAL_FOR_JOIN)
-def test_a_join_that_is_refused_is_told_and_tried_again_by_a_later_poll(code: ErrorCode) -> None:
+def test_a_refused_join_is_raised_and_retried_by_a_later_poll(code: ErrorCode) -> None:
     cluster = two_partitions()
     refuse(cluster, ApiKey.JOIN_GROUP, code)
     member = Member(cluster)
@@ -125,9 +125,7 @@ def test_a_join_that_is_refused_is_told_and_tried_again_by_a_later_poll(code: Er
         (E.COORDINATOR_NOT_AVAILABLE, ["member-1", "member-1"], 2),
     ],
 )
-def test_a_sync_that_comes_to_nothing_is_joined_again_for_by_the_same_member(
-    code: ErrorCode, ids: list[str], coordinators: int
-) -> None:
+def test_a_failed_sync_causes_a_rejoin_as_the_same_member(code: ErrorCode, ids: list[str], coordinators: int) -> None:
     cluster = two_partitions()
     member = settled(cluster)
     refuse(cluster, ApiKey.SYNC_GROUP, code)
@@ -144,7 +142,7 @@ def test_a_sync_that_comes_to_nothing_is_joined_again_for_by_the_same_member(
     ("code", "ids"),
     [(E.ILLEGAL_GENERATION, ["member-1", "member-1"]), (E.UNKNOWN_MEMBER_ID, ["member-1", "", "member-2"])],
 )
-def test_a_sync_for_a_generation_that_is_gone_loses_everything(code: ErrorCode, ids: list[str]) -> None:
+def test_a_sync_for_an_ended_generation_loses_the_partitions(code: ErrorCode, ids: list[str]) -> None:
     """Java: the id is kept when only the generation is wrong, so that nobody waits for a member that never comes."""
     cluster = two_partitions()
     member = settled(cluster)
@@ -159,7 +157,7 @@ def test_a_sync_for_a_generation_that_is_gone_loses_everything(code: ErrorCode, 
 
 
 @pytest.mark.parametrize("code", [E.GROUP_AUTHORIZATION_FAILED, E.INCONSISTENT_GROUP_PROTOCOL, E.UNKNOWN_SERVER_ERROR])
-def test_a_sync_that_is_refused_is_told(code: ErrorCode) -> None:
+def test_a_refused_sync_is_raised(code: ErrorCode) -> None:
     cluster = two_partitions()
     refuse(cluster, ApiKey.SYNC_GROUP, code)
     member = Member(cluster)
@@ -169,7 +167,7 @@ def test_a_sync_that_is_refused_is_told(code: ErrorCode) -> None:
     assert member.told.taken() == [("assigned", [0, 1])]
 
 
-def test_an_answer_for_another_strategy_than_was_joined_for_is_told() -> None:
+def test_a_sync_response_for_another_assignor_is_raised() -> None:
     cluster = two_partitions()
     cluster.answer_next(ApiKey.SYNC_GROUP, lambda _: SyncGroupResponse(protocol_name="sticky"))
     with pytest.raises(BrokerError, match="INCONSISTENT_GROUP_PROTOCOL"):
@@ -179,7 +177,7 @@ def test_an_answer_for_another_strategy_than_was_joined_for_is_told() -> None:
 # --- heartbeats
 
 
-def test_heartbeats_leave_by_interval_while_the_member_polls() -> None:
+def test_heartbeats_are_sent_by_interval_while_the_member_polls() -> None:
     cluster = two_partitions()
     member = settled(cluster, heartbeat_interval_ms=1000)
     before = len(cluster.asked(ApiKey.HEARTBEAT))
@@ -189,7 +187,7 @@ def test_heartbeats_leave_by_interval_while_the_member_polls() -> None:
     assert {(it.generation_id, it.member_id, it.group_id) for it in beats} == {(1, "member-1", "billing")}
 
 
-def test_a_heartbeat_that_tells_of_a_rebalance_makes_the_member_join_again() -> None:
+def test_a_rebalance_in_a_heartbeat_response_causes_a_rejoin() -> None:
     cluster = two_partitions()
     member = settled(cluster)
     refuse(cluster, ApiKey.HEARTBEAT, E.REBALANCE_IN_PROGRESS)
@@ -199,7 +197,7 @@ def test_a_heartbeat_that_tells_of_a_rebalance_makes_the_member_join_again() -> 
 
 
 @pytest.mark.parametrize("code", [E.NOT_COORDINATOR, E.COORDINATOR_NOT_AVAILABLE])
-def test_a_heartbeat_at_the_wrong_broker_goes_to_the_right_one_and_nothing_is_joined(code: ErrorCode) -> None:
+def test_a_heartbeat_is_sent_to_the_new_coordinator_without_a_rejoin(code: ErrorCode) -> None:
     cluster = two_partitions(nodes=2)
     member = settled(cluster)
     refuse(cluster, ApiKey.HEARTBEAT, code)
@@ -213,7 +211,7 @@ def test_a_heartbeat_at_the_wrong_broker_goes_to_the_right_one_and_nothing_is_jo
 @pytest.mark.parametrize(
     ("code", "ids"), [(E.ILLEGAL_GENERATION, ["member-1"]), (E.UNKNOWN_MEMBER_ID, ["", "member-2"])]
 )
-def test_a_member_that_was_expelled_has_lost_its_partitions_and_comes_back(code: ErrorCode, ids: list[str]) -> None:
+def test_a_removed_member_has_lost_its_partitions_and_rejoins(code: ErrorCode, ids: list[str]) -> None:
     cluster = two_partitions()
     member = settled(cluster)
     refuse(cluster, ApiKey.HEARTBEAT, code)
@@ -223,7 +221,7 @@ def test_a_member_that_was_expelled_has_lost_its_partitions_and_comes_back(code:
 
 
 @pytest.mark.parametrize("api", [ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.HEARTBEAT])
-def test_a_fenced_member_is_told_at_every_poll_and_does_not_fence_its_successor(api: ApiKey) -> None:
+def test_a_fenced_member_raises_at_every_poll_and_does_not_rejoin(api: ApiKey) -> None:
     cluster = two_partitions()
     member = Member(cluster, group_instance_id="i")
     if api == ApiKey.HEARTBEAT:
@@ -237,7 +235,7 @@ def test_a_fenced_member_is_told_at_every_poll_and_does_not_fence_its_successor(
     assert member.told.taken() == lost
 
 
-def test_a_heartbeat_without_rights_is_told_and_the_member_stays() -> None:
+def test_an_authorization_error_of_a_heartbeat_is_raised_and_the_member_stays() -> None:
     cluster = two_partitions()
     member = settled(cluster)
     refuse(cluster, ApiKey.HEARTBEAT, E.GROUP_AUTHORIZATION_FAILED)
@@ -248,7 +246,7 @@ def test_a_heartbeat_without_rights_is_told_and_the_member_stays() -> None:
 
 
 @pytest.mark.parametrize("code", [E.UNKNOWN_SERVER_ERROR, E.COORDINATOR_LOAD_IN_PROGRESS])
-def test_a_heartbeat_that_fails_otherwise_is_sent_again_soon(code: ErrorCode) -> None:
+def test_a_heartbeat_is_retried_soon_after_another_error(code: ErrorCode) -> None:
     cluster = two_partitions()
     member = settled(cluster)
     refuse(cluster, ApiKey.HEARTBEAT, code)
@@ -257,7 +255,7 @@ def test_a_heartbeat_that_fails_otherwise_is_sent_again_soon(code: ErrorCode) ->
     assert (member.told.taken(), member.joins()) == ([], [])
 
 
-def test_an_answer_to_a_heartbeat_of_an_older_generation_means_nothing() -> None:
+def test_a_heartbeat_response_of_an_older_generation_is_ignored() -> None:
     cluster = two_partitions()
     member = settled(cluster)
     inner = member.consumer.membership
@@ -267,7 +265,7 @@ def test_an_answer_to_a_heartbeat_of_an_older_generation_means_nothing() -> None
     assert (member.told.taken(), member.joins()) == ([], [])
 
 
-def test_a_coordinator_that_falls_silent_is_looked_for_again_when_the_session_is_over() -> None:
+def test_a_silent_coordinator_is_looked_up_again_after_the_session_timeout() -> None:
     cluster = two_partitions()
     member = settled(cluster, session_timeout_ms=6000)
     cluster.answer_next(ApiKey.HEARTBEAT, lambda _: None)
@@ -277,7 +275,7 @@ def test_a_coordinator_that_falls_silent_is_looked_for_again_when_the_session_is
     assert len(cluster.asked(ApiKey.HEARTBEAT)) >= 2
 
 
-def test_a_coordinator_that_dies_is_replaced_by_another() -> None:
+def test_a_disconnected_coordinator_is_replaced() -> None:
     cluster = two_partitions(nodes=2)
     cluster.logs = {tp: log for tp, log in cluster.logs.items() if not log.lead(2)}  # type: ignore[func-returns-value]
     member = settled(cluster)
@@ -288,7 +286,7 @@ def test_a_coordinator_that_dies_is_replaced_by_another() -> None:
     assert cluster.requests[-1].node == 2
 
 
-def test_a_connection_that_is_lost_while_the_member_waits_for_the_others_is_no_harm() -> None:
+def test_a_connection_lost_during_a_pending_join_is_retried() -> None:
     cluster = two_partitions()
     member = settled(cluster)
     cluster.answer_next(ApiKey.JOIN_GROUP, lambda _: None)
@@ -303,7 +301,7 @@ def test_a_connection_that_is_lost_while_the_member_waits_for_the_others_is_no_h
 # --- the application's part
 
 
-def test_an_application_that_does_not_poll_is_taken_out_of_the_group() -> None:
+def test_a_member_leaves_after_max_poll_interval_without_a_poll() -> None:
     """KIP-62: what the heartbeat thread does, by hand."""
     cluster = two_partitions()
     member = settled(cluster, max_poll_interval_ms=10_000)
@@ -317,7 +315,7 @@ def test_an_application_that_does_not_poll_is_taken_out_of_the_group() -> None:
     assert [join.member_id for join in member.joins()] == ["", "member-2"]
 
 
-def test_a_poll_that_lasts_longer_than_the_poll_interval_is_work_too() -> None:
+def test_a_poll_longer_than_max_poll_interval_keeps_the_member() -> None:
     cluster = two_partitions()
     member = settled(cluster, max_poll_interval_ms=2_000)
     member.poll(1, timeout_ms=10_000)
@@ -328,7 +326,7 @@ def test_a_poll_that_lasts_longer_than_the_poll_interval_is_work_too() -> None:
 
 
 @pytest.mark.parametrize("code", [E.UNKNOWN_MEMBER_ID, E.NOT_COORDINATOR, E.GROUP_AUTHORIZATION_FAILED])
-def test_who_leaves_has_left_whatever_is_answered(code: ErrorCode) -> None:
+def test_leaving_ignores_the_error_code_of_the_response(code: ErrorCode) -> None:
     cluster = two_partitions()
     member = settled(cluster)
     refuse(cluster, ApiKey.LEAVE_GROUP, code)
@@ -337,7 +335,7 @@ def test_who_leaves_has_left_whatever_is_answered(code: ErrorCode) -> None:
     assert len(cluster.asked(ApiKey.LEAVE_GROUP)) == 1
 
 
-def test_leaving_keeps_to_its_deadline() -> None:
+def test_leaving_ends_at_the_deadline() -> None:
     cluster = two_partitions()
     member = settled(cluster)
     cluster.answer_next(ApiKey.LEAVE_GROUP, lambda _: None)
@@ -347,7 +345,7 @@ def test_leaving_keeps_to_its_deadline() -> None:
 
 
 @pytest.mark.parametrize("code", [E.GROUP_AUTHORIZATION_FAILED, E.INVALID_GROUP_ID])
-def test_a_coordinator_that_nobody_may_know_is_told(code: ErrorCode) -> None:
+def test_a_fatal_error_of_the_lookup_is_raised(code: ErrorCode) -> None:
     cluster = two_partitions()
     cluster.answer_next(ApiKey.FIND_COORDINATOR, lambda _: FindCoordinatorResponse(error_code=code))
     member = Member(cluster)
@@ -357,7 +355,7 @@ def test_a_coordinator_that_nobody_may_know_is_told(code: ErrorCode) -> None:
     assert member.told.taken() == [("assigned", [0, 1])]
 
 
-def test_a_coordinator_that_is_not_there_yet_is_asked_for_with_growing_pauses() -> None:
+def test_a_missing_coordinator_is_looked_up_with_increasing_backoff() -> None:
     cluster = two_partitions()
     refusal = FindCoordinatorResponse(error_code=E.COORDINATOR_NOT_AVAILABLE)
     cluster.answer_next(ApiKey.FIND_COORDINATOR, *[lambda _: refusal] * 4)
@@ -376,7 +374,7 @@ def test_a_coordinator_that_is_not_there_yet_is_asked_for_with_growing_pauses() 
         (E.OFFSET_METADATA_TOO_LARGE, []),
     ],
 )
-def test_what_the_refusal_of_a_commit_means_for_the_member(code: ErrorCode, told: list[Any]) -> None:
+def test_a_refused_commit_changes_the_membership(code: ErrorCode, told: list[Any]) -> None:
     member = settled(two_partitions())
     inner = member.consumer.membership
     assert inner is not None
@@ -394,7 +392,7 @@ def test_every_code_has_one_reaction_for_each_api() -> None:
         assert reaction_to(api, E.NONE) is Reaction.CONTINUE
 
 
-def test_only_joins_and_syncs_tell_the_caller_what_they_do_not_know() -> None:
+def test_unknown_codes_are_raised_for_join_and_sync_only() -> None:
     strange = E.SECURITY_DISABLED
     assert {api for api in ANSWERS if reaction_to(api, strange) is Reaction.RAISE} == {
         ApiKey.JOIN_GROUP,

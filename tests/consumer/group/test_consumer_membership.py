@@ -53,7 +53,7 @@ def changes(request: Any) -> dict[str, Any]:
 # --- joining
 
 
-def test_the_first_heartbeat_says_everything_and_the_next_ones_only_what_is_new(cluster: AssigningCluster) -> None:
+def test_the_first_heartbeat_has_all_fields_and_later_ones_only_changes(cluster: AssigningCluster) -> None:
     cluster.assign(T0, T1)
     member = Member(cluster, "t", client_rack="r1", group_remote_assignor="range", max_poll_interval_ms=60_000)
     member.poll(2 * INTERVAL_MS + 500)
@@ -70,7 +70,7 @@ def test_the_first_heartbeat_says_everything_and_the_next_ones_only_what_is_new(
     assert [changes(request) for request in others] == [{}, {}]
 
 
-def test_the_member_id_is_made_here_and_kept(cluster: AssigningCluster) -> None:
+def test_the_member_id_is_generated_once_and_kept(cluster: AssigningCluster) -> None:
     member = Member(cluster)
     member.poll(INTERVAL_MS)
     member.leave()
@@ -79,7 +79,7 @@ def test_the_member_id_is_made_here_and_kept(cluster: AssigningCluster) -> None:
     assert re.fullmatch("[A-Za-z0-9_-]{22}", cluster.heartbeats()[0].member_id)
 
 
-def test_what_is_assigned_is_read_and_the_application_is_told(cluster: AssigningCluster) -> None:
+def test_assigned_partitions_are_read_after_the_callback(cluster: AssigningCluster) -> None:
     cluster.assign(T0, T3)
     member = Member(cluster)
     member.poll()
@@ -89,13 +89,13 @@ def test_what_is_assigned_is_read_and_the_application_is_told(cluster: Assigning
     assert member.membership.is_stable()
 
 
-def test_a_member_that_gets_nothing_hears_of_it_too(cluster: AssigningCluster) -> None:
+def test_the_callback_runs_for_an_empty_assignment(cluster: AssigningCluster) -> None:
     member = Member(cluster)
     member.poll()
     assert (member.said, member.membership.state) == ([("assigned", "")], "stable")
 
 
-def test_a_join_that_is_answered_without_an_assignment_is_one_to_nothing(cluster: AssigningCluster) -> None:
+def test_a_join_response_without_an_assignment_is_an_empty_assignment(cluster: AssigningCluster) -> None:
     member = Member(cluster)
     cluster.members[member.membership.member.identity.member_id] = cluster.epoch
     cluster.answer_next(HEARTBEAT, lambda request: cluster.answer(request.member_id, told=False))
@@ -103,7 +103,7 @@ def test_a_join_that_is_answered_without_an_assignment_is_one_to_nothing(cluster
     assert (member.said, member.membership.state) == ([("assigned", "")], "stable")
 
 
-def test_what_was_taken_on_is_acknowledged_by_the_same_poll(cluster: AssigningCluster) -> None:
+def test_added_partitions_are_acknowledged_in_the_same_poll(cluster: AssigningCluster) -> None:
     member = Member(cluster)
     while member.membership.state != "reconciling":
         member.membership.poll(member.client.clock.now_ms())
@@ -113,19 +113,19 @@ def test_what_was_taken_on_is_acknowledged_by_the_same_poll(cluster: AssigningCl
     assert [request.member_epoch for request in cluster.heartbeats()] == [0, 1]
 
 
-def test_nobody_joins_without_a_subscription(cluster: AssigningCluster) -> None:
+def test_no_heartbeat_is_sent_without_a_subscription(cluster: AssigningCluster) -> None:
     member = Member(cluster)
     member.subscription.unsubscribe()
     member.poll(1000)
     assert (cluster.heartbeats(), member.membership.generation) == ([], NO_GENERATION)
 
 
-def test_the_broker_says_how_often_to_call(member: Member, cluster: AssigningCluster) -> None:
+def test_the_broker_sets_the_heartbeat_interval(member: Member, cluster: AssigningCluster) -> None:
     member.poll(10 * INTERVAL_MS)
     assert len(cluster.heartbeats()) == 10
 
 
-def test_heartbeats_go_on_while_the_application_works(member: Member, cluster: AssigningCluster) -> None:
+def test_heartbeats_continue_while_the_application_is_busy(member: Member, cluster: AssigningCluster) -> None:
     member.work(10 * INTERVAL_MS)
     assert len(cluster.heartbeats()) == 10
 
@@ -133,7 +133,7 @@ def test_heartbeats_go_on_while_the_application_works(member: Member, cluster: A
 # --- another target
 
 
-def test_revoked_partitions_are_committed_given_back_and_acknowledged_before_others_come(
+def test_revoked_partitions_are_committed_and_acknowledged_before_new_ones_arrive(
     member: Member, cluster: AssigningCluster
 ) -> None:
     member.on["commit"] = lambda _: member.said.append(("reads meanwhile", member.owned()))
@@ -153,7 +153,7 @@ def test_revoked_partitions_are_committed_given_back_and_acknowledged_before_oth
     assert changes(acknowledgement) == {"owned": [[1]]}
 
 
-def test_a_partition_that_stays_keeps_its_position(member: Member, cluster: AssigningCluster) -> None:
+def test_a_partition_that_stays_assigned_keeps_its_position(member: Member, cluster: AssigningCluster) -> None:
     member.subscription.seek(T1, 17)
     cluster.assign(T1, T2)
     member.poll(INTERVAL_MS)
@@ -163,9 +163,7 @@ def test_a_partition_that_stays_keeps_its_position(member: Member, cluster: Assi
     assert member.said == [("commit", "t-0"), ("revoked", "t-0"), ("assigned", "t-2")]
 
 
-def test_a_target_that_comes_while_the_application_works_waits_for_its_poll(
-    member: Member, cluster: AssigningCluster
-) -> None:
+def test_a_new_target_is_applied_in_the_next_poll(member: Member, cluster: AssigningCluster) -> None:
     cluster.assign(T0)
     member.work(INTERVAL_MS + 100)
     assert (member.membership.state, member.said, member.owned()) == ("reconciling", [], "t-0 t-1")
@@ -176,7 +174,7 @@ def test_a_target_that_comes_while_the_application_works_waits_for_its_poll(
     assert (member.membership.state, member.owned()) == ("stable", "t-1")
 
 
-def test_a_target_taken_back_before_it_was_seen_changes_nothing(member: Member, cluster: AssigningCluster) -> None:
+def test_a_target_that_is_withdrawn_before_the_poll_changes_nothing(member: Member, cluster: AssigningCluster) -> None:
     cluster.assign(T0)
     member.work(INTERVAL_MS + 100)
     cluster.assign(T0, T1)
@@ -186,7 +184,7 @@ def test_a_target_taken_back_before_it_was_seen_changes_nothing(member: Member, 
     assert member.said == []
 
 
-def test_a_target_that_comes_during_callbacks_begins_a_round_of_its_own(
+def test_a_target_that_arrives_during_callbacks_starts_another_reconciliation(
     member: Member, cluster: AssigningCluster
 ) -> None:
     def slow(_: object) -> None:
@@ -207,7 +205,7 @@ def test_a_target_that_comes_during_callbacks_begins_a_round_of_its_own(
 
 
 @pytest.mark.parametrize("callback", ["commit", "revoked", "assigned"])
-def test_what_a_callback_raises_reaches_the_application_after_the_rebalance(
+def test_an_exception_of_a_callback_is_raised_after_the_reconciliation(
     member: Member, cluster: AssigningCluster, callback: str
 ) -> None:
     def broken(_: object) -> None:
@@ -226,7 +224,7 @@ def test_what_a_callback_raises_reaches_the_application_after_the_rebalance(
 # --- names of topics
 
 
-def test_topics_that_metadata_does_not_know_are_asked_for_by_id(cluster: AssigningCluster) -> None:
+def test_topics_missing_in_the_metadata_are_requested_by_id(cluster: AssigningCluster) -> None:
     cluster.topic("other", partitions=2)
     cluster.assign(T0, TopicPartition("other", 1))
     member = Member(cluster, pattern=".*")
@@ -235,7 +233,7 @@ def test_topics_that_metadata_does_not_know_are_asked_for_by_id(cluster: Assigni
     assert sorted(member.client.metadata.wanted) == ["other", "t"]
 
 
-def test_a_topic_that_brokers_do_not_know_yet_waits_and_the_others_are_read(cluster: AssigningCluster) -> None:
+def test_a_topic_unknown_to_the_brokers_waits_and_the_others_are_read(cluster: AssigningCluster) -> None:
     cluster.topic("new")
     cluster.hidden_ids.add(cluster.topic_ids["new"])
     cluster.assign(T0, TopicPartition("new", 0))
@@ -250,7 +248,7 @@ def test_a_topic_that_brokers_do_not_know_yet_waits_and_the_others_are_read(clus
     assert member.said == [("assigned", "t-0"), ("assigned", "new-0")]
 
 
-def test_a_topic_deleted_and_made_anew_is_given_back_and_begins_anew(member: Member, cluster: AssigningCluster) -> None:
+def test_a_topic_created_again_is_revoked_and_starts_again(member: Member, cluster: AssigningCluster) -> None:
     member.subscription.seek(T0, 1000)
     cluster.delete("t")
     cluster.topic("t", partitions=4)
@@ -263,13 +261,13 @@ def test_a_topic_deleted_and_made_anew_is_given_back_and_begins_anew(member: Mem
 # --- what is subscribed
 
 
-def test_a_changed_subscription_is_told_with_the_next_heartbeat(member: Member, cluster: AssigningCluster) -> None:
+def test_a_changed_subscription_is_sent_with_the_next_heartbeat(member: Member, cluster: AssigningCluster) -> None:
     member.subscription.subscribe(["t", "u"])
     member.poll(INTERVAL_MS)
     assert [changes(request) for request in cluster.heartbeats()] == [{"names": ["t", "u"]}]
 
 
-def test_a_pattern_goes_to_the_broker_as_it_is(cluster: AssigningCluster) -> None:
+def test_a_pattern_is_sent_to_the_broker_unchanged(cluster: AssigningCluster) -> None:
     member = Member(cluster, pattern=r"\p{Greek}+|t.*")
     member.poll()
     join = next(it for it in cluster.requests if it.request.API_KEY == HEARTBEAT)
@@ -284,7 +282,7 @@ def test_a_pattern_goes_to_the_broker_as_it_is(cluster: AssigningCluster) -> Non
 # --- leaving
 
 
-def test_leaving_commits_gives_back_and_says_farewell(member: Member, cluster: AssigningCluster) -> None:
+def test_leaving_commits_revokes_and_sends_the_last_heartbeat(member: Member, cluster: AssigningCluster) -> None:
     member.leave()
     assert member.said == [("commit", "t-0 t-1"), ("revoked", "t-0 t-1")]
     assert [request.member_epoch for request in cluster.heartbeats()] == [-1]
@@ -293,7 +291,7 @@ def test_leaving_commits_gives_back_and_says_farewell(member: Member, cluster: A
     assert len(cluster.heartbeats()) == 1
 
 
-def test_a_static_member_says_that_it_will_be_back(cluster: AssigningCluster) -> None:
+def test_a_static_member_leaves_with_epoch_minus_2(cluster: AssigningCluster) -> None:
     member = Member(cluster, group_instance_id="i1")
     member.poll()
     member.leave()
@@ -302,13 +300,13 @@ def test_a_static_member_says_that_it_will_be_back(cluster: AssigningCluster) ->
     ]
 
 
-def test_heartbeats_go_on_while_the_application_gives_back(member: Member, cluster: AssigningCluster) -> None:
+def test_heartbeats_continue_during_the_revocation_of_leaving(member: Member, cluster: AssigningCluster) -> None:
     member.on["revoked"] = lambda _: member.work(3 * INTERVAL_MS)
     member.leave()
     assert [request.member_epoch for request in cluster.heartbeats()] == [2, 2, 2, -1]
 
 
-def test_a_join_whose_answer_is_still_on_its_way_is_taken_back(cluster: AssigningCluster) -> None:
+def test_a_member_whose_join_is_in_flight_still_leaves(cluster: AssigningCluster) -> None:
     cluster.answer_next(HEARTBEAT, lambda request: None)
     member = Member(cluster, request_timeout_ms=2000)
     member.poll(1000)
@@ -316,14 +314,14 @@ def test_a_join_whose_answer_is_still_on_its_way_is_taken_back(cluster: Assignin
     assert [request.member_epoch for request in cluster.heartbeats()] == [0, -1]
 
 
-def test_who_never_reached_a_coordinator_leaves_without_a_word(cluster: AssigningCluster) -> None:
+def test_a_member_unknown_to_any_coordinator_leaves_without_a_request(cluster: AssigningCluster) -> None:
     member = Member(cluster)
     member.membership.poll(member.client.clock.now_ms())
     member.leave()
     assert cluster.heartbeats() == []
 
 
-def test_leaving_without_a_coordinator_gives_up_at_the_deadline(member: Member, cluster: AssigningCluster) -> None:
+def test_leaving_without_a_coordinator_ends_at_the_deadline(member: Member, cluster: AssigningCluster) -> None:
     cluster.lose(1)
     member.poll()
     before_ms = member.client.clock.now_ms()
@@ -332,7 +330,7 @@ def test_leaving_without_a_coordinator_gives_up_at_the_deadline(member: Member, 
     assert (member.membership.state, member.owned()) == ("out", "")
 
 
-def test_leaving_while_nobody_knows_the_coordinator_gives_up_at_the_deadline(
+def test_leaving_ends_at_the_deadline_while_the_coordinator_is_unknown(
     member: Member, cluster: AssigningCluster
 ) -> None:
     nobody = find_coordinator.FindCoordinatorResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -344,7 +342,7 @@ def test_leaving_while_nobody_knows_the_coordinator_gives_up_at_the_deadline(
     assert (member.membership.state, member.owned(), cluster.heartbeats()) == ("out", "", [])
 
 
-def test_giving_back_may_take_longer_than_the_poll_interval(cluster: AssigningCluster) -> None:
+def test_a_revocation_may_take_longer_than_max_poll_interval(cluster: AssigningCluster) -> None:
     cluster.assign(T0)
     member = Member(cluster, max_poll_interval_ms=12_000)
     member.poll()
@@ -354,9 +352,7 @@ def test_giving_back_may_take_longer_than_the_poll_interval(cluster: AssigningCl
     assert [request.member_epoch for request in cluster.heartbeats()] == [0, 2, 2, 2, 2, 2, -1]
 
 
-def test_an_answer_to_an_earlier_life_means_nothing_to_the_next_one(
-    member: Member, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_response_to_an_earlier_membership_is_ignored(member: Member, monkeypatch: pytest.MonkeyPatch) -> None:
     sent: list[RequestFuture[Any]] = []
 
     def send(*_: object, **__: object) -> RequestFuture[Any]:
@@ -373,16 +369,14 @@ def test_an_answer_to_an_earlier_life_means_nothing_to_the_next_one(
     assert member.membership.state == "joining"
 
 
-def test_who_has_left_can_join_again(member: Member, cluster: AssigningCluster) -> None:
+def test_a_member_can_rejoin_after_leaving(member: Member, cluster: AssigningCluster) -> None:
     member.leave()
     member.poll()
     assert [request.member_epoch for request in cluster.heartbeats()][:2] == [-1, 0]
     assert member.owned() == "t-0 t-1"
 
 
-def test_what_a_callback_raises_while_leaving_does_not_keep_the_group_waiting(
-    member: Member, cluster: AssigningCluster
-) -> None:
+def test_an_exception_of_a_callback_does_not_prevent_leaving(member: Member, cluster: AssigningCluster) -> None:
     def broken(_: object) -> None:
         raise ValueError("the application's own")
 
@@ -393,9 +387,7 @@ def test_what_a_callback_raises_while_leaving_does_not_keep_the_group_waiting(
 
 
 @pytest.mark.parametrize("callback", ["commit", "revoked"])
-def test_who_is_interrupted_while_leaving_can_leave_again(
-    member: Member, cluster: AssigningCluster, callback: str
-) -> None:
+def test_an_interrupted_leave_can_be_repeated(member: Member, cluster: AssigningCluster, callback: str) -> None:
     def interrupted(_: object) -> None:
         member.on.clear()
         raise KeyboardInterrupt
@@ -421,13 +413,13 @@ def test_a_callback_may_unsubscribe(member: Member, cluster: AssigningCluster, c
     assert member.said[-1][0] in ("revoked", callback)
 
 
-def test_a_wakeup_does_not_keep_anybody_in_the_group(member: Member, cluster: AssigningCluster) -> None:
+def test_a_wakeup_does_not_prevent_the_last_heartbeat(member: Member, cluster: AssigningCluster) -> None:
     member.client.wakeup()
     member.leave()
     assert (cluster.members, member.membership.state) == ({}, "out")
 
 
-def test_metadata_of_topics_that_are_gone_is_wanted_no_longer(cluster: AssigningCluster) -> None:
+def test_metadata_of_unassigned_topics_is_no_longer_requested(cluster: AssigningCluster) -> None:
     cluster.topic("u")
     cluster.assign(T0, TopicPartition("u", 0))
     member = Member(cluster, pattern=".*")
@@ -438,7 +430,7 @@ def test_metadata_of_topics_that_are_gone_is_wanted_no_longer(cluster: Assigning
     assert (member.owned(), member.client.metadata.wanted) == ("t-0", ["t"])
 
 
-def test_an_answer_that_comes_after_leaving_means_nothing(member: Member, cluster: AssigningCluster) -> None:
+def test_a_response_after_leaving_is_ignored(member: Member, cluster: AssigningCluster) -> None:
     cluster.answer_next(HEARTBEAT, lambda request: refusal(ErrorCode.GROUP_AUTHORIZATION_FAILED))
     member.membership.request_rejoin("the test wants it")
     member.membership.poll(member.client.clock.now_ms())

@@ -53,7 +53,7 @@ def is_full(request: Any) -> bool:
 
 
 @pytest.mark.parametrize("code", FENCING)
-def test_who_is_fenced_has_lost_its_partitions_and_joins_anew(
+def test_a_fenced_member_has_lost_its_partitions_and_rejoins(
     member: Member, cluster: AssigningCluster, code: ErrorCode
 ) -> None:
     cluster.answer_next(HEARTBEAT, answers(code))
@@ -80,7 +80,7 @@ def test_a_fenced_member_sends_nothing_and_may_not_commit_until_the_application_
 
 
 @pytest.mark.parametrize("callback", ["commit", "revoked", "assigned"])
-def test_who_is_fenced_in_the_middle_of_a_rebalance_loses_what_is_left(
+def test_a_member_fenced_during_a_reconciliation_loses_the_remaining_partitions(
     member: Member, cluster: AssigningCluster, callback: str
 ) -> None:
     def slow(_: object) -> None:
@@ -101,7 +101,7 @@ def test_who_is_fenced_in_the_middle_of_a_rebalance_loses_what_is_left(
     assert (member.membership.state, member.owned()) == ("stable", "t-1")
 
 
-def test_who_is_fenced_while_leaving_has_nobody_to_say_farewell_to(member: Member, cluster: AssigningCluster) -> None:
+def test_a_member_fenced_while_leaving_sends_no_last_heartbeat(member: Member, cluster: AssigningCluster) -> None:
     def slow(_: object) -> None:
         cluster.fence()
         member.work(INTERVAL_MS + 100)
@@ -113,14 +113,14 @@ def test_who_is_fenced_while_leaving_has_nobody_to_say_farewell_to(member: Membe
     assert (member.membership.state, member.owned()) == ("out", "")
 
 
-def test_leaving_after_being_fenced_loses_instead_of_revoking(member: Member, cluster: AssigningCluster) -> None:
+def test_a_fenced_member_that_leaves_loses_its_partitions(member: Member, cluster: AssigningCluster) -> None:
     cluster.fence()
     member.work(INTERVAL_MS + 100)
     member.leave()
     assert (member.said, member.membership.state) == ([("lost", "t-0 t-1")], "out")
 
 
-def test_the_callback_that_hears_of_the_loss_may_unsubscribe(member: Member, cluster: AssigningCluster) -> None:
+def test_the_lost_callback_may_unsubscribe(member: Member, cluster: AssigningCluster) -> None:
     def enough(_: object) -> None:
         member.leave()
         member.subscription.unsubscribe()
@@ -132,16 +132,14 @@ def test_the_callback_that_hears_of_the_loss_may_unsubscribe(member: Member, clu
     assert len(cluster.heartbeats()) == 1
 
 
-def test_a_refused_commit_makes_the_member_ask_at_once(member: Member, cluster: AssigningCluster) -> None:
+def test_a_refused_commit_causes_a_heartbeat_at_once(member: Member, cluster: AssigningCluster) -> None:
     cluster.fence()
     member.membership.commit_refused(ErrorCode.UNKNOWN_MEMBER_ID, member.membership.generation)
     member.poll()
     assert member.said == [("lost", "t-0 t-1"), ("assigned", "t-0 t-1")]
 
 
-def test_a_refused_commit_of_an_earlier_epoch_says_nothing_about_this_one(
-    member: Member, cluster: AssigningCluster
-) -> None:
+def test_a_refused_commit_of_an_earlier_epoch_is_ignored(member: Member, cluster: AssigningCluster) -> None:
     member.membership.commit_refused(ErrorCode.UNKNOWN_MEMBER_ID, NO_GENERATION)
     member.poll()
     assert cluster.heartbeats() == []
@@ -150,7 +148,7 @@ def test_a_refused_commit_of_an_earlier_epoch_says_nothing_about_this_one(
 # --- an application that does not poll
 
 
-def test_an_application_that_stops_polling_is_taken_out_and_joins_again_with_its_next_poll(
+def test_a_member_leaves_after_max_poll_interval_and_rejoins_with_the_next_poll(
     cluster: AssigningCluster,
 ) -> None:
     member = Member(cluster, max_poll_interval_ms=12_000)
@@ -166,14 +164,14 @@ def test_an_application_that_stops_polling_is_taken_out_and_joins_again_with_its
     assert member.membership.state == "stable"
 
 
-def test_a_callback_that_takes_longer_than_the_poll_interval_is_no_poll(cluster: AssigningCluster) -> None:
+def test_a_callback_longer_than_max_poll_interval_loses_the_membership(cluster: AssigningCluster) -> None:
     member = Member(cluster, max_poll_interval_ms=12_000)
     member.on["assigned"] = lambda _: (member.on.clear(), member.work(13_000))
     member.poll()
     assert member.said[:2] == [("assigned", "t-0 t-1"), ("lost", "t-0 t-1")]
 
 
-def test_a_long_poll_is_a_living_application(cluster: AssigningCluster) -> None:
+def test_a_long_poll_keeps_the_membership(cluster: AssigningCluster) -> None:
     member = Member(cluster, max_poll_interval_ms=12_000)
     member.poll(60_000)
     assert member.said == [("assigned", "t-0 t-1")]
@@ -183,7 +181,7 @@ def test_a_long_poll_is_a_living_application(cluster: AssigningCluster) -> None:
 
 
 @pytest.mark.parametrize("code", FATAL)
-def test_a_refusal_for_good_is_raised_at_every_poll(cluster: AssigningCluster, code: ErrorCode) -> None:
+def test_a_fatal_error_is_raised_at_every_poll(cluster: AssigningCluster, code: ErrorCode) -> None:
     cluster.answer_next(HEARTBEAT, answers(code, "the broker's own words"))
     member = Member(cluster, group_instance_id="i1")
     errors = [member.error(), member.error(10_000)]
@@ -194,9 +192,7 @@ def test_a_refusal_for_good_is_raised_at_every_poll(cluster: AssigningCluster, c
 
 
 @pytest.mark.parametrize("code", sorted(set(FATAL) - set(FENCING)))
-def test_a_member_refused_for_good_loses_its_partitions_once(
-    member: Member, cluster: AssigningCluster, code: ErrorCode
-) -> None:
+def test_a_failed_member_loses_its_partitions_once(member: Member, cluster: AssigningCluster, code: ErrorCode) -> None:
     cluster.answer_next(HEARTBEAT, answers(code))
     member.error(INTERVAL_MS)
     member.error()
@@ -207,12 +203,12 @@ def test_a_member_refused_for_good_loses_its_partitions_once(
     assert member.owned() == "t-0 t-1", "whoever leaves and subscribes again gets another chance"
 
 
-def test_an_error_that_nobody_foresaw_is_fatal(cluster: AssigningCluster) -> None:
+def test_an_unknown_error_is_fatal(cluster: AssigningCluster) -> None:
     cluster.answer_next(HEARTBEAT, answers(ErrorCode.UNKNOWN_SERVER_ERROR))
     assert "UNKNOWN_SERVER_ERROR" in str(Member(cluster).error())
 
 
-def test_a_broker_without_the_api_is_told_in_a_sentence(cluster: AssigningCluster) -> None:
+def test_a_broker_without_the_api_is_an_error_with_a_remedy(cluster: AssigningCluster) -> None:
     del cluster.spoken[HEARTBEAT]
     member = Member(cluster)
     error = member.error()
@@ -221,19 +217,19 @@ def test_a_broker_without_the_api_is_told_in_a_sentence(cluster: AssigningCluste
     assert isinstance(member.error(), UnsupportedVersion)
 
 
-def test_a_broker_of_the_early_access_knows_no_patterns(cluster: AssigningCluster) -> None:
+def test_a_broker_with_v0_does_not_support_patterns(cluster: AssigningCluster) -> None:
     cluster.spoken[HEARTBEAT] = (0, 0)
     assert isinstance(Member(cluster, pattern="t.*").error(), UnsupportedVersion)
 
 
-def test_a_broker_of_the_early_access_does_for_names(cluster: AssigningCluster) -> None:
+def test_a_broker_with_v0_supports_topic_names(cluster: AssigningCluster) -> None:
     cluster.spoken[HEARTBEAT] = (0, 0)
     member = Member(cluster)
     member.poll()
     assert member.owned() == "t-0 t-1"
 
 
-def test_a_group_that_may_not_be_read_is_told_by_who_looks_for_its_coordinator(cluster: AssigningCluster) -> None:
+def test_an_authorization_error_of_the_lookup_is_raised(cluster: AssigningCluster) -> None:
     code = ErrorCode.GROUP_AUTHORIZATION_FAILED
     refused = find_coordinator.FindCoordinatorResponse(error_code=code)
     cluster.answer_next(ApiKey.FIND_COORDINATOR, lambda request: refused)
@@ -241,7 +237,7 @@ def test_a_group_that_may_not_be_read_is_told_by_who_looks_for_its_coordinator(c
     assert [str(member.error()).split(":")[0] for _ in range(2)] == [code.name] * 2
 
 
-def test_topics_that_may_not_be_read_are_told_and_tried_again(member: Member, cluster: AssigningCluster) -> None:
+def test_a_topic_authorization_error_is_raised_once_and_retried(member: Member, cluster: AssigningCluster) -> None:
     code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     cluster.answer_next(HEARTBEAT, answers(code, "not t"))
     error = member.error(INTERVAL_MS)
@@ -254,7 +250,7 @@ def test_topics_that_may_not_be_read_are_told_and_tried_again(member: Member, cl
 # --- for a while
 
 
-def test_a_coordinator_that_is_loading_is_asked_again_after_a_pause(cluster: AssigningCluster) -> None:
+def test_a_loading_coordinator_is_retried_after_a_backoff(cluster: AssigningCluster) -> None:
     cluster.answer_next(HEARTBEAT, *[answers(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)] * 5)
     member = Member(cluster)
     member.poll(300)
@@ -265,9 +261,7 @@ def test_a_coordinator_that_is_loading_is_asked_again_after_a_pause(cluster: Ass
 
 
 @pytest.mark.parametrize("code", [ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE])
-def test_a_coordinator_that_has_moved_is_found_again(
-    member: Member, cluster: AssigningCluster, code: ErrorCode
-) -> None:
+def test_a_moved_coordinator_is_found_again(member: Member, cluster: AssigningCluster, code: ErrorCode) -> None:
     times = []
 
     def refused_at(request: Any) -> Any:
@@ -287,9 +281,7 @@ def test_a_coordinator_that_has_moved_is_found_again(
     assert member.said == []
 
 
-def test_a_coordinator_that_is_lost_is_found_again_and_told_everything(
-    member: Member, cluster: AssigningCluster
-) -> None:
+def test_a_lost_coordinator_is_found_again_and_gets_all_fields(member: Member, cluster: AssigningCluster) -> None:
     cluster.answer_next(HEARTBEAT, lambda request: cluster.cut(1))
     member.poll(INTERVAL_MS + 2000)
     again = cluster.heartbeats()[1]
@@ -298,7 +290,7 @@ def test_a_coordinator_that_is_lost_is_found_again_and_told_everything(
     assert (member.said, member.membership.state) == ([], "stable")
 
 
-def test_a_coordinator_that_is_silent_is_given_up_after_the_request_timeout(cluster: AssigningCluster) -> None:
+def test_a_silent_coordinator_is_looked_up_again_after_the_request_timeout(cluster: AssigningCluster) -> None:
     cluster.answer_next(HEARTBEAT, lambda request: None)
     member = Member(cluster, request_timeout_ms=2000)
     member.poll(1900)
@@ -307,7 +299,7 @@ def test_a_coordinator_that_is_silent_is_given_up_after_the_request_timeout(clus
     assert member.owned() == "t-0 t-1"
 
 
-def test_the_acknowledgement_that_got_lost_is_repeated(cluster: AssigningCluster) -> None:
+def test_a_lost_acknowledgement_is_repeated(cluster: AssigningCluster) -> None:
     member = Member(cluster)
     cluster.answer_next(HEARTBEAT, lambda request: cluster.answer(request.member_id, told=True))
     cluster.members[member.membership.member.identity.member_id] = cluster.epoch
@@ -319,7 +311,7 @@ def test_the_acknowledgement_that_got_lost_is_repeated(cluster: AssigningCluster
     assert member.said == [("assigned", "t-0 t-1")]
 
 
-def test_a_member_without_brokers_stays_and_goes_on_when_they_are_back(
+def test_a_member_without_brokers_stays_and_continues_when_they_return(
     member: Member, cluster: AssigningCluster
 ) -> None:
     cluster.lose(1)

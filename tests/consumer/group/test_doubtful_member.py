@@ -42,7 +42,7 @@ REFUSALS = [
 
 
 @pytest.mark.parametrize(("api", "refusal"), REFUSALS, ids=["join 25", "sync 25", "sync 22"])
-def test_a_cooperative_member_put_out_while_it_rejoins_has_lost_its_partitions(api: ApiKey, refusal: Any) -> None:
+def test_a_cooperative_member_removed_during_a_rejoin_has_lost_its_partitions(api: ApiKey, refusal: Any) -> None:
     """`revoked` would promise that they are still its own to commit."""
     cluster = ClassicCluster()
     member = joined(cluster, partition_assignment_strategy="cooperative-sticky", enable_auto_commit="true")
@@ -60,7 +60,7 @@ def stopped_with_records(member: Member) -> None:
     member.cluster.clock.advance(SESSION_MS)
 
 
-def test_who_wakes_as_no_member_any_more_hands_nothing_out() -> None:
+def test_a_suspended_member_that_was_removed_returns_no_records() -> None:
     cluster = ClassicCluster()
     member = joined(cluster)
     stopped_with_records(member)
@@ -70,7 +70,7 @@ def test_who_wakes_as_no_member_any_more_hands_nothing_out() -> None:
     assert member.told.taken() == [("lost", [0]), ("assigned", [0])]
 
 
-def test_who_wakes_as_a_member_still_goes_on_when_a_heartbeat_has_told_so() -> None:
+def test_a_suspended_member_continues_after_a_successful_heartbeat() -> None:
     """Its broker was stopped as well, or the session of the group is longer than ours."""
     cluster = ClassicCluster()
     member = joined(cluster)
@@ -79,7 +79,7 @@ def test_who_wakes_as_a_member_still_goes_on_when_a_heartbeat_has_told_so() -> N
     assert (member.told.taken(), member.joins()) == ([], [])
 
 
-def test_an_answer_from_before_the_stop_proves_nothing() -> None:
+def test_a_response_to_a_heartbeat_from_before_the_suspension_does_not_count() -> None:
     cluster = ClassicCluster()
     member = joined(cluster, heartbeat_interval_ms=3_000)
     cluster.answer_next(ApiKey.HEARTBEAT, lambda _: HeartbeatResponse(), *[lambda _: None] * 50)
@@ -92,7 +92,7 @@ def test_an_answer_from_before_the_stop_proves_nothing() -> None:
     assert inner.may_be_expelled(cluster.clock.now_ms())
 
 
-def test_a_coordinator_that_is_gone_for_longer_than_a_session_holds_the_records_back() -> None:
+def test_no_records_are_returned_after_a_session_without_a_coordinator() -> None:
     """It may be only we identity do not reach it."""
     cluster = ClassicCluster()
     member = joined(cluster, session_timeout_ms=6_000)
@@ -106,7 +106,7 @@ def test_a_coordinator_that_is_gone_for_longer_than_a_session_holds_the_records_
     assert member.told.taken() == []
 
 
-def test_a_cooperative_member_that_waits_long_for_the_others_goes_on_reading() -> None:
+def test_a_cooperative_member_reads_during_a_long_pending_join() -> None:
     """The open JoinGroup tells the broker that it lives."""
     cluster = ClassicCluster()
     member = joined(cluster, partition_assignment_strategy="cooperative-sticky")
@@ -120,7 +120,7 @@ def test_a_cooperative_member_that_waits_long_for_the_others_goes_on_reading() -
     assert member.poll() == [], "while it was stopped nobody looked after the open JoinGroup"
 
 
-def test_a_member_of_a_group_that_its_broker_assigns_holds_back_after_nine_intervals() -> None:
+def test_a_kip848_member_returns_no_records_after_nine_heartbeat_intervals() -> None:
     """KIP-848: nobody tells the member how long a session is; 45 s with an interval of 5 s by default."""
     cluster = AssigningCluster()
     cluster.topic("t").append("a")

@@ -34,7 +34,7 @@ def test_the_first_heartbeat_is_due_after_an_interval() -> None:
     assert (heartbeat.is_due(599), heartbeat.is_due(600), heartbeat.next_ms()) == (False, True, 600)
 
 
-def test_a_heartbeat_that_failed_is_due_after_the_backoff_which_grows() -> None:
+def test_a_failed_heartbeat_is_due_after_an_increasing_backoff() -> None:
     heartbeat = beating()
     heartbeat.sent(100)
     heartbeat.failed(110)
@@ -44,7 +44,7 @@ def test_a_heartbeat_that_failed_is_due_after_the_backoff_which_grows() -> None:
     assert heartbeat.due_ms == pytest.approx(150, abs=4)
 
 
-def test_only_answers_make_a_session_longer() -> None:
+def test_only_responses_extend_the_session() -> None:
     heartbeat = beating()
     for now_ms in range(100, 1_000, 100):
         heartbeat.sent(now_ms)
@@ -53,13 +53,13 @@ def test_only_answers_make_a_session_longer() -> None:
     assert not heartbeat.session_is_over(1_999)
 
 
-def test_a_coordinator_that_is_found_again_has_a_whole_session() -> None:
+def test_a_new_coordinator_restarts_the_session() -> None:
     heartbeat = beating()
     heartbeat.found(990)
     assert not heartbeat.session_is_over(1_500)
 
 
-def test_an_application_that_polls_is_alive_whatever_becomes_of_the_heartbeats() -> None:
+def test_a_poll_restarts_the_poll_timer_only() -> None:
     heartbeat = beating()
     heartbeat.polled(4_000)
     assert (heartbeat.poll_is_overdue(8_999), heartbeat.poll_is_overdue(9_000)) == (False, True)
@@ -82,7 +82,7 @@ def within(seconds: float, condition: Callable[[], bool]) -> bool:
     return condition()
 
 
-def test_the_thread_beats_when_it_said_it_would_and_ends_when_told(client: Any) -> None:
+def test_the_thread_calls_beat_when_due_and_ends_at_stop(client: Any) -> None:
     beats: list[float] = []
 
     def beat(now_ms: float) -> NextBeat:
@@ -101,7 +101,7 @@ def test_the_thread_beats_when_it_said_it_would_and_ends_when_told(client: Any) 
     assert all(second - first >= 19 for first, second in itertools.pairwise(beats))
 
 
-def test_a_thread_with_nothing_to_do_sleeps_until_it_is_woken(client: Any) -> None:
+def test_a_thread_with_nothing_to_do_waits_for_wake(client: Any) -> None:
     beats: list[float] = []
 
     def beat(now_ms: float) -> NextBeat:
@@ -118,7 +118,7 @@ def test_a_thread_with_nothing_to_do_sleeps_until_it_is_woken(client: Any) -> No
     thread.stop()
 
 
-def test_what_a_beat_raises_is_kept_for_the_application(client: Any) -> None:
+def test_an_exception_of_beat_is_kept_as_failure(client: Any) -> None:
     def beat(now_ms: float) -> NextBeat:
         raise RuntimeError("a bug")
 
@@ -128,7 +128,7 @@ def test_what_a_beat_raises_is_kept_for_the_application(client: Any) -> None:
     thread.stop()
 
 
-def test_the_network_is_driven_for_what_is_awaited_only_while_nobody_else_does(client: Any) -> None:
+def test_the_thread_drives_the_network_only_while_no_other_thread_does(client: Any) -> None:
     """An application inside its own poll is left in peace."""
     served = []
     client.serve = lambda awaited, timeout_ms: served.append(awaited) or time.sleep(0.005)

@@ -38,37 +38,37 @@ def wants(member_id: str, *topics: str) -> JoinGroupResponseMember:
     return JoinGroupResponseMember(member_id=member_id, metadata=encode_subscription(Subscription(topics=list(topics))))
 
 
-def test_members_are_read_and_a_malformed_one_is_named() -> None:
+def test_a_malformed_subscription_names_its_member() -> None:
     members = read_members([wants("a", "t"), wants("b", "t", "u")])
     assert topics_of(members) == {"t", "u"}
     with pytest.raises(ProtocolError, match="member broken"):
         read_members([wants("a", "t"), JoinGroupResponseMember(member_id="broken", metadata=b"\x00")])
 
 
-def test_topics_that_do_not_exist_are_no_facts() -> None:
+def test_topics_that_do_not_exist_are_left_out() -> None:
     gone = TopicInfo("gone", error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     assert assignor_topics(cluster(topic("t", 3), gone), ["t", "gone", "never handle_error of"]) == {"t": Topic(3)}
 
 
-def test_racks_of_replicas_are_told_where_brokers_tell_them() -> None:
+def test_racks_of_replicas_are_included_where_known() -> None:
     found = assignor_topics(cluster(topic("t", 1, 1, 2, 9), racks=("east", None)), ["t"])
     assert found == {"t": Topic(1, (frozenset({"east"}),))}
 
 
-def test_shares_go_to_every_member_as_bytes() -> None:
+def test_each_member_gets_an_encoded_assignment() -> None:
     members = read_members([wants("a", "t"), wants("b", "t")])
     shares = assign_partitions(STRATEGIES["range"], members, {"t": Topic(3)})
     read = {member: flat(decode_assignment(share).assigned_partitions) for member, share in shares.items()}
     assert read == {"a": (T0, T1), "b": (TopicPartition("t", 2),)}
 
 
-def test_a_topic_that_has_no_leaders_for_a_moment_is_no_reason_to_rebalance() -> None:
+def test_a_topic_without_leaders_does_not_change_the_snapshot() -> None:
     before = topic_snapshot(cluster(topic("t", 2), topic("u", 1)), ["t", "u"], {}, with_racks=False)
     busy = cluster(TopicInfo("t", error=ErrorCode.LEADER_NOT_AVAILABLE), topic("u", 1))
     assert topic_snapshot(busy, ["t", "u"], before, with_racks=False) == before
 
 
-def test_a_topic_that_is_gone_or_has_grown_is_a_reason_and_a_moved_replica_only_if_racks_matter() -> None:
+def test_the_snapshot_changes_with_deleted_topics_new_partitions_and_with_racks_moved_replicas() -> None:
     before = topic_snapshot(cluster(topic("t", 2)), ["t"], {}, with_racks=False)
     gone = cluster(TopicInfo("t", error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
     assert topic_snapshot(gone, ["t"], before, with_racks=False) == {}
@@ -79,17 +79,17 @@ def test_a_topic_that_is_gone_or_has_grown_is_a_reason_and_a_moved_replica_only_
         assert (one != other) is with_racks
 
 
-def test_partitions_survive_being_grouped_by_topic() -> None:
+def test_grouping_by_topic_is_reversible() -> None:
     assert flat(by_topic([T1, U0, T0])) == (T1, T0, U0)
 
 
-def test_what_is_given_up_before_joining() -> None:
+def test_partitions_revoked_before_a_join() -> None:
     owned = [U0, T1, T0]
     assert revoked_before_join(owned, {"t", "u"}, cooperative=False) == [T0, T1, U0]
     assert revoked_before_join(owned, {"t", "u"}, cooperative=True) == []
     assert revoked_before_join(owned, {"t"}, cooperative=True) == [U0]
 
 
-def test_what_an_assignment_changes() -> None:
+def test_revoked_and_added_partitions_of_an_assignment() -> None:
     assert assignment_change([T0, U0], [T1, T0]) == ([U0], [T1])
     assert assignment_change([], []) == ([], [])

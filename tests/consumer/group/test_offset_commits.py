@@ -157,7 +157,7 @@ def _states(partitions: list[TopicPartition]) -> Any:
 # --- what is stored
 
 
-def test_a_commit_carries_offset_epoch_note_and_no_generation_for_partitions_assigned_by_hand() -> None:
+def test_a_commit_without_membership_has_no_generation() -> None:
     world = World()
     offsets = {T0: OffsetAndMetadata(5, 2, "by hand"), U0: OffsetAndMetadata(0)}
     world.commit(offsets)
@@ -166,34 +166,34 @@ def test_a_commit_carries_offset_epoch_note_and_no_generation_for_partitions_ass
     assert (request.group_id, request.generation_id_or_member_epoch, request.member_id) == ("g", -1, "")
 
 
-def test_a_member_signs_its_commits() -> None:
+def test_a_member_commits_with_its_generation() -> None:
     world = World(Member(instance_id="static"))
     world.commit()
     [request] = world.asked
     assert (request.generation_id_or_member_epoch, request.member_id, request.group_instance_id) == (7, "me", "static")
 
 
-def test_without_offsets_what_is_consumed_is_stored_with_the_epoch_of_the_last_record() -> None:
+def test_the_default_offsets_are_the_consumed_positions_with_their_epochs() -> None:
     world = World()
     world.at(t0=7, u0=1)  # t-1 has no position yet
     world.commit(None)
     assert world.cluster.stored == {T0: OffsetAndMetadata(7, 3), U0: OffsetAndMetadata(1, 3)}
 
 
-def test_nothing_consumed_is_nothing_asked() -> None:
+def test_without_positions_no_commit_is_sent() -> None:
     world = World()
     world.commit(None)
     world.commit({})
     assert world.asked == []
 
 
-def test_a_negative_offset_is_the_callers_mistake() -> None:
+def test_a_negative_offset_is_an_error() -> None:
     """Kafka 4.3.1 stores it (measured)."""
     with pytest.raises(ValueError, match="must not be negative; got -5 for t-0"):
         World().commit({T0: OffsetAndMetadata(-5)})
 
 
-def test_an_old_broker_is_asked_in_its_version_and_topic_ids_are_not_used() -> None:
+def test_a_commit_uses_the_version_of_an_old_broker_and_no_topic_ids() -> None:
     world = World()
     world.cluster.spoken[ApiKey.OFFSET_COMMIT] = (2, 10)
     world.commit()
@@ -208,7 +208,7 @@ def test_an_old_broker_is_asked_in_its_version_and_topic_ids_are_not_used() -> N
 
 
 @pytest.mark.parametrize("code", [code for code, what in REACTIONS.items() if what is Reaction.RETRY])
-def test_some_are_retried_with_the_same_coordinator(code: ErrorCode) -> None:
+def test_some_codes_are_retried_at_the_same_coordinator(code: ErrorCode) -> None:
     world = World()
     world.refuse(code, code)
     world.commit()
@@ -218,7 +218,7 @@ def test_some_are_retried_with_the_same_coordinator(code: ErrorCode) -> None:
 
 
 @pytest.mark.parametrize("code", [code for code, what in REACTIONS.items() if what is Reaction.FIND])
-def test_some_are_retried_with_the_coordinator_found_again(code: ErrorCode) -> None:
+def test_some_codes_are_retried_after_a_new_lookup(code: ErrorCode) -> None:
     world = World()
     world.refuse(code)
     world.cluster.answer_next(
@@ -231,7 +231,7 @@ def test_some_are_retried_with_the_coordinator_found_again(code: ErrorCode) -> N
     assert world.cluster.stored == AT_5
 
 
-def test_a_lost_connection_is_retried_with_the_coordinator_found_again() -> None:
+def test_a_lost_connection_is_retried_after_a_new_lookup() -> None:
     world = World()
 
     def cut(request: Any) -> None:
@@ -243,7 +243,7 @@ def test_a_lost_connection_is_retried_with_the_coordinator_found_again() -> None
     assert world.cluster.stored == AT_5
 
 
-def test_at_the_deadline_the_last_refusal_is_told() -> None:
+def test_the_last_refusal_is_reported_at_the_deadline() -> None:
     world = World()
     world.refuse(*[ErrorCode.COORDINATOR_LOAD_IN_PROGRESS] * 100)
     error = world.refusal(timeout_ms=2_000)
@@ -252,7 +252,7 @@ def test_at_the_deadline_the_last_refusal_is_told() -> None:
     assert 2_000 <= world.cluster.clock.now_ms() < 2_200
 
 
-def test_a_silent_coordinator_is_a_time_out() -> None:
+def test_a_silent_coordinator_is_a_timeout() -> None:
     world = World()
     world.cluster.answer_next(ApiKey.OFFSET_COMMIT, lambda _: None)
     error = world.refusal(timeout_ms=1_000)
@@ -260,7 +260,7 @@ def test_a_silent_coordinator_is_a_time_out() -> None:
     assert "the commit of group g" in str(error)
 
 
-def test_a_coordinator_that_is_not_found_is_told_with_the_reason() -> None:
+def test_a_missing_coordinator_is_reported_with_its_reason() -> None:
     world = World()
     code = ErrorCode.COORDINATOR_NOT_AVAILABLE
     world.cluster.answer_next(
@@ -272,7 +272,7 @@ def test_a_coordinator_that_is_not_found_is_told_with_the_reason() -> None:
 
 
 @pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION])
-def test_a_generation_that_is_gone_fails_the_commit_and_the_membership_hears_of_it(code: ErrorCode) -> None:
+def test_a_commit_for_an_ended_generation_fails_and_informs_the_membership(code: ErrorCode) -> None:
     world = World(Member())
     world.refuse(code)
     error = world.refusal()
@@ -288,7 +288,7 @@ def test_a_generation_that_is_gone_fails_the_commit_and_the_membership_hears_of_
 @pytest.mark.parametrize(
     "code", [ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.FENCED_INSTANCE_ID]
 )
-def test_a_refusal_of_a_generation_left_behind_is_only_a_rebalance(code: ErrorCode) -> None:
+def test_a_refusal_for_an_earlier_generation_is_only_a_rebalance(code: ErrorCode) -> None:
     member = Member()
     world = World(member)
 
@@ -303,7 +303,7 @@ def test_a_refusal_of_a_generation_left_behind_is_only_a_rebalance(code: ErrorCo
     assert member.refused == [(code, GENERATION)]
 
 
-def test_a_rebalance_is_told_and_not_waited_for() -> None:
+def test_a_rebalance_is_raised_without_waiting() -> None:
     """The caller must poll to join again; waiting here would only wait."""
     world = World(Member())
     world.refuse(ErrorCode.REBALANCE_IN_PROGRESS)
@@ -315,7 +315,7 @@ def test_a_rebalance_is_told_and_not_waited_for() -> None:
     assert world.member.refused == [(ErrorCode.REBALANCE_IN_PROGRESS, GENERATION)]
 
 
-def test_in_the_middle_of_a_rebalance_nothing_is_sent() -> None:
+def test_no_commit_is_sent_during_a_rebalance() -> None:
     """The next generation may come at any moment, and under it the offsets could be of others' partitions."""
     world = World(Member())
     assert world.member is not None
@@ -326,13 +326,13 @@ def test_in_the_middle_of_a_rebalance_nothing_is_sent() -> None:
     assert world.asked == []
 
 
-def test_who_is_no_member_any_more_cannot_commit() -> None:
+def test_a_removed_member_cannot_commit() -> None:
     world = World(Member(NO_GENERATION))
     assert isinstance(world.refusal(), CommitFailed)
     assert world.asked == []
 
 
-def test_a_fenced_instance_is_told_so() -> None:
+def test_a_fenced_instance_is_raised() -> None:
     world = World(Member(instance_id="static"))
     world.refuse(ErrorCode.FENCED_INSTANCE_ID)
     error = world.refusal()
@@ -342,7 +342,7 @@ def test_a_fenced_instance_is_told_so() -> None:
     assert world.member.refused == [(ErrorCode.FENCED_INSTANCE_ID, GENERATION)]
 
 
-def test_committing_by_hand_beside_members_is_told_as_what_it_is() -> None:
+def test_a_commit_without_membership_to_a_group_with_members_is_explained() -> None:
     """Kafka 4.3.1 answers UNKNOWN_MEMBER_ID (measured)."""
     world = World()
     world.refuse(ErrorCode.UNKNOWN_MEMBER_ID)
@@ -370,7 +370,7 @@ def test_all_refused_topics_are_named() -> None:
         ErrorCode.UNKNOWN_SERVER_ERROR,
     ],
 )
-def test_what_trying_again_would_not_help_is_raised_at_once(code: ErrorCode) -> None:
+def test_a_fatal_code_is_raised_at_once(code: ErrorCode) -> None:
     world = World(Member())
     world.refuse(code)
     error = world.refusal()
@@ -381,7 +381,7 @@ def test_what_trying_again_would_not_help_is_raised_at_once(code: ErrorCode) -> 
     assert world.member.refused == []
 
 
-def test_of_several_refusals_the_gravest_is_told_and_its_partitions() -> None:
+def test_the_most_severe_refusal_is_raised_with_its_partitions() -> None:
     world = World(Member())
     codes = {"t": ErrorCode.OFFSET_METADATA_TOO_LARGE, "u": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
     world.cluster.answer_next(ApiKey.OFFSET_COMMIT, lambda request: answer(request, **codes))
@@ -390,7 +390,7 @@ def test_of_several_refusals_the_gravest_is_told_and_its_partitions() -> None:
     assert (error.code, error.evidence["partitions"]) == (ErrorCode.OFFSET_METADATA_TOO_LARGE, "t-0, t-1")
 
 
-def test_a_partition_that_the_answer_leaves_out_is_not_stored() -> None:
+def test_a_partition_missing_in_the_response_is_an_error() -> None:
     world = World()
     world.cluster.answer_next(ApiKey.OFFSET_COMMIT, lambda _: offset_commit.OffsetCommitResponse())
     error = world.refusal()
@@ -413,7 +413,7 @@ def test_every_code_has_a_reaction_or_is_raised() -> None:
 # --- KIP-848
 
 
-def test_a_commit_overtaken_by_a_heartbeat_is_sent_again_under_the_new_epoch() -> None:
+def test_a_commit_with_a_stale_epoch_is_sent_again_with_the_new_one() -> None:
     member = Member()
     world = World(member)
 
@@ -432,7 +432,7 @@ def test_a_stale_epoch_without_a_newer_one_fails_the_commit() -> None:
     assert isinstance(world.refusal(), CommitFailed)
 
 
-def test_an_overtaken_commit_of_a_partition_given_up_meanwhile_fails() -> None:
+def test_a_stale_commit_of_a_revoked_partition_fails() -> None:
     member = Member()
     world = World(member)
 
@@ -458,7 +458,7 @@ def test_callbacks_run_in_order_in_the_callers_poll() -> None:
     assert world.told == [("a", None), ("b", None), ("c", None)]
 
 
-def test_an_asynchronous_commit_is_tried_once() -> None:
+def test_an_asynchronous_commit_is_not_retried() -> None:
     world = World()
     world.refuse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     world.later("a")
@@ -471,7 +471,7 @@ def test_an_asynchronous_commit_is_tried_once() -> None:
     assert len(world.asked) == 2
 
 
-def test_commits_that_wait_for_a_coordinator_leave_in_order_and_before_a_synchronous_one() -> None:
+def test_waiting_commits_are_sent_in_order_before_a_synchronous_one() -> None:
     world = World()
     world.later("a", {T0: OffsetAndMetadata(1)})
     world.later("b", {T0: OffsetAndMetadata(2)})
@@ -480,7 +480,7 @@ def test_commits_that_wait_for_a_coordinator_leave_in_order_and_before_a_synchro
     assert [request.topics[0].partitions[0].committed_offset for request in world.asked] == [1, 2, 3]
 
 
-def test_without_a_coordinator_they_are_given_up_in_time() -> None:
+def test_asynchronous_commits_fail_at_the_request_timeout_without_a_coordinator() -> None:
     world = World(request_timeout_ms="2000")
     world.cluster.answer_next(
         ApiKey.FIND_COORDINATOR,
@@ -494,7 +494,7 @@ def test_without_a_coordinator_they_are_given_up_in_time() -> None:
     assert isinstance(error, TimeoutExpired)
 
 
-def test_a_group_that_is_forbidden_fails_them_at_once() -> None:
+def test_an_authorization_error_fails_waiting_commits_at_once() -> None:
     world = World()
     code = ErrorCode.GROUP_AUTHORIZATION_FAILED
     world.cluster.answer_next(
@@ -507,7 +507,7 @@ def test_a_group_that_is_forbidden_fails_them_at_once() -> None:
     assert error.code == code
 
 
-def test_an_empty_commit_waits_for_those_before_it() -> None:
+def test_an_empty_commit_waits_for_earlier_commits() -> None:
     """As commitSync of the Java client does with empty offsets."""
     world = World()
     world.later("a")
@@ -525,7 +525,7 @@ def test_a_callback_may_commit() -> None:
 # --- now and then
 
 
-def test_what_is_consumed_is_committed_by_interval() -> None:
+def test_consumed_positions_are_committed_by_interval() -> None:
     world = World(enable_auto_commit="true", auto_commit_interval_ms="1000")
     world.at(t0=7)
     world.poll(900)
@@ -538,7 +538,7 @@ def test_what_is_consumed_is_committed_by_interval() -> None:
     assert world.cluster.stored == {T0: OffsetAndMetadata(8, 3)}
 
 
-def test_an_automatic_commit_that_failed_for_a_while_is_repeated_soon() -> None:
+def test_a_retriable_automatic_commit_is_repeated_soon() -> None:
     world = World(enable_auto_commit="true", auto_commit_interval_ms="60000")
     world.at(t0=7)
     world.refuse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
@@ -559,14 +559,14 @@ def test_nothing_is_committed_automatically_during_a_rebalance() -> None:
     assert world.cluster.stored == {T0: OffsetAndMetadata(7, 3)}
 
 
-def test_before_a_revocation_what_is_consumed_is_stored() -> None:
+def test_consumed_positions_are_committed_before_a_revocation() -> None:
     world = World(Member(), enable_auto_commit="true")
     world.at(t0=7, t1=8)
     world.commits.before_revocation([T1], world.in_ms(5_000))
     assert world.cluster.stored == {T0: OffsetAndMetadata(7, 3), T1: OffsetAndMetadata(8, 3)}
 
 
-def test_before_a_revocation_nothing_is_stored_unless_commits_are_automatic() -> None:
+def test_without_automatic_commits_a_revocation_commits_nothing() -> None:
     world = World(Member())
     world.at(t0=7)
     world.commits.before_revocation([T0], world.in_ms(5_000))
@@ -574,7 +574,7 @@ def test_before_a_revocation_nothing_is_stored_unless_commits_are_automatic() ->
     assert world.asked == []
 
 
-def test_a_deleted_topic_does_not_hold_up_a_rebalance() -> None:
+def test_a_deleted_topic_does_not_delay_a_rebalance() -> None:
     """As in CommitRequestManager: UNKNOWN_TOPIC_OR_PARTITION is retriable, but not here."""
     world = World(Member(), enable_auto_commit="true")
     world.at(t0=7)
@@ -584,7 +584,7 @@ def test_a_deleted_topic_does_not_hold_up_a_rebalance() -> None:
     assert isinstance(world.commits.last_error, BrokerError)
 
 
-def test_a_stale_epoch_before_a_revocation_is_tried_until_the_new_one_is_there() -> None:
+def test_a_stale_epoch_before_a_revocation_is_retried_until_the_new_epoch() -> None:
     member = Member()
     world = World(member, enable_auto_commit="true")
     world.at(t0=7)
@@ -599,7 +599,7 @@ def test_a_stale_epoch_before_a_revocation_is_tried_until_the_new_one_is_there()
     assert world.commits.last_error is None
 
 
-def test_a_failure_before_a_revocation_is_remembered_not_raised() -> None:
+def test_an_error_before_a_revocation_is_stored_not_raised() -> None:
     world = World(Member(), enable_auto_commit="true")
     world.at(t0=7)
     world.refuse(ErrorCode.UNKNOWN_MEMBER_ID)
@@ -608,7 +608,7 @@ def test_a_failure_before_a_revocation_is_remembered_not_raised() -> None:
     assert "UNKNOWN_MEMBER_ID" in repr(world.commits)
 
 
-def test_a_wakeup_is_never_swallowed() -> None:
+def test_a_wakeup_is_raised() -> None:
     world = World(Member(), enable_auto_commit="true")
     world.at(t0=7)
     world.client.wakeup()
@@ -616,7 +616,7 @@ def test_a_wakeup_is_never_swallowed() -> None:
         world.commits.before_revocation([T0], world.in_ms(5_000))
 
 
-def test_closing_commits_what_is_consumed_and_sees_the_others_to_their_end() -> None:
+def test_close_commits_the_consumed_positions_and_waits_for_other_commits() -> None:
     world = World(enable_auto_commit="true")
     world.at(t0=7)
     world.later("a", {T1: OffsetAndMetadata(1)})
@@ -625,7 +625,7 @@ def test_closing_commits_what_is_consumed_and_sees_the_others_to_their_end() -> 
     assert world.told == [("a", None)]
 
 
-def test_closing_tells_the_callbacks_of_commits_that_were_not_answered() -> None:
+def test_close_runs_the_callbacks_of_unanswered_commits() -> None:
     world = World()
     world.cluster.answer_next(ApiKey.OFFSET_COMMIT, lambda _: None)
     world.later("a")
@@ -638,7 +638,7 @@ def test_closing_tells_the_callbacks_of_commits_that_were_not_answered() -> None
 # --- what is committed
 
 
-def test_committed_offsets_are_read_back() -> None:
+def test_committed_offsets_can_be_fetched() -> None:
     world = World()
     world.cluster.committed[T0] = 5
     found = fetch_committed(world.client, world.lookup, "g", [T0, T1], world.in_ms(1_000))

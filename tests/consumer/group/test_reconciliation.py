@@ -22,7 +22,7 @@ def test_the_first_assignment_is_all_new() -> None:
     assert step == ReconciliationStep([], [T0, T1], {A: OwnedTopic("t", frozenset({0, 1}))}, frozenset())
 
 
-def test_what_stays_is_neither_given_back_nor_taken_on() -> None:
+def test_partitions_that_stay_are_neither_revoked_nor_added() -> None:
     step = next_step({A: OwnedTopic("t", frozenset({0, 1}))}, {A: frozenset({1, 2})}, {})
     assert (step.revoked, step.added) == ([T0], [T2])
 
@@ -32,20 +32,20 @@ def test_a_topic_without_a_name_waits_and_the_others_do_not() -> None:
     assert (step.added, step.unnamed) == ([T0], frozenset({B}))
 
 
-def test_a_topic_that_was_deleted_can_still_be_given_back() -> None:
+def test_a_deleted_topic_can_be_revoked() -> None:
     step = next_step({A: OwnedTopic("t", frozenset({0}))}, {}, {})
     assert (step.revoked, step.owned) == ([T0], {})
 
 
-def test_a_topic_made_anew_under_the_same_name_is_another_one() -> None:
+def test_a_topic_created_again_is_a_different_topic() -> None:
     step = next_step({A: OwnedTopic("t", frozenset({0}))}, {B: frozenset({0})}, {B: "t"})
     assert (step.revoked, step.added) == ([T0], [T0])
 
 
-def test_a_topic_without_is_not_owned() -> None:
+def test_a_topic_without_partitions_is_not_owned() -> None:
     assert next_step({}, {A: frozenset()}, {A: "t"}).owned == {}
 
 
-def test_what_is_left_after_giving_back() -> None:
+def test_owned_partitions_after_a_revocation() -> None:
     owned = {A: OwnedTopic("t", frozenset({0, 1})), B: OwnedTopic("u", frozenset({0}))}
     assert partitions_of(without_partitions(owned, [T0, TopicPartition("u", 0)])) == [T1]
