@@ -1,4 +1,4 @@
-"""The byte stream below a channel: plain TCP, or TLS behind the same interface."""
+"""The byte stream below a channel: the interface, and plain TCP."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MORE_FOLLOWS = getattr(
 
 
 class Transport(Protocol):
-    """The interface of a connection's byte stream. Implementations: `PlainTransport`, `MemoryPeer`; TLS is next.
+    """The interface of a connection's byte stream. Implementations: `PlainTransport`, `MemoryPeer`.
 
     No call blocks; all raise OSError. TLS may have to write in order to read and vice versa: `read_needs` and
     `write_needs` are the events that the last incomplete read or write waits for.

@@ -97,7 +97,7 @@ def _compare_defaults(
         first, last = versions(field["versions"])
         carried = Versions(max(first, parent.first), min(last, parent.last))
         if name not in ours or carried.first > carried.last:
-            continue  # absent fields are told by the comparison of versions
+            continue  # absent fields are reported by the comparison of versions
         mine = ours[name]
         if _plain(mine.make_default()) != default_of(field):
             yield f"{where}.{name}: the default is {mine.default!r}, in Kafka {default_of(field)!r}"

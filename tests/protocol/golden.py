@@ -55,12 +55,12 @@ def as_json(message: Message, version: int) -> dict[str, Any]:
 
 def struct_as_json(value: Any, version: int, flexible: bool) -> dict[str, Any]:
     """Convert a struct, or the key or value of a record, as `as_json` does."""
-    told = {}
+    values = {}
     for field in fields_of(type(value)):
         mine = getattr(value, field.name)
         if field.is_in(version) and not (field.tag is not None and mine == field.default):
-            told[_camel_case(field.name)] = _value(field.type, mine, version, flexible)
-    return told
+            values[_camel_case(field.name)] = _value(field.type, mine, version, flexible)
+    return values
 
 
 def _value(type: FieldType, value: Any, version: int, flexible: bool) -> Any:

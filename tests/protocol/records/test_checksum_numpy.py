@@ -45,9 +45,9 @@ def test_ranges_of_more_than_one_slice_between_small_ones(length: int) -> None:
 
 
 @given(st.binary(max_size=300), st.binary(max_size=300), st.integers(0, (1 << 32) - 1))
-def test_it_continues_from_an_earlier_part(before: bytes, behind: bytes, crc: int) -> None:
-    assert crc32c(behind, crc32c(before)) == checksum.crc32c(before + behind)
-    assert crc32c(memoryview(behind), crc) == checksum.crc32c(behind, crc)
+def test_it_continues_from_an_earlier_part(before: bytes, following: bytes, crc: int) -> None:
+    assert crc32c(following, crc32c(before)) == checksum.crc32c(before + following)
+    assert crc32c(memoryview(following), crc) == checksum.crc32c(following, crc)
 
 
 @pytest.mark.usefixtures("libraries")

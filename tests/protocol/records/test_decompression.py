@@ -70,10 +70,10 @@ def test_invalid_data_is_corrupt(codec: str, payload: bytes) -> None:
 
 
 @pytest.mark.usefixtures("libraries")
-@pytest.mark.parametrize("behind", [b"x" * 9, bytes(9), lz4.frame.compress(b"another")])
+@pytest.mark.parametrize("following", [b"x" * 9, bytes(9), lz4.frame.compress(b"another")])
 @pytest.mark.parametrize("checksums", [False, True])
 @pytest.mark.parametrize("size", [False, True])
-def test_bytes_after_an_lz4_frame_are_ignored(behind: bytes, checksums: bool, size: bool) -> None:
+def test_bytes_after_an_lz4_frame_are_ignored(following: bytes, checksums: bool, size: bool) -> None:
     frame = lz4.frame.compress(
         TEXT * 30,
         block_size=lz4.frame.BLOCKSIZE_MAX64KB,
@@ -81,7 +81,7 @@ def test_bytes_after_an_lz4_frame_are_ignored(behind: bytes, checksums: bool, si
         content_checksum=checksums,
         store_size=size,
     )
-    assert unpacked(LZ4, frame + behind) == TEXT * 30
+    assert unpacked(LZ4, frame + following) == TEXT * 30
 
 
 @pytest.mark.usefixtures("libraries")

@@ -206,6 +206,13 @@ def test_a_control_record_without_a_type_is_corrupt_under_read_committed():
     assert decode(nonsense).error is None
 
 
+def test_a_damaged_marker_before_the_limit_of_a_call_does_not_raise(monkeypatch):
+    monkeypatch.setattr(decode_module, "MAX_BATCHES_PER_CALL", 1)
+    nonsense = build_batch([NewRecord(b"?", None, T)], producer_id=1, transactional=True, control=True)
+    [section] = decode_sections([RecordSection("t", 0, nonsense + batch(1, b"a"), 0, [])])
+    assert (section.error, section.rest.aborted, section.rest.fetch_offset) == (None, [], 1)
+
+
 # --- damage
 
 
