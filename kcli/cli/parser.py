@@ -207,10 +207,19 @@ def bind(run_command: Run, env: Environment, report: Callable[..., int]) -> Call
 
     every = (*own.values(), *(option for part in parts.values() for option in part.options.values()))
     parameters = [p.replace(kind=Parameter.KEYWORD_ONLY) for p in every]
+    for parameter in parameters:
+        _show_default_once(parameter)
     call.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
     call.__annotations__ = {p.name: p.annotation for p in parameters}
     call.__doc__ = run_command.__doc__
     return call
+
+
+def _show_default_once(parameter: Parameter) -> None:
+    """Hide typer's own `[default: x]` of an option whose help ends with the default in brackets."""
+    for info in getattr(parameter.annotation, "__metadata__", ()):
+        if (getattr(info, "help", None) or "").endswith("]"):
+            info.show_default = False
 
 
 class _BundleOptions(NamedTuple):

@@ -85,4 +85,8 @@ def _command(words: tuple[str, ...], summary: str, command: Any) -> CommandDoc:
 def _option(parameter: Any) -> OptionDoc:
     names = tuple(sorted((*parameter.opts, *parameter.secondary_opts), key=len, reverse=True))
     value = None if parameter.is_flag else parameter.metavar or parameter.type.name.upper()
-    return OptionDoc(names, value, parameter.help or "", bool(parameter.multiple))
+    text = parameter.help or ""
+    has_default = value is not None and parameter.default not in (None, "", []) and not parameter.multiple
+    if has_default and not text.endswith("]"):
+        text += f" [{parameter.default}]"
+    return OptionDoc(names, value, text, bool(parameter.multiple))
