@@ -23,7 +23,7 @@ def run_process(argv: Sequence[str]) -> int:
     try:
         env.stdout.flush()
     except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        _discard_stdout()
         if not isinstance(error, BrokenPipeError):
             status = report(env, error)
     return status
@@ -53,6 +53,12 @@ def report(env: Environment, error: BaseException, *, verbose: bool = False) -> 
 
     KCLI_DEBUG=1 prints the traceback as well.
     """
+    try:
+        env.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError:
+        _discard_stdout()
     if isinstance(error, UsageError):
         see = f" (see {error.command} --help)" if error.command is not None else ""
         env.say(f"kcli: {_one_line(str(error).rstrip('.'))}{see}")
@@ -69,6 +75,11 @@ def report(env: Environment, error: BaseException, *, verbose: bool = False) -> 
         env.say(f"kcli:   because: {type(cause).__name__}: {_one_line(str(cause))}")
         cause = cause.__cause__ or cause.__context__
     return exit_status.status_of(error)
+
+
+def _discard_stdout() -> None:
+    """Let the rest of standard output go nowhere: what is buffered would raise the same error at every flush."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def _message(error: BaseException) -> str:
