@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from kcli.spark.java import Java
 from tests.broker_process import BrokerProcess
 from tests.needs import SUMMARY, skip_or_fail
 from tests.real_kafka import Kafka, KafkaNode, KafkaUnavailable, OwnBroker, fetch_jars, locked
@@ -194,6 +195,12 @@ def any_own_kafka(request: pytest.FixtureRequest) -> Callable[..., OwnBroker]:
         "broker_process" if request.param == "kcli" else "own_kafka"
     )
     return start
+
+
+@pytest.fixture
+def java_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The check for Java succeeds, also without one: for errors that come after it and before Spark starts."""
+    monkeypatch.setattr("kcli.spark.java.check_java", lambda environ: Java("java", "21.0.1"))
 
 
 @pytest.fixture(scope="session")

@@ -95,6 +95,7 @@ def test_targets_from_which_spark_would_lose_records_are_refused(
     assert (done.status, done.err.count("\n"), done.text) == (4, 1, "")
 
 
+@pytest.mark.usefixtures("java_found")
 @pytest.mark.parametrize("name", ["part-0.parquet", "dt=2026-01-01/part-0.parquet"])
 def test_a_stream_is_refused_in_a_folder_with_files_of_batches(our_kafka: Kafka, tmp_path: Path, name: str) -> None:
     """Once Spark's list of a stream's files exists, readers ignore all other files."""
@@ -116,6 +117,7 @@ def test_a_stream_is_refused_in_a_folder_with_files_of_batches(our_kafka: Kafka,
     assert outcome()[0] == 3, "files of a batch that was not finished"
 
 
+@pytest.mark.usefixtures("java_found")
 @pytest.mark.parametrize("there", [(), ("part-0.parquet",), ("_spark_metadata/8", "part-0.parquet")])
 def test_a_stream_is_refused_in_a_folder_without_its_earlier_batches(tmp_path: Path, there: tuple[str, ...]) -> None:
     """A batch has overwritten them, or it is another folder: Spark's list of files would miss batches, and readers
@@ -139,12 +141,14 @@ def put(path: Path) -> None:
     path.write_text("v1")
 
 
+@pytest.mark.usefixtures("java_found")
 def test_an_unknown_topic_is_reported_before_spark_starts(our_kafka: Kafka) -> None:
     done = run_kcli("spark", "export", "no-such-topic", "--to", "x", "-b", our_kafka.bootstrap_servers)
     assert (done.status, done.err.count("\n")) == (3, 1)
     assert "no-such-topic" in done.err
 
 
+@pytest.mark.usefixtures("java_found")
 @pytest.mark.parametrize(
     ("words", "message"),
     [

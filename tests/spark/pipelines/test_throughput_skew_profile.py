@@ -315,6 +315,7 @@ def test_histogram_bins_of_sizes() -> None:
     assert binned({}, 10) == (["0"], [0])
 
 
+@pytest.mark.slow  # it starts Chromium
 def test_a_page_escapes_data_and_loads_nothing(tmp_path: Path) -> None:
     series = {EVIL: [("2026-01-01T00:00:00.000Z", 1.0), ("2026-01-01T00:01:00.000Z", 2.0)]}
     sections = [
