@@ -1,7 +1,7 @@
-"""A cluster of pretended brokers behind a `MemorySelector`: logs, leaders, fetch sessions, and answers put in by hand.
+"""A cluster of fake brokers behind a `MemorySelector`: logs, leaders, fetch sessions, and scripted answers.
 
-It does what the tests of the consumer need of a broker, by Kafka's rules as measured on 4.3.1. `requests` keeps what
-was asked; `answer_next` replaces the next answer to an API by a function of the request (None: no answer at all).
+It implements the broker side that the consumer's tests need, by Kafka's rules as measured on 4.3.1. `requests` contains
+all requests; `answer_next` replaces the next answer to an API by a function of the request (None: no answer).
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ SPOKEN = {
 
 class Batch(NamedTuple):
     base: int
-    behind: int
+    after: int
     data: bytes
 
 
 class Log:
-    """One partition: batches, and identity leads it since which offset. Timestamps are 1000 * offset."""
+    """One partition: batches, leader, and the start offset of each leader epoch. Timestamps are 1000 * offset."""
 
     def __init__(self, leader: int) -> None:
         self.leader = leader
@@ -58,31 +58,31 @@ class Log:
         self.aborted: list[tuple[int, int]] = []
 
     def append(self, *values: str, **how: Any) -> int:
-        """One batch with these values; returns its first offset. `how` goes to `build_batch`."""
+        """Append one batch with these values and return its first offset. `how` goes to `build_batch`."""
         base = self.end
         records = [NewRecord(None, value.encode(), 1000 * (base + i)) for i, value in enumerate(values)]
         self.append_batch(build_batch(records, base_offset=base, leader_epoch=self.epoch, **how), base + len(values))
         return base
 
-    def append_batch(self, data: bytes, behind: int) -> None:
-        self.batches.append(Batch(self.end, behind, data))
-        self.end = behind
+    def append_batch(self, data: bytes, after: int) -> None:
+        self.batches.append(Batch(self.end, after, data))
+        self.end = after
 
     def marker(self, producer_id: int, *, commit: bool) -> None:
-        """A transaction's end."""
+        """Append the marker of a transaction's end."""
         record = NewRecord(bytes([0, 0, 0, int(commit)]), bytes(6), 0)
         how: dict[str, Any] = {"producer_id": producer_id, "producer_epoch": 0, "transactional": True, "control": True}
         self.append_batch(build_batch([record], base_offset=self.end, leader_epoch=self.epoch, **how), self.end + 1)
 
     def lead(self, node_id: int) -> None:
-        """A new leader, from the log's present end on."""
+        """Elect a new leader; its epoch starts at the log end."""
         self.leader = node_id
         self.epoch += 1
         self.epoch_starts[self.epoch] = self.end
 
     def truncate(self, end: int) -> None:
-        """What an unclean election does."""
-        self.batches = [batch for batch in self.batches if batch.behind <= end]
+        """Truncate the log, as an unclean election does."""
+        self.batches = [batch for batch in self.batches if batch.after <= end]
         self.end = end
         self.epoch_starts = {epoch: start for epoch, start in self.epoch_starts.items() if start <= end}
 
@@ -94,7 +94,7 @@ class Log:
     def read(self, offset: int, max_bytes: int) -> bytes:
         found = b""
         for batch in self.batches:
-            if batch.behind > offset and (not found or len(found) + len(batch.data) <= max_bytes):
+            if batch.after > offset and (not found or len(found) + len(batch.data) <= max_bytes):
                 found += batch.data
             elif found:
                 break
@@ -136,10 +136,10 @@ class FakeCluster:
         self._scripts: dict[ApiKey, deque[Callable[[Any], Any]]] = defaultdict(deque)
         self._topic_numbers = itertools.count(1)
 
-    # --- what a test does
+    # --- used by tests
 
     def topic(self, name: str, partitions: int = 1) -> Log:
-        """A new topic, its partitions led in turn; returns the first one's log."""
+        """Create a topic, with leaders in turn, and return the log of partition 0."""
         self.topic_ids[name] = uuid.UUID(int=next(self._topic_numbers))
         for number in range(partitions):
             self.logs[TopicPartition(name, number)] = Log(1 + number % len(self.nodes))
@@ -150,21 +150,21 @@ class FakeCluster:
         self.logs = {tp: log for tp, log in self.logs.items() if tp.topic != name}
 
     def client(self, **properties: Any) -> tuple[ConsumerNetworkClient, ConsumerConfig]:
-        """A client connected to node 1, without jitter worth mentioning in tests."""
+        """Return a client connected to node 1, without jitter."""
         named = {name.replace("_", "."): value for name, value in properties.items()}
         config = ConsumerConfig.from_properties({"bootstrap.servers": "10.0.0.1:9092", **named})
         return connect(config, self.clock, selector=self.selector), config
 
     def answer_next(self, api: ApiKey, *answers: Callable[[Any], Any]) -> None:
-        """Answer the next requests of this API by these functions."""
+        """Answer the next requests of this API with these functions."""
         self._scripts[api].extend(answers)
 
     def asked(self, api: ApiKey) -> list[Any]:
-        """The requests of one API so far."""
+        """Return the requests of one API so far."""
         return [it.request for it in self.requests if api == it.request.API_KEY]
 
     def fetches(self, node: int | None = None) -> list[Any]:
-        """The Fetch requests so far that were not goodbyes to a session."""
+        """Return the Fetch requests so far, without those that close a session."""
         return [
             it.request
             for it in self.requests
@@ -172,12 +172,12 @@ class FakeCluster:
         ]
 
     def lose(self, node: int) -> None:
-        """All connections to a node break, and nobody listens there."""
+        """Break all connections to a node, and refuse new ones."""
         self.selector.refuse(f"{self.nodes[node]}:9092")
         self.cut(node)
 
     def cut(self, node: int) -> None:
-        """All connections to a node break."""
+        """Break all connections to a node."""
         for peer in self.selector.peers:
             if peer.address == f"{self.nodes[node]}:9092":
                 peer.reset()
@@ -185,7 +185,7 @@ class FakeCluster:
     def come_back(self, node: int) -> None:
         self.selector.listen(f"{self.nodes[node]}:9092")
 
-    # --- what brokers do
+    # --- the brokers
 
     def _respond(self, peer: MemoryPeer, frame: bytes) -> None:
         header, start = decode_request_header(frame)
@@ -198,7 +198,7 @@ class FakeCluster:
         waiting.append(ticket)
 
         def reply(answer: Any) -> None:
-            """Answers leave in the order of the requests: one behind a waiting Fetch waits, too."""
+            """Send answers in the order of the requests: one after a waiting Fetch waits too."""
             if waiting[0] != ticket:
                 self.selector.at(self.clock.now_ms() + 10, lambda: reply(answer))
             elif answer is not None:

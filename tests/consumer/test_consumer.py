@@ -1,4 +1,4 @@
-"""The consumer against pretended brokers: what it hands out, what it fetches, what it tells when something is wrong."""
+"""The consumer against fake brokers: records, requests, and errors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def reader(cluster: FakeCluster, *partitions: TopicPartition, **properties: obje
 
 
 def values(consumer: Consumer, polls: int = 10, timeout_ms: float = 1000) -> dict[TopicPartition, list[str]]:
-    """Everything that some polls bring."""
+    """Return the values of some polls."""
     found: dict[TopicPartition, list[str]] = {}
     for _ in range(polls):
         for tp, columns in consumer.poll(timeout_ms).items():
@@ -240,7 +240,7 @@ def test_offsets_of_the_log_and_of_times() -> None:
     assert consumer.offsets_for_times({T0: 9000}) == {T0: None}
 
 
-# --- what was fetched for a position that moved
+# --- responses for an old position
 
 
 def test_a_seek_drops_the_response_in_flight() -> None:
@@ -249,7 +249,7 @@ def test_a_seek_drops_the_response_in_flight() -> None:
     for i in range(4):
         log.append(str(i))
     consumer = reader(cluster, max_partition_fetch_bytes=1)
-    consumer.poll(1000)  # the fetch of offset 1 is under way now
+    consumer.poll(1000)  # the fetch of offset 1 is in flight now
     consumer.seek(T0, 3)
     assert values(consumer) == {T0: ["3"]}
 
@@ -270,7 +270,7 @@ def test_received_data_of_an_unassigned_partition_is_dropped() -> None:
     cluster = FakeCluster()
     cluster.topic("t", partitions=2)
     consumer = reader(cluster, T0, T1)
-    assert values(consumer, 2) == {}  # a fetch of both is under way
+    assert values(consumer, 2) == {}  # a fetch of both is in flight
     cluster.logs[T0].append("a")
     cluster.logs[T1].append("b")
     consumer.assign([T1])
@@ -301,7 +301,7 @@ def test_a_failure_of_an_old_position_or_an_unassigned_partition_is_dropped(move
     consumer = reader(cluster, T0, T1, auto_offset_reset="none")
     consumer.seek(T0, 0)
     consumer.seek(T1, 99)
-    assert list(consumer.poll(1000)) == [T0]  # the failure came in the same answer
+    assert list(consumer.poll(1000)) == [T0]  # the failure is in the same response
     if moved:
         consumer.seek(T1, 0)
     else:
@@ -463,7 +463,7 @@ def test_an_unanswered_fetch_is_retried_after_its_timeout() -> None:
     assert values(consumer, 8) == {T0: ["a"]}
 
 
-# --- replicas close by
+# --- preferred replicas
 
 
 def test_the_preferred_replica_of_the_leader_is_used() -> None:
@@ -559,7 +559,7 @@ def test_records_before_an_error_are_returned_first() -> None:
         consumer.poll(1000)
 
 
-# --- refusals
+# --- authorization
 
 
 def test_all_unauthorized_topics_are_raised_together() -> None:
@@ -601,7 +601,7 @@ def test_a_truncated_log_is_detected_in_the_fetch_response() -> None:
 
 def test_a_truncated_log_is_detected_by_offset_for_leader_epoch() -> None:
     cluster = FakeCluster(nodes=2)
-    cluster.spoken[ApiKey.FETCH] = (4, 11)  # before a fetch could tell
+    cluster.spoken[ApiKey.FETCH] = (4, 11)  # before a fetch shows it
     log = cluster.topic("t")
     for i in range(4):
         log.append(str(i))
@@ -632,7 +632,7 @@ def test_an_epoch_without_records_is_not_a_truncation() -> None:
     cluster = FakeCluster(nodes=2)
     log = cluster.topic("t")
     log.append("a")
-    log.lead(2)  # epoch 1 leaves no trace on the next leader
+    log.lead(2)  # the next leader has no records of epoch 1
     consumer = reader(cluster, auto_offset_reset="latest")
     assert consumer.position(T0) == 1
     log.lead(1)
@@ -712,7 +712,7 @@ def test_check_range_detects_a_position_after_the_end_without_a_fetch() -> None:
 
 
 def damaged(data: bytes) -> bytes:
-    """With one bit of its checksum turned."""
+    """Return the batch with one bit of its checksum changed."""
     return data[:17] + bytes([data[17] ^ 1]) + data[18:]
 
 

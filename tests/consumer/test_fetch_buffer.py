@@ -1,4 +1,4 @@
-"""Responses in pieces: where they may be cut, how large a piece is, what becomes of aborted transactions."""
+"""Chunks of responses: the cuts, the size of a chunk, and aborted transactions."""
 
 from __future__ import annotations
 

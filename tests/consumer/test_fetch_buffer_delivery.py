@@ -1,4 +1,4 @@
-"""Handing out: how many responses may wait, and what a halt means."""
+"""Delivery of responses: the number of waiting responses, and halts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""KIP-227 told as conversations: what the next request carries after each answer."""
+"""Fetch sessions (KIP-227): the contents of the next request after each response."""
 
 import uuid
 

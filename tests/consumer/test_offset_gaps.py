@@ -1,4 +1,4 @@
-"""Gaps between records, told from batch headers: a plain loop over made-up logs comes to the same, offset by offset."""
+"""Gaps between records from batch headers: a plain loop over random logs finds the same, offset by offset."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.protocol.records.vectors import VECTORS
 
 
 class Batch(NamedTuple):
-    """`counted` False: as a compressed set of an old format, whose header tells the last offset only."""
+    """One batch. `counted` False: a compressed set of an old format, whose header has the last offset only."""
 
     base: int
     last: int
@@ -51,7 +51,7 @@ def rows_of(batches: list[Batch], behind: int) -> GapRows:
     columns["aborted"] = np.array([it.aborted for it in batches], np.int8)
     unpacked = [
         it for it in batches if not (it.control or it.aborted) and (it.records or not it.counted)
-    ]  # those of a whole section are: more than are needed
+    ]  # the records of the whole section, more than necessary
     offsets = [offset for it in unpacked for offset in it.records]
     return GapRows(BatchColumns(**columns), np.array(offsets, np.int64))
 
@@ -85,7 +85,7 @@ def plain(
     kinds: dict[int, int] = {}
     behind = start
     for it in batches:
-        missing = between if it.counted else COMPACTION  # an old set does not tell where it began
+        missing = between if it.counted else COMPACTION  # an old set has no first offset
         kinds |= dict.fromkeys(range(behind, it.base), missing)
         kind = CONTROL if it.control else ABORTED if it.aborted else COMPACTION
         shown = () if it.control or it.aborted else it.records
@@ -103,17 +103,17 @@ def told(parts: list[Gaps]) -> list[tuple[int, int, int]]:
 
 
 class Read(NamedTuple):
-    """A log as a reader brings it: pieces, each with what was lost so far."""
+    """A log as a reader returns it: chunks, each with the offsets lost so far."""
 
     pieces: list[tuple[list[Batch], int, list[tuple[int, int]]]]
     lost: list[tuple[int, int]]
 
 
 def made_read(rng: random.Random, log: list[Batch], start: int, end: int) -> Read | None:
-    """None: it would begin within a set of which nobody knows where it begins."""
+    """Return a random read; None if it would begin within a set without a known first offset."""
     pieces, lost, position = list[tuple[list[Batch], int, list[tuple[int, int]]]](), list[tuple[int, int]](), start
     while position < end:
-        if rng.random() < 0.15:  # the log's start moves on, into a batch or beyond some
+        if rng.random() < 0.15:  # the log start moves into a batch or after some batches
             lost.append((position, rng.randrange(position, end) + 1))
             position = lost[-1][1]
         some = [it for it in log if it.last >= position and it.base < end][: rng.randrange(1, 5)]
@@ -171,7 +171,7 @@ def test_offsets_after_the_position_are_not_reported() -> None:
     assert told(parts) == [(0, 4, BETWEEN)]
 
 
-# --- bytes of logs, as Kafka has written them
+# --- logs written by Kafka
 
 
 def found_in(data: bytes, start: int, end: int) -> tuple[list[tuple[int, int, int]], DecodedSection]:

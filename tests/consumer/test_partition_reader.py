@@ -1,4 +1,4 @@
-"""Batches by their headers: what Kafka's own classes wrote is told as it is, and ranges that cut batches tell them."""
+"""Partition readers of batch headers: batches written by Kafka's own classes, and ranges that cut batches."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def rows(batches: BatchColumns, *names: str) -> list[tuple[Any, ...]]:
     return list(zip(*(getattr(batches, name).tolist() for name in names), strict=True))
 
 
-# --- what one header tells, by the vectors that Kafka's own classes wrote
+# --- single headers, written by Kafka's own classes
 
 
 @pytest.mark.parametrize("codec", CODEC_NAMES)
@@ -163,7 +163,7 @@ def test_remaining_batches_are_left_for_the_next_call(monkeypatch: pytest.Monkey
 
 
 def filled() -> tuple[FakeCluster, Log]:
-    """Batches 0-3, 4-7, 8-11 of a log."""
+    """Return a cluster with a log of the batches 0-3, 4-7, 8-11."""
     cluster = FakeCluster()
     log = cluster.topic("t")
     for _ in range(3):
@@ -204,7 +204,9 @@ def test_adjacent_ranges_count_a_batch_once_by_its_last_offset() -> None:
 
 
 def aborted_log() -> FakeCluster:
-    """An aborted transaction at 0-1, its marker at 2, a committed one at 3, its marker at 4, and 5 in none."""
+    """An aborted transaction at 0-1, its marker at 2, a committed one at 3, its marker at 4, and a plain
+    record at 5.
+    """
     cluster = FakeCluster()
     log = cluster.topic("t")
     transaction: dict[str, Any] = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0, "transactional": True}
@@ -266,7 +268,7 @@ def test_a_damaged_header_is_the_error_of_the_reader() -> None:
 
 
 def test_counts_and_offsets_match_the_decoded_records() -> None:
-    """Random sizes and codecs: the sum over headers is what decoding finds."""
+    """With random sizes and codecs."""
     random = np.random.default_rng(7)
     cluster = FakeCluster()
     log = cluster.topic("t")

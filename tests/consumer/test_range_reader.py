@@ -1,4 +1,4 @@
-"""Ranges to their ends: every read ends by fetch position, and what could not be covered is told with its reason."""
+"""Reads of ranges: every read ends by the fetch position, and offsets that were not covered have a reason."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def start(
 
 
 def read(reader: RangeReader, polls: int = 200, timeout_ms: float = 500) -> dict[TopicPartition, list[str]]:
-    """All values until the reader is done or the polls are used up."""
+    """Return all values until the reader is done, or until the last poll."""
     found: dict[TopicPartition, list[str]] = {}
     for _ in range(polls):
         if reader.done:
@@ -238,7 +238,7 @@ def test_thousands_of_partitions_are_read() -> None:
     assert all(it.complete for it in reader.coverage())
 
 
-# --- what cannot be covered
+# --- missing offsets
 
 
 def test_offsets_deleted_before_the_read_are_missing() -> None:
@@ -424,7 +424,7 @@ def test_a_wrong_out_of_range_error_is_retried_once() -> None:
     assert coverage(reader).complete
 
 
-# --- brokers that go and come
+# --- unavailable brokers
 
 
 @pytest.mark.parametrize("end", [LATEST, None])

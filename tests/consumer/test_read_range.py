@@ -1,4 +1,4 @@
-"""What a range means for a given log: literals in, literals out."""
+"""The resolution of ranges for a given log. Pure."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Back-offs, told with numbers."""
+"""Retry backoff per key, with numbers as time."""
 
 from kcli.consumer.retry_backoff import RetryBackoffs
 from kcli.errors import DisconnectedError

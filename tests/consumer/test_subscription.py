@@ -1,4 +1,4 @@
-"""What is read and how far: the moves of one partition's state, told one by one."""
+"""The positions and states of partitions."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A consumer that is a script: what each poll does, and what was committed."""
+"""A scripted consumer: each poll is a step; the commits are recorded."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ Step = Callable[["FakeConsumer"], dict[TopicPartition, RecordColumns]]
 
 
 def values(*texts: bytes, at: int = 0) -> RecordColumns:
-    """Records from this offset on."""
+    """Return records from this offset on."""
     return columns(*(record(text) for text in texts), base_offset=at)
 
 
 class FakeConsumer:
-    """Polls are steps (functions of this consumer); when they are over, `then` is called at each poll.
+    """Each poll is a step, a function of this consumer; after the last step `then` is called at each poll.
 
-    A commit is refused with what `refusals` holds, one after the other. The next poll answers asynchronous ones.
+    A commit fails with the next error of `refusals`. The next poll answers asynchronous commits.
     """
 
     def __init__(self, steps: Iterable[Step] = (), *, then: Step | None = None) -> None:
@@ -98,7 +98,7 @@ class FakeConsumer:
 
 
 def assigned(at: int = 0, *partitions: TopicPartition) -> Step:
-    """These come on top of what is owned, to be read from `at` on."""
+    """Add these to the owned partitions, to be read from `at` on."""
 
     def step(consumer: FakeConsumer) -> dict[TopicPartition, RecordColumns]:
         consumer.own({*consumer.subscription.partitions(), *partitions})
@@ -129,7 +129,7 @@ def lost(*partitions: TopicPartition) -> Step:
 
 
 def records(batches: dict[TopicPartition, RecordColumns], *, behind: int = 0) -> Step:
-    """Hand these out; the positions move `behind` offsets further than their last record, as over a marker."""
+    """Return these records; the positions move `behind` offsets further than the last record, as for a marker."""
 
     def step(consumer: FakeConsumer) -> dict[TopicPartition, RecordColumns]:
         for tp, found in batches.items():

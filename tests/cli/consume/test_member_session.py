@@ -1,4 +1,4 @@
-"""A member that prints, against a consumer that is a script: what is committed is what was printed, however it ends."""
+"""A member session against a scripted consumer: exactly the printed records are committed, however the read ends."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from tests.cli.fake import FakeEnvironment
 
 
 def drawn(fractions: list[float], *, shown: bool = True, **environ: str) -> str:
-    """What a read draws that is so far at each second."""
+    """Return the drawing of a read with these fractions, one per second."""
     clock = ManualClock()
     env = FakeEnvironment(terminal=True, clock=clock, environ={"TERM": "xterm-256color", **environ})
     now = {"fraction": 0.0}

@@ -13,7 +13,7 @@ ROWS = st.lists(st.tuples(SPAN, SPAN), max_size=60)
 
 
 def columns(rows: list[tuple[bytes | None, ...]], filler: bytes) -> tuple[bytes, list[tuple[np.ndarray, np.ndarray]]]:
-    """The rows' items behind one another in one buffer, with filler between them, and their spans; -1 for null."""
+    """Return the values of the rows in one buffer, with filler between them, and their spans; length -1 for null."""
     buffer = bytearray()
     spans: list[list[tuple[int, int]]] = [[] for _ in rows[0]] if rows else [[], []]
     for row in rows:

@@ -1,4 +1,4 @@
-"""Pretended brokers with one classic group, by Kafka's rules as measured on 4.3.1, for a member and made-up others."""
+"""Fake brokers with one classic group, by Kafka's rules as measured on 4.3.1, for one member and invented others."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SETTINGS = {"group_id": "billing", "auto_offset_reset": "earliest", "enable_auto
 
 
 class ClassicCluster(FakeCluster):
-    """`known`: the last JoinGroup of each member id. `others`: members that never speak, id -> topics.
+    """`known`: the last JoinGroup of each member id. `others`: topics of invented members, by id.
 
     `leader`: another member, which assigns `given` to the member; None: the member leads. `rebalances`: heartbeats
     report a rebalance until the member joins again. `shares`: the assignments of the member as leader, by member id.
@@ -53,7 +53,7 @@ class ClassicCluster(FakeCluster):
         self._members_made = 0
 
     def grow(self, name: str, partitions: int) -> None:
-        """More partitions of a topic."""
+        """Add partitions to a topic."""
         for number in range(partitions):
             self.logs.setdefault(TopicPartition(name, number), Log(1))
 
@@ -138,14 +138,14 @@ def _partitions(blob: bytes) -> list[TopicPartition]:
     return [TopicPartition(it.topic, number) for it in assignment.assigned_partitions for number in it.partitions]
 
 
-class Told:
-    """What a member's callbacks were told, as ("assigned" | "revoked" | "lost", partition numbers)."""
+class CallbackLog:
+    """The callbacks of a member, as ("assigned" | "revoked" | "lost", partition numbers)."""
 
     def __init__(self) -> None:
         self.events: list[tuple[str, list[int]]] = []
 
     def taken(self) -> list[tuple[str, list[int]]]:
-        """What is new since the last call."""
+        """Return the callbacks since the last call."""
         events, self.events = self.events, []
         return events
 
@@ -157,17 +157,17 @@ class Told:
 
 
 class Member:
-    """A consumer that has subscribed to `t`, and what it was told. Its heartbeats leave only while it is polled."""
+    """A consumer subscribed to `t`, with its callbacks. Its heartbeats are sent only while it is polled."""
 
     def __init__(self, cluster: ClassicCluster, *topics: str, pattern: str | None = None, **properties: object) -> None:
         client, config = cluster.client(**{**SETTINGS, **properties})
         self.cluster = cluster
-        self.told = Told()
+        self.told = CallbackLog()
         self.consumer = Consumer.from_config(config, client, in_background=False)
         self.consumer.subscribe([] if pattern else topics or ["t"], pattern=pattern, **self.told.hooks())
 
     def poll(self, times: int = 20, timeout_ms: float = 50) -> list[str]:
-        """The values of all records that some polls bring."""
+        """Return the values of all records of some polls."""
         found = []
         for _ in range(times):
             for columns in self.consumer.poll(timeout_ms).values():
@@ -175,7 +175,7 @@ class Member:
         return found
 
     def joins(self) -> list[Any]:
-        """The JoinGroups since the last call."""
+        """Return the JoinGroups since the last call."""
         asked = self.cluster.asked(ApiKey.JOIN_GROUP)
         self._seen = getattr(self, "_seen", 0)
         new, self._seen = asked[self._seen :], len(asked)
@@ -183,5 +183,5 @@ class Member:
 
 
 def subscription_of(join: Any) -> Subscription:
-    """What a JoinGroup says with its first strategy."""
+    """Return the subscription of the first assignor in a JoinGroup."""
     return decode_subscription(join.protocols[0].metadata)

@@ -1,7 +1,7 @@
-"""A pretended broker that assigns (KIP-848), and one member without a thread, stepped by hand.
+"""A fake broker that assigns partitions (KIP-848), and one member without a thread, stepped by hand.
 
-The coordinator knows one member. What it wants that member to own is `assign`ed by the test and told with the next
-heartbeat; everything else follows Kafka 4.3.1's answers, measured: unknown members 25, wrong epochs 110.
+The coordinator knows one member. A test calls `assign`; the next heartbeat response contains the assignment. Other
+responses are those of Kafka 4.3.1, measured: unknown members 25, wrong epochs 110.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ INTERVAL_MS = 5000
 
 
 class AssigningCluster(FakeCluster):
-    """`epoch` is the group's; `members` those that have joined: id -> the epoch they were told."""
+    """`epoch` is that of the group; `members` has the epoch of each member that has joined."""
 
     def __init__(self, nodes: int = 1) -> None:
         super().__init__(nodes)
@@ -38,19 +38,19 @@ class AssigningCluster(FakeCluster):
         self.hidden_ids: set[uuid.UUID] = set()
 
     def assign(self, *partitions: TopicPartition) -> None:
-        """From now on the member is to own these."""
+        """Set the assignment of the member."""
         self.target = list(partitions)
         self.epoch += 1
 
     def fence(self) -> None:
-        """The group knows nobody any more."""
+        """Forget all members."""
         self.members.clear()
 
     def heartbeats(self) -> list[Any]:
         return self.asked(HEARTBEAT)
 
     def answer(self, member_id: str, *, told: bool) -> chb.ConsumerGroupHeartbeatResponse:
-        """A good answer; with the assignment if it is to be `told`."""
+        """Return a successful response; with the assignment if `told`."""
         return chb.ConsumerGroupHeartbeatResponse(
             member_id=member_id,
             member_epoch=self.epoch,
@@ -103,7 +103,7 @@ def refusal(code: ErrorCode, message: str | None = None) -> chb.ConsumerGroupHea
 
 
 class Member:
-    """One member and what its callbacks were called with, in `said`: ("assigned", "t-0 t-1") and so on."""
+    """One member, with its callbacks in `said`: ("assigned", "t-0 t-1") and so on."""
 
     def __init__(self, cluster: AssigningCluster, *topics: str, pattern: str | None = None, **properties: Any) -> None:
         self.cluster = cluster
@@ -131,7 +131,7 @@ class Member:
         return call
 
     def poll(self, ms: float = 100) -> None:
-        """What a consumer's poll does, records apart: so much time passes."""
+        """Poll as a consumer does, without records, for this time."""
         clock = self.client.clock
         deadline_ms = clock.now_ms() + ms
         while True:
@@ -143,7 +143,7 @@ class Member:
             self.client.poll(timeout_ms=until_ms - now_ms)
 
     def error(self, ms: float = 100) -> KcliError:
-        """What `poll` raises."""
+        """Return the exception of `poll`."""
         try:
             self.poll(ms)
         except KcliError as error:
@@ -151,7 +151,7 @@ class Member:
         raise AssertionError("nothing was raised")
 
     def work(self, ms: float, beat_every_ms: float = 100) -> None:
-        """The application does something else while the heartbeat thread goes on."""
+        """Let time pass without a poll, while the heartbeat thread runs."""
         clock = self.client.clock
         deadline_ms = clock.now_ms() + ms
         while clock.now_ms() < deadline_ms:

@@ -1,6 +1,7 @@
-"""The heartbeat thread's turn in the very moment in which an answer is there, and nobody has looked at it yet.
+"""The heartbeat thread runs after a response has arrived and before its handler has run.
 
-Found by `python -m tests.bench.consume_group_kills`: SyncGroup's answer was dropped, and the member waited for ever.
+Found by `python -m tests.bench.consume_group_kills`: the response to SyncGroup was dropped, and the member waited
+forever.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A member's life in a classic group, against pretended brokers: joining, leading, joining again, leaving."""
+"""A classic member against fake brokers: join, lead, rejoin, leave."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def two_partitions() -> ClassicCluster:
     return cluster
 
 
-# --- coming in
+# --- join
 
 
 def test_a_new_member_is_given_an_id_and_joins_with_it() -> None:
@@ -72,7 +72,7 @@ def test_a_join_has_the_fields_of_the_java_client() -> None:
 
 
 def test_a_returning_static_leader_assigns_nothing_but_watches() -> None:
-    """KIP-814: the group is at rest, and its leader has restarted."""
+    """KIP-814: the group is stable, and its leader has restarted."""
     cluster = two_partitions()
     cluster.skips_assignment, cluster.given = True, [T0]
     member = Member(cluster, group_instance_id="i", metadata_max_age_ms=500)
@@ -145,12 +145,12 @@ def test_an_unauthorized_topic_is_raised() -> None:
         Member(cluster).poll()
 
 
-# --- being told to join again
+# --- rejoin
 
 
 @pytest.mark.parametrize("strategy", ["range", "range,cooperative-sticky"])
 def test_an_eager_member_revokes_all_partitions_before_it_rejoins(strategy: str) -> None:
-    """One strategy of the list that is not cooperative makes the member eager, as in Java."""
+    """One assignor of the list that is not cooperative makes the member eager, as in Java."""
     cluster = two_partitions()
     member = Member(cluster, partition_assignment_strategy=strategy)
     member.poll()
@@ -162,7 +162,7 @@ def test_an_eager_member_revokes_all_partitions_before_it_rejoins(strategy: str)
 
 
 def test_a_cooperative_member_keeps_reading_and_revokes_only_what_the_assignment_takes() -> None:
-    """KIP-429: the partitions given up are free for others in the next round, which the member fetches for."""
+    """KIP-429: the revoked partitions are free for others in the next rebalance, for which the member rejoins."""
     cluster = two_partitions()
     member = Member(cluster, partition_assignment_strategy="cooperative-sticky")
     member.poll()
@@ -233,7 +233,7 @@ def test_a_pattern_matches_topics_created_later() -> None:
 
 
 def test_an_assigned_topic_that_matches_the_pattern_is_accepted_before_it_is_in_the_metadata() -> None:
-    """The leader has fresher metadata: it gives a topic that matches, though this member has not handle_error of it."""
+    """The leader has newer metadata, with a topic that this member does not know yet."""
     cluster = two_partitions()
     cluster.leader, cluster.given = "somebody", [T0]
     member = Member(cluster, pattern="t.*")
@@ -314,7 +314,7 @@ def test_close_revokes_the_partitions_and_leaves_with_a_reason() -> None:
 
 
 def test_a_static_member_does_not_leave() -> None:
-    """KIP-345: it is expected back before its session ends."""
+    """KIP-345: it may return before its session ends."""
     cluster = two_partitions()
     member = Member(cluster, group_instance_id="i")
     member.poll()
@@ -324,7 +324,7 @@ def test_a_static_member_does_not_leave() -> None:
 
 
 def test_a_member_with_a_pending_join_leaves_at_once() -> None:
-    """JoinGroup is unanswered: what is sent behind it on its connection would wait, too."""
+    """A request after the unanswered JoinGroup on the same connection would wait for it."""
     cluster = two_partitions()
     cluster.answer_next(ApiKey.JOIN_GROUP, lambda join: cluster._join_group(1, join), lambda _: None)
     member = Member(cluster)
@@ -336,7 +336,7 @@ def test_a_member_with_a_pending_join_leaves_at_once() -> None:
 
 
 def test_a_member_that_leaves_during_a_pending_join_still_commits() -> None:
-    """A cooperative one has partitions then, and has read on. Brokers take commits until all have joined."""
+    """A cooperative member has partitions then, and has read on. Brokers accept commits until all have joined."""
     cluster = two_partitions()
     member = Member(cluster, partition_assignment_strategy="cooperative-sticky", enable_auto_commit="true")
     assert member.poll() == ["a", "b"]
@@ -413,7 +413,7 @@ def test_a_wakeup_does_not_prevent_leaving() -> None:
 
 
 def test_unstable_committed_offsets_are_retried() -> None:
-    """KIP-447: a broker is asked for stable offsets, and one that cannot tell is asked in the old way."""
+    """KIP-447: stable offsets are requested; a broker without support gets the older version."""
     cluster = two_partitions()
     cluster.committed = {T0: 1}
     assert Member(cluster).poll() == ["b"]

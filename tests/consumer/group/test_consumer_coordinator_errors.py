@@ -1,4 +1,4 @@
-"""Every error code of JoinGroup, SyncGroup, Heartbeat and LeaveGroup, and what a classic member does about it."""
+"""Every error code of JoinGroup, SyncGroup, Heartbeat and LeaveGroup, and the reaction of a classic member."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def two_partitions(nodes: int = 1) -> ClassicCluster:
 
 
 def refuse(cluster: ClassicCluster, api: ApiKey, *codes: ErrorCode) -> None:
-    """The next requests of this API are answered so."""
+    """Answer the next requests of this API with this code."""
     cluster.answer_next(api, *[lambda _, code=code: ANSWERS[api](error_code=code) for code in codes])
 
 
 def settled(cluster: ClassicCluster, **properties: object) -> Member:
-    """A cooperative member with both partitions, so that what is lost is told apart from what is revoked."""
+    """Return a cooperative member with both partitions, so that lost and revoked partitions differ."""
     member = Member(cluster, partition_assignment_strategy="cooperative-sticky", **properties)
     member.poll()
     assert member.told.taken() == [("assigned", [0, 1])]
@@ -143,7 +143,9 @@ def test_a_failed_sync_causes_a_rejoin_as_the_same_member(code: ErrorCode, ids: 
     [(E.ILLEGAL_GENERATION, ["member-1", "member-1"]), (E.UNKNOWN_MEMBER_ID, ["member-1", "", "member-2"])],
 )
 def test_a_sync_for_an_ended_generation_loses_the_partitions(code: ErrorCode, ids: list[str]) -> None:
-    """Java: the id is kept when only the generation is wrong, so that nobody waits for a member that never comes."""
+    """As in Java, the member id is kept when only the generation is wrong, so that the group does not wait for the old
+    id.
+    """
     cluster = two_partitions()
     member = settled(cluster)
     refuse(cluster, ApiKey.SYNC_GROUP, code)
@@ -298,11 +300,11 @@ def test_a_connection_lost_during_a_pending_join_is_retried() -> None:
     assert [join.member_id for join in member.joins()] == ["member-1", "member-1"]
 
 
-# --- the application's part
+# --- the application
 
 
 def test_a_member_leaves_after_max_poll_interval_without_a_poll() -> None:
-    """KIP-62: what the heartbeat thread does, by hand."""
+    """KIP-62, with the calls of the heartbeat thread made by hand."""
     cluster = two_partitions()
     member = settled(cluster, max_poll_interval_ms=10_000)
     inner: Any = member.consumer.membership

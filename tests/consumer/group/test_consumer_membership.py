@@ -1,4 +1,4 @@
-"""A KIP-848 member against a pretended coordinator, with a clock that is moved by hand: joining, owning, leaving."""
+"""A KIP-848 member against a fake coordinator, with a manual clock: join, own, leave."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def cluster() -> AssigningCluster:
 
 @pytest.fixture
 def member(cluster: AssigningCluster) -> Member:
-    """One that has joined and owns t-0 and t-1."""
+    """A member that has joined and owns t-0 and t-1."""
     cluster.assign(T0, T1)
     member = Member(cluster)
     member.poll()
@@ -38,7 +38,7 @@ def member(cluster: AssigningCluster) -> Member:
 
 
 def changes(request: Any) -> dict[str, Any]:
-    """What a heartbeat says beyond identity it is from."""
+    """Return the fields of a heartbeat without those of the identity."""
     said = {
         "rebalance_timeout": request.rebalance_timeout_ms if request.rebalance_timeout_ms >= 0 else None,
         "names": request.subscribed_topic_names,
@@ -221,7 +221,7 @@ def test_an_exception_of_a_callback_is_raised_after_the_reconciliation(
     assert (member.membership.state, member.owned()) == ("stable", "t-1 t-2")
 
 
-# --- names of topics
+# --- topic names
 
 
 def test_topics_missing_in_the_metadata_are_requested_by_id(cluster: AssigningCluster) -> None:
@@ -258,7 +258,7 @@ def test_a_topic_created_again_is_revoked_and_starts_again(member: Member, clust
     assert member.subscription.state(T0).position is None
 
 
-# --- what is subscribed
+# --- subscription
 
 
 def test_a_changed_subscription_is_sent_with_the_next_heartbeat(member: Member, cluster: AssigningCluster) -> None:

@@ -1,6 +1,6 @@
-"""A KIP-848 member and every refusal, silence and loss: what it does, and what the application hears.
+"""A KIP-848 member and every error, timeout and disconnection: its reaction, and the errors for the application.
 
-Codes as Kafka 4.3.1's coordinator sends them, reactions as Kafka's Java client has them.
+Codes are those of Kafka 4.3.1's coordinator, reactions those of Kafka's Java client.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def cluster() -> AssigningCluster:
 
 @pytest.fixture
 def member(cluster: AssigningCluster) -> Member:
-    """One that has joined and owns t-0 and t-1."""
+    """A member that has joined and owns t-0 and t-1."""
     member = Member(cluster)
     member.poll()
     cluster.requests.clear()
@@ -177,7 +177,7 @@ def test_a_long_poll_keeps_the_membership(cluster: AssigningCluster) -> None:
     assert member.said == [("assigned", "t-0 t-1")]
 
 
-# --- for good
+# --- fatal errors
 
 
 @pytest.mark.parametrize("code", FATAL)
@@ -247,7 +247,7 @@ def test_a_topic_authorization_error_is_raised_once_and_retried(member: Member, 
     assert (member.said, member.membership.state) == ([], "stable")
 
 
-# --- for a while
+# --- temporary errors
 
 
 def test_a_loading_coordinator_is_retried_after_a_backoff(cluster: AssigningCluster) -> None:

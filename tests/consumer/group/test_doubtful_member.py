@@ -1,7 +1,7 @@
-"""A member that may not be one any more: what was its own is lost, not revoked, and nothing of it is handed out.
+"""A member that may have been removed: its partitions are lost, not revoked, and no records of them are returned.
 
-A process is stopped (SIGSTOP, a closed lid, a long collection) beyond its session and wakes with records in its hands.
-Kafka's clients hand them out; meanwhile their new owner may have committed beyond them.
+A process is suspended (SIGSTOP, a closed lid, a long garbage collection) beyond its session and resumes with received
+records. Kafka's clients return them, although the new owner may have committed offsets after them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ TP = TopicPartition("t", 0)
 
 
 def joined(cluster: ClassicCluster, **properties: Any) -> Member:
-    """A member that owns `t-0` and has read "a"; "b" comes while it is busy."""
+    """Return a member that owns `t-0` and has read "a"; "b" is produced while it is busy."""
     cluster.topic("t").append("a")
     member = Member(cluster, **properties)
     assert member.poll() == ["a"]
@@ -43,7 +43,7 @@ REFUSALS = [
 
 @pytest.mark.parametrize(("api", "refusal"), REFUSALS, ids=["join 25", "sync 25", "sync 22"])
 def test_a_cooperative_member_removed_during_a_rejoin_has_lost_its_partitions(api: ApiKey, refusal: Any) -> None:
-    """`revoked` would promise that they are still its own to commit."""
+    """`revoked` would mean that the member may still commit them."""
     cluster = ClassicCluster()
     member = joined(cluster, partition_assignment_strategy="cooperative-sticky", enable_auto_commit="true")
     cluster.answer_next(api, lambda _: refusal)
@@ -55,7 +55,7 @@ def test_a_cooperative_member_removed_during_a_rejoin_has_lost_its_partitions(ap
 
 
 def stopped_with_records(member: Member) -> None:
-    """Records arrive, and the process is stopped before it has seen them, for longer than a session."""
+    """Let records arrive, and suspend the process before it reads them, for longer than a session."""
     member.cluster.logs[TP].append("b")
     member.cluster.clock.advance(SESSION_MS)
 
@@ -71,7 +71,7 @@ def test_a_suspended_member_that_was_removed_returns_no_records() -> None:
 
 
 def test_a_suspended_member_continues_after_a_successful_heartbeat() -> None:
-    """Its broker was stopped as well, or the session of the group is longer than ours."""
+    """The broker was suspended as well, or the session of the group is longer."""
     cluster = ClassicCluster()
     member = joined(cluster)
     stopped_with_records(member)
@@ -84,7 +84,7 @@ def test_a_response_to_a_heartbeat_from_before_the_suspension_does_not_count() -
     member = joined(cluster, heartbeat_interval_ms=3_000)
     cluster.answer_next(ApiKey.HEARTBEAT, lambda _: HeartbeatResponse(), *[lambda _: None] * 50)
     cluster.clock.advance(3_000)
-    member.poll(1, timeout_ms=0)  # the heartbeat leaves; its answer is read after the stop
+    member.poll(1, timeout_ms=0)  # the heartbeat is sent; its response is read after the suspension
     stopped_with_records(member)
     assert member.poll(20) == []
     inner = member.consumer.membership
@@ -93,7 +93,7 @@ def test_a_response_to_a_heartbeat_from_before_the_suspension_does_not_count() -
 
 
 def test_no_records_are_returned_after_a_session_without_a_coordinator() -> None:
-    """It may be only we identity do not reach it."""
+    """Other members may reach the coordinator."""
     cluster = ClassicCluster()
     member = joined(cluster, session_timeout_ms=6_000)
     cluster.answer_next(ApiKey.HEARTBEAT, *[lambda _: None] * 1_000)
@@ -107,7 +107,7 @@ def test_no_records_are_returned_after_a_session_without_a_coordinator() -> None
 
 
 def test_a_cooperative_member_reads_during_a_long_pending_join() -> None:
-    """The open JoinGroup tells the broker that it lives."""
+    """The open JoinGroup keeps the member alive."""
     cluster = ClassicCluster()
     member = joined(cluster, partition_assignment_strategy="cooperative-sticky")
     cluster.answer_next(ApiKey.JOIN_GROUP, lambda _: None)
@@ -121,7 +121,7 @@ def test_a_cooperative_member_reads_during_a_long_pending_join() -> None:
 
 
 def test_a_kip848_member_returns_no_records_after_nine_heartbeat_intervals() -> None:
-    """KIP-848: nobody tells the member how long a session is; 45 s with an interval of 5 s by default."""
+    """KIP-848 does not tell the member the session timeout; by default it is 45 s, with an interval of 5 s."""
     cluster = AssigningCluster()
     cluster.topic("t").append("a")
     cluster.assign(TP)

@@ -1,11 +1,9 @@
-"""When heartbeats are due, when a session is over, when an application is thought dead; and the thread that beats."""
+"""The timers of a classic member, and the heartbeat thread."""
 
 from __future__ import annotations
 
 import itertools
 import threading
-import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -75,46 +73,46 @@ def client() -> Any:
         yield client
 
 
-def within(seconds: float, condition: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + seconds
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(0.005)
-    return condition()
+class Beats:
+    """A `beat` function that counts its calls."""
+
+    def __init__(self, wait_ms: float) -> None:
+        self.times: list[float] = []
+        self._wait_ms = wait_ms
+        self._called = threading.Semaphore(0)
+
+    def __call__(self, now_ms: float) -> NextBeat:
+        self.times.append(now_ms)
+        self._called.release()
+        return NextBeat(now_ms + self._wait_ms)
+
+    def within(self, seconds: float) -> bool:
+        """Wait for the next call."""
+        return self._called.acquire(timeout=seconds)
 
 
 def test_the_thread_calls_beat_when_due_and_ends_at_stop(client: Any) -> None:
-    beats: list[float] = []
-
-    def beat(now_ms: float) -> NextBeat:
-        beats.append(now_ms)
-        return NextBeat(now_ms + 20)
-
+    beat = Beats(wait_ms=20)
     thread = HeartbeatThread(client, beat, "g")
     thread.start()
     thread.start()
-    assert within(10, lambda: len(beats) >= 3)
+    assert all(beat.within(10) for _ in range(3))
     thread.stop()
     thread.stop()
-    after = len(beats)
-    time.sleep(0.06)
-    assert len(beats) == after
-    assert all(second - first >= 19 for first, second in itertools.pairwise(beats))
+    while beat.within(0):
+        pass
+    assert not beat.within(0.06)
+    assert all(second - first >= 19 for first, second in itertools.pairwise(beat.times))
 
 
 def test_a_thread_with_nothing_to_do_waits_for_wake(client: Any) -> None:
-    beats: list[float] = []
-
-    def beat(now_ms: float) -> NextBeat:
-        beats.append(now_ms)
-        return NextBeat(float("inf"))
-
+    beat = Beats(wait_ms=float("inf"))
     thread = HeartbeatThread(client, beat, "g")
     thread.start()
-    assert within(10, lambda: len(beats) == 1)
-    time.sleep(0.05)
-    assert len(beats) == 1
+    assert beat.within(10)
+    assert not beat.within(0.05)
     thread.wake()
-    assert within(10, lambda: len(beats) == 2)
+    assert beat.within(10)
     thread.stop()
 
 
@@ -124,28 +122,37 @@ def test_an_exception_of_beat_is_kept_as_failure(client: Any) -> None:
 
     thread = HeartbeatThread(client, beat, "g")
     thread.start()
-    assert within(10, lambda: isinstance(thread.failure, RuntimeError))
+    assert thread._thread is not None
+    thread._thread.join(10)
+    assert isinstance(thread.failure, RuntimeError)
     thread.stop()
 
 
 def test_the_thread_drives_the_network_only_while_no_other_thread_does(client: Any) -> None:
-    """An application inside its own poll is left in peace."""
-    served = []
-    client.serve = lambda awaited, timeout_ms: served.append(awaited) or time.sleep(0.005)
+    """The thread does not interfere with a poll of the application."""
+    served: list[Any] = []
+    was_served = threading.Event()
+    is_polling = threading.Event()
+
+    def serve(awaited: Any, timeout_ms: float) -> None:
+        served.append(awaited)
+        was_served.set()
+
+    client.serve = serve
     awaited: RequestFuture[Any] = RequestFuture()
     thread = HeartbeatThread(client, lambda now_ms: NextBeat(now_ms + 10_000, awaited), "g")
     over: RequestFuture[Any] = RequestFuture()
     poller = threading.Thread(target=lambda: client.poll(until=over, timeout_ms=60_000))
     poller.start()
     try:
-        assert within(10, lambda: client.is_polled_by_another_thread)
+        while not client.is_polled_by_another_thread and poller.is_alive():
+            is_polling.wait(0.005)
         thread.start()
-        time.sleep(0.1)
-        assert served == []
+        assert not was_served.wait(0.1)
     finally:
         over.complete(None)
-        client.least_loaded_node()  # needs the lock: the poll stirs
+        client.least_loaded_node()  # takes the lock of the client, so that the poll ends
         poller.join()
-    assert within(10, lambda: len(served) > 0)
+    assert was_served.wait(10)
     assert served[0] is awaited
     thread.stop()

@@ -1,4 +1,6 @@
-"""What a leader reads, watches and gives; and what a member gives up before and after a round. All pure."""
+"""The pure functions of a leader: members, topics, snapshots, assignments; and the partitions revoked around a
+rebalance.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,7 @@ def test_a_malformed_subscription_names_its_member() -> None:
 
 def test_topics_that_do_not_exist_are_left_out() -> None:
     gone = TopicInfo("gone", error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    assert assignor_topics(cluster(topic("t", 3), gone), ["t", "gone", "never handle_error of"]) == {"t": Topic(3)}
+    assert assignor_topics(cluster(topic("t", 3), gone), ["t", "gone", "never seen"]) == {"t": Topic(3)}
 
 
 def test_racks_of_replicas_are_included_where_known() -> None:

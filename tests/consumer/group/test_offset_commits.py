@@ -1,7 +1,7 @@
-"""Offset commits against a pretended coordinator: what is stored, and what each refusal leads to.
+"""Offset commits against a fake coordinator: the stored offsets, and the reaction to each error code.
 
-The reactions are those of Kafka's Java client (ConsumerCoordinator and, for KIP-848, CommitRequestManager); what a
-broker answers when was measured on Kafka 4.3.1.
+The reactions are those of Kafka's Java client (ConsumerCoordinator and, for KIP-848, CommitRequestManager); the codes
+of a broker were measured on Kafka 4.3.1.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ GENERATION = Generation(7, "me", "range")
 
 
 class Coordinator(FakeCluster):
-    """A cluster whose node 1 stores offsets; `stored` has them with epoch and note."""
+    """A cluster whose node 1 stores offsets; `stored` has them with epoch and metadata."""
 
     def __init__(self) -> None:
         super().__init__(2)
@@ -108,7 +108,7 @@ class World:
         return self.member  # type: ignore[return-value]
 
     def at(self, **positions: int) -> None:
-        """Positions of t-0, t-1 and u-0."""
+        """Set the positions of t-0, t-1 and u-0."""
         for name, offset in positions.items():
             self.subscription.seek(TopicPartition(name[0], int(name[1])), offset, epoch=3)
 
@@ -127,7 +127,7 @@ class World:
         self.commits.commit_async(offsets, lambda _, error: self.told.append((name, error)))
 
     def poll(self, ms: float = 0) -> None:
-        """As a consumer does: the commits' turn, then the network's."""
+        """Poll as a consumer does: the commits, then the network."""
         until_ms = self.in_ms(ms)
         while True:
             self.commits.poll(self.cluster.clock.now_ms())
@@ -154,7 +154,7 @@ def _states(partitions: list[TopicPartition]) -> Any:
     return by_hand._states
 
 
-# --- what is stored
+# --- stored offsets
 
 
 def test_a_commit_without_membership_has_no_generation() -> None:
@@ -204,7 +204,7 @@ def test_a_commit_uses_the_version_of_an_old_broker_and_no_topic_ids() -> None:
     assert world.cluster.stored == {T0: OffsetAndMetadata(5, -1)}
 
 
-# --- refusals
+# --- error codes
 
 
 @pytest.mark.parametrize("code", [code for code, what in REACTIONS.items() if what is Reaction.RETRY])
@@ -304,7 +304,7 @@ def test_a_refusal_for_an_earlier_generation_is_only_a_rebalance(code: ErrorCode
 
 
 def test_a_rebalance_is_raised_without_waiting() -> None:
-    """The caller must poll to join again; waiting here would only wait."""
+    """Only a poll of the caller ends the rebalance."""
     world = World(Member())
     world.refuse(ErrorCode.REBALANCE_IN_PROGRESS)
     error = world.refusal()
@@ -316,7 +316,7 @@ def test_a_rebalance_is_raised_without_waiting() -> None:
 
 
 def test_no_commit_is_sent_during_a_rebalance() -> None:
-    """The next generation may come at any moment, and under it the offsets could be of others' partitions."""
+    """The next generation may begin at any moment, and in it the partitions could belong to others."""
     world = World(Member())
     assert world.member is not None
     world.member.stable = False
@@ -399,7 +399,7 @@ def test_a_partition_missing_in_the_response_is_an_error() -> None:
 
 
 def test_every_code_has_a_reaction_or_is_raised() -> None:
-    """One refusal of each error code there is: none hangs, none is taken for success."""
+    """With each error code once: no commit hangs, and none counts as stored."""
     for code in ErrorCode.all():
         if code == ErrorCode.NONE:
             continue
@@ -445,7 +445,7 @@ def test_a_stale_commit_of_a_revoked_partition_fails() -> None:
     assert isinstance(world.refusal(), CommitFailed)
 
 
-# --- later
+# --- asynchronous
 
 
 def test_callbacks_run_in_order_in_the_callers_poll() -> None:
@@ -522,7 +522,7 @@ def test_a_callback_may_commit() -> None:
     assert world.cluster.stored == {**AT_5, T1: OffsetAndMetadata(9)}
 
 
-# --- now and then
+# --- automatic
 
 
 def test_consumed_positions_are_committed_by_interval() -> None:
@@ -635,7 +635,7 @@ def test_close_runs_the_callbacks_of_unanswered_commits() -> None:
     assert 1_000 <= world.cluster.clock.now_ms() < 1_100
 
 
-# --- what is committed
+# --- committed offsets
 
 
 def test_committed_offsets_can_be_fetched() -> None:

@@ -1,4 +1,4 @@
-"""What to give back and what to take on, as literals."""
+"""The steps from the owned partitions to the target assignment."""
 
 from __future__ import annotations
 
