@@ -3,12 +3,13 @@
 `register(spark)` adds the format "kcli" to a session. From then on `spark.read.format("kcli")` and
 `spark.readStream.format("kcli")` take the options of spark-sql-kafka-0-10 and the additional ones in `option_table`.
 
-The way of a read:
+Steps of a read:
 
 - `options` parses the options of one `load()` into `SourceOptions` (plain data that pickles).
 - `source.KcliDataSource` is the entry point that Spark calls; `stream.StreamReader` is its streaming counterpart.
-- `batch_plan` and `stream_plan` turn options into `TaskRange`s. They ask brokers through `lookup.Lookup` only, on the
-  driver (for streams: in Spark's planner process); `loss` decides what missing offsets mean; `pushdown` prunes ranges.
+- `batch_plan` and `stream_plan` turn options into `TaskRange`s. They ask brokers through `broker_lookup.Lookup` only,
+  on the driver (for streams: in Spark's planner process); `loss` decides what missing offsets mean; `pushdown` prunes
+  ranges.
 - `task` reads one `TaskRange` in a worker with the `PartitionReader` of `kcli consume`, and `arrow` converts the
   decoded columns to record batches. `views` are the other tables: batches, gaps, offsets, groups, members, lag,
   commits.

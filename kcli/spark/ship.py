@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kcli.errors import ConfigError
+from kcli.text import format_alternatives
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,7 +40,7 @@ def resolve_ship(master: str, remote: str | None, ship: str) -> str:
     remote.
     """
     if ship not in SHIP_MODES:
-        raise ConfigError(f"--ship: {ship!r} is not valid; use {', '.join(SHIP_MODES[:-1])} or {SHIP_MODES[-1]}")
+        raise ConfigError(f"--ship: {ship!r} is not valid; use {format_alternatives(SHIP_MODES)}")
     if remote is not None:
         if ship == "zip":
             raise ConfigError("--ship zip is for classic clusters; with --remote use inline or installed")
