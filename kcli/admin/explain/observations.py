@@ -1,4 +1,4 @@
-"""The facts about a group that the rules of `explain` judge: two looks at it, and what lies around. Pure data."""
+"""Two observations of a group, and its surroundings: the input of the rules of `explain`. Pure data."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from kcli.admin.groups.group import Group
     from kcli.admin.groups.lag import PartitionLag
     from kcli.admin.groups.survey import GroupSurvey
+    from kcli.admin.logs.open_transactions import OpenTransaction
     from kcli.client.metadata import TopicInfo
 
 _FINDINGS = (ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -23,37 +24,18 @@ REBALANCING = {"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconc
 
 
 class Retention(NamedTuple):
-    """How a topic's records are deleted: after `ms`, or when a partition is above `bytes`; None: never for that."""
+    """Retention of a topic: records are deleted after `ms`, or if a partition exceeds `bytes`; None: no such limit."""
 
     ms: int | None
     bytes: int | None
 
 
-class OpenTransaction(NamedTuple):
-    """A transaction that is open in a partition since `start_offset`, and holds the last stable offset back.
-
-    `last_write_ms` and `started_ms` are wall-clock times. Name, state, start and time-out are the coordinator's; None
-    where no coordinator knows of it, or none told. `hanging`: every coordinator was heard, and none knows of it.
-    """
-
-    tp: TopicPartition
-    producer_id: int
-    producer_epoch: int
-    start_offset: int
-    last_write_ms: int = -1
-    transactional_id: str | None = None
-    state: str | None = None
-    started_ms: int | None = None
-    timeout_ms: int | None = None
-    hanging: bool = False
-
-
 class Surroundings(NamedTuple):
-    """What lies around the group at the second look; what could not be had is absent.
+    """Surroundings of the group at the second observation; a value that could not be read is absent.
 
-    `topics`: the metadata of every topic that is committed, owned or subscribed to; an error for one that is not there.
-    `stable_ends`: last stable offsets at the first and the second look, of partitions with a lag. `log_bytes`: sizes of
-    partitions with a limit on them. `wall_ms`: the time of day.
+    `topics` has the metadata of each topic that is committed, owned or subscribed to, or its error. `stable_ends` are
+    the last stable offsets at the first and the second observation. `log_bytes` are the sizes of lagging partitions
+    with retention.bytes. `wall_ms` is the wall-clock time.
     """
 
     wall_ms: int
@@ -65,7 +47,7 @@ class Surroundings(NamedTuple):
 
 
 class Movement(NamedTuple):
-    """A partition at both looks, its committed offset and the ends of its log known at each."""
+    """A partition at both observations, with known committed offset and end offset."""
 
     first: PartitionLag
     second: PartitionLag
@@ -76,12 +58,12 @@ class Movement(NamedTuple):
 
     @property
     def consumed(self) -> int:
-        """How far the committed offset went between the looks; negative when it was put back."""
+        """Change of the committed offset between the observations; negative if it was moved back."""
         return _offset(self.second) - _offset(self.first)
 
     @property
     def produced(self) -> int:
-        """How far the end went between the looks."""
+        """Change of the end offset between the observations."""
         return (self.second.end or 0) - (self.first.end or 0)
 
     @property
@@ -90,61 +72,61 @@ class Movement(NamedTuple):
 
 
 class Observations:
-    """Two looks at one group, and what lies around it."""
+    """Two observations of one group, and its surroundings."""
 
-    def __init__(self, first: GroupSurvey, second: GroupSurvey, around: Surroundings) -> None:
+    def __init__(self, first: GroupSurvey, second: GroupSurvey, surroundings: Surroundings) -> None:
         self.first = first
         self.second = second
-        self.around = around
+        self.surroundings = surroundings
 
     def __repr__(self) -> str:
         return f"<Observations {self.group.group} {self.group.state} over {self.elapsed_ms:.0f} ms>"
 
     @property
     def before(self) -> Group:
-        """The group at the first look."""
+        """The group at the first observation."""
         return self.first.group
 
     @property
     def group(self) -> Group:
-        """The group at the second look."""
+        """The group at the second observation."""
         return self.second.group
 
     @property
     def partitions(self) -> list[PartitionLag]:
-        """The partitions at the second look."""
+        """The partitions at the second observation."""
         return self.second.partitions
 
     @property
     def elapsed_ms(self) -> float:
-        """The time between the looks at the ends of the logs, at least a millisecond."""
+        """Time between the two readings of end offsets, at least 1 ms."""
         return max(1.0, self.second.ends_ms - self.first.ends_ms)
 
     @property
-    def committing_ms(self) -> float:
-        """The time between the looks at what is committed, at least a millisecond."""
+    def committed_elapsed_ms(self) -> float:
+        """Time between the two readings of committed offsets, at least 1 ms."""
         return max(1.0, self.second.committed_ms - self.first.committed_ms)
 
     @property
     def commits(self) -> bool:
-        """Is it a group that commits offsets? Share groups acknowledge records one by one."""
+        """True for a group that commits offsets; share groups acknowledge single records."""
         return self.group.type in (CLASSIC, CONSUMER, STREAMS)
 
     @property
     def at_rest(self) -> bool:
-        """Stable at both looks, with the same members and epoch: what members own is what they were to have."""
+        """Stable at both observations, with the same members and epoch: the assignment is complete."""
         ids = [{member.id for member in group.members} for group in (self.before, self.group)]
         same = ids[0] == ids[1] and self.before.epoch == self.group.epoch
         return same and self.before.state == self.group.state == "Stable"
 
     @cached_property
     def rows(self) -> dict[TopicPartition, PartitionLag]:
-        """The partitions at the second look, by name."""
+        """The partitions at the second observation, by name."""
         return {row.tp: row for row in self.partitions}
 
     @cached_property
     def movements(self) -> dict[TopicPartition, Movement]:
-        """Partitions whose committed offset and end are known at both looks."""
+        """Partitions whose committed offset and end offset are known at both observations."""
         earlier = {row.tp: row for row in self.first.partitions if _is_known(row)}
         return {
             row.tp: Movement(earlier[row.tp], row) for row in self.partitions if _is_known(row) and row.tp in earlier
@@ -157,15 +139,15 @@ class Observations:
                 yield error
 
     def missing_topics(self) -> Iterator[tuple[str, KcliError]]:
-        """Topics that the group knows, but that could not be described."""
-        for name, topic in sorted(self.around.topics.items(), key=itemgetter(0)):
+        """Yield topics of the group that could not be described, with their errors."""
+        for name, topic in sorted(self.surroundings.topics.items(), key=itemgetter(0)):
             if isinstance(topic, KcliError):
                 yield name, topic
 
     def topic(self, name: str) -> TopicInfo | None:
-        """The topic as the cluster describes it; None if it did not."""
-        found = self.around.topics.get(name)
-        return None if isinstance(found, KcliError) else found
+        """Return the metadata of a topic; None if it could not be described."""
+        topic = self.surroundings.topics.get(name)
+        return None if isinstance(topic, KcliError) else topic
 
 
 def _is_known(row: PartitionLag) -> bool:

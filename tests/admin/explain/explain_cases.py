@@ -64,7 +64,7 @@ def look(
 
 
 def topic(name: str, partitions: int = 2, leaderless: tuple[int, ...] = ()) -> TopicInfo:
-    """A topic of broker 1; where there is no leader, broker 2 had it and is away."""
+    """A topic of broker 1; where there is no leader, broker 2 had it and is offline."""
     return TopicInfo(
         name,
         partitions={
@@ -92,5 +92,5 @@ def found_in(
     lies_around: Surroundings | None = None,
     **about_rows: Mapping[str, Any],
 ) -> dict[str, Finding]:
-    """What is found when nothing moved between the looks."""
+    """What is found when nothing moved between the observations."""
     return found(look(seen, rows, 0), look(seen, rows, 6000, **about_rows), lies_around)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kcli.admin.explain.observations import OpenTransaction
 from kcli.admin.logs.open_transactions import (
+    OpenTransaction,
     Producer,
     describe_transactions,
     list_transactions,

@@ -47,7 +47,7 @@ def test_a_page_for_each_group(broker: EmbeddedBroker) -> None:
     lines = result.text.splitlines()
     assert lines[0].startswith("late: classic group, Empty, 0 members, 1 partition, lag 7; two observations, ")
     assert lines[2] == "PROBLEM no-members: late"
-    assert lines[3] == "  The group has no members, and 7 records in 1 partition wait for it."
+    assert lines[3] == "  The group has no members, and 7 records in 1 partition are unread."
     assert lines[4].startswith("  -> Start its consumers")
     assert "NOTE no-members: done" in lines
 

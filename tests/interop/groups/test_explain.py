@@ -26,7 +26,7 @@ def test_offsets_below_the_log_start_and_beyond_its_end_are_found(any_kafka: Kaf
 
     assert set(found) == {"committed-below-start", "committed-beyond-end", "no-members"}
     assert found["committed-below-start"]["subject"] == f"{topic}-0"
-    assert "5 records" in found["committed-below-start"]["evidence"]
+    assert "5 unread records" in found["committed-below-start"]["evidence"]
     assert found["committed-beyond-end"]["subject"] == f"{topic}-1"
     assert "committed at 99, but its log ends at 10" in found["committed-beyond-end"]["evidence"]
     assert found["no-members"]["severity"] == "problem"
@@ -66,8 +66,8 @@ def test_a_growing_lag_and_a_lagging_partition_are_found(any_kafka: Kafka) -> No
 
     assert set(found) == {"lag-grows", "one-far-behind", "no-members"}
     assert found["one-far-behind"]["subject"] == f"{topic}-2"
-    assert "owned by nobody" in found["one-far-behind"]["evidence"]
-    assert f"Most on {topic}-0" in found["lag-grows"]["evidence"]
+    assert "without an owner" in found["one-far-behind"]["evidence"]
+    assert f"The largest growth is on {topic}-0" in found["lag-grows"]["evidence"]
 
 
 def test_unread_records_near_retention_are_found(any_kafka: Kafka) -> None:
@@ -87,7 +87,7 @@ def test_unread_records_near_retention_are_found(any_kafka: Kafka) -> None:
     # Of several findings of a kind `explained` keeps the last: that of the topic with a size limit sorts last.
     assert by_time["retention-overtakes"]["severity"] == "problem"
     assert by_size["retention-overtakes"]["subject"] == f"{sizes}-0"
-    assert "the topic keeps 5.0 kB of each partition" in by_size["retention-overtakes"]["evidence"]
+    assert "the topic keeps 5.0 kB per partition" in by_size["retention-overtakes"]["evidence"]
 
 
 def test_a_deleted_topic_is_found(any_kafka: Kafka) -> None:

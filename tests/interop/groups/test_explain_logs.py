@@ -46,8 +46,8 @@ def test_a_transaction_that_holds_the_last_stable_offset_is_found(real_kafka: Ka
 
     assert found["severity"] == "problem"
     assert f"transactional id {name}) has been open for" in found["evidence"]
-    assert "begins at 4: the last stable offset stays at 4, with 4 offsets behind it" in found["evidence"]
-    left = re.search(r"aborts the transaction in (\d+) s\.", found["advice"])
+    assert "starts at 4: the last stable offset is held at 4, with 4 offsets after it" in found["evidence"]
+    left = re.search(r"aborts the transaction in (\d+)s\.", found["advice"])
     assert left is not None, found["advice"]
     assert 59 - (answered - before) <= int(left[1]) <= 60 - (asked - begun)  # whole seconds of the producer's 60
     result = producers_told(real_kafka, topic)
@@ -145,7 +145,7 @@ def test_a_partition_without_a_leader_is_found(cluster: KafkaCluster) -> None:
 
     assert found["leaderless"]["subject"] == "orders-1"
     assert "replicas on 2" in found["leaderless"]["evidence"]
-    assert "broker 2 is away" in found["leaderless"]["evidence"]
+    assert "broker 2 is offline" in found["leaderless"]["evidence"]
     assert "unreadable" not in found
 
 

@@ -33,7 +33,7 @@ def test_a_rebalance_that_waits_for_a_busy_member_is_found(any_kafka: Kafka) -> 
             while found["rebalancing"]["severity"] != "problem" or "Newly" not in found["rebalancing"]["evidence"]:
                 found = until_found(any_kafka, group, "rebalancing")
         evidence = found["rebalancing"]["evidence"]
-        assert "PreparingRebalance at both looks" in evidence
+        assert "PreparingRebalance at both observations" in evidence
         before, _, newly = evidence.partition("Newly joined")
         assert "stuck-" in before
         assert "new-" in newly
@@ -86,7 +86,7 @@ def test_static_members_that_have_gone_are_found(any_kafka: Kafka) -> None:
         assert "silent-member" not in found  # the other member continues
 
         found = explained(any_kafka, group, 8.5)  # its session runs out between these looks
-        assert "no longer is" in found["static-member-gone"]["evidence"]
+        assert "now it is not" in found["static-member-gone"]["evidence"]
 
 
 def test_two_deployments_under_one_group_id_are_found(any_kafka: Kafka) -> None:
