@@ -10,7 +10,8 @@ A value has five sources. From strongest to weakest:
 5. the default: localhost:9092, 30 seconds
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, TypeVar, cast
 
 from kcli.cli.environment import Environment
@@ -231,11 +232,22 @@ def _output(where: str, value: str | None) -> str | None:
     return value or None
 
 
+@contextmanager
+def naming(option: str) -> Iterator[None]:
+    """Put the name of the option in front of each `ConfigError` that is raised in the block."""
+    try:
+        yield
+    except ConfigError as error:
+        raise ConfigError(f"{option}: {error}") from error.__cause__
+
+
 def check_choice(option: str, value: str, choices: Iterable[str]) -> None:
     """Raise `ConfigError` unless `value` is one of the choices of this option."""
     if value not in (known := list(choices)):
+        from kcli.settings import invalid_value
+
         *others, last = known
-        raise ConfigError(f"{option}: '{value}' is not valid; use {', '.join(others)} or {last}")
+        raise invalid_value(option, value, f"{', '.join(others)} or {last}")
 
 
 def check_interval(seconds: float) -> None:

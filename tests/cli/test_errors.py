@@ -169,7 +169,7 @@ ERRORS = [
         ),
     ),
     ("consume orders -f %p --output json", 2, "kcli: -f cannot be combined with --output json; it is for raw output"),
-    ("consume orders -D '\\q'", 2, "kcli: '\\q' is not a valid escape; use \\n \\r \\t \\0 \\xNN or \\\\"),
+    ("consume orders -D '\\q'", 2, "kcli: -D: '\\q' is not a valid escape; use \\n \\r \\t \\0 \\xNN or \\\\"),
     (
         "consume orders --grep '('",
         2,
@@ -210,17 +210,20 @@ ERRORS = [
     (
         "group lag billing --fail-if 'lag>'",
         2,
-        "kcli: 'lag>' is not a valid condition: expected a value after 'lag>', but the text ends",
+        "kcli: --fail-if: 'lag>' is not a valid condition: expected a value after 'lag>', but the text ends",
     ),
     (
         "group lag billing --fail-if 'foo>1'",
         2,
-        "kcli: 'foo>1' is not a valid condition: 'foo' is unknown; use one of lag, members, uncommitted, age, state",
+        (
+            "kcli: --fail-if: 'foo>1' is not a valid condition: 'foo' is unknown; use one of lag, members, "
+            "uncommitted, age, state"
+        ),
     ),
     (
         "group lag billing --fail-if 'lag>-1'",
         2,
-        "kcli: 'lag>-1' is not a valid condition: lag takes a whole number, got '-1'",
+        "kcli: --fail-if: 'lag>-1' is not a valid condition: lag takes a whole number, got '-1'",
     ),
     ("group describe billing --sort size", 2, "kcli: --sort: 'size' is not valid; use topic, lag, time-lag or member"),
     ("group describe billing --members --state", 2, "kcli: --members and --state cannot be combined"),
@@ -279,14 +282,17 @@ ERRORS = [
         "offsets reset billing --to-datetime yesterday --topic orders",
         2,
         (
-            "kcli: 'yesterday' is not a valid time; use epoch seconds or milliseconds, 2024-01-31, "
+            "kcli: --to-datetime: 'yesterday' is not a valid time; use epoch seconds or milliseconds, 2024-01-31, "
             "2024-01-31T10:00[:00[.000]] with Z or +02:00 (none: UTC), or -1h30m"
         ),
     ),
     (
         "offsets reset billing --by-duration 1x --topic orders",
         2,
-        "kcli: '1x' is not a valid duration; write it like 1h30m, 90s, 7d, or in ISO's form PT1H30M, P7D",
+        (
+            "kcli: --by-duration: '1x' is not a valid duration; write it like 1h30m, 90s, 7d, or in ISO's "
+            "form PT1H30M, P7D"
+        ),
     ),
     (
         "offsets reset billing --to-latest",

@@ -17,6 +17,7 @@ from base64 import b64encode
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
+from kcli.cli.options import naming
 from kcli.cli.output.escapes import unescape
 from kcli.errors import ConfigError
 from kcli.text import format_timestamp
@@ -102,8 +103,12 @@ def _add(parts: list[FormatPart], part: FormatPart) -> None:
 
 def raw_format(delimiter: str, key_delimiter: str | None) -> list[FormatPart]:
     """Return the parts of raw output: the value and `-D`; with `-K` the key and that delimiter before it."""
-    key: list[FormatPart] = [] if key_delimiter is None else [Field("key"), unescape(key_delimiter)]
-    return [part for part in (*key, Field("value"), unescape(delimiter)) if part]
+    key: list[FormatPart] = []
+    if key_delimiter is not None:
+        with naming("-K"):
+            key = [Field("key"), unescape(key_delimiter)]
+    with naming("-D"):
+        return [part for part in (*key, Field("value"), unescape(delimiter)) if part]
 
 
 Encode = Callable[[bytes], bytes]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from kcli.cli import exit_status
 from kcli.cli.environment import Environment
 from kcli.cli.group.selection import AllGroups, GroupNames, IsolationLevel, Match, NoTimeLag
-from kcli.cli.options import Common
+from kcli.cli.options import Common, naming
 from kcli.cli.parser import Option
 from kcli.errors import ConfigError
 
@@ -52,7 +52,8 @@ def run(
     from kcli.cli.group.selection import check_selection, survey_selected, without_collections
 
     found = check_selection(group or (), match, every=all_groups)
-    condition = None if fail_if is None else parse_group_condition(fail_if)
+    with naming("--fail-if"):
+        condition = None if fail_if is None else parse_group_condition(fail_if)
     if no_time_lag and condition is not None and "age" in condition.names:
         raise ConfigError("--fail-if with age cannot be combined with --no-time-lag")
     with without_collections():

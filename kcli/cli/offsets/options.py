@@ -70,10 +70,14 @@ class TargetOptions(NamedTuple):
             if abs(self.shift_by) > _LARGEST_OFFSET:
                 raise ConfigError(f"--shift-by: {self.shift_by} is not valid; use at most {_LARGEST_OFFSET}")
             return offset_plan.ShiftBy(self.shift_by)
+        from kcli.cli.options import naming
+
         if self.to_datetime is not None:
-            return offset_plan.ToTime(parse_time(self.to_datetime.removeprefix("@"), now_ms))
+            with naming("--to-datetime"):
+                return offset_plan.ToTime(parse_time(self.to_datetime.removeprefix("@"), now_ms))
         if self.by_duration is not None:
-            return offset_plan.ToTime(max(0, now_ms - parse_duration(self.by_duration)))
+            with naming("--by-duration"):
+                return offset_plan.ToTime(max(0, now_ms - parse_duration(self.by_duration)))
         return None
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from kcli.cli import exit_status
 from kcli.cli.environment import Environment
-from kcli.cli.options import Common
+from kcli.cli.options import Common, naming
 from kcli.cli.parser import Argument, Option
 from kcli.errors import ConfigError
 from kcli.settings import invalid_value
@@ -86,7 +86,8 @@ def run(
     config = _config(common, compression, acks)
     tally = WriteTally()
     parse = _parser(input, delimiter, key_delimiter, key, header or [], timestamp, empty_as_null, tally)
-    between = unescape("\\n" if delimiter is None else delimiter)
+    with naming("-D"):
+        between = unescape("\\n" if delimiter is None else delimiter)
     started_ms = env.clock.now_ms()
     with closing(common.connect(config)) as client:
         find_partitions(client, {topic: None if partition is None else [partition]}, common.deadline_ms())
@@ -155,9 +156,11 @@ def _parser(
         raise ConfigError("-k cannot be combined with -K; -k sets one key for all records")
     if key_delimiter == "":
         raise ConfigError("-K must not be empty; give the delimiter between key and value")
+    with naming("-K"):
+        key_end = None if key_delimiter is None else unescape(key_delimiter)
     shape = Shape(
         None if key is None else key.encode("utf-8", "surrogateescape"),
-        None if key_delimiter is None else unescape(key_delimiter),
+        key_end,
         headers,
         empty_as_null,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated
 
 from kcli.cli.environment import Environment
-from kcli.cli.options import Common, check_choice
+from kcli.cli.options import Common, check_choice, naming
 from kcli.cli.parser import Option
 from kcli.cli.spark.findings import FailIf, Page
 from kcli.cli.spark.options import Job, Topics
@@ -81,7 +81,10 @@ def _parse_options(
     check_choice("--by", by, SERIES)
     every_ms = parse_duration_option("--every", every)
     now_ms = env.clock.wall_ms()
-    times = [parse_time(text.removeprefix("@"), now_ms) for text in (since, until)]
+    times = []
+    for option, text in (("--since", since), ("--until", until)):
+        with naming(option):
+            times.append(parse_time(text.removeprefix("@"), now_ms))
     if times[0] > times[1]:
         raise ConfigError(f"--since {since} is after --until {until}")
     return LagHistoryOptions(make_grid(times[0], min(times[1], now_ms), every_ms), parse_groups(groups), by)

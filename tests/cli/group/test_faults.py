@@ -134,7 +134,7 @@ def test_a_coordinator_that_is_silent_is_not_waited_for_longer_than_told(broker:
         ("describe billing --members --lagging", "--lagging cannot be combined with --members"),
         ("describe billing --state --sort lag", "--sort cannot be combined with --state"),
         ("describe billing --sort size", "--sort: 'size' is not valid; use topic, lag, time-lag or member"),
-        ("describe billing --isolation-level serializable", "isolation.level"),
+        ("describe billing --isolation-level serializable", "--isolation-level: 'serializable' is not valid"),
         ("lag", "group names, --all"),
         ("lag billing --fail-if lag>", "is not a valid condition"),
         ("lag billing --fail-if age>1m --no-time-lag", "--fail-if with age cannot be combined with --no-time-lag"),
