@@ -35,8 +35,8 @@ def here(spark: SparkSession, known_topic: KnownTopic, monkeypatch: pytest.Monke
     """`kcli spark NAME` over the known topic, in the session of the tests."""
 
     @contextmanager
-    def ours(*_: object, look: Callable[[], object], **__: object) -> Iterator[SparkSession]:
-        look()
+    def ours(*_: object, preflight: Callable[[], object], **__: object) -> Iterator[SparkSession]:
+        preflight()
         yield spark
 
     monkeypatch.setattr("kcli.cli.spark.session.spark_session", ours)

@@ -36,8 +36,8 @@ def here(spark: SparkSession, real_kafka: Kafka, monkeypatch: pytest.MonkeyPatch
     """`kcli spark NAME ...` in the session of the tests."""
 
     @contextmanager
-    def ours(*_: object, look: Callable[[], object], **__: object) -> Iterator[SparkSession]:
-        look()
+    def ours(*_: object, preflight: Callable[[], object], **__: object) -> Iterator[SparkSession]:
+        preflight()
         try:
             yield spark
         except Exception as error:
