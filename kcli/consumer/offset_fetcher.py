@@ -156,9 +156,9 @@ class OffsetFetcher:
     def _has_reset(
         self, partitions: list[TopicPartition], policies: dict[TopicPartition, str], done: RequestFuture[Any]
     ) -> None:
-        for tp, found in self._successes(partitions, done, offset_lookup.read_offsets):
-            assert isinstance(found, OffsetAndTimestamp)
-            self._subscription.finish_reset(tp, policies[tp], found.offset, found.leader_epoch)
+        for tp, result in self._successes(partitions, done, offset_lookup.read_offsets):
+            assert isinstance(result, OffsetAndTimestamp)
+            self._subscription.finish_reset(tp, policies[tp], result.offset, result.leader_epoch)
 
     # --- start positions
 
@@ -207,12 +207,12 @@ class OffsetFetcher:
         self, node: Node, states: dict[TopicPartition, PartitionState], done: RequestFuture[Any]
     ) -> None:
         none_committed = []
-        for tp, found in self._successes(states, done, parse_committed, coordinator=node):
+        for tp, result in self._successes(states, done, parse_committed, coordinator=node):
             state = self._subscription.get(tp)
             if state is not states[tp] or state.position is not None or state.reset is not None:
                 continue  # the caller has set a position meanwhile, or the partition was unassigned and assigned again
-            if isinstance(found, OffsetAndMetadata):
-                self._subscription.seek(tp, found.offset, found.leader_epoch)
+            if isinstance(result, OffsetAndMetadata):
+                self._subscription.seek(tp, result.offset, result.leader_epoch)
             else:
                 none_committed.append(tp)
         self._start_by_policy(none_committed)

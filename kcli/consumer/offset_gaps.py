@@ -130,12 +130,12 @@ class GapFinder:
         holey = batches.pick(_with_holes(batches))
         if len(holey.froms):
             parts.append((*_holes(holey.froms, holey.last_offsets, rows.record_offsets), COMPACTION))
-        found = self._with_held(parts)
+        gaps = self._with_held(parts)
         self._next_offset = max(self._next_offset, int(batches.last_offsets.max()) + 1)
-        if not len(found.lasts) or int(found.lasts[-1]) + 1 < self._next_offset:
+        if not len(gaps.lasts) or int(gaps.lasts[-1]) + 1 < self._next_offset:
             self._held = _NONE
-            return found
-        known, self._held = found.split(1)  # the last gap may continue in the next rows
+            return gaps
+        known, self._held = gaps.split(1)  # the last gap may continue in the next rows
         return known
 
     def finish(self, position: int, lost: Sequence[tuple[int, int]] = ()) -> Gaps:
@@ -156,11 +156,11 @@ class GapFinder:
     def _with_held(self, parts: Sequence[tuple[Ints, Ints, int]]) -> Gaps:
         last = self._end - 1
         cut = [(it if k == LOST else it.clip(min=self._next_offset), lasts.clip(max=last), k) for it, lasts, k in parts]
-        found = Gaps.joined(cut)
-        if (found.kinds == BETWEEN).any() and self._is_compacted():
-            kinds = np.where(found.kinds == BETWEEN, COMPACTION, found.kinds)
-            found = found._replace(kinds=kinds).merged()  # with the holes of adjacent batches
-        return Gaps(*(np.concatenate(both) for both in zip(self._held, found, strict=True))).merged()
+        gaps = Gaps.joined(cut)
+        if (gaps.kinds == BETWEEN).any() and self._is_compacted():
+            kinds = np.where(gaps.kinds == BETWEEN, COMPACTION, gaps.kinds)
+            gaps = gaps._replace(kinds=kinds).merged()  # with the holes of adjacent batches
+        return Gaps(*(np.concatenate(both) for both in zip(self._held, gaps, strict=True))).merged()
 
 
 def _marked(batches: BatchColumns) -> list[tuple[Ints, Ints, int]]:

@@ -120,9 +120,9 @@ class RangeReader:
             wanted = {tp: timestamp for tp, timestamp in wanted.items() if tp not in errors}
             if not wanted:
                 return {}
-            gathered = list_offsets(self._client, wanted, deadline_ms, self._isolation)
-            errors.update(gathered.errors)
-            return {tp: found.offset for tp, found in gathered.values.items()}
+            results = list_offsets(self._client, wanted, deadline_ms, self._isolation)
+            errors.update(results.errors)
+            return {tp: end.offset for tp, end in results.values.items()}
 
         starts = ask(dict.fromkeys(self._ranges, EARLIEST))
         ends = ask(dict.fromkeys(self._ranges, LATEST))
@@ -223,10 +223,10 @@ class RangeReader:
         limits = []
         for timestamp in (EARLIEST, LATEST):
             deadline_ms = self._client.clock.now_ms() + self._config.default_api_timeout_ms
-            gathered = list_offsets(self._client, {tp: timestamp}, deadline_ms, self._isolation)
-            if tp in gathered.errors:
-                raise gathered.errors[tp]
-            limits.append(gathered.values[tp].offset)
+            results = list_offsets(self._client, {tp: timestamp}, deadline_ms, self._isolation)
+            if tp in results.errors:
+                raise results.errors[tp]
+            limits.append(results.values[tp].offset)
         return limits[0], limits[1]
 
     def _check_partitions(self) -> None:
@@ -291,13 +291,13 @@ class RangeReader:
 
         deadline_ms = self._client.clock.now_ms() + CHECK_INTERVAL_MS
         try:
-            gathered = list_offsets(self._client, dict.fromkeys(partitions, LATEST), deadline_ms, self._isolation)
+            results = list_offsets(self._client, dict.fromkeys(partitions, LATEST), deadline_ms, self._isolation)
         except TimeoutExpired:
             return  # retried at the next check
-        for tp, found in gathered.values.items():
+        for tp, end in results.values.items():
             initial_end = self._initial_end(self._progress[tp])
-            if found.offset < initial_end:
-                self._fail(tp, f"the log was truncated: its end offset was {initial_end} and is now {found.offset}")
+            if end.offset < initial_end:
+                self._fail(tp, f"the log was truncated: its end offset was {initial_end} and is now {end.offset}")
 
     # --- coverage
 

@@ -146,70 +146,72 @@ def times_of(asked: ReadRange) -> list[int]:
     return [bound.n for bound in asked if isinstance(bound, Time)]
 
 
-def resolve_range(asked: ReadRange, facts: LogOffsets, *, wait_for_end: bool = False) -> ResolvedRange:
+def resolve_range(asked: ReadRange, log: LogOffsets, *, wait_for_end: bool = False) -> ResolvedRange:
     """Resolve a range to offsets of this log.
 
     An end after the log end is replaced by the log end, so that the read ends; with `wait_for_end` the read waits for
     the records up to the requested end.
     """
-    start, start_note = _start(asked.start, facts)
-    end, end_note = (None, None) if asked.end is None else _end(asked.end, facts, wait_for_end)
+    start, start_note = _start(asked.start, log)
+    end, end_note = (None, None) if asked.end is None else _end(asked.end, log, wait_for_end)
     return ResolvedRange(
         asked,
         start,
         end,
-        position=min(start, facts.log_end),
-        log_start=facts.log_start,
-        log_end=facts.log_end,
+        position=min(start, log.log_end),
+        log_start=log.log_start,
+        log_end=log.log_end,
         notes=tuple(note for note in (start_note, end_note) if note),
-        missing=_missing(asked, facts, wait_for_end),
+        missing=_missing(asked, log, wait_for_end),
     )
 
 
-def _start(bound: Bound, facts: LogOffsets) -> tuple[int, str | None]:
-    log_start, log_end, at_time = facts
+def _start(bound: Bound, log: LogOffsets) -> tuple[int, str | None]:
+    log_start, log_end, at_time = log
     if isinstance(bound, Earliest):
         return log_start, None
     if isinstance(bound, FromEnd):
         return max(log_start, log_end - bound.n), None
     if isinstance(bound, Time):
-        found = at_time[bound.n]
-        return (found, None) if found >= 0 else (log_end, f"no record at or after {format_time(bound.n)}")
-    start = _offset(bound, facts)
+        offset = at_time[bound.n]
+        return (offset, None) if offset >= 0 else (log_end, f"no record at or after {format_time(bound.n)}")
+    start = _offset(bound, log)
     note = f"start offset {start} is after the log end {log_end}" if start > log_end else None
     return max(start, log_start), note
 
 
-def _end(bound: Bound, facts: LogOffsets, wait_for_end: bool) -> tuple[int, str | None]:
-    log_start, log_end, at_time = facts
+def _end(bound: Bound, log: LogOffsets, wait_for_end: bool) -> tuple[int, str | None]:
+    log_start, log_end, at_time = log
     if isinstance(bound, Time):
-        found = at_time[bound.n]
-        return (found if found >= 0 else log_end), None  # no note: a window that ends now usually has no later record
-    end = _offset(bound, facts)
+        offset = at_time[bound.n]
+        return (offset if offset >= 0 else log_end), None  # no note: a window that ends now usually has no later record
+    end = _offset(bound, log)
     if end <= log_end or wait_for_end:
         return max(end, log_start), None
     return log_end, f"end offset {end} is after the log end {log_end}"
 
 
-def _offset(bound: Bound, facts: LogOffsets) -> int:
+def _offset(bound: Bound, log: LogOffsets) -> int:
     """Return the offset of a bound that is not a time, without the limits of the log."""
     if isinstance(bound, Latest):
-        return facts.log_end
+        return log.log_end
     if isinstance(bound, FromEnd):
-        return facts.log_end - bound.n
-    return bound.n if isinstance(bound, Offset) else facts.log_start + bound.n
+        return log.log_end - bound.n
+    return bound.n if isinstance(bound, Offset) else log.log_start + bound.n
 
 
-def _missing(asked: ReadRange, facts: LogOffsets, wait_for_end: bool) -> str | None:
+def _missing(asked: ReadRange, log: LogOffsets, wait_for_end: bool) -> str | None:
     """Describe the offsets requested by number that do not exist. Times, counts and `start` request no number."""
     reasons = []
     end = asked.end.n if isinstance(asked.end, Offset) else None
     if isinstance(asked.start, Offset):
-        first_kept = facts.log_start if end is None else min(facts.log_start, end)
+        first_kept = log.log_start if end is None else min(log.log_start, end)
         if asked.start.n < first_kept:
-            reasons.append(f"offsets {asked.start.n} to {first_kept - 1} are gone: the log starts at {facts.log_start}")
-    if end is not None and end > facts.log_end and not wait_for_end:
-        first_missing = max(facts.log_end, asked.start.n if isinstance(asked.start, Offset) else 0)
+            reasons.append(
+                f"offsets {asked.start.n} to {first_kept - 1} were deleted: the log starts at {log.log_start}"
+            )
+    if end is not None and end > log.log_end and not wait_for_end:
+        first_missing = max(log.log_end, asked.start.n if isinstance(asked.start, Offset) else 0)
         if first_missing < end:
-            reasons.append(f"offsets {first_missing} to {end - 1} do not exist: the log ends at {facts.log_end}")
+            reasons.append(f"offsets {first_missing} to {end - 1} do not exist: the log ends at {log.log_end}")
     return "; ".join(reasons) or None

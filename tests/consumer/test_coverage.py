@@ -14,7 +14,7 @@ from kcli.structs import TopicPartition
 
 P0, P1, P2 = (TopicPartition("orders", number) for number in range(3))
 REFUSED = BrokerError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-CUT: dict[str, Any] = {"complete": False, "reason": "reached its end; offsets 0 to 4 are gone"}
+CUT: dict[str, Any] = {"complete": False, "reason": "reached its end; offsets 0 to 4 were deleted"}
 STOPPED: dict[str, Any] = {"complete": False, "open": True, "reason": "stopped before its end"}
 FAILED: dict[str, Any] = {"complete": False, "error": REFUSED, "reason": str(REFUSED)}
 FOLLOWING: dict[str, Any] = {"end": None, "open": True, "reason": "following"}
@@ -43,8 +43,8 @@ def test_a_partition_without_dropped_records_keeps_its_coverage() -> None:
 
 
 def test_missing_offsets_stay_in_the_reason_of_a_cut_partition() -> None:
-    cut = covered(**{**CUT, "reason": "stopped before its end; offsets 0 to 4 are gone"}).cut_at(7)
-    assert cut.reason == "stopped before its end; offsets 0 to 4 are gone"
+    cut = covered(**{**CUT, "reason": "stopped before its end; offsets 0 to 4 were deleted"}).cut_at(7)
+    assert cut.reason == "stopped before its end; offsets 0 to 4 were deleted"
 
 
 @pytest.mark.parametrize(

@@ -247,7 +247,7 @@ def test_missing_offsets_are_an_error_at_the_end() -> None:
     client, config = cluster.client()
     with (
         BatchHeaderReader(config, T0, 0, 12, client) as reader,
-        pytest.raises(KcliError, match="offsets 0 to 3 are gone"),
+        pytest.raises(KcliError, match="offsets 0 to 3 were deleted"),
     ):
         list(reader)
 

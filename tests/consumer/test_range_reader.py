@@ -251,7 +251,7 @@ def test_offsets_deleted_before_the_read_are_missing() -> None:
     assert read(reader) == {T0: ["2", "3"]}
     covered = coverage(reader)
     assert (covered.asked_start, covered.start, covered.complete) == (0, 2, False)
-    assert "offsets 0 to 1 are gone: the log starts at 2" in covered.reason
+    assert "offsets 0 to 1 were deleted: the log starts at 2" in covered.reason
 
 
 def test_deleted_offsets_are_not_missing_from_a_start_without_a_number() -> None:
@@ -538,5 +538,5 @@ def test_a_partition_reader_raises_for_missing_offsets() -> None:
     log.append("1")
     log.start = 1
     client, config = cluster.client()
-    with pytest.raises(KcliError, match=r"t-0 was not read completely.*offsets 0 to 0 are gone"):
+    with pytest.raises(KcliError, match=r"t-0 was not read completely.*offsets 0 to 0 were deleted"):
         list(PartitionReader(config, T0, 0, 2, client))

@@ -48,13 +48,13 @@ def test_offsets_before_the_log_start_are_missing() -> None:
     resolved = resolve_range(ReadRange(Offset(20), LATEST), LOG)
     assert (resolved.start, resolved.end) == (100, 200)
     assert resolved.asked_start == 20
-    assert resolved.missing == "offsets 20 to 99 are gone: the log starts at 100"
+    assert resolved.missing == "offsets 20 to 99 were deleted: the log starts at 100"
 
 
 def test_a_range_before_the_log_start_misses_only_its_own_offsets() -> None:
     resolved = resolve_range(ReadRange(Offset(20), Offset(30)), LOG)
     assert (resolved.start, resolved.end) == (100, 100)
-    assert resolved.missing == "offsets 20 to 29 are gone: the log starts at 100"
+    assert resolved.missing == "offsets 20 to 29 were deleted: the log starts at 100"
 
 
 def test_an_end_after_the_log_end_is_replaced_and_noted() -> None:

@@ -100,7 +100,7 @@ def test_deleted_records_below_an_explicit_start_are_reported_missing(any_kafka:
     values, covered = read(any_kafka, topic, ReadRange(Offset(0), LATEST))
     assert values == visible
     assert not covered.complete
-    assert "offsets 0 to 59 are gone: the log starts at 60" in covered.reason
+    assert "offsets 0 to 59 were deleted: the log starts at 60" in covered.reason
 
 
 def test_records_deleted_during_the_read_are_reported_as_a_gap(any_kafka: Kafka) -> None:

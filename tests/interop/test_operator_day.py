@@ -102,7 +102,7 @@ def test_a_follower_reports_that_its_start_offset_was_deleted(any_kafka: Kafka) 
     topic = head_deleted(any_kafka).topic
     run = kcli("consume", topic, "-o", "0", "--idle-timeout", "1", *at(any_kafka))
     assert (run.status, len(run.lines)) == (5, 40)
-    assert "offsets 0 to 59 are gone: the log starts at 60" in run.err
+    assert "offsets 0 to 59 were deleted: the log starts at 60" in run.err
 
 
 def test_no_property_creates_a_mistyped_topic(any_kafka: Kafka) -> None:

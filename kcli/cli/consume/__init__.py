@@ -18,7 +18,7 @@ exit status.
 - Records are written before the next poll, so between polls the consumer's position is the printed offset. While a
   batch is being written, `Committer` holds its offsets back.
 - A full disk may cut a batch. The complete rows are found by rendering parts of the batch again, and are committed.
-  For a closed pipe they are not: nobody reads the bytes that are left in it.
+  For a closed pipe they are not: no process reads the remaining bytes in it.
 - The first signal ends the read after the current batch; the second raises KeyboardInterrupt at once. `timeout` and
   shells send a signal twice, so a member ignores the second one for a second.
 - After `-n` the coverage ends at the first unprinted record, and errors after it do not count.

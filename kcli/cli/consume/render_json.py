@@ -97,8 +97,8 @@ def _json_members(name: str, values: list[bytes | None]) -> list[str]:
 
 def _json_member(name: str, data: bytes | None) -> str:
     text, encoding = text_and_encoding(data)
-    shown = f'"{name}": {json.dumps(text, ensure_ascii=False)}'
-    return f'{shown}, "{name}_encoding": "{encoding}"' if encoding == "base64" else shown
+    member = f'"{name}": {json.dumps(text, ensure_ascii=False)}'
+    return f'{member}, "{name}_encoding": "{encoding}"' if encoding == "base64" else member
 
 
 def _headers(columns: RecordColumns, row: int) -> str:

@@ -60,7 +60,7 @@ class ClassicMember:
         self.generation = NO_GENERATION
         self.rejoin_reason: str | None = "the member has not joined yet"
         self._heartbeats = HeartbeatSender(client, lookup, config, self._lock, self._judge_heartbeat)
-        self.heartbeat = self._heartbeats.times
+        self.heartbeat = self._heartbeats.timers
         self.assignment: bytes | None = None  # of the current generation, until `take_assignment`
         self.leadership: Leadership | None = None  # of the current generation
         self._awaited: RequestFuture[Any] | None = None  # of JoinGroup, SyncGroup or LeaveGroup
@@ -71,8 +71,8 @@ class ClassicMember:
         self.may_join_ms = 0.0  # the end of the backoff after a failed join or sync
 
     def __repr__(self) -> str:
-        identity, leads = self.generation, ", leads" if self.leadership is not None else ""
-        return f"<ClassicMember {identity.member_id or 'without id'} generation={identity.id} {self.state}{leads}>"
+        generation, leads = self.generation, ", leads" if self.leadership is not None else ""
+        return f"<ClassicMember {generation.member_id or 'without id'} generation={generation.id} {self.state}{leads}>"
 
     def _transition(self, event: Event) -> None:
         self.state = next_state(self.state, event)
@@ -95,9 +95,7 @@ class ClassicMember:
             raise error
 
     def wants_to_join(self, now_ms: float) -> bool:
-        """Whether to send JoinGroup: it is necessary, no JoinGroup or SyncGroup is in flight, and the backoff has
-        ended.
-        """
+        """Whether to send JoinGroup now: none is in flight, nor a SyncGroup, and the backoff has ended."""
         may = self.state in ("unjoined", "stable") and self.assignment is None and now_ms >= self.may_join_ms
         return may and self.rejoin_reason is not None
 

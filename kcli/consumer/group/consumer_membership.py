@@ -257,11 +257,11 @@ class ConsumerMembership:
 
     def _set_owned(self, owned: Owned) -> None:
         """Read exactly these partitions, and adapt the metadata."""
-        gone = {topic.name for topic in self._owned.values()} - self._subscription.topics
+        removed = {topic.name for topic in self._owned.values()} - self._subscription.topics
         names = {topic.name for topic in owned.values()}
         self._owned = owned
         self._subscription.assign_from_group(partitions_of(owned))
-        self._client.metadata.drop_topics(gone - names)
+        self._client.metadata.drop_topics(removed - names)
         self._client.metadata.add_topics(names)
 
 
@@ -322,9 +322,9 @@ class TopicNames:
         if done.error is not None:
             self._failed(done.error, now_ms)
             return
-        found = {topic.topic_id: topic.name for topic in done.value().topics if topic.name and not topic.error_code}
-        self._requested_names = {**self._requested_names, **found}
-        if len(found) < len(done.value().topics):
+        names = {topic.topic_id: topic.name for topic in done.value().topics if topic.name and not topic.error_code}
+        self._requested_names = {**self._requested_names, **names}
+        if len(names) < len(done.value().topics):
             # A broker learns of a new topic a little later than the coordinator that assigns it.
             self._failed("the brokers do not know an assigned topic yet", now_ms)
         else:

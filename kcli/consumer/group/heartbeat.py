@@ -73,7 +73,7 @@ class Heartbeat:
         self._failures += 1
         self.due_ms = now_ms + self._backoff.after(self._failures)
 
-    def found(self, now_ms: float) -> None:
+    def coordinator_changed(self, now_ms: float) -> None:
         """Restart the session timer, because there is a new coordinator."""
         self.session_ends_ms = now_ms + self._session_timeout_ms
 
@@ -130,7 +130,7 @@ class HeartbeatSender:
         self._config = config
         self._lock = lock
         self._judge = judge
-        self.times = Heartbeat(config, client.clock.now_ms())
+        self.timers = Heartbeat(config, client.clock.now_ms())
         self.in_flight: RequestFuture[HeartbeatResponse] | None = None
         self.node: Node | None = None
 
@@ -138,16 +138,16 @@ class HeartbeatSender:
         """Whether a coordinator is known. A new coordinator restarts the session timer."""
         node = self._lookup.node
         if node is not None and node != self.node:
-            self.times.found(now_ms)
+            self.timers.coordinator_changed(now_ms)
         self.node = node
         return node is not None
 
     def send(self, generation: Generation, now_ms: float) -> None:
         """Send a heartbeat if one is due."""
         node = self._lookup.node
-        if node is None or self.in_flight is not None or not self.times.is_due(now_ms):
+        if node is None or self.in_flight is not None or not self.timers.is_due(now_ms):
             return
-        self.times.sent(now_ms)
+        self.timers.sent(now_ms)
         request = requests.heartbeat_request(self._config, generation)
         lowest = requests.lowest_version(request, self._config)
         self.in_flight = self._client.send(node, request, min_version=lowest)
@@ -156,8 +156,8 @@ class HeartbeatSender:
     def next_ms(self) -> float:
         """Return the time of the next action."""
         if self.in_flight is not None:
-            return min(self.times.session_ends_ms, self.times.poll_ends_ms)
-        return self.times.next_ms()
+            return min(self.timers.session_ends_ms, self.timers.poll_ends_ms)
+        return self.timers.next_ms()
 
     def _answered(self, node: Node, generation: Generation, done: RequestFuture[HeartbeatResponse]) -> None:
         with self._lock:
@@ -166,9 +166,9 @@ class HeartbeatSender:
             good = self._judge(node, generation, done)
             now_ms = self._client.clock.now_ms()
             if good:
-                self.times.answered(now_ms)
+                self.timers.answered(now_ms)
             else:
-                self.times.failed(now_ms)
+                self.timers.failed(now_ms)
 
 
 # Interval of checks for a response while the application's thread polls the network.

@@ -116,14 +116,14 @@ def topic_snapshot(cluster: Cluster, names: Iterable[str], before: Snapshot, *, 
     """Return a snapshot of topics; a change of it requires a rebalance. A topic with unknown metadata stays as in
     `before`.
     """
-    found = {}
+    snapshot = {}
     for name in names:
         topic = cluster.topics.get(name)
         if topic is not None and topic.partitions:
-            found[name] = Topic(partition_count(topic), replica_racks(cluster, topic) if with_racks else ())
+            snapshot[name] = Topic(partition_count(topic), replica_racks(cluster, topic) if with_racks else ())
         elif name in before and (topic is None or (topic.error.retriable and not _is_gone(topic))):
-            found[name] = before[name]
-    return found
+            snapshot[name] = before[name]
+    return snapshot
 
 
 def _is_gone(topic: TopicInfo) -> bool:
@@ -134,9 +134,9 @@ def assign_partitions(
     strategy: Strategy, members: Iterable[JoinedMember], topics: Mapping[str, Topic]
 ) -> dict[str, bytes]:
     """Return the assignment of each member by member id, encoded for SyncGroup."""
-    seen = [strategy.member(it.member_id, it.subscription, it.instance_id) for it in members]
-    shares = strategy.assign(topics, seen)
+    assignor_members = [strategy.member(it.member_id, it.subscription, it.instance_id) for it in members]
+    assignments = strategy.assign(topics, assignor_members)
     return {
-        member_id: encode_assignment(Assignment(assigned_partitions=by_topic(share)))
-        for member_id, share in shares.items()
+        member_id: encode_assignment(Assignment(assigned_partitions=by_topic(partitions)))
+        for member_id, partitions in assignments.items()
     }

@@ -25,7 +25,7 @@ def read(partitions: list[PartitionCoverage], stop: StopReason = StopReason.END)
 
 
 REFUSED = BrokerError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-CUT = {"complete": False, "reason": "reached its end; offsets 0 to 4 are gone"}
+CUT = {"complete": False, "reason": "reached its end; offsets 0 to 4 were deleted"}
 STOPPED = {"complete": False, "open": True, "reason": "stopped before its end"}
 
 
@@ -37,7 +37,7 @@ def test_the_table_shows_the_asked_and_covered_ranges_and_the_reason_of_the_end(
     assert lines == [
         ["TOPIC", "PARTITION", "ASKED", "COVERED", "PRINTED", "STATE", "STOPPED"],
         ["orders", "0", "start:end", "5:9", "3", "complete", "reached its end"],
-        ["orders", "1", "0:9", "5:9", "0", "incomplete", "reached its end; offsets 0 to 4 are gone"],
+        ["orders", "1", "0:9", "5:9", "0", "incomplete", "reached its end; offsets 0 to 4 were deleted"],
         ["orders", "2", "@1970-01-01T00:00:00.000Z:end", "-", "0", "incomplete", "no leader"],
     ]
 
@@ -58,10 +58,10 @@ def test_an_open_partition_has_the_reason_of_the_whole_read() -> None:
 
 
 def test_missing_offsets_are_shown_after_any_reason() -> None:
-    gone = {**STOPPED, "reason": "stopped before its end; offsets 0 to 4 are gone"}
+    gone = {**STOPPED, "reason": "stopped before its end; offsets 0 to 4 were deleted"}
     coverage = read([covered(position=7, **gone)], StopReason.RECORD_LIMIT)
     table = coverage_table(coverage, {P0: ReadRange(Offset(0), LATEST)}, {})
-    assert table.endswith("--max-messages reached; offsets 0 to 4 are gone")
+    assert table.endswith("--max-messages reached; offsets 0 to 4 were deleted")
 
 
 def test_json_items_have_numbers() -> None:
@@ -84,7 +84,7 @@ def test_failures_are_errors_and_gaps_but_not_an_early_stop() -> None:
     partitions = [covered(P0, **failed), covered(P1, **STOPPED), covered(P2, **CUT)]
     first, second = failures(partitions)
     assert first.startswith("orders 0: TOPIC_AUTHORIZATION_FAILED")
-    assert second == "orders 2: reached its end; offsets 0 to 4 are gone"
+    assert second == "orders 2: reached its end; offsets 0 to 4 were deleted"
 
 
 def test_a_gap_of_a_following_partition_is_a_failure() -> None:

@@ -53,7 +53,7 @@ def test_only_responses_extend_the_session() -> None:
 
 def test_a_new_coordinator_restarts_the_session() -> None:
     heartbeat = beating()
-    heartbeat.found(990)
+    heartbeat.coordinator_changed(990)
     assert not heartbeat.session_is_over(1_500)
 
 
