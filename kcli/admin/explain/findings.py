@@ -1,4 +1,4 @@
-"""Findings of `explain`: evidence and advice, and the formatters of their sentences. Pure data."""
+"""Findings about a group, and the phrases that their sentences share. Pure."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 PROBLEM, WARNING, NOTE = "problem", "warning", "note"
 SEVERITIES = (PROBLEM, WARNING, NOTE)
 
-_MAX_NAMED = 8
+_MOST_NAMES = 8
 
 
 class Finding(NamedTuple):
-    """One result of a rule.
+    """One conclusion about a group, with its evidence and advice.
 
     `kind` is a fixed name for scripts ("committed-below-start"). `severity`: a "problem" loses or stops records now, a
     "warning" may become a problem, a "note" explains what is normal. `subject` is the group, a member, a topic, or a
-    partition. `evidence` are the facts, `advice` is the action; both are sentences.
+    partition. `evidence` states the facts with their values, `advice` what to do; both are sentences.
     """
 
     kind: str
@@ -32,43 +32,48 @@ class Finding(NamedTuple):
     advice: str
 
 
-def most_severe_first(findings: Iterable[Finding]) -> list[Finding]:
-    """Sort by severity, problems first; findings of equal severity keep their order."""
+def sort_by_severity(findings: Iterable[Finding]) -> list[Finding]:
+    """Return problems, then warnings, then notes; the order within a severity does not change."""
     return sorted(findings, key=lambda finding: SEVERITIES.index(finding.severity))
 
 
-def numbers(values: Iterable[int]) -> str:
+def format_numbers(numbers: Iterable[int]) -> str:
     """Return partition numbers with runs joined: `0-3, 7 and 12 more`."""
-    return format_partitions(values, ", ", at_most=_MAX_NAMED)
+    return format_partitions(numbers, ", ", at_most=_MOST_NAMES)
 
 
-def partitions_of(topic: str, partitions: Sequence[int]) -> str:
-    """Return partitions of one topic as a subject: `orders-3`, `orders partitions 0-2`."""
-    return f"{topic}-{partitions[0]}" if len(partitions) == 1 else f"{topic} partitions {numbers(partitions)}"
+def format_topic_partitions(topic: str, partitions: Sequence[int]) -> str:
+    """Return partitions of one topic: `orders-3`, `orders partitions 0-2`."""
+    return f"{topic}-{partitions[0]}" if len(partitions) == 1 else f"{topic} partitions {format_numbers(partitions)}"
 
 
-def named(partitions: Iterable[TopicPartition]) -> str:
-    """Return partitions of any topics: `orders-0, orders-3 and 5 more`."""
-    return listed(map(str, sorted(partitions)))
+def join_partitions(partitions: Iterable[TopicPartition]) -> str:
+    """Return partitions of any topics, sorted: `orders-0, orders-3 and 5 more`."""
+    return join_names(map(str, sorted(partitions)))
 
 
-def listed(names: Iterable[str]) -> str:
-    """Return names joined by commas; of many, the first ones and the number of the others."""
+def join_names(names: Iterable[str], separator: str = ", ") -> str:
+    """Return the first names joined, and the number of the others: `a, b and 5 more`."""
     names = list(names)
-    more = len(names) - _MAX_NAMED
-    return ", ".join(names[:_MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
+    rest = len(names) - _MOST_NAMES
+    return separator.join(names[:_MOST_NAMES]) + (f" and {rest} more" if rest > 0 else "")
 
 
-def count(number: int, noun: str, plural: str = "") -> str:
-    """Return `1 record`, `1,200 records`."""
-    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+def quantity(number: int, noun: str) -> str:
+    """Return a number with thousands separators and its noun: `1 record`, `1,200 records`."""
+    return f"{number:,} {noun if number == 1 else noun + 's'}"
 
 
 def member_name(member: GroupMember) -> str:
-    """Return the name of a member: its instance id, else its client id with the member id; and its host."""
+    """Return the name by which a person finds a member: its instance id or client id, and its host."""
     if member.instance_id:
         name = f"{member.instance_id} (static)"
-    else:  # a member id begins with the client id, except in KIP-848 groups, where it is random
-        named_by_client = not member.client_id or member.id.startswith(member.client_id)
-        name = member.id if named_by_client else f"{member.client_id} ({member.id})"
+    else:  # brokers derive member ids of classic groups from the client id; those of KIP-848 members are random
+        has_client_id = not member.client_id or member.id.startswith(member.client_id)
+        name = member.id if has_client_id else f"{member.client_id} ({member.id})"
     return f"{name} on {member.host}" if member.host else name
+
+
+def join_members(members: Iterable[GroupMember]) -> str:
+    """Return the names of members: `billing-1 on 10.0.0.9, billing-2 on 10.0.0.7 and 5 more`."""
+    return join_names(map(member_name, members))

@@ -1,178 +1,192 @@
-"""Rules about logs: missing leaders, open transactions, and retention that overtakes a group. Pure."""
+"""Rules about the logs that a group reads: leaders, open transactions, and retention. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kcli.admin.explain.findings import NOTE, PROBLEM, WARNING, Finding, count, listed, partitions_of
+from kcli.admin.explain.findings import (
+    NOTE,
+    PROBLEM,
+    WARNING,
+    Finding,
+    format_topic_partitions,
+    join_names,
+    quantity,
+)
 from kcli.admin.groups.lag import CREATE_TIME
 from kcli.text import format_duration, format_size
 
 if TYPE_CHECKING:
-    from kcli.admin.explain.observations import Movement, Observations, Retention
+    from kcli.admin.explain.observations import Observations, PartitionProgress, Retention
     from kcli.admin.groups.lag import PartitionLag
     from kcli.admin.logs.open_transactions import OpenTransaction
 
-# Unread records are in danger when this part of the retention time or size is used up.
+# Unread records are in danger from this fraction of the topic's retention on.
 DANGER = 0.8
 
+_INCREASE_RETENTION = (
+    "Increase retention.ms or retention.bytes of the topic before the records are deleted, then find out why the group "
+    "lags. Kafka deletes whole segments, so the deletion may come somewhat later."
+)
 
-def leaderless(seen: Observations) -> Iterator[Finding]:
-    """Report partitions without a leader, which cannot be read, written or measured."""
-    known = {row.tp.topic for row in seen.partitions} | set(seen.group.topics)
-    for name in sorted(known):
-        topic = seen.topic(name)
-        dead = [info for info in topic.partitions.values() if info.leader < 0] if topic else []
-        if not dead:
+
+def leaderless_partitions(facts: Observations) -> Iterator[Finding]:
+    """Partitions without a leader: they cannot be read or written, and their end offset is unknown."""
+    topics = {row.tp.topic for row in facts.partitions} | set(facts.group.topics)
+    for name in sorted(topics):
+        topic = facts.topic(name)
+        leaderless = [info for info in topic.partitions.values() if info.leader < 0] if topic else []
+        if not leaderless:
             continue
-        away = sorted({node for info in dead for node in info.offline})
-        kept = sorted({node for info in dead for node in info.replicas})
-        in_sync = sorted({node for info in dead for node in info.isr})
-        nodes = "no replica is reported offline"
-        if away:
-            nodes = (
-                f"broker {away[0]} is offline" if len(away) == 1 else f"brokers {listed(map(str, away))} are offline"
-            )
+        replicas = sorted({node for info in leaderless for node in info.replicas})
+        in_sync = sorted({node for info in leaderless for node in info.isr})
+        offline = sorted({node for info in leaderless for node in info.offline})
         yield Finding(
             "leaderless",
             PROBLEM,
-            partitions_of(name, [info.partition for info in dead]),
-            f"No leader; replicas on {listed(map(str, kept))}, in sync {listed(map(str, in_sync)) or 'none'}; {nodes}.",
-            f"Restart {'broker' if len(in_sync or away) == 1 else 'one of brokers'} "
-            f"{listed(map(str, in_sync or away))}. An unclean election makes another replica leader and loses records.",
+            format_topic_partitions(name, [info.partition for info in leaderless]),
+            f"No leader. Replicas: {_brokers(replicas)}; in sync: {_brokers(in_sync)}; offline: {_brokers(offline)}.",
+            f"Start {_one_of(in_sync or offline or replicas)}. An unclean leader election would make another replica "
+            "the leader and lose records.",
         )
 
 
-def open_transactions(seen: Observations) -> Iterator[Finding]:
-    """Report transactions that hold back the last stable offset, up to which read_committed consumers read."""
-    before, after = seen.surroundings.stable_ends
-    for transaction in seen.surroundings.transactions:
+def _brokers(nodes: list[int]) -> str:
+    return f"broker{'' if len(nodes) == 1 else 's'} {join_names(map(str, nodes))}" if nodes else "none"
+
+
+def _one_of(nodes: list[int]) -> str:
+    return _brokers(nodes) if len(nodes) == 1 else f"one of {_brokers(nodes)}"
+
+
+def open_transactions(facts: Observations) -> Iterator[Finding]:
+    """Transactions that hold back the last stable offset, where read_committed consumers stop."""
+    before, after = facts.cluster.stable_ends
+    for transaction in facts.cluster.transactions:
         tp = transaction.tp
-        row = seen.rows.get(tp)
-        stable = after.get(tp)
-        if row is None or row.end is None or stable is None or transaction.start_offset > stable or row.end <= stable:
+        row = facts.rows.get(tp)
+        stable_end = after.get(tp)
+        if row is None or row.end is None or stable_end is None:
             continue
-        if before.get(tp) != stable:
-            continue  # the last stable offset has moved since the first observation: short transactions are normal
-        yield _pinning(seen, transaction, row, stable)
+        if transaction.start_offset > stable_end or row.end <= stable_end:
+            continue
+        if before.get(tp) != stable_end:
+            continue  # the last stable offset advances: short transactions are normal
+        yield _open_transaction(facts, transaction, row, stable_end)
 
 
-def _pinning(seen: Observations, transaction: OpenTransaction, row: PartitionLag, stable: int) -> Finding:
-    now_ms, committed = seen.surroundings.wall_ms, row.committed.offset if row.committed else None
-    behind = (row.end or 0) - stable
+def _open_transaction(facts: Observations, transaction: OpenTransaction, row: PartitionLag, stable_end: int) -> Finding:
+    now_ms, committed = facts.cluster.wall_ms, row.committed.offset if row.committed else None
+    transactional_id = f", transactional id {transaction.transactional_id}" if transaction.transactional_id else ""
     evidence = (
-        f"The transaction of producer {transaction.producer_id} (epoch "
-        f"{transaction.producer_epoch}{_name(transaction)}) has been open {_age(transaction, now_ms)} and starts at "
-        f"{transaction.start_offset}: the last stable offset is held at {stable}, with {count(behind, 'offset')} after "
-        "it."
+        f"The transaction of producer {transaction.producer_id} (epoch {transaction.producer_epoch}{transactional_id}) "
+        f"has been open {_age(transaction, now_ms)}. It starts at offset {transaction.start_offset}; the last stable "
+        f"offset stays at {stable_end}, {quantity((row.end or 0) - stable_end, 'offset')} before the end of the log. "
     )
-    if committed is None or committed < stable:
+    if committed is None:
         severity = WARNING
-        evidence += f" The group has not reached it yet (committed: {'none' if committed is None else committed})."
-    elif committed == stable:
+        evidence += "The group has not committed an offset in this partition."
+    elif committed < stable_end:
+        severity = WARNING
+        evidence += f"The group has not reached it yet: its committed offset is {committed}."
+    elif committed == stable_end:
         severity = PROBLEM
-        evidence += f" The group has committed {committed}: a read_committed consumer cannot continue."
+        evidence += f"The committed offset is {committed}: a read_committed consumer cannot read further."
     else:
         severity = NOTE
-        evidence += f" The group has committed {committed}, so it does not use read_committed and is not blocked."
-    return Finding("open-transaction", severity, str(row.tp), evidence, _advice(transaction, row, now_ms))
-
-
-def _name(transaction: OpenTransaction) -> str:
-    return f", transactional id {transaction.transactional_id}" if transaction.transactional_id else ""
+        evidence += f"The committed offset is {committed}: the group reads uncommitted records and is not blocked."
+    return Finding("open-transaction", severity, str(row.tp), evidence, _transaction_advice(transaction, row, now_ms))
 
 
 def _age(transaction: OpenTransaction, now_ms: int) -> str:
     if transaction.started_ms is not None:
         return f"for {format_duration(max(0, now_ms - transaction.started_ms))}"
     if transaction.last_write_ms >= 0:
-        return f"for at least {format_duration(max(0, now_ms - transaction.last_write_ms))} (its last write)"
+        return f"for at least {format_duration(max(0, now_ms - transaction.last_write_ms))} (since its last write)"
     return "for an unknown time"
 
 
-def _advice(transaction: OpenTransaction, row: PartitionLag, now_ms: int) -> str:
+def _transaction_advice(transaction: OpenTransaction, row: PartitionLag, now_ms: int) -> str:
     if transaction.hanging:
         return (
-            "No coordinator knows this transaction: it hangs, and no time-out ends it. Abort it: "
-            f"kafka-transactions.sh abort --topic {row.tp.topic} --partition {row.tp.partition} --start-offset "
-            f"{transaction.start_offset}."
+            "No coordinator knows this transaction, so no timeout ends it (a hanging transaction). Abort it: "
+            f"kafka-transactions.sh abort --topic {row.tp.topic} --partition {row.tp.partition} "
+            f"--start-offset {transaction.start_offset}."
         )
     if transaction.started_ms is None or transaction.timeout_ms is None:
-        return "Find the producer by its id. Its coordinator aborts the transaction after transaction.timeout.ms."
-    left_ms = transaction.started_ms + transaction.timeout_ms - now_ms
-    if left_ms > 0:
+        return "Find the producer by its id. The coordinator aborts the transaction after its transaction.timeout.ms."
+    remaining_ms = transaction.started_ms + transaction.timeout_ms - now_ms
+    if remaining_ms > 0:
         return (
-            f"Check its producer. If it is dead, the coordinator aborts the transaction in {format_duration(left_ms)}."
+            "Check the producer. If it does not complete the transaction, the coordinator aborts the transaction in "
+            f"{format_duration(remaining_ms)}."
         )
     return (
-        f"Its time-out of {format_duration(transaction.timeout_ms)} has passed: the coordinator should abort it (state "
-        f"{transaction.state}). If this lasts, see the coordinator's log."
+        f"The transaction timeout of {format_duration(transaction.timeout_ms)} has passed: the coordinator should be "
+        f"aborting the transaction (state {transaction.state}). If it stays open, check the coordinator's log."
     )
 
 
-def retention(seen: Observations) -> Iterator[Finding]:
-    """Report records that are deleted before the group, at its current rate, reads them."""
-    for tp, movement in sorted(seen.movements.items()):
-        limits = seen.surroundings.retention.get(tp.topic)
-        if limits is None or not movement.lag or (movement.second.start or 0) > _committed(movement):
+def retention_limits(facts: Observations) -> Iterator[Finding]:
+    """Records that retention deletes before the group has read them at its present rate."""
+    for tp, progress in sorted(facts.progress.items()):
+        retention = facts.cluster.retention.get(tp.topic)
+        if retention is None or not progress.lag or (progress.second.start or 0) > _committed(progress):
             continue
-        yield from _by_time(seen, movement, limits)
-        yield from _by_size(seen, movement, limits)
+        yield from _retention_by_time(facts, progress, retention)
+        yield from _retention_by_size(facts, progress, retention)
 
 
-def _by_time(seen: Observations, movement: Movement, limits: Retention) -> Iterator[Finding]:
-    age_ms = movement.second.time_lag_ms
-    if limits.ms is None or age_ms is None:
+def _retention_by_time(facts: Observations, progress: PartitionProgress, retention: Retention) -> Iterator[Finding]:
+    age_ms = progress.second.time_lag_ms
+    if retention.ms is None or age_ms is None:
         return
-    left_ms, needed_ms = limits.ms - age_ms, _time_to_read(seen, movement)
-    soon = age_ms >= DANGER * limits.ms
-    if not soon and (needed_ms is None or needed_ms <= left_ms):
+    remaining_ms, needed_ms = retention.ms - age_ms, _time_to_read(facts, progress)
+    soon = age_ms >= DANGER * retention.ms
+    if not soon and (needed_ms is None or needed_ms <= remaining_ms):
         return
     evidence = (
-        f"The next record to read is {format_duration(age_ms)} old, and the retention time of the topic is "
-        f"{format_duration(limits.ms)}"
+        f"The next record to read is {format_duration(age_ms)} old, and the topic keeps records for "
+        f"{format_duration(retention.ms)}: "
     )
-    evidence += f": {format_duration(left_ms)} remain." if left_ms > 0 else ": it can be deleted at any time."
-    if needed_ms is not None:
-        if soon and needed_ms < left_ms:
-            return  # the group reads it in time
-        evidence += f" At its current rate the group needs {format_duration(needed_ms)} for the existing records."
+    if remaining_ms > 0:
+        evidence += f"{format_duration(remaining_ms)} until it may be deleted."
     else:
-        evidence += f" The group did not commit in this partition in {format_duration(seen.elapsed_ms)}."
-    doubts = [note for note in (movement.second.time_lag_note or "").split("; ") if note not in ("", CREATE_TIME)]
+        evidence += "it may be deleted at any moment."
+    if needed_ms is not None:
+        if soon and needed_ms < remaining_ms:
+            return  # the group reads the records in time
+        evidence += f" At its current rate the group needs {format_duration(needed_ms)} to read the remaining records."
+    else:
+        evidence += f" The group committed nothing in this partition in {format_duration(facts.elapsed_ms)}."
+    doubts = [note for note in (progress.second.time_lag_note or "").split("; ") if note not in ("", CREATE_TIME)]
     if doubts:
-        evidence += f" (Not exact, because of the record: {', '.join(doubts)}.)"
-    yield Finding("retention-overtakes", PROBLEM if soon else WARNING, str(movement.tp), evidence, _KEEP)
+        evidence += f" (The age is uncertain: {', '.join(doubts)}.)"
+    severity = PROBLEM if soon else WARNING
+    yield Finding("retention-overtakes", severity, str(progress.tp), evidence, _INCREASE_RETENTION)
 
 
-def _by_size(seen: Observations, movement: Movement, limits: Retention) -> Iterator[Finding]:
-    size, row = seen.surroundings.log_bytes.get(movement.tp), movement.second
+def _retention_by_size(facts: Observations, progress: PartitionProgress, retention: Retention) -> Iterator[Finding]:
+    log_bytes, row = facts.cluster.log_bytes.get(progress.tp), progress.second
     records = (row.end or 0) - (row.start or 0)
-    if limits.bytes is None or not size or records <= 0:
+    if retention.bytes is None or not log_bytes or records <= 0:
         return
-    unread = size * movement.lag / records
-    if unread < DANGER * limits.bytes or movement.consumed > movement.produced:
+    unread_bytes = log_bytes * progress.lag / records
+    if unread_bytes < DANGER * retention.bytes or progress.consumed > progress.produced:
         return
     evidence = (
-        f"About {format_size(unread)} are unread, and the topic keeps {format_size(limits.bytes)} per partition: the "
-        "oldest records are deleted as new ones arrive."
+        f"About {format_size(unread_bytes)} are unread, and the topic keeps {format_size(retention.bytes)} of each "
+        "partition: Kafka deletes the oldest records as new records arrive."
     )
-    yield Finding(
-        "retention-overtakes", PROBLEM if unread >= limits.bytes else WARNING, str(movement.tp), evidence, _KEEP
-    )
+    severity = PROBLEM if unread_bytes >= retention.bytes else WARNING
+    yield Finding("retention-overtakes", severity, str(progress.tp), evidence, _INCREASE_RETENTION)
 
 
-_KEEP = (
-    "Increase retention.ms or retention.bytes of the topic now, then find out why the group lags. Whole segments are "
-    "deleted, so the deletion may come a little later."
-)
+def _time_to_read(facts: Observations, progress: PartitionProgress) -> float | None:
+    """Return the ms that the group needs for its lag at the rate of its commits; None if it committed nothing."""
+    return progress.lag * facts.committing_ms / progress.consumed if progress.consumed > 0 else None
 
 
-def _time_to_read(seen: Observations, movement: Movement) -> float | None:
-    """Return the time in ms to read the existing records at the rate of the commits; None without a commit."""
-    return movement.lag * seen.committed_elapsed_ms / movement.consumed if movement.consumed > 0 else None
-
-
-def _committed(movement: Movement) -> int:
-    return movement.second.committed.offset if movement.second.committed else -1
+def _committed(progress: PartitionProgress) -> int:
+    return progress.second.committed.offset if progress.second.committed else -1

@@ -1,4 +1,4 @@
-"""Rules about members: missing, idle, mixed, silent, and assignments with gaps or two owners. Pure."""
+"""Rules about members: none, idle, mixed, silent or absent ones, and wrong assignments. Pure."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from kcli.admin.explain.findings import (
     PROBLEM,
     WARNING,
     Finding,
-    count,
-    listed,
+    format_topic_partitions,
+    join_members,
+    join_names,
+    join_partitions,
     member_name,
-    named,
-    partitions_of,
+    quantity,
 )
 from kcli.admin.explain.observations import REBALANCING
 from kcli.admin.groups.group import CLASSIC, CONSUMER
@@ -23,234 +24,248 @@ from kcli.structs import TopicPartition, numbers_by_topic
 from kcli.text import format_duration
 
 if TYPE_CHECKING:
-    from kcli.admin.explain.observations import Movement, Observations
+    from kcli.admin.explain.observations import Observations, PartitionProgress
     from kcli.admin.groups.group import Group, GroupMember
 
-_LEFT_FOR_A_WHILE = -2  # the epoch of a static member that closed and may join again (KIP-848)
+_TEMPORARILY_CLOSED = -2  # the epoch of a static member that closed and may return (KIP-848)
 
 
-def no_members(seen: Observations) -> Iterator[Finding]:
-    """Report a group without members, or with commits from outside."""
-    group = seen.group
+def no_members(facts: Observations) -> Iterator[Finding]:
+    """A group without members."""
+    group = facts.group
     if group.members or group.state not in ("Empty", "Dead"):
         return
-    moving = [m for m in seen.movements.values() if m.consumed]
-    if moving:
+    advancing = [progress for progress in facts.progress.values() if progress.consumed]
+    if advancing:
         yield Finding(
             "commits-without-members",
             NOTE,
             group.group,
-            f"There are no members, but commits within {format_duration(seen.elapsed_ms)} for "
-            f"{named(m.tp for m in moving)}.",
-            "The readers assign partitions to themselves (assign() instead of subscribe(), or an engine that does "
-            "so). Kafka does not know them; look for them where they run.",
+            f"The group has no members, but offsets of {join_partitions(p.tp for p in advancing)} were committed "
+            f"within {format_duration(facts.elapsed_ms)}.",
+            "The consumers call assign() instead of subscribe(), directly or through a processing engine, so Kafka "
+            "does not list them as members. Look for them on the hosts where they run.",
         )
         return
-    behind = [row for row in seen.partitions if row.lag]
-    lag = sum(row.lag or 0 for row in behind)
-    left = {m.id for m in seen.before.members}
-    evidence = "The group has no members" + (
-        f"; {count(len(left), 'member')} left between the observations" if left else ""
-    )
-    if behind:
-        evidence += f", and {count(lag, 'record')} in {count(len(behind), 'partition')} are unread."
-        advice = "Start its consumers, or see their logs for the reason why they do not join (refusals, crashes)."
-    elif not seen.partitions:
-        evidence += " and no committed offsets."
-        advice = "No action, if it should not run now. Without committed offsets its consumers start over."
+    lagging = [row for row in facts.partitions if row.lag]
+    lag = sum(row.lag or 0 for row in lagging)
+    left = {member.id for member in facts.group_before.members}
+    evidence = "The group has no members"
+    if left:
+        evidence += f"; {quantity(len(left), 'member')} left between the observations"
+    if lagging:
+        evidence += f"; unread: {quantity(lag, 'record')} in {quantity(len(lagging), 'partition')}."
+        advice = (
+            "Start the consumers. If they are running, check their logs for the reason why they do not join, such as "
+            "an authorization error or a crash."
+        )
+    elif not facts.partitions:
+        evidence += "; no offsets are committed."
+        advice = (
+            "Nothing to do if the group is not meant to run now. Without committed offsets, its consumers start where "
+            "auto.offset.reset says."
+        )
     else:
-        known = all(row.lag is not None for row in seen.partitions)
+        known = all(row.lag is not None for row in facts.partitions)
         evidence += "; its lag is 0." if known else "."
-        advice = "No action, if it should not run now. Committed offsets expire (offsets.retention.minutes)."
-    yield Finding("no-members", PROBLEM if behind else NOTE, group.group, evidence, advice)
+        advice = (
+            "Nothing to do if the group is not meant to run now. Committed offsets expire after "
+            "offsets.retention.minutes."
+        )
+    yield Finding("no-members", PROBLEM if lagging else NOTE, group.group, evidence, advice)
 
 
-def idle_members(seen: Observations) -> Iterator[Finding]:
-    """Report members of a stable group without partitions."""
-    group = seen.group
-    if not seen.at_rest or not _assigns_partitions(group):
+def idle_members(facts: Observations) -> Iterator[Finding]:
+    """Members of a stable group that own no partition."""
+    group = facts.group
+    if not facts.is_stable or not _assigns_partitions(group):
         return
-    idle = [m for m in group.members if not m.owned and not m.target and m.epoch != _LEFT_FOR_A_WHILE and not m.error]
-    for reason, members in _grouped(seen, idle).items():
-        evidence, advice = reason
-        yield Finding("idle-member", NOTE, listed(map(member_name, members)), evidence, advice)
+    by_reason: dict[tuple[str, str], list[GroupMember]] = {}
+    for member in group.members:
+        if not member.owned and not member.target and member.epoch != _TEMPORARILY_CLOSED and not member.error:
+            by_reason.setdefault(_idle_reason(facts, member), []).append(member)
+    for (evidence, advice), members in by_reason.items():
+        yield Finding("idle-member", NOTE, join_members(members), evidence, advice)
 
 
-def _grouped(seen: Observations, idle: list[GroupMember]) -> dict[tuple[str, str], list[GroupMember]]:
-    reasons: dict[tuple[str, str], list[GroupMember]] = {}
-    for member in idle:
-        reasons.setdefault(_why_idle(seen, member), []).append(member)
-    return reasons
-
-
-def _why_idle(seen: Observations, member: GroupMember) -> tuple[str, str]:
-    topics = [topic for name in member.topics if (topic := seen.topic(name))]
+def _idle_reason(facts: Observations, member: GroupMember) -> tuple[str, str]:
+    """Return evidence and advice."""
+    topics = [topic for name in member.topics if (topic := facts.topic(name))]
     if member.topics and not topics:
         return (
-            f"It subscribes to {listed(sorted(member.topics))}, which do not exist in the cluster, and has no "
+            f"It subscribes to {join_names(sorted(member.topics))}, which the cluster does not have, and owns no "
             "partition.",
-            "Correct the topic name in the settings of the member, or create the topic.",
+            "Correct the topic name in the member's configuration, or create the topic.",
         )
     if not topics:
-        pattern = f" with the pattern {member.pattern}" if member.pattern else ""
+        pattern = f" (pattern {member.pattern})" if member.pattern else ""
         return f"It subscribes to no existing topic{pattern}.", "Check the subscription of the member."
     names = {topic.name for topic in topics}
     partitions = sum(len(topic.partitions) for topic in topics)
-    rivals = sum(1 for other in seen.group.members if names & ({*other.topics} | {tp.topic for tp in other.owned}))
+    readers = sum(1 for other in facts.group.members if names & ({*other.topics} | {tp.topic for tp in other.owned}))
+    has = "has" if len(names) == 1 else "have"
     evidence = (
-        f"{listed(sorted(names))} has {count(partitions, 'partition')}, and {count(rivals, 'member')} share them."
+        f"{join_names(sorted(names))} {has} {quantity(partitions, 'partition')}, and {quantity(readers, 'member')} "
+        "share them."
     )
-    if rivals > partitions:
+    if readers > partitions:
         return (
             evidence,
-            "A partition has one reader, so members beyond the number of partitions are idle. Add partitions or stop "
+            "Each partition is read by one member only, so additional members are idle. Add partitions or stop "
             "members.",
         )
-    assignor = seen.group.assignor or "unknown"
+    assignor = facts.group.assignor or "unknown"
     return (
-        f"{evidence} There are enough partitions, but the member got none (assignor {assignor}).",
-        "The assignor `range` gives the first partitions of each topic to the first members; with many small topics "
-        "use cooperative-sticky or roundrobin.",
+        f"{evidence} There are enough partitions for every member, but this one was assigned none (assignor "
+        f"{assignor}).",
+        "The assignor `range` gives the first partitions of each topic to the first members. With many topics of few "
+        "partitions, use cooperative-sticky or roundrobin.",
     )
 
 
-def mixed_members(seen: Observations) -> Iterator[Finding]:
-    """Report members with different protocols or subscriptions."""
-    group = seen.group
-    kinds = Counter(member.member_type for member in group.members if member.member_type)
-    if len(kinds) > 1:
-        old = [member_name(member) for member in group.members if member.member_type == "classic"]
+def mixed_members(facts: Observations) -> Iterator[Finding]:
+    """Members that use different protocols or have different subscriptions."""
+    group = facts.group
+    types = Counter(member.member_type for member in group.members if member.member_type)
+    if len(types) > 1:
+        classic = [member for member in group.members if member.member_type == "classic"]
         yield Finding(
             "mixed-protocols",
             WARNING,
             group.group,
-            f"{count(kinds['classic'], 'member speaks', 'members speak')} the classic protocol and {kinds['consumer']} "
-            f"that of KIP-848. Classic: {listed(old)}.",
-            "Normal during a migration. To complete it, set group.protocol=consumer in the classic members; until "
-            "then each rebalance waits for them.",
+            f"Members use different protocols: {types['classic']} classic, {types['consumer']} consumer (KIP-848). "
+            f"Classic: {join_members(classic)}.",
+            "This is normal during a migration. To finish it, set group.protocol=consumer on the classic members; "
+            "until then every rebalance waits for them.",
         )
-    yield from _mixed_subscriptions(seen)
+    yield from _mixed_subscriptions(facts)
 
 
-def _mixed_subscriptions(seen: Observations) -> Iterator[Finding]:
-    evidence = [(m.topics, m.pattern) for m in seen.group.members if m.topics or m.pattern]
-    kinds = Counter((tuple(sorted(topics)), pattern) for topics, pattern in evidence)
-    if len(kinds) < 2:
+def _mixed_subscriptions(facts: Observations) -> Iterator[Finding]:
+    known = [(m.topics, m.pattern) for m in facts.group.members if m.topics or m.pattern]
+    subscriptions = Counter((tuple(sorted(topics)), pattern) for topics, pattern in known)
+    if len(subscriptions) < 2:
         return
-    shown = [f"{count(n, 'member')}: {pattern or listed(topics)}" for (topics, pattern), n in kinds.most_common()]
+    counts = [
+        f"{quantity(number, 'member')}: {pattern or join_names(topics)}"
+        for (topics, pattern), number in subscriptions.most_common()
+    ]
     yield Finding(
         "mixed-subscriptions",
         NOTE,
-        seen.group.group,
-        f"Members have different subscriptions: {listed(shown)}.",
-        "Often an incomplete deploy, or two applications with one group id, which need one each.",
+        facts.group.group,
+        f"Members have different subscriptions: {join_names(counts, '; ')}.",
+        "Either a deployment is in progress, or two applications use the same group id. Give each application a group "
+        "id of its own.",
     )
 
 
-def assignors(seen: Observations) -> Iterator[Finding]:
-    """Report partitions of a stable group with two owners or none."""
-    group = seen.group
-    if not seen.at_rest or not _assigns_partitions(group) or any(member.error for member in group.members):
+def wrong_assignments(facts: Observations) -> Iterator[Finding]:
+    """Partitions of a stable group that have two owners or none."""
+    group = facts.group
+    if not facts.is_stable or not _assigns_partitions(group) or any(member.error for member in group.members):
         return
     owners = Counter(tp for member in group.members for tp in member.owned)
-    twice = [tp for tp, number in owners.items() if number > 1]
-    if twice:
+    owned_twice = [tp for tp, number in owners.items() if number > 1]
+    if owned_twice:
         yield Finding(
             "owned-twice",
             PROBLEM,
             group.group,
-            f"More than one member owns {named(twice)} (assignor {group.assignor or 'unknown'}): records are read "
-            "twice.",
-            "The assignor of the group leader is faulty: check its client library and version.",
+            f"More than one member owns {join_partitions(owned_twice)} (assignor {group.assignor or 'unknown'}), so "
+            "records are read twice.",
+            "The assignor of the group leader is faulty. Check the client library and version of the group leader.",
         )
-    read = {name for member in group.members for name in member.topics}
-    for name in sorted(read):
-        topic = seen.topic(name)
-        orphans = [p for p in (topic.partitions if topic else ()) if TopicPartition(name, p) not in owners]
-        if orphans:
+    subscribed = {name for member in group.members for name in member.topics}
+    for name in sorted(subscribed):
+        topic = facts.topic(name)
+        unassigned = [p for p in (topic.partitions if topic else ()) if TopicPartition(name, p) not in owners]
+        if unassigned:
+            partitions = format_topic_partitions(name, unassigned)
             yield Finding(
                 "unassigned",
                 PROBLEM,
-                partitions_of(name, orphans),
-                f"No member owns {partitions_of(name, orphans)}, although the group is Stable and subscribes to "
-                f"{name}.",
-                "Clients see new partitions after a refresh of their metadata (metadata.max.age.ms, 5 min by "
-                "default). If that has passed, the assignor of the leader left them out, or may not see them "
-                "(authorization).",
+                partitions,
+                f"No member owns {partitions}, although the group is Stable and subscribes to {name}.",
+                "Clients discover new partitions when they refresh their metadata (metadata.max.age.ms, 5 minutes by "
+                "default). If that time has passed, the assignor omitted them, or the group leader is not authorized "
+                "to describe the topic.",
             )
 
 
-def gone_static_members(seen: Observations) -> Iterator[Finding]:
-    """Report static members that left or look so; they keep their partitions until their session expires (KIP-345)."""
-    now = {member.instance_id for member in seen.group.members}
-    for member in seen.before.members:
-        if member.instance_id and member.instance_id not in now:
+def absent_static_members(facts: Observations) -> Iterator[Finding]:
+    """Static members that left. They keep their partitions until their session expires (KIP-345)."""
+    instance_ids = {member.instance_id for member in facts.group.members}
+    for member in facts.group_before.members:
+        if member.instance_id and member.instance_id not in instance_ids:
             yield Finding(
                 "static-member-gone",
                 WARNING,
                 member_name(member),
-                f"It was in the group {format_duration(seen.elapsed_ms)} ago, with {_owns(member)}; now it is not.",
-                "Its session has expired or it was removed, and other members get its partitions. Start it if it "
+                f"It was in the group {format_duration(facts.elapsed_ms)} ago, with {_owned(member)}, and is no longer "
+                "a member.",
+                "Its session expired or it was removed; other members receive its partitions. Start it if it "
                 "should run.",
             )
-    for member in seen.group.members:
-        if member.instance_id and member.epoch == _LEFT_FOR_A_WHILE:
+    for member in facts.group.members:
+        if member.instance_id and member.epoch == _TEMPORARILY_CLOSED:
             yield Finding(
                 "static-member-gone",
                 PROBLEM,
                 member_name(member),
-                f"It has closed and may join again (epoch {_LEFT_FOR_A_WHILE}), and keeps "
-                f"{_owns(member, target=True)}: no member reads them until it joins again or its session expires.",
-                f"Start it again with group.instance.id={member.instance_id}, or free its partitions with `kcli group "
-                "remove-members`.",
+                f"It has closed temporarily (epoch {_TEMPORARILY_CLOSED}) and keeps {_owned(member, target=True)}: "
+                "nobody reads from there until it returns or its session expires.",
+                f"Start it again with group.instance.id={member.instance_id}, or release its partitions with "
+                "`kcli group remove-members`.",
             )
 
 
-def silent_members(seen: Observations) -> Iterator[Finding]:
-    """Report members with unread records and without a commit between the observations, outside a rebalance."""
-    if {seen.before.state, seen.group.state} & REBALANCING:
+def silent_members(facts: Observations) -> Iterator[Finding]:
+    """Members with a lag that committed nothing between the observations, although no rebalance prevented it."""
+    if {facts.group_before.state, facts.group.state} & REBALANCING:
         return
-    for member in seen.group.members:
-        owned = [seen.movements[tp] for tp in member.owned if tp in seen.movements]
-        behind = [movement for movement in owned if movement.lag]
-        if not behind or any(movement.consumed for movement in owned) or member.epoch == _LEFT_FOR_A_WHILE:
+    for member in facts.group.members:
+        owned = [facts.progress[tp] for tp in member.owned if tp in facts.progress]
+        lagging = [progress for progress in owned if progress.lag]
+        if not lagging or any(progress.consumed for progress in owned) or member.epoch == _TEMPORARILY_CLOSED:
             continue
-        yield _silent(seen, member, behind)
+        yield _silent_member(facts, member, lagging)
 
 
-def _silent(seen: Observations, member: GroupMember, behind: list[Movement]) -> Finding:
-    unread = f"{count(sum(m.lag for m in behind), 'record')} unread in {named(m.tp for m in behind)}"
-    did = "committed" if seen.commits else "acknowledged"
-    evidence = f"It {did} nothing in {format_duration(seen.committed_elapsed_ms)}, with {unread}."
-    oldest = max((m.second.time_lag_ms or 0 for m in behind), default=0)
-    if oldest:
-        evidence += f" The oldest of them is {format_duration(oldest)} old."
+def _silent_member(facts: Observations, member: GroupMember, lagging: list[PartitionProgress]) -> Finding:
+    unread = f"{quantity(sum(p.lag for p in lagging), 'record')} to read in {join_partitions(p.tp for p in lagging)}"
+    verb = "committed" if facts.commits_offsets else "acknowledged"
+    evidence = f"It {verb} nothing in {format_duration(facts.committing_ms)}, with {unread}."
+    oldest_ms = max((progress.second.time_lag_ms or 0 for progress in lagging), default=0)
+    if oldest_ms:
+        evidence += f" The oldest of them is {format_duration(oldest_ms)} old."
     if member.instance_id:
         return Finding(
             "static-member-gone",
             WARNING,
             member_name(member),
-            evidence + " It is a static member: if it has died, the group waits for it until its session expires.",
-            f"Check whether {member.instance_id} runs. If not, start it, or remove it with `kcli group "
-            "remove-members`. If so, it hangs, or commits less often than the observations (--interval).",
+            evidence + " It is a static member: if it has crashed, the group waits for it until its session expires.",
+            f"Check whether {member.instance_id} is running. If not, start it, or remove it with `kcli group "
+            "remove-members`. If it is, it is blocked, or it commits less often than --interval.",
         )
     return Finding(
         "silent-member",
         WARNING,
         member_name(member),
-        evidence + " Its session is alive.",
-        "See its log: a record that fails again and again, a blocking call, or disabled commits; or it commits less "
-        "often than the observations (--interval).",
+        evidence + " Its session is alive, because the group still lists it.",
+        "Check its log for a record that it fails on repeatedly, a blocked call, or disabled commits. If it commits "
+        "less often than --interval, repeat with a longer --interval.",
     )
 
 
 def _assigns_partitions(group: Group) -> bool:
-    """Return True for consumers; the workers of Connect have a classic group too, but do not assign partitions."""
+    """True if the members are consumers. Workers of Kafka Connect form classic groups too, but assign connectors."""
     return group.type == CONSUMER or (group.type == CLASSIC and group.protocol_type == "consumer")
 
 
-def _owns(member: GroupMember, *, target: bool = False) -> str:
+def _owned(member: GroupMember, *, target: bool = False) -> str:
     partitions = member.owned or (member.target or () if target else ())
     if not partitions:
-        return "no partitions"
-    return listed(partitions_of(topic, numbers) for topic, numbers in numbers_by_topic(partitions).items())
+        return "no partition"
+    by_topic = numbers_by_topic(partitions)
+    return join_names(format_topic_partitions(topic, numbers) for topic, numbers in by_topic.items())

@@ -1,4 +1,4 @@
-"""Two observations of a group, and its surroundings: the input of the rules of `explain`. Pure data."""
+"""Facts about a group that the rules of `explain` examine: two surveys and the state of its topics. Pure data."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ if TYPE_CHECKING:
     from kcli.admin.logs.open_transactions import OpenTransaction
     from kcli.client.metadata import TopicInfo
 
-_FINDINGS = (ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+_ERRORS_WITH_FINDINGS = (ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 REBALANCING = {"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling", "NotReady"}
 
 
 class Retention(NamedTuple):
-    """Retention of a topic: records are deleted after `ms`, or if a partition exceeds `bytes`; None: no such limit."""
+    """Limits of a topic: age of records in ms, and size of a partition in bytes; None: no limit."""
 
     ms: int | None
     bytes: int | None
 
 
-class Surroundings(NamedTuple):
-    """Surroundings of the group at the second observation; a value that could not be read is absent.
+class ClusterFacts(NamedTuple):
+    """State of the group's topics at the second observation. A fact that could not be requested is absent.
 
-    `topics` has the metadata of each topic that is committed, owned or subscribed to, or its error. `stable_ends` are
-    the last stable offsets at the first and the second observation. `log_bytes` are the sizes of lagging partitions
-    with retention.bytes. `wall_ms` is the wall-clock time.
+    `wall_ms` is the time of day. `topics` has every topic that is committed, owned or subscribed to, or the error of
+    its metadata. `stable_ends` are the last stable offsets at the first and at the second observation. `transactions`
+    are open in partitions of the group. `log_bytes` are the sizes of lagging partitions that have a size limit.
     """
 
     wall_ms: int
@@ -46,8 +46,8 @@ class Surroundings(NamedTuple):
     log_bytes: Mapping[TopicPartition, int] = {}
 
 
-class Movement(NamedTuple):
-    """A partition at both observations, with known committed offset and end offset."""
+class PartitionProgress(NamedTuple):
+    """A partition whose committed offset and end offset are known at both observations."""
 
     first: PartitionLag
     second: PartitionLag
@@ -58,12 +58,12 @@ class Movement(NamedTuple):
 
     @property
     def consumed(self) -> int:
-        """Change of the committed offset between the observations; negative if it was moved back."""
+        """Advance of the committed offset between the observations; negative if it was moved back."""
         return _offset(self.second) - _offset(self.first)
 
     @property
     def produced(self) -> int:
-        """Change of the end offset between the observations."""
+        """Advance of the end offset between the observations."""
         return (self.second.end or 0) - (self.first.end or 0)
 
     @property
@@ -72,18 +72,18 @@ class Movement(NamedTuple):
 
 
 class Observations:
-    """Two observations of one group, and its surroundings."""
+    """Two surveys of one group, and the state of its topics."""
 
-    def __init__(self, first: GroupSurvey, second: GroupSurvey, surroundings: Surroundings) -> None:
+    def __init__(self, first: GroupSurvey, second: GroupSurvey, cluster: ClusterFacts) -> None:
         self.first = first
         self.second = second
-        self.surroundings = surroundings
+        self.cluster = cluster
 
     def __repr__(self) -> str:
         return f"<Observations {self.group.group} {self.group.state} over {self.elapsed_ms:.0f} ms>"
 
     @property
-    def before(self) -> Group:
+    def group_before(self) -> Group:
         """The group at the first observation."""
         return self.first.group
 
@@ -99,54 +99,56 @@ class Observations:
 
     @property
     def elapsed_ms(self) -> float:
-        """Time between the two readings of end offsets, at least 1 ms."""
+        """Time between the two requests for end offsets, at least 1 ms."""
         return max(1.0, self.second.ends_ms - self.first.ends_ms)
 
     @property
-    def committed_elapsed_ms(self) -> float:
-        """Time between the two readings of committed offsets, at least 1 ms."""
+    def committing_ms(self) -> float:
+        """Time between the two requests for committed offsets, at least 1 ms."""
         return max(1.0, self.second.committed_ms - self.first.committed_ms)
 
     @property
-    def commits(self) -> bool:
-        """True for a group that commits offsets; share groups acknowledge single records."""
+    def commits_offsets(self) -> bool:
+        """True for groups that commit offsets. Share groups acknowledge single records instead."""
         return self.group.type in (CLASSIC, CONSUMER, STREAMS)
 
     @property
-    def at_rest(self) -> bool:
-        """Stable at both observations, with the same members and epoch: the assignment is complete."""
-        ids = [{member.id for member in group.members} for group in (self.before, self.group)]
-        same = ids[0] == ids[1] and self.before.epoch == self.group.epoch
-        return same and self.before.state == self.group.state == "Stable"
+    def is_stable(self) -> bool:
+        """True if the group was Stable at both observations, with the same members and epoch."""
+        ids = [{member.id for member in group.members} for group in (self.group_before, self.group)]
+        unchanged = ids[0] == ids[1] and self.group_before.epoch == self.group.epoch
+        return unchanged and self.group_before.state == self.group.state == "Stable"
 
     @cached_property
     def rows(self) -> dict[TopicPartition, PartitionLag]:
-        """The partitions at the second observation, by name."""
+        """The partitions at the second observation, by partition."""
         return {row.tp: row for row in self.partitions}
 
     @cached_property
-    def movements(self) -> dict[TopicPartition, Movement]:
+    def progress(self) -> dict[TopicPartition, PartitionProgress]:
         """Partitions whose committed offset and end offset are known at both observations."""
         earlier = {row.tp: row for row in self.first.partitions if _is_known(row)}
         return {
-            row.tp: Movement(earlier[row.tp], row) for row in self.partitions if _is_known(row) and row.tp in earlier
+            row.tp: PartitionProgress(earlier[row.tp], row)
+            for row in self.partitions
+            if _is_known(row) and row.tp in earlier
         }
 
     def request_errors(self) -> Iterator[KcliError]:
         """Return the errors of the requests themselves, without missing topics and leaders, which are findings."""
         for error in (self.second.error, *(row.error for row in self.partitions)):
-            if error is not None and not (isinstance(error, BrokerError) and error.code in _FINDINGS):
+            if error is not None and not (isinstance(error, BrokerError) and error.code in _ERRORS_WITH_FINDINGS):
                 yield error
 
-    def missing_topics(self) -> Iterator[tuple[str, KcliError]]:
-        """Yield topics of the group that could not be described, with their errors."""
-        for name, topic in sorted(self.surroundings.topics.items(), key=itemgetter(0)):
+    def topic_errors(self) -> Iterator[tuple[str, KcliError]]:
+        """Return the topics of the group whose metadata is an error."""
+        for name, topic in sorted(self.cluster.topics.items(), key=itemgetter(0)):
             if isinstance(topic, KcliError):
                 yield name, topic
 
     def topic(self, name: str) -> TopicInfo | None:
-        """Return the metadata of a topic; None if it could not be described."""
-        topic = self.surroundings.topics.get(name)
+        """Return the metadata of a topic; None if it is unknown or an error."""
+        topic = self.cluster.topics.get(name)
         return None if isinstance(topic, KcliError) else topic
 
 

@@ -1,11 +1,20 @@
-"""Rules about rebalances: one in progress, the members it waits for, and one that has ended. Pure."""
+"""Rules about rebalances: in progress, ended, or between the observations. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kcli.admin.explain.findings import NOTE, PROBLEM, WARNING, Finding, count, listed, member_name, named
+from kcli.admin.explain.findings import (
+    NOTE,
+    PROBLEM,
+    WARNING,
+    Finding,
+    join_members,
+    join_partitions,
+    member_name,
+    quantity,
+)
 from kcli.admin.explain.observations import REBALANCING
 from kcli.admin.groups.group import CLASSIC
 from kcli.text import format_duration
@@ -14,78 +23,92 @@ if TYPE_CHECKING:
     from kcli.admin.explain.observations import Observations
     from kcli.admin.groups.group import Group, GroupMember
 
+_MOST_LATE_MEMBERS = 5
+
 _REJOIN = (
-    "A consumer rejoins in poll(): check what these members do between two polls (a slow record, a blocking call). A "
-    "member that has not rejoined after max.poll.interval.ms (5 min by default) is removed, and the rebalance "
-    "continues; `kcli group remove-members` removes it at once."
+    "A consumer rejoins when it calls poll(). Check what these members do between two polls (a slow record, a blocked "
+    "call). A member that has not rejoined after max.poll.interval.ms (5 minutes by default) is removed, and the "
+    "rebalance continues without it; `kcli group remove-members` removes it at once."
 )
-_HAND_OVER = (
-    "A member gives up partitions in poll(), after a commit: check what the late members do between two polls. A "
-    "member that is not done after its rebalance time-out (max.poll.interval.ms) is fenced."
+_REVOKE = (
+    "A member revokes partitions in poll(), after committing. Check what the late members do between two polls. A "
+    "member that has not finished after its rebalance timeout (max.poll.interval.ms) is fenced."
 )
 
 
-def rebalancing(seen: Observations) -> Iterator[Finding]:
-    """Report a rebalance in progress with the members that delay it, or one that has ended since."""
-    group, elapsed = seen.group, format_duration(seen.elapsed_ms)
-    was, is_now = seen.before.state in REBALANCING, group.state in REBALANCING
-    if is_now:
-        since = f"at both observations, {elapsed} apart" if was else f"now, but was not {elapsed} ago"
-        evidence, advice = _classic(seen) if group.type == CLASSIC else _by_broker(group)
-        state = f"The group is {group.state} {since}, with {count(len(group.members), 'member')}. "
-        yield Finding("rebalancing", PROBLEM if was else WARNING, group.group, state + evidence, advice)
-    elif was:
-        yield from _ended(seen)
-    elif _has_changed(seen.before, group):
-        came, left = _difference(seen.before, group)
+def rebalances(facts: Observations) -> Iterator[Finding]:
+    """A rebalance at one of the observations or between them, and the members that delay it."""
+    group, elapsed = facts.group, format_duration(facts.elapsed_ms)
+    was_rebalancing, is_rebalancing = facts.group_before.state in REBALANCING, group.state in REBALANCING
+    if is_rebalancing:
+        since = f"at both observations, {elapsed} apart" if was_rebalancing else f"now, but was not {elapsed} ago"
+        evidence, advice = _classic_rebalance(facts) if group.type == CLASSIC else _broker_rebalance(group)
+        state = f"The group is rebalancing {since} ({group.state}, {quantity(len(group.members), 'member')}). "
+        severity = PROBLEM if was_rebalancing else WARNING
+        yield Finding("rebalancing", severity, group.group, state + evidence, advice)
+    elif was_rebalancing:
+        yield _ended_rebalance(facts)
+    elif _has_changed(facts.group_before, group):
+        joined, left = _member_changes(facts.group_before, group)
         evidence = (
-            f"The group was Stable at both observations, {elapsed} apart, but has rebalanced between "
-            f"them{_who(came, left)}."
+            f"The group was Stable at both observations, {elapsed} apart, but rebalanced between them"
+            f"{_format_changes(joined, left)}."
         )
         advice = (
-            "One rebalance is a deploy or a restart. If there are more, look for members that crash or poll too seldom."
+            "A single rebalance is normal after a deployment or a restart. If rebalances repeat, look for members that "
+            "crash or call poll() too rarely."
         )
         yield Finding("rebalanced", WARNING if left else NOTE, group.group, evidence, advice)
 
 
-def _classic(seen: Observations) -> tuple[str, str]:
-    if seen.group.state == "CompletingRebalance":
+def _classic_rebalance(facts: Observations) -> tuple[str, str]:
+    if facts.group.state == "CompletingRebalance":
         return (
-            "All members have joined; the group leader, one of them, has not sent the assignment yet.",
-            "This normally takes a moment. If it lasts, the leader hangs between join and sync: it is removed after "
-            "its session or poll time-out. See the logs of the members.",
+            "All members have joined; the group leader has not sent the assignment yet.",
+            "This usually takes a moment. If it lasts, the leader is blocked between JoinGroup and SyncGroup and is "
+            "removed after its session timeout or max.poll.interval.ms. Check the members' logs.",
         )
-    holders = [member for member in seen.group.members if member.owned]
-    joined = [member for member in seen.group.members if not member.owned]
-    if not holders:
-        return "No member has partitions of the previous generation, so the late members are unknown.", _REJOIN
-    busy = [member for member in holders if _commits(seen, member)]
+    owners = [member for member in facts.group.members if member.owned]
+    joined = [member for member in facts.group.members if not member.owned]
+    if not owners:
+        return (
+            "No member owns partitions of the previous generation, so the members that have not rejoined are unknown.",
+            _REJOIN,
+        )
+    busy = [member for member in owners if _commits(facts, member)]
     evidence = (
-        f"It waits for one or more of the members with partitions of the previous generation: {_members(holders)}."
+        f"It waits for at least one of the members that own partitions of the previous generation: "
+        f"{join_members(owners)}."
     )
     if busy:
-        evidence += f" Still reading and committing, so so they have not rejoined: {_members(busy)}."
+        evidence += f" Still committing, so not rejoined: {join_members(busy)}."
     if joined:
-        evidence += f" Newly joined: {_members(joined)}."
-    return evidence + " Kafka has no more information on a classic group.", _REJOIN
+        evidence += f" Newly joined: {join_members(joined)}."
+    return evidence + " Kafka reports no more about the members of a classic group.", _REJOIN
 
 
-def _commits(seen: Observations, member: GroupMember) -> bool:
-    return any(tp in seen.movements and seen.movements[tp].consumed > 0 for tp in member.owned)
+def _commits(facts: Observations, member: GroupMember) -> bool:
+    return any(tp in facts.progress and facts.progress[tp].consumed > 0 for tp in member.owned)
 
 
-def _by_broker(group: Group) -> tuple[str, str]:
-    """Use the epochs and targets of members to find the late ones (KIP-848, KIP-932, KIP-1071)."""
+def _broker_rebalance(group: Group) -> tuple[str, str]:
+    """A group whose broker assigns (KIP-848, KIP-932, KIP-1071): the members' epochs and targets show the late ones."""
     if group.state == "Assigning":
         return (
-            f"The broker has an assignment for epoch {group.target_epoch}, but none for epoch {group.epoch} yet.",
-            "This takes about a second (group.consumer.assignment.interval.ms). If it lasts, see the log of "
+            f"The broker has an assignment for epoch {group.target_epoch}, but not yet for epoch {group.epoch}.",
+            "This usually takes about a second (group.consumer.assignment.interval.ms). If it lasts, check the log of "
             f"{group.coordinator}.",
         )
     late = [member for member in group.members if _is_late(member, group)]
     if not late:
-        return "Every member has its target assignment now.", "No action: the rebalance has just ended."
-    return " ".join(map(_lateness, late[:5])) + (f" And {len(late) - 5} more." if len(late) > 5 else ""), _HAND_OVER
+        return (
+            "Every member has its target assignment.",
+            "Nothing to do: the rebalance has just ended. Run the command again to confirm.",
+        )
+    evidence = " ".join(map(_late_member, late[:_MOST_LATE_MEMBERS]))
+    if len(late) > _MOST_LATE_MEMBERS:
+        evidence += f" Late in total: {len(late)} members."
+    return evidence, _REVOKE
 
 
 def _is_late(member: GroupMember, group: Group) -> bool:
@@ -93,26 +116,27 @@ def _is_late(member: GroupMember, group: Group) -> bool:
     return late or (member.target is not None and set(member.target) != set(member.owned))
 
 
-def _lateness(member: GroupMember) -> str:
-    to_give = sorted(set(member.owned) - set(member.target or ()))
-    to_take = sorted(set(member.target or ()) - set(member.owned))
-    parts = [f"is at epoch {member.epoch}"]
-    if to_give:
-        parts.append(f"still has to give up {named(to_give)}")
-    if to_take:
-        parts.append(f"waits for {named(to_take)}")
-    return f"{member_name(member)} {' and '.join(parts)}."
+def _late_member(member: GroupMember) -> str:
+    to_revoke = sorted(set(member.owned) - set(member.target or ()))
+    to_receive = sorted(set(member.target or ()) - set(member.owned))
+    clauses = [f"is at epoch {member.epoch}"]
+    if to_revoke:
+        clauses.append(f"must still revoke {join_partitions(to_revoke)}")
+    if to_receive:
+        clauses.append(f"waits for {join_partitions(to_receive)}")
+    return f"{member_name(member)} {' and '.join(clauses)}."
 
 
-def _ended(seen: Observations) -> Iterator[Finding]:
-    came, left = _difference(seen.before, seen.group)
-    evidence = f"A rebalance that was in progress {format_duration(seen.elapsed_ms)} ago has ended{_who(came, left)}."
-    advice = "No action, if it was a deploy."
+def _ended_rebalance(facts: Observations) -> Finding:
+    joined, left = _member_changes(facts.group_before, facts.group)
+    evidence = (
+        f"A rebalance that was in progress {format_duration(facts.elapsed_ms)} ago has ended"
+        f"{_format_changes(joined, left)}."
+    )
+    advice = "Nothing to do if this was a deployment."
     if left:
-        advice = (
-            "The members that left did not rejoin in time, or stopped. See their logs for a poll that took too long."
-        )
-    yield Finding("rebalance-ended", WARNING if left else NOTE, seen.group.group, evidence, advice)
+        advice = "The members that left stopped, or did not rejoin in time. Check their logs for a late poll()."
+    return Finding("rebalance-ended", WARNING if left else NOTE, facts.group.group, evidence, advice)
 
 
 def _has_changed(before: Group, now: Group) -> bool:
@@ -121,16 +145,13 @@ def _has_changed(before: Group, now: Group) -> bool:
     return before.epoch != now.epoch or {m.id for m in before.members} != {m.id for m in now.members}
 
 
-def _difference(before: Group, now: Group) -> tuple[list[GroupMember], list[GroupMember]]:
+def _member_changes(before: Group, now: Group) -> tuple[list[GroupMember], list[GroupMember]]:
     earlier, later = {m.id: m for m in before.members}, {m.id: m for m in now.members}
-    return [m for id, m in later.items() if id not in earlier], [m for id, m in earlier.items() if id not in later]
+    joined = [member for id, member in later.items() if id not in earlier]
+    return joined, [member for id, member in earlier.items() if id not in later]
 
 
-def _who(came: list[GroupMember], left: list[GroupMember]) -> str:
-    evidence = [f"left: {_members(left)}"] if left else []
-    evidence += [f"came: {_members(came)}"] if came else []
-    return f" ({'; '.join(evidence)})" if evidence else ""
-
-
-def _members(members: Iterable[GroupMember]) -> str:
-    return listed(member_name(member) for member in members)
+def _format_changes(joined: list[GroupMember], left: list[GroupMember]) -> str:
+    changes = [f"left: {join_members(left)}"] if left else []
+    changes += [f"joined: {join_members(joined)}"] if joined else []
+    return f" ({'; '.join(changes)})" if changes else ""

@@ -1,4 +1,4 @@
-"""Open transactions, which hold back last stable offsets (KIP-664): from leaders and transaction coordinators."""
+"""Open transactions of partitions, from the leaders and the transaction coordinators (KIP-664)."""
 
 from __future__ import annotations
 
@@ -17,34 +17,12 @@ if TYPE_CHECKING:
     from kcli.structs import Node, TopicPartition
 
 
-class Producer(NamedTuple):
-    """A producer in the state of a partition's leader. `last_write_ms` is the time of its last batch, -1 unknown.
-
-    `transaction_start` is the first offset of its open transaction in this partition; -1: there is none.
-    """
-
-    id: int
-    epoch: int
-    last_write_ms: int = -1
-    transaction_start: int = -1
-
-
-class Transaction(NamedTuple):
-    """A transactional id at its coordinator. Times in ms; `started_ms` is -1 without an open transaction."""
-
-    transactional_id: str
-    state: str
-    producer_id: int
-    started_ms: int
-    timeout_ms: int
-    partitions: frozenset[TopicPartition]
-
-
 class OpenTransaction(NamedTuple):
-    """A transaction that is open in a partition since `start_offset` and holds back the last stable offset.
+    """A transaction that is open in a partition from `start_offset` on.
 
-    `last_write_ms` and `started_ms` are wall-clock times. Transactional id, state, start and time-out are those of the
-    coordinator, None if no coordinator returned them. `hanging`: all coordinators answered, and none knows it as open.
+    `last_write_ms` (-1: unknown) and `started_ms` are wall-clock times. The transactional id, state, start and timeout
+    come from the coordinator; None if no coordinator knows the transaction or the coordinator did not answer.
+    `hanging`: every coordinator answered and none knows the transaction as open, so no timeout will end it.
     """
 
     tp: TopicPartition
@@ -59,17 +37,40 @@ class OpenTransaction(NamedTuple):
     hanging: bool = False
 
 
-def producers_of(
+class Producer(NamedTuple):
+    """An active producer of a partition. `last_write_ms` is the time of its last batch; -1: unknown.
+
+    `transaction_start` is the first offset of its open transaction; -1: no transaction is open in the partition.
+    """
+
+    id: int
+    epoch: int
+    last_write_ms: int = -1
+    transaction_start: int = -1
+
+
+class Transaction(NamedTuple):
+    """A transactional id as described by its coordinator. Times in ms; `started_ms` -1: no transaction is open."""
+
+    transactional_id: str
+    state: str
+    producer_id: int
+    started_ms: int
+    timeout_ms: int
+    partitions: frozenset[TopicPartition]
+
+
+def active_producers(
     client: ConsumerNetworkClient, partitions: Iterable[TopicPartition], deadline_ms: float
 ) -> Results[TopicPartition, list[Producer]]:
-    """Return the active producers of these partitions, from the leaders. Needs brokers of 2.8 or later."""
+    """Return the active producers of these partitions, from their leaders (Kafka 2.8 and later)."""
     return ask_leaders(client, partitions, lambda _node, tps: _producers_request(tps), _read_producers, deadline_ms)
 
 
 def list_transactions(
     client: ConsumerNetworkClient, producer_ids: Sequence[int], deadline_ms: float
 ) -> Results[Node, dict[int, str]]:
-    """Return the transactional ids of these producers by broker and producer id. Needs brokers of 3.0 or later."""
+    """Return by broker the transactional ids that it coordinates for these producer ids (Kafka 3.0 and later)."""
     from kcli.client.requests import ask_nodes
     from kcli.client.routing import all_brokers
     from kcli.protocol.messages.list_transactions import ListTransactionsRequest
@@ -86,7 +87,7 @@ def list_transactions(
 def describe_transactions(
     client: ConsumerNetworkClient, transactional_ids: Iterable[str], deadline_ms: float
 ) -> Results[str, Transaction]:
-    """Return the transactions of these transactional ids, from their coordinators."""
+    """Return these transactional ids, each from its coordinator."""
     from kcli.protocol.messages.describe_transactions import DescribeTransactionsRequest
 
     return Coordinators(client, TRANSACTION).ask(
@@ -127,45 +128,50 @@ def _read_producers(response: DescribeProducersResponse) -> Iterator[tuple[Topic
 
 
 def _read_transactions(response: DescribeTransactionsResponse) -> Iterator[tuple[str, Transaction | KcliError]]:
-    for state in response.transaction_states:
-        if state.error_code:
-            yield state.transactional_id, BrokerError(state.error_code, transactional_id=state.transactional_id)
+    for transaction in response.transaction_states:
+        if transaction.error_code:
+            yield (
+                transaction.transactional_id,
+                BrokerError(transaction.error_code, transactional_id=transaction.transactional_id),
+            )
             continue
-        partitions = frozenset(TopicPartition(topic.topic, p) for topic in state.topics for p in topic.partitions)
+        partitions = frozenset(
+            TopicPartition(topic.topic, number) for topic in transaction.topics for number in topic.partitions
+        )
         yield (
-            state.transactional_id,
+            transaction.transactional_id,
             Transaction(
-                state.transactional_id,
-                state.transaction_state,
-                state.producer_id,
-                state.transaction_start_time_ms,
-                state.transaction_timeout_ms,
+                transaction.transactional_id,
+                transaction.transaction_state,
+                transaction.producer_id,
+                transaction.transaction_start_time_ms,
+                transaction.transaction_timeout_ms,
                 partitions,
             ),
         )
 
 
-_OPEN = {"Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence"}
+_OPEN_STATES = {"Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence"}
 
 
-def transactions_holding_back(
+def find_open_transactions(
     client: ConsumerNetworkClient, partitions: Iterable[TopicPartition], deadline_ms: float
 ) -> tuple[OpenTransaction, ...]:
-    """Return the open transactions of these partitions, with the state at their coordinators.
+    """Return the open transactions of these partitions. A partition whose leader does not answer is left out.
 
-    A partition or coordinator that does not answer is left out. A transaction that no coordinator knows as open is
-    requested again from the leader before it is reported as hanging, because it may have ended between the requests.
+    A transaction that no coordinator knows may have ended between the requests. Therefore its leader is asked again
+    before it is returned as hanging.
     """
-    held = _open_producers(client, partitions, deadline_ms)
-    if not held:
+    producers = _open_producers(client, partitions, deadline_ms)
+    if not producers:
         return ()
-    producer_ids = sorted({producer.id for _, producer in held})
-    listed = list_transactions(client, producer_ids, deadline_ms)
-    names = {producer_id: name for ids in listed.values.values() for producer_id, name in ids.items()}
+    listed = list_transactions(client, sorted({producer.id for _, producer in producers}), deadline_ms)
+    names = {producer_id: name for by_id in listed.values.values() for producer_id, name in by_id.items()}
     described = describe_transactions(client, sorted(set(names.values())), deadline_ms)
-    complete = not listed.errors and not described.errors
+    all_answered = not listed.errors and not described.errors
     transactions = [
-        join(tp, producer, described.values.get(names.get(producer.id, "")), complete) for tp, producer in held
+        join_transaction(tp, producer, described.values.get(names.get(producer.id, "")), all_answered)
+        for tp, producer in producers
     ]
     if any(transaction.hanging for transaction in transactions):
         still_open = {(tp, p.id) for tp, p in _open_producers(client, {t.tp for t in transactions}, deadline_ms)}
@@ -173,28 +179,29 @@ def transactions_holding_back(
     return tuple(transactions)
 
 
-def join(tp: TopicPartition, producer: Producer, known: Transaction | None, complete: bool) -> OpenTransaction:
-    """Return the open transaction of a producer, with the state at its coordinator if `known`. Pure.
+def join_transaction(
+    tp: TopicPartition, producer: Producer, described: Transaction | None, all_answered: bool
+) -> OpenTransaction:
+    """Join the leader's view of a producer with its coordinator's view of the transaction. Pure.
 
-    `complete`: all coordinators answered.
+    `all_answered`: every coordinator answered; otherwise an unknown transaction is not hanging.
     """
-    is_open = known is not None and known.state in _OPEN and tp in known.partitions
+    is_open = described is not None and described.state in _OPEN_STATES and tp in described.partitions
     transaction = OpenTransaction(tp, producer.id, producer.epoch, producer.transaction_start, producer.last_write_ms)
-    transaction = transaction._replace(hanging=complete and not is_open)
-    if known is None:
+    transaction = transaction._replace(hanging=all_answered and not is_open)
+    if described is None:
         return transaction
-    transaction = transaction._replace(transactional_id=known.transactional_id, state=known.state)
+    transaction = transaction._replace(transactional_id=described.transactional_id, state=described.state)
     if not is_open:
         return transaction
-    return transaction._replace(
-        started_ms=known.started_ms if known.started_ms >= 0 else None, timeout_ms=known.timeout_ms
-    )
+    started_ms = described.started_ms if described.started_ms >= 0 else None
+    return transaction._replace(started_ms=started_ms, timeout_ms=described.timeout_ms)
 
 
 def _open_producers(
     client: ConsumerNetworkClient, partitions: Iterable[TopicPartition], deadline_ms: float
 ) -> list[tuple[TopicPartition, Producer]]:
-    results = producers_of(client, partitions, deadline_ms)
+    results = active_producers(client, partitions, deadline_ms)
     return [
         (tp, producer)
         for tp, producers in sorted(results.values.items())

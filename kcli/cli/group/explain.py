@@ -45,7 +45,7 @@ def run(
     never got into the group (refused, or without an assignor in common with the others) cannot be observed: see its
     log. The command does not disturb the group.
     """
-    from kcli.admin.explain.looks import observe_twice
+    from kcli.admin.explain.observe import observe_twice
     from kcli.admin.explain.rules import explain
     from kcli.cli.group.selection import check_names
 

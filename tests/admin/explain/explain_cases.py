@@ -1,4 +1,4 @@
-"""Groups as two looks saw them, made of literals: what the rules of `explain` are told in tests."""
+"""Observations of groups, made of literals, as input for the rules of `explain`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kcli.admin.explain.findings import Finding
-from kcli.admin.explain.observations import Observations, Surroundings
+from kcli.admin.explain.observations import ClusterFacts, Observations
 from kcli.admin.explain.rules import explain
 from kcli.admin.groups.group import CLASSIC, CONSUMER, Group, GroupMember
 from kcli.admin.groups.lag import PartitionLag
@@ -19,13 +19,13 @@ NOW_MS = 1_700_000_000_000
 
 
 def tp(name: str) -> TopicPartition:
-    """`orders-3`."""
+    """Return the partition of a name such as `orders-3`."""
     topic, _, number = name.rpartition("-")
     return TopicPartition(topic, int(number))
 
 
 def member(name: str, *owned: str, topics: tuple[str, ...] = ("orders",), **more: Any) -> GroupMember:
-    """A member called `name`, with these partitions."""
+    """Return a member with this client id that owns these partitions."""
     if isinstance(more.get("target"), tuple):
         more["target"] = tuple(map(tp, more["target"]))
     return GroupMember(f"{name}-1", name, "10.0.0.9", topics=topics, owned=tuple(map(tp, owned)), **more)
@@ -37,19 +37,19 @@ def group(*members: GroupMember, state: str = "Stable", type: str = CLASSIC, **m
     return Group("billing", type, state, NODE, "consumer", "range", members=members, **more)
 
 
-def look(
-    seen: Group, rows: Mapping[str, tuple[Any, ...]], at_ms: float, **about_rows: Mapping[str, Any]
+def group_survey(
+    group: Group, rows: Mapping[str, tuple[Any, ...]], at_ms: float, **row_fields: Mapping[str, Any]
 ) -> GroupSurvey:
-    """`rows`: partition -> (committed, start, end), None for what is not known; owners come from the group.
+    """Return a survey of a group. `rows`: partition -> (committed, start, end), each None if unknown.
 
-    `about_rows`: other fields of rows, by partition.
+    The owners of partitions are taken from the group. `row_fields`: other fields of rows, by partition.
     """
     partitions = []
     for name, (committed, start, end) in sorted(rows.items()):
         lag = None if committed is None or end is None else max(0, end - committed)
-        owners = tuple(m for m in seen.members if tp(name) in m.owned)
+        owners = tuple(m for m in group.members if tp(name) in m.owned)
         row = PartitionLag(
-            seen.group,
+            group.group,
             tp(name),
             None if committed is None else OffsetAndMetadata(committed),
             start,
@@ -59,12 +59,12 @@ def look(
             None,
             owners,
         )
-        partitions.append(row._replace(**{field: by[name] for field, by in about_rows.items() if name in by}))
-    return GroupSurvey(seen, partitions, None, at_ms, at_ms)
+        partitions.append(row._replace(**{field: by[name] for field, by in row_fields.items() if name in by}))
+    return GroupSurvey(group, partitions, None, at_ms, at_ms)
 
 
 def topic(name: str, partitions: int = 2, leaderless: tuple[int, ...] = ()) -> TopicInfo:
-    """A topic of broker 1; where there is no leader, broker 2 had it and is offline."""
+    """Return a topic led by broker 1. The only replica of a leaderless partition is on broker 2, which is offline."""
     return TopicInfo(
         name,
         partitions={
@@ -76,21 +76,21 @@ def topic(name: str, partitions: int = 2, leaderless: tuple[int, ...] = ()) -> T
     )
 
 
-def around(*topics: TopicInfo, **more: Any) -> Surroundings:
+def cluster_facts(*topics: TopicInfo, **more: Any) -> ClusterFacts:
     known = topics or (topic("orders"),)
-    return Surroundings(NOW_MS, **{"topics": {t.name: t for t in known}, **more})
+    return ClusterFacts(NOW_MS, **{"topics": {t.name: t for t in known}, **more})
 
 
-def found(first: GroupSurvey, second: GroupSurvey, lies_around: Surroundings | None = None) -> dict[str, Finding]:
-    """What is found, by kind; of several of a kind the last."""
-    return {finding.kind: finding for finding in explain(Observations(first, second, lies_around or around()))}
+def findings(first: GroupSurvey, second: GroupSurvey, cluster: ClusterFacts | None = None) -> dict[str, Finding]:
+    """Return the findings by kind; of several findings of a kind the last."""
+    return {finding.kind: finding for finding in explain(Observations(first, second, cluster or cluster_facts()))}
 
 
-def found_in(
-    seen: Group,
+def unchanged_findings(
+    group: Group,
     rows: Mapping[str, tuple[Any, ...]],
-    lies_around: Surroundings | None = None,
-    **about_rows: Mapping[str, Any],
+    cluster: ClusterFacts | None = None,
+    **row_fields: Mapping[str, Any],
 ) -> dict[str, Finding]:
-    """What is found when nothing moved between the observations."""
-    return found(look(seen, rows, 0), look(seen, rows, 6000, **about_rows), lies_around)
+    """Return the findings for a group that did not change between the observations."""
+    return findings(group_survey(group, rows, 0), group_survey(group, rows, 6000, **row_fields), cluster)

@@ -1,4 +1,4 @@
-"""`kcli group explain` as a command: its page, its formats, its statuses, and that it only looks."""
+"""`kcli group explain`: pages, formats, exit statuses, and read-only requests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from kcli.broker.embedded import EmbeddedBroker
 from kcli.cli.group.explain import page
-from tests.admin.explain.explain_cases import around, found_in, group, look, member
+from tests.admin.explain.explain_cases import cluster_facts, group, group_survey, member, unchanged_findings
 from tests.cli.fake import FakeEnvironment, Result, run_kcli
 
 QUICK = ("--interval", "0.05")
@@ -20,7 +20,7 @@ QUICK = ("--interval", "0.05")
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[EmbeddedBroker]:
-    """A group `late` that has read 2 of 9 records, and a group `done` that has read all; both are empty."""
+    """A broker with two empty groups: `late` has read 2 of 9 records, `done` has read all."""
     from confluent_kafka import Producer
 
     with EmbeddedBroker() as embedded:
@@ -47,8 +47,8 @@ def test_a_page_for_each_group(broker: EmbeddedBroker) -> None:
     lines = result.text.splitlines()
     assert lines[0].startswith("late: classic group, Empty, 0 members, 1 partition, lag 7; two observations, ")
     assert lines[2] == "PROBLEM no-members: late"
-    assert lines[3] == "  The group has no members, and 7 records in 1 partition are unread."
-    assert lines[4].startswith("  -> Start its consumers")
+    assert lines[3] == "  The group has no members; unread: 7 records in 1 partition."
+    assert lines[4].startswith("  -> Start the consumers.")
     assert "NOTE no-members: done" in lines
 
 
@@ -61,28 +61,32 @@ def test_a_page_on_a_terminal_is_coloured_and_wrapped(broker: EmbeddedBroker) ->
 
 
 @pytest.mark.parametrize(
-    ("rows", "told"),
+    ("rows", "expected"),
     [
         ({"orders-0": (None, 0, 9)}, "1 partition, lag unknown;"),
         ({"orders-0": (None, 0, 9), "orders-1": (2, 0, 5)}, "2 partitions, lag 3, unknown in 1;"),
         ({}, "0 partitions, lag 0;"),
     ],
 )
-def test_a_lag_that_is_not_known_is_not_called_nought(rows: dict[str, tuple[int | None, ...]], told: str) -> None:
+def test_an_unknown_lag_is_not_shown_as_zero(rows: dict[str, tuple[int | None, ...]], expected: str) -> None:
     from kcli.admin.explain.observations import Observations
 
     seen = group(member("a", *rows))
-    assert told in page(FakeEnvironment(), Observations(look(seen, rows, 0), look(seen, rows, 6000), around()), [])
+    assert expected in page(
+        FakeEnvironment(),
+        Observations(group_survey(seen, rows, 0), group_survey(seen, rows, 6000), cluster_facts()),
+        [],
+    )
 
 
-def test_names_cannot_command_a_terminal() -> None:
+def test_control_characters_in_names_are_escaped_on_a_terminal() -> None:
     env = FakeEnvironment(terminal=True)
     seen = group(member("a\x1b[2J", "orders-0"))
     rows = {"orders-0": (0, 0, 5)}
-    facts_of = look(seen, rows, 0), look(seen, rows, 6000)
+    surveys = group_survey(seen, rows, 0), group_survey(seen, rows, 6000)
     from kcli.admin.explain.observations import Observations
 
-    text = page(env, Observations(*facts_of, around()), list(found_in(seen, rows).values()))
+    text = page(env, Observations(*surveys, cluster_facts()), list(unchanged_findings(seen, rows).values()))
     assert "\x1b[2J" not in text
     assert "a\\x1b[2J-1" in text
 
@@ -110,43 +114,43 @@ def test_csv_has_a_row_for_each_finding(broker: EmbeddedBroker) -> None:
     ("group", "severity", "status"),
     [("late", "problem", 6), ("late", "note", 6), ("done", "problem", 0), ("done", "warning", 0), ("done", "note", 6)],
 )
-def test_a_status_for_scripts_on_request(broker: EmbeddedBroker, group: str, severity: str, status: int) -> None:
+def test_fail_on_sets_the_exit_status(broker: EmbeddedBroker, group: str, severity: str, status: int) -> None:
     assert explain(broker, group, "--fail-on", severity).status == status
 
 
 @pytest.mark.parametrize(
-    ("options", "words"), [(["--fail-on", "all"], "problem, warning or note"), (["--interval", "-1"], "above 0")]
+    ("options", "message"), [(["--fail-on", "all"], "problem, warning or note"), (["--interval", "-1"], "above 0")]
 )
-def test_bad_options_are_usage_errors(options: list[str], words: str) -> None:
+def test_bad_options_are_usage_errors(options: list[str], message: str) -> None:
     result = run_kcli("group", "explain", "g", *options)
     assert (result.status, len(result.err.splitlines())) == (2, 1)
-    assert words in result.err
+    assert message in result.err
 
 
-def test_a_group_that_is_not_there_is_not_found_beside_one_that_is(broker: EmbeddedBroker) -> None:
+def test_a_missing_group_sets_the_status_while_the_others_are_explained(broker: EmbeddedBroker) -> None:
     result = explain(broker, "nosuch", "late")
     assert result.status == 3
     assert "nosuch" in result.err
     assert "late: classic group" in result.text
 
 
-def test_nobody_to_ask_is_out_of_time() -> None:
+def test_an_unreachable_broker_is_a_timeout() -> None:
     result = run_kcli("group", "explain", "g", "-b", "127.0.0.1:1", "--timeout", "0.3")
     assert result.status == 5
     assert len(result.err.splitlines()) == 1
 
 
-LOOKING = {"ApiVersions", "Metadata", "FindCoordinator", "DescribeGroups", "OffsetFetch", "ListOffsets"}
-LOOKING_AROUND = {"Fetch", "DescribeConfigs"}  # the age of the next record, and how long it is kept
+SURVEY_APIS = {"ApiVersions", "Metadata", "FindCoordinator", "DescribeGroups", "OffsetFetch", "ListOffsets"}
+CONTEXT_APIS = {"Fetch", "DescribeConfigs"}  # the age of the next record, and how long it is kept
 
 
 @pytest.mark.parametrize(
     ("command", "apis"),
-    [(["explain", *QUICK], LOOKING | LOOKING_AROUND), (["watch", "-n", "2", *QUICK], LOOKING)],
+    [(["explain", *QUICK], SURVEY_APIS | CONTEXT_APIS), (["watch", "-n", "2", *QUICK], SURVEY_APIS)],
     ids=["explain", "watch"],
 )
-def test_looking_is_all_it_does(broker: EmbeddedBroker, command: list[str], apis: set[str]) -> None:
-    """Done 5: the APIs that reached the broker can read, and nothing else. This one has no KIP-848 groups."""
+def test_only_read_requests_are_sent(broker: EmbeddedBroker, command: list[str], apis: set[str]) -> None:
+    """The embedded broker has no KIP-848 groups, so ConsumerGroupDescribe is not sent."""
     before = len(broker.requests)
     name, *options = command
     assert run_kcli("group", name, "late", *options, "-b", broker.address).status == 0

@@ -22,7 +22,7 @@ from kcli.admin.groups.rates import GroupsSample, RateHistory, TopicRow, drain_m
 from kcli.cli.group.watch_views import ASCII_BARS, LineView, picture, row_cells, row_item, sparkline
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError
-from tests.admin.explain.explain_cases import group, look, member
+from tests.admin.explain.explain_cases import group, group_survey, member
 from tests.cli.fake import FakeEnvironment, run_kcli
 from tests.real_kafka import Kafka
 
@@ -32,7 +32,7 @@ WALL_MS = 1_700_000_000_000
 
 
 def looked(rows: Mapping[str, tuple[int | None, int, int]], at_ms: float, ends_ms: float | None = None) -> GroupsSample:
-    survey = look(SEEN, rows, at_ms)
+    survey = group_survey(SEEN, rows, at_ms)
     return GroupsSample({"billing": survey if ends_ms is None else survey._replace(ends_ms=ends_ms)})
 
 
@@ -75,7 +75,7 @@ def test_a_partition_that_was_not_known_before_has_no_rate_yet() -> None:
 
 
 def test_a_group_that_is_gone_and_one_without_topics_are_rows() -> None:
-    empty = look(group(state="Empty"), {}, 0)
+    empty = group_survey(group(state="Empty"), {}, 0)
     rows = RateHistory().add(GroupsSample({"empty": empty}, {"billing": GONE}))
     assert rows == [TopicRow("billing", error=GONE), TopicRow("empty", None, "Empty")]
     assert [row_cells(row)[:6] for row in rows] == [["billing", *"-----"], ["empty", "Empty", "0", "-", "-", "-"]]
@@ -83,7 +83,7 @@ def test_a_group_that_is_gone_and_one_without_topics_are_rows() -> None:
 
 
 def test_the_errors_of_one_partition_leave_the_lag_of_the_others() -> None:
-    survey = look(SEEN, {"orders-0": (1, 0, 4), "orders-1": (1, None, None)}, 0, error={"orders-1": GONE})
+    survey = group_survey(SEEN, {"orders-0": (1, 0, 4), "orders-1": (1, None, None)}, 0, error={"orders-1": GONE})
     (row,) = RateHistory().add(GroupsSample({"billing": survey}))
     assert (row.lag, row.error) == (3, GONE)
 

@@ -26,9 +26,11 @@ def test_offsets_below_the_log_start_and_beyond_its_end_are_found(any_kafka: Kaf
 
     assert set(found) == {"committed-below-start", "committed-beyond-end", "no-members"}
     assert found["committed-below-start"]["subject"] == f"{topic}-0"
-    assert "5 unread records" in found["committed-below-start"]["evidence"]
+    assert "Up to 5 records were deleted" in found["committed-below-start"]["evidence"]
     assert found["committed-beyond-end"]["subject"] == f"{topic}-1"
-    assert "committed at 99, but its log ends at 10" in found["committed-beyond-end"]["evidence"]
+    assert (
+        f"The committed offset of {topic}-1 is 99, but its log ends at 10." in found["committed-beyond-end"]["evidence"]
+    )
     assert found["no-members"]["severity"] == "problem"
 
 
@@ -67,7 +69,7 @@ def test_a_growing_lag_and_a_lagging_partition_are_found(any_kafka: Kafka) -> No
     assert set(found) == {"lag-grows", "one-far-behind", "no-members"}
     assert found["one-far-behind"]["subject"] == f"{topic}-2"
     assert "without an owner" in found["one-far-behind"]["evidence"]
-    assert f"The largest growth is on {topic}-0" in found["lag-grows"]["evidence"]
+    assert f"It grew most on {topic}-0" in found["lag-grows"]["evidence"]
 
 
 def test_unread_records_near_retention_are_found(any_kafka: Kafka) -> None:
@@ -84,10 +86,10 @@ def test_unread_records_near_retention_are_found(any_kafka: Kafka) -> None:
     commit(any_kafka, group, topic, {0: 5, 1: 5})
     by_size = explained(any_kafka, group)
 
-    # Of several findings of a kind `explained` keeps the last: that of the topic with a size limit sorts last.
+    # Of several findings of a kind `explained` keeps the last: that of the topic with a limit by size sorts behind.
     assert by_time["retention-overtakes"]["severity"] == "problem"
     assert by_size["retention-overtakes"]["subject"] == f"{sizes}-0"
-    assert "the topic keeps 5.0 kB per partition" in by_size["retention-overtakes"]["evidence"]
+    assert "the topic keeps 5.0 kB of each partition" in by_size["retention-overtakes"]["evidence"]
 
 
 def test_a_deleted_topic_is_found(any_kafka: Kafka) -> None:

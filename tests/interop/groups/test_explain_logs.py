@@ -46,12 +46,15 @@ def test_a_transaction_that_holds_the_last_stable_offset_is_found(real_kafka: Ka
 
     assert found["severity"] == "problem"
     assert f"transactional id {name}) has been open for" in found["evidence"]
-    assert "starts at 4: the last stable offset is held at 4, with 4 offsets after it" in found["evidence"]
+    assert (
+        "It starts at offset 4; the last stable offset stays at 4, 4 offsets before the end of the log."
+        in found["evidence"]
+    )
     left = re.search(r"aborts the transaction in (\d+)s\.", found["advice"])
     assert left is not None, found["advice"]
     assert 59 - (answered - before) <= int(left[1]) <= 60 - (asked - begun)  # whole seconds of the producer's 60
-    result = producers_told(real_kafka, topic)
-    assert f"producer {result['ProducerId']} (epoch {result['ProducerEpoch']}," in found["evidence"]
+    told = producers_told(real_kafka, topic)
+    assert f"producer {told['ProducerId']} (epoch {told['ProducerEpoch']}," in found["evidence"]
 
     producer.commit_transaction(30)
     wait_until_decided(real_kafka, topic, 9)
@@ -144,8 +147,8 @@ def test_a_partition_without_a_leader_is_found(cluster: KafkaCluster) -> None:
     found = explained(cluster, group)
 
     assert found["leaderless"]["subject"] == "orders-1"
-    assert "replicas on 2" in found["leaderless"]["evidence"]
-    assert "broker 2 is offline" in found["leaderless"]["evidence"]
+    assert "Replicas: broker 2;" in found["leaderless"]["evidence"]
+    assert "offline: broker 2." in found["leaderless"]["evidence"]
     assert "unreadable" not in found
 
 

@@ -1,4 +1,4 @@
-"""The facts for `explain`: two looks at groups and at what lies around them. Joins nothing, changes nothing."""
+"""Two observations of groups and of the topics that they read. Joins no group, changes nothing."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from kcli.admin.configs import TOPIC, describe_configs
-from kcli.admin.explain.observations import Observations, Retention, Surroundings
+from kcli.admin.explain.observations import ClusterFacts, Observations, Retention
 from kcli.admin.groups.group import SHARE
 from kcli.admin.groups.survey import READ_COMMITTED, GroupSurvey, survey_groups
 from kcli.client.offset_lookup import LATEST, list_offsets
@@ -20,55 +20,58 @@ if TYPE_CHECKING:
     from kcli.client.consumer_network_client import ConsumerNetworkClient
     from kcli.client.metadata import TopicInfo
 
-_RETENTION = ("cleanup.policy", "retention.ms", "retention.bytes")
+_RETENTION_SETTINGS = ("cleanup.policy", "retention.ms", "retention.bytes")
 
 
 def observe_twice(
     client: ConsumerNetworkClient, groups: Mapping[str, str | None], interval_ms: float, timeout_ms: float
 ) -> Results[str, Observations]:
-    """The facts about these groups (name -> type as far as known), from two looks this far apart.
+    """Observe these groups (name -> type, None if unknown) twice, `interval_ms` apart.
 
-    Each look may take `timeout_ms`. A group that is not there, or could not be described both times, is an error.
+    Each observation may take `timeout_ms`. A group that does not exist, or that could not be described both times, is
+    an error under its name.
     """
     deadline_ms = client.clock.now_ms() + timeout_ms
     first = survey_groups(client, groups, deadline_ms)
     if not first.values:
         return Results({}, first.errors)
-    stable_before = _stable_ends(client, first.values.values(), deadline_ms)
-    looked_ms = next(iter(first.values.values())).ends_ms
-    client.sleep(max(0.0, looked_ms + interval_ms - client.clock.now_ms()))
+    first_stable_ends = _stable_ends(client, first.values.values(), deadline_ms)
+    observed_ms = next(iter(first.values.values())).ends_ms
+    client.sleep(max(0.0, observed_ms + interval_ms - client.clock.now_ms()))
 
     deadline_ms = client.clock.now_ms() + timeout_ms
     second = survey_groups(client, {n: s.group.type for n, s in first.values.items()}, deadline_ms, time_lag=True)
-    around = _look_around(client, list(second.values.values()), stable_before, deadline_ms)
+    cluster = _cluster_facts(client, list(second.values.values()), first_stable_ends, deadline_ms)
     return Results(
-        {name: Observations(first.values[name], survey, around) for name, survey in second.values.items()},
+        {name: Observations(first.values[name], survey, cluster) for name, survey in second.values.items()},
         {**first.errors, **second.errors},
     )
 
 
-def _look_around(
+def _cluster_facts(
     client: ConsumerNetworkClient,
     surveys: list[GroupSurvey],
-    stable_before: Mapping[TopicPartition, int],
+    first_stable_ends: Mapping[TopicPartition, int],
     deadline_ms: float,
-) -> Surroundings:
-    from kcli.admin.logs.open_transactions import transactions_holding_back
+) -> ClusterFacts:
+    from kcli.admin.logs.open_transactions import find_open_transactions
 
     rows = [row for survey in surveys for row in survey.partitions]
     topics = _topics(client, surveys, deadline_ms)
-    stable = _stable_ends(client, surveys, deadline_ms)
-    held = {row.tp for row in rows if row.tp in stable and row.end is not None and stable[row.tp] < row.end}
+    stable_ends = _stable_ends(client, surveys, deadline_ms)
+    with_open_transaction = {
+        row.tp for row in rows if row.tp in stable_ends and row.end is not None and stable_ends[row.tp] < row.end
+    }
     lagging = {row.tp for row in rows if row.lag}
     retention = _retention(client, sorted({tp.topic for tp in lagging}), deadline_ms)
-    limited = {tp for tp in lagging if tp.topic in retention and retention[tp.topic].bytes is not None}
-    return Surroundings(
+    limited_by_size = {tp for tp in lagging if tp.topic in retention and retention[tp.topic].bytes is not None}
+    return ClusterFacts(
         client.clock.wall_ms(),
         topics,
         retention,
-        (stable_before, stable),
-        transactions_holding_back(client, held, deadline_ms) if held else (),
-        _log_bytes(client, limited, deadline_ms) if limited else {},
+        (first_stable_ends, stable_ends),
+        find_open_transactions(client, with_open_transaction, deadline_ms) if with_open_transaction else (),
+        _log_bytes(client, limited_by_size, deadline_ms) if limited_by_size else {},
     )
 
 
@@ -79,36 +82,38 @@ def _topics(
     names.update(topic for survey in surveys for topic in survey.group.topics)
     if not names:
         return {}
-    told = client.metadata.cluster.topics  # a topic that the survey was told is gone is not waited for once more
-    there = {name for name in names if name not in told or told[name].error != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
-    known = client.topics_metadata(sorted(there), deadline_ms).topics
-    found: dict[str, TopicInfo | KcliError] = {}
+    cached = client.metadata.cluster.topics
+    # The survey has waited for a topic that does not exist; do not wait for it again.
+    existing = {n for n in names if n not in cached or cached[n].error != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    known = client.topics_metadata(sorted(existing), deadline_ms).topics
+    topics: dict[str, TopicInfo | KcliError] = {}
     for name in names & known.keys():
         code = known[name].error
-        found[name] = BrokerError(code, topic=name) if code != ErrorCode.NONE else known[name]
-    return found
+        topics[name] = BrokerError(code, topic=name) if code != ErrorCode.NONE else known[name]
+    return topics
 
 
 def _stable_ends(
     client: ConsumerNetworkClient, surveys: Iterable[GroupSurvey], deadline_ms: float
 ) -> dict[TopicPartition, int]:
-    """The last stable offsets of partitions that have an end at all."""
-    wanted = {
+    """Return the last stable offsets of partitions whose end offset is known."""
+    partitions = {
         row.tp for survey in surveys for row in survey.partitions if row.end is not None and survey.group.type != SHARE
     }
-    told = list_offsets(client, dict.fromkeys(sorted(wanted), LATEST), deadline_ms, READ_COMMITTED)
-    return {tp: found.offset for tp, found in told.values.items()}
+    results = list_offsets(client, dict.fromkeys(sorted(partitions), LATEST), deadline_ms, READ_COMMITTED)
+    return {tp: result.offset for tp, result in results.values.items()}
 
 
 def _retention(client: ConsumerNetworkClient, topics: list[str], deadline_ms: float) -> dict[str, Retention]:
     if not topics:
         return {}
-    told = describe_configs(client, TOPIC, topics, deadline_ms, keys=_RETENTION)
-    return {name: found for name, settings in told.values.items() if (found := retention_of(settings)) is not None}
+    configs = describe_configs(client, TOPIC, topics, deadline_ms, keys=_RETENTION_SETTINGS)
+    limits = {name: parse_retention(settings) for name, settings in configs.values.items()}
+    return {name: retention for name, retention in limits.items() if retention is not None}
 
 
-def retention_of(settings: Iterable[Setting]) -> Retention | None:
-    """How a topic with these settings deletes records; None for one that does not. Pure."""
+def parse_retention(settings: Iterable[Setting]) -> Retention | None:
+    """Return the retention of a topic with these settings; None if its records are never deleted. Pure."""
     values = {setting.name: setting.value or "" for setting in settings}
     if "delete" not in values.get("cleanup.policy", "delete"):
         return None
@@ -117,13 +122,13 @@ def retention_of(settings: Iterable[Setting]) -> Retention | None:
 
 
 def _limit(text: str) -> int | None:
-    return int(text) if text.isdigit() else None  # -1 is none
+    return int(text) if text.isdigit() else None  # -1: no limit
 
 
 def _log_bytes(
     client: ConsumerNetworkClient, partitions: set[TopicPartition], deadline_ms: float
 ) -> dict[TopicPartition, int]:
-    """Sizes of partitions, as the disks of their leaders have them."""
+    """Return the sizes of partitions on their leaders' disks."""
     from kcli.admin.logs.sizes import log_sizes
 
     return log_sizes(client, partitions, deadline_ms).values
