@@ -223,7 +223,7 @@ class Admin:
 
         Each finding has its evidence and advice. An interval above auto.commit.interval.ms is recommended.
         """
-        from kcli.admin.explain.looks import observe_twice
+        from kcli.admin.explain.observe import observe_twice
         from kcli.admin.explain.rules import explain
         from kcli.client.requests import Results
 
