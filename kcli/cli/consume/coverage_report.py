@@ -9,7 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from kcli.cli import exit_status
-from kcli.cli.consume.read_loop import Count, align
+from kcli.cli.consume.read_loop import Count
+from kcli.cli.output.table import plain_table
 from kcli.consumer.coverage import PartitionCoverage, ReadCoverage, StopReason
 from kcli.consumer.read_range import ReadRange, Time
 from kcli.consumer.subscription import PositionReset
@@ -33,14 +34,14 @@ _STOPPED = {
 
 def coverage_table(coverage: ReadCoverage, ranges: Ranges, counts: Counts) -> str:
     """Return a table of the requested and the covered ranges, both in the form of `-o`: 100:200 ends with 199."""
-    rows = [COVERAGE_HEADINGS]
+    rows: list[list[Any]] = []
     for one in coverage.partitions:
         covered = f"{one.start}:{max(one.start, one.position)}" if one.start >= 0 else "-"
-        printed = str(counts.get(one.tp, Count()).records)
+        printed = counts.get(one.tp, Count()).records
         state = "complete" if one.complete else "incomplete"
         tp, stopped = one.tp, _stopped(one, coverage.stop)
-        rows.append([tp.topic, str(tp.partition), _range_text(ranges[tp]), covered, printed, state, stopped])
-    return align(rows)
+        rows.append([tp.topic, tp.partition, _range_text(ranges[tp]), covered, printed, state, stopped])
+    return plain_table(COVERAGE_HEADINGS, rows)
 
 
 def _range_text(asked: ReadRange) -> str:
@@ -162,9 +163,9 @@ def member_items(
 
 def member_table(items: Sequence[Mapping[str, Any]], committed: Mapping[TopicPartition, int]) -> str:
     """Return the same as a table, with the offsets committed by this member; `-`: unknown, or no longer assigned."""
-    rows = [MEMBER_HEADINGS]
+    rows: list[list[Any]] = []
     for item in items:
         tp = TopicPartition(item["topic"], item["partition"])
         numbers = (tp.partition, item["end"], item["position"], committed.get(tp), item["printed"])
-        rows.append([tp.topic, *("-" if number is None else str(number) for number in numbers)])
-    return align(rows)
+        rows.append([tp.topic, *numbers])
+    return plain_table(MEMBER_HEADINGS, rows)

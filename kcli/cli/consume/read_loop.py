@@ -8,11 +8,12 @@ from __future__ import annotations
 import io
 import os
 import signal
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from time import monotonic
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from kcli.cli.output.table import plain_table
 from kcli.consumer.coverage import StopReason
 from kcli.errors import WakeupError
 
@@ -152,22 +153,15 @@ class PrintedRecords:
     def stats(self, elapsed_ms: float) -> str:
         """Return a line per partition, and a total: records, bytes, and both per second over `elapsed_ms`."""
         seconds = max(elapsed_ms, 1.0) / 1000
-        rows = [["TOPIC", "PARTITION", "RECORDS", "BYTES", "RECORDS/S", "BYTES/S"]]
-        for tp, count in self.counts.items():
-            rows.append([tp.topic, str(tp.partition), *_numbers(count, seconds)])
-        rows.append(["total", "-", *_numbers(self.total, seconds)])
-        return f"{align(rows)}\nin {seconds:.3f} s"
+        headings = ["TOPIC", "PARTITION", "RECORDS", "BYTES", "RECORDS/S", "BYTES/S"]
+        rows: list[list[Any]] = [[*tp, *_numbers(count, seconds)] for tp, count in self.counts.items()]
+        rows.append(["total", None, *_numbers(self.total, seconds)])
+        return f"{plain_table(headings, rows)}\nin {seconds:.3f} s"
 
 
-def _numbers(count: Count, seconds: float) -> list[str]:
+def _numbers(count: Count, seconds: float) -> list[int]:
     records, size = count
-    return [str(records), str(size), f"{records / seconds:.0f}", f"{size / seconds:.0f}"]
-
-
-def align(rows: Sequence[Sequence[str]]) -> str:
-    """Return rows as lines, with the columns padded to one width."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
+    return [records, size, round(records / seconds), round(size / seconds)]
 
 
 STOP_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")

@@ -116,7 +116,7 @@ def padded(name: str, values: Sequence[Any], least: int, *, right: bool, finish:
     if texts is None:
         values = texts_of(values, finish=finish)
         texts = {text: text for text in set(values)}
-    width = max(least, *map(display_width, texts.values()))
+    width = max([least, *map(display_width, texts.values())])
     filled = {value: _fill(text, width, right=right) for value, text in texts.items()}
     return [_fill(name, width, right=right), *map(filled.__getitem__, values)]
 

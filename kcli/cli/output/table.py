@@ -62,6 +62,12 @@ def fast_plain_table(headers: list[str], values: Sequence[Sequence[Any]], numeri
     return "\n".join(map(str.rstrip, map(_GAP.join, zip(*columns, strict=True)))) + "\n"
 
 
+def plain_table(headings: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    """Return a table for stderr, without the last line break. It imports nothing, as a short read must end fast."""
+    columns = list(zip(*rows, strict=True)) or [()] * len(headings)
+    return fast_plain_table(list(headings), columns, [is_numeric(column) for column in columns]).rstrip("\n")
+
+
 def _rich(env: Environment, headers: list[str], texts: list[list[str]], numeric: list[bool]) -> str:
     """Return a table for a terminal. Errors are folded; names and numbers never are: in a narrow terminal whole lines
     wrap.

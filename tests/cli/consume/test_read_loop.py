@@ -12,7 +12,6 @@ from kcli.cli.consume.read_loop import (
     Interrupt,
     Limits,
     PrintedRecords,
-    align,
     print_records,
 )
 from kcli.clock import ManualClock
@@ -158,7 +157,3 @@ def test_stats_are_lines_per_partition_and_a_total() -> None:
         ["total", "-", "2", "8", "1", "4"],
         ["in", "2.000", "s"],
     ]
-
-
-def test_columns_of_even_width() -> None:
-    assert align([["A", "LONG"], ["value", ""]]) == "A      LONG\nvalue"

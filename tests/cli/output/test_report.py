@@ -12,7 +12,7 @@ from kcli.cli.output.csv import as_csv
 from kcli.cli.output.json import indented
 from kcli.cli.output.printer import print_report
 from kcli.cli.output.report import Report
-from kcli.cli.output.table import FAST_ABOVE, as_table
+from kcli.cli.output.table import FAST_ABOVE, as_table, plain_table
 from tests.cli.fake import FakeEnvironment
 
 ITEMS = [
@@ -194,3 +194,10 @@ def test_equal_values_of_different_types_keep_their_texts() -> None:
 def test_documents_are_indented_as_by_json_dumps(value: object) -> None:
     """`indented` makes the same text faster."""
     assert indented(value) == json.dumps(value, indent=2, ensure_ascii=False)
+
+
+def test_a_small_table_for_stderr_aligns_numbers_right() -> None:
+    lines = plain_table(["TOPIC", "RECORDS", "NOTE"], [["orders", 5, ""], ["total", None, "done"]]).split("\n")
+    assert [line.split() for line in lines] == [["TOPIC", "RECORDS", "NOTE"], ["orders", "5"], ["total", "-", "done"]]
+    assert lines[1].index("5") == lines[0].index("RECORDS") + len("RECORDS") - 1
+    assert plain_table(["TOPIC"], []) == "TOPIC"
