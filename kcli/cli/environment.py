@@ -71,6 +71,11 @@ class Environment:
         return self.stdout_is_terminal and not self.environ.get("NO_COLOR") and self.environ.get("TERM") != "dumb"
 
     @property
+    def is_verbose(self) -> bool:
+        """Whether KCLI_VERBOSE asks for the details of `-v`."""
+        return self.environ.get("KCLI_VERBOSE", "").lower() in ("1", "true", "yes", "on")
+
+    @property
     def width(self) -> int:
         """Columns of the terminal: COLUMNS, else the terminal's own width, else 80."""
         columns = self.environ.get("COLUMNS", "")

@@ -153,7 +153,7 @@ def common_options(
     default = _output("KCLI_OUTPUT", environ.get("KCLI_OUTPUT"))
     options = {} if bootstrap_server is None else {"bootstrap.servers": "--bootstrap-server"}
     return Common(
-        env, properties, _timeout_ms(properties), chosen or default, chosen, verbose or is_verbose(env), options
+        env, properties, _timeout_ms(properties), chosen or default, chosen, verbose or env.is_verbose, options
     )
 
 
@@ -168,11 +168,6 @@ _OPTION_OF = {
     "group.protocol": "--protocol",
     "isolation.level": "--isolation-level",
 }
-
-
-def is_verbose(env: Environment) -> bool:
-    """Return whether the environment variables ask for `-v`."""
-    return env.environ.get("KCLI_VERBOSE", "").lower() in ("1", "true", "yes", "on")
 
 
 def key_values(where: str, texts: Iterable[str]) -> dict[str, str]:

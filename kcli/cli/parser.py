@@ -181,8 +181,6 @@ def bind(run_command: Run, env: Environment, report: Callable[..., int]) -> Call
     """
     from inspect import signature
 
-    from kcli.cli.options import is_verbose
-
     own = dict(signature(run_command, eval_str=True).parameters)
     own.pop("env")
     requested = {name for name in BUNDLES if own.pop(name, None) is not None}
@@ -194,7 +192,7 @@ def bind(run_command: Run, env: Environment, report: Callable[..., int]) -> Call
         taken |= part.options.keys()
 
     def call(**given: Any) -> int:
-        verbose = bool(given.get("verbose")) or is_verbose(env)
+        verbose = bool(given.get("verbose")) or env.is_verbose
         try:
             made: dict[str, Any] = {}
             for name, part in reversed(parts.items()):
