@@ -31,7 +31,7 @@ class Producer:
     """Writes records to topics that exist.
 
     >>> from kcli import Producer
-    >>> with Producer(bootstrap_servers="localhost:9092", linger_ms=10) as producer:
+    >>> with Producer(bootstrap_servers=bootstrap, linger_ms=10) as producer:
     ...     future = producer.send("orders", b'{"amount": 3}', key=b"customer-7")
     ...     producer.flush()
     >>> future.value().topic

@@ -1,0 +1,13 @@
+from kcli.admin.client import Admin as Admin
+from kcli.consumer.consumer import Consumer as Consumer
+from kcli.errors import BrokerError as BrokerError
+from kcli.errors import ConfigError as ConfigError
+from kcli.errors import KcliError as KcliError
+from kcli.errors import NotFound as NotFound
+from kcli.errors import Refused as Refused
+from kcli.errors import TimeoutExpired as TimeoutExpired
+from kcli.producer.producer import Producer as Producer
+from kcli.structs import OffsetAndMetadata as OffsetAndMetadata
+from kcli.structs import TopicPartition as TopicPartition
+
+__version__: str

@@ -1,0 +1,108 @@
+"""The public face of the library: its names, their docstrings, and the examples in them on an embedded broker."""
+
+from __future__ import annotations
+
+import ast
+import doctest
+import importlib
+import inspect
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kcli
+from kcli.broker.embedded import EmbeddedBroker
+
+PUBLIC = {
+    "Admin",
+    "BrokerError",
+    "ConfigError",
+    "Consumer",
+    "KcliError",
+    "NotFound",
+    "OffsetAndMetadata",
+    "Producer",
+    "Refused",
+    "TimeoutExpired",
+    "TopicPartition",
+}
+TAUGHT = ("Admin", "Consumer", "Producer")
+STUB = Path(kcli.__file__).with_suffix(".pyi")
+
+
+@pytest.fixture
+def bootstrap(name: str) -> Iterator[str]:
+    """The address of a broker with the topic that the examples use; for those of `Admin` also with a group."""
+    with EmbeddedBroker(group_initial_rebalance_delay_ms=0) as broker:
+        broker.create_topic("orders", partitions=2)
+        with kcli.Producer(bootstrap_servers=broker.address) as producer:
+            for partition, key, value in ((0, b"a", b"1"), (1, b"b", b"2"), (0, b"c", b"3")):
+                producer.send("orders", value, key=key, partition=partition)
+            producer.flush()
+        if name == "Admin":
+            with kcli.Consumer(bootstrap_servers=broker.address, group_id="billing") as consumer:
+                consumer.assign([kcli.TopicPartition("orders", 0)])
+                consumer.commit({kcli.TopicPartition("orders", 0): kcli.OffsetAndMetadata(1)})
+        yield broker.address
+
+
+def public_members(cls: type) -> list[tuple[str, Any]]:
+    """The methods and properties that a class offers to its users."""
+    return [
+        (name, inspect.getattr_static(cls, name))
+        for name, member in inspect.getmembers(cls)
+        if not name.startswith("_") and (callable(member) or isinstance(member, property))
+    ]
+
+
+def test_the_public_names_are_these() -> None:
+    assert {*kcli.__all__} - {"__version__"} == PUBLIC
+    for name in PUBLIC:
+        assert getattr(kcli, name).__name__ == name
+
+
+def test_the_stub_for_type_checkers_declares_the_same_names() -> None:
+    imports = [node for node in ast.parse(STUB.read_text()).body if isinstance(node, ast.ImportFrom)]
+    declared = {alias.asname: node.module for node in imports for alias in node.names}
+    assert declared == kcli._HOME
+
+
+@pytest.mark.parametrize("name", sorted(PUBLIC))
+def test_a_public_name_has_a_docstring(name: str) -> None:
+    assert inspect.getdoc(getattr(kcli, name))
+
+
+@pytest.mark.parametrize("name", TAUGHT)
+def test_each_public_method_has_a_docstring(name: str) -> None:
+    members = public_members(getattr(kcli, name))
+    assert members
+    assert [member for member, value in members if not inspect.getdoc(value)] == []
+
+
+@pytest.mark.parametrize("name", TAUGHT)
+def test_the_examples_in_the_docstrings_run(name: str, bootstrap: str) -> None:
+    cls = getattr(kcli, name)
+    module = importlib.import_module(cls.__module__)
+    finder = doctest.DocTestFinder(exclude_empty=True)
+    examples = [test for test in finder.find(cls, name, module=module) if test.examples]
+    assert name in [test.name for test in examples], f"the docstring of {name} has no example"
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+    for test in examples:
+        test.globs = {"bootstrap": bootstrap}
+        runner.run(test)
+    assert runner.summarize(verbose=False).failed == 0
+
+
+def test_importing_kcli_imports_nothing_else() -> None:
+    script = "import sys; before = set(sys.modules); import kcli; print(sorted(set(sys.modules) - before))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "['kcli']"
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'Broker'"):
+        _ = kcli.Broker  # type: ignore[attr-defined]
