@@ -44,7 +44,7 @@ def here(kafka: Kafka, group: str, **properties: Any) -> Consumer:
     """Return a member in this process."""
     named = {name.replace("_", "."): value for name, value in properties.items()}
     how = {"group.protocol": "consumer", "auto.offset.reset": "earliest", "enable.auto.commit": "false", **named}
-    return Consumer(
+    return Consumer.from_config(
         ConsumerConfig.from_properties({"bootstrap.servers": kafka.bootstrap_servers, "group.id": group, **how})
     )
 
