@@ -240,8 +240,14 @@ def _no_topics(client: ConsumerNetworkClient, bad: Sequence[TopicInfo], deadline
         names = client.topics_metadata(None, deadline_ms).topics
     except KcliError:
         names = {}
-    there = [name for name, topic in names.items() if not topic.error]
-    return BrokerError(bad[0].error, ", ".join(f"there is no topic {t.name}{_nearest(t.name, there)}" for t in bad))
+    existing = [name for name, topic in names.items() if not topic.error]
+    messages = [
+        f"'{topic.name}' is not a valid topic name; use letters, digits, '.', '_' and '-'"
+        if topic.error == ErrorCode.INVALID_TOPIC_EXCEPTION
+        else f"there is no topic {topic.name}{_nearest(topic.name, existing)}"
+        for topic in bad
+    ]
+    return BrokerError(bad[0].error, "; ".join(messages))
 
 
 def _nearest(name: str, names: Iterable[str]) -> str:

@@ -116,6 +116,18 @@ ERRORS = [
     # cluster
     ("cluster api-versions --node 9", 2, "kcli: --node: there is no broker 9; the brokers are 1"),
     # produce
+    (
+        "produce orders --input jsonl bad.json",
+        1,
+        "kcli: 1 record not stored: line 1 is not a record in JSON: Expecting ',' delimiter",
+    ),
+    ("produce orders -k a -K :", 2, "kcli: -k cannot be combined with -K; -k sets one key for all records"),
+    (
+        "produce 'a b'",
+        3,
+        "kcli: INVALID_TOPIC_EXCEPTION: 'a b' is not a valid topic name; use letters, digits, '.', '_' and '-'",
+    ),
+    ("produce orders nofile.txt", 1, "kcli: cannot read nofile.txt: No such file or directory"),
     ("produce", 2, "kcli: TOPIC is missing (see kcli produce --help)"),
     ("produce gone", 3, "kcli: UNKNOWN_TOPIC_OR_PARTITION: there is no topic gone"),
     (
@@ -129,6 +141,9 @@ ERRORS = [
     ("produce orders --input foo", 2, "kcli: --input: 'foo' is not valid; use raw or jsonl"),
     ("produce orders --timestamp soon", 2, "kcli: --timestamp: 'soon' is not a whole number (see kcli produce --help)"),
     # consume
+    ("consume orders --invert -e", 2, "kcli: --invert requires --grep, --key or --header"),
+    ("consume orders --group a -p 1", 2, "kcli: -p cannot be combined with --group: the group assigns the partitions"),
+    ("consume gone1 gone2 -e", 3, "kcli: UNKNOWN_TOPIC_OR_PARTITION: there is no topic gone1; there is no topic gone2"),
     ("consume ordres -e", 3, "kcli: UNKNOWN_TOPIC_OR_PARTITION: there is no topic ordres (did you mean orders?)"),
     ("consume orders:7 -e", 3, "kcli: UNKNOWN_TOPIC_OR_PARTITION: topic orders has partitions 0 to 2, not 7"),
     ("consume orders:x -e", 2, "kcli: 'x' is not a valid list of partitions; write it like 0,2,5-7"),
@@ -199,6 +214,7 @@ ERRORS = [
     ("consume orders --group g --instance-id ''", 2, "kcli: --instance-id: the id must not be empty"),
     ("consume orders --group g --protocol new", 2, "kcli: --protocol: 'new' is not valid; use classic or consumer"),
     # group
+    ("group explain billing --fail-on bad", 2, "kcli: --fail-on: 'bad' is not valid; use problem, warning or note"),
     ("group lag", 2, "kcli: select groups in exactly one form: group names, --all, or --match REGEX"),
     ("group lag gone", 3, "kcli: GROUP_ID_NOT_FOUND: there is no such group (group=gone)"),
     ("group lag billing --all", 2, "kcli: select groups in exactly one form: group names, --all, or --match REGEX"),
@@ -258,6 +274,9 @@ ERRORS = [
     ("group watch billing --interval 0", 2, "kcli: --interval: 0 is not valid; use a number of seconds above 0"),
     ("group explain gone", 3, "kcli: GROUP_ID_NOT_FOUND: there is no such group (group=gone)"),
     # offsets
+    ("offsets undo nope --last", 2, "kcli: give either the ID of a snapshot (see --list), or --last"),
+    ("offsets reset billing --to-group-of gone --topic orders", 3, "kcli: group gone has no committed offsets"),
+    ("offsets export billing --topic gone", 3, "kcli: the selection has no committed offsets in gone"),
     ("offsets show gone", 3, "kcli: GROUP_ID_NOT_FOUND: there is no such group (group=gone)"),
     ("offsets export gone", 3, "kcli: GROUP_ID_NOT_FOUND: there is no such group (group=gone)"),
     (
@@ -317,6 +336,7 @@ ERRORS = [
     ("offsets delete billing --topic gone", 3, "kcli: group billing has no committed offsets in gone"),
     ("offsets undo", 2, "kcli: give either the ID of a snapshot (see --list), or --last"),
     # assignor
+    ("assignor show -s range -m a=orders -m a=bills", 2, "kcli: --member a=bills: member a is given twice"),
     ("assignor show -s rang -m a", 2, "kcli: --strategy: 'rang' is not a known assignor; did you mean range?"),
     ("assignor show -s range", 2, "kcli: the members are missing; give --member NAME=TOPIC,TOPIC for each"),
     (
@@ -341,6 +361,16 @@ ERRORS = [
         "kcli: --members: '3' is not valid; use +N to add N members or -N to remove N",
     ),
     # broker
+    (
+        "broker run --ephemeral --data-dir x --port 0",
+        2,
+        "kcli: --data-dir and --ephemeral cannot be combined; choose one",
+    ),
+    (
+        "broker run --data-dir empty.json --port 0",
+        1,
+        "kcli: the data directory empty.json cannot be used: Not a directory",
+    ),
     ("broker run --port 99999", 2, "kcli: --port: 99999 is out of range; use 0 to 65535 (see kcli broker run --help)"),
     ("broker run -c foo=1 --port 0", 2, "kcli: foo is not a broker setting"),
     (
@@ -350,6 +380,7 @@ ERRORS = [
     ),
     ("broker run --topic a:x --port 0", 2, "kcli: --topic: 'a:x' is not valid; use NAME or NAME:PARTITIONS"),
     # spark
+    ("spark sql --file nofile.sql", 2, "kcli: cannot read nofile.sql: No such file or directory"),
     ("spark export orders", 2, "kcli: no output folder; use --to DIR"),
     (
         "spark export orders --to out --from bad",
