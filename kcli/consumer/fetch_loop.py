@@ -83,8 +83,9 @@ class FetchLoop:
         return any(task.suspends_delivery(self._client.clock.now_ms()) for task in self.tasks)
 
     def _wait(self, deadline_ms: float) -> None:
-        """Wait for a response, or for the next retry. The first call loads numpy instead, while the first fetch is in
-        flight.
+        """Wait for a response, or for the next retry.
+
+        The first call loads numpy instead, while the first fetch is in flight.
         """
         if not self._can_decode and self.fetcher.is_fetching:
             self._client.poll(timeout_ms=0)

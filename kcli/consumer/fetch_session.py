@@ -29,8 +29,9 @@ _LAST_EPOCH = 2**31 - 1
 
 
 class PartitionFetch(NamedTuple):
-    """The fetch of one partition. `leader_epoch` is the leader's current epoch, `last_epoch` that of the last record
-    read.
+    """The fetch of one partition.
+
+    `leader_epoch` is the leader's current epoch, `last_epoch` that of the last record read.
     """
 
     offset: int

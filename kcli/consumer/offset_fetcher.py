@@ -178,8 +178,9 @@ class OffsetFetcher:
         self._expect(partitions, future, partial(self._has_committed, node, states))
 
     def _coordinator(self, group: str, partitions: list[TopicPartition], now_ms: float) -> Node | None:
-        """Return the group's coordinator; None while it is unknown, or after `partitions` have failed with
-        its error.
+        """Return the group's coordinator.
+
+        None while it is unknown, or after `partitions` have failed with its error.
         """
         if self._lookup is None:
             from kcli.consumer.group.coordinator_lookup import CoordinatorLookup
@@ -241,8 +242,9 @@ class OffsetFetcher:
         read: Callable[[Any], Iterator[tuple[TopicPartition, Any]]],
         coordinator: Node | None = None,
     ) -> Iterator[tuple[TopicPartition, Any]]:
-        """Yield the successful results of partitions that are still read. Retry the others later, or report their
-        failure.
+        """Yield the successful results of partitions that are still read.
+
+        Retry the others later, or report their failure.
         """
         pending = {tp for tp in partitions if self._subscription.get(tp) is not None}
         error, answers = done.error, list[tuple[TopicPartition, Any]]()
@@ -366,8 +368,9 @@ def offset_fetch_request(
 def parse_committed(
     response: OffsetFetchResponse,
 ) -> Iterator[tuple[TopicPartition, OffsetAndMetadata | BrokerError | None]]:
-    """Yield the committed offset of each partition in a response, None where there is none. Raise an error of the
-    response.
+    """Yield the committed offset of each partition in a response, None where there is none.
+
+    Raise an error of the response.
     """
     if response.error_code:
         raise BrokerError(response.error_code, api="OffsetFetch")

@@ -143,8 +143,9 @@ class RangeReader:
         return self._is_resolved and self._open == 0
 
     def poll(self, timeout_ms: float) -> list[tuple[TopicPartition, RecordColumns]]:
-        """Return records of the ranges as soon as there are some; an empty list at the timeout or when a
-        range is done.
+        """Return records of the ranges as soon as there are some.
+
+        An empty list at the timeout or when a range is done.
         """
         self._check_partitions()
         if self.done:
@@ -284,8 +285,9 @@ class RangeReader:
         return -1 if end is None else min(end, progress.resolved.log_end)
 
     def _check_ends(self, partitions: Iterable[TopicPartition]) -> None:
-        """End the partitions whose log end has receded. ListOffsets waits until a new leader knows its end offset
-        (KIP-207).
+        """End the partitions whose log end has receded.
+
+        ListOffsets waits until a new leader knows its end offset (KIP-207).
         """
         from kcli.client.offset_lookup import LATEST, list_offsets
 
@@ -339,8 +341,9 @@ class StallDetector:
         self._moved_ms: dict[int, float] = {}
 
     def moved(self, nodes: Iterable[int], now_ms: float) -> None:
-        """Record that these brokers sent new records. Other partitions of theirs may have to wait for the next
-        response.
+        """Record that these brokers sent new records.
+
+        Other partitions of theirs may have to wait for the next response.
         """
         self._moved_ms.update(dict.fromkeys(nodes, now_ms))
 

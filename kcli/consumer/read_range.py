@@ -9,8 +9,9 @@ from kcli.text import format_time
 
 
 class Bound:
-    """One end of a range, as requested. `n` is an offset, a count, or milliseconds since the epoch, by the
-    class; >= 0.
+    """One end of a range, as requested.
+
+    `n` is an offset, a count, or milliseconds since the epoch, by the class; >= 0.
     """
 
     __slots__ = ("n",)
@@ -99,8 +100,9 @@ class ReadRange(NamedTuple):
 
 
 class LogOffsets(NamedTuple):
-    """The offsets of one log, from its leader. `at_time[ms]` is the first offset with a timestamp at or after `ms`, or
-    -1.
+    """The offsets of one log, from its leader.
+
+    `at_time[ms]` is the first offset with a timestamp at or after `ms`, or -1.
     """
 
     log_start: int

@@ -21,8 +21,9 @@ class RetryState(NamedTuple):
 
 
 class RetryBackoffs(Generic[K]):
-    """The retry states of all failing keys (partitions, or nodes). A key leaves when `clear` is called, not when its
-    wait ends.
+    """The retry states of all failing keys (partitions, or nodes).
+
+    A key leaves when `clear` is called, not when its wait ends.
 
     The jitter differs between clients, but not between the keys of one: keys that failed together are retried together.
     """

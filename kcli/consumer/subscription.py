@@ -257,8 +257,9 @@ class SubscriptionState:
         return True
 
     def finish_validation(self, tp: TopicPartition, asked: FetchPosition, epoch: int) -> bool:
-        """Take the leader's confirmation of `asked`, under `epoch`. Return False, without effect, if the position has
-        changed.
+        """Take the leader's confirmation of `asked`, under `epoch`.
+
+        Return False, without effect, if the position has changed.
         """
         state = self._states.get(tp)
         if state is None or not state.validating or state.fetch_position != asked:
@@ -271,8 +272,9 @@ class SubscriptionState:
         return True
 
     def fetched(self, tp: TopicPartition, asked_offset: int, fetch_position: FetchPosition) -> None:
-        """Advance the fetch position after a response for `asked_offset`; without effect if that is no longer the
-        position.
+        """Advance the fetch position after a response for `asked_offset`.
+
+        Without effect if that is no longer the position.
         """
         state = self._states.get(tp)
         if state is not None and state.fetch_position is not None and state.fetch_position.offset == asked_offset:

@@ -27,8 +27,9 @@ _HURRIED_MS = 500.0
 
 
 class MemberPlan(NamedTuple):
-    """The membership to take up. `commit_every_ms` None: never commit. `timeout_ms` limits the last commit
-    and leaving.
+    """The membership to take up.
+
+    `commit_every_ms` None: never commit. `timeout_ms` limits the last commit and leaving.
     """
 
     group: str
@@ -114,8 +115,9 @@ def _print_records(
 
 
 class BatchPrinter:
-    """Renders and writes batches, and reports the written records to the committer; of a failed batch, the complete
-    rows.
+    """Renders and writes batches, and reports the written records to the committer.
+
+    Of a failed batch it reports the complete rows.
     """
 
     def __init__(self, renderer: Renderer, sink: Sink, committer: Committer) -> None:
@@ -222,9 +224,7 @@ class MemberSource:
         return True
 
     def progress(self) -> int:
-        """Return a number that increases with progress: with offsets read, rebalances, and the time before the first
-        one.
-        """
+        """Return a number that increases with offsets read, with rebalances, and with time before the first one."""
         if not self._rebalances:
             return int(self._clock.now_ms())
         self.save_positions()
@@ -241,9 +241,7 @@ class MemberSource:
         return batches
 
     def _check_range(self) -> None:
-        """Check positions after the end at which to stop: such a partition is not fetched, so no response
-        reports it.
-        """
+        """Check positions after the end at which to stop, because such a partition is not fetched."""
         subscription = self._consumer.subscription
         news = [tp for tp in subscription.partitions() if tp in self.ends and tp not in self._in_range]
         positions = {tp: state.position for tp in news if (state := subscription.get(tp)) is not None}

@@ -1,5 +1,6 @@
-"""Options of `kcli consume topic`: `-o/--offset`, the options of members, and the choice of a renderer. Pure: no I/O,
-no clock.
+"""Options of `kcli consume topic`: `-o/--offset`, the options of members, and the choice of a renderer.
+
+Pure: no I/O, no clock.
 
     SPEC   = [PARTITION "="] RANGE
     RANGE  = BOUND | [BOUND] ":" [BOUND]          ":END" starts at the log start; "START:" follows, like "START"
@@ -52,9 +53,7 @@ _MISTAKES: list[tuple[str, str]] = [
 
 
 class OffsetSpecs(NamedTuple):
-    """All `-o` of a command line: the range for all partitions (None: not given), and the ranges of single
-    partitions.
-    """
+    """All `-o` of a command line: the range for all partitions (None: not given), and those of single partitions."""
 
     general: ReadRange | None
     partitions: dict[int, ReadRange]
@@ -67,8 +66,9 @@ class OffsetSpecs(NamedTuple):
 def choose_ranges(
     partitions: Iterable[TopicPartition], specs: OffsetSpecs, named: Container[str] = (), *, exit_at_end: bool = False
 ) -> dict[TopicPartition, ReadRange]:
-    """Return the range to read of each partition. The default is to follow from the end; `exit_at_end` sets a missing
-    end.
+    """Return the range to read of each partition.
+
+    The default is to follow from the end; `exit_at_end` sets a missing end.
 
     With ranges of single partitions only, other partitions are not read, unless the partitions of the topic were
     `named`.
@@ -88,8 +88,9 @@ def choose_ranges(
 
 
 def parse_offset_specs(texts: Iterable[str], now_ms: int) -> OffsetSpecs:
-    """Parse all values of a repeated `-o`, each with one range or several separated by commas. `now_ms`: ms since the
-    epoch.
+    """Parse all values of a repeated `-o`, each with one range or several separated by commas.
+
+    `now_ms`: ms since the epoch.
     """
     general: ReadRange | None = None
     partitions: dict[int, ReadRange] = {}
@@ -129,8 +130,9 @@ def _parse_range(text: str, spec: str, now_ms: int) -> ReadRange:
 
 
 def _split(text: str, spec: str) -> tuple[str | None, str | None]:
-    """Return both bounds as text, None where one is omitted. A time may contain colons, so a time is matched as a
-    whole.
+    """Return both bounds as text, None where one is omitted.
+
+    A time may contain colons, so a time is matched as a whole.
     """
     if text.startswith("@") and not text.startswith("@:"):
         match = re.fullmatch(_TIME_RANGE, text)
@@ -174,8 +176,9 @@ def _time_ms(text: str, spec: str, now_ms: int) -> int:
 
 
 def _ends_before_start(start: Bound, end: Bound | None) -> bool:
-    """Whether two bounds of one kind are in the wrong order. Bounds of different kinds need the log's
-    offsets to tell.
+    """Whether two bounds of one kind are in the wrong order.
+
+    Bounds of different kinds need the log's offsets to tell.
     """
     if end is None or type(start) is not type(end):
         return False

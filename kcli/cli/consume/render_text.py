@@ -134,9 +134,7 @@ def _copy_spans(source: Bytes, starts: Ints, lengths: Ints, positions: Ints, tot
 
 
 def _width(lengths: Ints) -> int:
-    """Return the bytes to move for every span: the longest span, unless a few long spans would make all others
-    expensive.
-    """
+    """Return the bytes to move for every span: the longest, unless few long spans would make the others expensive."""
     if not len(lengths):
         return 0
     longest = int(lengths.max())

@@ -1,7 +1,6 @@
-"""Requests of a classic member (join, sync, heartbeat, leave), and the reaction to each error code in the responses.
-Pure.
+"""Requests of a classic member (join, sync, heartbeat, leave), and the reaction to each error code in their responses.
 
-Source of the reactions: Kafka's protocol page and the behaviour of Apache Kafka's Java client. Two differ: an
+Pure. Source of the reactions: Kafka's protocol page and the behaviour of Apache Kafka's Java client. Two differ: an
 authorization error of a heartbeat is raised at once (Java continues until the session ends), and a coordinator that is
 loading is asked again after any request.
 """

@@ -88,8 +88,9 @@ class ConsumerCoordinator:
         return self._member.state
 
     def is_stable(self) -> bool:
-        """Whether the member is in a generation and has taken its assignment; also while partitions are
-        being revoked.
+        """Whether the member is in a generation and has taken its assignment.
+
+        True also while its partitions are being revoked.
         """
         member = self._member
         return (member.state == "stable" and member.assignment is None) or (

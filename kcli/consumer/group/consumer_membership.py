@@ -192,8 +192,9 @@ class ConsumerMembership:
         self.leave("the consumer is being closed", deadline_ms)
 
     def _send_leave(self, deadline_ms: float) -> None:
-        """Send the last heartbeat, as soon as there is a coordinator, and wait for the response. A wakeup does not end
-        the wait.
+        """Send the last heartbeat, as soon as there is a coordinator, and wait for the response.
+
+        A wakeup does not end the wait.
         """
         sent = None
         while sent is None or not sent.done:
@@ -235,8 +236,9 @@ class ConsumerMembership:
         self.member.set_owned(by_id(step.owned))
 
     def _revoke(self, partitions: list[TopicPartition], errors: CallbackErrors) -> None:
-        """Commit, run the callback, stop reading. A member that is fenced meanwhile keeps the partitions,
-        to lose them.
+        """Commit, run the callback, stop reading.
+
+        A member that is fenced meanwhile keeps the partitions, to lose them.
         """
         if not partitions:
             return

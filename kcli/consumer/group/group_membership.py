@@ -96,8 +96,9 @@ class Membership(Protocol):
 
 
 class CallbackErrors:
-    """The exceptions of the callbacks of one rebalance, raised when it has ended: they do not stop the change of
-    partitions.
+    """The exceptions of the callbacks of one rebalance.
+
+    They do not stop the change of partitions, and are raised after it.
     """
 
     def __init__(self) -> None:

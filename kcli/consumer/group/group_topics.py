@@ -60,8 +60,9 @@ class GroupTopics:
         return self._matched
 
     def match(self, partitions: Iterable[TopicPartition]) -> bool:
-        """Whether all these partitions are of subscribed topics. The leader may know topics that this member does not
-        know yet.
+        """Whether all these partitions are of subscribed topics.
+
+        The leader may know topics that this member does not know yet.
         """
         topics = {tp.topic for tp in partitions}
         pattern = self._subscription.pattern

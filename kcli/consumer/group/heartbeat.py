@@ -1,5 +1,6 @@
-"""`Heartbeat`: the timers of a classic member. `HeartbeatSender` sends its heartbeats, `HeartbeatThread` in the
-background.
+"""`Heartbeat`: the timers of a classic member.
+
+`HeartbeatSender` sends its heartbeats, `HeartbeatThread` in the background.
 
 Three timers run: for the next heartbeat; for the session, after which the coordinator must have removed the member
 because no heartbeat arrived; and for the poll, after which the application is considered dead (max.poll.interval.ms,

@@ -91,8 +91,9 @@ class Kip848Member:
                 self._restart()
 
     def set_owned(self, owned: PartitionsById) -> bool:
-        """Record that the target is owned, except topics without a known name. Return False if the member was fenced
-        meanwhile.
+        """Record that the target is owned, except topics without a known name.
+
+        Return False if the member was fenced meanwhile.
         """
         with self.lock:
             if self.state != "reconciling":

@@ -1,5 +1,6 @@
-"""ConsumerGroupHeartbeat (KIP-848): its fields, its timing, and the reaction to each error code. Pure: time is an
-argument.
+"""ConsumerGroupHeartbeat (KIP-848): its fields, its timing, and the reaction to each error code.
+
+Pure: time is an argument.
 
 A broker remembers the fields of a member, so a heartbeat contains all fields only when the member joins, or when it is
 unknown whether the last heartbeat arrived; otherwise only the changed fields, usually none.
@@ -88,8 +89,7 @@ def _topic_partitions(fields: HeartbeatFields) -> list[TopicPartitions]:
 
 
 class HeartbeatTiming:
-    """The time of the next heartbeat: one in flight at a time, every `interval_ms` of the broker, earlier when
-    `urgent`.
+    """The time of the next heartbeat: one in flight, every `interval_ms` of the broker, earlier when `urgent`.
 
     After a failure the next one is sent after the backoff given to `failed`.
     """

@@ -1,6 +1,4 @@
-"""`Leadership`: the tasks of the leader of a generation: read the topics' metadata, assign partitions, watch for
-changes.
-"""
+"""`Leadership`: the tasks of the leader of a generation: read metadata, assign partitions, watch for changes."""
 
 from __future__ import annotations
 
@@ -80,8 +78,9 @@ class JoinedMember(NamedTuple):
 
 
 def read_members(members: Iterable[JoinGroupResponseMember]) -> list[JoinedMember]:
-    """Return the members in a JoinGroup response. Raise ProtocolError for a malformed subscription; it names the
-    member.
+    """Return the members in a JoinGroup response.
+
+    Raise ProtocolError for a malformed subscription; it names the member.
     """
     joined = []
     for member in members:
@@ -113,8 +112,9 @@ Snapshot = Mapping[str, Topic]
 
 
 def topic_snapshot(cluster: Cluster, names: Iterable[str], before: Snapshot, *, with_racks: bool) -> Snapshot:
-    """Return a snapshot of topics; a change of it requires a rebalance. A topic with unknown metadata stays as in
-    `before`.
+    """Return a snapshot of topics; a change of it requires a rebalance.
+
+    A topic with unknown metadata stays as in `before`.
     """
     snapshot = {}
     for name in names:

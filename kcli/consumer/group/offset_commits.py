@@ -144,8 +144,7 @@ class OffsetCommits:
         self._advance(self._client.clock.now_ms())
 
     def poll(self, now_ms: float) -> None:
-        """Send commits that wait for a coordinator, run callbacks of finished commits, and commit automatically if it
-        is due.
+        """Send waiting commits, run callbacks of finished ones, and commit automatically if it is due.
 
         Call it where all returned records count as consumed: at the start of the caller's poll.
         """
@@ -226,15 +225,17 @@ class OffsetCommits:
             self._next_automatic_ms = min(self._next_automatic_ms, retry_ms)
 
     def before_revocation(self, partitions: Collection[TopicPartition], deadline_ms: float) -> None:
-        """With automatic commits, commit the consumed positions before partitions are revoked. An error is in
-        `last_error`.
+        """With automatic commits, commit the consumed positions before partitions are revoked.
+
+        An error is in `last_error`.
         """
         if self._config.enable_auto_commit:
             self._commit_consumed(deadline_ms)
 
     def close(self, deadline_ms: float) -> None:
-        """With automatic commits, commit the consumed positions. Then wait for the other commits, and run their
-        callbacks.
+        """With automatic commits, commit the consumed positions.
+
+        Then wait for the other commits, and run their callbacks.
         """
         if self._config.enable_auto_commit and self._sender.may_commit():
             self._commit_consumed(deadline_ms)
