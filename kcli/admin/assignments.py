@@ -1,4 +1,4 @@
-"""The facts about a live group from which its next assignment can be foretold. Joins nothing, changes nothing."""
+"""Assignment of a live group, as an assignor sees it: the input of a forecast. Joins no group, changes nothing."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ if TYPE_CHECKING:
     from kcli.client.consumer_network_client import ConsumerNetworkClient
 
 RATE_WINDOW_MS = 60_000
-GENERATION = 1  # No API tells a classic group's; what counts is only that all members are of the same.
+GENERATION = 1  # no API returns the generation of a classic group; it only has to be equal for all members
 
 _REBALANCING = ("PreparingRebalance", "CompletingRebalance")
 _NOT_THERE = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION)
 
 
 class LiveGroup(NamedTuple):
-    """A group as an assignor would see it now.
+    """A group as an assignor sees it now.
 
-    `members` own what they will claim at the next rebalance: in a classic group what they have been assigned, in one
-    whose broker assigns (KIP-848) their target. `assignor` is a name of `assignors.lookup`, "" if there is none yet.
-    `missing`: topics that members want and that are not there. `lags` and `rates` have the partitions whose are known;
-    a rate is in offsets per second over the last `RATE_WINDOW_MS`, by the times of the records.
+    `members` own the partitions that they will claim at the next rebalance: in a classic group the assigned ones, in a
+    group whose broker assigns (KIP-848) the target. `assignor` is a name of `assignors.lookup`, "" if there is none
+    yet. `missing` are subscribed topics that do not exist. `lags` and `rates` have the partitions where they are known;
+    a rate is in offsets per second over the last `RATE_WINDOW_MS`, by record timestamps.
     """
 
     group: Group
@@ -49,19 +49,19 @@ class LiveGroup(NamedTuple):
 
     @property
     def unknown_lags(self) -> set[TopicPartition]:
-        """What is owned and has no known lag: nothing is committed there, or it could not be asked."""
+        """Owned partitions with unknown lag: without a committed offset, or failed."""
         return {tp for member in self.members for tp in member.owned} - self.lags.keys()
 
 
 def look_at_group(
     client: ConsumerNetworkClient, name: str, deadline_ms: float, *, more_topics: Iterable[str] = ()
 ) -> LiveGroup:
-    """The group, which is waited for while it rebalances, with its topics and of `more_topics` those that are there.
+    """Return the group, after a rebalance is complete, with its topics and those of `more_topics` that exist.
 
-    BrokerError GROUP_ID_NOT_FOUND without such a group, Refused for one that is not of consumers or whose members
-    cannot be read, TimeoutExpired if it is rebalancing until the deadline.
+    BrokerError GROUP_ID_NOT_FOUND for a group that does not exist, Refused for one that is not of consumers or whose
+    subscriptions cannot be decoded, TimeoutExpired if it rebalances until the deadline.
     """
-    survey = _at_rest(client, name, deadline_ms)
+    survey = _stable_survey(client, name, deadline_ms)
     group = survey.group
     matching = _matching_patterns(client, group.members, deadline_ms)
     members = [_member(member, matching) for member in group.members]
@@ -73,7 +73,7 @@ def look_at_group(
     return LiveGroup(group, assignor, topics, members, sorted(wanted - topics.keys()), lags, rates)
 
 
-def _at_rest(client: ConsumerNetworkClient, name: str, deadline_ms: float) -> GroupSurvey:
+def _stable_survey(client: ConsumerNetworkClient, name: str, deadline_ms: float) -> GroupSurvey:
     for _ in client.attempts(deadline_ms):
         surveyed = survey_groups(client, [name], deadline_ms)
         for error in surveyed.errors.values():
@@ -82,22 +82,22 @@ def _at_rest(client: ConsumerNetworkClient, name: str, deadline_ms: float) -> Gr
         _check(survey.group)
         if survey.group.state not in _REBALANCING:
             return survey
-    raise TimeoutExpired(f"group {name} is rebalancing all the time ({survey.group.state}): nothing is assigned")
+    raise TimeoutExpired(f"group {name} was still rebalancing at the deadline ({survey.group.state})")
 
 
 def _check(group: Group) -> None:
     if group.type not in (CLASSIC, CONSUMER) or group.protocol_type not in ("", PROTOCOL_TYPE):
         kind = group.type if group.type != CLASSIC else group.protocol_type
-        raise Refused(f"{group.group} is a group of type {kind}: its partitions are not shared out by an assignor")
+        raise Refused(f"{group.group} is a group of type {kind}, whose partitions are not assigned by an assignor")
     for member in group.members:
         if member.error is not None:
-            raise Refused(f"what member {member.id} wants cannot be read: {member.error}")
+            raise Refused(f"the subscription of member {member.id} cannot be decoded: {member.error}")
 
 
 def _matching_patterns(
     client: ConsumerNetworkClient, members: Iterable[GroupMember], deadline_ms: float
 ) -> dict[str, frozenset[str]]:
-    """The topics that each pattern stands for; the broker knows it as RE2, which is close to Python's."""
+    """Return the topics that match each pattern. The broker uses RE2, whose syntax is close to that of Python."""
     patterns = {member.pattern for member in members if member.pattern}
     if not patterns:
         return {}
@@ -107,12 +107,12 @@ def _matching_patterns(
         try:
             found[pattern] = frozenset(filter(re.compile(pattern).fullmatch, names))
         except re.error as error:
-            raise Refused(f"a member wants the topics /{pattern}/, which kcli cannot read: {error}") from None
+            raise Refused(f"kcli cannot parse the subscribed pattern /{pattern}/: {error}") from None
     return found
 
 
 def _lag(row: PartitionLag) -> int | None:
-    """What is left to read; nothing in a log that is empty, whatever is committed."""
+    """Return the lag; 0 for an empty log, even without a committed offset."""
     return 0 if row.lag is None and row.end is not None and row.start == row.end else row.lag
 
 
@@ -123,7 +123,7 @@ def _member(member: GroupMember, matching: dict[str, frozenset[str]]) -> Member:
 
 
 def _topics(client: ConsumerNetworkClient, names: Iterable[str], deadline_ms: float) -> dict[str, Topic]:
-    """Those that are there; BrokerError for one of which we may not know."""
+    """Return the existing topics. BrokerError for a topic that may not be described."""
     names = sorted(names)
     learn_topics(client, names, deadline_ms)
     cluster = client.metadata.cluster
@@ -131,7 +131,7 @@ def _topics(client: ConsumerNetworkClient, names: Iterable[str], deadline_ms: fl
     for name in names:
         info = cluster.topics.get(name)
         if info is None:
-            raise TimeoutExpired(f"no broker has told about topic {name}")
+            raise TimeoutExpired(f"no broker returned metadata of topic {name}")
         if info.partitions:
             found[name] = Topic(partition_count(info), replica_racks(cluster, info), info.topic_id)
         elif info.error not in _NOT_THERE:
@@ -140,7 +140,7 @@ def _topics(client: ConsumerNetworkClient, names: Iterable[str], deadline_ms: fl
 
 
 def _rates(client: ConsumerNetworkClient, topics: dict[str, Topic], deadline_ms: float) -> dict[TopicPartition, float]:
-    """How fast partitions grow: what has come since the first record that is not older than the window."""
+    """Return the growth of partitions in offsets per second, since the first record in the window."""
     partitions = [TopicPartition(name, number) for name, topic in topics.items() for number in range(topic.partitions)]
     bounds = log_bounds(client, partitions, half_deadline(client, deadline_ms))
     ends = {tp: end for tp, end in bounds.ends.items() if isinstance(end, int)}

@@ -1,4 +1,4 @@
-"""The cluster itself: its id, controller and brokers, and which versions of which APIs each broker speaks."""
+"""The cluster: id, controller, brokers, and the API versions of each broker."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Broker(NamedTuple):
-    """A broker and where it listens. Fenced: registered, but not serving; None where the cluster is too old to say."""
+    """A broker and its address. `fenced`: registered but not serving; None from clusters that do not return it."""
 
     id: int
     host: str
@@ -23,7 +23,7 @@ class Broker(NamedTuple):
 
 
 class ClusterDescription(NamedTuple):
-    """What a broker says of its cluster. In KRaft `controller_id` is a broker that forwards to the controller."""
+    """A cluster as a broker describes it. In KRaft `controller_id` is a broker that forwards to the controller."""
 
     cluster_id: str | None
     controller_id: int
@@ -31,14 +31,14 @@ class ClusterDescription(NamedTuple):
 
 
 class VersionRange(NamedTuple):
-    """Versions of one API, both ends included; `first` above `last`: none."""
+    """Versions of one API, both ends inclusive; `first` above `last`: no version."""
 
     first: int
     last: int
 
 
 class NodeVersions(NamedTuple):
-    """What one broker speaks: ranges by API key, and the finalized levels of the cluster's features by name."""
+    """API versions of one broker by API key, and the finalized levels of the cluster's features by name."""
 
     node: Node
     apis: dict[int, VersionRange]
@@ -46,17 +46,17 @@ class NodeVersions(NamedTuple):
 
 
 def describe_cluster(client: ConsumerNetworkClient, deadline_ms: float) -> ClusterDescription:
-    """Id, controller and brokers, fenced ones included where the cluster can tell (KIP-700, KIP-1073)."""
+    """Return id, controller and brokers; with fenced brokers if the cluster returns them (KIP-700, KIP-1073)."""
     from kcli.protocol.messages.describe_cluster import DescribeClusterRequest
 
     try:
         try:
-            response, tells_fenced = (
+            response, has_fenced = (
                 ask_any(client, DescribeClusterRequest(include_fenced_brokers=True), deadline_ms),
                 True,
             )
-        except ProtocolError:  # before 4.1: the request cannot be written in the broker's version
-            response, tells_fenced = ask_any(client, DescribeClusterRequest(), deadline_ms), False
+        except ProtocolError:  # before 4.1: the version of the broker has no such field
+            response, has_fenced = ask_any(client, DescribeClusterRequest(), deadline_ms), False
     except UnsupportedVersion:  # before 2.8
         cluster = client.topics_metadata([], deadline_ms)
         brokers = [Broker(*node) for node in sorted(cluster.nodes.values())]
@@ -64,13 +64,13 @@ def describe_cluster(client: ConsumerNetworkClient, deadline_ms: float) -> Clust
     if response.error_code:
         raise BrokerError(response.error_code, response.error_message, api="DescribeCluster")
     brokers = [
-        Broker(b.broker_id, b.host, b.port, b.rack, b.is_fenced if tells_fenced else None) for b in response.brokers
+        Broker(b.broker_id, b.host, b.port, b.rack, b.is_fenced if has_fenced else None) for b in response.brokers
     ]
     return ClusterDescription(response.cluster_id, response.controller_id, sorted(brokers, key=lambda b: b.id))
 
 
 def api_versions(client: ConsumerNetworkClient, node: Node, deadline_ms: float) -> NodeVersions:
-    """What this broker speaks, asked anew."""
+    """Request the API versions of this broker."""
     from kcli import __version__
     from kcli.protocol.messages.api_versions import ApiVersionsRequest
 
@@ -84,14 +84,14 @@ def api_versions(client: ConsumerNetworkClient, node: Node, deadline_ms: float) 
 
 
 def own_versions() -> dict[int, VersionRange]:
-    """The versions of each API that kcli speaks. Imports all of its messages."""
+    """Return the versions of each API that kcli implements. Imports all of its messages."""
     from kcli.protocol.registry import ApiKey, request_type
 
     return {int(key): VersionRange(*request_type(key).VERSIONS) for key in ApiKey}
 
 
 def highest_common(ours: VersionRange | None, theirs: VersionRange | None) -> int | None:
-    """The version that two sides agree on: the highest that both speak. Pure."""
+    """Return the version that two sides use: the highest common one; None if there is none. Pure."""
     if ours is None or theirs is None:
         return None
     highest = min(ours.last, theirs.last)

@@ -1,4 +1,4 @@
-"""Settings of topics, brokers and groups, with where each value comes from (DescribeConfigs, KIP-133)."""
+"""Settings of topics, brokers and groups, with the source of each value (DescribeConfigs, KIP-133)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SOURCES = {
 
 
 class Setting(NamedTuple):
-    """One setting. `value` is None when it is secret; `source` is one of SOURCES, or "unknown"."""
+    """One setting. `value` is None for a secret; `source` is one of SOURCES, or "unknown"."""
 
     name: str
     value: str | None
@@ -48,7 +48,7 @@ def describe_configs(
     keys: Sequence[str] | None = None,
     node: Node | None = None,
 ) -> Results[str, list[Setting]]:
-    """Settings (all, or these `keys`) of these resources. A broker's must be asked from itself: give its `node`."""
+    """Return all settings, or these `keys`, of the resources. For a broker, give its `node`."""
     from kcli.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 
     wanted = None if keys is None else list(keys)

@@ -1,4 +1,4 @@
-"""The first record at or behind an offset, with its key, read out of fetched batches. Pure."""
+"""First record at or after an offset, with its key, from fetched batches. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _INT = struct.Struct(">i")
 
 
 class Sample(NamedTuple):
-    """A record (None: there is none), and how many bytes its batch takes for how many offsets."""
+    """A record (None: there is none), with the bytes and the number of offsets of its batch."""
 
     record: FirstRecord | None
     batch_bytes: int = 0
@@ -26,12 +26,12 @@ class Sample(NamedTuple):
 
 
 def first_record(data: Buffer, offset: int) -> Sample | int | None:
-    """The record; if none of these batches has it, where to read on; None if there is no whole batch.
+    """Return the record; if these batches do not have it, the next offset to fetch; None without a whole batch.
 
-    `CorruptRecords` for a batch that cannot be read. Of a compressed set of format 1 or 0 no key is told.
+    `CorruptRecords` for a batch that cannot be read. A compressed message set of format 1 or 0 gives no key.
     """
     walk = walk_batches(data, 0, len(data))
-    behind: int | None = None
+    next_offset: int | None = None
     for start in walk.starts:
         info = batch.read_batch_info(data, start)
         found = info.last_offset + 1
@@ -39,14 +39,14 @@ def first_record(data: Buffer, offset: int) -> Sample | int | None:
             sample = _in_batch(info, offset) if info.magic >= 2 else _in_old_message(info, offset)
             if sample is not None:
                 return sample
-        behind = max(offset, found)
-    if behind is None and walk.problem:
+        next_offset = max(offset, found)
+    if next_offset is None and walk.problem:
         raise CorruptRecords(f"the batch at offset {offset} is damaged: {walk.problem}")
-    return behind
+    return next_offset
 
 
 def _in_batch(info: BatchInfo, offset: int) -> Sample | None:
-    """The record; None: the batch has none at the offset or behind it."""
+    """Return the record; None if the batch has none at or after the offset."""
     if not info.record_count or info.is_control:
         return None
     span = info.last_offset - info.base_offset + 1
@@ -65,8 +65,8 @@ def _in_batch(info: BatchInfo, offset: int) -> Sample | None:
 def _read_key_size(payload: bytes, at: int) -> tuple[int, int]:
     try:
         return read_varint(payload, at)
-    except ProtocolError as problem:
-        raise CorruptRecords(f"a record is damaged: {problem}") from None
+    except ProtocolError as error:
+        raise CorruptRecords(f"a record is damaged: {error}") from None
 
 
 def _in_old_message(info: BatchInfo, offset: int) -> Sample:

@@ -1,4 +1,4 @@
-"""The first record at an offset: one small Fetch for each leader, a larger one where a batch is large."""
+"""First records at offsets, and their times: one small Fetch for each leader, a larger one for a large batch."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ __all__ = ["RecordTime", "record_times", "records_at"]
 T = TypeVar("T")
 
 Find: TypeAlias = Callable[[Buffer, int], "T | int | None"]
-"""(fetched batches, offset) -> what is told of the first record there or behind; or where to read on; or None."""
+"""(fetched batches, offset) -> a value for the first record from the offset on, the next offset to fetch, or None."""
 
 See: TypeAlias = "Callable[[TopicPartition, PartitionData], None]"
 
 _LAST_WITH_NAMES = 12
-# A batch above the limit of its partition is left out, unless it is the first of the whole answer: so each question
-# gets something, and who asks for the rest again with the last limit gets all in the end.
+# A broker omits a batch above the limit of its partition, except the first batch of a response. So each request gets
+# at least one batch, and requests for the remaining partitions with the last limit get all in the end.
 _PARTITION_BYTES = (8 << 10, 256 << 10, 2 << 20)
 _ANSWER_BYTES = 32 << 20
-# How many times behind transaction markers and emptied batches the next record is looked for.
+# Limit of the fetches after control batches and empty batches, where the next record is later in the log.
 _MOST_JUMPS = 20
 
 
 class _Probe(NamedTuple):
-    """Where to look now, with the how-manieth limit, and how often we had to look further on."""
+    """The offset to fetch, the index of the size limit, and the number of fetches after empty batches."""
 
     offset: int
     limit: int = 0
@@ -46,7 +46,7 @@ class _Probe(NamedTuple):
 
 
 class _Question(Generic[T]):
-    """What to make of answers: generic, which a named tuple cannot be before Python 3.11."""
+    """Functions that read a response. Not a named tuple, which cannot be generic before Python 3.11."""
 
     def __init__(self, find: Find[T], nothing: T, see: See | None) -> None:
         self.find, self.nothing, self.see = find, nothing, see
@@ -55,40 +55,40 @@ class _Question(Generic[T]):
 def record_times(
     client: ConsumerNetworkClient, positions: Mapping[TopicPartition, Iterable[int]], deadline_ms: float
 ) -> Results[tuple[TopicPartition, int], RecordTime]:
-    """The time of the first record at or behind each of these offsets, by partition and offset, or why it is not known.
+    """Return the time of the first record at or after each of these offsets, by partition and offset, or its error.
 
-    A request asks for one offset of a partition, the smallest first. Its answer often has the records at the next ones.
+    A request has one offset of a partition, the smallest first. Its response often has the records at the next ones.
     """
-    gathered: Results[tuple[TopicPartition, int], RecordTime] = Results()
-    turns = {tp: sorted(set(offsets), reverse=True) for tp, offsets in positions.items()}
+    results: Results[tuple[TopicPartition, int], RecordTime] = Results()
+    pending = {tp: sorted(set(offsets), reverse=True) for tp, offsets in positions.items()}
     number = 0
-    while turns := {tp: offsets for tp, offsets in turns.items() if offsets}:
+    while pending := {tp: offsets for tp, offsets in pending.items() if offsets}:
         if number and client.clock.now_ms() >= deadline_ms:
             late = client.timed_out("the times of records")
-            gathered.errors.update({(tp, offset): late for tp, offsets in turns.items() for offset in offsets})
+            results.errors.update({(tp, offset): late for tp, offsets in pending.items() for offset in offsets})
             break
-        turn = {tp: offsets.pop() for tp, offsets in turns.items()}
-        found = records_at(client, turn, deadline_ms, _find_time, (RecordTime(-1), FetchedTimes(b"")))
-        gathered.errors.update({(tp, turn[tp]): error for tp, error in found.errors.items()})
+        batch_of_offsets = {tp: offsets.pop() for tp, offsets in pending.items()}
+        found = records_at(client, batch_of_offsets, deadline_ms, _find_time, (RecordTime(-1), FetchedTimes(b"")))
+        results.errors.update({(tp, batch_of_offsets[tp]): error for tp, error in found.errors.items()})
         for tp, (time, fetched) in found.values.items():
-            gathered.values[tp, turn[tp]] = time
-            gathered.values.update(((tp, offset), it) for offset, it in _times_besides(time, fetched, turns[tp]))
+            results.values[tp, batch_of_offsets[tp]] = time
+            results.values.update(((tp, offset), it) for offset, it in _other_times(time, fetched, pending[tp]))
         number += 1
-    return gathered
+    return results
 
 
 def _find_time(data: Buffer, offset: int) -> tuple[RecordTime, FetchedTimes] | int | None:
     fetched = FetchedTimes(data)
-    found = fetched.first_behind(offset)
+    found = fetched.first_from(offset)
     return (found, fetched) if isinstance(found, RecordTime) else found
 
 
-def _times_besides(found: RecordTime, fetched: FetchedTimes, offsets: list[int]) -> Iterator[tuple[int, RecordTime]]:
-    """What the batches behind the record that was found tell of these offsets, which are taken away, the last first."""
-    with suppress(CorruptRecords):  # it will be asked for, and told
+def _other_times(found: RecordTime, fetched: FetchedTimes, offsets: list[int]) -> Iterator[tuple[int, RecordTime]]:
+    """Yield the times that the fetched batches have for these offsets, and remove these from the list, last first."""
+    with suppress(CorruptRecords):  # the offset is requested, and reports the error
         while offsets:
             if found.offset < offsets[-1]:
-                following = fetched.first_behind(offsets[-1])
+                following = fetched.first_from(offsets[-1])
                 if not isinstance(following, RecordTime):
                     return
                 found = following
@@ -103,37 +103,37 @@ def records_at(
     nothing: T,
     *,
     see: See | None = None,
-    most_looks: int | None = None,
+    max_attempts: int | None = None,
 ) -> Results[TopicPartition, T]:
-    """What `find` tells of the first record at or behind each of these offsets, `nothing` where there is none.
+    """Return the value of `find` for the first record at or after each of these offsets, `nothing` without a record.
 
-    `find` returns None if the batches that it is given have no whole one. What is not found after `most_looks` rounds
-    of requests (None: no bound) is an error, as is what is not found in time. `see` is shown each partition's answer.
+    `find` returns None without a whole batch. An offset without a result after `max_attempts` requests (None: any
+    number), or at the deadline, is an error. `see` is called with the response of each partition.
     """
-    gathered: Results[TopicPartition, T] = Results()
+    results: Results[TopicPartition, T] = Results()
     probes = {tp: _Probe(offset) for tp, offset in positions.items()}
-    looks = 0
+    attempts = 0
     while probes:
-        looks += 1
-        found = _look(client, probes, deadline_ms, _Question(find, nothing, see))
-        gathered.errors.update(found.errors)
+        attempts += 1
+        found = _fetch(client, probes, deadline_ms, _Question(find, nothing, see))
+        results.errors.update(found.errors)
         probes = {}
         for tp, outcome in found.values.items():
             if isinstance(outcome, _Probe):
                 probes[tp] = outcome
             else:
-                gathered.values[tp] = outcome
+                results.values[tp] = outcome
         if probes and client.clock.now_ms() >= deadline_ms:
-            gathered.errors.update(dict.fromkeys(probes, client.timed_out("the records")))
+            results.errors.update(dict.fromkeys(probes, client.timed_out("the records")))
             break
-        if probes and looks == most_looks:
-            text = f"the record was not looked for further after {looks} requests to its leader"
-            gathered.errors.update(dict.fromkeys(probes, TimeoutExpired(text)))
+        if probes and attempts == max_attempts:
+            text = f"the record was not found in {attempts} requests to its leader"
+            results.errors.update(dict.fromkeys(probes, TimeoutExpired(text)))
             break
-    return gathered
+    return results
 
 
-def _look(
+def _fetch(
     client: ConsumerNetworkClient,
     probes: Mapping[TopicPartition, _Probe],
     deadline_ms: float,
@@ -172,24 +172,26 @@ def _read(
     if response.error_code:
         raise BrokerError(response.error_code, api="Fetch")
     for topic in response.responses:
-        for told in topic.partitions:
-            tp = TopicPartition(topic.topic, told.partition_index)
+        for partition in topic.partitions:
+            tp = TopicPartition(topic.topic, partition.partition_index)
             if tp in probes:
                 if question.see is not None:
-                    question.see(tp, told)
-                outcome = _judge(tp, told, probes[tp], question)
+                    question.see(tp, partition)
+                outcome = _outcome(tp, partition, probes[tp], question)
                 yield tp, outcome
 
 
-def _judge(tp: TopicPartition, told: PartitionData, probe: _Probe, question: _Question[T]) -> T | _Probe | KcliError:
-    if told.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+def _outcome(
+    tp: TopicPartition, partition: PartitionData, probe: _Probe, question: _Question[T]
+) -> T | _Probe | KcliError:
+    if partition.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
         return question.nothing
-    if told.error_code:
-        return BrokerError(told.error_code, api="Fetch", topic=tp.topic, partition=tp.partition)
-    if probe.offset >= told.high_watermark:
+    if partition.error_code:
+        return BrokerError(partition.error_code, api="Fetch", topic=tp.topic, partition=tp.partition)
+    if probe.offset >= partition.high_watermark:
         return question.nothing
     try:
-        found = question.find(told.records or b"", probe.offset)
+        found = question.find(partition.records or b"", probe.offset)
     except CorruptRecords as problem:
         return CorruptRecords(problem.message, topic=tp.topic, partition=tp.partition, offset=probe.offset)
     if found is None:
@@ -203,10 +205,10 @@ _NO_TIME = -1
 
 
 class RecordTime(NamedTuple):
-    """The first record at or behind an offset. `offset` -1: there is none. `timestamp_ms` -1: it has no time.
+    """First record at or after an offset. `offset` -1: there is none. `timestamp_ms` -1: it has no timestamp.
 
-    `append_time`: the broker's clock wrote the time (LogAppendTime), not a producer's. An `offset` behind the one that
-    was asked for: what was there is gone (compaction) or was never a record (a transaction's marker).
+    `append_time`: the broker set the time (LogAppendTime), not a producer. An `offset` above the requested one: there
+    is no record at that one (compaction, a control record).
     """
 
     offset: int
@@ -215,15 +217,15 @@ class RecordTime(NamedTuple):
 
 
 def first_record_time(data: Buffer, offset: int) -> RecordTime | int | None:
-    """The record's time; if none of these batches has it, where to read on; None if there is no whole batch.
+    """Return the time of the record; if these batches do not have it, the next offset to fetch; None without a batch.
 
-    `CorruptRecords` for a batch that cannot be read. Of a compressed set of format 1 the newest time is told.
+    `CorruptRecords` for a batch that cannot be read. A compressed message set of format 1 gives its newest time.
     """
-    return FetchedTimes(data).first_behind(offset)
+    return FetchedTimes(data).first_from(offset)
 
 
 class FetchedTimes:
-    """Times of records in fetched batches, for several offsets one after another: the batches are read only once."""
+    """Times of records in fetched batches, for several ascending offsets: the batches are read only once."""
 
     def __init__(self, data: Buffer) -> None:
         self._walk = walk_batches(data, 0, len(data))
@@ -233,25 +235,25 @@ class FetchedTimes:
     def __repr__(self) -> str:
         return f"<FetchedTimes of {len(self._walk.starts)} batches>"
 
-    def first_behind(self, offset: int) -> RecordTime | int | None:
-        """What `first_record_time` says. No offset may be below the one that was asked for before."""
-        behind: int | None = None
+    def first_from(self, offset: int) -> RecordTime | int | None:
+        """Return the result of `first_record_time`. No offset may be below the previous one."""
+        next_offset: int | None = None
         while self._batch is not None:
-            found = self._batch.first_behind(offset)
+            found = self._batch.first_from(offset)
             if isinstance(found, RecordTime):
                 return found
-            behind = max(offset, found)
+            next_offset = max(offset, found)
             following = next(self._batches, None)
-            if following is None:  # the last one stays, to tell where it ends
+            if following is None:  # the last batch is kept for its end offset
                 break
             self._batch = following
-        if behind is None and self._walk.problem:
+        if next_offset is None and self._walk.problem:
             raise CorruptRecords(f"the batch at offset {offset} is damaged: {self._walk.problem}")
-        return behind
+        return next_offset
 
 
 class _Batch:
-    """One batch, or one message of an older format; of its records so many heads are read as had to be."""
+    """One batch, or one message of an older format; record heads are read only as far as needed."""
 
     def __init__(self, info: BatchInfo) -> None:
         self._info = info
@@ -259,18 +261,18 @@ class _Batch:
         self._head_offset = -1
         self._head_ms = _NO_TIME
 
-    def first_behind(self, offset: int) -> RecordTime | int:
-        """The record, or the offset behind this batch."""
+    def first_from(self, offset: int) -> RecordTime | int:
+        """Return the record, or the offset after this batch."""
         info = self._info
-        behind = info.last_offset + 1
-        if behind <= offset or not info.record_count or info.is_control:
-            return behind
+        next_offset = info.last_offset + 1
+        if next_offset <= offset or not info.record_count or info.is_control:
+            return next_offset
         if info.magic < 2:
             first = offset if info.codec else info.last_offset
             return RecordTime(first, info.base_timestamp_ms, info.is_append_time)
         first = max(offset, info.base_offset)
-        # Nothing was compacted away: the header may tell enough, though the records be compressed.
-        if info.record_count == behind - info.base_offset:
+        # Without compaction the batch header may be enough, even if the records are compressed.
+        if info.record_count == next_offset - info.base_offset:
             if info.is_append_time:
                 return RecordTime(first, info.max_timestamp_ms, append_time=True)
             if first == info.base_offset and info.delete_horizon_ms is None:
@@ -280,7 +282,7 @@ class _Batch:
         while self._head_offset < offset:
             head = next(self._heads, None)
             if head is None:
-                return behind
+                return next_offset
             self._head_offset, self._head_ms = info.base_offset + head[0], info.base_timestamp_ms + head[1]
         timestamp_ms = info.max_timestamp_ms if info.is_append_time else self._head_ms
         return RecordTime(self._head_offset, timestamp_ms, info.is_append_time)

@@ -1,4 +1,4 @@
-"""How many bytes partitions take on the disks of their leaders (DescribeLogDirs, KIP-113)."""
+"""Sizes of logs on the disks of their leaders (DescribeLogDirs, KIP-113)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def log_sizes(
     client: ConsumerNetworkClient, partitions: Iterable[TopicPartition], deadline_ms: float
 ) -> Results[TopicPartition, int]:
-    """Bytes of the segments of each partition, asked of its leader."""
+    """Return the bytes of the segments of each partition, from its leader."""
     return ask_leaders(client, partitions, lambda _node, tps: _request(tps), _read, deadline_ms)
 
 
@@ -35,6 +35,6 @@ def _request(partitions: Iterable[TopicPartition]) -> DescribeLogDirsRequest:
 def _read(response: DescribeLogDirsResponse) -> Iterator[tuple[TopicPartition, int]]:
     for directory in response.results:
         for topic in directory.topics:
-            for it in topic.partitions:
-                if not it.is_future_key:
-                    yield TopicPartition(topic.name, it.partition_index), it.partition_size
+            for partition in topic.partitions:
+                if not partition.is_future_key:
+                    yield TopicPartition(topic.name, partition.partition_index), partition.partition_size

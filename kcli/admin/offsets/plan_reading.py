@@ -1,8 +1,7 @@
-"""Files of plans and positions read: what they are is seen from the text, what is wrong is said with its place. Pure.
+"""Parser of plan and position files. The format is detected from the text; errors name the line or item. Pure.
 
-Taken are the JSON and CSV of `plan_files`, and the CSV of Apache's tool with three or four fields. A spreadsheet may
-have written it: a byte order mark, carriage returns and empty lines do no harm, nor do columns and fields that are not
-known, or in another order.
+The formats are the JSON and CSV of `plan_files`, and the CSV of Apache's tool with three or four fields. As in files of
+a spreadsheet, a byte order mark, carriage returns, empty lines, unknown columns, and any order of columns are allowed.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, ConfigError, KcliError
 from kcli.structs import OffsetAndMetadata, TopicPartition
 
-_CELLS = {"leader_epoch": "epoch"}  # behind `old_` and `new_`
+_CELLS = {"leader_epoch": "epoch"}  # after `old_` and `new_`
 
 
 def read_plan_file(text: str, source: str) -> Plan | Positions:
-    """A plan, to be applied as it is, or positions. ConfigError names `source` and the line or item in one sentence."""
+    """Return a plan or positions. ConfigError names `source` and the line or item."""
     text = text.removeprefix("\ufeff")
     if not text.strip():
         raise ConfigError(f"{source} is empty")
@@ -31,13 +30,13 @@ def read_plan_file(text: str, source: str) -> Plan | Positions:
 
 
 def offsets_of(plan: Plan, source: str) -> FromOffsets:
-    """Where the plan leads. ConfigError if that cannot be said by offsets: rows that are refused, or delete."""
+    """Return the new offsets of a plan. ConfigError for a plan with refused or deleted rows, which have none."""
     offsets: dict[tuple[str | None, TopicPartition], OffsetAndMetadata] = {}
     for row in plan.rows:
         if row.action in ("refuse", "delete"):
             what = "refuses" if row.action == "refuse" else "deletes"
             raise ConfigError(
-                f"{source} is a plan that {what} {row.group} {_shown(row.tp)}: that is no offset to go to"
+                f"{source} is a plan that {what} {row.group} {_partition_name(row.tp)}, so it has no offset for it"
             )
         if row.new is not None and row.action != "skip":
             offsets[row.group, row.tp] = row.new
@@ -54,17 +53,17 @@ def _read_json(text: str, source: str) -> Plan | Positions:
     items = document.get("items")
     if not isinstance(items, list):
         raise ConfigError(f"{source} has no list of items")
-    head = Place(source, "beginning")
-    cluster_id = optional_text(document, "cluster_id", head)
-    made_ms = optional_number(document, "made_ms", head) or 0
+    top = Place(source, "beginning")
+    cluster_id = optional_text(document, "cluster_id", top)
+    made_ms = optional_number(document, "made_ms", top) or 0
     places = [(Place(source, f"item {n}"), item) for n, item in enumerate(items, 1)]
     for place, item in places:
         if not isinstance(item, dict):
-            raise place.bad("it is not an object")
+            raise place.error("not an object")
     if kind == POSITIONS_KIND:
         return Positions(_offsets(places), True, cluster_id, made_ms)
     rows = _checked((place, _row(item, place)) for place, item in places)
-    return make_plan(_kind(document.get("plan"), head), rows, made_ms, _states(document, head), cluster_id)
+    return make_plan(_kind(document.get("plan"), top), rows, made_ms, _states(document, top), cluster_id)
 
 
 def _parse(text: str, source: str) -> Any:
@@ -74,14 +73,14 @@ def _parse(text: str, source: str) -> Any:
         if error.msg == "Extra data":
             raise ConfigError(f"{source} is JSON lines; a plan is one document (--output json)") from None
         raise ConfigError(f"{source}, line {error.lineno}: not JSON: {error.msg}") from None
-    except (RecursionError, ValueError):  # nested without end, or a number of thousands of digits
-        raise ConfigError(f"{source} is no JSON that kcli has written") from None
+    except (RecursionError, ValueError):  # deep nesting, or a number with thousands of digits
+        raise ConfigError(f"{source} is not a JSON file of kcli") from None
 
 
-def _states(document: Mapping[str, Any], head: Place) -> dict[str, str]:
+def _states(document: Mapping[str, Any], top: Place) -> dict[str, str]:
     states = document.get("states", {})
     if not isinstance(states, dict) or not all(isinstance(state, str) for state in states.values()):
-        raise head.bad("states are not words by group")
+        raise top.error("states must map groups to text")
     return states
 
 
@@ -94,11 +93,11 @@ def _read_csv(text: str, source: str) -> Plan | Positions:
     if not {"topic", "partition"} <= set(names):
         return Positions(_apache_offsets(lines), exact=False)
     if twice := {name for name in names if name and names.count(name) > 1}:
-        raise place.bad(f"two columns are called {sorted(twice)[0]}")
+        raise place.error(f"two columns have the name {sorted(twice)[0]}")
     items = []
     for place, cells in lines[1:]:
         if len(cells) != len(names):
-            raise place.bad(f"{len(cells)} fields under {len(names)} headings")
+            raise place.error(f"{len(cells)} fields under {len(names)} headings")
         items.append((place, dict(zip(names, cells, strict=True))))
     if "action" not in names:
         cluster_ids = {item.get("cluster_id") or None for _, item in items}
@@ -122,7 +121,7 @@ def _csv_plan(items: Sequence[tuple[Place, Mapping[str, str]]], source: str) -> 
 
 
 def _csv_lines(text: str, source: str) -> Iterator[tuple[Place, list[str]]]:
-    """Fields with the line that they begin at; a quoted note may have line breaks in it."""
+    """Yield the fields of each record with its first line; quoted metadata may contain line breaks."""
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     number = 1
     try:
@@ -141,9 +140,9 @@ def _apache_offsets(
     items = []
     for place, cells in lines:
         if width not in (3, 4):
-            raise place.bad(f"{len(cells)} fields: it takes topic,partition,offset or group,topic,partition,offset")
+            raise place.error(f"{len(cells)} fields; expected topic,partition,offset or group,topic,partition,offset")
         if len(cells) != width:
-            raise place.bad(f"{len(cells)} fields, in the first line {width}")
+            raise place.error(f"{len(cells)} fields; the first line has {width}")
         item: dict[str, Any] = dict(zip(("topic", "partition", "offset"), (c.strip() for c in cells[-3:]), strict=True))
         if width == 4:
             item["group"] = cells[0]
@@ -158,27 +157,27 @@ def _offsets(
     seen: dict[tuple[str | None, TopicPartition], Place] = {}
     for place, item in items:
         group = optional_text(item, "group", place) or None
-        tp = TopicPartition(needed_text(item, "topic", place), needed_number(item, "partition", place))
+        tp = TopicPartition(required_text(item, "topic", place), required_number(item, "partition", place))
         if (group, tp) in seen:
-            raise place.bad(f"{_shown(tp)} is there twice, first in {seen[group, tp].where}")
+            raise place.error(f"{_partition_name(tp)} is a duplicate of {seen[group, tp].where}")
         seen[group, tp] = place
         offsets[group, tp] = _position(item, place)
     return offsets
 
 
 def _row(item: Mapping[str, Any], place: Place) -> Row:
-    group, topic = needed_text(item, "group", place), optional_text(item, "topic", place) or ""
+    group, topic = required_text(item, "group", place), optional_text(item, "topic", place) or ""
     number = optional_number(item, "partition", place)
     action: Any = item.get("action")
     if action not in get_args(Action):
-        raise place.bad(f"{json.dumps(action)} is no action: there are {', '.join(get_args(Action))}")
+        raise place.error(f"{json.dumps(action)} is not a valid action; use {', '.join(get_args(Action))}")
     old, new = (_optional_position(item, name, place) for name in ("old", "new"))
     if action != "refuse" and (number is None or not topic):
-        raise place.bad(f"to {action} takes a topic and a partition")
+        raise place.error(f"{action} needs a topic and a partition")
     if action == "move" and new is None:
-        raise place.bad("to move takes a new offset")
+        raise place.error("move needs a new offset")
     if action == "delete" and new is not None:
-        raise place.bad("to delete takes no new offset")
+        raise place.error("delete must not have a new offset")
     return Row(
         group,
         TopicPartition(topic, WHOLE_TOPIC if number is None else number),
@@ -193,7 +192,7 @@ def _row(item: Mapping[str, Any], place: Place) -> Row:
 
 
 def _nested(item: Mapping[str, str], place: Place) -> dict[str, Any]:
-    """A line of a plan as JSON has it."""
+    """Return a line of a plan in the form of its JSON item."""
     row: dict[str, Any] = with_numbers(item, ("partition", "reread", "skipped"), place)
     for side in ("old", "new"):
         cells = {"offset": item.get(side, "")}
@@ -209,7 +208,7 @@ def _checked(rows: Iterator[tuple[Place, Row]]) -> list[Row]:
     for place, row in rows:
         if (row.group, row.tp) in seen:
             where = seen[row.group, row.tp].where
-            raise place.bad(f"{_shown(row.tp)} of group {row.group} is there twice, first in {where}")
+            raise place.error(f"{_partition_name(row.tp)} of group {row.group} is a duplicate of {where}")
         seen[row.group, row.tp] = place
         checked.append(row)
     return checked
@@ -219,7 +218,7 @@ def _kind(word: object, place: Place) -> Kind:
     for kind in get_args(Kind):
         if word == kind:
             return kind  # type: ignore[no-any-return]
-    raise place.bad(f"{json.dumps(word)} is no plan: there are {', '.join(get_args(Kind))}")
+    raise place.error(f"{json.dumps(word)} is not a valid kind of plan; use {', '.join(get_args(Kind))}")
 
 
 def _one(values: set[str | None], what: str, source: str) -> None:
@@ -228,7 +227,7 @@ def _one(values: set[str | None], what: str, source: str) -> None:
 
 
 def _made_ms(items: Sequence[tuple[Place, Mapping[str, str]]]) -> int:
-    """The earliest moment that is told: lines of several files may have been put together."""
+    """Return the earliest time: lines of several files may be combined."""
     told = [cell_number(item["made_ms"], "made_ms", place) for place, item in items if item.get("made_ms")]
     return min((ms for ms in told if ms is not None), default=0)
 
@@ -238,18 +237,18 @@ def _optional_position(item: Mapping[str, Any], name: str, place: Place) -> Offs
     if found is None:
         return None
     if not isinstance(found, dict):
-        raise place.bad(f"{name} is not an object")
+        raise place.error(f"{name} is not an object")
     return _position(found, place)
 
 
 def _position(item: Mapping[str, Any], place: Place) -> OffsetAndMetadata:
     epoch = optional_number(item, "leader_epoch", place)
     note = optional_text(item, "metadata", place) or ""
-    return OffsetAndMetadata(needed_number(item, "offset", place), -1 if epoch is None else epoch, note)
+    return OffsetAndMetadata(required_number(item, "offset", place), -1 if epoch is None else epoch, note)
 
 
 def _error(told: object) -> KcliError | None:
-    """An error as it was told: a broker's by the name of its code. In CSV there is only its sentence."""
+    """Return an error of the file: a BrokerError if the code is known. CSV has only its message."""
     if isinstance(told, str):
         told = {"message": told} if told else None
     if not isinstance(told, dict):
@@ -261,7 +260,7 @@ def _error(told: object) -> KcliError | None:
     return KcliError(message)
 
 
-def _shown(tp: TopicPartition) -> str:
+def _partition_name(tp: TopicPartition) -> str:
     return tp.topic if tp.partition == WHOLE_TOPIC else f"{tp.topic}-{tp.partition}"
 
 
@@ -270,61 +269,60 @@ _LARGEST_OFFSET = 2**63 - 1
 
 
 class Place(NamedTuple):
-    """Where something stands in a file, for the sentence that complains of it."""
+    """A place in a file, for error messages."""
 
     source: str
     where: str
 
-    def bad(self, what: str) -> ConfigError:
-        """What is wrong here."""
+    def error(self, what: str) -> ConfigError:
+        """Return the error for this place."""
         return ConfigError(f"{self.source}, {self.where}: {what}")
 
 
-def needed_text(item: Mapping[str, Any], name: str, place: Place) -> str:
-    """Text that must be there and not empty."""
+def required_text(item: Mapping[str, Any], name: str, place: Place) -> str:
+    """Return a text field that is required and not empty."""
     text = optional_text(item, name, place)
     if not text:
-        raise place.bad(f"there is no {name}")
+        raise place.error(f"missing {name}")
     return text
 
 
 def optional_text(item: Mapping[str, Any], name: str, place: Place) -> str | None:
-    """Text, or None where the field is missing or null."""
+    """Return a text field, None if it is missing or null."""
     value = item.get(name)
     if value is not None and not isinstance(value, str):
-        raise place.bad(f"{name} is not text: {json.dumps(value)}")
+        raise place.error(f"{name} is not text: {json.dumps(value)}")
     return value
 
 
-def needed_number(item: Mapping[str, Any], name: str, place: Place) -> int:
-    """A whole number from 0 on that must be there."""
+def required_number(item: Mapping[str, Any], name: str, place: Place) -> int:
+    """Return a required whole number of at least 0."""
     number = optional_number(item, name, place)
     if number is None:
-        raise place.bad(f"there is no {name}")
+        raise place.error(f"missing {name}")
     return number
 
 
 def optional_number(item: Mapping[str, Any], name: str, place: Place) -> int | None:
-    """A whole number from 0 on that Kafka could store, or None where the field is missing or null."""
+    """Return a whole number that Kafka can store, None if the field is missing or null."""
     value = item.get(name)
     if value is None:
         return None
     if type(value) is not int or not 0 <= value <= _LARGEST.get(name, _LARGEST_OFFSET):
-        raise place.bad(f"{json.dumps(value)[:40]} is not {'an' if name == 'offset' else 'a'} {name.replace('_', ' ')}")
+        raise place.error(f"{name}: {json.dumps(value)[:40]} is not valid")
     return value
 
 
 def with_numbers(item: Mapping[str, Any], names: Sequence[str], place: Place) -> dict[str, Any]:
-    """These cells as numbers, None where they are empty."""
+    """Return the item with these cells as numbers, None for an empty cell."""
     return {**item, **{name: cell_number(item.get(name, ""), name, place) for name in names}}
 
 
 def cell_number(cell: str, name: str, place: Place) -> int | None:
-    """A cell of CSV as a number, None where it is empty."""
+    """Return a CSV cell as a number, None if it is empty."""
     text = cell.strip()
     if not text:
         return None
     if not (text.isascii() and text.isdigit() and len(text) <= 19):
-        article = "an" if name == "offset" else "a"
-        raise place.bad(f"'{text[:40]}' is not {article} {name.replace('_', ' ')}")
+        raise place.error(f"{name}: '{text[:40]}' is not valid")
     return int(text)

@@ -1,4 +1,4 @@
-"""What plans do to readers: the first record at each new offset, and the bytes read again or skipped, as estimates."""
+"""Preview of plans: the first record at each new offset, and estimates of the bytes that are read again or skipped."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ if TYPE_CHECKING:
     from kcli.client.consumer_network_client import ConsumerNetworkClient
     from kcli.protocol.messages.fetch import PartitionData
 
-# Rounds of requests for the records at one offset of each partition. Batches of usual sizes take one or two.
-_MOST_LOOKS = 6
+# Requests for the record at one offset of each partition. Batches of usual sizes need one or two.
+_MAX_ATTEMPTS = 6
 
 
 class Preview(NamedTuple):
-    """The rows with `first` and `bytes` where they could be had, and why they could not in some partitions."""
+    """Rows with `first` and `bytes` where they could be read, and the errors of the other partitions."""
 
     rows: list[Row]
     errors: Mapping[TopicPartition, KcliError]
 
 
 def preview(client: ConsumerNetworkClient, rows: Iterable[Row], deadline_ms: float) -> Preview:
-    """Look at the logs behind these rows: a Fetch and a DescribeLogDirs per leader, a few more for large batches.
+    """Read the logs of these rows: a Fetch and a DescribeLogDirs per leader, a few more for large batches.
 
-    Nothing here keeps a plan from being applied. `first` is None also where the new offset is the end of the log.
+    A failure does not prevent the plan. `first` is None also if the new offset is the end of the log.
     """
     all_rows = list(rows)
-    aimed = [row for row in all_rows if row.new is not None and row.action in ("move", "keep")]
-    learn_topics(client, {row.tp.topic for row in aimed}, half_deadline(client, deadline_ms))
-    looks = _look(client, aimed, half_deadline(client, deadline_ms))
-    sizes = _sizes(client, {row.tp for row in aimed if row.tp in looks.offsets and _count(row)}, deadline_ms)
-    return Preview([_previewed(row, looks, sizes) for row in all_rows], looks.errors)
+    moved = [row for row in all_rows if row.new is not None and row.action in ("move", "keep")]
+    learn_topics(client, {row.tp.topic for row in moved}, half_deadline(client, deadline_ms))
+    data = _read_logs(client, moved, half_deadline(client, deadline_ms))
+    sizes = _sizes(client, {row.tp for row in moved if row.tp in data.offsets and _count(row)}, deadline_ms)
+    return Preview([_previewed(row, data, sizes) for row in all_rows], data.errors)
 
 
-class _Looks(NamedTuple):
-    """What the leaders showed: records by partition and offset, and how many offsets each log has."""
+class _LogData(NamedTuple):
+    """Data from the leaders: records by partition and offset, and the number of offsets in each log."""
 
     samples: dict[tuple[TopicPartition, int], Sample]
     offsets: dict[TopicPartition, int]
@@ -54,20 +54,20 @@ def _count(row: Row) -> int:
     return row.reread or row.skipped
 
 
-def _previewed(row: Row, looks: _Looks, sizes: Mapping[TopicPartition, int]) -> Row:
+def _previewed(row: Row, data: _LogData, sizes: Mapping[TopicPartition, int]) -> Row:
     if row.new is None or row.action not in ("move", "keep"):
         return row
-    sample = looks.samples.get((row.tp, row.new.offset))
+    sample = data.samples.get((row.tp, row.new.offset))
     return row._replace(
         first=sample.record if sample is not None else None,
-        bytes=estimate_bytes(_count(row), looks.offsets.get(row.tp, 0), sizes.get(row.tp), sample),
+        bytes=estimate_bytes(_count(row), data.offsets.get(row.tp, 0), sizes.get(row.tp), sample),
     )
 
 
 def estimate_bytes(count: int, offsets: int, log_bytes: int | None, sample: Sample | None) -> int | None:
-    """What `count` offsets may take on disk: their part of the log, else as many as in the batch that was seen.
+    """Estimate the size of `count` offsets on disk: their part of the log, otherwise by the size of the fetched batch.
 
-    `offsets` is how many the log has, on `log_bytes`; None if nothing is known to make an estimate of.
+    `offsets` is the number of offsets in the log, `log_bytes` its size. None if neither is known.
     """
     if not count:
         return 0
@@ -81,39 +81,41 @@ def estimate_bytes(count: int, offsets: int, log_bytes: int | None, sample: Samp
 def _sizes(
     client: ConsumerNetworkClient, partitions: Iterable[TopicPartition], deadline_ms: float
 ) -> Mapping[TopicPartition, int]:
-    """Bytes of the logs whose leaders tell them: who may not describe the cluster is not told."""
+    """Return the sizes of the logs; none without permission to describe the cluster."""
     try:
         return log_sizes(client, partitions, deadline_ms).values
     except TimeoutExpired:
         return {}
 
 
-def _look(client: ConsumerNetworkClient, rows: Iterable[Row], deadline_ms: float) -> _Looks:
-    """Fetch at the new offsets. Partitions without a leader are left out: a preview is not worth waiting for one."""
-    looks = _Looks({}, {}, {})
+def _read_logs(client: ConsumerNetworkClient, rows: Iterable[Row], deadline_ms: float) -> _LogData:
+    """Fetch at the new offsets. Partitions without a leader are left out, so that a preview does not wait for one."""
+    data = _LogData({}, {}, {})
 
-    def see(tp: TopicPartition, told: PartitionData) -> None:
-        if not told.error_code and told.log_start_offset >= 0:
-            looks.offsets[tp] = told.high_watermark - told.log_start_offset
+    def see(tp: TopicPartition, partition: PartitionData) -> None:
+        if not partition.error_code and partition.log_start_offset >= 0:
+            data.offsets[tp] = partition.high_watermark - partition.log_start_offset
 
-    led = [row for row in rows if client.metadata.leader(row.tp).node is not None]
-    for turn in _turns(led):
+    with_leader = [row for row in rows if client.metadata.leader(row.tp).node is not None]
+    for wanted in _rounds(with_leader):
         try:
-            found = records_at(client, turn, deadline_ms, first_record, Sample(None), see=see, most_looks=_MOST_LOOKS)
-        except TimeoutExpired as late:
-            looks.errors.update(dict.fromkeys(turn, late))
+            results = records_at(
+                client, wanted, deadline_ms, first_record, Sample(None), see=see, max_attempts=_MAX_ATTEMPTS
+            )
+        except TimeoutExpired as error:
+            data.errors.update(dict.fromkeys(wanted, error))
             break
-        looks.samples.update({(tp, turn[tp]): sample for tp, sample in found.values.items()})
-        looks.errors.update(found.errors)
-    return looks
+        data.samples.update({(tp, wanted[tp]): sample for tp, sample in results.values.items()})
+        data.errors.update(results.errors)
+    return data
 
 
-def _turns(rows: Iterable[Row]) -> Iterator[dict[TopicPartition, int]]:
-    """A request asks for one offset of a partition, so groups that go to different ones take turns."""
-    left: dict[TopicPartition, set[int]] = {}
+def _rounds(rows: Iterable[Row]) -> Iterator[dict[TopicPartition, int]]:
+    """Yield one offset per partition at a time: a request has one, and groups may have different ones."""
+    pending: dict[TopicPartition, set[int]] = {}
     for row in rows:
         if row.new is not None:
-            left.setdefault(row.tp, set()).add(row.new.offset)
-    while left:
-        yield {tp: offsets.pop() for tp, offsets in left.items()}
-        left = {tp: offsets for tp, offsets in left.items() if offsets}
+            pending.setdefault(row.tp, set()).add(row.new.offset)
+    while pending:
+        yield {tp: offsets.pop() for tp, offsets in pending.items()}
+        pending = {tp: offsets for tp, offsets in pending.items() if offsets}

@@ -1,4 +1,4 @@
-"""What `--execute` found before it changed anything: one file for each, on the disk before the first commit."""
+"""Snapshots of committed offsets: one file for each change, on disk before the first commit, for an undo."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _FORMAT, _VERSION = "kcli.offsets.snapshot", 1
 
 
 class SnapshotError(KcliError):
-    """A snapshot that cannot be written or read. What was to be written after it was not."""
+    """A snapshot cannot be written or read. No offset was written after it."""
 
 
 class Change(NamedTuple):
-    """A committed offset before, and what was to be committed; None: nothing."""
+    """A committed offset before and after a change; None: no offset."""
 
     group: str
     tp: TopicPartition
@@ -34,10 +34,10 @@ class Change(NamedTuple):
 
 
 class Snapshot(NamedTuple):
-    """The state before one execute, as far as that was about to change it; whether it has, only the cluster knows.
+    """Offsets before one change. Whether the change was written is not in the snapshot.
 
-    `id` sorts by time, `made_ms` is since the epoch, `kind` is that of the plan. `topic_ids` are the ids (as text)
-    that topics had then, where the cluster told: a topic made anew under its old name has another one.
+    `id` sorts by time, `made_ms` is since the epoch, `kind` is that of the plan. `topic_ids` are the ids (as text) of
+    the topics at that time, if the cluster returned them: a recreated topic has another id.
     """
 
     id: str
@@ -50,12 +50,12 @@ class Snapshot(NamedTuple):
 
     @property
     def groups(self) -> list[str]:
-        """The groups that it is about, sorted."""
+        """Groups of the change, sorted."""
         return sorted({change.group for change in self.changes})
 
     @property
     def scope(self) -> dict[str, Sequence[int] | None]:
-        """The partitions that it is about, by topic, sorted."""
+        """Partitions of the change by topic, sorted."""
         numbers: dict[str, set[int]] = {}
         for change in self.changes:
             numbers.setdefault(change.tp.topic, set()).add(change.tp.partition)
@@ -63,24 +63,24 @@ class Snapshot(NamedTuple):
 
 
 def default_folder(environ: Mapping[str, str]) -> Path:
-    """$XDG_STATE_HOME/kcli/snapshots, by default under ~/.local/state (XDG Base Directory specification)."""
+    """Return $XDG_STATE_HOME/kcli/snapshots, by default under ~/.local/state (XDG Base Directory specification)."""
     state = environ.get("XDG_STATE_HOME", "")
-    if os.path.isabs(state):  # the specification has relative ones ignored
+    if os.path.isabs(state):  # the specification ignores relative paths
         return Path(state, "kcli", "snapshots")
     home = environ.get("HOME", "") or os.path.expanduser("~")
     if not os.path.isabs(home):
-        raise ConfigError("there is no home directory to keep snapshots in; set XDG_STATE_HOME")
+        raise ConfigError("no home directory for snapshots; set XDG_STATE_HOME")
     return Path(home, ".local", "state", "kcli", "snapshots")
 
 
 def new_id(wall_ms: int) -> str:
-    """`20240131T100000.123Z-4f2a91`: the time, then chance for those made in the same millisecond."""
+    """Return an id such as `20240131T100000.123Z-4f2a91`: the time, then a random part."""
     moment = datetime.fromtimestamp(wall_ms / 1000, timezone.utc)
     return f"{moment:%Y%m%dT%H%M%S}.{wall_ms % 1000:03}Z-{os.urandom(3).hex()}"
 
 
 class SnapshotStore:
-    """Snapshots in a folder, which is made when the first is written. Nothing is ever removed."""
+    """Snapshots in a folder, which is created for the first one. Snapshots are never removed."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -89,11 +89,11 @@ class SnapshotStore:
         return f"<SnapshotStore {self.folder}>"
 
     def path(self, snapshot_id: str) -> Path:
-        """Where the snapshot with this id is, or would be."""
+        """Return the path of the snapshot with this id."""
         return self.folder / f"{snapshot_id}.json"
 
     def write(self, snapshot: Snapshot) -> None:
-        """Put it on the disk, whole or not at all; when this returns, it outlives a crash of the machine."""
+        """Write the snapshot, whole or not at all; when this returns, it survives a crash of the machine."""
         hidden = self.folder / f".{snapshot.id}.tmp"
         try:
             self._make_folder()
@@ -108,30 +108,30 @@ class SnapshotStore:
                 os.unlink(hidden)
                 raise
             _sync_folder(self.folder)
-        except OSError as problem:
-            reason = problem.strerror or problem
+        except OSError as error:
+            reason = error.strerror or error
             raise SnapshotError(f"the snapshot cannot be written to {self.folder}: {reason}") from None
 
     def load(self, snapshot_id: str) -> Snapshot:
-        """The snapshot with this id; NotFound if there is none, SnapshotError if its file is not one."""
+        """Return the snapshot with this id. NotFound if there is none, SnapshotError if the file is not a snapshot."""
         if not _is_id(snapshot_id) or not self.path(snapshot_id).is_file():
             raise NotFound(f"there is no snapshot {snapshot_id} in {self.folder}")
         try:
             return from_text(self.path(snapshot_id).read_text(encoding="utf-8"), snapshot_id)
-        except OSError as problem:
-            raise SnapshotError(f"{self.path(snapshot_id)} cannot be read: {problem.strerror}") from None
-        except (ValueError, KeyError, TypeError, AttributeError) as problem:
-            raise SnapshotError(f"{self.path(snapshot_id)} is not a snapshot of kcli: {problem}") from None
+        except OSError as error:
+            raise SnapshotError(f"{self.path(snapshot_id)} cannot be read: {error.strerror}") from None
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise SnapshotError(f"{self.path(snapshot_id)} is not a snapshot of kcli: {error}") from None
 
     def ids(self) -> list[str]:
-        """The ids that there are, oldest first."""
+        """Return all ids, oldest first."""
         try:
             return sorted(path.stem for path in self.folder.glob("*.json") if _is_id(path.stem))
-        except OSError as problem:
-            raise SnapshotError(f"{self.folder} cannot be read: {problem.strerror}") from None
+        except OSError as error:
+            raise SnapshotError(f"{self.folder} cannot be read: {error.strerror}") from None
 
     def list(self) -> Results[str, Snapshot]:
-        """All snapshots by id, oldest first; a file that is none, or a damaged one, is an error beside the others."""
+        """Return all snapshots by id, oldest first; a damaged file is an error beside the others."""
         found: Results[str, Snapshot] = Results()
         for snapshot_id in self.ids():
             try:
@@ -141,9 +141,9 @@ class SnapshotStore:
         return found
 
     def last(self, cluster_id: str | None) -> Snapshot:
-        """The newest of this cluster that was not itself made by an undo: to undo the last twice changes nothing more.
+        """Return the newest snapshot of this cluster that is not of an undo, so that a second undo changes nothing.
 
-        NotFound if there is none, SnapshotError if one that is newer than that cannot be read.
+        NotFound if there is none, SnapshotError if a newer one cannot be read.
         """
         for snapshot_id in reversed(self.ids()):
             found = self.load(snapshot_id)
@@ -155,12 +155,12 @@ class SnapshotStore:
         if not self.folder.is_dir():
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             for parent in (self.folder.parent, self.folder.parent.parent):
-                with contextlib.suppress(OSError):  # one that is not ours may not be ours to open
+                with contextlib.suppress(OSError):  # a parent folder of another user may not be readable
                     _sync_folder(parent)
 
 
 def _sync_folder(folder: Path) -> None:
-    """A name in a folder is on the disk when the folder is."""
+    """Flush the folder, which makes a new file name durable."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -169,12 +169,12 @@ def _sync_folder(folder: Path) -> None:
 
 
 def _is_id(text: str) -> bool:
-    """No path that leads elsewhere, and none of our half-written files."""
+    """Return False for a path to another folder, and for the name of an incomplete file."""
     return bool(text) and not text.startswith(".") and not set(text) & {"/", "\\", "\0"}
 
 
 def as_text(snapshot: Snapshot) -> str:
-    """The file: JSON in plain ASCII, a line for each change."""
+    """Return the content of the file: JSON in ASCII, a line for each change."""
     head = {
         "format": _FORMAT,
         "version": _VERSION,
@@ -191,22 +191,22 @@ def as_text(snapshot: Snapshot) -> str:
 
 
 def from_text(text: str, snapshot_id: str) -> Snapshot:
-    """What `as_text` wrote; ValueError, KeyError, TypeError or AttributeError for anything else."""
-    told = json.loads(text)
-    if told["format"] != _FORMAT:
-        raise ValueError(f"its format is {told['format']!r}")
-    if told["version"] != _VERSION:
-        raise ValueError(f"its version is {told['version']}, and this kcli knows {_VERSION}")
-    if told["id"] != snapshot_id:
-        raise ValueError(f"it is {told['id']!r} by what it says itself")
+    """Parse the content that `as_text` returns. ValueError, KeyError, TypeError or AttributeError for anything else."""
+    data = json.loads(text)
+    if data["format"] != _FORMAT:
+        raise ValueError(f"its format is {data['format']!r}")
+    if data["version"] != _VERSION:
+        raise ValueError(f"its version is {data['version']}, and this kcli knows {_VERSION}")
+    if data["id"] != snapshot_id:
+        raise ValueError(f"its id is {data['id']!r}")
     return Snapshot(
         snapshot_id,
-        _whole_number(told["made_ms"]),
-        _text(told["kind"]),
-        None if told["cluster_id"] is None else _text(told["cluster_id"]),
-        _text(told["bootstrap"]),
-        tuple(map(_change, told["changes"])),
-        {_text(name): _text(value) for name, value in told["topic_ids"].items()},
+        _whole_number(data["made_ms"]),
+        _text(data["kind"]),
+        None if data["cluster_id"] is None else _text(data["cluster_id"]),
+        _text(data["bootstrap"]),
+        tuple(map(_change, data["changes"])),
+        {_text(name): _text(value) for name, value in data["topic_ids"].items()},
     )
 
 
@@ -224,25 +224,25 @@ def _offset_as_json(it: OffsetAndMetadata | None) -> dict[str, Any] | None:
     return None if it is None else it._asdict()
 
 
-def _change(told: Mapping[str, Any]) -> Change:
-    tp = TopicPartition(_text(told["topic"]), _whole_number(told["partition"]))
-    return Change(_text(told["group"]), tp, _offset(told["before"]), _offset(told["after"]))
+def _change(data: Mapping[str, Any]) -> Change:
+    tp = TopicPartition(_text(data["topic"]), _whole_number(data["partition"]))
+    return Change(_text(data["group"]), tp, _offset(data["before"]), _offset(data["after"]))
 
 
-def _offset(told: Mapping[str, Any] | None) -> OffsetAndMetadata | None:
-    if told is None:
+def _offset(data: Mapping[str, Any] | None) -> OffsetAndMetadata | None:
+    if data is None:
         return None
-    epoch = _whole_number(told["leader_epoch"])
-    return OffsetAndMetadata(_whole_number(told["offset"]), epoch, _text(told["metadata"]))
+    epoch = _whole_number(data["leader_epoch"])
+    return OffsetAndMetadata(_whole_number(data["offset"]), epoch, _text(data["metadata"]))
 
 
-def _whole_number(told: object) -> int:
-    if not isinstance(told, int) or isinstance(told, bool):
-        raise TypeError(f"{told!r} is not a whole number")
-    return told
+def _whole_number(data: object) -> int:
+    if not isinstance(data, int) or isinstance(data, bool):
+        raise TypeError(f"{data!r} is not a whole number")
+    return data
 
 
-def _text(told: object) -> str:
-    if not isinstance(told, str):
-        raise TypeError(f"{told!r} is not a text")
-    return told
+def _text(data: object) -> str:
+    if not isinstance(data, str):
+        raise TypeError(f"{data!r} is not a text")
+    return data

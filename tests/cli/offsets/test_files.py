@@ -88,7 +88,9 @@ def test_files_that_are_refused(scene: Scene, tmp_path: Path) -> None:
     assert "another-cluster" in scene.is_refused(4, "apply", "-", stdin=elsewhere).err
     outside = f"{scene.group},{scene.topic},0,99\n{scene.group},{scene.topic},1,5\n".encode()
     assert "0" in scene.is_refused(4, "apply", "-", stdin=outside).err
-    assert "line 2: 'x' is not an offset" in scene.is_refused(2, "apply", "-", stdin=outside.replace(b",5", b",x")).err
+    assert (
+        "line 2: offset: 'x' is not valid" in scene.is_refused(2, "apply", "-", stdin=outside.replace(b",5", b",x")).err
+    )
     scene.is_refused(3, "apply", "-", stdin=f"{scene.group},no-such-topic,0,1\n".encode())
     scene.is_refused(2, "apply", str(tmp_path / "nowhere"))
     scene.is_refused(2, "apply", "-", "--to-group", "x", stdin=json.dumps(plan).encode())
