@@ -11,11 +11,9 @@ import pytest
 
 from tests.real_kafka import cache_directory, locked
 
-pytestmark = pytest.mark.slow
-
 ROOT = Path(__file__).parent.parent
 CHECKS = [
-    ("mypy", "--strict", "kcli"),
+    pytest.param(("mypy", "--strict", "kcli"), marks=pytest.mark.slow),
     ("ruff", "check", "kcli", "tests"),
     ("ruff", "format", "--check", "kcli", "tests"),
 ]
@@ -32,7 +30,7 @@ def run(tool: str, *words: str) -> subprocess.CompletedProcess[str]:
         )
 
 
-@pytest.mark.parametrize("check", CHECKS, ids=lambda check: " ".join(check[:2]))
+@pytest.mark.parametrize("check", CHECKS, ids=lambda words: " ".join(words[:2]))
 def test_the_linter_reports_nothing(check: tuple[str, ...]) -> None:
     done = run(*check)
     assert done.returncode == 0, f"{' '.join(check)}:\n{done.stdout}{done.stderr}"
