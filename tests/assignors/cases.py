@@ -46,17 +46,17 @@ def features(case: Case) -> set[str]:
         "double claims": bool(settle(case.topics, case.members).disputed),
         "unequal subscriptions": len({member.topics for member in case.members}) > 1,
     }
-    return {trouble for trouble, there in found.items() if there}
+    return {feature for feature, present in found.items() if present}
 
 
 def make_cases(count: int, seed: int) -> Iterator[Case]:
-    """Cases, each of its own seed."""
+    """Yield cases, each from a seed of its own."""
     for number in range(count):
         yield make_case(Random(f"{seed}/{number}"))
 
 
 def make_case(random: Random) -> Case:
-    """Topics with and without racks, members that come from an older assignment, and some that lie about it."""
+    """Make topics with and without racks, and members with an older assignment; some claims are false."""
     topics = _topics(random)
     wanted = [*topics, "ghost"] if random.random() < 0.2 else list(topics)
     members = [_member(random, f"c{number:02}", wanted) for number in range(random.randint(1, 8))]
@@ -96,34 +96,34 @@ def _member(random: Random, name: str, wanted: Sequence[str]) -> Member:
 
 
 def _owning(random: Random, topics: dict[str, Topic], members: list[Member]) -> list[Member]:
-    """Members as they come out of an earlier assignment of the group, in one of several moods."""
-    mood = random.choice(("fresh", "fair", "fair", "uneven", "stale", "stale", "doubled", "wild"))
-    if mood == "fresh":
+    """Return the members as an earlier assignment of the group left them, with one of several histories."""
+    history = random.choice(("fresh", "fair", "fair", "uneven", "stale", "stale", "doubled", "wild"))
+    if history == "fresh":
         return members
-    newcomers = random.randint(0, len(members) - 1) if random.random() < 0.5 else 0
-    veterans = members[newcomers:]
+    new_count = random.randint(0, len(members) - 1) if random.random() < 0.5 else 0
+    old_members = members[new_count:]
     owned: dict[str, list[TopicPartition]] = {member.id: [] for member in members}
-    everything = [TopicPartition(name, p) for name, topic in topics.items() for p in range(topic.partitions)]
+    partitions = [TopicPartition(name, p) for name, topic in topics.items() for p in range(topic.partitions)]
     if random.random() < 0.5:  # members have left and topics have grown since
-        everything = [each for each in everything if random.random() < 0.8]
+        partitions = [each for each in partitions if random.random() < 0.8]
     if random.random() < 0.2:
-        everything.append(TopicPartition("deleted", 0))
-    for number, partition in enumerate(everything):
-        able = veterans if mood == "wild" else [each for each in veterans if partition.topic in each.topics]
+        partitions.append(TopicPartition("deleted", 0))
+    for number, partition in enumerate(partitions):
+        able = old_members if history == "wild" else [each for each in old_members if partition.topic in each.topics]
         if able:
-            favourite = able[0] if mood == "uneven" and random.random() < 0.6 else able[number % len(able)]
-            owned[favourite.id].append(partition)
-            if mood in ("doubled", "wild") and random.random() < 0.2:
+            owner = able[0] if history == "uneven" and random.random() < 0.6 else able[number % len(able)]
+            owned[owner.id].append(partition)
+            if history in ("doubled", "wild") and random.random() < 0.2:
                 owned[random.choice(able).id].append(partition)
     generations = {member.id: 7 for member in members}
-    if mood in ("stale", "wild"):
-        for member in random.sample(veterans, random.randint(1, len(veterans))):
+    if history in ("stale", "wild"):
+        for member in random.sample(old_members, random.randint(1, len(old_members))):
             generations[member.id] = random.choice((3, 6, -1))
-            owned[member.id] = random.sample(everything, random.randint(0, len(everything) // 2))
+            owned[member.id] = random.sample(partitions, random.randint(0, len(partitions) // 2))
     given_members = []
     for member in members:
         mine = tuple(dict.fromkeys(owned[member.id]))
-        joined = member in veterans
+        joined = member in old_members
         given_members.append(
             member._replace(owned=mine if joined else (), generation=generations[member.id] if joined else -1)
         )

@@ -1,4 +1,4 @@
-"""Groups of the consumer protocol (KIP-848): topics with ids, members with a target of before; small and large."""
+"""Groups of the consumer protocol (KIP-848), small and large: topics with ids, members with a previous target."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from tests.assignors.cases import Case, make_case
 
 
 def make_server_cases(count: int, seed: int) -> Iterator[Case]:
-    """So many groups, each of its own seed."""
+    """Yield groups, each from a seed of its own."""
     for number in range(count):
         yield make_server_case(Random(f"{seed}/server/{number}"))
 
 
 def make_server_case(random: Random) -> Case:
-    """A group as the coordinator may have it: no partition twice in the target, names and ids as they really are.
+    """Make a group as the coordinator has it: no partition twice in the target, realistic names and ids.
 
-    A few are much larger than the others, or want many more topics, so that hash tables have to grow.
+    A few are much larger or have many more topics, so that hash tables grow.
     """
     topics, members = make_case(random)
     if random.random() < 0.1:
@@ -44,7 +44,7 @@ def make_server_case(random: Random) -> Case:
 
 
 def _more_topics(topics: dict[str, Topic], members: list[Member], times: int) -> tuple[dict[str, Topic], list[Member]]:
-    """Each topic several times, and what belongs to it too."""
+    """Return each topic several times, with its subscriptions and owned partitions."""
     return (
         {f"{name}.{n}": topic for name, topic in topics.items() for n in range(times)},
         [

@@ -52,9 +52,9 @@ def test_a_balanced_assignment_does_not_change(seed: int) -> None:
 @settings(max_examples=100, deadline=None)
 @given(seed=SEEDS)
 def test_a_cooperative_group_settles_and_then_all_partitions_are_assigned(seed: int) -> None:
-    """Nobody joins again once nobody has anything to revoke.
+    """A group is settled when no member has to revoke a partition.
 
-    Left out are racks among unequal subscriptions: there Kafka's class may go round for ever, and so does ours.
+    Racks with unequal subscriptions are excluded: such a group may never settle, with Kafka's class either.
     """
     topics, members = make_case(Random(seed))
     if any(topic.racks for topic in topics.values()):

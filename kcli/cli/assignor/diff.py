@@ -76,7 +76,7 @@ def run(
     options = DiffOptions.parse(
         group, to, members, add, remove, partitions, compare, given=(member, topic, owned), strategy=strategy
     )
-    found = situation_of(common, options)
-    forecasts = make_forecasts(found, options.assignors_for(found), options.changes_for(found))
+    situation = situation_of(common, options)
+    forecasts = make_forecasts(situation, options.assignors_for(situation), options.changes_for(situation))
     show_forecasts(env, DIFF, forecasts, common.output, compared=compare is not None)
     return exit_status.DONE

@@ -77,10 +77,10 @@ class DiffOptions(NamedTuple):
             raise ConfigError("the assignor is missing; give --strategy NAME or --to NAME")
         return cls(group, assignors, changes, described, parse_described_topics(given[1] or []), today)
 
-    def assignors_for(self, found: Situation) -> list[str]:
+    def assignors_for(self, situation: Situation) -> list[str]:
         """Return the assignors to forecast, by default today's. `Refused` if kcli does not have that one."""
-        names = self.assignors or [found.assignor]
-        if found.live is not None and found.live.group.type == "consumer":
+        names = self.assignors or [situation.assignor]
+        if situation.live is not None and situation.live.group.type == "consumer":
             names = list(dict.fromkeys(map(name_on_server, names)))
         if names == [""]:
             raise Refused(f"group {self.group} has no members and therefore no assignor; give one with --to NAME")
@@ -91,10 +91,10 @@ class DiffOptions(NamedTuple):
             )
         return names
 
-    def changes_for(self, found: Situation) -> Changes:
+    def changes_for(self, situation: Situation) -> Changes:
         """Return the changes with members by their ids."""
-        changes = self.changes._replace(remove=[found.find(name) for name in self.changes.remove])
-        if found.live is not None and not found.members and not any(it.topics for it in changes.add):
+        changes = self.changes._replace(remove=[situation.find(name) for name in self.changes.remove])
+        if situation.live is not None and not situation.members and not any(it.topics for it in changes.add):
             raise Refused(f"group {self.group} has no members; add some with --add NAME=TOPIC,TOPIC")
         return changes
 
@@ -114,15 +114,15 @@ def situation_of(common: Common, options: DiffOptions) -> Situation:
     """Return the group of the cluster, or the described one. `NotFound` for an unknown topic in --add."""
     wanted: set[str] = set().union(*(member.topics for member in options.changes.add))
     if options.group is not None:
-        found = live_situation(common, options.group, wanted)
-        for topic in sorted(wanted - found.topics.keys() - options.changes.partitions.keys()):
+        situation = live_situation(common, options.group, wanted)
+        for topic in sorted(wanted - situation.topics.keys() - options.changes.partitions.keys()):
             raise NotFound(f"--add: there is no topic {topic}; to assume one, add --partitions {topic}=N")
-        return found
+        return situation
     today = options.strategy or options.assignors[0]
     wanted -= options.changes.partitions.keys()
-    found = described_situation(common, today, options.members, options.topics, wanted)
+    situation = described_situation(common, today, options.members, options.topics, wanted)
     if any(member.owned for member in options.members):
-        return found
-    shares = forecast_assignment(today, found.topics, found.members).final
-    members = [m._replace(owned=tuple(shares[m.id]), generation=GENERATION) for m in found.members]
-    return found._replace(members=members)
+        return situation
+    shares = forecast_assignment(today, situation.topics, situation.members).final
+    members = [m._replace(owned=tuple(shares[m.id]), generation=GENERATION) for m in situation.members]
+    return situation._replace(members=members)

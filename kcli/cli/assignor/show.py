@@ -46,6 +46,6 @@ def run(
     members = parse_owned(owned or [], parse_members("--member", member or []))
     if not members:
         raise ConfigError("the members are missing; give --member NAME=TOPIC,TOPIC for each")
-    found = described_situation(common, "", members, parse_described_topics(topic or []))
-    show_forecasts(env, SHOW, make_forecasts(found, assignors), common.output, compared=compare is not None)
+    situation = described_situation(common, "", members, parse_described_topics(topic or []))
+    show_forecasts(env, SHOW, make_forecasts(situation, assignors), common.output, compared=compare is not None)
     return exit_status.DONE
