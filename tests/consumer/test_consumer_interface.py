@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
-import inspect
 from collections.abc import Iterator
 from itertools import islice
 from typing import Any
@@ -132,17 +130,3 @@ def test_a_commit_requires_a_group(bootstrap: str) -> None:
         pytest.raises(KcliError, match=r"cannot commit without a group\.id"),
     ):
         consumer.commit()
-
-
-def test_the_examples_in_the_documentation_run() -> None:
-    with EmbeddedBroker(**{"group.initial.rebalance.delay.ms": 0}) as broker:
-        broker.create_topic("orders", 2)
-        with Producer(bootstrap_servers=broker.address) as producer:
-            for key, value in ((b"a", b"1"), (b"b", b"2"), (b"c", b"3")):
-                producer.send("orders", value, key=key)
-        names = {"bootstrap": broker.address, "Consumer": Consumer}
-        source = (inspect.getdoc(Consumer) or "").replace(">>> from kcli import Consumer\n", "")
-        example = doctest.DocTestParser().get_doctest(source, names, "Consumer", None, None)
-        assert example.examples
-        result = doctest.DocTestRunner().run(example)
-        assert result.failed == 0

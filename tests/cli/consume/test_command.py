@@ -46,7 +46,7 @@ def test_all_unknown_topics_are_reported_together_and_none_is_created() -> None:
         run = run_kcli("consume", "ordrs", "orders", "blils", "-e", "-b", broker.address)
     assert (run.status, run.out) == (3, b"")
     assert run.err == (
-        "kcli: UNKNOWN_TOPIC_OR_PARTITION: there is no topic ordrs (did you mean orders?), "
+        "kcli: UNKNOWN_TOPIC_OR_PARTITION: there is no topic ordrs (did you mean orders?); "
         "there is no topic blils (did you mean bills?)\n"
     )
     assert broker.requests
