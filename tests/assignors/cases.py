@@ -15,24 +15,24 @@ RACKS = ("a", "b", "c")
 
 
 class Case(NamedTuple):
-    """What an assignor is asked."""
+    """The input of an assignor."""
 
     topics: dict[str, Topic]
     members: list[Member]
 
     def __repr__(self) -> str:
         topics = [f"{name}:{topic.partitions}{_racks(topic)}" for name, topic in self.topics.items()]
-        return "\n  ".join(["Case", *topics, *map(_told, self.members)])
+        return "\n  ".join(["Case", *topics, *map(_member_text, self.members)])
 
 
 def _racks(topic: Topic) -> str:
     return " " + ",".join("".join(sorted(racks)) or "-" for racks in topic.racks) if topic.racks else ""
 
 
-def _told(member: Member) -> str:
+def _member_text(member: Member) -> str:
     owned = ",".join(map(str, member.owned))
-    who = f"{member.id} rack={member.rack} instance={member.instance_id}"
-    return f"{who}: {','.join(sorted(member.topics))} owns {owned}@{member.generation}"
+    name = f"{member.id} rack={member.rack} instance={member.instance_id}"
+    return f"{name}: {','.join(sorted(member.topics))} owns {owned}@{member.generation}"
 
 
 def features(case: Case) -> set[str]:

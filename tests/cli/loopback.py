@@ -27,8 +27,8 @@ Answer = Callable[[Any], Any]
 class LoopbackBroker:
     """Node 1 of a cluster of one. `answers` maps request classes to functions from request to response.
 
-    ApiVersions tells what the script knows, in the versions that kcli speaks unless `versions` says otherwise, and
-    Metadata tells `topics`: partition counts by name. `requests` are those received, ApiVersions left out.
+    ApiVersions is answered with the scripted APIs, in kcli's versions unless `versions` has others, and Metadata with
+    `topics`: partition counts by name. `requests` has the received requests, except ApiVersions.
     """
 
     def __init__(
