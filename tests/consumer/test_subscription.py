@@ -162,3 +162,30 @@ def test_prefer_leader_returns_true_once() -> None:
     assert (subscription.state(A0).preferred_replica, subscription.state(A0).preferred_until_ms) == (2, 500)
     assert subscription.prefer_leader(A0)
     assert not subscription.prefer_leader(A0)
+
+
+def test_unread_records_of_an_iteration_hold_the_consumed_position_back() -> None:
+    subscription = reading(A0)
+    subscription.seek(A0, 10)
+    subscription.delivered(A0, FetchPosition(20, 3))
+    subscription.unread[A0] = 15
+    assert subscription.consumed_position(A0) == FetchPosition(15)
+    assert subscription.state(A0).position == FetchPosition(20, 3)
+
+
+def test_rewind_unread_seeks_to_the_first_unread_record() -> None:
+    subscription = reading(A0)
+    subscription.seek(A0, 10)
+    subscription.delivered(A0, FetchPosition(20, 3))
+    subscription.unread[A0] = 15
+    subscription.rewind_unread()
+    assert (subscription.state(A0).position, subscription.unread) == (FetchPosition(15), {})
+
+
+def test_a_seek_and_an_unassignment_drop_the_unread_records() -> None:
+    subscription = reading(A0, A1)
+    subscription.unread.update({A0: 15, A1: 7})
+    subscription.seek(A0, 3)
+    assert subscription.unread == {A1: 7}
+    subscription.assign([A0])
+    assert subscription.unread == {}
