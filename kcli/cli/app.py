@@ -38,7 +38,7 @@ def run(argv: Sequence[str], env: Environment) -> int:
         except (BrokenPipeError, KeyboardInterrupt):
             raise
         except HelpWanted as help_text:
-            env.say(str(help_text))
+            env.report(str(help_text))
             return exit_status.USAGE
         except Exception as error:
             return report(env, error)
@@ -61,18 +61,18 @@ def report(env: Environment, error: BaseException, *, verbose: bool = False) -> 
         _discard_stdout()
     if isinstance(error, UsageError):
         see = f" (see {error.command} --help)" if error.command is not None else ""
-        env.say(f"kcli: {_one_line(str(error).rstrip('.'))}{see}")
+        env.report(f"kcli: {_one_line(str(error).rstrip('.'))}{see}")
         return exit_status.USAGE
     if env.environ.get("KCLI_DEBUG") == "1":
         import traceback
 
-        env.say("".join(traceback.format_exception(error)).rstrip())
+        env.report("".join(traceback.format_exception(error)).rstrip())
     expected = isinstance(error, KcliError | OSError)
     text = _one_line(_message(error)) or type(error).__name__
-    env.say(f"kcli: {text}" if expected else f"kcli: internal error: {type(error).__name__}: {text}")
+    env.report(f"kcli: {text}" if expected else f"kcli: internal error: {type(error).__name__}: {text}")
     cause = error.__cause__ or error.__context__
     while verbose and cause is not None:
-        env.say(f"kcli:   because: {type(cause).__name__}: {_one_line(str(cause))}")
+        env.report(f"kcli:   because: {type(cause).__name__}: {_one_line(str(cause))}")
         cause = cause.__cause__ or cause.__context__
     return exit_status.status_of(error)
 

@@ -86,8 +86,8 @@ class Environment:
         except (OSError, ValueError):
             return 80
 
-    def say(self, line: str) -> None:
-        """Print one line for the user on stderr, after everything written to standard output.
+    def report(self, line: str) -> None:
+        """Report one line to the user on stderr, after everything written to standard output.
 
         Control characters are escaped, so that names and brokers' messages cannot control the terminal.
         """

@@ -66,7 +66,7 @@ class Mutation(NamedTuple):
         refusals = [row.error for row in plan if row.error and row.name not in skipped] + list(other_errors)
         if refusals or not execute:
             self._show(env, common, plan, f"not-{self.done}" if refusals else f"would-be-{self.done}", skipped, {})
-            env.say(f"nothing was {self.done}" + ("" if refusals else f"; {EXECUTE_HINT}"))
+            env.report(f"nothing was {self.done}" + ("" if refusals else f"; {EXECUTE_HINT}"))
             return exit_status.status_of_all(refusals)
         names = [row.name for row in plan if row.error is None]
         failed = apply(names) if names else {}

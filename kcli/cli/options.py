@@ -86,7 +86,7 @@ class Common:
 
         near = nearest_name(key)
         hint = f"; did you mean {near}?" if near else ""
-        self.env.say(f"kcli: warning: unknown property {key} is ignored{hint}")
+        self.env.report(f"kcli: warning: unknown property {key} is ignored{hint}")
 
     def connect(self, config: "ClientConfig | None" = None) -> "ConsumerNetworkClient":
         """Return a client for these options; use it in a `with closing(...)`. It sends nothing before the first

@@ -158,7 +158,7 @@ def test_control_characters_in_messages_are_escaped(run_body: Callable[..., Resu
     assert r"a\x1b[31mb" in result.err
 
     def body(env: Environment, common: Common) -> int:
-        env.say("two\nlines \x1b[2J")
+        env.report("two\nlines \x1b[2J")
         return 0
 
     assert run_body(body).err == "two\nlines \\x1b[2J\n"

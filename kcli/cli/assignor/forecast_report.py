@@ -244,7 +244,7 @@ def show_forecasts(env: Environment, kind: str, forecasts: Forecasts, output: st
     print_report(env, report, output)
     if output in (None, "table"):
         for line in summary_lines(forecasts, with_before=with_before, compared=compared):
-            env.say(line)
+            env.report(line)
 
 
 # Assignors whose result depends on the order of member ids.

@@ -116,9 +116,9 @@ def _settings(env: Environment, properties: dict[str, str]) -> BrokerConfig:
 
     settings = BrokerConfig.from_properties(properties)
     for name in settings.ignored:
-        env.say(f"kcli: {name} has no effect in this broker")
+        env.report(f"kcli: {name} has no effect in this broker")
     if not _is_loopback(settings.host):
-        env.say("kcli: listening beyond this machine without access control: anyone can read, write and delete data")
+        env.report("kcli: listening beyond this machine without access control: anyone can read, write and delete data")
     return settings
 
 
@@ -151,7 +151,7 @@ def _try_file_limit(soft: int, hard: int) -> None:
 def _serve(env: Environment, settings: BrokerConfig, topics: list[tuple[str, int | None]], signals: StopSignals) -> int:
     from kcli.broker.broker import Broker
 
-    broker = Broker(settings, log=lambda text: env.say(f"kcli: {text}"))
+    broker = Broker(settings, log=lambda text: env.report(f"kcli: {text}"))
     try:
         broker.start()
         signals.wake = broker.wakeup
@@ -160,7 +160,7 @@ def _serve(env: Environment, settings: BrokerConfig, topics: list[tuple[str, int
     try:
         for name, partitions in topics:
             _create(broker, name, partitions)
-        env.say(
+        env.report(
             f"kcli: this broker is for tests and demos, not for production; data directory: {broker.config.data_dir}"
         )
         env.stdout.write(f"{broker.address}\n")

@@ -61,11 +61,11 @@ def run(env: Environment, context: Context, **_documented: Any) -> int:
     """
     args: tuple[str, ...] = context.obj
     try:
-        given = read_options(args, env.say)
+        given = read_options(args, env.report)
         status = _run(env, context, given)
     except InvalidUsage as error:
-        env.say(str(error))
-        env.say("(see kcli compat consumer-groups --help)")
+        env.report(str(error))
+        env.report("(see kcli compat consumer-groups --help)")
         return _usage_status("--apache-exit-codes" in args)
     return exit_status.DONE if "apache-exit-codes" in given else status
 

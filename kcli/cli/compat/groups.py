@@ -161,9 +161,9 @@ def check_type(group: Group, *, wrapped: bool = False) -> None:
 
 def _report_state(session: Session, group: Group) -> None:
     if group.state == "Empty":
-        session.env.say(f"\nConsumer group '{group.group}' has no active members.")
+        session.env.report(f"\nConsumer group '{group.group}' has no active members.")
     elif group.state in _REBALANCING:
-        session.env.say(f"\nWarning: Consumer group '{group.group}' is rebalancing.")
+        session.env.report(f"\nWarning: Consumer group '{group.group}' is rebalancing.")
 
 
 # ---- --describe --offsets ----
@@ -184,7 +184,7 @@ def _offsets(session: Session, names: Sequence[str]) -> int:
         if rows:
             session.print("\n" + _offsets_table(rows, verbose="verbose" in session.given))
     for row in unknown:
-        session.env.say(f"{row.tp}: {java_error(row.error)}" if row.error else "")
+        session.env.report(f"{row.tp}: {java_error(row.error)}" if row.error else "")
     return exit_status.status_of_all([row.error for row in unknown])
 
 

@@ -152,7 +152,7 @@ def _report_adjustment(session: Session, name: str, fact: PartitionFacts, row: R
         return
     what = "lower than earliest" if wanted < row.new.offset else "higher than latest"
     message = f"New offset ({wanted}) is {what} offset for topic partition {tp}. Value will be set to {row.new.offset}"
-    session.env.say(f"WARN {message}")
+    session.env.report(f"WARN {message}")
 
 
 def _execute(session: Session, rows: dict[str, list[Row]], states: dict[str, str]) -> None:
@@ -173,15 +173,15 @@ def _execute(session: Session, rows: dict[str, list[Row]], states: dict[str, str
         raise Failed(str(refused), exit_status.REFUSED) from refused
     except (KcliError, KeyboardInterrupt):
         if made:
-            session.env.say(
+            session.env.report(
                 f"kcli: some offsets may have been committed; to undo: kcli offsets undo {made[0].id} --execute"
             )
         raise
     if applied.snapshot_id is not None:
-        session.env.say(f"kcli: to restore the previous offsets: kcli offsets undo {applied.snapshot_id}")
+        session.env.report(f"kcli: to restore the previous offsets: kcli offsets undo {applied.snapshot_id}")
     if applied.errors:
         for (group, tp), error in applied.errors.items():
-            session.env.say(f"kcli: {group} {tp}: {error}")
+            session.env.report(f"kcli: {group} {tp}: {error}")
         failed = ", ".join(str(tp) for _, tp in applied.errors)
         status = exit_status.status_of_all(applied.errors.values())
         raise Failed(f"Failed altering consumer group offsets for the following partitions: [{failed}]", status)

@@ -73,9 +73,9 @@ def print_as_member(
     env.interrupted = interrupt.requested
     if plan.exit_at_end and not options.quiet:
         items = member_items(source.ends, source.positions, printed.counts)
-        env.say(member_table(items, committer.committed))
+        env.report(member_table(items, committer.committed))
     if options.stats:
-        env.say(printed.stats(env.clock.now_ms() - started_ms))
+        env.report(printed.stats(env.clock.now_ms() - started_ms))
     return exit_status.INTERRUPTED if stop is StopReason.INTERRUPTED else exit_status.DONE
 
 
@@ -150,7 +150,7 @@ class BatchPrinter:
 def _reporter(env: Environment, group: str, *, quiet: bool) -> Callable[[str], None]:
     def report(sentence: str) -> None:
         if not quiet:
-            env.say(f"kcli: group {group}: {sentence}")
+            env.report(f"kcli: group {group}: {sentence}")
 
     return report
 

@@ -54,7 +54,7 @@ def print_ranges(
         distance = sum(max(0, one.end - one.position) for one in resolved.values() if one.end is not None)
         if not options.quiet:
             for note in coverage_report.notes(reader.coverage()):
-                env.say(f"kcli: {note}")
+                env.report(f"kcli: {note}")
         started_ms = env.clock.now_ms()
         stop = _print_ranges(env, client, reader, ranges, options, printed, failures, distance)
     finally:
@@ -63,9 +63,9 @@ def print_ranges(
     failures.report()
     coverage = ReadCoverage.of(reader.coverage(), stop, printed.first_unprinted)
     if with_table:
-        env.say(coverage_report.coverage_table(coverage, ranges, printed.counts))
+        env.report(coverage_report.coverage_table(coverage, ranges, printed.counts))
     if options.stats:
-        env.say(printed.stats(env.clock.now_ms() - started_ms))
+        env.report(printed.stats(env.clock.now_ms() - started_ms))
     return coverage_report.read_status(coverage)
 
 
@@ -151,4 +151,4 @@ class FailureReports:
         new = [one for one in self._coverage() if (one.tp, one.reason) not in self._reported]
         self._reported.update((one.tp, one.reason) for one in new)
         for sentence in coverage_report.failures(new):
-            self._env.say(f"kcli: {sentence}")
+            self._env.report(f"kcli: {sentence}")

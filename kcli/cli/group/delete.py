@@ -43,7 +43,7 @@ def run(
     with closing(common.connect()) as client:
         selected = select_groups(client, group or (), found, deadline_ms)
         for node, error in selected.failed_brokers.items():
-            env.say(f"kcli: the groups of {node} are unknown: {error}")
+            env.report(f"kcli: the groups of {node} are unknown: {error}")
         plan = plan_group_deletion(client, selected.groups, deadline_ms)
         return DELETION.run(
             env,

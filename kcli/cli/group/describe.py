@@ -123,7 +123,7 @@ def _show_partitions(
     print_report(env, Report(KIND, columns, items, table=table), common.output)
     if common.output in (None, "table"):
         for line in summary(list(surveys.values.values())):
-            env.say(line)
+            env.report(line)
     return status_of_survey(selected, surveys)
 
 

@@ -54,7 +54,7 @@ def run(
     names = list(dict.fromkeys(group))
     with closing(common.connect()) as client:
         if env.stderr_is_terminal:
-            env.say(f"kcli: two observations, {interval:g} s apart ...")
+            env.report(f"kcli: two observations, {interval:g} s apart ...")
         observed = observe_twice(client, dict.fromkeys(names), interval * 1000, common.timeout_ms)
     findings = {name: explain(observations) for name, observations in observed.values.items()}
     if common.output in (None, "table"):
@@ -128,7 +128,7 @@ def _print_pages(
         if name in observed.values:
             env.stdout.write(page(env, observed.values[name], findings[name]))
         else:
-            env.say(f"kcli: {observed.errors[name]}")
+            env.report(f"kcli: {observed.errors[name]}")
 
 
 def page(env: Environment, seen: Observations, findings: list[Finding]) -> str:

@@ -63,7 +63,7 @@ def run(
         return status
     status, lines = judge(surveys.values.values(), condition, status)
     for line in lines:
-        env.say(line)
+        env.report(line)
     return status
 
 

@@ -102,7 +102,7 @@ def _print_names(env: Environment, items: Iterable[Item]) -> int:
     status = exit_status.DONE
     for item in items:
         if "error" in item:
-            env.say(f"kcli: {cell(item['error'])}")
+            env.report(f"kcli: {cell(item['error'])}")
             status = exit_status.FAILED
         if item["group"] is not None:
             env.stdout.write((visible(item["group"]) if env.stdout_is_terminal else item["group"]) + "\n")

@@ -44,7 +44,7 @@ def run(
             condition,
             deadline_ms,
             interval_ms=interval * 1000,
-            progress=lambda values: env.say(f"{group}: {values}") if common.verbose else None,
+            progress=lambda values: env.report(f"{group}: {values}") if common.verbose else None,
         )
     item: Item = {"group": group, "until": until, "reached": result.reached}
     if result.state is not None:
@@ -54,5 +54,5 @@ def run(
     print_report(env, Report("group.wait", COLUMNS, [item], [{**item, "members": result.members}]), common.output)
     if result.reached:
         return exit_status.DONE
-    env.say(f"kcli: {group} did not reach {until} in {common.timeout_ms / 1000:g} s: {result.values}")
+    env.report(f"kcli: {group} did not reach {until} in {common.timeout_ms / 1000:g} s: {result.values}")
     return exit_status.INCOMPLETE

@@ -100,7 +100,7 @@ class LineView:
         self._env.stdout.flush()
         for row in rows:
             if row.error is not None:
-                self._env.say(f"kcli: {row.group}: {cell(str(row.error))}")
+                self._env.report(f"kcli: {row.group}: {cell(str(row.error))}")
 
     def _separated(self, rows: Sequence[TopicRow], time: str) -> str:
         from kcli.cli.output.csv import as_csv, as_tsv

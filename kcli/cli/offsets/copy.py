@@ -42,5 +42,5 @@ def run(
     with closing(common.connect()) as client:
         plan, state = plan_copy(client, group, to_group, deadline_ms, scope=scope, if_out_of_range=policy)
         if state not in ("Empty", "Dead"):
-            env.say(f"{group} is {state}; its members continue to commit")
+            env.report(f"{group} is {state}; its members continue to commit")
         return run_plan(env, common, client, plan, deadline_ms, execute=execute)

@@ -50,7 +50,7 @@ def run(
     env.stdout.write(_text(env, export.positions, output))
     for name, positions in export.groups.items():
         continues = "" if positions.state in ("Empty", "Dead") else "; its members continue to commit"
-        env.say(f"{name} ({positions.state}): {format_count(len(positions.offsets), 'partition')}{continues}")
+        env.report(f"{name} ({positions.state}): {format_count(len(positions.offsets), 'partition')}{continues}")
     return exit_status.DONE
 
 

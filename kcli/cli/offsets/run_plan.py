@@ -40,7 +40,7 @@ def run_plan(
     previewed = preview(client, plan.rows, deadline_ms)
     plan = plan._replace(rows=tuple(previewed.rows))
     if previewed.errors:
-        env.say(f"no estimates: {next(iter(previewed.errors.values()))}")
+        env.report(f"no estimates: {next(iter(previewed.errors.values()))}")
     if execute and plan.changes and not plan.refused:
         return _execute(env, common, client, plan, deadline_ms)
     errors = _group_errors(client, plan, deadline_ms)
@@ -106,9 +106,9 @@ def _execute(env: Environment, common: Common, client: ConsumerNetworkClient, pl
         return exit_status.REFUSED
     except (KcliError, KeyboardInterrupt):
         if snapshots:
-            env.say(f"kcli: some offsets may have been written; to undo: {undo_command(snapshots[0].id)}")
+            env.report(f"kcli: some offsets may have been written; to undo: {undo_command(snapshots[0].id)}")
         else:
-            env.say("nothing was written")
+            env.report("nothing was written")
         raise
     with suppress(BrokenPipeError):
         _report_outcome(env, plan, applied)  # first, so that the undo command appears even if standard output fails
@@ -160,16 +160,16 @@ def _report_plan(env: Environment, plan: Plan, errors: list[KcliError], *, execu
     from kcli.cli.offsets.plan_output import plan_lines, refusal_lines
 
     for line in plan_lines(plan):
-        env.say(line)
+        env.report(line)
     refusals = list(refusal_lines(plan, errors))
     for line in refusals:
-        env.say(f"kcli: {line}")
+        env.report(f"kcli: {line}")
     if refusals:
-        env.say("nothing was written")
+        env.report("nothing was written")
     elif not plan.changes:
-        env.say("nothing was written: the plan has no changes")
+        env.report("nothing was written: the plan has no changes")
     elif not execute:
-        env.say(f"nothing was written; {EXECUTE_HINT}")
+        env.report(f"nothing was written; {EXECUTE_HINT}")
 
 
 def _show_outcome(env: Environment, common: Common, plan: Plan, applied: Applied) -> None:
@@ -196,5 +196,5 @@ def _report_outcome(env: Environment, plan: Plan, applied: Applied) -> None:
     from kcli.cli.offsets.plan_output import outcome_line, plan_lines
 
     for line in plan_lines(plan):
-        env.say(line)
-    env.say(f"{outcome_line(plan, applied.errors)}; to undo: {undo_command(applied.snapshot_id or '--last')}")
+        env.report(line)
+    env.report(f"{outcome_line(plan, applied.errors)}; to undo: {undo_command(applied.snapshot_id or '--last')}")

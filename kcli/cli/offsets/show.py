@@ -42,7 +42,7 @@ def run(
     if common.output in (None, "table"):
         for name, survey in surveys.values.items():
             if survey.error is None and not any(row.committed for row in survey.partitions):
-                env.say(f"{name} ({survey.group.state}) has no committed offsets")
+                env.report(f"{name} ({survey.group.state}) has no committed offsets")
     return status_of_survey(selected, surveys)
 
 

@@ -55,7 +55,7 @@ def run(
     deadline_ms = common.deadline_ms()
     with closing(common.connect()) as client, without_collections():
         saved = saved or _last(client, store, deadline_ms)
-        env.say(f"undoing {saved.id}, the {saved.kind} of {_group_names(saved)}")
+        env.report(f"undoing {saved.id}, the {saved.kind} of {_group_names(saved)}")
         plan = plan_undo(client, saved, deadline_ms)
         return run_plan(env, common, client, plan, deadline_ms, execute=execute)
 

@@ -36,4 +36,4 @@ def print_report(env: Environment, report: Report, output: str | None) -> None:
     failed = report.errors
     if failed and not env.stdout_is_terminal:
         more = f" (and {len(failed) - 1} more failed)" if len(failed) > 1 else ""
-        env.say(f"kcli: {' '.join(cell(failed[0]).split())}{more}")
+        env.report(f"kcli: {' '.join(cell(failed[0]).split())}{more}")

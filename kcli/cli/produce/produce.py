@@ -105,9 +105,9 @@ def run(
             )
         finally:
             if stats or common.verbose:
-                env.say(f"kcli: {tally.summary((env.clock.now_ms() - started_ms) / 1000)}")
+                env.report(f"kcli: {tally.summary((env.clock.now_ms() - started_ms) / 1000)}")
             for line in tally.failure_lines():
-                env.say(f"kcli: {line}")
+                env.report(f"kcli: {line}")
     return exit_status.FAILED if tally.failed else exit_status.DONE
 
 

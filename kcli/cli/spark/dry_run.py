@@ -23,7 +23,7 @@ def show_survey(job: Job, result: Survey, more: Mapping[str, str] | None = None)
     print_report(job.env, Report("spark.dry-run", COLUMNS, range_items(result)), job.output)
     if job.output in (None, "table"):
         for line in survey_lines(result, more or {}):
-            job.env.say(line)
+            job.env.report(line)
     return exit_status.DONE
 
 

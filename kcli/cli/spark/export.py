@@ -199,7 +199,7 @@ def _batch(job: Job, spark: SparkSession, source: KafkaSource, target: Export) -
     shape = target.shape
     if shape.value == "json" and shape.schema is None:
         shape = shape._replace(schema=find_schema(spark, source))
-        job.env.say(f"inferred schema of the values: json:{shape.schema}")
+        job.env.report(f"inferred schema of the values: json:{shape.schema}")
     return export_batch(spark, source, target._replace(shape=shape))
 
 
@@ -216,7 +216,7 @@ def _stream(job: Job, spark: SparkSession, source: KafkaSource, target: Export, 
         return export_stream(spark, source, target, every_s=every_s, on_progress=on_progress)
     except KeyboardInterrupt:
         if last is not None:
-            job.env.say(f"{last.records:,} records written to {target.to}; the next run continues there")
+            job.env.report(f"{last.records:,} records written to {target.to}; the next run continues there")
             _warn_not_utf8(job, last)
         raise
 
@@ -237,7 +237,9 @@ def _show_export(job: Job, target: Export, result: ExportResult, seconds: float)
 
 def _warn_not_utf8(job: Job, result: ExportResult) -> None:
     if result.not_utf8:
-        job.env.say(f"records with invalid UTF-8: {result.not_utf8:,}; written as U+FFFD, --value raw keeps the bytes")
+        job.env.report(
+            f"records with invalid UTF-8: {result.not_utf8:,}; written as U+FFFD, --value raw keeps the bytes"
+        )
 
 
 def _dry_run_options(target: Export, options: ExportOptions) -> dict[str, str]:

@@ -77,7 +77,7 @@ def report_findings(
 
     def judge(_: Result) -> int:
         for notes in findings[0].notes:
-            job.env.say(notes)
+            job.env.report(notes)
         if page is not None:
             _write(job, kind, source, findings[0], page)
         matching_rows = (
@@ -86,7 +86,7 @@ def report_findings(
         if not matching_rows:
             return exit_status.DONE
         more = f" (and {len(matching_rows) - 1} more)" if len(matching_rows) > 1 else ""
-        job.env.say(f"{fail_if} is true: {matching_rows[0]}{more}")
+        job.env.report(f"{fail_if} is true: {matching_rows[0]}{more}")
         return exit_status.THRESHOLD
 
     return run_pipeline(job, kind, source, worked, view=view, columns=columns, judge=judge, preflight=preflight)
@@ -98,7 +98,7 @@ def _write(job: Job, kind: str, source: KafkaSource, findings: Findings, page: s
     sections = findings.sections() if findings.sections is not None else ()
     subject = ", ".join(source.topics) if findings.subject is None else findings.subject
     write_page(page, f"kcli {kind.replace('.', ' ')}", subject, job.env.clock.wall_ms(), sections)
-    job.env.say(f"page written to {page}")
+    job.env.report(f"page written to {page}")
 
 
 #: Text columns of pipelines: a numeric condition on them would never hold.

@@ -137,7 +137,7 @@ class ProgressLine:
 
     def _say(self, line: str) -> None:
         if self._bar is None:
-            self._env.say(line)
+            self._env.report(line)
         else:
             from kcli.cli.output.escapes import visible
 

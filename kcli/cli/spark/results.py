@@ -21,7 +21,7 @@ def show_result(job: Job, kind: str, result: Result) -> None:
     else:
         form, path = job.output_file
         _save(report, result, form, path)
-        job.env.say(f"{len(result.rows):,} rows in {path}")
+        job.env.report(f"{len(result.rows):,} rows in {path}")
 
 
 def _save(report: Report, result: Result, form: str, path: str) -> None:

@@ -88,11 +88,11 @@ def run_statements(job: Job, statements: Sequence[Statement], most: int | None) 
             if job.output_file is None:
                 show_result(job, "spark.sql", answer.result)
                 if answer.more:
-                    job.env.say(f"first {most:,} rows shown; use --show N for more")
+                    job.env.report(f"first {most:,} rows shown; use --show N for more")
         if last is not None and job.output_file is not None:
             show_result(job, "spark.sql", last.result)
             if last.more:
-                job.env.say(f"first {most:,} rows written; use --show N for more")
+                job.env.report(f"first {most:,} rows written; use --show N for more")
     return exit_status.DONE
 
 
@@ -144,9 +144,9 @@ def _dry_run(job: Job, statements: Sequence[Statement], sources: dict[Relation, 
     print_report(job.env, Report("spark.dry-run", ["table", *COLUMNS], items), job.output)
     if job.output in (None, "table"):
         for relation, table_survey in surveys:
-            job.env.say(f"{_call(relation)}:")
+            job.env.report(f"{_call(relation)}:")
             for line in survey_lines(table_survey, {}):
-                job.env.say(line)
+                job.env.report(line)
     return exit_status.DONE
 
 
