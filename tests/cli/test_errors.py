@@ -326,7 +326,7 @@ ERRORS = [
     ("offsets apply /nowhere.json", 2, "kcli: cannot read /nowhere.json: No such file or directory"),
     ("offsets apply empty.json", 2, "kcli: empty.json is empty"),
     ("offsets apply bad.json", 2, "kcli: bad.json, line 1: not JSON: Expecting ',' delimiter"),
-    ("offsets apply bad.csv --group billing", 2, "kcli: bad.csv, line 1: 'x' is not an offset"),
+    ("offsets apply bad.csv --group billing", 2, "kcli: bad.csv, line 1: offset: 'x' is not valid"),
     (
         "offsets copy billing --to-group billing --all-topics",
         2,
