@@ -53,7 +53,7 @@ class LiveGroup(NamedTuple):
         return {tp for member in self.members for tp in member.owned} - self.lags.keys()
 
 
-def look_at_group(
+def read_live_group(
     client: ConsumerNetworkClient, name: str, deadline_ms: float, *, more_topics: Iterable[str] = ()
 ) -> LiveGroup:
     """Return the group, after a rebalance is complete, with its topics and those of `more_topics` that exist.

@@ -380,9 +380,9 @@ class Admin:
 
         A rebalance is waited for. BrokerError, GROUP_ID_NOT_FOUND; Refused for a group that is not of consumers.
         """
-        from kcli.admin.assignments import look_at_group
+        from kcli.admin.assignments import read_live_group
 
-        return look_at_group(self._client, group, self._deadline_ms())
+        return read_live_group(self._client, group, self._deadline_ms())
 
     def foresee(self, group: str, assignor: str | None = None, changes: Changes | None = None) -> Comparison:
         """Forecast the next assignment of a group and compare it with the current one. Changes nothing.

@@ -1,4 +1,4 @@
-"""The facts about a live group from which its next assignment is foretold, in a cluster of three brokers with racks."""
+"""Facts about a live group for the prediction of its assignment, in a cluster of three brokers with racks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kcli.admin.assignments import RATE_WINDOW_MS, LiveGroup, look_at_group
+from kcli.admin.assignments import RATE_WINDOW_MS, LiveGroup, read_live_group
 from kcli.assignors.model import Member, Topic
 from kcli.errors import BrokerError, KcliError, Refused, TimeoutExpired
 from kcli.network.memory import MemoryPeer
@@ -37,7 +37,7 @@ def classic_member(name: str, topics: list[str], owned: list[int], **how: Any) -
 
 
 class Cluster(GroupCluster):
-    """One group `g` as told; partition N of t is on broker N+1, which is in rack r1, r2 or none."""
+    """A cluster with one group `g`. Partition N of t is on broker N+1, in rack r1, r2 or none."""
 
     def __init__(self, *states: str, kind: str = "classic", **group: Any) -> None:
         super().__init__({"g": FakeGroup(1, kind=kind, committed=at(40, (0, 1)))})
@@ -47,34 +47,34 @@ class Cluster(GroupCluster):
         self.answers[ApiKey.CONSUMER_GROUP_DESCRIBE] = self._as_consumer
 
     def _metadata(self, peer: MemoryPeer, request: Any, version: int) -> MetadataResponse:
-        told = super()._metadata(peer, request, version)
-        for broker in told.brokers:
+        response = super()._metadata(peer, request, version)
+        for broker in response.brokers:
             broker.rack = {1: "r1", 2: "r2"}.get(broker.node_id)
-        return told
+        return response
 
     def _state(self) -> str:
         return self.states.pop(0) if len(self.states) > 1 else self.states[0]
 
     def _as_classic(self, _peer: MemoryPeer, _request: Any, _version: int) -> Message:
-        told = {"protocol_type": "consumer", "protocol_data": "sticky", "group_state": self._state(), **self.group}
-        return classic.DescribeGroupsResponse(groups=[classic.DescribedGroup(group_id="g", **told)])
+        fields = {"protocol_type": "consumer", "protocol_data": "sticky", "group_state": self._state(), **self.group}
+        return classic.DescribeGroupsResponse(groups=[classic.DescribedGroup(group_id="g", **fields)])
 
     def _as_consumer(self, peer: MemoryPeer, request: Any, version: int) -> Message:
         if self.kind != CONSUMER:
             return self._describe_consumer(peer, request, version)
-        told = {"group_state": self._state(), "assignor_name": "range", **self.group}
-        return consumer.ConsumerGroupDescribeResponse(groups=[consumer.DescribedGroup(group_id="g", **told)])
+        fields = {"group_state": self._state(), "assignor_name": "range", **self.group}
+        return consumer.ConsumerGroupDescribeResponse(groups=[consumer.DescribedGroup(group_id="g", **fields)])
 
-    def look(self, timeout_ms: float = 10_000, **more: Any) -> LiveGroup:
+    def read(self, timeout_ms: float = 10_000, **more: Any) -> LiveGroup:
         client = self.client()
-        return look_at_group(client, "g", client.clock.now_ms() + timeout_ms, **more)
+        return read_live_group(client, "g", client.clock.now_ms() + timeout_ms, **more)
 
 
-def test_members_will_claim_what_they_have_and_all_of_one_generation() -> None:
-    """Blobs of DescribeGroups: topics, rack and assignment; racks of replicas come from Metadata."""
+def test_members_own_their_assignment_in_the_same_generation() -> None:
+    """Topics, rack and assignment come from DescribeGroups, the racks of replicas from Metadata."""
     a = classic_member("a-1", ["t", "ghost"], [0, 1], rack="r1")
     b = classic_member("b-1", ["t"], [2], group_instance_id="static")
-    found = Cluster(members=[a, b]).look()
+    found = Cluster(members=[a, b]).read()
     assert (found.assignor, found.missing) == ("sticky", ["ghost"])
     assert found.members == [
         Member("a-1", frozenset({"t", "ghost"}), (T0, T1), 1, "r1"),
@@ -83,10 +83,10 @@ def test_members_will_claim_what_they_have_and_all_of_one_generation() -> None:
     assert found.topics == {"t": Topic(3, (frozenset({"r1"}), frozenset({"r2"}), frozenset()))}
 
 
-def test_lag_is_of_what_is_committed_and_the_rate_of_the_last_minute() -> None:
-    """Logs are 10 to 100; this cluster says that the first record of the last minute is at 10, everywhere."""
+def test_lag_needs_a_committed_offset_and_the_rate_is_that_of_the_last_minute() -> None:
+    """Each log is 10..100 and all of its records are from the last minute."""
     cluster = Cluster(members=[classic_member("a-1", ["t"], [0, 1, 2])])
-    found = cluster.look()
+    found = cluster.read()
     assert found.lags == {T0: 60, T1: 60}
     assert found.unknown_lags == {T2}
     assert found.rates == dict.fromkeys((T0, T1, T2), 90 / 60)
@@ -96,8 +96,8 @@ def test_lag_is_of_what_is_committed_and_the_rate_of_the_last_minute() -> None:
     assert asked == {-1, -2, cluster.clock.wall_ms() - RATE_WINDOW_MS}
 
 
-def test_what_the_broker_aims_at_counts_where_it_assigns() -> None:
-    """KIP-848: the target is what the next assignment begins with. A regular expression stands for topics."""
+def test_members_of_a_kip848_group_own_their_target_assignment() -> None:
+    """KIP-848: the broker starts the next assignment from the target. A regular expression selects topics."""
 
     def share(*numbers: int) -> consumer.Assignment:
         return consumer.Assignment(topic_partitions=[consumer.TopicPartitions(topic_name="t", partitions=[*numbers])])
@@ -107,23 +107,23 @@ def test_what_the_broker_aims_at_counts_where_it_assigns() -> None:
     )
     cluster = Cluster("Reconciling", kind=CONSUMER, members=[one])
     cluster.topics["tt"] = {0: (1, 5)}
-    found = cluster.look()
-    assert found.assignor == "server-range", "the broker's range is another one than that of members"
+    found = cluster.read()
+    assert found.assignor == "server-range", "the broker's assignor range differs from that of clients"
     assert found.members == [Member("m", frozenset({"t"}), (T0, T2), 1)]
 
 
-def test_a_group_that_rebalances_is_waited_for() -> None:
-    """DescribeGroups tells no subscriptions meanwhile."""
+def test_a_rebalancing_group_is_read_again_until_it_is_stable() -> None:
+    """DescribeGroups returns no subscriptions during a rebalance."""
     member = classic_member("a-1", ["t"], [0])
     cluster = Cluster("PreparingRebalance", "CompletingRebalance", "Stable", members=[member])
-    assert cluster.look().group.state == "Stable"
-    late = failure_of(lambda: Cluster("PreparingRebalance", members=[member]).look(timeout_ms=500))
+    assert cluster.read().group.state == "Stable"
+    late = failure_of(lambda: Cluster("PreparingRebalance", members=[member]).read(timeout_ms=500))
     assert isinstance(late, TimeoutExpired)
     assert "group g was still rebalancing at the deadline (PreparingRebalance)" in str(late)
 
 
 @pytest.mark.parametrize(
-    ("group", "kind", "words"),
+    ("group", "error_type", "message"),
     [
         ({"protocol_type": "connect"}, Refused, "g is a group of type connect, whose partitions are not assigned"),
         (
@@ -135,19 +135,21 @@ def test_a_group_that_rebalances_is_waited_for() -> None:
         ({"group_state": "Dead"}, BrokerError, "GROUP_ID_NOT_FOUND"),
     ],
 )
-def test_what_cannot_be_foretold_is_refused(group: dict[str, Any], kind: type[KcliError], words: str) -> None:
+def test_a_group_without_a_readable_assignment_raises(
+    group: dict[str, Any], error_type: type[KcliError], message: str
+) -> None:
     cluster = Cluster(**group)
     cluster.topic_errors["secret"] = TOPIC_AUTHORIZATION_FAILED
-    refused = failure_of(cluster.look)
-    assert isinstance(refused, kind)
-    assert words in str(refused)
+    error = failure_of(cluster.read)
+    assert isinstance(error, error_type)
+    assert message in str(error)
 
 
-def test_a_pattern_that_python_cannot_read_is_told() -> None:
+def test_a_pattern_that_python_cannot_compile_raises() -> None:
     cluster = Cluster(kind=CONSUMER, members=[consumer.Member(member_id="m", subscribed_topic_regex=r"\pL+(?P<")])
-    assert "kcli cannot parse the subscribed pattern" in str(failure_of(cluster.look))
+    assert "kcli cannot parse the subscribed pattern" in str(failure_of(cluster.read))
 
 
-def test_a_group_without_members_has_no_topics_but_those_asked_for() -> None:
-    found = Cluster("Empty").look(more_topics=["t", "ghost"])
+def test_a_group_without_members_has_only_the_requested_topics() -> None:
+    found = Cluster("Empty").read(more_topics=["t", "ghost"])
     assert (found.members, found.missing, [*found.topics]) == ([], [], ["t"])

@@ -12,7 +12,7 @@ from kcli.protocol.records import batch
 from kcli.protocol.records.batch import BatchInfo, Buffer, walk_batches
 from kcli.protocol.records.scan import iter_record_heads, read_payload
 
-MOST_KEY_BYTES = 64
+MAX_KEY_BYTES = 64
 
 _INT = struct.Struct(">i")
 
@@ -34,12 +34,12 @@ def first_record(data: Buffer, offset: int) -> Sample | int | None:
     next_offset: int | None = None
     for start in walk.starts:
         info = batch.read_batch_info(data, start)
-        found = info.last_offset + 1
-        if found > offset:
+        end = info.last_offset + 1
+        if end > offset:
             sample = _in_batch(info, offset) if info.magic >= 2 else _in_old_message(info, offset)
             if sample is not None:
                 return sample
-        next_offset = max(offset, found)
+        next_offset = max(offset, end)
     if next_offset is None and walk.problem:
         raise CorruptRecords(f"the batch at offset {offset} is damaged: {walk.problem}")
     return next_offset
@@ -82,5 +82,6 @@ def _record(offset: int, timestamp_ms: int, data: Buffer, at: int, key_size: int
     if key_size < 0:
         return FirstRecord(offset, timestamp_ms)
     if key_size > limit - at:
-        raise CorruptRecords(f"a record's key claims {key_size} bytes of {limit - at}")
-    return FirstRecord(offset, timestamp_ms, bytes(data[at : at + min(key_size, MOST_KEY_BYTES)]), key_size)
+        remaining = limit - at
+        raise CorruptRecords(f"a record is damaged: its key size is {key_size} bytes, but {remaining} bytes remain")
+    return FirstRecord(offset, timestamp_ms, bytes(data[at : at + min(key_size, MAX_KEY_BYTES)]), key_size)

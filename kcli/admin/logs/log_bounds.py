@@ -1,4 +1,4 @@
-"""Start and end offsets of logs, from the leaders; the failure of a partition is a value."""
+"""Start and end offsets of partitions, from their leaders. The failure of a partition is a value."""
 
 from __future__ import annotations
 
@@ -82,13 +82,13 @@ def _topic_error(cluster: Cluster, tp: TopicPartition) -> KcliError | None:
 def _offsets(
     client: ConsumerNetworkClient,
     partitions: list[TopicPartition],
-    which: int,
+    timestamp: int,
     deadline_ms: float,
     isolation_level: int,
 ) -> dict[TopicPartition, int | KcliError]:
     try:
-        results = list_offsets(client, dict.fromkeys(partitions, which), deadline_ms, isolation_level)
+        results = list_offsets(client, dict.fromkeys(partitions, timestamp), deadline_ms, isolation_level)
     except TimeoutExpired as error:  # the leaders are unknown
         return dict.fromkeys(partitions, error)
-    offsets: dict[TopicPartition, int | KcliError] = {tp: it.offset for tp, it in results.values.items()}
+    offsets: dict[TopicPartition, int | KcliError] = {tp: result.offset for tp, result in results.values.items()}
     return offsets | results.errors

@@ -1,4 +1,4 @@
-"""First records at offsets, and their times: one small Fetch for each leader, a larger one for a large batch."""
+"""Times of the first records at offsets: one small Fetch for each leader, a larger one for large batches."""
 
 from __future__ import annotations
 
@@ -24,75 +24,78 @@ __all__ = ["RecordTime", "record_times", "records_at"]
 T = TypeVar("T")
 
 Find: TypeAlias = Callable[[Buffer, int], "T | int | None"]
-"""(fetched batches, offset) -> a value for the first record from the offset on, the next offset to fetch, or None."""
+"""(fetched batches, offset) -> facts about the first record at or after the offset.
 
-See: TypeAlias = "Callable[[TopicPartition, PartitionData], None]"
+Or the offset to fetch next if these batches do not have it; or None if no batch is complete."""
 
-_LAST_WITH_NAMES = 12
-# A broker omits a batch above the limit of its partition, except the first batch of a response. So each request gets
-# at least one batch, and requests for the remaining partitions with the last limit get all in the end.
+OnResponse: TypeAlias = "Callable[[TopicPartition, PartitionData], None]"
+
+_LAST_VERSION_WITH_NAMES = 12  # later versions of Fetch have topic ids
+# A broker omits a batch above the limit of its partition, except for the first batch of the response. So each request
+# returns at least one batch, and repeated requests for the other partitions return all of them in the end.
 _PARTITION_BYTES = (8 << 10, 256 << 10, 2 << 20)
-_ANSWER_BYTES = 32 << 20
-# Limit of the fetches after control batches and empty batches, where the next record is later in the log.
-_MOST_JUMPS = 20
+_RESPONSE_BYTES = 32 << 20
+_MAX_SKIPS = 20  # transaction markers and compacted batches before the next record
 
 
 class _Probe(NamedTuple):
-    """The offset to fetch, the index of the size limit, and the number of fetches after empty batches."""
+    """The next fetch of a partition: its offset, the index of its limit in bytes, and the skips so far."""
 
     offset: int
     limit: int = 0
-    jumps: int = 0
+    skips: int = 0
 
 
-class _Question(Generic[T]):
-    """Functions that read a response. Not a named tuple, which cannot be generic before Python 3.11."""
+class _Reader(Generic[T]):
+    """Callbacks for a partition of a response. A class, because a NamedTuple cannot be generic before Python 3.11."""
 
-    def __init__(self, find: Find[T], nothing: T, see: See | None) -> None:
-        self.find, self.nothing, self.see = find, nothing, see
+    def __init__(self, find: Find[T], default: T, on_response: OnResponse | None) -> None:
+        self.find, self.default, self.on_response = find, default, on_response
 
 
 def record_times(
     client: ConsumerNetworkClient, positions: Mapping[TopicPartition, Iterable[int]], deadline_ms: float
 ) -> Results[tuple[TopicPartition, int], RecordTime]:
-    """Return the time of the first record at or after each of these offsets, by partition and offset, or its error.
+    """Return the time of the first record at or after each of these offsets, by partition and offset.
 
-    A request has one offset of a partition, the smallest first. Its response often has the records at the next ones.
+    A request has one offset of each partition, the smallest first. Its response often has the records at the next ones,
+    which are then not requested.
     """
     results: Results[tuple[TopicPartition, int], RecordTime] = Results()
-    pending = {tp: sorted(set(offsets), reverse=True) for tp, offsets in positions.items()}
-    number = 0
-    while pending := {tp: offsets for tp, offsets in pending.items() if offsets}:
-        if number and client.clock.now_ms() >= deadline_ms:
-            late = client.timed_out("the times of records")
-            results.errors.update({(tp, offset): late for tp, offsets in pending.items() for offset in offsets})
+    remaining = {tp: sorted(set(offsets), reverse=True) for tp, offsets in positions.items()}
+    requested = False
+    while remaining := {tp: offsets for tp, offsets in remaining.items() if offsets}:
+        if requested and client.clock.now_ms() >= deadline_ms:
+            error = client.timed_out("the times of records")
+            results.errors.update({(tp, offset): error for tp, offsets in remaining.items() for offset in offsets})
             break
-        batch_of_offsets = {tp: offsets.pop() for tp, offsets in pending.items()}
-        found = records_at(client, batch_of_offsets, deadline_ms, _find_time, (RecordTime(-1), FetchedTimes(b"")))
-        results.errors.update({(tp, batch_of_offsets[tp]): error for tp, error in found.errors.items()})
-        for tp, (time, fetched) in found.values.items():
-            results.values[tp, batch_of_offsets[tp]] = time
-            results.values.update(((tp, offset), it) for offset, it in _other_times(time, fetched, pending[tp]))
-        number += 1
+        offsets_now = {tp: offsets.pop() for tp, offsets in remaining.items()}
+        records = records_at(client, offsets_now, deadline_ms, _find_time, (RecordTime(-1), FetchedTimes(b"")))
+        results.errors.update({(tp, offsets_now[tp]): error for tp, error in records.errors.items()})
+        for tp, (first, fetched) in records.values.items():
+            results.values[tp, offsets_now[tp]] = first
+            for offset, following in _following_times(first, fetched, remaining[tp]):
+                results.values[tp, offset] = following
+        requested = True
     return results
 
 
 def _find_time(data: Buffer, offset: int) -> tuple[RecordTime, FetchedTimes] | int | None:
     fetched = FetchedTimes(data)
-    found = fetched.first_from(offset)
-    return (found, fetched) if isinstance(found, RecordTime) else found
+    first = fetched.first_from(offset)
+    return (first, fetched) if isinstance(first, RecordTime) else first
 
 
-def _other_times(found: RecordTime, fetched: FetchedTimes, offsets: list[int]) -> Iterator[tuple[int, RecordTime]]:
-    """Yield the times that the fetched batches have for these offsets, and remove these from the list, last first."""
-    with suppress(CorruptRecords):  # the offset is requested, and reports the error
+def _following_times(first: RecordTime, fetched: FetchedTimes, offsets: list[int]) -> Iterator[tuple[int, RecordTime]]:
+    """Yield the times at those of the offsets (in descending order) that the same batches have; remove them."""
+    with suppress(CorruptRecords):  # the next request reports it
         while offsets:
-            if found.offset < offsets[-1]:
+            if first.offset < offsets[-1]:
                 following = fetched.first_from(offsets[-1])
                 if not isinstance(following, RecordTime):
                     return
-                found = following
-            yield offsets.pop(), found
+                first = following
+            yield offsets.pop(), first
 
 
 def records_at(
@@ -100,25 +103,25 @@ def records_at(
     positions: Mapping[TopicPartition, int],
     deadline_ms: float,
     find: Find[T],
-    nothing: T,
+    default: T,
     *,
-    see: See | None = None,
+    on_response: OnResponse | None = None,
     max_attempts: int | None = None,
 ) -> Results[TopicPartition, T]:
-    """Return the value of `find` for the first record at or after each of these offsets, `nothing` without a record.
+    """Return the result of `find` for the first record at or after each of these offsets; `default` without a record.
 
-    `find` returns None without a whole batch. An offset without a result after `max_attempts` requests (None: any
-    number), or at the deadline, is an error. `see` is called with the response of each partition.
+    A partition without a result after `max_attempts` requests to its leader (None: no limit), or at the deadline, is an
+    error. `on_response` is called with the response of each partition.
     """
     results: Results[TopicPartition, T] = Results()
     probes = {tp: _Probe(offset) for tp, offset in positions.items()}
     attempts = 0
     while probes:
         attempts += 1
-        found = _fetch(client, probes, deadline_ms, _Question(find, nothing, see))
-        results.errors.update(found.errors)
+        fetched = _fetch(client, probes, deadline_ms, _Reader(find, default, on_response))
+        results.errors.update(fetched.errors)
         probes = {}
-        for tp, outcome in found.values.items():
+        for tp, outcome in fetched.values.items():
             if isinstance(outcome, _Probe):
                 probes[tp] = outcome
             else:
@@ -137,15 +140,15 @@ def _fetch(
     client: ConsumerNetworkClient,
     probes: Mapping[TopicPartition, _Probe],
     deadline_ms: float,
-    question: _Question[T],
+    reader: _Reader[T],
 ) -> Results[TopicPartition, T | _Probe]:
     return ask_leaders(
         client,
         probes,
         lambda _node, tps: _request(client.metadata, {tp: probes[tp] for tp in tps}),
-        lambda response: _read(response, probes, question),
+        lambda response: _read(response, probes, reader),
         deadline_ms,
-        max_version=_LAST_WITH_NAMES,
+        max_version=_LAST_VERSION_WITH_NAMES,
     )
 
 
@@ -163,11 +166,11 @@ def _request(metadata: Metadata, probes: Mapping[TopicPartition, _Probe]) -> Fet
                 partition_max_bytes=_PARTITION_BYTES[probe.limit],
             )
         )
-    return FetchRequest(max_bytes=_ANSWER_BYTES, topics=list(topics.values()))
+    return FetchRequest(max_bytes=_RESPONSE_BYTES, topics=list(topics.values()))
 
 
 def _read(
-    response: FetchResponse, probes: Mapping[TopicPartition, _Probe], question: _Question[T]
+    response: FetchResponse, probes: Mapping[TopicPartition, _Probe], reader: _Reader[T]
 ) -> Iterator[tuple[TopicPartition, T | _Probe | KcliError]]:
     if response.error_code:
         raise BrokerError(response.error_code, api="Fetch")
@@ -175,29 +178,29 @@ def _read(
         for partition in topic.partitions:
             tp = TopicPartition(topic.topic, partition.partition_index)
             if tp in probes:
-                if question.see is not None:
-                    question.see(tp, partition)
-                outcome = _outcome(tp, partition, probes[tp], question)
-                yield tp, outcome
+                if reader.on_response is not None:
+                    reader.on_response(tp, partition)
+                result = _read_partition(tp, partition, probes[tp], reader)
+                yield tp, result
 
 
-def _outcome(
-    tp: TopicPartition, partition: PartitionData, probe: _Probe, question: _Question[T]
+def _read_partition(
+    tp: TopicPartition, partition: PartitionData, probe: _Probe, reader: _Reader[T]
 ) -> T | _Probe | KcliError:
     if partition.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-        return question.nothing
+        return reader.default
     if partition.error_code:
         return BrokerError(partition.error_code, api="Fetch", topic=tp.topic, partition=tp.partition)
     if probe.offset >= partition.high_watermark:
-        return question.nothing
+        return reader.default
     try:
-        found = question.find(partition.records or b"", probe.offset)
-    except CorruptRecords as problem:
-        return CorruptRecords(problem.message, topic=tp.topic, partition=tp.partition, offset=probe.offset)
+        found = reader.find(partition.records or b"", probe.offset)
+    except CorruptRecords as error:
+        return CorruptRecords(error.message, topic=tp.topic, partition=tp.partition, offset=probe.offset)
     if found is None:
         return probe._replace(limit=min(probe.limit + 1, len(_PARTITION_BYTES) - 1))
     if isinstance(found, int):
-        return _Probe(found, probe.limit, probe.jumps + 1) if probe.jumps < _MOST_JUMPS else question.nothing
+        return _Probe(found, probe.limit, probe.skips + 1) if probe.skips < _MAX_SKIPS else reader.default
     return found
 
 
@@ -205,10 +208,10 @@ _NO_TIME = -1
 
 
 class RecordTime(NamedTuple):
-    """First record at or after an offset. `offset` -1: there is none. `timestamp_ms` -1: it has no timestamp.
+    """The first record at or after an offset. `offset` -1: there is none. `timestamp_ms` -1: it has no timestamp.
 
-    `append_time`: the broker set the time (LogAppendTime), not a producer. An `offset` above the requested one: there
-    is no record at that one (compaction, a control record).
+    `append_time`: the broker set the timestamp (LogAppendTime), not the producer. `offset` is after the requested one
+    if the record there was compacted away or is a transaction marker.
     """
 
     offset: int
@@ -217,15 +220,16 @@ class RecordTime(NamedTuple):
 
 
 def first_record_time(data: Buffer, offset: int) -> RecordTime | int | None:
-    """Return the time of the record; if these batches do not have it, the next offset to fetch; None without a batch.
+    """Return the time; the offset to fetch next if these batches do not have it; None if no batch is complete.
 
-    `CorruptRecords` for a batch that cannot be read. A compressed message set of format 1 gives its newest time.
+    Raises CorruptRecords for a batch that cannot be read. A compressed message of format 1 has the newest time of its
+    records.
     """
     return FetchedTimes(data).first_from(offset)
 
 
 class FetchedTimes:
-    """Times of records in fetched batches, for several ascending offsets: the batches are read only once."""
+    """Times of records in fetched batches, for ascending offsets. Each batch is read once."""
 
     def __init__(self, data: Buffer) -> None:
         self._walk = walk_batches(data, 0, len(data))
@@ -236,15 +240,15 @@ class FetchedTimes:
         return f"<FetchedTimes of {len(self._walk.starts)} batches>"
 
     def first_from(self, offset: int) -> RecordTime | int | None:
-        """Return the result of `first_record_time`. No offset may be below the previous one."""
+        """Return the result of `first_record_time`. An offset must not be below the previous one."""
         next_offset: int | None = None
         while self._batch is not None:
-            found = self._batch.first_from(offset)
-            if isinstance(found, RecordTime):
-                return found
-            next_offset = max(offset, found)
+            first = self._batch.first_from(offset)
+            if isinstance(first, RecordTime):
+                return first
+            next_offset = max(offset, first)
             following = next(self._batches, None)
-            if following is None:  # the last batch is kept for its end offset
+            if following is None:  # keep the last batch: its end is the result for later offsets
                 break
             self._batch = following
         if next_offset is None and self._walk.problem:
@@ -253,7 +257,7 @@ class FetchedTimes:
 
 
 class _Batch:
-    """One batch, or one message of an older format; record heads are read only as far as needed."""
+    """A batch, or a message of an older format. The heads of its records are read on demand."""
 
     def __init__(self, info: BatchInfo) -> None:
         self._info = info
@@ -262,17 +266,17 @@ class _Batch:
         self._head_ms = _NO_TIME
 
     def first_from(self, offset: int) -> RecordTime | int:
-        """Return the record, or the offset after this batch."""
+        """Return the record, or the end offset of this batch."""
         info = self._info
-        next_offset = info.last_offset + 1
-        if next_offset <= offset or not info.record_count or info.is_control:
-            return next_offset
+        end = info.last_offset + 1
+        if end <= offset or not info.record_count or info.is_control:
+            return end
         if info.magic < 2:
             first = offset if info.codec else info.last_offset
             return RecordTime(first, info.base_timestamp_ms, info.is_append_time)
         first = max(offset, info.base_offset)
-        # Without compaction the batch header may be enough, even if the records are compressed.
-        if info.record_count == next_offset - info.base_offset:
+        # Without compaction the header of the batch may suffice, so compressed records are not decompressed.
+        if info.record_count == end - info.base_offset:
             if info.is_append_time:
                 return RecordTime(first, info.max_timestamp_ms, append_time=True)
             if first == info.base_offset and info.delete_horizon_ms is None:
@@ -282,7 +286,7 @@ class _Batch:
         while self._head_offset < offset:
             head = next(self._heads, None)
             if head is None:
-                return next_offset
+                return end
             self._head_offset, self._head_ms = info.base_offset + head[0], info.base_timestamp_ms + head[1]
         timestamp_ms = info.max_timestamp_ms if info.is_append_time else self._head_ms
         return RecordTime(self._head_offset, timestamp_ms, info.is_append_time)

@@ -92,7 +92,7 @@ def _read_logs(client: ConsumerNetworkClient, rows: Iterable[Row], deadline_ms: 
     """Fetch at the new offsets. Partitions without a leader are left out, so that a preview does not wait for one."""
     data = _LogData({}, {}, {})
 
-    def see(tp: TopicPartition, partition: PartitionData) -> None:
+    def on_response(tp: TopicPartition, partition: PartitionData) -> None:
         if not partition.error_code and partition.log_start_offset >= 0:
             data.offsets[tp] = partition.high_watermark - partition.log_start_offset
 
@@ -100,7 +100,13 @@ def _read_logs(client: ConsumerNetworkClient, rows: Iterable[Row], deadline_ms: 
     for wanted in _rounds(with_leader):
         try:
             results = records_at(
-                client, wanted, deadline_ms, first_record, Sample(None), see=see, max_attempts=_MAX_ATTEMPTS
+                client,
+                wanted,
+                deadline_ms,
+                first_record,
+                Sample(None),
+                on_response=on_response,
+                max_attempts=_MAX_ATTEMPTS,
             )
         except TimeoutExpired as error:
             data.errors.update(dict.fromkeys(wanted, error))

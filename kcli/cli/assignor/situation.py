@@ -110,10 +110,10 @@ def described_situation(
 
 def live_situation(common: Common, group: str, more_topics: Iterable[str]) -> Situation:
     """Return a group of the cluster as it is now."""
-    from kcli.admin.assignments import look_at_group
+    from kcli.admin.assignments import read_live_group
 
     more = list(more_topics)
     deadline_ms = common.deadline_ms()
     with closing(common.connect()) as client:
-        found = look_at_group(client, group, deadline_ms, more_topics=more)
+        found = read_live_group(client, group, deadline_ms, more_topics=more)
     return Situation(found.assignor, found.topics, found.members, found)

@@ -1,4 +1,4 @@
-"""Groups made of literals: `survey(rows, members)`."""
+"""Surveys of groups, made of literals."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Numbers = tuple[int | None, int, int] | KcliError  # committed, start, end
 
 
 def tp(text: str) -> TopicPartition:
-    """`orders-0`."""
+    """Return the partition of a name such as `orders-0`."""
     topic, _, number = text.rpartition("-")
     return TopicPartition(topic, int(number))
 
@@ -36,7 +36,7 @@ def survey(
     error: KcliError | None = None,
     **more: str,
 ) -> GroupSurvey:
-    """A survey of these rows; `ages` are time lags with their notes. Rows without one have the time lag 0, or none."""
+    """Return a survey of these rows. `ages`: time lags with their notes; by default 0, or None with a lag."""
     owners = {owned: m for m in members for owned in m.owned}
     found = []
     for name, row in rows.items():

@@ -1,4 +1,4 @@
-"""A FakeCluster with groups: who coordinates them, what they have committed, and logs that end somewhere."""
+"""A FakeCluster with groups, committed offsets and log ends."""
 
 from __future__ import annotations
 
@@ -121,15 +121,15 @@ class GroupCluster(FakeCluster):
         )
 
     def _describe_consumer(self, peer: MemoryPeer, request: Any, _version: int) -> Message:
-        told = []
+        described = []
         for name in request.group_ids:
             group = self.groups.get(name)
             error = self._error(ApiKey.CONSUMER_GROUP_DESCRIBE, peer, name)
             if not error and (group is None or group.kind != CONSUMER):
                 error = GROUP_ID_NOT_FOUND
             state = group.state if group is not None else ""
-            told.append(consumer_group_describe.DescribedGroup(group_id=name, error_code=error, group_state=state))
-        return consumer_group_describe.ConsumerGroupDescribeResponse(groups=told)
+            described.append(consumer_group_describe.DescribedGroup(group_id=name, error_code=error, group_state=state))
+        return consumer_group_describe.ConsumerGroupDescribeResponse(groups=described)
 
     def _committed(self, peer: MemoryPeer, request: Any, version: int) -> Message:
         if version < 8:
@@ -156,32 +156,32 @@ class GroupCluster(FakeCluster):
         ]
 
     def _offsets(self, peer: MemoryPeer, request: Any, _version: int) -> Message:
-        def told(topic: str, number: int, which: int) -> list_offsets.ListOffsetsPartitionResponse:
+        def offset_of(topic: str, number: int, timestamp: int) -> list_offsets.ListOffsetsPartitionResponse:
             leader = self.topics.get(topic, {}).get(number, (0, 0))[0]
             error = 0 if leader == self._node_of(peer) else NOT_LEADER
-            offset = 100 if which == -1 else 10
+            offset = 100 if timestamp == -1 else 10
             return list_offsets.ListOffsetsPartitionResponse(partition_index=number, error_code=error, offset=offset)
 
         return list_offsets.ListOffsetsResponse(
             topics=[
                 list_offsets.ListOffsetsTopicResponse(
                     name=topic.name,
-                    partitions=[told(topic.name, p.partition_index, p.timestamp) for p in topic.partitions],
+                    partitions=[offset_of(topic.name, p.partition_index, p.timestamp) for p in topic.partitions],
                 )
                 for topic in request.topics
             ]
         )
 
     def _fetch(self, _peer: MemoryPeer, request: Any, _version: int) -> Message:
-        """Batches as real brokers give them: none that is above its partition's limit, unless it would be the first."""
-        given = False
+        """Return batches like a broker: none above the limit of its partition, except for the first of the response."""
+        is_first = True
         topics = []
         for topic in request.topics:
             partitions = []
             for asked in topic.partitions:
                 data = self.records.get(TopicPartition(topic.topic, asked.partition), b"")
-                fits = data if len(data) <= asked.partition_max_bytes or not given else b""
-                given = given or bool(fits)
+                fits = data if len(data) <= asked.partition_max_bytes or is_first else b""
+                is_first = is_first and not fits
                 partitions.append(
                     fetch.PartitionData(
                         partition_index=asked.partition, high_watermark=100, log_start_offset=10, records=fits

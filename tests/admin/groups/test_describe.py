@@ -1,4 +1,4 @@
-"""What coordinators tell of groups, put into one shape: blobs of consumers, of others, broken ones; and removals."""
+"""Groups from the responses of coordinators: classic, consumer and streams groups; deletion and removal."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def assigned(*numbers: int) -> bytes:
     return encode_assignment(Assignment(assigned_partitions=[Blob(topic="t", partitions=list(numbers))]))
 
 
-def test_a_subscription_tells_rack_claims_and_their_generation() -> None:
+def test_a_subscription_has_rack_owned_partitions_and_generation() -> None:
     subscription = Subscription(
         topics=["u", "t"],
         owned_partitions=[Blob(topic="t", partitions=[1])],
         generation_id=7,
         rack_id="rack-1",
     )
-    told = classic.DescribedGroupMember(
+    described = classic.DescribedGroupMember(
         member_id="m",
         group_instance_id="i",
         client_id="c",
@@ -50,7 +50,7 @@ def test_a_subscription_tells_rack_claims_and_their_generation() -> None:
         member_metadata=encode_subscription(subscription),
         member_assignment=assigned(1, 0),
     )
-    group = classic_group(classic_with(told), NODE)
+    group = classic_group(classic_with(described), NODE)
     assert group.coordinator == NODE
     assert (group.type, group.assignor, group.epoch) == ("classic", "range", None)
     assert group.topics == ("t", "u")
@@ -69,29 +69,29 @@ def test_a_subscription_tells_rack_claims_and_their_generation() -> None:
     )
 
 
-def test_while_a_group_rebalances_a_member_is_shown_with_what_it_had() -> None:
-    """Measured on Kafka 4.3.1: metadata are empty then, the last assignment is not."""
+def test_during_a_rebalance_a_member_has_its_last_assignment() -> None:
+    """Kafka 4.3.1 returns no member metadata during a rebalance, but the last assignment."""
     old = classic.DescribedGroupMember(member_id="a", member_assignment=assigned(0))
     new = classic.DescribedGroupMember(member_id="b")
     members = classic_group(classic_with(old, new), NODE).members
     assert [(it.id, it.owned, it.topics, it.error) for it in members] == [("a", (T0,), (), None), ("b", (), (), None)]
 
 
-def test_a_broken_blob_is_the_member_s_error_and_the_rest_of_it_is_shown() -> None:
+def test_a_damaged_subscription_is_the_error_of_its_member_only() -> None:
     broken = classic.DescribedGroupMember(member_id="m", member_metadata=b"\x00", member_assignment=assigned(1))
     (member,) = classic_group(classic_with(broken), NODE).members
     assert isinstance(member.error, ProtocolError)
     assert member.owned == (T1,)
 
 
-def test_blobs_of_connect_are_not_taken_for_those_of_consumers() -> None:
+def test_metadata_of_connect_workers_are_not_decoded_as_subscriptions() -> None:
     worker = classic.DescribedGroupMember(member_id="w", member_metadata=b"\x00\x01cfg", member_assignment=b"\xff\xff")
     (member,) = classic_group(classic_with(worker, protocol_type="connect"), NODE).members
     assert (member.topics, member.owned, member.error) == ((), (), None)
 
 
 def test_a_consumer_group_may_have_members_of_the_classic_protocol() -> None:
-    told = consumer.DescribedGroup(
+    described = consumer.DescribedGroup(
         group_id="g",
         group_state="Reconciling",
         group_epoch=5,
@@ -103,7 +103,7 @@ def test_a_consumer_group_may_have_members_of_the_classic_protocol() -> None:
             consumer.Member(member_id="unknown"),
         ],
     )
-    group = consumer_group(told, NODE)
+    group = consumer_group(described, NODE)
     assert (group.epoch, group.target_epoch, group.assignor) == (5, 4, "uniform")
     assert [(it.id, it.member_type, it.pattern, it.rack, it.target) for it in group.members] == [
         ("new", "consumer", "t.*", None, ()),
@@ -124,42 +124,42 @@ def test_tasks_are_partitions_of_source_and_repartition_topics() -> None:
         ],
         standby_tasks=[streams.TaskIds(subtopology_id="0", partitions=[0])],
     )
-    told = streams.DescribedGroup(
+    described = streams.DescribedGroup(
         group_id="g",
         topology=streams.Topology(subtopologies=parts),
         members=[streams.Member(member_id="m", assignment=tasks, is_classic=True)],
     )
-    (member,) = streams_group(told, NODE).members
+    (member,) = streams_group(described, NODE).members
     assert (member.owned, member.target) == ((TopicPartition("r", 0), T1), ())
     assert (member.topics, member.member_type) == (("r", "t"), "classic")
 
 
-def test_an_application_without_a_topology_yet_owns_nothing() -> None:
-    told = streams.DescribedGroup(group_id="g", group_state="NotReady", members=[streams.Member(member_id="m")])
-    assert streams_group(told, NODE).members[0].owned == ()
+def test_a_streams_group_without_a_topology_owns_no_partition() -> None:
+    described = streams.DescribedGroup(group_id="g", group_state="NotReady", members=[streams.Member(member_id="m")])
+    assert streams_group(described, NODE).members[0].owned == ()
 
 
-# Deleting and removing
+# Deletion and removal
 
 
-def test_a_group_that_is_gone_after_a_lost_answer_was_deleted_by_the_first_try() -> None:
+def test_a_group_missing_at_a_retry_was_deleted_by_the_first_request() -> None:
     cluster = GroupCluster({"g": FakeGroup(1)})
-    tries: list[Any] = []
+    requests: list[Any] = []
 
-    def answer(peer: MemoryPeer, request: Any, _version: int) -> Any:
-        tries.append(request)
-        if len(tries) == 1:
+    def respond(peer: MemoryPeer, request: Any, _version: int) -> Any:
+        requests.append(request)
+        if len(requests) == 1:
             return peer.hang_up()
         results = [deletion.DeletableGroupResult(group_id="g", error_code=ErrorCode.GROUP_ID_NOT_FOUND)]
         return deletion.DeleteGroupsResponse(results=results)
 
-    cluster.answers[ApiKey.DELETE_GROUPS] = answer
+    cluster.answers[ApiKey.DELETE_GROUPS] = respond
     assert list(delete_groups(cluster.client(), ["g"], 10_000).values) == ["g"]
-    assert len(tries) == 2
+    assert len(requests) == 2
 
 
 def leaving(cluster: GroupCluster, codes: dict[str, int]) -> None:
-    def answer(_peer: MemoryPeer, request: Any, version: int) -> Any:
+    def respond(_peer: MemoryPeer, request: Any, version: int) -> Any:
         if version < 3:
             return leave_group.LeaveGroupResponse(error_code=codes[request.member_id])
         members = [
@@ -167,10 +167,10 @@ def leaving(cluster: GroupCluster, codes: dict[str, int]) -> None:
         ]
         return leave_group.LeaveGroupResponse(members=members)
 
-    cluster.answers[ApiKey.LEAVE_GROUP] = answer
+    cluster.answers[ApiKey.LEAVE_GROUP] = respond
 
 
-def test_members_leave_in_one_request_with_a_reason_cut_to_what_brokers_take() -> None:
+def test_members_are_removed_in_one_request_with_a_truncated_reason() -> None:
     cluster = GroupCluster({"g": FakeGroup(1)})
     leaving(cluster, {"a": 0, "b": ErrorCode.FENCED_INSTANCE_ID})
     members = [GroupMember("a"), GroupMember("b", instance_id="i")]
@@ -195,7 +195,7 @@ def test_a_broker_before_2_4_removes_members_one_by_one() -> None:
     assert [asked.request.member_id for asked in cluster.requests(ApiKey.LEAVE_GROUP)] == ["a", "b"]
 
 
-def test_nobody_to_remove_is_nothing_to_ask() -> None:
+def test_removing_no_members_sends_no_request() -> None:
     cluster = GroupCluster({"g": FakeGroup(1)})
     assert not remove_members(cluster.client(), "g", [], "why", 10_000).values
     assert not cluster.asked

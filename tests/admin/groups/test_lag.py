@@ -1,4 +1,4 @@
-"""Lag and time lag by partition: literals in, literals out."""
+"""Lag and time lag of partitions, calculated from literals."""
 
 from __future__ import annotations
 
@@ -37,28 +37,29 @@ def at(offset: int) -> OffsetAndMetadata:
     return OffsetAndMetadata(offset)
 
 
-def test_rows_are_those_committed_and_those_owned_sorted_by_partition() -> None:
+def test_rows_are_the_committed_and_the_owned_partitions_in_order() -> None:
     member = GroupMember("m-1", owned=(B0, A1))
     rows = calculate_lag(group(member), {A1: at(3), A0: at(5)}, {A0: 0, A1: 1, B0: 2}, {A0: 9, A1: 9, B0: 9})
     assert rows == [
-        PartitionLag("billing", A0, at(5), 0, 9, 4),  # committed, but nobody owns it
+        PartitionLag("billing", A0, at(5), 0, 9, 4),  # committed, without an owner
         PartitionLag("billing", A1, at(3), 1, 9, 6, members=(member,)),
         PartitionLag("billing", B0, None, 2, 9, None, members=(member,)),  # owned, but never committed
     ]
     assert [row.member for row in rows] == [None, member, member]
 
 
-def test_lag_is_never_negative_though_the_log_was_cut_below_the_commit() -> None:
+def test_lag_is_zero_if_the_committed_offset_is_beyond_the_log_end() -> None:
     (row,) = calculate_lag(group(), {A0: at(12)}, {A0: 0}, {A0: 10})
     assert row.lag == 0
 
 
-def test_a_commit_below_the_log_s_start_counts_what_is_deleted_as_apache_s_tool_does() -> None:
+def test_lag_counts_from_a_committed_offset_below_the_log_start() -> None:
+    """Deleted records are included, as in kafka-consumer-groups.sh."""
     (row,) = calculate_lag(group(), {A0: at(2)}, {A0: 6}, {A0: 10})
     assert row.lag == 8
 
 
-def test_an_error_is_in_the_row_of_its_partition_and_the_other_numbers_stay() -> None:
+def test_an_error_belongs_to_the_row_of_its_partition() -> None:
     lost = BrokerError(ErrorCode.LEADER_NOT_AVAILABLE)
     refused = BrokerError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     rows = calculate_lag(
@@ -74,7 +75,7 @@ def test_an_error_is_in_the_row_of_its_partition_and_the_other_numbers_stay() ->
     ]
 
 
-def test_a_share_group_s_lag_is_what_its_broker_counts_and_members_share_a_row() -> None:
+def test_the_lag_of_a_share_group_comes_from_the_broker_and_a_row_may_have_many_members() -> None:
     two = (GroupMember("m-1", owned=(A0,)), GroupMember("m-2", owned=(A0, A1)))
     rows = calculate_lag(
         group(*two, kind="share"), {A0: at(3), A1: at(0)}, {A0: 0, A1: 0}, {A0: 9, A1: 9}, {A0: 4, A1: None}
@@ -82,7 +83,7 @@ def test_a_share_group_s_lag_is_what_its_broker_counts_and_members_share_a_row()
     assert [(row.lag, len(row.members)) for row in rows] == [(4, 2), (None, 1)]
 
 
-def test_totals_leave_out_what_is_not_known_and_say_how_much_that_is() -> None:
+def test_totals_count_the_partitions_of_unknown_lag_apart() -> None:
     rows = [
         PartitionLag("g", A0, at(1), 0, 5, 4, time_lag_ms=70),
         PartitionLag("g", A1, None, 0, 5, None),
@@ -96,41 +97,41 @@ def test_totals_leave_out_what_is_not_known_and_say_how_much_that_is() -> None:
 # Time lag
 
 
-def behind(committed: int = 4, start: int = 0, end: int = 9) -> PartitionLag:
+def lagging(committed: int = 4, start: int = 0, end: int = 9) -> PartitionLag:
     return PartitionLag("billing", A0, at(committed), start, end, end - committed)
 
 
-def test_only_lag_has_an_offset_whose_record_tells_the_time() -> None:
-    assert time_offset(behind(4)) == 4
-    assert time_offset(behind(2, start=6)) == 6
-    assert time_offset(behind(9)) is None
+def test_only_a_row_with_lag_has_an_offset_to_read_the_time_from() -> None:
+    assert time_offset(lagging(4)) == 4
+    assert time_offset(lagging(2, start=6)) == 6
+    assert time_offset(lagging(9)) is None
     assert time_offset(PartitionLag("billing", A0, None, 0, 9, None)) is None
 
 
-def test_no_lag_is_no_time_lag() -> None:
-    assert with_time_lag(behind(9), None, NOW_MS) == behind(9)._replace(time_lag_ms=0)
+def test_without_lag_the_time_lag_is_zero() -> None:
+    assert with_time_lag(lagging(9), None, NOW_MS) == lagging(9)._replace(time_lag_ms=0)
 
 
-def test_time_lag_by_the_broker_s_clock_at_the_very_offset_needs_no_note() -> None:
+def test_a_log_append_time_at_the_committed_offset_needs_no_note() -> None:
     found = RecordTime(4, NOW_MS - 250, append_time=True)
-    assert with_time_lag(behind(), found, NOW_MS) == behind()._replace(time_lag_ms=250)
+    assert with_time_lag(lagging(), found, NOW_MS) == lagging()._replace(time_lag_ms=250)
 
 
-def test_what_makes_a_time_lag_unsound_is_said() -> None:
+def test_notes_state_the_reasons_why_a_time_lag_is_uncertain() -> None:
     def note(found: RecordTime, row: PartitionLag) -> tuple[int | None, str | None]:
-        told = with_time_lag(row, found, NOW_MS)
-        return told.time_lag_ms, told.time_lag_note
+        result = with_time_lag(row, found, NOW_MS)
+        return result.time_lag_ms, result.time_lag_note
 
-    assert note(RecordTime(4, NOW_MS - 250), behind()) == (250, CREATE_TIME)
-    assert note(RecordTime(6, NOW_MS - 250, True), behind()) == (250, HOLE)
-    assert note(RecordTime(6, NOW_MS - 250, True), behind(2, start=6)) == (250, DELETED)
-    assert note(RecordTime(7, NOW_MS + 9), behind(2, start=6)) == (0, f"{DELETED}; {HOLE}; {CREATE_TIME}; {FUTURE}")
-    assert note(RecordTime(4, NOW_MS - 250, True), behind()._replace(lag=2)) == (250, PARTLY_DONE)
-    assert note(RecordTime(-1), behind()) == (None, NOTHING_THERE)
-    assert note(RecordTime(4, -1), behind()) == (None, NO_TIMESTAMP)
+    assert note(RecordTime(4, NOW_MS - 250), lagging()) == (250, CREATE_TIME)
+    assert note(RecordTime(6, NOW_MS - 250, True), lagging()) == (250, HOLE)
+    assert note(RecordTime(6, NOW_MS - 250, True), lagging(2, start=6)) == (250, DELETED)
+    assert note(RecordTime(7, NOW_MS + 9), lagging(2, start=6)) == (0, f"{DELETED}; {HOLE}; {CREATE_TIME}; {FUTURE}")
+    assert note(RecordTime(4, NOW_MS - 250, True), lagging()._replace(lag=2)) == (250, PARTLY_DONE)
+    assert note(RecordTime(-1), lagging()) == (None, NOTHING_THERE)
+    assert note(RecordTime(4, -1), lagging()) == (None, NO_TIMESTAMP)
 
 
-def test_a_time_that_could_not_be_read_is_the_row_s_error_unless_it_has_one() -> None:
+def test_the_error_of_a_record_time_is_set_on_a_row_without_an_error() -> None:
     first, second = KcliError("first"), KcliError("second")
-    assert with_time_lag(behind(), second, NOW_MS).error is second
-    assert with_time_lag(behind()._replace(error=first), second, NOW_MS).error is first
+    assert with_time_lag(lagging(), second, NOW_MS).error is second
+    assert with_time_lag(lagging()._replace(error=first), second, NOW_MS).error is first

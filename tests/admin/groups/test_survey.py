@@ -1,4 +1,4 @@
-"""Groups looked at in a cluster of three brokers: how many questions, in which order, and what when some fail."""
+"""Surveys of groups in a cluster of three brokers: number and order of requests, older brokers, and failures."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def codes(found: Results[Any, Any]) -> dict[Any, ErrorCode]:
     return {key: error.code for key, error in found.errors.items() if isinstance(error, BrokerError)}
 
 
-# How many questions
+# Number of requests
 
 
-def test_requests_grow_with_brokers_and_not_with_groups() -> None:
+def test_the_number_of_requests_depends_on_brokers_not_on_groups() -> None:
     groups = {f"g{n}": FakeGroup(1 + n % 3, partitions(n % 3), at(40, (0, 1, 2))) for n in range(60)}
     cluster = GroupCluster(groups)
     found = survey_groups(cluster.client(), dict.fromkeys(groups, "classic"), 10_000)
@@ -48,7 +48,8 @@ def test_requests_grow_with_brokers_and_not_with_groups() -> None:
     assert not cluster.requests(ApiKey.CONSUMER_GROUP_DESCRIBE)
 
 
-def test_committed_offsets_are_read_before_the_ends_so_that_a_group_that_keeps_up_is_not_ahead() -> None:
+def test_committed_offsets_are_requested_before_end_offsets() -> None:
+    """Otherwise a group that keeps up would have committed offsets beyond the end offsets."""
     cluster = GroupCluster({"g": FakeGroup(2, (T0,), at(100, [0]))})
     (survey,) = survey_groups(cluster.client(), ["g"], 10_000).values.values()
     asked = [it.request.API_KEY for it in cluster.asked]
@@ -57,7 +58,7 @@ def test_committed_offsets_are_read_before_the_ends_so_that_a_group_that_keeps_u
     assert survey.committed_ms <= survey.ends_ms
 
 
-def test_who_answers_for_the_group_is_told_with_it() -> None:
+def test_a_described_group_has_its_coordinator() -> None:
     cluster = GroupCluster({"g": FakeGroup(3)})
     found = describe_groups(cluster.client(), {"g": None}, 10_000)
     assert found.values["g"].coordinator == cluster.nodes[3]
@@ -66,7 +67,7 @@ def test_who_answers_for_the_group_is_told_with_it() -> None:
 # Types
 
 
-def test_an_unknown_type_is_found_out_by_the_groups_own_coordinator() -> None:
+def test_an_unknown_type_is_found_at_the_coordinator_of_the_group() -> None:
     cluster = GroupCluster({"new": FakeGroup(1, kind=CONSUMER), "old": FakeGroup(2)})
     found = describe_groups(cluster.client(), {"old": None, "new": None, "none": None}, 10_000)
     assert {name: group.type for name, group in found.values.items()} == {"old": "classic", "new": "consumer"}
@@ -75,25 +76,25 @@ def test_an_unknown_type_is_found_out_by_the_groups_own_coordinator() -> None:
     assert cluster.count(ApiKey.LIST_GROUPS) == 0
 
 
-def test_a_group_whose_type_is_known_costs_one_question() -> None:
+def test_a_group_of_known_type_takes_one_request() -> None:
     cluster = GroupCluster({"new": FakeGroup(1, kind=CONSUMER), "old": FakeGroup(2)})
     describe_groups(cluster.client(), {"old": "classic", "new": "consumer"}, 10_000)
     assert cluster.count(*GROUP_APIS) == 2
 
 
-def test_a_group_that_was_upgraded_since_it_was_listed_is_still_found() -> None:
+def test_a_group_that_changed_its_type_after_the_listing_is_described() -> None:
     cluster = GroupCluster({"g": FakeGroup(1, kind=CONSUMER)})
     assert describe_groups(cluster.client(), {"g": "classic"}, 10_000).values["g"].type == "consumer"
 
 
-def test_a_group_of_a_type_that_we_do_not_know_is_not_said_to_be_absent() -> None:
+def test_an_unsupported_group_type_is_not_reported_as_a_missing_group() -> None:
     cluster = GroupCluster({"g": FakeGroup(1, kind="swarm")})
     error = describe_groups(cluster.client(), {"g": "swarm"}, 10_000).errors["g"]
     assert isinstance(error, UnsupportedVersion)
     assert "swarm" in str(error)
 
 
-def test_a_refusal_is_told_as_it_is_and_no_other_api_is_tried() -> None:
+def test_an_authorization_error_is_returned_without_trying_another_api() -> None:
     cluster = GroupCluster({"g": FakeGroup(1, kind=CONSUMER)})
     cluster.errors[ApiKey.CONSUMER_GROUP_DESCRIBE, "g"] = ErrorCode.GROUP_AUTHORIZATION_FAILED
     assert codes(describe_groups(cluster.client(), {"g": None}, 10_000)) == {"g": ErrorCode.GROUP_AUTHORIZATION_FAILED}
@@ -103,7 +104,7 @@ def test_a_refusal_is_told_as_it_is_and_no_other_api_is_tried() -> None:
 # Older brokers
 
 
-def test_a_broker_of_2_3_is_asked_group_by_group_in_the_versions_that_it_knows() -> None:
+def test_a_broker_of_2_3_gets_one_request_for_each_group_in_its_versions() -> None:
     cluster = GroupCluster({"g": FakeGroup(1, (T0,), at(40, [0, 1])), "h": FakeGroup(2, (), at(50, [2]))})
     del cluster.versions[ApiKey.CONSUMER_GROUP_DESCRIBE]
     cluster.versions |= {
@@ -115,12 +116,12 @@ def test_a_broker_of_2_3_is_asked_group_by_group_in_the_versions_that_it_knows()
     client = cluster.client()
     found = survey_groups(client, ["g", "h", "none"], 10_000)
     assert {name: [row.lag for row in it.partitions] for name, it in found.values.items()} == {"g": [60, 60], "h": [50]}
-    assert codes(found) == {"none": ErrorCode.GROUP_ID_NOT_FOUND}  # which it calls Dead
+    assert codes(found) == {"none": ErrorCode.GROUP_ID_NOT_FOUND}  # an old broker returns the state Dead
     listed = list_groups(client, 10_000, types=["Classic"])
     assert [group.group for groups in listed.values.values() for group in groups] == ["g", "h"]
 
 
-def test_a_group_s_error_in_the_old_form_is_the_group_s() -> None:
+def test_a_top_level_error_of_an_old_offset_fetch_belongs_to_the_group() -> None:
     cluster = GroupCluster({"g": FakeGroup(1)})
     cluster.versions[ApiKey.OFFSET_FETCH] = (0, 7)
     cluster.errors[ApiKey.OFFSET_FETCH, "g"] = ErrorCode.GROUP_AUTHORIZATION_FAILED
@@ -131,7 +132,7 @@ def test_a_group_s_error_in_the_old_form_is_the_group_s() -> None:
 # Listing
 
 
-def test_every_broker_lists_its_groups_sorted_and_case_does_not_matter_in_filters() -> None:
+def test_groups_are_listed_by_broker_in_order_and_filters_ignore_case() -> None:
     groups = {"z": FakeGroup(1), "a": FakeGroup(1, kind=CONSUMER), "m": FakeGroup(3, state="Empty")}
     cluster = GroupCluster(groups)
     client = cluster.client()
@@ -146,16 +147,16 @@ def test_every_broker_lists_its_groups_sorted_and_case_does_not_matter_in_filter
     assert request == ListGroupsRequest(states_filter=["Empty"], types_filter=["classic"])
 
 
-def test_a_broker_that_is_down_is_an_error_under_its_node_and_the_others_have_listed() -> None:
+def test_an_unreachable_broker_is_an_error_under_its_node_and_the_others_list_their_groups() -> None:
     cluster = GroupCluster({"a": FakeGroup(1), "b": FakeGroup(2)})
     cluster.selector.refuse("b:9092")
     found = list_groups(cluster.connect("a:9092"), 10_000)
     assert [group.group for it in found.values.values() for group in it] == ["a"]
     assert list(found.errors) == [cluster.nodes[2]]
-    assert cluster.clock.now_ms() <= 5_000  # half of the time is left for other questions
+    assert cluster.clock.now_ms() <= 5_000  # half of the time remains for other requests
 
 
-def test_states_cannot_be_filtered_where_brokers_do_not_tell_them() -> None:
+def test_a_filter_of_states_needs_brokers_that_return_states() -> None:
     cluster = GroupCluster({"a": FakeGroup(1)})
     cluster.versions[ApiKey.LIST_GROUPS] = (0, 3)
     found = list_groups(cluster.client(), 10_000, states=["Stable"])
@@ -163,10 +164,10 @@ def test_states_cannot_be_filtered_where_brokers_do_not_tell_them() -> None:
     assert {type(error) for error in found.errors.values()} == {UnsupportedVersion}
 
 
-# What fails
+# Failures
 
 
-def test_a_coordinator_that_has_moved_is_looked_up_again_and_only_for_its_groups() -> None:
+def test_a_moved_coordinator_is_looked_up_again_for_its_groups_only() -> None:
     cluster = GroupCluster({"stays": FakeGroup(1), "moves": FakeGroup(2)})
     describe = cluster.answers[ApiKey.DESCRIBE_GROUPS]
 
@@ -183,7 +184,7 @@ def test_a_coordinator_that_has_moved_is_looked_up_again_and_only_for_its_groups
     ]
 
 
-def test_a_dead_broker_costs_its_own_groups_and_partitions_and_nobody_else() -> None:
+def test_an_unreachable_broker_affects_only_its_groups_and_partitions() -> None:
     cluster = GroupCluster({"lives": FakeGroup(1, (T0, T1, T2), at(40, [0, 1])), "dies": FakeGroup(2, (T0,))})
     cluster.selector.refuse("b:9092")
     found = survey_groups(cluster.connect("a:9092"), {"lives": "classic", "dies": "classic"}, 20_000)
@@ -199,7 +200,7 @@ def test_a_dead_broker_costs_its_own_groups_and_partitions_and_nobody_else() -> 
     assert cluster.clock.now_ms() <= 20_000
 
 
-def test_a_partition_without_a_leader_is_waited_for_a_moment_and_is_then_an_error_in_its_row() -> None:
+def test_a_partition_without_a_leader_is_an_error_in_its_row_after_a_short_wait() -> None:
     cluster = GroupCluster({"g": FakeGroup(1, (), at(40, [0, 1]))})
     cluster.topics["t"][1] = (-1, 6)
     (survey,) = survey_groups(cluster.client(), ["g"], 30_000).values.values()
@@ -223,7 +224,7 @@ def test_a_topic_that_was_deleted_is_an_error_in_the_rows_of_its_partitions() ->
     assert cluster.clock.now_ms() < 1_000  # brokers hear of a new topic late: half a second of patience, once
 
 
-def test_committed_offsets_that_cannot_be_read_are_the_survey_s_error_and_the_group_is_shown() -> None:
+def test_unreadable_committed_offsets_are_the_error_of_the_survey() -> None:
     cluster = GroupCluster({"g": FakeGroup(1, (T0,)), "h": FakeGroup(1, (), at(40, [1]))})
     cluster.errors[ApiKey.OFFSET_FETCH, "g"] = ErrorCode.GROUP_AUTHORIZATION_FAILED
     cluster.errors[ApiKey.OFFSET_FETCH, T1] = ErrorCode.UNSTABLE_OFFSET_COMMIT
@@ -238,7 +239,7 @@ def test_committed_offsets_that_cannot_be_read_are_the_survey_s_error_and_the_gr
     assert row_error.code == ErrorCode.UNSTABLE_OFFSET_COMMIT
 
 
-def test_nobody_to_ask_is_an_exception() -> None:
+def test_no_reachable_broker_raises() -> None:
     cluster = GroupCluster({})
     for address in ("a:9092", "b:9092", "c:9092"):
         cluster.selector.refuse(address)
@@ -246,14 +247,14 @@ def test_nobody_to_ask_is_an_exception() -> None:
         survey_groups(cluster.client(), ["g"], 5_000)
 
 
-def test_last_stable_offsets_are_asked_for_and_starts_are_not() -> None:
+def test_the_isolation_level_applies_to_end_offsets_only() -> None:
     cluster = GroupCluster({"g": FakeGroup(1, (T0,))})
     survey_groups(cluster.client(), ["g"], 10_000, isolation_level=1)
     asked: list[ListOffsetsRequest] = [it.request for it in cluster.requests(ApiKey.LIST_OFFSETS)]
     assert [(it.topics[0].partitions[0].timestamp, it.isolation_level) for it in asked] == [(-1, 1), (-2, 0)]
 
 
-def test_a_coordinator_that_is_loading_is_asked_again() -> None:
+def test_a_loading_coordinator_is_retried() -> None:
     cluster = GroupCluster({"g": FakeGroup(1)})
     cluster.errors[ApiKey.DESCRIBE_GROUPS, "g"] = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     cluster.selector.at(1_500, lambda: cluster.errors.clear())
@@ -267,7 +268,7 @@ def batch(base: int, *times_ms: int, value: bytes = b"") -> bytes:
     return build_batch([NewRecord(timestamp_ms=ms, key=None, value=value) for ms in times_ms], base_offset=base)
 
 
-def test_times_of_records_take_one_fetch_for_each_leader() -> None:
+def test_record_times_take_one_fetch_for_each_leader() -> None:
     cluster = GroupCluster({})
     cluster.records = {T0: batch(40, 1, 2, 3), T1: batch(40, 4), T2: batch(38, 5, 6, 7)}
     found = record_times(cluster.client(), {T0: [41], T1: [40], T2: [40]}, 10_000)
@@ -275,7 +276,7 @@ def test_times_of_records_take_one_fetch_for_each_leader() -> None:
     assert cluster.count(ApiKey.FETCH) == 3
 
 
-def test_a_large_batch_behind_another_one_is_asked_for_again_with_more_room() -> None:
+def test_a_large_batch_is_fetched_again_with_a_larger_limit() -> None:
     cluster = GroupCluster({})
     cluster.topics["t"] = dict.fromkeys(range(3), (1, 5))
     cluster.records = {
@@ -286,7 +287,7 @@ def test_a_large_batch_behind_another_one_is_asked_for_again_with_more_room() ->
     assert cluster.count(ApiKey.FETCH) <= 3
 
 
-def test_a_survey_asks_for_times_only_where_there_is_lag() -> None:
+def test_a_survey_requests_times_only_for_partitions_with_lag() -> None:
     cluster = GroupCluster({"g": FakeGroup(1, (T2,), {T0: 100, T1: 40}), "h": FakeGroup(2, (), {T1: 41})})
     cluster.records[T1] = batch(40, cluster.clock.wall_ms() - 5_000, cluster.clock.wall_ms() - 3_000)
     found = survey_groups(cluster.client(), ["g", "h"], 10_000, time_lag=True).values
@@ -296,7 +297,7 @@ def test_a_survey_asks_for_times_only_where_there_is_lag() -> None:
     assert sorted((p.partition, p.fetch_offset) for parts in fetched for p in parts) == [(1, 40)]
 
 
-def test_offsets_that_one_answer_has_are_not_asked_for_again() -> None:
+def test_offsets_in_one_response_are_not_requested_again() -> None:
     cluster = GroupCluster({})
     cluster.topics["t"] = dict.fromkeys(range(3), (1, 5))
     large = batch(60, 6, value=bytes(9_000))
@@ -316,10 +317,10 @@ def test_offsets_that_one_answer_has_are_not_asked_for_again() -> None:
     }
     assert not found.errors
     fetched = [p.fetch_offset for it in cluster.requests(ApiKey.FETCH) for p in it.request.topics[0].partitions]
-    assert fetched == [40, 39, 39]  # that log needs more room
+    assert fetched == [40, 39, 39]  # the large batch needs a larger limit
 
 
-def test_the_questions_of_a_survey_name_each_group_once() -> None:
+def test_a_repeated_group_name_is_requested_once() -> None:
     cluster = GroupCluster({"g": FakeGroup(1)})
     survey_groups(cluster.client(), ["g", "g"], 10_000)
     found: list[FindCoordinatorRequest] = [it.request for it in cluster.requests(ApiKey.FIND_COORDINATOR)]

@@ -1,4 +1,4 @@
-"""The time of a record, read out of batches as brokers keep them: dense, compacted, transactional, old."""
+"""The time of the first record at an offset, read from dense, compacted, transactional and old batches."""
 
 from __future__ import annotations
 
@@ -29,44 +29,44 @@ def test_each_record_of_a_batch_has_its_own_time(compression: str) -> None:
     ]
 
 
-def test_an_offset_behind_the_batches_is_where_to_read_on() -> None:
+def test_an_offset_after_the_batches_is_the_next_offset_to_fetch() -> None:
     data = build_batch(records(1, 2), base_offset=5) + build_batch(records(3), base_offset=7)
     assert first_record_time(data, 7) == RecordTime(7, 3)
     assert first_record_time(data, 8) == 8
 
 
-def test_the_broker_s_time_of_appending_is_that_of_every_record() -> None:
+def test_the_log_append_time_of_a_batch_is_that_of_each_record() -> None:
     data = build_batch(records(1, 2), timestamp_type="append", max_timestamp_ms=99)
     assert first_record_time(data, 1) == RecordTime(1, 99, append_time=True)
 
 
-def test_in_a_hole_the_next_record_is_told() -> None:
+def test_in_a_gap_the_next_record_is_returned() -> None:
     data = build_batch(records(10, 20), base_offset=100, offset_deltas=[1, 8], last_offset_delta=9)
     assert first_record_time(data, 100) == RecordTime(101, 10)
     assert first_record_time(data, 102) == RecordTime(108, 20)
     assert first_record_time(data, 109) == 110
 
 
-def test_the_time_of_the_delete_horizon_is_not_that_of_a_record() -> None:
+def test_the_delete_horizon_is_not_used_as_a_record_time() -> None:
     data = build_batch(records(10, 20), delete_horizon_ms=7 * DAY_MS)
     assert first_record_time(data, 0) == RecordTime(0, 10)
 
 
-def test_markers_of_transactions_and_emptied_batches_are_no_records() -> None:
+def test_transaction_markers_and_empty_batches_are_skipped() -> None:
     marker = build_batch(records(5), base_offset=3, control=True, transactional=True)
-    emptied = build_batch([], base_offset=4, last_offset_delta=2)
-    assert first_record_time(marker + emptied, 3) == 7
-    assert first_record_time(marker + emptied + build_batch(records(8), base_offset=7), 3) == RecordTime(7, 8)
+    empty = build_batch([], base_offset=4, last_offset_delta=2)
+    assert first_record_time(marker + empty, 3) == 7
+    assert first_record_time(marker + empty + build_batch(records(8), base_offset=7), 3) == RecordTime(7, 8)
 
 
-def test_no_whole_batch_is_nothing_and_a_cut_one_behind_does_not_matter() -> None:
+def test_an_incomplete_batch_is_ignored() -> None:
     whole = build_batch(records(1))
     assert first_record_time(b"", 0) is None
     assert first_record_time(whole[:-1], 0) is None
     assert first_record_time(whole + whole[:40], 0) == RecordTime(0, 1)
 
 
-def test_a_damaged_batch_is_said_to_be_one() -> None:
+def test_a_damaged_batch_raises() -> None:
     data = bytearray(build_batch(records(1, 2), base_offset=7))
     data[61:] = b"\xff" * (len(data) - 61)
     with pytest.raises(CorruptRecords):
@@ -81,7 +81,7 @@ def old_message(offset: int, magic: int, attributes: int, timestamp_ms: int) -> 
     return struct.pack(">qi", offset, len(body)) + body
 
 
-def test_messages_of_the_old_formats_tell_what_they_have() -> None:
+def test_messages_of_formats_0_and_1_have_their_times() -> None:
     data = old_message(4, 1, 0, 50) + old_message(5, 1, 0x08, 60) + old_message(6, 0, 0, 0)
     assert [first_record_time(data, offset) for offset in (3, 4, 5, 6, 7)] == [
         RecordTime(4, 50),
@@ -92,11 +92,11 @@ def test_messages_of_the_old_formats_tell_what_they_have() -> None:
     ]
 
 
-def test_a_compressed_set_of_format_1_tells_its_newest_time() -> None:
+def test_a_compressed_message_of_format_1_has_the_newest_time_of_its_records() -> None:
     assert first_record_time(old_message(9, 1, 0x01, 70), 7) == RecordTime(7, 70)
 
 
-def test_numpy_is_not_needed_for_batches_that_are_not_compressed() -> None:
+def test_uncompressed_batches_are_read_without_numpy() -> None:
     script = (
         "import sys\n"
         "from kcli.protocol.records.builder import NewRecord, build_batch\n"

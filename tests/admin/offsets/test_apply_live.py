@@ -167,7 +167,7 @@ def test_a_streams_group_is_left_to_its_own_tool(real_kafka: Kafka, store: Snaps
     application.leave()
     error = _refused(real_kafka, plan, store, topic)
     assert isinstance(error, GroupInUse)
-    assert "its positions are moved by kafka-streams-groups.sh" in error.groups[group]
+    assert "change its offsets with kafka-streams-groups.sh" in error.groups[group]
 
 
 def test_what_moves_between_plan_and_execute_refuses_it(any_kafka: Kafka, store: SnapshotStore) -> None:
