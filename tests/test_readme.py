@@ -1,9 +1,14 @@
-"""Every command line in the README and the guide is valid usage: without a broker, only the connection fails."""
+"""The pages for people: each command line is valid usage, and all paths and names exist.
+
+A command line runs without a broker: only the connection fails.
+"""
 
 from __future__ import annotations
 
+import importlib
 import re
 import shlex
+from importlib.util import find_spec
 from itertools import takewhile
 from pathlib import Path
 
@@ -13,6 +18,7 @@ from kcli.cli import exit_status
 from tests.cli.fake import run_kcli
 
 ROOT = Path(__file__).parents[1]
+CONTRIBUTING = ROOT / "CONTRIBUTING.md"
 PAGES = (ROOT / "README.md", ROOT / "kcli" / "cli" / "docs" / "guide.md")
 NOT_RUN = (["broker"], ["demo"], ["spark", "doctor"], ["offsets", "apply"])
 """These start a broker, use no broker, or read a file that another line writes."""
@@ -38,3 +44,28 @@ def test_a_documented_command_line_is_valid(words: list[str], tmp_path: Path, mo
 
 def test_the_pages_have_command_lines() -> None:
     assert len(command_lines()) >= 50
+
+
+def marked(page: Path) -> list[str]:
+    """Return the code and the links of a page's text; placeholders such as <command> become patterns."""
+    text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+    found = re.findall(r"`([^`]+)`|\]\(([^)]+)\)", text)
+    return [re.sub(r"<\w+>", "*", code or link) for code, link in found]
+
+
+@pytest.mark.parametrize("page", [*PAGES, CONTRIBUTING], ids=lambda page: page.name)
+def test_paths_exist(page: Path) -> None:
+    paths = [word for word in marked(page) if re.fullmatch(r"(\.?[\w*-]+/)+[\w.*-]*|[\w-]+\.(md|py)", word)]
+    assert [path for path in paths if not any(ROOT.glob(path)) and not any(ROOT.glob(f"*/**/{path}"))] == []
+    assert paths
+
+
+def test_names_in_the_recipes_exist() -> None:
+    words = marked(CONTRIBUTING)
+    code = "\n".join(path.read_text() for folder in ("kcli", "tests") for path in (ROOT / folder).rglob("*.py"))
+    names = {word for word in words if re.fullmatch(r"[A-Za-z_]\w+", word)}
+    assert {name for name in names if not re.search(rf"\b{name}\b", code)} == set()
+    assert len(names) >= 40
+    for word in {word for word in words if re.fullmatch(r"kcli(\.\w+)+", word)}:
+        module, _, name = word.rpartition(".")
+        assert hasattr(importlib.import_module(module), name) or find_spec(word), word
