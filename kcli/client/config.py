@@ -382,10 +382,10 @@ def _split(line: str) -> tuple[str, str]:
     end = 0
     while end < len(line) and line[end] not in "=:" + _BLANKS:
         end += 2 if line[end] == "\\" else 1
-    rest = line[end:].lstrip(_BLANKS)
-    if rest[:1] in ("=", ":"):
-        rest = rest[1:].lstrip(_BLANKS)
-    return _unescape(line[:end]), _unescape(rest)
+    value = line[end:].lstrip(_BLANKS)
+    if value[:1] in ("=", ":"):
+        value = value[1:].lstrip(_BLANKS)
+    return _unescape(line[:end]), _unescape(value)
 
 
 def _unescape(text: str) -> str:

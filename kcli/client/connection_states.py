@@ -159,14 +159,14 @@ class ConnectionStates:
         node.last_error = None
         node.setup_deadline_ms = float("inf")
 
-    def disconnected(self, node_id: int, reason: str, now_ms: float, *, wanted: bool = False) -> None:
-        """The connection or the attempt ended. `wanted`: we ended it, so the next attempt has no backoff."""
+    def disconnected(self, node_id: int, reason: str, now_ms: float, *, intended: bool = False) -> None:
+        """The connection or the attempt ended. `intended`: the client ended it, so the next attempt has no backoff."""
         node = self.of(node_id)
         node.move(DROP)
         node.channel_id = ""
         node.setup_deadline_ms = float("inf")
         node.throttled_until_ms = float("-inf")
-        if wanted:
+        if intended:
             node.last_error, node.retry_at_ms = None, now_ms
         else:
             node.last_error = reason
@@ -217,12 +217,12 @@ def least_loaded(
     nodes: Sequence[Node], states: ConnectionStates, in_flight: InFlightRequests, now_ms: float, patience_ms: float
 ) -> Node | None:
     """Return the node with the best rank, the first among equals; None if all are in backoff."""
-    best, best_rank = None, None
+    best_node, best_rank = None, None
     for node in nodes:
         rank = _rank(node.id, states, in_flight, now_ms, patience_ms)
         if rank is not None and (best_rank is None or rank < best_rank):
-            best, best_rank = node, rank
-    return best
+            best_node, best_rank = node, rank
+    return best_node
 
 
 def _rank(

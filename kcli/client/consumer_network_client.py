@@ -39,20 +39,22 @@ class _FairLock:
 
     def __init__(self, interrupt: Callable[[], None]) -> None:
         self._interrupt = interrupt
-        self._turn = threading.Lock()  # held while waiting, so that the former holder queues after the waiting thread
-        self._held = threading.Lock()
+        self._queue_lock = (
+            threading.Lock()
+        )  # held while waiting, so that the former holder queues after the waiting thread
+        self._inner_lock = threading.Lock()
         self._holder: int | None = None
 
     def __enter__(self) -> None:
-        with self._turn:
-            if not self._held.acquire(blocking=False):
+        with self._queue_lock:
+            if not self._inner_lock.acquire(blocking=False):
                 self._interrupt()
-                self._held.acquire()
+                self._inner_lock.acquire()
         self._holder = threading.get_ident()
 
     def __exit__(self, *_: object) -> None:
         self._holder = None
-        self._held.release()
+        self._inner_lock.release()
 
     def held_by_another_thread(self) -> bool:
         return self._holder is not None and self._holder != threading.get_ident()
@@ -75,7 +77,7 @@ class ConsumerNetworkClient:
         self.clock = clock
         self._network = network
         self._unsent = UnsentRequests()
-        self._parked: deque[Completion] = deque()
+        self._completions: deque[Completion] = deque()
         self._lock = _FairLock(network.wakeup)
         self._woken = False
         self._has_served = False  # `serve` completed a future since the last poll without `until`
@@ -130,7 +132,7 @@ class ConsumerNetworkClient:
             if until is not None and until.done:
                 return True
             self._raise_if_woken()
-            happened = self._round(deadline_ms, until)
+            happened = self._poll_once(deadline_ms, until)
             if until is None and (happened or self._has_served or self.metadata.outcomes != outcomes):
                 self._has_served = False
                 return True
@@ -142,7 +144,7 @@ class ConsumerNetworkClient:
 
         No other future is completed here: the others wait for the polling thread, and so does `wakeup`.
         """
-        self._round(self.clock.now_ms() + timeout_ms, awaited, serving=True)
+        self._poll_once(self.clock.now_ms() + timeout_ms, awaited, serving=True)
         if awaited.done:
             # The polling thread may be waiting, and must see the changes that this response made.
             self._has_served = True
@@ -211,10 +213,10 @@ class ConsumerNetworkClient:
     def _await_metadata(self, ticket: int, deadline_ms: float) -> None:
         metadata = self.metadata
         while not metadata.is_answered(ticket):
-            left_ms = deadline_ms - self.clock.now_ms()
-            if left_ms <= 0:
+            remaining_ms = deadline_ms - self.clock.now_ms()
+            if remaining_ms <= 0:
                 raise self.timed_out("metadata")
-            self.poll(timeout_ms=left_ms)
+            self.poll(timeout_ms=remaining_ms)
             error = metadata.failure_of(ticket)
             if error is not None and not error.retriable:
                 raise error
@@ -259,29 +261,29 @@ class ConsumerNetworkClient:
                 self._closed = True
                 self._network.close()
 
-    # One round of the event loop
+    # One pass of the event loop
 
-    def _round(self, deadline_ms: float, until: RequestFuture[Any] | None, *, serving: bool = False) -> bool:
+    def _poll_once(self, deadline_ms: float, until: RequestFuture[Any] | None, *, serving: bool = False) -> bool:
         with self._lock:
             if until is not None and until.done:  # completed by another thread, which held the lock until now
                 return True
             completed = self._send_unsent() + self._fail_unsent()
             if not serving:
-                completed += self._take_parked()
+                completed += self._take_completions()
             now_ms = self.clock.now_ms()
             urgent = completed or (self._woken and not serving) or (self._has_served and until is None)
             wait_ms = 0.0 if urgent else min(deadline_ms, self._next_event_ms(now_ms)) - now_ms
             completed += self._network.poll(max(0.0, wait_ms))
             completed += self._fail_unsent() + self._send_unsent()
             if serving:  # park the others before the lock is released, for the next poll
-                self._parked.extend(completion for completion in completed if completion.future is not until)
+                self._completions.extend(completion for completion in completed if completion.future is not until)
                 completed = [completion for completion in completed if completion.future is until]
         for completion in completed:
             completion.settle()
         return bool(completed)
 
-    def _take_parked(self) -> list[Completion]:
-        return [self._parked.popleft() for _ in range(len(self._parked))]
+    def _take_completions(self) -> list[Completion]:
+        return [self._completions.popleft() for _ in range(len(self._completions))]
 
     def _send_unsent(self) -> list[Completion]:
         """Send the requests whose nodes are ready, connect to the others, and fail the expired requests."""
@@ -307,7 +309,8 @@ class ConsumerNetworkClient:
             reason = self._network.failure(node.id)
             if reason is not None:
                 failed += [
-                    Completion(entry.future, error=_lost(entry, reason)) for entry in self._unsent.take_all(node.id)
+                    Completion(entry.future, error=_disconnected(entry, reason))
+                    for entry in self._unsent.take_all(node.id)
                 ]
         return failed
 
@@ -322,7 +325,7 @@ class ConsumerNetworkClient:
             raise WakeupError("another thread interrupted the poll")
 
 
-def _lost(entry: Unsent, reason: str) -> DisconnectedError:
+def _disconnected(entry: Unsent, reason: str) -> DisconnectedError:
     return DisconnectedError(reason, node=entry.node.id, api=type(entry.request).__name__.removesuffix("Request"))
 
 
@@ -354,7 +357,7 @@ def _connection_failures(
                 f"node {node.id}, which the cluster advertises as {_address(node)}, cannot be reached: {reason}"
                 for node, reason in failures
             )
-        return "no broker answered at " + _listed(failures)
+        return "no broker answered at " + _format_failures(failures)
     if metadata.error is not None:
         return f"no metadata of the cluster: {metadata.error}"
     return ""
@@ -364,7 +367,7 @@ def _failures(nodes: Iterable[Node], connection_error: Callable[[int], str | Non
     return [(node, reason) for node in nodes if (reason := connection_error(node.id)) is not None]
 
 
-def _listed(failures: list[tuple[Node, str]]) -> str:
+def _format_failures(failures: list[tuple[Node, str]]) -> str:
     if len(failures) == 1:
         node, reason = failures[0]
         return f"{_address(node)}: {reason}"

@@ -62,7 +62,7 @@ class InFlightRequests:
     def __init__(self, max_per_node: int) -> None:
         self._max_per_node = max_per_node
         self._queues: dict[int, deque[InFlight]] = {}
-        self._being_written: set[int] = set()
+        self._sending: set[int] = set()
 
     def __repr__(self) -> str:
         return f"<InFlightRequests { ({node_id: len(queue) for node_id, queue in self._queues.items()}) }>"
@@ -70,11 +70,11 @@ class InFlightRequests:
     def add(self, entry: InFlight) -> None:
         """Add a request that was passed to the connection. The next may follow after it is written."""
         self._queues.setdefault(entry.node_id, deque()).append(entry)
-        self._being_written.add(entry.node_id)
+        self._sending.add(entry.node_id)
 
     def can_send(self, node_id: int) -> bool:
         """Whether the last request is written and the limit per node is not reached."""
-        return node_id not in self._being_written and self.count(node_id) < self._max_per_node
+        return node_id not in self._sending and self.count(node_id) < self._max_per_node
 
     def count(self, node_id: int | None = None) -> int:
         """Return the number of requests, of one node or of all."""
@@ -84,7 +84,7 @@ class InFlightRequests:
 
     def written(self, node_id: int) -> InFlight | None:
         """The newest request is written. Remove and return it if no response is expected."""
-        self._being_written.discard(node_id)
+        self._sending.discard(node_id)
         queue = self._queues.get(node_id)
         if queue and not queue[-1].expects_response:
             return queue.pop()
@@ -99,7 +99,7 @@ class InFlightRequests:
 
     def take_all(self, node_id: int) -> list[InFlight]:
         """Remove and return the requests of a node whose connection closed."""
-        self._being_written.discard(node_id)
+        self._sending.discard(node_id)
         return list(self._queues.pop(node_id, ()))
 
     def overdue(self, now_ms: float) -> list[InFlight]:
@@ -117,9 +117,9 @@ class InFlightRequests:
             for entry in queue:
                 entry.node_id = new_id
             self._queues[new_id] = queue
-        if old_id in self._being_written:
-            self._being_written.remove(old_id)
-            self._being_written.add(new_id)
+        if old_id in self._sending:
+            self._sending.remove(old_id)
+            self._sending.add(new_id)
 
 
 class Unsent:

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from kcli.client.config import ClientConfig
     from kcli.protocol.messages.metadata import MetadataResponseTopic
 
-_NEVER = float("inf")
-_LONG_AGO = float("-inf")
+_NEVER_MS = float("inf")
+_ALWAYS_PAST_MS = float("-inf")
 _FIRST_VERSION_WITHOUT_AUTO_CREATION = 4
 
 
@@ -76,13 +76,13 @@ class Cluster(NamedTuple):
         return self.nodes.get(node_id) if node_id >= 0 else None
 
 
-def check_partitions(topic: TopicInfo, wanted: Iterable[int]) -> None:
+def check_partitions(topic: TopicInfo, numbers: Iterable[int]) -> None:
     """Raise BrokerError, UNKNOWN_TOPIC_OR_PARTITION, that names the partitions which the topic lacks."""
-    missing = [str(number) for number in wanted if number not in topic.partitions]
+    missing = [str(number) for number in numbers if number not in topic.partitions]
     if missing:
-        known = f"partitions 0 to {max(topic.partitions)}" if len(topic.partitions) > 1 else "partition 0 only"
+        available = f"partitions 0 to {max(topic.partitions)}" if len(topic.partitions) > 1 else "partition 0 only"
         more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
-        text = f"topic {topic.name} has {known}, not {', '.join(missing[:5])}{more}"
+        text = f"topic {topic.name} has {available}, not {', '.join(missing[:5])}{more}"
         raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text)
 
 
@@ -125,16 +125,16 @@ class Metadata:
         self.error: KcliError | None = None
         self.all_topics = False  # request all topics each time, including new ones
         self.attempts_since_ms: float | None = None  # start of the current series of requests without a response
-        self._wanted: dict[str, None] = {}
-        self._want_all_once = False
+        self._requested_topics: dict[str, None] = {}
+        self._all_topics_once = False
         self._due = False
         self._in_flight = False
         self._in_flight_all = False
         self._requested = 0
         self._answered = 0
-        self._without_news = 0
-        self._not_before_ms = _LONG_AGO
-        self._stale_at_ms = _NEVER
+        self._unchanged_count = 0
+        self._not_before_ms = _ALWAYS_PAST_MS
+        self._stale_at_ms = _NEVER_MS
 
     def __repr__(self) -> str:
         c = self.cluster
@@ -170,21 +170,21 @@ class Metadata:
     # Requesting
 
     @property
-    def wanted(self) -> list[str]:
+    def requested_topics(self) -> list[str]:
         """The topics in every request."""
-        return list(self._wanted)
+        return list(self._requested_topics)
 
     def add_topics(self, names: Iterable[str]) -> None:
         """Add topics to every request. A new one is requested at once."""
-        new = [name for name in names if name not in self._wanted]
-        if new:
-            self._wanted.update(dict.fromkeys(new))
+        new_names = [name for name in names if name not in self._requested_topics]
+        if new_names:
+            self._requested_topics.update(dict.fromkeys(new_names))
             self.request_update(at_once=True)
 
     def drop_topics(self, names: Iterable[str]) -> None:
         """Remove topics from the requests."""
         for name in names:
-            self._wanted.pop(name, None)
+            self._requested_topics.pop(name, None)
 
     def request_update(self, *, at_once: bool = False, all_topics: bool = False) -> int:
         """Make a request due. `at_once` skips the backoff, unless the last request failed.
@@ -193,9 +193,9 @@ class Metadata:
         flight already does not count.
         """
         self._due = True
-        self._want_all_once = self._want_all_once or all_topics
+        self._all_topics_once = self._all_topics_once or all_topics
         if at_once and self.error is None:
-            self._not_before_ms = _LONG_AGO
+            self._not_before_ms = _ALWAYS_PAST_MS
         return self._requested + 1
 
     def is_answered(self, ticket: int) -> bool:
@@ -210,13 +210,13 @@ class Metadata:
     def update_leader(self, tp: TopicPartition, leader: int, epoch: int, nodes: Iterable[Node] = ()) -> bool:
         """Take over a new leader from the response of a former one (KIP-951). Return whether it is new."""
         info = self.partition(tp)
-        known = {**self.cluster.nodes, **{node.id: node for node in nodes}}
-        if info is None or epoch <= info.epoch or leader < 0 or leader not in known or self.is_bootstrap:
+        nodes_by_id = {**self.cluster.nodes, **{node.id: node for node in nodes}}
+        if info is None or epoch <= info.epoch or leader < 0 or leader not in nodes_by_id or self.is_bootstrap:
             return False
         topic = self.cluster.topics[tp.topic]
-        moved = {**topic.partitions, tp.partition: info._replace(leader=leader, epoch=epoch)}
-        topics = {**self.cluster.topics, tp.topic: topic._replace(partitions=moved)}
-        self.cluster = self.cluster._replace(nodes=known, topics=topics)
+        partitions = {**topic.partitions, tp.partition: info._replace(leader=leader, epoch=epoch)}
+        topics = {**self.cluster.topics, tp.topic: topic._replace(partitions=partitions)}
+        self.cluster = self.cluster._replace(nodes=nodes_by_id, topics=topics)
         return True
 
     # The request
@@ -224,18 +224,20 @@ class Metadata:
     def time_to_refresh(self, now_ms: float) -> float:
         """Return the ms until the next request: 0 if it is due, infinity if none is needed or one is in flight."""
         if self._in_flight:
-            return _NEVER
+            return _NEVER_MS
         due_ms = now_ms if self._due else self._stale_at_ms
         return max(due_ms - now_ms, self._not_before_ms - now_ms, 0.0)
 
     def next_request(self, now_ms: float) -> MetadataRequest:
         """Return the request to send now. `update` or `failed` must follow."""
-        self._in_flight, self._in_flight_all = True, self._want_all_once or self.all_topics
-        self._due = self._want_all_once = False
+        self._in_flight, self._in_flight_all = True, self._all_topics_once or self.all_topics
+        self._due = self._all_topics_once = False
         self._requested += 1
         if self.attempts_since_ms is None:
             self.attempts_since_ms = now_ms
-        topics = None if self._in_flight_all else [MetadataRequestTopic(name=name) for name in list(self._wanted)]
+        topics = (
+            None if self._in_flight_all else [MetadataRequestTopic(name=name) for name in list(self._requested_topics)]
+        )
         return MetadataRequest(topics=topics, allow_auto_topic_creation=self._allow_auto_create)
 
     def update(self, response: MetadataResponse, now_ms: float) -> None:
@@ -244,15 +246,15 @@ class Metadata:
             return self.failed(BrokerError(response.error_code, api="Metadata"), now_ms)
         if not response.brokers:
             return self.failed(BrokerError(ErrorCode.BROKER_NOT_AVAILABLE, "the broker knows no brokers yet"), now_ms)
-        before, self.cluster = self.cluster, _keep_newer_leaders(_cluster_of(response), self.cluster.topics)
+        previous, self.cluster = self.cluster, _keep_newer_leaders(_read_cluster(response), self.cluster.topics)
         self._in_flight = False
         self._answered = self._requested
         self.update_version += 1
         self.outcomes += 1
         self.error = None
         self.attempts_since_ms = None
-        self._without_news = self._without_news + 1 if self.cluster == before else 0
-        self._not_before_ms = now_ms + self._backoff.after(1 + self._without_news)
+        self._unchanged_count = self._unchanged_count + 1 if self.cluster == previous else 0
+        self._not_before_ms = now_ms + self._backoff.after(1 + self._unchanged_count)
         self._stale_at_ms = now_ms + self._max_age_ms
         if any(topic.error.retriable and topic.error.refresh_metadata for topic in self.cluster.topics.values()):
             self._due = True
@@ -262,17 +264,17 @@ class Metadata:
         """End the request without a usable response. It is repeated after the backoff."""
         self._in_flight = False
         self._due = True
-        self._want_all_once = self._want_all_once or self._in_flight_all
-        self._without_news += 1
+        self._all_topics_once = self._all_topics_once or self._in_flight_all
+        self._unchanged_count += 1
         self.outcomes += 1
-        self._not_before_ms = now_ms + self._backoff.after(self._without_news)
+        self._not_before_ms = now_ms + self._backoff.after(self._unchanged_count)
         self.error = error
 
     def rebootstrap(self, now_ms: float) -> None:
         """Replace the brokers by the bootstrap addresses, and keep the topics (KIP-899)."""
         self.cluster = self.cluster._replace(nodes=self._bootstrap, controller_id=-1)
         self._due = True
-        self._not_before_ms = _LONG_AGO
+        self._not_before_ms = _ALWAYS_PAST_MS
         self.attempts_since_ms = now_ms
 
     @property
@@ -281,13 +283,13 @@ class Metadata:
         return isinstance(self.error, BrokerError) and self.error.code == ErrorCode.REBOOTSTRAP_REQUIRED
 
 
-def _cluster_of(response: MetadataResponse) -> Cluster:
+def _read_cluster(response: MetadataResponse) -> Cluster:
     nodes = {b.node_id: Node(b.node_id, b.host, b.port, b.rack) for b in response.brokers}
-    topics = {t.name: _topic_of(t.name, t) for t in response.topics if t.name is not None}
+    topics = {t.name: _read_topic(t.name, t) for t in response.topics if t.name is not None}
     return Cluster(response.cluster_id, response.controller_id, nodes, topics)
 
 
-def _topic_of(name: str, topic: MetadataResponseTopic) -> TopicInfo:
+def _read_topic(name: str, topic: MetadataResponseTopic) -> TopicInfo:
     partitions = {
         p.partition_index: PartitionInfo(
             name,
@@ -305,21 +307,21 @@ def _topic_of(name: str, topic: MetadataResponseTopic) -> TopicInfo:
     return TopicInfo(name, topic_id, ErrorCode.of(topic.error_code), topic.is_internal, partitions)
 
 
-def _keep_newer_leaders(new: Cluster, old: Mapping[str, TopicInfo]) -> Cluster:
-    """Return `new` with the partitions of `old` that have a newer leader epoch.
+def _keep_newer_leaders(cluster: Cluster, previous_topics: Mapping[str, TopicInfo]) -> Cluster:
+    """Return `cluster` with the partitions of `previous_topics` that have a newer leader epoch.
 
     Brokers learn of a new leader at different times, so a response may be older than one from another broker. A topic
     with another id was deleted and created again: its epochs start again.
     """
-    for name, topic in new.topics.items():
-        before = old.get(name)
-        if before is None or before.topic_id != topic.topic_id:
+    for name, topic in cluster.topics.items():
+        previous = previous_topics.get(name)
+        if previous is None or previous.topic_id != topic.topic_id:
             continue
         for number, info in topic.partitions.items():
-            known = before.partitions.get(number)
-            if known is not None and -1 < info.epoch < known.epoch:
-                topic.partitions[number] = known
-    return new
+            previous_info = previous.partitions.get(number)
+            if previous_info is not None and -1 < info.epoch < previous_info.epoch:
+                topic.partitions[number] = previous_info
+    return cluster
 
 
 class Network(Protocol):
@@ -382,11 +384,11 @@ class MetadataUpdater:
             node = self._network.least_loaded_node(now_ms)
         return node
 
-    def _finish(self, node: Node, done: RequestFuture[MetadataResponse]) -> None:
-        if done.error is not None:
-            self._metadata.failed(done.error, self._now_ms())
+    def _finish(self, node: Node, future: RequestFuture[MetadataResponse]) -> None:
+        if future.error is not None:
+            self._metadata.failed(future.error, self._now_ms())
             return
-        self._metadata.update(done.value(), self._now_ms())
+        self._metadata.update(future.value(), self._now_ms())
         if node.id < 0:
             self._adopt_connection(node)
 

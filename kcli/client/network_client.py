@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 _PRODUCE, _API_VERSIONS = 0, 18
 # If a node takes longer to connect, another node is preferred; the attempt continues.
-_PATIENCE_MS = 1_000.0
+_SLOW_CONNECT_MS = 1_000.0
 
 
 Resolve = Callable[[str, int], Sequence[SocketAddress]]
@@ -62,8 +62,8 @@ class Connections:
         self._config = config
         self._resolve = resolve
         self._nodes: dict[str, Node] = {}  # by channel id
-        self._last: dict[int, Node] = {}  # by id, with the address of the last attempt
-        self._made = 0
+        self._last_nodes: dict[int, Node] = {}  # by id, with the address of the last attempt
+        self._channel_count = 0
 
     def __repr__(self) -> str:
         return f"<Connections {self._nodes}>"
@@ -74,16 +74,16 @@ class Connections:
         return None if node is None else node.id
 
     def name(self, node_id: int) -> str:
-        return str(self._last.get(node_id, f"node {node_id}"))
+        return str(self._last_nodes.get(node_id, f"node {node_id}"))
 
     def has_moved(self, node: Node) -> bool:
         """Whether the last connection to this node was to another address."""
-        last = self._last.get(node.id, node)
+        last = self._last_nodes.get(node.id, node)
         return (last.host, last.port) != (node.host, node.port)
 
     def open(self, node: Node, now_ms: float) -> None:
         """Start to connect. The selector reports the outcome."""
-        self._last[node.id] = node
+        self._last_nodes[node.id] = node
         try:
             addresses = self._resolve(node.host, node.port)
         except OSError as error:
@@ -98,7 +98,7 @@ class Connections:
         """Continue with the next address of a node that did not become ready. Return False after the last one."""
         if not self._states.has_next_address(node_id):
             return False
-        channel_id = self._new_channel(self._last[node_id])
+        channel_id = self._new_channel(self._last_nodes[node_id])
         self._connect(channel_id, self._states.connecting_next_address(node_id, channel_id, now_ms))
         return True
 
@@ -113,12 +113,12 @@ class Connections:
         if not self._states.adopt(old_id, node.id):
             return False
         self._nodes[self._states.of(node.id).channel_id] = node
-        self._last[node.id] = node
+        self._last_nodes[node.id] = node
         return True
 
     def _new_channel(self, node: Node) -> str:
-        self._made += 1
-        channel_id = f"node{node.id}#{self._made}"
+        self._channel_count += 1
+        channel_id = f"node{node.id}#{self._channel_count}"
         self._nodes[channel_id] = node
         return channel_id
 
@@ -192,7 +192,7 @@ class NetworkClient:
         """Return the node for a request that any node can serve; None while all are in backoff."""
         nodes = list(self.metadata.cluster.nodes.values())
         first = int(self._uniform(0, len(nodes))) % len(nodes) if nodes else 0
-        return least_loaded(nodes[first:] + nodes[:first], self._states, self._in_flight, now_ms, _PATIENCE_MS)
+        return least_loaded(nodes[first:] + nodes[:first], self._states, self._in_flight, now_ms, _SLOW_CONNECT_MS)
 
     def can_send(self, node_id: int, now_ms: float) -> bool:
         """Whether the node is ready and not throttled, and its last request is completely written."""
@@ -255,7 +255,7 @@ class NetworkClient:
     def poll(self, timeout_ms: float) -> list[Completion]:
         """Wait for network events, at most `timeout_ms`, and return the completed requests."""
         now_ms = self._clock.now_ms()
-        refresh_ms = self._updater.refresh(now_ms, _PATIENCE_MS)
+        refresh_ms = self._updater.refresh(now_ms, _SLOW_CONNECT_MS)
         deadline_ms = min(self._in_flight.next_deadline_ms(), self._states.next_deadline_ms())
         wait_ms = 0.0 if self._completed else min(timeout_ms, refresh_ms, deadline_ms - now_ms)
         self._selector.poll(max(wait_ms, 0.0))
@@ -268,7 +268,7 @@ class NetworkClient:
     def disconnect(self, node_id: int, reason: str) -> None:
         """Close the connection to a node. Its requests fail with `reason`; the next attempt has no backoff."""
         if self._states.of(node_id).channel_id:
-            self._drop(node_id, reason, self._clock.now_ms(), wanted=True)
+            self._drop(node_id, reason, self._clock.now_ms(), intended=True)
 
     def adopt(self, bootstrap: Node, node: Node) -> None:
         """Move the connection to a bootstrap address to the broker that advertises it, if that has none."""
@@ -325,7 +325,7 @@ class NetworkClient:
         if entry.internal and entry.request.API_KEY == _API_VERSIONS and entry.version > 0:
             # Some brokers that are not Apache's encode newer versions of ApiVersions wrongly; all support v0.
             self._only_v0.add(entry.node_id)
-            return self._drop(entry.node_id, str(error), now_ms, wanted=True)
+            return self._drop(entry.node_id, str(error), now_ms, intended=True)
         self._in_flight.take_oldest(entry.node_id)
         self._finish(entry, Completion(entry.future, error=error))
         return self._drop(entry.node_id, str(error), now_ms)
@@ -343,21 +343,21 @@ class NetworkClient:
         for node_id in self._states.overdue(now_ms):
             self._drop(node_id, self.connection_error(node_id) or "no connection in time", now_ms)
 
-    def _drop(self, node_id: int, reason: str, now_ms: float, *, wanted: bool = False) -> None:
-        """End a connection. `wanted`: we end it and the node is not at fault, so the next attempt has no backoff."""
+    def _drop(self, node_id: int, reason: str, now_ms: float, *, intended: bool = False) -> None:
+        """End a connection. `intended`: the client ends it and the node works, so the next attempt has no backoff."""
         state = self._states.of(node_id).state
         if state == CHECKING_API_VERSIONS and reason.startswith(("closed by", "connection reset")):
             reason += " before it sent its versions: is it a Kafka broker's plaintext listener?"
         was_ready = self._states.is_ready(node_id)
         self._connections.close(node_id)
         entries = self._in_flight.take_all(node_id)
-        wanted = wanted or (was_ready and not entries)  # the connection was idle, so the node is not at fault
-        if wanted or was_ready or not self._connections.open_next_address(node_id, now_ms):
-            self._states.disconnected(node_id, reason, now_ms, wanted=wanted)
+        intended = intended or (was_ready and not entries)  # the connection was idle, so the node is not at fault
+        if intended or was_ready or not self._connections.open_next_address(node_id, now_ms):
+            self._states.disconnected(node_id, reason, now_ms, intended=intended)
         for entry in entries:
             error = DisconnectedError(reason, node=node_id, api=entry.api)
             self._finish(entry, Completion(entry.future, error=error))
-        if node_id >= 0 and not wanted:
+        if node_id >= 0 and not intended:
             self.metadata.request_update()  # the node or its partitions may have moved
 
     # The handshake

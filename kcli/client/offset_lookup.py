@@ -31,7 +31,7 @@ _MAX_TIMESTAMP_VERSION = 7  # KIP-734
 
 def list_offsets(
     client: ConsumerNetworkClient,
-    wanted: Mapping[TopicPartition, int],
+    timestamps: Mapping[TopicPartition, int],
     deadline_ms: float,
     isolation_level: int = 0,
 ) -> Results[TopicPartition, OffsetAndTimestamp]:
@@ -43,13 +43,13 @@ def list_offsets(
     timeout_ms = client.config.request_timeout_ms
     return ask_leaders(
         client,
-        wanted,
+        timestamps,
         lambda _node, tps: offsets_request(
-            client.metadata, {tp: wanted[tp] for tp in tps}, isolation_level, timeout_ms
+            client.metadata, {tp: timestamps[tp] for tp in tps}, isolation_level, timeout_ms
         ),
         read_offsets,
         deadline_ms,
-        min_version=_MAX_TIMESTAMP_VERSION if MAX_TIMESTAMP in wanted.values() else None,
+        min_version=_MAX_TIMESTAMP_VERSION if MAX_TIMESTAMP in timestamps.values() else None,
     )
 
 
@@ -77,7 +77,7 @@ class EpochEnd(NamedTuple):
 
 
 def offsets_request(
-    metadata: Metadata, wanted: Mapping[TopicPartition, int], isolation_level: int = 0, timeout_ms: int = 30_000
+    metadata: Metadata, timestamps: Mapping[TopicPartition, int], isolation_level: int = 0, timeout_ms: int = 30_000
 ) -> ListOffsetsRequest:
     """Make the request to one leader for the offset of a timestamp (or LATEST, EARLIEST) in each partition.
 
@@ -88,12 +88,14 @@ def offsets_request(
             name=topic,
             partitions=[
                 ListOffsetsPartition(
-                    partition_index=tp.partition, current_leader_epoch=metadata.leader(tp).epoch, timestamp=wanted[tp]
+                    partition_index=tp.partition,
+                    current_leader_epoch=metadata.leader(tp).epoch,
+                    timestamp=timestamps[tp],
                 )
                 for tp in partitions
             ],
         )
-        for topic, partitions in _by_topic(wanted).items()
+        for topic, partitions in _by_topic(timestamps).items()
     ]
     return ListOffsetsRequest(
         replica_id=_CONSUMER, isolation_level=isolation_level, topics=topics, timeout_ms=timeout_ms

@@ -99,7 +99,7 @@ class RequestFuture(Generic[T]):
             if source._error is not None:
                 target.fail(source._error)
             else:
-                _settle(target, function, source._value)
+                _complete_from(target, function, source._value)
 
         return self._derive(run)
 
@@ -110,13 +110,13 @@ class RequestFuture(Generic[T]):
             if source._error is None:
                 target.complete(source._value)
             else:
-                _settle(target, function, source._error)
+                _complete_from(target, function, source._error)
 
         return self._derive(run)
 
-    def chain(self, other: RequestFuture[T]) -> None:
-        """Complete `other` with the value or the error of this future."""
-        self.on_done(lambda done: other.fail(done._error) if done._error is not None else other.complete(done._value))
+    def chain(self, target: RequestFuture[T]) -> None:
+        """Complete `target` with the value or the error of this future."""
+        self.on_done(lambda done: target.fail(done._error) if done._error is not None else target.complete(done._value))
 
     def _derive(self, run: Callable[[RequestFuture[T], RequestFuture[U]], None]) -> RequestFuture[U]:
         derived: RequestFuture[U] = RequestFuture(self.label)
@@ -133,7 +133,7 @@ class RequestFuture(Generic[T]):
             raise RuntimeError(f"{self!r} is already done")
 
 
-def _settle(target: RequestFuture[U], function: Callable[[Any], U | RequestFuture[U]], argument: Any) -> None:
+def _complete_from(target: RequestFuture[U], function: Callable[[Any], U | RequestFuture[U]], argument: Any) -> None:
     try:
         result = function(argument)
     except KcliError as error:

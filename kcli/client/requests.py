@@ -99,11 +99,15 @@ def fan_out(
         results.errors.update(located.absent)
         failures = dict(located.unavailable)
         sent = [
-            (node, asked, client.send(node, build(node, asked), min_version=min_version, max_version=max_version))
-            for node, asked in located.requests
+            (
+                node,
+                node_keys,
+                client.send(node, build(node, node_keys), min_version=min_version, max_version=max_version),
+            )
+            for node, node_keys in located.requests
         ]
-        for node, asked, future in sent:
-            for key, outcome in _outcomes(client, node, asked, future, read, deadline_ms).items():
+        for node, node_keys, future in sent:
+            for key, outcome in _outcomes(client, node, node_keys, future, read, deadline_ms).items():
                 if isinstance(outcome, KcliError) and retry(outcome):
                     failures[key] = outcome
                 else:
@@ -154,15 +158,15 @@ def ask_nodes(
 ) -> Results[Node, R]:
     """Send the same request to each of these nodes. An error code of the whole response is the error of its node."""
 
-    def locate(wanted: Sequence[Node], _failures: Mapping[Node, KcliError], _deadline_ms: float) -> Located[Node]:
+    def locate(keys: Sequence[Node], _failures: Mapping[Node, KcliError], _deadline_ms: float) -> Located[Node]:
         located: Located[Node] = Located()
-        for node in wanted:
+        for node in keys:
             located.add(node, node)
         return located
 
-    def read(response: R, asked: Sequence[Node]) -> Iterator[tuple[Node, R | KcliError]]:
+    def read(response: R, keys: Sequence[Node]) -> Iterator[tuple[Node, R | KcliError]]:
         code = next(error_codes_in(response), 0)
-        yield asked[0], BrokerError(code, node=asked[0].id) if code else response
+        yield keys[0], BrokerError(code, node=keys[0].id) if code else response
 
     return fan_out(client, nodes, locate, lambda _node, _nodes: request, read, deadline_ms, min_version=min_version)
 

@@ -100,7 +100,7 @@ def locate_leaders(
         cluster = client.topics_metadata(sorted({tp.topic for tp in partitions}), deadline_ms)
     located: Located[TopicPartition] = Located()
     for tp in partitions:
-        error = _absence(cluster, tp)
+        error = _missing_error(cluster, tp)
         node = _leader(cluster, tp)
         if error is not None:
             located.absent[tp] = error
@@ -118,7 +118,7 @@ def _leader(cluster: Cluster, tp: TopicPartition) -> Node | None:
     return cluster.broker(info.leader) if info is not None else None
 
 
-def _absence(cluster: Cluster, tp: TopicPartition) -> KcliError | None:
+def _missing_error(cluster: Cluster, tp: TopicPartition) -> KcliError | None:
     """The error of a topic or partition that does not exist or may not be described; None if a leader may appear."""
     topic = cluster.topics.get(tp.topic)
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if topic is None else topic.error
@@ -164,11 +164,11 @@ class Coordinators:
     ) -> Results[str, T]:
         """Send one request to each coordinator of these keys, as `fan_out` does."""
 
-        def locate(wanted: Sequence[str], failures: Mapping[str, KcliError], deadline_ms: float) -> Located[str]:
-            found = self.locate(wanted, failures, deadline_ms)
+        def locate(pending: Sequence[str], failures: Mapping[str, KcliError], deadline_ms: float) -> Located[str]:
+            coordinators = self.locate(pending, failures, deadline_ms)
             located: Located[str] = Located()
-            located.absent = found.errors
-            for key, node in found.values.items():
+            located.absent = coordinators.errors
+            for key, node in coordinators.values.items():
                 located.add(node, key)
             return located
 
@@ -176,7 +176,7 @@ class Coordinators:
             self._client,
             keys,
             locate,
-            lambda _node, asked: build(asked),
+            lambda _node, node_keys: build(node_keys),
             lambda response, _keys: read(response),
             deadline_ms,
             min_version=min_version,
@@ -187,9 +187,9 @@ class Coordinators:
         """Return the coordinator of each key. Look up those that are new or have `failed`."""
         keys, failed = list(keys), set(failed)
         doubtful = [key for key in keys if key in failed or key not in self._nodes]
-        found = find_coordinators(self._client, doubtful, self._key_type, deadline_ms)
-        self._nodes.update(found.values)
-        return Results({key: self._nodes[key] for key in keys if key not in found.errors}, found.errors)
+        coordinators = find_coordinators(self._client, doubtful, self._key_type, deadline_ms)
+        self._nodes.update(coordinators.values)
+        return Results({key: self._nodes[key] for key in keys if key not in coordinators.errors}, coordinators.errors)
 
 
 def ask_coordinator(
@@ -208,10 +208,10 @@ def ask_coordinator(
     returned in the response.
     """
     for _ in client.attempts(deadline_ms):
-        found = find_coordinators(client, [key], key_type, deadline_ms)
-        if key in found.errors:
-            raise found.errors[key]
-        response = ask_node(client, found.values[key], request, deadline_ms, max_version=max_version)
+        coordinators = find_coordinators(client, [key], key_type, deadline_ms)
+        if key in coordinators.errors:
+            raise coordinators.errors[key]
+        response = ask_node(client, coordinators.values[key], request, deadline_ms, max_version=max_version)
         if COORDINATOR_ERRORS.isdisjoint((codes or error_codes_in)(response)):
             break
     return response
@@ -221,17 +221,17 @@ def find_coordinators(
     client: ConsumerNetworkClient, keys: Iterable[str], key_type: int, deadline_ms: float
 ) -> Results[str, Node]:
     """Look up the coordinator of each group, transaction or share key; retry while a coordinator is not available."""
-    found: Results[str, Node] = Results()
+    coordinators: Results[str, Node] = Results()
     pending = list(dict.fromkeys(keys))
     for _ in client.attempts(deadline_ms) if pending else ():
         for key in pending:
-            found.errors.pop(key, None)
+            coordinators.errors.pop(key, None)
         for key, outcome in _find_coordinators_once(client, pending, key_type, deadline_ms):
-            found.put(key, outcome)
-        pending = [key for key, error in found.errors.items() if error.retriable]
+            coordinators.put(key, outcome)
+        pending = [key for key, error in coordinators.errors.items() if error.retriable]
         if not pending:
             break
-    return found
+    return coordinators
 
 
 def _find_coordinators_once(

@@ -58,13 +58,13 @@ class KafkaChannel:
         self._handshake_needs = EVENT_WRITE
 
     def __repr__(self) -> str:
-        notes = [f"id={self.id}", self.peer, self.transport.name, self.state]
+        details = [f"id={self.id}", self.peer, self.transport.name, self.state]
         if self._unsent:
-            notes.append(f"sending={self._written_bytes}/{self._frame_bytes}")
+            details.append(f"sending={self._written_bytes}/{self._frame_bytes}")
         if self._reader.progress:
-            notes.append("receiving={}/{}".format(*self._reader.progress))
-        notes += [name for name, on in (("muted", self.muted), ("waiting-for-memory", self.out_of_memory)) if on]
-        return f"<KafkaChannel {' '.join(notes)}>"
+            details.append("receiving={}/{}".format(*self._reader.progress))
+        details += [name for name, on in (("muted", self.muted), ("waiting-for-memory", self.out_of_memory)) if on]
+        return f"<KafkaChannel {' '.join(details)}>"
 
     @property
     def sending(self) -> bool:
@@ -123,8 +123,8 @@ class KafkaChannel:
 
     def read(self) -> bytearray | None:
         """Read available bytes, up to the end of one frame and up to a bound; return the frame when it is complete."""
-        left = _READ_BYTES
-        while left > 0:
+        remaining = _READ_BYTES
+        while remaining > 0:
             space = self._reader.space()
             if space is None:
                 self.out_of_memory = True
@@ -136,7 +136,7 @@ class KafkaChannel:
                 return None
             if not count:
                 raise PeerClosed
-            left -= count
+            remaining -= count
             frame = self._reader.advance(count)
             if frame is not None:
                 return frame

@@ -61,15 +61,15 @@ class ReceiveBudget:
 
     def __init__(self, limit_bytes: int) -> None:
         self.limit_bytes = limit_bytes
-        self._used = 0
+        self._used_bytes = 0
         # Frames may be freed on any thread; appending to a deque is thread-safe, `-=` is not.
         self._released: deque[int] = deque()
 
     @property
     def used_bytes(self) -> int:
         while self._released:
-            self._used -= self._released.popleft()
-        return self._used
+            self._used_bytes -= self._released.popleft()
+        return self._used_bytes
 
     def available(self) -> bool:
         return self.used_bytes < self.limit_bytes
@@ -78,7 +78,7 @@ class ReceiveBudget:
         """Reserve `count` bytes; False while nothing is left."""
         if not self.available():
             return False
-        self._used += count
+        self._used_bytes += count
         return True
 
     def release(self, count: int) -> None:

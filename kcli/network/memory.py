@@ -30,11 +30,11 @@ class MemoryPeer:
         #: The near end has closed the connection.
         self.closed = False
         self._network = network
-        self._settled = False
+        self._is_connect_complete = False
         self._error: int = 0
         self._ended = False
-        self._arriving = bytearray()
-        self._departing = bytearray()
+        self._incoming = bytearray()
+        self._outgoing = bytearray()
 
     def __repr__(self) -> str:
         return f"<MemoryPeer {self.address} {len(self.received)} frames received>"
@@ -43,7 +43,7 @@ class MemoryPeer:
 
     def accept(self) -> None:
         """Accept the connection. Only needed for addresses under `hold`."""
-        self._settled = True
+        self._is_connect_complete = True
 
     def refuse(self) -> None:
         """Refuse the connection, as a port without a listener does."""
@@ -56,7 +56,7 @@ class MemoryPeer:
 
     def deliver_bytes(self, data: Buffer) -> None:
         """Send bytes that are not necessarily whole frames."""
-        self._departing += data
+        self._outgoing += data
 
     def close(self) -> None:
         """Record that the near end closed the connection."""
@@ -69,7 +69,7 @@ class MemoryPeer:
     def reset(self, code: int = errno.ECONNRESET) -> None:
         """Break the connection with an error of the operating system."""
         self._error = code
-        self._settled = True
+        self._is_connect_complete = True
 
     # Calls of the channel at the near end (Transport).
 
@@ -84,11 +84,11 @@ class MemoryPeer:
 
     def recv_into(self, space: memoryview) -> int | None:
         self._raise_error()
-        count = min(len(space), len(self._departing))
+        count = min(len(space), len(self._outgoing))
         if not count:
             return 0 if self._ended else None
-        space[:count] = self._departing[:count]
-        del self._departing[:count]
+        space[:count] = self._outgoing[:count]
+        del self._outgoing[:count]
         return count
 
     def send(self, parts: Sequence[UnsentPart]) -> int:
@@ -96,7 +96,7 @@ class MemoryPeer:
         if self._ended:
             raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
         data = b"".join(map(bytes, parts))
-        self._arriving += data
+        self._incoming += data
         self._take_frames()
         return len(data)
 
@@ -105,11 +105,11 @@ class MemoryPeer:
 
     def ready_events(self) -> int:
         """Return the events that an operating system would report now."""
-        if not self._settled:
+        if not self._is_connect_complete:
             return 0
         if self._error:
             return EVENT_READ | EVENT_WRITE
-        readable = EVENT_READ if self._departing or self._ended else 0
+        readable = EVENT_READ if self._outgoing or self._ended else 0
         return readable | EVENT_WRITE
 
     def _raise_error(self) -> None:
@@ -117,12 +117,12 @@ class MemoryPeer:
             raise OSError(self._error, os.strerror(self._error))
 
     def _take_frames(self) -> None:
-        while len(self._arriving) >= 4:
-            end = 4 + LENGTH.unpack_from(self._arriving)[0]
-            if len(self._arriving) < end:
+        while len(self._incoming) >= 4:
+            end = 4 + LENGTH.unpack_from(self._incoming)[0]
+            if len(self._incoming) < end:
                 return
-            frame = bytes(self._arriving[4:end])
-            del self._arriving[:end]
+            frame = bytes(self._incoming[4:end])
+            del self._incoming[:end]
             self.received.append(frame)
             if self._network.respond is not None:
                 self._network.respond(self, frame)

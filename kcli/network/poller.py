@@ -46,16 +46,16 @@ class SocketPoller:
         self._select.register(self._wake_in, selectors.EVENT_READ, None)
 
     def watch(self, channel: Watched) -> None:
-        wanted, watched = channel.interest(), channel.watched_events
-        if wanted == watched:
+        interest, watched_events = channel.interest(), channel.watched_events
+        if interest == watched_events:
             return
-        if not wanted:
+        if not interest:
             self._select.unregister(channel.transport)
-        elif watched:
-            self._select.modify(channel.transport, wanted, channel)
+        elif watched_events:
+            self._select.modify(channel.transport, interest, channel)
         else:
-            self._select.register(channel.transport, wanted, channel)
-        channel.watched_events = wanted
+            self._select.register(channel.transport, interest, channel)
+        channel.watched_events = interest
 
     def unwatch(self, channel: Watched) -> None:
         if channel.watched_events:

@@ -128,11 +128,11 @@ class Selector:
         """
         self._check_free(id)
         try:
-            pipe, done = self._open(address, send_buffer_bytes, receive_buffer_bytes, transport)
+            opened, is_connected = self._open(address, send_buffer_bytes, receive_buffer_bytes, transport)
         except OSError as error:
             self._failed_connects[id] = explain_os_error(error, format_address(address), connecting=True)
             return
-        self._add(id, pipe, format_address(address), HANDSHAKING if done else CONNECTING)
+        self._add(id, opened, format_address(address), HANDSHAKING if is_connected else CONNECTING)
 
     def listen_on(self, sock: socket.socket, backlog: int = 50) -> None:
         """Listen on a bound socket; polls put new connections into `accepted`. `backlog` is the queue's length."""

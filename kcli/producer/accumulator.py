@@ -16,7 +16,7 @@ from kcli.structs import TopicPartition
 if TYPE_CHECKING:
     from kcli.protocol.records.record import NewRecord
 
-_NEVER = float("inf")
+_NEVER_MS = float("inf")
 
 
 class Accumulator:
@@ -89,7 +89,7 @@ class Accumulator:
 
     def next_due_ms(self, *, at_once: bool = False) -> float:
         """Return the time at which the next batch becomes sendable or expires; infinity for never."""
-        soonest_ms = _NEVER
+        soonest_ms = _NEVER_MS
         for tp, queue in self._queues.items():
             if tp not in self._in_flight:
                 due_ms = _due_ms(queue[0], 0 if at_once else self._linger_ms)
@@ -110,12 +110,12 @@ class Accumulator:
 
     def complete(self, batch: ProducerBatch) -> None:
         """Remove a batch in flight that is stored or has failed."""
-        self._end_flight(batch)
+        self._remove_in_flight(batch)
         self.buffered_bytes -= batch.size_bytes
 
     def requeue(self, batch: ProducerBatch) -> None:
         """Put a batch in flight back to the head of its queue."""
-        self._end_flight(batch)
+        self._remove_in_flight(batch)
         self._queues.setdefault(batch.tp, deque()).appendleft(batch)
 
     def requeue_split(self, batch: ProducerBatch) -> None:
@@ -139,10 +139,10 @@ class Accumulator:
         """Remove and return all waiting batches; the caller fails them."""
         return self._remove(lambda batch: True)
 
-    def _remove(self, unwanted: Callable[[ProducerBatch], bool]) -> list[ProducerBatch]:
+    def _remove(self, condition: Callable[[ProducerBatch], bool]) -> list[ProducerBatch]:
         removed = []
         for tp in list(self._queues):
-            while tp in self._queues and unwanted(self._queues[tp][0]):
+            while tp in self._queues and condition(self._queues[tp][0]):
                 removed.append(self._pop(tp))
         self.buffered_bytes -= sum(batch.size_bytes for batch in removed)
         return removed
@@ -161,7 +161,7 @@ class Accumulator:
             del self._queues[tp]
         return batch
 
-    def _end_flight(self, batch: ProducerBatch) -> None:
+    def _remove_in_flight(self, batch: ProducerBatch) -> None:
         self._in_flight.remove(batch.tp)
         self.in_flight_count -= 1
 

@@ -16,13 +16,13 @@ def murmur2(data: bytes) -> int:
     Java's `Utils.murmur2` returns the same bits as a signed int.
     """
     length = len(data)
-    whole = length & ~3
+    aligned_length = length & ~3
     h = _SEED ^ length
     for k in struct.unpack_from(f"<{length >> 2}I", data):
         k = k * _M & _MASK
         h = (h * _M & _MASK) ^ ((k ^ k >> 24) * _M & _MASK)
-    if whole != length:
-        h = (h ^ int.from_bytes(data[whole:], "little")) * _M & _MASK
+    if aligned_length != length:
+        h = (h ^ int.from_bytes(data[aligned_length:], "little")) * _M & _MASK
     h = (h ^ h >> 13) * _M & _MASK
     return h ^ h >> 15
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from kcli.protocol.records.record import NewRecord
     from kcli.settings import Value
 
-_FOREVER = float("inf")
+_NO_DEADLINE_MS = float("inf")
 
 
 class Producer:
@@ -86,7 +86,7 @@ class Producer:
         self._sender = Sender(config, client, self._accumulator)
         self._sticky = StickyPartitioner(choose or (lambda n: int(uniform(0, n)) % n))
         self._topics: set[str] = set()
-        self._last_round_ms = 0.0
+        self._last_poll_ms = 0.0
 
     def __repr__(self) -> str:
         return f"<Producer {self._accumulator!r}>"
@@ -153,14 +153,14 @@ class Producer:
             self._accumulator.append(TopicPartition(topic, partition), records, now_ms, on_outcome)
         else:
             self._append_by_key(info, records, now_ms, on_outcome)
-        if self._accumulator.next_due_ms() <= now_ms or now_ms - self._last_round_ms >= self._config.linger_ms:
+        if self._accumulator.next_due_ms() <= now_ms or now_ms - self._last_poll_ms >= self._config.linger_ms:
             self.poll(0)
 
     def poll(self, timeout_ms: float = 0) -> None:
         """Send due batches and take responses. Return after the next event, or after `timeout_ms`."""
-        self._round(timeout_ms, at_once=False)
+        self._poll_once(timeout_ms, at_once=False)
 
-    def flush(self, deadline_ms: float = _FOREVER) -> None:
+    def flush(self, deadline_ms: float = _NO_DEADLINE_MS) -> None:
         """Send all batches at once and return when each record is stored or failed.
 
         `deadline_ms` is a time of the client's clock. Raise TimeoutExpired when it passes; the records stay queued.
@@ -169,7 +169,7 @@ class Producer:
             left_ms = deadline_ms - self._clock.now_ms()
             if left_ms <= 0:
                 raise self._client.timed_out("acknowledgements")
-            self._round(left_ms, at_once=True)
+            self._poll_once(left_ms, at_once=True)
 
     def close(self, *, flush: bool = True) -> None:
         """Flush (at most for delivery.timeout.ms) and close the producer's own connections."""
@@ -180,13 +180,13 @@ class Producer:
             if self._owns_client:
                 self._client.close()
 
-    def _round(self, timeout_ms: float, *, at_once: bool) -> None:
+    def _poll_once(self, timeout_ms: float, *, at_once: bool) -> None:
         self._sender.run(at_once=at_once)
         if self._accumulator.is_empty and not timeout_ms:
             return
         self._client.poll(timeout_ms=min(timeout_ms, self._sender.wait_ms(at_once=at_once)))
         self._sender.run(at_once=at_once)
-        self._last_round_ms = self._clock.now_ms()
+        self._last_poll_ms = self._clock.now_ms()
 
     def partitions(self, topic: str) -> TopicInfo:
         """Return the topic from metadata; at its first use, or if it is unknown, wait for it at most max.block.ms.
@@ -211,11 +211,11 @@ class Producer:
         limit = self._config.max_request_size
         if max(map(record_bytes, records), default=0) + HEADER_BYTES <= limit:
             return records
-        kept = [record for record in records if record_bytes(record) + HEADER_BYTES <= limit]
+        accepted = [record for record in records if record_bytes(record) + HEADER_BYTES <= limit]
         tp = TopicPartition(topic, -1 if partition is None else partition)
         error = BrokerError(ErrorCode.MESSAGE_TOO_LARGE, f"a record is larger than max.request.size, {limit} bytes")
-        on_outcome(Outcome(tp, len(records) - len(kept), error=error))
-        return kept
+        on_outcome(Outcome(tp, len(records) - len(accepted), error=error))
+        return accepted
 
     def _append_by_key(
         self, info: TopicInfo, records: Sequence[NewRecord], now_ms: float, on_outcome: OnOutcome
@@ -257,4 +257,4 @@ class Producer:
             left_ms = deadline_ms - self._clock.now_ms()
             if left_ms <= 0:
                 raise self._client.timed_out(f"room among {self._config.buffer_memory} bytes (buffer.memory)")
-            self._round(left_ms, at_once=True)
+            self._poll_once(left_ms, at_once=True)

@@ -290,8 +290,8 @@ def _record_errors(error: KcliError, result: PartitionProduceResponse | None) ->
     """The errors of single records, where a broker names the records that made it refuse the batch (KIP-467)."""
     if result is None or not result.record_errors or not isinstance(error, BrokerError):
         return {}
-    alone = len(result.record_errors) == 1
-    code = error.code if alone else ErrorCode.INVALID_RECORD
+    is_single = len(result.record_errors) == 1
+    code = error.code if is_single else ErrorCode.INVALID_RECORD
     return {
         record.batch_index: BrokerError(
             code, record.batch_index_error_message or result.error_message, **error.evidence
@@ -305,10 +305,10 @@ class Sequences:
 
     def __init__(self) -> None:
         self._producer: tuple[int, int] | None = None
-        self._next: dict[TopicPartition, int] = {}
+        self._next_sequences: dict[TopicPartition, int] = {}
 
     def __repr__(self) -> str:
-        return f"<Sequences producer={self._producer} partitions={len(self._next)}>"
+        return f"<Sequences producer={self._producer} partitions={len(self._next_sequences)}>"
 
     @property
     def is_ready(self) -> bool:
@@ -317,7 +317,7 @@ class Sequences:
     def begin(self, producer_id: int, producer_epoch: int) -> None:
         """Start from sequence number 0 in all partitions, with this producer id."""
         self._producer = (producer_id, producer_epoch)
-        self._next.clear()
+        self._next_sequences.clear()
 
     def renew(self) -> None:
         """Give up the current producer id. Batches that have it keep it."""
@@ -327,13 +327,13 @@ class Sequences:
         """Assign an identity to a batch without one."""
         if batch.identity is None:
             assert self._producer is not None
-            batch.identity = Identity(*self._producer, self._next.get(batch.tp, 0))
+            batch.identity = Identity(*self._producer, self._next_sequences.get(batch.tp, 0))
 
     def stored(self, batch: ProducerBatch) -> None:
         """Advance the sequence number of the batch's partition."""
         identity = batch.identity
         if identity is not None and identity[:2] == self._producer:
-            self._next[batch.tp] = (identity.base_sequence + len(batch.records)) % _SEQUENCE_MODULUS
+            self._next_sequences[batch.tp] = (identity.base_sequence + len(batch.records)) % _SEQUENCE_MODULUS
 
     def failed(self, batch: ProducerBatch, *, surely_not_stored: bool) -> None:
         """Reuse the sequence numbers of a failed batch if it was `surely_not_stored`, else give up the producer id."""

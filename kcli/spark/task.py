@@ -185,6 +185,6 @@ def borrowed_client(config: ConsumerConfig, tp: TopicPartition) -> Iterator[Cons
 def _refresh_metadata(client: ConsumerNetworkClient, tp: TopicPartition, timeout_ms: float) -> None:
     """Refresh the metadata: the topic may have been deleted and created again since."""
     metadata = client.metadata
-    metadata.drop_topics([topic for topic in metadata.wanted if topic != tp.topic])
+    metadata.drop_topics([topic for topic in metadata.requested_topics if topic != tp.topic])
     metadata.add_topics([tp.topic])
     client.ensure_fresh_metadata(client.clock.now_ms() + timeout_ms)

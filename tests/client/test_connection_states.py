@@ -94,7 +94,7 @@ def test_a_node_that_closes_before_it_is_ready_counts_as_failed() -> None:
 def test_a_connection_closed_by_the_client_has_no_backoff() -> None:
     table = states()
     make_ready(table, 1)
-    table.disconnected(1, "idle", 10, wanted=True)
+    table.disconnected(1, "idle", 10, intended=True)
     assert table.can_connect(1, 10)
     assert table.failure(1) is None
 

@@ -103,7 +103,7 @@ def test_new_topics_are_requested_without_backoff() -> None:
     assert metadata.time_to_refresh(1_001) > 0
     metadata.add_topics(["orders", "payments"])
     assert metadata.time_to_refresh(1_001) == 0
-    assert metadata.wanted == ["orders", "payments"]
+    assert metadata.requested_topics == ["orders", "payments"]
     metadata.drop_topics(["orders"])
     assert [topic.name for topic in metadata.next_request(1_001).topics or []] == ["payments"]
 

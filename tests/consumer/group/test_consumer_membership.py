@@ -230,7 +230,7 @@ def test_topics_missing_in_the_metadata_are_requested_by_id(cluster: AssigningCl
     member = Member(cluster, pattern=".*")
     member.poll(500)
     assert member.owned() == "other-1 t-0"
-    assert sorted(member.client.metadata.wanted) == ["other", "t"]
+    assert sorted(member.client.metadata.requested_topics) == ["other", "t"]
 
 
 def test_a_topic_unknown_to_the_brokers_waits_and_the_others_are_read(cluster: AssigningCluster) -> None:
@@ -427,7 +427,7 @@ def test_metadata_of_unassigned_topics_is_no_longer_requested(cluster: Assigning
     cluster.delete("u")
     cluster.assign(T0)
     member.poll(INTERVAL_MS + 100)
-    assert (member.owned(), member.client.metadata.wanted) == ("t-0", ["t"])
+    assert (member.owned(), member.client.metadata.requested_topics) == ("t-0", ["t"])
 
 
 def test_a_response_after_leaving_is_ignored(member: Member, cluster: AssigningCluster) -> None:
