@@ -1,4 +1,4 @@
-"""What the admin library makes of a broker's answers: values by name, failures as data, older brokers."""
+"""Topics, cluster and settings: results by name, failures as errors by name, older brokers."""
 
 from __future__ import annotations
 
@@ -74,14 +74,14 @@ def test_topics_are_listed_by_name() -> None:
         ]
 
 
-def test_a_topic_that_is_not_there_is_an_error_under_its_name() -> None:
+def test_a_missing_topic_is_an_error_under_its_name() -> None:
     with loopback_broker(topics={"a": 2}) as broker, asking(broker) as (client, deadline):
         found = describe_topics(client, ["a", "b", "a"], deadline)
     assert list(found.values) == ["a"]
     assert code(found.errors["b"]) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_bounds_keep_the_failure_of_one_partition_apart() -> None:
+def test_the_failure_of_one_partition_leaves_the_bounds_of_the_others() -> None:
     def answer(request: ListOffsetsRequest) -> ListOffsetsResponse:
         def one(p: Any) -> ListOffsetsPartitionResponse:
             failed = p.partition_index == 1
@@ -104,7 +104,7 @@ def test_bounds_keep_the_failure_of_one_partition_apart() -> None:
     assert code(bounds.errors[bad]) == ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
-def test_created_topics_and_refused_ones_are_told_apart() -> None:
+def test_created_and_refused_topics_are_separate() -> None:
     def answer(request: CreateTopicsRequest) -> CreateTopicsResponse:
         made, refused = request.topics
         return CreateTopicsResponse(
@@ -122,7 +122,7 @@ def test_created_topics_and_refused_ones_are_told_apart() -> None:
     assert 0 < request.timeout_ms <= 9_000
 
 
-def test_what_an_old_broker_does_not_tell_of_a_new_topic_is_unknown() -> None:
+def test_fields_that_an_old_broker_does_not_return_are_unknown() -> None:
     def answer(request: CreateTopicsRequest) -> CreateTopicsResponse:
         return CreateTopicsResponse(topics=[CreatableTopicResult(name=t.name) for t in request.topics])
 
@@ -135,7 +135,7 @@ def deleting(answered: Callable[[DeleteTopicsRequest], list[DeletableTopicResult
     return {DeleteTopicsRequest: lambda request: DeleteTopicsResponse(responses=answered(request))}
 
 
-def test_topics_are_deleted_by_id_where_there_is_one() -> None:
+def test_topics_are_deleted_by_id() -> None:
     def answer(request: DeleteTopicsRequest) -> list[DeletableTopicResult]:
         return [
             DeletableTopicResult(name=None, topic_id=A, error_code=100),  # made anew meanwhile: that id is gone
@@ -150,7 +150,7 @@ def test_topics_are_deleted_by_id_where_there_is_one() -> None:
     assert code(gone.errors["a"]) == ErrorCode.UNKNOWN_TOPIC_ID
 
 
-def test_a_broker_that_knows_no_ids_gets_names() -> None:
+def test_topics_are_deleted_by_name_on_an_old_broker() -> None:
     answers = deleting(lambda request: [DeletableTopicResult(name=name) for name in request.topic_names])
     with (
         loopback_broker(answers, versions={DeleteTopicsRequest: (1, 5)}) as broker,
@@ -160,7 +160,7 @@ def test_a_broker_that_knows_no_ids_gets_names() -> None:
     assert gone.values == {"a": A, "b": B}
 
 
-def test_a_plan_deletes_what_has_no_error_only() -> None:
+def test_only_planned_topics_without_an_error_are_deleted() -> None:
     answers = deleting(lambda request: [DeletableTopicResult(name=t.name, topic_id=t.topic_id) for t in request.topics])
     with loopback_broker(answers) as broker, asking(broker) as (client, deadline):
         missing = PlannedTopic("b", error=BrokerError(3, topic="b"))
@@ -171,7 +171,7 @@ def test_a_plan_deletes_what_has_no_error_only() -> None:
         assert len(broker.requests) == asked
 
 
-def test_partitions_are_added_or_refused_by_topic() -> None:
+def test_partitions_are_added_per_topic() -> None:
     def answer(request: CreatePartitionsRequest) -> CreatePartitionsResponse:
         return CreatePartitionsResponse(
             results=[
@@ -187,7 +187,7 @@ def test_partitions_are_added_or_refused_by_topic() -> None:
     assert code(raised.errors["b"]) == ErrorCode.INVALID_PARTITIONS
 
 
-def test_settings_say_where_they_come_from() -> None:
+def test_settings_have_their_source() -> None:
     def answer(request: DescribeConfigsRequest) -> DescribeConfigsResponse:
         settings = [
             DescribeConfigsResourceResult(name="z", value=None, config_source=4, is_sensitive=True, read_only=True),
@@ -218,7 +218,7 @@ def test_settings_say_where_they_come_from() -> None:
     assert [(r.resource_type, r.resource_name, r.configuration_keys) for r in of_broker] == [(4, "1", ["a"])]
 
 
-def test_a_broker_that_is_not_there_is_a_time_out_that_names_it() -> None:
+def test_an_unreachable_broker_is_a_time_out_with_its_address() -> None:
     config = ClientConfig.from_properties({"bootstrap.servers": "127.0.0.1:1"})
     with closing(connect(config)) as client, pytest.raises(TimeoutExpired, match=r"127\.0\.0\.1:1"):
         list_topics(client, client.clock.now_ms() + 200)
@@ -235,7 +235,7 @@ def test_a_broker_that_is_not_there_is_a_time_out_that_names_it() -> None:
         ((0, 2), None, None),
     ],
 )
-def test_both_sides_agree_on_the_highest_version_they_share(
+def test_the_highest_common_version_is_used(
     ours: tuple[int, int] | None, theirs: tuple[int, int] | None, agreed: int | None
 ) -> None:
     def side(versions: tuple[int, int] | None) -> VersionRange | None:
@@ -244,7 +244,7 @@ def test_both_sides_agree_on_the_highest_version_they_share(
     assert highest_common(side(ours), side(theirs)) == agreed
 
 
-def test_our_own_versions_are_those_of_the_messages() -> None:
+def test_own_versions_are_those_of_the_messages() -> None:
     assert own_versions()[CreateTopicsRequest.API_KEY] == CreateTopicsRequest.VERSIONS
     assert len(own_versions()) >= 29
 

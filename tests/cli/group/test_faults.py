@@ -1,4 +1,4 @@
-"""What goes wrong for one partition, group or broker is a row with its error, and the others are shown all the same."""
+"""Failures of one partition, group or broker: a row with its error beside the others; invalid options."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def one_topic_is_refused(request: offsets.ListOffsetsRequest, _: object) -> offs
     )
 
 
-def test_a_partition_that_fails_is_a_row(broker: EmbeddedBroker) -> None:
+def test_a_failed_partition_is_a_row_with_an_error(broker: EmbeddedBroker) -> None:
     broker.intercept("ListOffsets", one_topic_is_refused)
     described = group(broker, "describe", "billing", "--no-time-lag")
     assert described.status == 1
@@ -86,14 +86,14 @@ def test_a_partition_that_fails_is_a_row(broker: EmbeddedBroker) -> None:
 
 
 @pytest.mark.parametrize(("condition", "status"), [("lag>10", 6), ("lag>1000", 1), ("members>0", 1)])
-def test_an_incomplete_sum_is_no_pass(broker: EmbeddedBroker, condition: str, status: int) -> None:
+def test_an_incomplete_sum_does_not_satisfy_the_condition(broker: EmbeddedBroker, condition: str, status: int) -> None:
     broker.intercept("ListOffsets", one_topic_is_refused)
     result = group(broker, "lag", "billing", "--no-time-lag", "--fail-if", condition)
     assert result.status == status
     assert ("unknown whether lag>1000: lag is 14 or more" in result.err) is (condition == "lag>1000")
 
 
-def test_a_group_whose_offsets_are_refused_is_a_row_beside_the_others(broker: EmbeddedBroker) -> None:
+def test_a_group_with_refused_offsets_is_a_row_beside_the_others(broker: EmbeddedBroker) -> None:
     def refuse_one(request: fetch.OffsetFetchRequest, _: object) -> fetch.OffsetFetchResponse:
         topic = fetch.OffsetFetchResponseTopics(
             name="orders", partitions=[fetch.OffsetFetchResponsePartitions(partition_index=0, committed_offset=0)]
@@ -116,7 +116,7 @@ def test_a_group_whose_offsets_are_refused_is_a_row_beside_the_others(broker: Em
     assert "GROUP_AUTHORIZATION_FAILED" in group(broker, "describe", "--all").text
 
 
-def test_a_coordinator_that_is_silent_is_not_waited_for_longer_than_told(broker: EmbeddedBroker) -> None:
+def test_the_timeout_limits_the_wait_for_a_silent_coordinator(broker: EmbeddedBroker) -> None:
     broker.intercept("DescribeGroups", lambda *_: SILENCE)
     for words in (("describe", "billing"), ("lag", "--all"), ("wait", "billing", "--until", "stable")):
         result = group(broker, *words, timeout="0.6")
@@ -146,7 +146,7 @@ def test_a_coordinator_that_is_silent_is_not_waited_for_longer_than_told(broker:
         ("remove-members billing", "select members with --member, --instance-id and --client-id"),
     ],
 )
-def test_bad_input_is_one_clear_line_before_anything_is_sent(words: str, says: str) -> None:
+def test_invalid_options_are_one_line_before_any_request(words: str, says: str) -> None:
     result = run_kcli("group", *words.split(), "-b", "127.0.0.1:1", "--timeout", "0.1")
     assert result.status == 2, result
     assert says in result.err
@@ -157,13 +157,13 @@ def test_bad_input_is_one_clear_line_before_anything_is_sent(words: str, says: s
     "words",
     [["wait", "--until", "empty"], ["watch"], ["explain"], ["remove-members", "--all"], ["describe"], ["delete"]],
 )
-def test_the_empty_name_of_an_unset_variable_is_refused_by_every_command(words: list[str]) -> None:
+def test_every_command_refuses_an_empty_group_name(words: list[str]) -> None:
     result = run_kcli("group", words[0], "", *words[1:], "-b", "127.0.0.1:1", "--timeout", "0.1")
     assert result.status == 2, result
     assert "group name must not be empty" in result.err
 
 
-def test_a_wait_names_its_numbers_as_the_other_commands_do(broker: EmbeddedBroker) -> None:
+def test_wait_uses_the_field_names_of_the_other_commands(broker: EmbeddedBroker) -> None:
     waited = group(broker, "wait", "billing", "--until", "lag>=0", "--output", "json")
     listed = group(broker, "lag", "billing", "--output", "json")
     assert items(waited)[0]["member_count"] == items(listed)[0]["member_count"] == 0

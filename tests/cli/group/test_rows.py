@@ -1,4 +1,4 @@
-"""What tables and documents show of groups: rows, their order, totals, dashes, exit statuses."""
+"""Rows, order, totals and columns of group reports, and exit statuses."""
 
 from __future__ import annotations
 
@@ -54,27 +54,27 @@ def shown(sort: str = "topic", *, lagging: bool = False) -> list[str]:
     return [str(row.tp) for row in sorted_partitions(SEEN.partitions, sort, lagging=lagging)]
 
 
-def test_rows_are_sorted_by_topic_and_number() -> None:
+def test_rows_are_sorted_by_topic_and_partition() -> None:
     assert shown() == ["bills-0", "old-0", "orders-0", "orders-1", "orders-10"]
 
 
-def test_the_largest_lag_comes_first_but_behind_those_that_are_not_known() -> None:
+def test_unknown_lags_sort_first_then_the_largest() -> None:
     assert shown("lag") == ["old-0", "orders-1", "orders-0", "orders-10", "bills-0"]
     assert shown("time-lag") == ["old-0", "orders-1", "orders-0", "orders-10", "bills-0"]
 
 
-def test_rows_by_member() -> None:
+def test_rows_are_sorted_by_member() -> None:
     assert shown("member") == ["bills-0", "old-0", "orders-0", "orders-1", "orders-10"]
     assert {name for name in SORTS if shown(name)} == {check_sort(name) for name in SORTS}
     with pytest.raises(ConfigError, match="--sort: 'size' is not valid; use topic, lag, time-lag or member"):
         check_sort("size")
 
 
-def test_lagging_leaves_out_only_what_is_certainly_not_behind() -> None:
+def test_lagging_omits_only_rows_with_a_known_lag_of_zero() -> None:
     assert shown(lagging=True) == ["old-0", "orders-0", "orders-1", "orders-10"]
 
 
-def test_a_row_for_each_partition_with_dashes_where_nothing_is_known() -> None:
+def test_a_partition_row_has_none_for_unknown_values() -> None:
     bills, old, first, never, tenth = flat(
         partition_rows(SEEN, sorted_partitions(SEEN.partitions, "topic", lagging=False))
     )
@@ -86,7 +86,7 @@ def test_a_row_for_each_partition_with_dashes_where_nothing_is_known() -> None:
     assert (tenth["time_lag"], tenth["instance_id"], tenth["rack"]) == ("1m00s", "till-2", "r1")
 
 
-def test_a_share_group_s_partition_has_several_owners_in_one_row() -> None:
+def test_a_partition_of_a_share_group_has_several_owners_in_one_row() -> None:
     both = survey({"orders-0": (1, 0, 2)})
     row = both.partitions[0]._replace(members=(ONE, TWO))
     item = survey_item(both, [row])
@@ -94,7 +94,7 @@ def test_a_share_group_s_partition_has_several_owners_in_one_row() -> None:
     assert flat(partition_rows(both, [row]))[0]["member"] == "one-id,two-id"
 
 
-def test_columns_that_are_empty_for_everybody_are_not_shown_to_people_but_always_to_programs() -> None:
+def test_tables_omit_empty_columns_and_programs_get_all() -> None:
     plain = partition_table(partition_rows(SEEN, SEEN.partitions[3:4]))
     racks = partition_table(partition_rows(SEEN, SEEN.partitions))
     assert partition_columns(plain, for_programs=False)[-3:] == ["member", "host", "client_id"]
@@ -103,7 +103,7 @@ def test_columns_that_are_empty_for_everybody_are_not_shown_to_people_but_always
     assert "time_lag_ms" in partition_columns(racks, for_programs=True)
 
 
-def test_a_document_has_the_totals_of_all_partitions_also_of_those_left_out() -> None:
+def test_json_totals_include_omitted_partitions() -> None:
     item = survey_item(SEEN, [])
     assert item["total"] == {
         "partition_count": 5,
@@ -119,7 +119,7 @@ def test_a_document_has_the_totals_of_all_partitions_also_of_those_left_out() ->
     ]
 
 
-def test_totals_are_told_for_each_group_and_topic() -> None:
+def test_the_summary_has_totals_for_each_group_and_topic() -> None:
     assert list(summary([SEEN])) == [
         "billing (classic, Stable, 2 members): lag 15 in 5 partitions, up to 3m07s; unknown in 2",
         "  bills: lag 0 in 1 partition",
@@ -129,7 +129,7 @@ def test_totals_are_told_for_each_group_and_topic() -> None:
     ]
 
 
-def test_a_spark_query_that_commits_for_a_group_is_named_with_its_newest_batch() -> None:
+def test_the_summary_names_the_spark_query_that_commits_with_its_newest_batch() -> None:
     seen = survey({"orders-0": (1, 0, 3), "orders-1": (1, 0, 3), "orders-2": (1, 0, 3), "orders-3": (1, 0, 3)})
     notes = ['{"spark":"9c-1","batch":9}', '{"spark":"9c-1","batch":10}', '{"spark":broken', "somebody's own"]
     committed = [OffsetAndMetadata(1, metadata=note) for note in notes]
@@ -137,24 +137,24 @@ def test_a_spark_query_that_commits_for_a_group_is_named_with_its_newest_batch()
     assert list(summary([seen._replace(partitions=partitions)]))[1:] == ["  committed by Spark query 9c-1, batch 10"]
 
 
-def test_of_many_groups_only_the_grand_total_is_told() -> None:
+def test_the_summary_of_many_groups_has_only_the_grand_total() -> None:
     assert list(summary([survey({"orders-0": (1, 0, 3)})] * (FEW + 1))) == [
         f"{FEW + 1} groups: lag {2 * (FEW + 1)} in {FEW + 1} partitions; `kcli group lag` shows a line for each"
     ]
 
 
-def test_a_group_that_has_nothing_says_so() -> None:
+def test_the_summary_of_a_group_without_offsets() -> None:
     assert list(summary([survey({}, state="Empty")])) == [
         "billing (classic, Empty, 0 members): no committed offsets, no owned partitions"
     ]
 
 
-def test_a_time_that_is_not_there_is_explained_too() -> None:
+def test_the_summary_explains_an_unknown_time_lag() -> None:
     seen = survey({"orders-0": (1, 0, 3)}, ages={"orders-0": (None, NOTHING_THERE)})
     assert list(summary([seen]))[1:] == ["TIME-LAG - in 1 row: there is no record at or after this offset"]
 
 
-def test_members_with_what_they_own_and_shall_own() -> None:
+def test_member_rows_have_assignment_and_target() -> None:
     newer: GroupMember = member("n", "orders-0", "bills-1", epoch=4, target=(tp("bills-1"),), member_type="consumer")
     rows = member_rows([described_item(group(ONE, newer), members=True)])
     assert [(r["member"], r["partitions"], r["assignment"], r["epoch"], r["target"]) for r in rows] == [
@@ -168,18 +168,18 @@ def test_members_with_what_they_own_and_shall_own() -> None:
     ]
 
 
-def test_a_coordinator_is_one_word() -> None:
+def test_a_coordinator_is_shown_without_spaces() -> None:
     (row,) = state_rows([described_item(group(ONE), members=False)])
     assert (row["coordinator"], row["assignor"], row["members"]) == ("kafka-1:9092(1)", "range", 1)
 
 
-def test_a_line_for_each_group_tells_when_its_sum_is_incomplete() -> None:
+def test_the_lag_row_of_a_group_reports_an_incomplete_sum() -> None:
     (row,) = lag_rows([lag_item(SEEN)], by_topic=False)
     assert (row["lag"], row["max_lag"], row["partitions"], row["unknown"], row["time_lag"]) == (15, 10, 5, 2, "~3m07s")
     assert row["error"]["message"].startswith("the sums are incomplete: UNKNOWN_TOPIC_OR_PARTITION")
 
 
-def test_a_line_for_each_topic() -> None:
+def test_lag_rows_by_topic() -> None:
     rows = lag_rows([lag_item(SEEN)], by_topic=True)
     assert [(r["topic"], r["lag"], r["time_lag"], "error" in r) for r in rows] == [
         ("bills", 0, "0ms", False),
@@ -189,7 +189,7 @@ def test_a_line_for_each_topic() -> None:
 
 
 @pytest.mark.parametrize("by_topic", [False, True])
-def test_a_group_whose_offsets_could_not_be_read_is_a_line_with_the_error(by_topic: bool) -> None:
+def test_a_group_with_unreadable_offsets_is_a_row_with_the_error(by_topic: bool) -> None:
     unread = survey({}, error=BrokerError(ErrorCode.GROUP_AUTHORIZATION_FAILED, group="billing"))
     (row,) = lag_rows([lag_item(unread)], by_topic=by_topic)
     assert row["error"]["code"] == "GROUP_AUTHORIZATION_FAILED"
@@ -197,7 +197,7 @@ def test_a_group_whose_offsets_could_not_be_read_is_a_line_with_the_error(by_top
     assert (shown_row["group"], shown_row["error"]["code"]) == ("billing", "GROUP_AUTHORIZATION_FAILED")
 
 
-def test_a_broker_that_did_not_tell_its_groups_is_a_row() -> None:
+def test_a_failed_broker_is_a_row() -> None:
     (row,) = flat([error_row(None, TimeoutExpired("no answer"))])
     assert row == {**dict.fromkeys(row), "error": {"code": "TimeoutExpired", "message": "no answer"}}
     assert failed_broker(NODE, TimeoutExpired("no answer"))["coordinator"]["host"] == "kafka-1"
@@ -225,5 +225,5 @@ REFUSED = BrokerError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
         ([DisconnectedError("gone")], False, False, 5),
     ],
 )
-def test_what_a_look_is_worth(failed: list[KcliError], parts: bool, succeeded: bool, status: int) -> None:
+def test_exit_status_of_failed_groups(failed: list[KcliError], parts: bool, succeeded: bool, status: int) -> None:
     assert status_of_groups(failed, failed_parts=parts, succeeded=succeeded) == status

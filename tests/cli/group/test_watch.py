@@ -1,4 +1,4 @@
-"""`kcli group watch`: rates from literals, bars, lines for pipes, and a terminal that is left as it was."""
+"""`kcli group watch`: rates, the line view, the live view, and the restored terminal."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def looked(rows: Mapping[str, tuple[int | None, int, int]], at_ms: float, ends_m
     return GroupsSample({"billing": survey if ends_ms is None else survey._replace(ends_ms=ends_ms)})
 
 
-def test_rates_come_from_two_looks_and_the_times_of_their_answers() -> None:
+def test_rates_come_from_two_samples_and_the_times_of_their_responses() -> None:
     watch = RateHistory()
     (first,) = watch.add(looked({"orders-0": (100, 0, 150), "orders-1": (0, 0, 10)}, 1000))
     (second,) = watch.add(looked({"orders-0": (140, 0, 160), "orders-1": (10, 0, 10)}, 3000, ends_ms=3500))
@@ -60,21 +60,21 @@ def test_rates_are_those_of_the_last_fifteen_seconds() -> None:
     assert len(row.lags) == 40
 
 
-def test_an_offset_that_was_put_back_is_not_negative_consumption() -> None:
+def test_an_offset_moved_back_counts_as_no_consumption() -> None:
     watch = RateHistory()
     watch.add(looked({"orders-0": (100, 0, 100)}, 0))
     (row,) = watch.add(looked({"orders-0": (0, 0, 100)}, 1000))
     assert (row.lag, row.consumed, row.drain_ms) == (100, 0, None)
 
 
-def test_a_partition_that_was_not_known_before_has_no_rate_yet() -> None:
+def test_a_new_partition_has_no_rate_yet() -> None:
     watch = RateHistory()
     watch.add(looked({"orders-0": (100, 0, 100)}, 0))
     (row,) = watch.add(looked({"orders-0": (100, 0, 100), "orders-1": (5000, 0, 9000)}, 1000))
     assert (row.lag, row.consumed, row.produced) == (4000, 0, 0)
 
 
-def test_a_group_that_is_gone_and_one_without_topics_are_rows() -> None:
+def test_a_missing_group_and_one_without_topics_are_rows() -> None:
     empty = group_survey(group(state="Empty"), {}, 0)
     rows = RateHistory().add(GroupsSample({"empty": empty}, {"billing": GONE}))
     assert rows == [TopicRow("billing", error=GONE), TopicRow("empty", None, "Empty")]
@@ -82,13 +82,13 @@ def test_a_group_that_is_gone_and_one_without_topics_are_rows() -> None:
     assert row_item(rows[0])["error"]["code"] == "GROUP_ID_NOT_FOUND"
 
 
-def test_the_errors_of_one_partition_leave_the_lag_of_the_others() -> None:
+def test_the_error_of_one_partition_keeps_the_lag_of_the_others() -> None:
     survey = group_survey(SEEN, {"orders-0": (1, 0, 4), "orders-1": (1, None, None)}, 0, error={"orders-1": GONE})
     (row,) = RateHistory().add(GroupsSample({"billing": survey}))
     assert (row.lag, row.error) == (3, GONE)
 
 
-def test_when_a_lag_is_gone() -> None:
+def test_drain_time() -> None:
     assert drain_ms(0, None, None) == 0
     assert drain_ms(90, 40.0, 10.0) == 3000
     assert drain_ms(90, 10.0, 10.0) is None
@@ -100,7 +100,7 @@ def test_when_a_lag_is_gone() -> None:
     assert row_cells(stuck._replace(drain_ms=187_000.0))[-1] == "3m07s"
 
 
-def test_bars() -> None:
+def test_sparkline() -> None:
     assert sparkline([0, 1, 50, None, 100]) == "▁▂▄ █"
     assert sparkline([0, 0]) == "▁▁"
     assert sparkline([3, 4], ASCII_BARS) == "+#"
@@ -114,7 +114,7 @@ ROW = TopicRow("billing", "orders", "Stable", 2, 4, 1200, 50.5, 10.25, 29_000.0,
 HEADERS_OF_RATES = "CONSUMED-PER-S  PRODUCED-PER-S  DRAIN"
 
 
-def test_lines_stay_below_each_other() -> None:
+def test_line_view_keeps_columns_aligned() -> None:
     env = FakeEnvironment()
     lines = LineView(env, None)
     lines.show([ROW], WALL_MS)
@@ -128,7 +128,7 @@ def test_lines_stay_below_each_other() -> None:
     ]
 
 
-def test_lines_for_programs() -> None:
+def test_line_view_as_jsonl_and_csv() -> None:
     env = FakeEnvironment()
     LineView(env, "jsonl").show([ROW, TopicRow("gone", error=GONE)], WALL_MS)
     first, second = map(json.loads, env.result(0).text.splitlines())
@@ -156,7 +156,7 @@ def test_lines_for_programs() -> None:
     assert rows == ["2023-11-14T22:13:20.000Z,billing,Stable,2,orders,4,1200,50.5,10.2,29000,"] * 2
 
 
-def test_a_picture_has_bars_and_names_cannot_command_the_terminal() -> None:
+def test_live_view_has_bars_and_escapes_control_characters() -> None:
     from io import StringIO
 
     from rich.console import Console
@@ -204,7 +204,7 @@ def lagging(any_kafka: Kafka) -> tuple[Kafka, str, str]:
     return any_kafka, name, topic
 
 
-def test_a_pipe_gets_a_line_for_each_look(lagging: tuple[Kafka, str, str]) -> None:
+def test_a_pipe_gets_a_line_for_each_sample(lagging: tuple[Kafka, str, str]) -> None:
     kafka, name, topic = lagging
     result = run_kcli(
         *("group", "watch", name, "-b", kafka.bootstrap_servers, "--interval", "0.05", "-n", "3", "--output", "jsonl")
@@ -215,7 +215,7 @@ def test_a_pipe_gets_a_line_for_each_look(lagging: tuple[Kafka, str, str]) -> No
     assert [row["consumed_per_s"] for row in rows] == [None, 0.0, 0.0]
 
 
-def test_a_group_that_is_not_there_is_not_found(any_kafka: Kafka) -> None:
+def test_a_missing_group_has_status_3(any_kafka: Kafka) -> None:
     result = run_kcli("group", "watch", "nosuch", "-b", any_kafka.bootstrap_servers)
     assert result.status == 3
     assert "nosuch" in result.err
@@ -274,7 +274,7 @@ ENDS = {"q": 0, "Ctrl-C": 130, "SIGTERM": 130}
 
 
 @pytest.mark.parametrize("how", ENDS)
-def test_the_terminal_is_as_it_was_however_it_ends(lagging: tuple[Kafka, str, str], how: str) -> None:
+def test_the_terminal_is_restored_after_each_kind_of_exit(lagging: tuple[Kafka, str, str], how: str) -> None:
     kafka, name, topic = lagging
     with watching(kafka, name, "--interval", "0.2") as terminal:
         terminal.wait_for("q quits")
@@ -293,7 +293,7 @@ def test_the_terminal_is_as_it_was_however_it_ends(lagging: tuple[Kafka, str, st
         assert "Traceback" not in terminal.seen
 
 
-def test_an_error_at_the_first_look_is_told_on_the_screen_that_was(our_kafka: Kafka) -> None:
+def test_an_error_of_the_first_sample_is_printed_on_the_main_screen(our_kafka: Kafka) -> None:
     with watching(our_kafka, "nosuch") as terminal:
         assert terminal.end() == 3
         assert termios.tcgetattr(terminal.slave) == terminal.before

@@ -1,4 +1,4 @@
-"""A stopped group on a broker, `kcli offsets` run against it, and the look at what it has committed afterwards."""
+"""A stopped group on a broker, runs of `kcli offsets`, and the committed offsets afterwards."""
 
 from __future__ import annotations
 

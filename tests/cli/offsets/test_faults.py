@@ -1,4 +1,4 @@
-"""What goes wrong while `kcli offsets reset` writes: statuses that can be believed, and the way back."""
+"""Failures while `kcli offsets reset` writes: exit statuses and the undo command."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def asked(broker: EmbeddedBroker, since: int) -> set[str]:
     return {request.api for request in broker.requests[since:]}
 
 
-def test_a_dry_run_only_looks(broker: EmbeddedBroker, scene: Scene) -> None:
+def test_a_plan_sends_only_read_requests(broker: EmbeddedBroker, scene: Scene) -> None:
     since = len(broker.requests)
     assert scene.reset(*ALL).status == 0
     assert scene.reset("--to-offset", "99", "--all-topics", "--execute").status == 4
@@ -55,7 +55,7 @@ def test_a_dry_run_only_looks(broker: EmbeddedBroker, scene: Scene) -> None:
     assert asked(broker, since) - LOOKING == {"OffsetCommit"}
 
 
-def test_a_partition_that_fails_is_a_row_beside_those_that_are_done(any_kafka: Kafka, tmp_path: Path) -> None:
+def test_a_failed_partition_is_a_row_beside_the_written_ones(any_kafka: Kafka, tmp_path: Path) -> None:
     """A note that is longer than brokers take (offset.metadata.max.bytes, 4096)."""
     scene = Scene(any_kafka, tmp_path)
     lines = [f"{scene.group},{scene.topic},{number},1,,{'n' * 5000 * (number == 1)}\n" for number in range(3)]
@@ -79,7 +79,7 @@ def test_a_partition_that_fails_is_a_row_beside_those_that_are_done(any_kafka: K
     assert [item["snapshot"] for item in items] == [scene.snapshots[-1].stem] * 3
 
 
-def test_a_coordinator_that_does_not_answer_leaves_the_way_back(broker: EmbeddedBroker, scene: Scene) -> None:
+def test_a_silent_coordinator_leaves_a_snapshot_for_undo(broker: EmbeddedBroker, scene: Scene) -> None:
     broker.intercept("OffsetCommit", lambda *_: SILENCE)
     result = scene.offsets("reset", scene.group, *ALL, "--execute", "--timeout", "1.5")
     assert result.status == 5
@@ -89,7 +89,7 @@ def test_a_coordinator_that_does_not_answer_leaves_the_way_back(broker: Embedded
     assert scene.committed() == scene.before
 
 
-def test_members_that_come_after_the_last_look_refuse_as_well(broker: EmbeddedBroker, scene: Scene) -> None:
+def test_members_that_join_after_the_check_are_a_refusal(broker: EmbeddedBroker, scene: Scene) -> None:
     def for_members_only(request: OffsetCommitRequest, _: object) -> OffsetCommitResponse:
         code = int(ErrorCode.UNKNOWN_MEMBER_ID)
         topics = [
@@ -112,7 +112,7 @@ def test_members_that_come_after_the_last_look_refuse_as_well(broker: EmbeddedBr
 
 
 @pytest.mark.parametrize("written", [True, False])
-def test_an_interruption_tells_the_way_back(scene: Scene, monkeypatch: pytest.MonkeyPatch, *, written: bool) -> None:
+def test_an_interruption_prints_the_undo(scene: Scene, monkeypatch: pytest.MonkeyPatch, *, written: bool) -> None:
     def interrupted(*_: Any) -> Any:
         raise KeyboardInterrupt
 
@@ -136,7 +136,7 @@ class _Broken(io.StringIO):
 
 
 @pytest.mark.parametrize("number", [errno.EPIPE, errno.ENOSPC])
-def test_a_plan_that_cannot_be_shown_is_not_carried_out(scene: Scene, number: int) -> None:
+def test_a_plan_that_cannot_be_shown_is_not_applied(scene: Scene, number: int) -> None:
     env = FakeEnvironment(environ={"XDG_STATE_HOME": str(scene.state)})
     env.stdout = _Broken(number)
     where = ("-b", scene.kafka.bootstrap_servers)
@@ -148,7 +148,7 @@ def test_a_plan_that_cannot_be_shown_is_not_carried_out(scene: Scene, number: in
     assert not scene.snapshots
 
 
-def test_a_reader_that_has_gone_does_not_make_a_refusal_a_success(scene: Scene) -> None:
+def test_a_closed_pipe_does_not_change_the_status_of_a_refusal(scene: Scene) -> None:
     env = FakeEnvironment(environ={"XDG_STATE_HOME": str(scene.state)})
     env.stdout = _Broken(errno.EPIPE)
     words = ("--to-offset", "99", "--all-topics", "--execute", "-b", scene.kafka.bootstrap_servers)
@@ -156,13 +156,13 @@ def test_a_reader_that_has_gone_does_not_make_a_refusal_a_success(scene: Scene) 
 
 
 @pytest.mark.parametrize("output", ["jsonl", "csv", "tsv"])
-def test_outcomes_for_programs(scene: Scene, output: str) -> None:
+def test_outcome_rows_for_programs(scene: Scene, output: str) -> None:
     told = scene.reset("--to-latest", "--all-topics", "--execute", "--output", output)
     assert told.status == 0
     assert told.text.count("moved") == 3
 
 
-def test_a_terminal_gets_no_commands_from_notes_and_keys(scene: Scene) -> None:
+def test_control_characters_of_metadata_and_keys_are_escaped_on_a_terminal(scene: Scene) -> None:
     producer = scene.kafka.ordered_producer()
     producer.produce(scene.topic, b"v", b"\x1b[2J odd\nkey", partition=0)
     assert producer.flush(30) == 0
@@ -177,7 +177,7 @@ def compat_reset(scene: Scene, state: Path) -> Result:
     return run_kcli("compat", "consumer-groups", *words, *scope, environ={"XDG_STATE_HOME": str(state)})
 
 
-def test_an_interruption_of_compat_tells_the_way_back(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interruption_of_compat_prints_the_undo_command(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: Any) -> Any:
         raise KeyboardInterrupt
 
@@ -187,7 +187,7 @@ def test_an_interruption_of_compat_tells_the_way_back(scene: Scene, monkeypatch:
     assert f"to undo: kcli offsets undo {scene.snapshots[0].stem} --execute" in result.err
 
 
-def test_compat_is_refused_without_a_snapshot(scene: Scene, tmp_path: Path) -> None:
+def test_compat_refuses_a_reset_without_a_snapshot(scene: Scene, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     result = compat_reset(scene, tmp_path / "file")
     assert result.status == 4

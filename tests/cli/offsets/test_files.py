@@ -1,4 +1,4 @@
-"""`kcli offsets show, export, apply, copy, delete` on our broker and on Apache's."""
+"""`kcli offsets show, export, apply, copy, delete` on the embedded broker and on Apache's."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def done(result: Result) -> Result:
     return result
 
 
-def test_what_is_committed_is_shown_with_its_place_in_the_log(scene: Scene) -> None:
+def test_show_has_the_position_of_each_offset_in_the_log(scene: Scene) -> None:
     scene.commit({scene.tp(1): OffsetAndMetadata(10, -1, ""), scene.tp(2): OffsetAndMetadata(11, 0, "too far")})
     items = scene.items(done(scene.offsets("show", scene.group, "--output", "json")))
     assert [(it["partition"], it["offset"], it["leader_epoch"], it["where"], it["metadata"]) for it in items] == [
@@ -37,9 +37,7 @@ def test_what_is_committed_is_shown_with_its_place_in_the_log(scene: Scene) -> N
 
 
 @pytest.mark.parametrize("form", ["json", "csv"])
-def test_saved_positions_come_back_to_the_last_byte_and_for_another_group(
-    scene: Scene, form: str, tmp_path: Path
-) -> None:
+def test_an_export_is_restored_exactly_and_for_another_group(scene: Scene, form: str, tmp_path: Path) -> None:
     saved = done(scene.offsets("export", scene.group, "--output", form))
     (tmp_path / "saved").write_bytes(saved.out)
     scene.commit({scene.tp(0): OffsetAndMetadata(9, -1, "moved")})
@@ -54,7 +52,7 @@ def test_saved_positions_come_back_to_the_last_byte_and_for_another_group(
     assert scene.committed(other) == scene.before
 
 
-def test_apaches_lines_both_ways(scene: Scene) -> None:
+def test_apache_csv_is_written_and_read(scene: Scene) -> None:
     """Its layout knows no notes: those that are committed stay."""
     other = scene.kafka.new_name("other")
     scene.commit({scene.tp(0): OffsetAndMetadata(1, 0, "")}, other)
@@ -69,7 +67,7 @@ def test_apaches_lines_both_ways(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("form", ["json", "csv"])
-def test_a_saved_plan_is_applied_as_it_was_shown_or_not_at_all(scene: Scene, form: str, tmp_path: Path) -> None:
+def test_a_saved_plan_is_applied_unchanged_or_refused(scene: Scene, form: str, tmp_path: Path) -> None:
     plan = tmp_path / "plan"
     plan.write_bytes(done(scene.reset("--to-earliest", "--topic", scene.topic, "--output", form)).out)
     scene.commit({scene.tp(1): OffsetAndMetadata(8)})
@@ -82,7 +80,7 @@ def test_a_saved_plan_is_applied_as_it_was_shown_or_not_at_all(scene: Scene, for
     assert scene.committed() == scene.before
 
 
-def test_files_that_are_refused(scene: Scene, tmp_path: Path) -> None:
+def test_invalid_files_are_refused(scene: Scene, tmp_path: Path) -> None:
     plan = json.loads(done(scene.reset("--to-earliest", "--topic", scene.topic, "--output", "json")).out)
     elsewhere = json.dumps({**plan, "cluster_id": "another-cluster"}).encode()
     assert "another-cluster" in scene.is_refused(4, "apply", "-", stdin=elsewhere).err
@@ -100,7 +98,7 @@ def test_files_that_are_refused(scene: Scene, tmp_path: Path) -> None:
     assert scene.positions() == {0: 10, 1: 5}
 
 
-def test_a_saved_plan_whose_target_is_not_in_the_log_is_refused(scene: Scene) -> None:
+def test_a_saved_plan_with_an_offset_outside_the_log_is_refused(scene: Scene) -> None:
     plan = json.loads(done(scene.reset("--to-latest", "--topic", scene.topic, "--output", "json")).out)
     plan["items"][1]["new"]["offset"] = 11
     outside = scene.is_refused(4, "apply", "-", stdin=json.dumps(plan).encode())
@@ -109,7 +107,7 @@ def test_a_saved_plan_whose_target_is_not_in_the_log_is_refused(scene: Scene) ->
     scene.is_refused(3, "apply", "-", stdin=json.dumps(plan).encode())
 
 
-def test_a_copy_leaves_its_source_and_is_undone(scene: Scene) -> None:
+def test_a_copy_keeps_its_source_and_can_be_undone(scene: Scene) -> None:
     other = scene.kafka.new_name("copy")
     scene.commit({scene.tp(2): OffsetAndMetadata(3, 0, "own")}, other)
     done(scene.offsets("copy", scene.group, "--to-group", other))
@@ -125,7 +123,7 @@ def test_a_copy_leaves_its_source_and_is_undone(scene: Scene) -> None:
         scene.is_refused(4, "copy", other, "--to-group", scene.group)
 
 
-def test_what_is_forgotten_can_be_brought_back(scene: Scene) -> None:
+def test_deleted_offsets_are_restored_by_undo(scene: Scene) -> None:
     words = ("delete", scene.group, "--topic", f"{scene.topic}:1")
     shown = done(scene.offsets(*words))
     assert [row[:4] for row in scene.rows(shown)] == [["1", "delete", "7", "-"]]
@@ -140,7 +138,7 @@ def test_what_is_forgotten_can_be_brought_back(scene: Scene) -> None:
         scene.is_refused(4, *words)
 
 
-def test_what_was_forgotten_does_not_come_back_in_a_topic_made_anew(scene: Scene) -> None:
+def test_undo_skips_a_recreated_topic(scene: Scene) -> None:
     done(scene.offsets("delete", scene.group, "--topic", scene.topic, "--execute"))
     told = json.loads(scene.snapshots[-1].read_text())
     assert list(told["topic_ids"]) == [scene.topic]
@@ -150,7 +148,7 @@ def test_what_was_forgotten_does_not_come_back_in_a_topic_made_anew(scene: Scene
     assert scene.committed() == {}
 
 
-def test_an_export_is_whole_or_nothing(scene: Scene) -> None:
+def test_an_export_is_complete_or_fails(scene: Scene) -> None:
     for status, words in (
         (3, (scene.group, "no-such-group")),
         (3, (scene.group, "--topic", "no-such-topic")),
@@ -167,7 +165,7 @@ def test_an_export_is_whole_or_nothing(scene: Scene) -> None:
     assert "its members continue to commit" in live.err
 
 
-def test_apaches_own_tool_takes_our_lines_and_we_take_its(real_kafka: Kafka, tmp_path: Path) -> None:
+def test_apache_csv_is_exchanged_with_apaches_tool(real_kafka: Kafka, tmp_path: Path) -> None:
     scene = Scene(real_kafka, tmp_path)
     (tmp_path / "ours.csv").write_bytes(done(scene.offsets("export", scene.group, "--apache")).out)
     scene.commit({scene.tp(0): OffsetAndMetadata(9), scene.tp(1): OffsetAndMetadata(9)})

@@ -1,4 +1,4 @@
-"""What `kcli offsets reset` and `undo` refuse, with which status, on both brokers; nothing is written then."""
+"""Refusals of `kcli offsets reset` and `undo` on both brokers: exit status, and nothing written."""
 
 from __future__ import annotations
 
@@ -39,9 +39,7 @@ def scene(any_kafka: Kafka, tmp_path: Path) -> Scene:
         (["--to-group-of", "{group}-gone", "--all-topics"], NOT_FOUND, "group {group}-gone has no committed offsets"),
     ],
 )
-def test_one_row_that_cannot_be_done_keeps_all_from_being_done(
-    scene: Scene, words: list[str], status: int, why: str
-) -> None:
+def test_one_refused_row_prevents_the_whole_plan(scene: Scene, words: list[str], status: int, why: str) -> None:
     names = {"group": scene.group, "t": scene.topic, "late": format_timestamp(scene.begin_ms + 60 * STEP_MS)}
     file = f"{scene.topic},0,1\n{scene.topic},1,70\n".encode()
     refused = scene.is_refused(status, "reset", scene.group, *(word.format(**names) for word in words), stdin=file)
@@ -50,7 +48,7 @@ def test_one_row_that_cannot_be_done_keeps_all_from_being_done(
         assert refused.err.endswith("nothing was written\n")
 
 
-def test_rows_that_cannot_be_done_are_shown_beside_those_that_could(scene: Scene) -> None:
+def test_refused_rows_are_shown_beside_the_others(scene: Scene) -> None:
     words = ("--shift-by", "5", "--topic", f"{scene.topic}:0,1", "--output")
     shown = scene.is_refused(REFUSED, "reset", scene.group, *words, "json")
     assert [(item["action"], item["new"] and item["new"]["offset"]) for item in scene.items(shown)] == [
@@ -61,7 +59,7 @@ def test_rows_that_cannot_be_done_are_shown_beside_those_that_could(scene: Scene
     assert [row[:4] for row in scene.rows(table)] == [["0", "move", "4", "9"], ["1", "refuse", "7", "-"]]
 
 
-def test_groups_that_have_nothing(scene: Scene) -> None:
+def test_groups_without_offsets_are_refused(scene: Scene) -> None:
     """Without commits --all-topics means nothing, and a pattern that matches nobody too."""
     gone = scene.kafka.new_name("gone")
     refused = scene.is_refused(NOT_FOUND, "reset", gone, "--to-earliest", "--all-topics")
@@ -71,14 +69,14 @@ def test_groups_that_have_nothing(scene: Scene) -> None:
     assert both.text.count("move") == 3
 
 
-def test_reasons_of_two_kinds_are_a_refusal(scene: Scene) -> None:
+def test_different_reasons_give_status_4(scene: Scene) -> None:
     words = ("--to-offset", "11", "--topic", scene.topic, "--topic", f"{scene.topic}-gone")
     refused = scene.is_refused(REFUSED, "reset", scene.group, *words)
     assert "after the log end" in refused.err
     assert f"{scene.topic}-gone" in refused.err
 
 
-def test_a_live_group_is_left_alone(scene: Scene) -> None:
+def test_a_group_with_members_is_refused(scene: Scene) -> None:
     with scene.member():
         refused = scene.is_refused(REFUSED, "reset", scene.group, "--to-earliest", "--all-topics")
         assert f"refused: group {scene.group} is Stable with 1 member; stop them first" in refused.err
@@ -88,7 +86,7 @@ def test_a_live_group_is_left_alone(scene: Scene) -> None:
         assert "is Stable with 1 member" in refused.err
 
 
-def test_so_is_one_that_its_broker_assigns(real_kafka: Kafka, tmp_path: Path) -> None:
+def test_a_consumer_group_with_members_is_refused(real_kafka: Kafka, tmp_path: Path) -> None:
     """KIP-848: DescribeGroups, which older tools ask, would call it Dead."""
     scene = Scene(real_kafka, tmp_path)
     with scene.member(group_protocol="consumer"):
@@ -96,7 +94,7 @@ def test_so_is_one_that_its_broker_assigns(real_kafka: Kafka, tmp_path: Path) ->
         assert f"refused: group {scene.group} is Stable with 1 member; stop them first" in refused.err
 
 
-def test_one_live_group_keeps_the_others_from_being_moved(scene: Scene) -> None:
+def test_one_group_with_members_prevents_the_whole_plan(scene: Scene) -> None:
     idle = scene.kafka.new_name("idle")
     scene.commit({scene.tp(0): OffsetAndMetadata(3)}, idle)
     with scene.member():
@@ -105,7 +103,7 @@ def test_one_live_group_keeps_the_others_from_being_moved(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("output", [None, "json"])
-def test_commits_that_come_between_plan_and_execution(
+def test_commits_between_plan_and_execution_are_refused(
     scene: Scene, monkeypatch: pytest.MonkeyPatch, output: str | None
 ) -> None:
     from kcli.admin.offsets import preview as module
@@ -127,7 +125,7 @@ def test_commits_that_come_between_plan_and_execution(
     assert not scene.snapshots
 
 
-def test_a_commit_that_only_differs_in_its_note_counts(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_commit_with_other_metadata_is_a_change(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     from kcli.admin.offsets import preview as module
 
     looked = module.preview
@@ -143,7 +141,7 @@ def test_a_commit_that_only_differs_in_its_note_counts(scene: Scene, monkeypatch
     assert scene.positions() == {0: 4, 1: 7}
 
 
-def test_without_a_way_back_nothing_is_done(scene: Scene) -> None:
+def test_without_a_snapshot_nothing_is_written(scene: Scene) -> None:
     """The folder of snapshots cannot be made: there is a file in its place."""
     scene.state.write_text("in the way")
     result = scene.reset("--to-earliest", "--all-topics", "--execute")
@@ -163,7 +161,7 @@ def test_a_snapshot_of_another_cluster_is_refused(scene: Scene) -> None:
     assert scene.is_refused(NOT_FOUND, "undo", "20240131T100000.123Z-4f2a91").out == b""
 
 
-def test_positions_of_another_cluster_are_refused(scene: Scene) -> None:
+def test_an_export_of_another_cluster_is_refused(scene: Scene) -> None:
     saved = json.loads(scene.reset("--to-earliest", "--topic", f"{scene.topic}:0", "--output", "json").out)
     words = ("reset", scene.group, "--from-file", "-")
     refused = scene.is_refused(REFUSED, *words, stdin=json.dumps({**saved, "cluster_id": "elsewhere"}).encode())

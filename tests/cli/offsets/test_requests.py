@@ -1,4 +1,4 @@
-"""What `kcli offsets` asks of brokers, by our broker's request log: little, and no writes without --execute."""
+"""Requests of `kcli offsets` in the request log of the embedded broker: few, and no writes without --execute."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_without_execute_nothing_is_written(broker: EmbeddedBroker, tmp_path: Pa
     assert WRITES & set(asked(broker, tmp_path, "apply", "-", "--execute", stdin=lines)) == {"OffsetCommit"}
 
 
-def test_requests_do_not_grow_with_the_partitions(broker: EmbeddedBroker, tmp_path: Path) -> None:
+def test_the_number_of_requests_does_not_grow_with_partitions(broker: EmbeddedBroker, tmp_path: Path) -> None:
     """A reset and its execution over two partitions and over many ask the same number of times."""
     scene = Scene(Kafka(broker.address, None), tmp_path)
     broker.create_topic("wide", MANY)

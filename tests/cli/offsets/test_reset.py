@@ -1,4 +1,4 @@
-"""`kcli offsets reset` and `undo` on our broker and on Apache's: what is shown is done, and what is done is undone."""
+"""`kcli offsets reset` and `undo` on the embedded broker and on Apache's: the plan is applied as shown, and undone."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def scene(any_kafka: Kafka, tmp_path: Path) -> Scene:
     return Scene(any_kafka, tmp_path)
 
 
-def test_a_dry_run_shows_it_all_and_writes_nothing(scene: Scene) -> None:
+def test_a_plan_is_shown_and_nothing_is_written(scene: Scene) -> None:
     shown = scene.reset("--to-earliest", "--topic", scene.topic)
     assert shown.status == 0
     assert shown.text.split("\n")[0].split() == [
@@ -57,7 +57,7 @@ def test_a_dry_run_shows_it_all_and_writes_nothing(scene: Scene) -> None:
         (["--by-duration", "1m", "--if-no-record", "skip"], {0: 4, 1: 7}),
     ],
 )
-def test_every_way_there_and_back(scene: Scene, words: list[str], positions: dict[int, int]) -> None:
+def test_every_target_is_reset_and_undone(scene: Scene, words: list[str], positions: dict[int, int]) -> None:
     """What the dry run shows is what is committed; undo brings back offsets, epochs and notes, and what was not."""
     stamps = {"text": format_timestamp(scene.begin_ms + 6 * STEP_MS - 1)}
     words = [word.replace("{5}", str(scene.begin_ms + 5 * STEP_MS)).format(**stamps) for word in words]
@@ -85,12 +85,12 @@ def test_every_way_there_and_back(scene: Scene, words: list[str], positions: dic
     assert scene.committed() == scene.before
 
 
-def test_only_what_is_in_scope_is_touched(scene: Scene) -> None:
+def test_only_partitions_in_scope_are_changed(scene: Scene) -> None:
     assert scene.reset("--to-offset", "1", "--topic", f"{scene.topic}:1", "--execute").status == 0
     assert scene.positions() == {0: 4, 1: 1}
 
 
-def test_to_where_another_group_is(scene: Scene) -> None:
+def test_reset_to_the_offsets_of_another_group(scene: Scene) -> None:
     other = scene.kafka.new_name("other")
     told = {scene.tp(1): OffsetAndMetadata(2, 0, "of the other"), scene.tp(2): OffsetAndMetadata(9, 0, "")}
     scene.commit(told, other)
@@ -99,7 +99,7 @@ def test_to_where_another_group_is(scene: Scene) -> None:
     assert scene.committed(other) == told
 
 
-def test_to_what_a_file_says(scene: Scene, tmp_path: Path) -> None:
+def test_reset_to_the_offsets_of_a_file(scene: Scene, tmp_path: Path) -> None:
     """Apache's CSV, from a file and from standard input: no scope is needed, the notes of before stay."""
     lines = f"{scene.topic},0,1\n{scene.topic},2,8\n"
     (tmp_path / "positions.csv").write_text(lines)
@@ -111,7 +111,7 @@ def test_to_what_a_file_says(scene: Scene, tmp_path: Path) -> None:
     assert scene.positions() == {0: 4, 1: 7, 2: 8}
 
 
-def test_several_groups_at_once(scene: Scene) -> None:
+def test_several_groups_are_reset_together(scene: Scene) -> None:
     others = [scene.kafka.new_name("several") for _ in range(2)]
     for name in others:
         scene.commit({scene.tp(0): OffsetAndMetadata(9)}, name)
@@ -128,7 +128,7 @@ def test_several_groups_at_once(scene: Scene) -> None:
     assert scene.positions() == {0: 4, 1: 7}
 
 
-def test_a_group_that_is_not_there_is_made_and_unmade(scene: Scene) -> None:
+def test_a_missing_group_is_created_and_the_undo_deletes_its_offsets(scene: Scene) -> None:
     name = scene.kafka.new_name("new")
     shown = scene.offsets("reset", name, "--to-latest", "--topic", scene.topic)
     assert shown.status == 0
@@ -139,7 +139,7 @@ def test_a_group_that_is_not_there_is_made_and_unmade(scene: Scene) -> None:
     assert scene.positions(name) == {}
 
 
-def test_what_can_be_undone_is_listed_and_undone_by_its_id(scene: Scene) -> None:
+def test_snapshots_are_listed_and_undone_by_id(scene: Scene) -> None:
     assert scene.offsets("undo", "--list").text.split("\n")[1:] == [""]
     scene.reset("--to-earliest", "--all-topics", "--execute")
     after_first = scene.committed()
@@ -165,14 +165,14 @@ def test_what_can_be_undone_is_listed_and_undone_by_its_id(scene: Scene) -> None
     assert kinds == ["reset", "reset", "undo", "undo"]
 
 
-def test_an_undo_tells_what_others_have_committed_since(scene: Scene) -> None:
+def test_undo_reports_commits_of_other_clients(scene: Scene) -> None:
     scene.reset("--to-earliest", "--all-topics", "--execute")
     scene.commit({scene.tp(1): OffsetAndMetadata(9)})
     shown = scene.offsets("undo", "--last")
     assert [("since" in line) for line in shown.text.splitlines()[1:]] == [False, True, False]
 
 
-def test_a_saved_plan_is_json_of_its_own_kind(scene: Scene) -> None:
+def test_a_saved_plan_is_a_json_document_of_kind_plan(scene: Scene) -> None:
     saved = scene.reset("--to-earliest", "--all-topics", "--output", "json")
     document = json.loads(saved.out)
     assert (document["kcli"], document["kind"], document["plan"]) == (1, "offsets.plan", "reset")

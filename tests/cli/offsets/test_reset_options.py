@@ -1,4 +1,4 @@
-"""Command lines of `kcli offsets reset` and `undo` that mean nothing: one line, status 2, no broker is asked."""
+"""Invalid options of `kcli offsets reset` and `undo`: one line, status 2, no request."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ NOBODY = ("-b", "127.0.0.1:1", "--timeout", "1")  # asking there would be status
         (["g", "--from-file", "/nowhere/positions.csv"], "/nowhere/positions.csv"),
     ],
 )
-def test_a_reset_that_means_nothing(words: list[str], why: str) -> None:
+def test_invalid_reset_options_are_usage_errors(words: list[str], why: str) -> None:
     result = run_kcli("offsets", "reset", *words, *NOBODY)
     assert result.status == 2, result.err
     assert why in result.err
@@ -61,20 +61,20 @@ def test_a_reset_that_means_nothing(words: list[str], why: str) -> None:
         (["--list", "--execute"], "--list cannot be combined with --execute"),
     ],
 )
-def test_an_undo_that_means_nothing(words: list[str], why: str, tmp_path: Path) -> None:
+def test_invalid_undo_options_are_usage_errors(words: list[str], why: str, tmp_path: Path) -> None:
     result = run_kcli("offsets", "undo", *words, *NOBODY, environ={"XDG_STATE_HOME": str(tmp_path)})
     assert (result.status, result.out) == (2, b"")
     assert why in result.err
 
 
-def test_a_snapshot_that_is_not_there_needs_no_broker(tmp_path: Path) -> None:
+def test_a_missing_snapshot_is_reported_without_a_request(tmp_path: Path) -> None:
     for name in ("20240131T100000.123Z-4f2a91", "../../secret"):
         result = run_kcli("offsets", "undo", name, *NOBODY, environ={"XDG_STATE_HOME": str(tmp_path)})
         assert result.status == 3
         assert f"there is no snapshot {name}" in result.err
 
 
-def test_snapshots_that_cannot_be_read_are_rows(tmp_path: Path) -> None:
+def test_unreadable_snapshots_are_rows(tmp_path: Path) -> None:
     folder = tmp_path / "kcli" / "snapshots"
     folder.mkdir(parents=True)
     (folder / "20240131T100000.123Z-4f2a91.json").write_text("{}")
@@ -84,7 +84,7 @@ def test_snapshots_that_cannot_be_read_are_rows(tmp_path: Path) -> None:
     assert "is not a snapshot of kcli" in result.text
 
 
-def test_brokers_that_cannot_be_reached(tmp_path: Path) -> None:
+def test_unreachable_brokers_have_status_5(tmp_path: Path) -> None:
     words = ("g", "--to-earliest", "--all-topics", "--execute")
     result = run_kcli("offsets", "reset", *words, *NOBODY, environ={"XDG_STATE_HOME": str(tmp_path)})
     assert result.status == 5
