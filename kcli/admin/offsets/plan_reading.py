@@ -228,8 +228,8 @@ def _one(values: set[str | None], what: str, source: str) -> None:
 
 def _made_ms(items: Sequence[tuple[Place, Mapping[str, str]]]) -> int:
     """Return the earliest time: lines of several files may be combined."""
-    told = [cell_number(item["made_ms"], "made_ms", place) for place, item in items if item.get("made_ms")]
-    return min((ms for ms in told if ms is not None), default=0)
+    times = [cell_number(item["made_ms"], "made_ms", place) for place, item in items if item.get("made_ms")]
+    return min((ms for ms in times if ms is not None), default=0)
 
 
 def _optional_position(item: Mapping[str, Any], name: str, place: Place) -> OffsetAndMetadata | None:
@@ -247,13 +247,13 @@ def _position(item: Mapping[str, Any], place: Place) -> OffsetAndMetadata:
     return OffsetAndMetadata(required_number(item, "offset", place), -1 if epoch is None else epoch, note)
 
 
-def _error(told: object) -> KcliError | None:
+def _error(value: object) -> KcliError | None:
     """Return an error of the file: a BrokerError if the code is known. CSV has only its message."""
-    if isinstance(told, str):
-        told = {"message": told} if told else None
-    if not isinstance(told, dict):
+    if isinstance(value, str):
+        value = {"message": value} if value else None
+    if not isinstance(value, dict):
         return None
-    name, message = str(told.get("code")), str(told.get("message"))
+    name, message = str(value.get("code")), str(value.get("message"))
     for code in ErrorCode.all():
         if name == code.name or message.startswith(f"{code.name}: "):
             return BrokerError(code, message.removeprefix(f"{code.name}: "))
