@@ -1,4 +1,4 @@
-"""Groups of real members, looked at on our broker and on Apache's; those of newer types on Apache's alone."""
+"""Groups of real members on our broker and on Apache's; KIP-848, share and streams groups on Apache's only."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ from tests.streams_member import StreamsMember
 
 pytestmark = pytest.mark.slow
 
-PATIENCE_S = 20
-JVM_PATIENCE_S = 120
+TIMEOUT_S = 20
+JVM_TIMEOUT_S = 120
 
 
 @contextmanager
@@ -46,12 +46,12 @@ def asking(kafka: Kafka) -> Iterator[ConsumerNetworkClient]:
 
 
 def soon(client: ConsumerNetworkClient) -> float:
-    return client.clock.now_ms() + PATIENCE_S * 1000
+    return client.clock.now_ms() + TIMEOUT_S * 1000
 
 
 @contextmanager
 def member(kafka: Kafka, group: str, topic: str, **settings: Any) -> Iterator[Any]:
-    """A confluent-kafka consumer that has partitions; it takes no part in anything unless it is polled."""
+    """A confluent-kafka consumer with an assignment. It takes part in a rebalance only when it is polled."""
     from confluent_kafka import Consumer
 
     named = {name.replace("_", "."): value for name, value in settings.items()}
@@ -59,7 +59,7 @@ def member(kafka: Kafka, group: str, topic: str, **settings: Any) -> Iterator[An
     consumer = Consumer({"bootstrap.servers": kafka.bootstrap_servers, "group.id": group, **common, **named})
     try:
         consumer.subscribe([topic])
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + TIMEOUT_S
         while not consumer.assignment():
             assert time.monotonic() < deadline, f"no assignment in {group}"
             consumer.poll(0.1)
@@ -72,7 +72,7 @@ def fill(kafka: Kafka, topic: str, partition: int, count: int, timestamp_ms: int
     producer = kafka.ordered_producer()
     for number in range(count):
         producer.produce(topic, f"record {number}", partition=partition, timestamp=timestamp_ms)
-    assert producer.flush(PATIENCE_S) == 0
+    assert producer.flush(TIMEOUT_S) == 0
 
 
 def commit(kafka: Kafka, group: str, offsets: dict[TopicPartition, int]) -> None:
@@ -95,9 +95,9 @@ def described(kafka: Kafka, group: str) -> Group:
     return found.values[group]
 
 
-def until(what: Callable[[], bool], patience_s: float = PATIENCE_S) -> None:
-    deadline = time.monotonic() + patience_s
-    while not what():
+def until(condition: Callable[[], bool], timeout_s: float = TIMEOUT_S) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.1)
 
@@ -110,7 +110,7 @@ def code_of(error: KcliError) -> ErrorCode:
 # Classic groups
 
 
-def test_a_classic_group_with_its_member_and_its_lag(any_kafka: Kafka) -> None:
+def test_a_classic_group_has_its_member_and_lag(any_kafka: Kafka) -> None:
     topic, group = any_kafka.new_topic(3), any_kafka.new_name("g")
     fill(any_kafka, topic, 0, 10)
     fill(any_kafka, topic, 1, 4)
@@ -132,27 +132,27 @@ def test_a_classic_group_with_its_member_and_its_lag(any_kafka: Kafka) -> None:
     assert [row.member for row in survey.partitions] == [only] * 3
 
 
-def test_a_group_that_only_has_commits_is_an_empty_classic_one(any_kafka: Kafka) -> None:
+def test_a_group_with_commits_only_is_an_empty_classic_group(any_kafka: Kafka) -> None:
     topic, group = any_kafka.new_topic(), any_kafka.new_name("g")
     commit(any_kafka, group, {TopicPartition(topic, 0): 0})
     found = described(any_kafka, group)
     assert (found.type, found.state, found.members, found.protocol_type) == ("classic", "Empty", (), "")
 
 
-def test_what_is_not_there_is_not_found(any_kafka: Kafka) -> None:
+def test_a_missing_group_is_an_error_under_its_name(any_kafka: Kafka) -> None:
     with asking(any_kafka) as client:
         found = survey_groups(client, ["never-seen"], soon(client))
     assert code_of(found.errors["never-seen"]) == ErrorCode.GROUP_ID_NOT_FOUND
     assert not found.values
 
 
-def test_a_group_is_listed_by_its_coordinator_and_found_by_state_and_type(any_kafka: Kafka) -> None:
+def test_a_group_is_listed_by_its_coordinator_and_filtered_by_state_and_type(any_kafka: Kafka) -> None:
     topic, group = any_kafka.new_topic(), any_kafka.new_name("g")
     commit(any_kafka, group, {TopicPartition(topic, 0): 0})
 
-    def listed(**which: Any) -> set[tuple[str, str, str]]:
+    def listed(**filters: Any) -> set[tuple[str, str, str]]:
         with asking(any_kafka) as client:
-            found = list_groups(client, soon(client), **which)
+            found = list_groups(client, soon(client), **filters)
         assert not found.errors
         return {(it.group, it.type, it.state) for its in found.values.values() for it in its if it.group == group}
 
@@ -160,7 +160,7 @@ def test_a_group_is_listed_by_its_coordinator_and_found_by_state_and_type(any_ka
     assert listed(states=["stable"]) == listed(types=["consumer"]) == set()
 
 
-def test_time_lag_is_the_age_of_the_first_record_not_read(any_kafka: Kafka) -> None:
+def test_time_lag_is_the_age_of_the_first_unread_record(any_kafka: Kafka) -> None:
     topic, group = any_kafka.new_topic(), any_kafka.new_name("g")
     fill(any_kafka, topic, 0, 3, timestamp_ms=int(time.time() * 1000) - 3_600_000)
     fill(any_kafka, topic, 0, 3)
@@ -179,7 +179,7 @@ def test_time_lag_is_the_age_of_the_first_record_not_read(any_kafka: Kafka) -> N
     assert (row.lag, row.time_lag_ms, row.time_lag_note) == (0, 0, None)
 
 
-def test_time_lag_by_the_broker_s_clock_and_of_deleted_records(any_kafka: Kafka) -> None:
+def test_time_lag_with_log_append_time_and_with_deleted_records(any_kafka: Kafka) -> None:
     from confluent_kafka import TopicPartition as Theirs
     from confluent_kafka.admin import AdminClient
 
@@ -193,7 +193,7 @@ def test_time_lag_by_the_broker_s_clock_and_of_deleted_records(any_kafka: Kafka)
     assert row.time_lag_ms < 60_000
     admin = AdminClient({"bootstrap.servers": any_kafka.bootstrap_servers})
     for done in admin.delete_records([Theirs(topic, 0, 4)]).values():
-        done.result(PATIENCE_S)
+        done.result(TIMEOUT_S)
     (row,) = surveyed(any_kafka, group, time_lag=True).partitions
     assert (row.start, row.lag, row.time_lag_note) == (4, 5, DELETED)
 
@@ -212,7 +212,7 @@ def test_only_groups_without_members_are_deleted(any_kafka: Kafka) -> None:
         assert list(left.values) == [busy]
 
 
-def test_a_member_is_made_to_leave_and_its_place_is_free(any_kafka: Kafka) -> None:
+def test_a_removed_member_leaves_the_group(any_kafka: Kafka) -> None:
     topic, group = any_kafka.new_topic(), any_kafka.new_name("g")
     with (
         member(any_kafka, group, topic, session_timeout_ms=30_000, group_instance_id="static") as live,
@@ -231,7 +231,7 @@ def test_a_member_is_made_to_leave_and_its_place_is_free(any_kafka: Kafka) -> No
 # Groups of other types
 
 
-def test_a_consumer_group_tells_epochs_and_what_it_aims_at(real_kafka: Kafka) -> None:
+def test_a_consumer_group_has_epochs_and_target_assignments(real_kafka: Kafka) -> None:
     topic, group = real_kafka.new_topic(2), real_kafka.new_name("g")
     fill(real_kafka, topic, 1, 5)
     t0, t1 = TopicPartition(topic, 0), TopicPartition(topic, 1)
@@ -254,7 +254,7 @@ def _theirs(offsets: dict[TopicPartition, int]) -> list[Any]:
     return [Theirs(tp.topic, tp.partition, offset) for tp, offset in offsets.items()]
 
 
-def test_a_streams_group_s_tasks_are_the_partitions_that_they_read(real_kafka: Kafka) -> None:
+def test_the_tasks_of_a_streams_group_are_its_partitions(real_kafka: Kafka) -> None:
     wide, narrow = real_kafka.new_topic(3), real_kafka.new_topic(2)
     group = real_kafka.new_name("g")
     fill(real_kafka, wide, 2, 4)
@@ -273,7 +273,7 @@ def test_a_streams_group_s_tasks_are_the_partitions_that_they_read(real_kafka: K
     assert not any(row.error for row in survey.partitions)
 
 
-def test_a_share_group_s_offsets_and_lag_are_those_that_apache_s_tool_shows(real_kafka: Kafka) -> None:
+def test_offsets_and_lag_of_a_share_group_equal_those_of_apache_s_tool(real_kafka: Kafka) -> None:
     topic, group = real_kafka.new_topic(), real_kafka.new_name("g")
     fill(real_kafka, topic, 0, 12)
     _read_from_the_start(real_kafka, group)
@@ -285,11 +285,11 @@ def test_a_share_group_s_offsets_and_lag_are_those_that_apache_s_tool_shows(real
         stderr=subprocess.DEVNULL,
     )
     try:
-        until(lambda: _share_group_is_done(real_kafka, group), JVM_PATIENCE_S)
+        until(lambda: _share_group_is_done(real_kafka, group), JVM_TIMEOUT_S)
         survey = surveyed(real_kafka, group)
     finally:
         reader.terminate()
-        reader.wait(JVM_PATIENCE_S)
+        reader.wait(JVM_TIMEOUT_S)
     fill(real_kafka, topic, 0, 5)
     (only,) = survey.group.members
     assert (survey.group.type, only.topics, only.owned) == ("share", (topic,), (TopicPartition(topic, 0),))
@@ -297,7 +297,7 @@ def test_a_share_group_s_offsets_and_lag_are_those_that_apache_s_tool_shows(real
     shown = real_kafka.tool("ShareGroupCommand", *at, "--describe", "--group", group).stdout.split()
     assert row.committed is not None
     assert shown[-2:] == [str(row.committed.offset), str(row.lag)]
-    assert (row.end, row.lag) == (17, 5)  # though the start offset may still be 0: what is done with is not in the lag
+    assert (row.end, row.lag) == (17, 5)  # the start offset may still be 0; acknowledged records are not in the lag
 
 
 def _read_from_the_start(kafka: Kafka, group: str) -> None:
@@ -314,7 +314,7 @@ def _share_group_is_done(kafka: Kafka, group: str) -> bool:
     return group in found.values and any(row.lag == 0 for row in found.values[group].partitions)
 
 
-def test_behind_a_transaction_s_marker_the_next_record_tells_the_time(real_kafka: Kafka) -> None:
+def test_time_lag_at_a_transaction_marker_is_that_of_the_next_record(real_kafka: Kafka) -> None:
     topic, group = real_kafka.new_topic(), real_kafka.new_name("g")
     producer = real_kafka.ordered_producer(transactional_id=group)
     producer.init_transactions()
@@ -332,14 +332,16 @@ def test_behind_a_transaction_s_marker_the_next_record_tells_the_time(real_kafka
 
 
 @pytest.mark.parametrize(("isolation_level", "end"), [(0, 1), (1, 0)])
-def test_an_open_transaction_holds_the_last_stable_offset(real_kafka: Kafka, isolation_level: int, end: int) -> None:
+def test_an_open_transaction_holds_back_the_last_stable_offset(
+    real_kafka: Kafka, isolation_level: int, end: int
+) -> None:
     topic, group = real_kafka.new_topic(), real_kafka.new_name("g")
     commit(real_kafka, group, {TopicPartition(topic, 0): 0})
     producer = real_kafka.ordered_producer(transactional_id=group)
     producer.init_transactions()
     producer.begin_transaction()
     producer.produce(topic, "open")
-    producer.flush(PATIENCE_S)
+    producer.flush(TIMEOUT_S)
     (row,) = surveyed(real_kafka, group, isolation_level=isolation_level).partitions
     producer.abort_transaction()
     assert (row.end, row.lag) == (end, end)

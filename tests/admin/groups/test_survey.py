@@ -211,7 +211,7 @@ def test_a_partition_without_a_leader_is_an_error_in_its_row_after_a_short_wait(
     assert cluster.clock.now_ms() <= 2_000
 
 
-def test_a_topic_that_was_deleted_is_an_error_in_the_rows_of_its_partitions() -> None:
+def test_a_deleted_topic_is_an_error_in_the_rows_of_its_partitions() -> None:
     gone = TopicPartition("gone", 0)
     cluster = GroupCluster({"g": FakeGroup(1, (), {gone: 3, T0: 40})})
     (survey,) = survey_groups(cluster.client(), ["g"], 30_000).values.values()
@@ -221,7 +221,7 @@ def test_a_topic_that_was_deleted_is_an_error_in_the_rows_of_its_partitions() ->
     assert isinstance(error, BrokerError)
     assert error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert by_partition[gone].committed == OffsetAndMetadata(3, 3)
-    assert cluster.clock.now_ms() < 1_000  # brokers hear of a new topic late: half a second of patience, once
+    assert cluster.clock.now_ms() < 1_000  # one wait of half a second, because brokers learn of a new topic late
 
 
 def test_unreadable_committed_offsets_are_the_error_of_the_survey() -> None:

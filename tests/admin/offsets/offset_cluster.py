@@ -1,4 +1,4 @@
-"""A GroupCluster that stores what is committed and forgets what is deleted, and can fail at either."""
+"""A GroupCluster that stores and deletes committed offsets, with faults."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ Committed = dict[TopicPartition, OffsetAndMetadata]
 
 
 class OffsetCluster(GroupCluster):
-    """`stored`: group -> what it has committed; a group is Empty and classic, and coordinated by `nodes_of` or node 1.
+    """`stored`: the committed offsets of each group; by default groups are Empty and classic.
 
-    `refusals`: the error code for a partition. `hiccups`: what happens to the next commits or deletions, one each:
-    None for nothing, "lost" and "unheard" for a connection that breaks before and after the work is done, or a code
-    for the whole. `largest`: the most partitions that a commit may have, else
-    the code `too_large`. `pending`: offsets of open transactions.
+    `refusals`: an error code by partition. `faults`: one for each of the next commits or deletions: None, "lost" (the
+    connection breaks before the offsets are stored), "unanswered" (it breaks after), or an error code for the whole
+    request. A commit of more than `max_partitions` gets the error code `too_large`. `pending`: partitions with an
+    offset in an open transaction.
     """
 
     def __init__(self, stored: dict[str, Committed], *, state: str = "Empty", kind: str = CLASSIC) -> None:
@@ -33,8 +33,8 @@ class OffsetCluster(GroupCluster):
         super().__init__(groups)
         self.stored = stored
         self.refusals: dict[TopicPartition, int] = {}
-        self.hiccups: deque[int | str | None] = deque()
-        self.largest = 1_000_000
+        self.faults: deque[int | str | None] = deque()
+        self.max_partitions = 1_000_000
         self.too_large = INVALID_COMMIT_OFFSET_SIZE
         self.pending: set[TopicPartition] = set()
         self.before_write: Callable[[], None] = lambda: None
@@ -46,7 +46,7 @@ class OffsetCluster(GroupCluster):
 
     @property
     def writes(self) -> int:
-        """Requests that were to change something."""
+        """Number of requests that change offsets."""
         return self.count(ApiKey.OFFSET_COMMIT, ApiKey.OFFSET_DELETE)
 
     def _fetched(self, peer: MemoryPeer, request: Any, _version: int) -> Message:
@@ -55,33 +55,35 @@ class OffsetCluster(GroupCluster):
             error = self._error(ApiKey.OFFSET_FETCH, peer, asked.group_id)
             topics = [
                 offset_fetch.OffsetFetchResponseTopics(
-                    name=tp.topic, partitions=[self._row(tp, it, request.require_stable)]
+                    name=tp.topic, partitions=[self._row(tp, committed, request.require_stable)]
                 )
-                for tp, it in self.stored.get(asked.group_id, {}).items()
+                for tp, committed in self.stored.get(asked.group_id, {}).items()
             ]
             groups.append(
                 offset_fetch.OffsetFetchResponseGroup(group_id=asked.group_id, error_code=error, topics=topics)
             )
         return offset_fetch.OffsetFetchResponse(groups=groups)
 
-    def _row(self, tp: TopicPartition, it: OffsetAndMetadata, stable: bool) -> Any:
+    def _row(self, tp: TopicPartition, committed: OffsetAndMetadata, stable: bool) -> Any:
         if stable and tp in self.pending:
             return offset_fetch.OffsetFetchResponsePartitions(
                 partition_index=tp.partition, committed_offset=-1, error_code=88
             )
         return offset_fetch.OffsetFetchResponsePartitions(
             partition_index=tp.partition,
-            committed_offset=it.offset,
-            committed_leader_epoch=it.leader_epoch,
-            metadata=it.metadata,
+            committed_offset=committed.offset,
+            committed_leader_epoch=committed.leader_epoch,
+            metadata=committed.metadata,
         )
 
     def _commit(self, peer: MemoryPeer, request: Any, _version: int) -> Message | None:
         asked = [(TopicPartition(t.name, p.partition_index), p) for t in request.topics for p in t.partitions]
         assert (request.generation_id_or_member_epoch, request.member_id) == (-1, "")
 
-        def store(tp: TopicPartition, told: Any) -> None:
-            offset = OffsetAndMetadata(told.committed_offset, told.committed_leader_epoch, told.committed_metadata)
+        def store(tp: TopicPartition, partition: Any) -> None:
+            offset = OffsetAndMetadata(
+                partition.committed_offset, partition.committed_leader_epoch, partition.committed_metadata
+            )
             self.stored.setdefault(request.group_id, {})[tp] = offset
 
         codes = self._write(peer, request.group_id, asked, store)
@@ -118,16 +120,16 @@ class OffsetCluster(GroupCluster):
         self, peer: MemoryPeer, group: str, asked: list[tuple[TopicPartition, Any]], store: Callable[..., object]
     ) -> dict[TopicPartition, int] | None:
         self.before_write()
-        hiccup = self.hiccups.popleft() if self.hiccups else None
-        whole = self._error(ApiKey.OFFSET_COMMIT, peer, group) or (hiccup if isinstance(hiccup, int) else 0)
-        if len(asked) > self.largest:
-            whole = self.too_large
-        codes = {tp: whole or self.refusals.get(tp, 0) for tp, _ in asked}
-        if hiccup != "lost":
-            for tp, told in asked:
+        fault = self.faults.popleft() if self.faults else None
+        request_code = self._error(ApiKey.OFFSET_COMMIT, peer, group) or (fault if isinstance(fault, int) else 0)
+        if len(asked) > self.max_partitions:
+            request_code = self.too_large
+        codes = {tp: request_code or self.refusals.get(tp, 0) for tp, _ in asked}
+        if fault != "lost":
+            for tp, partition in asked:
                 if not codes[tp]:
-                    store(tp, told)
-        if hiccup in ("lost", "unheard"):
+                    store(tp, partition)
+        if fault in ("lost", "unanswered"):
             peer.reset()
             return None
         return codes

@@ -1,4 +1,4 @@
-"""Plans applied in a cluster of three brokers: what is looked at first, what is refused whole, what is told after."""
+"""Plans applied in a cluster of three brokers: checks before the first write, refusals, and results by partition."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def apply(cluster: OffsetCluster, plan: Plan, store: SnapshotStore, deadline_ms:
 
 
 def refusal(cluster: OffsetCluster, plan: Plan, store: SnapshotStore) -> KcliError:
-    """The error, after the proof that nothing was written: not to a broker, not to the disk."""
+    """Return the error, after asserting that nothing was written to a broker or to the disk."""
     before = {group: dict(offsets) for group, offsets in cluster.stored.items()}
     with pytest.raises(KcliError) as caught:
         apply(cluster, plan, store)
@@ -61,7 +61,7 @@ def codes(applied: Applied) -> dict[tuple[str, TopicPartition], ErrorCode]:
     return {key: error.code for key, error in applied.errors.items() if isinstance(error, BrokerError)}
 
 
-# What is done
+# Writes
 
 
 def test_a_plan_is_written_with_one_commit_per_group_after_its_snapshot(store: SnapshotStore) -> None:
@@ -74,10 +74,10 @@ def test_a_plan_is_written_with_one_commit_per_group_after_its_snapshot(store: S
     assert all(offsets == dict.fromkeys((T0, T1, T2), NEW) for offsets in cluster.stored.values())
     assert cluster.writes == 4
     assert seen == [[applied.snapshot_id]] * 4  # on the disk before the first commit
-    assert cluster.count(ApiKey.FIND_COORDINATOR) <= 3  # described, re-read, written: each time in one question
+    assert cluster.count(ApiKey.FIND_COORDINATOR) <= 3  # to describe, to read again and to write; one request each
 
 
-def test_keep_and_skip_are_not_written_and_a_plan_of_nothing_else_leaves_no_snapshot(store: SnapshotStore) -> None:
+def test_rows_to_keep_or_skip_are_not_written_and_need_no_snapshot(store: SnapshotStore) -> None:
     cluster = cluster_of("g")
     rows = [Row("g", T0, OLD, OLD, "keep"), Row("g", T1, OLD, OLD, "skip")]
     assert apply(cluster, plan_of(*rows), store) == Applied({}, None)
@@ -87,32 +87,34 @@ def test_keep_and_skip_are_not_written_and_a_plan_of_nothing_else_leaves_no_snap
     assert [change.tp for change in store.load(applied.snapshot_id or "").changes] == [T2]
 
 
-def test_a_row_to_delete_is_forgotten_by_the_group(store: SnapshotStore) -> None:
+def test_a_row_to_delete_removes_the_committed_offset(store: SnapshotStore) -> None:
     cluster = cluster_of("g")
     applied = apply(cluster, plan_of(Row("g", T0, OLD, None, "delete"), move("g", T1)), store)
     assert applied.results == {("g", T0): None, ("g", T1): None}
     assert cluster.stored["g"] == {T1: NEW, T2: OLD}
 
 
-def test_a_group_that_is_not_there_is_made_by_its_first_commit(store: SnapshotStore) -> None:
+def test_a_commit_creates_a_missing_group(store: SnapshotStore) -> None:
     cluster = cluster_of()
     assert not apply(cluster, plan_of(move("new", T0, None)), store).errors
     assert cluster.stored == {"new": {T0: NEW}}
 
 
-def test_the_snapshot_is_announced_before_anything_is_written(store: SnapshotStore) -> None:
+def test_the_snapshot_is_reported_before_the_first_write(store: SnapshotStore) -> None:
     cluster = cluster_of("g")
-    told: list[tuple[str, int]] = []
+    reported: list[tuple[str, int]] = []
     with cluster.client() as client:
         plan = plan_of(move("g", T0))
-        apply_plan(client, plan, store, 10_000, on_snapshot=lambda snapshot: told.append((snapshot.id, cluster.writes)))
-    assert told == [(store.ids()[0], 0)]
+        apply_plan(
+            client, plan, store, 10_000, on_snapshot=lambda snapshot: reported.append((snapshot.id, cluster.writes))
+        )
+    assert reported == [(store.ids()[0], 0)]
 
 
-# What is refused, whole
+# Refused plans
 
 
-def test_one_row_that_is_refused_refuses_all(store: SnapshotStore) -> None:
+def test_one_refused_row_refuses_the_plan(store: SnapshotStore) -> None:
     bad = Row("g", T1, OLD, None, "refuse", "900 is after the log end 100")
     error = refusal(cluster_of("g"), plan_of(move("g", T0), bad, bad._replace(tp=T2)), store)
     assert isinstance(error, PlanRefused)
@@ -123,8 +125,8 @@ def test_one_row_that_is_refused_refuses_all(store: SnapshotStore) -> None:
 
 @pytest.mark.parametrize("kind", ["classic", CONSUMER])
 @pytest.mark.parametrize("state", ["Stable", "PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"])
-def test_a_group_that_is_not_idle_is_refused_whatever_its_type(store: SnapshotStore, kind: str, state: str) -> None:
-    """Tools that ask for consumer groups (KIP-848) the classic way are told "Dead", and pass their own guard."""
+def test_a_group_in_use_is_refused_for_each_type(store: SnapshotStore, kind: str, state: str) -> None:
+    """DescribeGroups returns the state Dead for a KIP-848 group, which tools may take for an idle group."""
     stored = {"idle": {T0: OLD}, "live": {T0: OLD}}
     cluster = OffsetCluster(stored)
     cluster.groups["live"] = cluster.groups["live"]._replace(state=state, kind=kind)
@@ -135,12 +137,12 @@ def test_a_group_that_is_not_idle_is_refused_whatever_its_type(store: SnapshotSt
 
 
 @pytest.mark.parametrize(("kind", "tool"), [("share", "kafka-share-groups.sh"), ("streams", "kafka-streams-groups.sh")])
-def test_groups_with_a_tool_of_their_own_are_left_to_it_also_when_empty(kind: str, tool: str) -> None:
+def test_share_and_streams_groups_are_refused_even_when_empty(kind: str, tool: str) -> None:
     assert tool in (in_use_reason(Group("g", kind, "Empty", Node(1, "a", 9092))) or "")
 
 
 @pytest.mark.parametrize("kind", ["classic", CONSUMER])
-def test_an_empty_group_is_idle_whatever_its_type(store: SnapshotStore, kind: str) -> None:
+def test_an_empty_group_is_changed_for_each_type(store: SnapshotStore, kind: str) -> None:
     cluster = OffsetCluster({"g": {T0: OLD}}, kind=kind)
     assert not apply(cluster, plan_of(move("g", T0)), store).errors
 
@@ -154,9 +156,7 @@ def test_an_empty_group_is_idle_whatever_its_type(store: SnapshotStore, kind: st
         pytest.param(None, id="gone"),
     ],
 )
-def test_what_was_committed_since_the_plan_was_made_refuses_it(
-    store: SnapshotStore, now: OffsetAndMetadata | None
-) -> None:
+def test_a_commit_after_the_plan_refuses_it(store: SnapshotStore, now: OffsetAndMetadata | None) -> None:
     cluster = cluster_of("g")
     if now is None:
         del cluster.stored["g"][T1]
@@ -168,7 +168,7 @@ def test_what_was_committed_since_the_plan_was_made_refuses_it(
     assert "the plan is out of date: t-1 of group g had " in str(error)
 
 
-def test_a_commit_where_there_was_none_and_one_in_a_row_to_keep_refuse_too(store: SnapshotStore) -> None:
+def test_a_first_commit_and_a_commit_in_a_row_to_keep_refuse_the_plan(store: SnapshotStore) -> None:
     cluster = cluster_of("g")
     rows = [move("g", T0, None), Row("g", T1, NEW, NEW, "keep"), Row("g", T2, NEW, NEW, "skip")]
     error = refusal(cluster, plan_of(*rows), store)
@@ -176,8 +176,8 @@ def test_a_commit_where_there_was_none_and_one_in_a_row_to_keep_refuse_too(store
     assert [(it.tp, it.planned, it.found) for it in error.differences] == [(T0, None, OLD), (T1, NEW, OLD)]
 
 
-def test_an_open_transaction_that_may_change_an_offset_refuses(store: SnapshotStore) -> None:
-    """Its offset would replace ours when it commits (KIP-447)."""
+def test_a_pending_transactional_offset_refuses_the_plan(store: SnapshotStore) -> None:
+    """When the transaction commits, its offset replaces the one of the plan (KIP-447)."""
     cluster = cluster_of("g")
     cluster.pending = {T1}
     error = refusal(cluster, plan_of(move("g", T0), move("g", T1)), store)
@@ -191,7 +191,7 @@ def test_a_plan_for_another_cluster_is_refused(store: SnapshotStore) -> None:
 
 
 @pytest.mark.parametrize("api", [ApiKey.CONSUMER_GROUP_DESCRIBE, ApiKey.DESCRIBE_GROUPS, ApiKey.OFFSET_FETCH])
-def test_what_cannot_be_looked_at_is_not_written(store: SnapshotStore, api: ApiKey) -> None:
+def test_an_unreadable_group_refuses_the_plan(store: SnapshotStore, api: ApiKey) -> None:
     cluster = cluster_of("g")
     cluster.errors[api, "g"] = ErrorCode.GROUP_AUTHORIZATION_FAILED
     error = refusal(cluster, plan_of(move("g", T0)), store)
@@ -205,10 +205,10 @@ def test_without_a_snapshot_nothing_is_written(tmp_path: Path) -> None:
     assert isinstance(error, SnapshotError)
 
 
-# What fails on the way
+# Failures during writes
 
 
-def test_a_partition_that_fails_is_a_result_and_the_others_are_known(store: SnapshotStore) -> None:
+def test_a_failed_partition_is_a_result_beside_the_others(store: SnapshotStore) -> None:
     cluster = cluster_of("a", "b")
     cluster.refusals = {T1: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
     applied = apply(cluster, plan_of(*(move(g, tp) for g in "ab" for tp in (T0, T1))), store)
@@ -218,24 +218,26 @@ def test_a_partition_that_fails_is_a_result_and_the_others_are_known(store: Snap
     assert applied.snapshot_id is not None
 
 
-def test_a_group_that_got_members_after_the_last_look_is_told_so(store: SnapshotStore) -> None:
+def test_members_that_joined_after_the_check_are_reported(store: SnapshotStore) -> None:
     cluster = cluster_of("g")
-    cluster.hiccups.append(int(ErrorCode.UNKNOWN_MEMBER_ID))
+    cluster.faults.append(int(ErrorCode.UNKNOWN_MEMBER_ID))
     (error,) = apply(cluster, plan_of(move("g", T0)), store).errors.values()
     assert "UNKNOWN_MEMBER_ID: the group has members now" in str(error)
 
 
-@pytest.mark.parametrize("hiccup", ["lost", "unheard", 14, 15, 16, 7])
-def test_a_lost_connection_or_a_coordinator_that_moves_is_asked_again(store: SnapshotStore, hiccup: int | str) -> None:
+@pytest.mark.parametrize("fault", ["lost", "unanswered", 14, 15, 16, 7])
+def test_a_write_is_retried_after_a_lost_connection_or_a_moved_coordinator(
+    store: SnapshotStore, fault: int | str
+) -> None:
     cluster = cluster_of("g")
-    cluster.hiccups.append(hiccup)
+    cluster.faults.append(fault)
     applied = apply(cluster, plan_of(move("g", T0), Row("g", T1, OLD, None, "delete")), store)
     assert not applied.errors
     assert cluster.stored["g"] == {T0: NEW, T2: OLD}
     assert cluster.count(ApiKey.OFFSET_COMMIT) == 2
 
 
-def test_what_became_of_a_commit_that_is_never_answered_is_said_to_be_unknown(store: SnapshotStore) -> None:
+def test_a_commit_without_a_response_is_an_error_of_its_partition(store: SnapshotStore) -> None:
     cluster = cluster_of("a", "b")
     cluster.answers[ApiKey.OFFSET_COMMIT] = lambda peer, request, version: (
         None if request.group_id == "a" else cluster._commit(peer, request, version)
@@ -246,31 +248,31 @@ def test_what_became_of_a_commit_that_is_never_answered_is_said_to_be_unknown(st
     assert applied.snapshot_id is not None
 
 
-def test_offsets_that_are_too_many_for_a_batch_of_the_broker_are_cut_in_two_until_they_fit(
+def test_a_commit_that_is_too_large_is_halved_until_it_fits(
     store: SnapshotStore,
 ) -> None:
     many = partitions(*range(11))
     cluster = OffsetCluster({"g": dict.fromkeys(many, OLD)})
-    cluster.largest = 3
+    cluster.max_partitions = 3
     assert not apply(cluster, plan_of(*(move("g", tp) for tp in many)), store).errors
     assert cluster.stored["g"] == dict.fromkeys(many, NEW)
 
 
-def test_one_offset_that_is_too_large_is_an_error_and_not_tried_for_ever(store: SnapshotStore) -> None:
+def test_a_single_offset_that_is_too_large_is_an_error(store: SnapshotStore) -> None:
     cluster = cluster_of("g")
-    cluster.largest = 0
+    cluster.max_partitions = 0
     applied = apply(cluster, plan_of(move("g", T0), move("g", T1)), store)
     assert codes(applied) == dict.fromkeys([("g", T0), ("g", T1)], ErrorCode.INVALID_COMMIT_OFFSET_SIZE)
 
 
-def test_kafka_s_own_word_for_too_large_may_mean_anything_else_and_is_believed_of_large_commits_only(
+def test_an_unknown_server_error_halves_large_commits_only(
     store: SnapshotStore,
 ) -> None:
-    """Kafka 4.3.1 answers UNKNOWN_SERVER_ERROR to a commit of 300 notes of 4 KiB, and takes one of 250 (measured)."""
+    """Kafka 4.3.1 returns UNKNOWN_SERVER_ERROR for a commit of 300 offsets with 4 KiB of metadata; 250 are accepted."""
     noted = OLD._replace(metadata="n" * 4096)
     many = partitions(*range(20))
     cluster = OffsetCluster({"large": dict.fromkeys(many, noted), "small": dict.fromkeys(many, OLD)})
-    cluster.largest, cluster.too_large = 10, int(ErrorCode.UNKNOWN_SERVER_ERROR)
+    cluster.max_partitions, cluster.too_large = 10, int(ErrorCode.UNKNOWN_SERVER_ERROR)
     rows = [move("large", tp, noted)._replace(new=noted._replace(offset=0)) for tp in many]
     rows += [move("small", tp) for tp in many]
     applied = apply(cluster, plan_of(*rows), store)
@@ -281,7 +283,7 @@ def test_kafka_s_own_word_for_too_large_may_mean_anything_else_and_is_believed_o
 # The size of requests
 
 
-def test_a_thousand_plain_offsets_are_one_request_and_large_metadata_makes_more() -> None:
+def test_requests_are_divided_by_the_size_of_metadata() -> None:
     keys = [("group", tp) for tp in partitions(*range(1000))]
     assert list(batches(keys, dict.fromkeys(keys, OffsetAndMetadata(1)))) == [keys]
     divided = list(batches(keys, dict.fromkeys(keys, OffsetAndMetadata(1, metadata="n" * 4096))))
@@ -299,7 +301,7 @@ def test_requests_are_limited_to_a_number_of_partitions() -> None:
 # Deletion
 
 
-def test_offsets_are_deleted_and_what_is_refused_is_told_by_partition() -> None:
+def test_a_deletion_has_an_error_for_each_refused_partition() -> None:
     cluster = cluster_of("g")
     cluster.refusals = {T1: ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC}
     with cluster.client() as client:
@@ -309,11 +311,11 @@ def test_offsets_are_deleted_and_what_is_refused_is_told_by_partition() -> None:
     assert cluster.stored["g"] == {T1: OLD, T2: OLD}
 
 
-def test_a_group_that_is_not_there_has_nothing_to_delete_unless_we_did_it() -> None:
+def test_a_deletion_in_a_missing_group_is_an_error_except_at_a_retry() -> None:
     cluster = OffsetCluster({"g": {T0: OLD}})
-    cluster.hiccups.append("unheard")
+    cluster.faults.append("unanswered")
     with cluster.client() as client:
-        assert delete_offsets(client, "g", [T0], 10_000).values == {T0: None}  # gone at the second try: by the first
+        assert delete_offsets(client, "g", [T0], 10_000).values == {T0: None}  # the first request deleted it
         error = delete_offsets(client, "g", [T0], 20_000).errors[T0]
     assert isinstance(error, BrokerError)
     assert error.code is ErrorCode.GROUP_ID_NOT_FOUND

@@ -1,4 +1,4 @@
-"""Offsets moved and brought back on our broker and on Apache's, as kafka-python sees them; refusals change nothing."""
+"""Plans applied and undone on our broker and on Apache's, verified with kafka-python; refused plans change nothing."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ def commit(kafka: Kafka, positions: Positions) -> None:
 
 
 def positions(kafka: Kafka, groups: Iterable[str], topic: str) -> Positions:
-    """What kafka-python finds committed. (librdkafka 2.14 gives notes with what lies behind them in its memory.)"""
+    """Return the committed offsets that kafka-python reads. librdkafka 2.14 returns metadata with memory after it."""
     admin = KafkaAdminClient(bootstrap_servers=kafka.bootstrap_servers)
     try:
-        told = admin.list_group_offsets(list(groups))
+        by_group = admin.list_group_offsets(list(groups))
     finally:
         admin.close()
     return {
@@ -52,12 +52,12 @@ def positions(kafka: Kafka, groups: Iterable[str], topic: str) -> Positions:
             for tp, it in offsets.items()
             if tp.topic == topic and it.offset >= 0
         }
-        for group, offsets in told.items()
+        for group, offsets in by_group.items()
     }
 
 
 def planned(kafka: Kafka, groups: Iterable[str], topic: str) -> Plan:
-    """A reset to the start of the log of all partitions of a topic."""
+    """Return a plan to reset all partitions of a topic to the start of the log."""
     with asking(kafka) as client:
         facts = gather_facts(client, groups, {topic: None}, ToEarliest(), soon(client))
         assert not facts.errors
@@ -80,11 +80,11 @@ def undone(kafka: Kafka, snapshot_id: str | None, store: SnapshotStore) -> Plan:
 
 
 def test_undo_brings_back_every_offset_epoch_and_byte_of_metadata(any_kafka: Kafka, store: SnapshotStore) -> None:
-    """Of two groups; with partitions that had no commit, one that was to be deleted, and one already where it should
-    be. The undo can be undone, and that too."""
+    """Two groups, with uncommitted partitions, a deletion, and an offset that is already at its target. The undo can be
+    undone as well."""
     count = len(NOTES) + 3
     topic = any_kafka.new_topic(count)
-    groups = sorted(any_kafka.new_name("g") for _ in range(2))  # as plans are
+    groups = sorted(any_kafka.new_name("g") for _ in range(2))  # the order of plans
     partition = [TopicPartition(topic, number) for number in range(count)]
     before = {
         group: {partition[n]: OffsetAndMetadata(40 + n, n - 1 + shift, note) for n, note in enumerate(NOTES)}
@@ -113,9 +113,7 @@ def test_undo_brings_back_every_offset_epoch_and_byte_of_metadata(any_kafka: Kaf
     assert positions(any_kafka, groups, topic) == after
 
 
-def test_a_group_that_was_made_by_a_reset_has_nothing_left_after_the_undo(
-    any_kafka: Kafka, store: SnapshotStore
-) -> None:
+def test_undo_of_a_reset_that_created_the_group_leaves_no_offsets(any_kafka: Kafka, store: SnapshotStore) -> None:
     topic, group = any_kafka.new_topic(2), any_kafka.new_name("g")
     did = applied(any_kafka, planned(any_kafka, [group], topic), store)
     assert len(positions(any_kafka, [group], topic)[group]) == 2
@@ -124,7 +122,7 @@ def test_a_group_that_was_made_by_a_reset_has_nothing_left_after_the_undo(
 
 
 def _refused(kafka: Kafka, plan: Plan, store: SnapshotStore, topic: str) -> KcliError:
-    """The error, after the proof that nothing was written."""
+    """Return the error, after asserting that nothing was written."""
     before = positions(kafka, plan.groups, topic)
     with pytest.raises(KcliError) as caught:
         applied(kafka, plan, store)
@@ -144,22 +142,20 @@ def _live_group_is_refused(kafka: Kafka, store: SnapshotStore, **settings: str) 
     assert list(error.groups) == [live]
     with asking(kafka) as client:
         until(lambda: describe_groups(client, {live: None}, soon(client)).values[live].state == "Empty")
-    assert not applied(kafka, plan, store).errors  # the member has left: what was planned before is still true
+    assert not applied(kafka, plan, store).errors  # the member has left and the plan is still valid
     return error
 
 
-def test_a_group_with_a_member_is_refused_and_with_it_all_others(any_kafka: Kafka, store: SnapshotStore) -> None:
+def test_a_group_with_a_member_refuses_the_plan_for_all_groups(any_kafka: Kafka, store: SnapshotStore) -> None:
     _live_group_is_refused(any_kafka, store)
 
 
-def test_a_group_of_the_next_generation_is_refused_while_it_has_a_member(
-    real_kafka: Kafka, store: SnapshotStore
-) -> None:
-    """Tools that describe groups the old way are told that it is dead (KIP-848)."""
+def test_a_kip848_group_with_a_member_refuses_the_plan(real_kafka: Kafka, store: SnapshotStore) -> None:
+    """DescribeGroups returns the state Dead for such a group (KIP-848)."""
     _live_group_is_refused(real_kafka, store, group_protocol="consumer")
 
 
-def test_a_streams_group_is_left_to_its_own_tool(real_kafka: Kafka, store: SnapshotStore) -> None:
+def test_a_streams_group_refuses_the_plan(real_kafka: Kafka, store: SnapshotStore) -> None:
     topic, group = real_kafka.new_topic(2), real_kafka.new_name("g")
     commit(real_kafka, {group: {TopicPartition(topic, 0): OffsetAndMetadata(3)}})
     plan = planned(real_kafka, [group], topic)
@@ -170,7 +166,7 @@ def test_a_streams_group_is_left_to_its_own_tool(real_kafka: Kafka, store: Snaps
     assert "change its offsets with kafka-streams-groups.sh" in error.groups[group]
 
 
-def test_what_moves_between_plan_and_execute_refuses_it(any_kafka: Kafka, store: SnapshotStore) -> None:
+def test_a_commit_after_the_plan_refuses_it(any_kafka: Kafka, store: SnapshotStore) -> None:
     topic, group = any_kafka.new_topic(2), any_kafka.new_name("g")
     t0, t1 = TopicPartition(topic, 0), TopicPartition(topic, 1)
     commit(any_kafka, {group: {t0: OffsetAndMetadata(3, 0, "here")}})
@@ -181,8 +177,8 @@ def test_what_moves_between_plan_and_execute_refuses_it(any_kafka: Kafka, store:
     assert [it.tp for it in error.differences] == [t0, t1]
 
 
-def test_an_open_transaction_with_offsets_of_the_group_refuses(real_kafka: Kafka, store: SnapshotStore) -> None:
-    """When it commits, its offset would silently replace the one that was reset (KIP-447)."""
+def test_a_pending_transactional_offset_refuses_the_plan(real_kafka: Kafka, store: SnapshotStore) -> None:
+    """When the transaction commits, its offset replaces the one of the plan (KIP-447)."""
     topic, group = real_kafka.new_topic(2), real_kafka.new_name("g")
     commit(real_kafka, {group: {TopicPartition(topic, 0): OffsetAndMetadata(3)}})
     fill(real_kafka, topic, 0, 5)
@@ -200,18 +196,15 @@ def test_an_open_transaction_with_offsets_of_the_group_refuses(real_kafka: Kafka
 
 
 def _is_applied(kafka: Kafka, plan: Plan, store: SnapshotStore) -> bool:
-    """The coordinator hears of the end of a transaction a little after its producer."""
+    """The group coordinator learns of the end of a transaction a little after the producer."""
     try:
         return not applied(kafka, plan, store).errors
     except PlanOutdated:
         return False
 
 
-def test_large_notes_take_several_commits_each_of_which_the_broker_can_store(
-    any_kafka: Kafka, store: SnapshotStore
-) -> None:
-    """A coordinator stores a commit as one batch of __consumer_offsets, which has a limit of 1 MiB: even one that was
-    thought to fit is cut."""
+def test_large_metadata_take_several_commits(any_kafka: Kafka, store: SnapshotStore) -> None:
+    """A coordinator stores a commit as one batch of __consumer_offsets, which is limited to 1 MiB."""
     topic, group = any_kafka.new_topic(300), any_kafka.new_name("g")
     before = {TopicPartition(topic, number): OffsetAndMetadata(9, 0, "n" * 4096) for number in range(300)}
     commit(any_kafka, {group: before})
@@ -223,7 +216,7 @@ def test_large_notes_take_several_commits_each_of_which_the_broker_can_store(
     assert positions(any_kafka, [group], topic) == {group: before}
 
 
-def test_a_topic_that_was_made_anew_does_not_get_the_old_one_s_offsets(any_kafka: Kafka, store: SnapshotStore) -> None:
+def test_undo_skips_a_topic_that_was_recreated(any_kafka: Kafka, store: SnapshotStore) -> None:
     from confluent_kafka.admin import AdminClient
 
     topic, kept, group = any_kafka.new_topic(2), any_kafka.new_topic(1), any_kafka.new_name("g")
