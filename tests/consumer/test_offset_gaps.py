@@ -98,7 +98,7 @@ def plain(
     return [(group[0][1][0], group[-1][1][0], kind) for (kind, _), group in ((k, list(g)) for k, g in runs)]
 
 
-def told(parts: list[Gaps]) -> list[tuple[int, int, int]]:
+def gap_tuples(parts: list[Gaps]) -> list[tuple[int, int, int]]:
     return [row for part in parts for row in zip(*(it.tolist() for it in part), strict=True)]
 
 
@@ -142,7 +142,7 @@ def test_random_logs_in_chunks_and_ranges() -> None:
         parts.append(finder.finish(end, read.lost))
         seen = [it for some, _, _ in read.pieces for it in some]
         expected = plain(seen, start, end, COMPACTION if compacted else BETWEEN, read.lost)
-        assert told(parts) == expected, (read, start, end, compacted)
+        assert gap_tuples(parts) == expected, (read, start, end, compacted)
         assert len(asked) == any(kind == BETWEEN for *_, kind in plain(seen, start, end, BETWEEN, read.lost))
 
 
@@ -152,14 +152,14 @@ def test_offsets_deleted_during_the_read_are_lost_not_between() -> None:
     lost = [(10, 40)]
     second = finder.add(rows_of([Batch(45, 49, list(range(45, 50)))], 10), lost)
     rest = finder.finish(100, [*lost, (50, 90)])
-    assert told([first, second, rest]) == [(10, 39, LOST), (40, 44, BETWEEN), (50, 89, LOST), (90, 99, BETWEEN)]
+    assert gap_tuples([first, second, rest]) == [(10, 39, LOST), (40, 44, BETWEEN), (50, 89, LOST), (90, 99, BETWEEN)]
 
 
 def test_lost_offsets_of_a_batch_are_reported_once() -> None:
     finder = GapFinder(0, 20, never)
     batches = [Batch(0, 9, list(range(10)), aborted=True), Batch(10, 19, [11, 19])]
     parts = [finder.add(rows_of(batches[:1], 0), [(0, 5)]), finder.add(rows_of(batches[1:], 10), [(0, 5), (10, 14)])]
-    assert told([*parts, finder.finish(20)]) == [
+    assert gap_tuples([*parts, finder.finish(20)]) == [
         *((0, 4, LOST), (5, 9, ABORTED)),
         *((10, 13, LOST), (14, 18, COMPACTION)),
     ]
@@ -168,7 +168,7 @@ def test_lost_offsets_of_a_batch_are_reported_once() -> None:
 def test_offsets_after_the_position_are_not_reported() -> None:
     finder = GapFinder(0, 100, never)
     parts = [finder.add(rows_of([Batch(5, 9, list(range(5, 10)))], 0)), finder.finish(10)]
-    assert told(parts) == [(0, 4, BETWEEN)]
+    assert gap_tuples(parts) == [(0, 4, BETWEEN)]
 
 
 # --- logs written by Kafka
@@ -183,7 +183,7 @@ def found_in(data: bytes, start: int, end: int) -> tuple[list[tuple[int, int, in
         assert isinstance(decoded.columns, GapRows)
         parts.append(finder.add(decoded.columns))
         rest = decoded.rest
-    return told([*parts, finder.finish(decoded.next_offset)]), decoded
+    return gap_tuples([*parts, finder.finish(decoded.next_offset)]), decoded
 
 
 def moved(name: str, base: int) -> bytes:

@@ -162,9 +162,9 @@ class Member:
     def __init__(self, cluster: ClassicCluster, *topics: str, pattern: str | None = None, **properties: object) -> None:
         client, config = cluster.client(**{**SETTINGS, **properties})
         self.cluster = cluster
-        self.told = CallbackLog()
+        self.callbacks = CallbackLog()
         self.consumer = Consumer.from_config(config, client, in_background=False)
-        self.consumer.subscribe([] if pattern else topics or ["t"], pattern=pattern, **self.told.hooks())
+        self.consumer.subscribe([] if pattern else topics or ["t"], pattern=pattern, **self.callbacks.hooks())
 
     def poll(self, times: int = 20, timeout_ms: float = 50) -> list[str]:
         """Return the values of all records of some polls."""

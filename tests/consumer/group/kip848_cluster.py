@@ -49,13 +49,13 @@ class AssigningCluster(FakeCluster):
     def heartbeats(self) -> list[Any]:
         return self.asked(HEARTBEAT)
 
-    def answer(self, member_id: str, *, told: bool) -> chb.ConsumerGroupHeartbeatResponse:
-        """Return a successful response; with the assignment if `told`."""
+    def answer(self, member_id: str, *, with_assignment: bool) -> chb.ConsumerGroupHeartbeatResponse:
+        """Return a successful response; the assignment is included only if `with_assignment`."""
         return chb.ConsumerGroupHeartbeatResponse(
             member_id=member_id,
             member_epoch=self.epoch,
             heartbeat_interval_ms=INTERVAL_MS,
-            assignment=chb.Assignment(topic_partitions=self._by_id()) if told else None,
+            assignment=chb.Assignment(topic_partitions=self._by_id()) if with_assignment else None,
         )
 
     def _by_id(self) -> list[chb.TopicPartitions]:
@@ -73,14 +73,14 @@ class AssigningCluster(FakeCluster):
             return chb.ConsumerGroupHeartbeatResponse(member_id=member, member_epoch=epoch)
         if epoch == 0:
             self.members[member] = self.epoch
-            return self.answer(member, told=True)
+            return self.answer(member, with_assignment=True)
         if member not in self.members:
             return refusal(ErrorCode.UNKNOWN_MEMBER_ID)
         if epoch != self.members[member]:
             return refusal(ErrorCode.FENCED_MEMBER_EPOCH)
-        told = self.members[member] != self.epoch or request.rebalance_timeout_ms >= 0
+        result = self.members[member] != self.epoch or request.rebalance_timeout_ms >= 0
         self.members[member] = self.epoch
-        return self.answer(member, told=told)
+        return self.answer(member, with_assignment=result)
 
     def _metadata(self, node: int, request: Any) -> Any:
         if request.topics and request.topics[0].name is None:

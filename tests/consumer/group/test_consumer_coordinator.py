@@ -36,7 +36,7 @@ def test_a_new_member_is_given_an_id_and_joins_with_it() -> None:
     member = Member(two_partitions())
     assert member.poll() == ["a", "b"]
     assert [join.member_id for join in member.joins()] == ["", "member-1"]
-    assert member.told.taken() == [("assigned", [0, 1])]
+    assert member.callbacks.taken() == [("assigned", [0, 1])]
     assert member.consumer.group_metadata() == ("billing", 1, "member-1", None)
 
 
@@ -53,10 +53,10 @@ def test_the_leader_also_assigns_topics_that_it_does_not_subscribe_to() -> None:
 
 def test_a_follower_takes_its_assignment() -> None:
     cluster = two_partitions()
-    cluster.leader, cluster.given = "somebody", [T1]
+    cluster.leader, cluster.given = "another-member", [T1]
     member = Member(cluster)
     member.poll()
-    assert member.told.taken() == [("assigned", [1])]
+    assert member.callbacks.taken() == [("assigned", [1])]
     assert cluster.asked(ApiKey.SYNC_GROUP)[0].assignments == []
 
 
@@ -67,8 +67,8 @@ def test_a_join_has_the_fields_of_the_java_client() -> None:
     join = member.joins()[-1]
     assert (join.session_timeout_ms, join.rebalance_timeout_ms, join.protocol_type) == (7000, 90_000, "consumer")
     assert [protocol.name for protocol in join.protocols] == ["range", "cooperative-sticky"]
-    told = subscription_of(join)
-    assert (told.topics, told.owned_partitions, told.generation_id, told.rack_id) == (["t"], [], -1, "r1")
+    result = subscription_of(join)
+    assert (result.topics, result.owned_partitions, result.generation_id, result.rack_id) == (["t"], [], -1, "r1")
 
 
 def test_a_returning_static_leader_assigns_nothing_but_watches() -> None:
@@ -78,11 +78,11 @@ def test_a_returning_static_leader_assigns_nothing_but_watches() -> None:
     member = Member(cluster, group_instance_id="i", metadata_max_age_ms=500)
     member.poll()
     assert cluster.asked(ApiKey.SYNC_GROUP)[0].assignments == []
-    assert member.told.taken() == [("assigned", [0])]
+    assert member.callbacks.taken() == [("assigned", [0])]
     cluster.skips_assignment = False
     cluster.grow("t", 3)
     member.poll(40)
-    assert member.told.taken() == [("revoked", [0]), ("assigned", [0, 1, 2])]
+    assert member.callbacks.taken() == [("revoked", [0]), ("assigned", [0, 1, 2])]
 
 
 def test_an_old_broker_accepts_a_join_without_a_member_id() -> None:
@@ -157,7 +157,7 @@ def test_an_eager_member_revokes_all_partitions_before_it_rejoins(strategy: str)
     member.joins()
     cluster.rebalances = True
     member.poll(100)
-    assert member.told.taken() == [("assigned", [0, 1]), ("revoked", [0, 1]), ("assigned", [0, 1])]
+    assert member.callbacks.taken() == [("assigned", [0, 1]), ("revoked", [0, 1]), ("assigned", [0, 1])]
     assert [subscription_of(join).owned_partitions for join in member.joins()] == [[]]
 
 
@@ -166,11 +166,11 @@ def test_a_cooperative_member_keeps_reading_and_revokes_only_what_the_assignment
     cluster = two_partitions()
     member = Member(cluster, partition_assignment_strategy="cooperative-sticky")
     member.poll()
-    assert member.told.taken() == [("assigned", [0, 1])]
-    cluster.leader, cluster.given, cluster.rebalances = "somebody", [T0], True
+    assert member.callbacks.taken() == [("assigned", [0, 1])]
+    cluster.leader, cluster.given, cluster.rebalances = "another-member", [T0], True
     member.joins()
     member.poll(100)
-    assert member.told.taken() == [("revoked", [1]), ("assigned", []), ("assigned", [])]
+    assert member.callbacks.taken() == [("revoked", [1]), ("assigned", []), ("assigned", [])]
     first, second = (subscription_of(join) for join in member.joins())
     assert [(it.topic, it.partitions) for it in first.owned_partitions] == [("t", [0, 1])]
     assert [(it.topic, it.partitions) for it in second.owned_partitions] == [("t", [0])]
@@ -182,10 +182,10 @@ def test_a_changed_subscription_causes_a_rejoin() -> None:
     cluster.topic("u").append("from u")
     member = Member(cluster)
     member.poll()
-    member.told.taken()
-    member.consumer.subscribe(["u"], **member.told.hooks())
+    member.callbacks.taken()
+    member.consumer.subscribe(["u"], **member.callbacks.hooks())
     assert member.poll() == ["from u"]
-    assert member.told.taken() == [("revoked", [0, 1]), ("assigned", [0])]
+    assert member.callbacks.taken() == [("revoked", [0, 1]), ("assigned", [0])]
 
 
 def test_a_cooperative_member_revokes_unsubscribed_topics_before_it_rejoins() -> None:
@@ -194,9 +194,9 @@ def test_a_cooperative_member_revokes_unsubscribed_topics_before_it_rejoins() ->
     member = Member(cluster, "t", "u", partition_assignment_strategy="cooperative-sticky")
     member.poll()
     member.joins()
-    member.consumer.subscribe(["u"], **member.told.hooks())
+    member.consumer.subscribe(["u"], **member.callbacks.hooks())
     member.poll()
-    assert member.told.taken()[1:] == [("revoked", [0, 1]), ("assigned", [])]
+    assert member.callbacks.taken()[1:] == [("revoked", [0, 1]), ("assigned", [])]
     assert [it.topic for it in subscription_of(member.joins()[0]).owned_partitions] == ["u"]
 
 
@@ -206,18 +206,18 @@ def test_the_leader_rejoins_for_new_partitions() -> None:
     member.poll()
     cluster.grow("t", 3)
     member.poll(40)
-    assert member.told.taken() == [("assigned", [0, 1]), ("revoked", [0, 1]), ("assigned", [0, 1, 2])]
+    assert member.callbacks.taken() == [("assigned", [0, 1]), ("revoked", [0, 1]), ("assigned", [0, 1, 2])]
     assert member.joins()[-1].reason == "topics of the group have changed"
 
 
 def test_a_follower_ignores_new_partitions() -> None:
     cluster = two_partitions()
-    cluster.leader, cluster.given = "somebody", [T0]
+    cluster.leader, cluster.given = "another-member", [T0]
     member = Member(cluster, metadata_max_age_ms=500)
     member.poll()
     cluster.grow("t", 3)
     member.poll(40)
-    assert member.told.taken() == [("assigned", [0])]
+    assert member.callbacks.taken() == [("assigned", [0])]
 
 
 def test_a_pattern_matches_topics_created_later() -> None:
@@ -235,24 +235,24 @@ def test_a_pattern_matches_topics_created_later() -> None:
 def test_an_assigned_topic_that_matches_the_pattern_is_accepted_before_it_is_in_the_metadata() -> None:
     """The leader has newer metadata, with a topic that this member does not know yet."""
     cluster = two_partitions()
-    cluster.leader, cluster.given = "somebody", [T0]
+    cluster.leader, cluster.given = "another-member", [T0]
     member = Member(cluster, pattern="t.*")
     member.poll()
     cluster.topic("t2").append("from t2")
     cluster.given, cluster.rebalances = [T0, TopicPartition("t2", 0)], True
     member.joins()
     assert member.poll(100) == ["a", "b", "from t2"]
-    assert member.told.taken() == [("assigned", [0]), ("revoked", [0]), ("assigned", [0, 0])]
+    assert member.callbacks.taken() == [("assigned", [0]), ("revoked", [0]), ("assigned", [0, 0])]
     assert len(member.joins()) == 1
 
 
 def test_an_assignment_of_an_unsubscribed_topic_is_not_applied() -> None:
     cluster = two_partitions()
     cluster.topic("u")
-    cluster.leader, cluster.given = "somebody", [TopicPartition("u", 0)]
+    cluster.leader, cluster.given = "another-member", [TopicPartition("u", 0)]
     member = Member(cluster)
     member.poll()
-    assert member.told.taken() == []
+    assert member.callbacks.taken() == []
     assert "does not match" in member.joins()[-1].reason
 
 
@@ -267,12 +267,12 @@ def test_an_exception_of_a_callback_is_raised_by_poll_after_the_rebalance() -> N
     def fail(_: object) -> None:
         raise RuntimeError("the caller's own")
 
-    member.consumer.subscribe(["t"], on_revoked=fail, on_assigned=member.told.hooks()["on_assigned"])
+    member.consumer.subscribe(["t"], on_revoked=fail, on_assigned=member.callbacks.hooks()["on_assigned"])
     cluster.rebalances = True
     with pytest.raises(RuntimeError, match="the caller's own"):
         member.poll(100)
     member.poll()
-    assert member.told.taken() == [("assigned", [0, 1]), ("assigned", [0, 1])]
+    assert member.callbacks.taken() == [("assigned", [0, 1]), ("assigned", [0, 1])]
 
 
 def test_a_callback_may_seek_and_commit_but_not_poll() -> None:
@@ -306,7 +306,7 @@ def test_close_revokes_the_partitions_and_leaves_with_a_reason() -> None:
     member.poll()
     member.consumer.close()
     member.consumer.close()
-    assert member.told.taken() == [("assigned", [0, 1]), ("revoked", [0, 1])]
+    assert member.callbacks.taken() == [("assigned", [0, 1]), ("revoked", [0, 1])]
     farewells = cluster.asked(ApiKey.LEAVE_GROUP)
     assert [(it.members[0].member_id, it.members[0].reason) for it in farewells] == [
         ("member-1", "the consumer is being closed")
@@ -319,7 +319,7 @@ def test_a_static_member_does_not_leave() -> None:
     member = Member(cluster, group_instance_id="i")
     member.poll()
     member.consumer.close()
-    assert member.told.taken() == [("assigned", [0, 1]), ("revoked", [0, 1])]
+    assert member.callbacks.taken() == [("assigned", [0, 1]), ("revoked", [0, 1])]
     assert cluster.asked(ApiKey.LEAVE_GROUP) == []
 
 
@@ -345,7 +345,7 @@ def test_a_member_that_leaves_during_a_pending_join_still_commits() -> None:
     cluster.rebalances = True
     member.poll(80)
     member.consumer.close()
-    assert member.told.taken() == [("assigned", [0, 1]), ("revoked", [0, 1])]
+    assert member.callbacks.taken() == [("assigned", [0, 1]), ("revoked", [0, 1])]
     assert cluster.committed[T0] == 2
     assert len(cluster.asked(ApiKey.LEAVE_GROUP)) == 1
 
@@ -359,7 +359,7 @@ def test_a_member_removed_during_a_pending_join_has_lost_its_partitions() -> Non
     member.poll(80)
     cluster.answer_next(ApiKey.OFFSET_COMMIT, *[_refused_with(ErrorCode.ILLEGAL_GENERATION)] * 2)
     member.consumer.close()
-    assert member.told.taken() == [("assigned", [0, 1]), ("lost", [0, 1])]
+    assert member.callbacks.taken() == [("assigned", [0, 1]), ("lost", [0, 1])]
 
 
 def _refused_with(code: ErrorCode) -> Callable[[Any], Any]:
@@ -384,11 +384,11 @@ def test_subscribe_and_assign_are_possible_after_unsubscribe() -> None:
     member = Member(cluster)
     member.poll()
     member.consumer.unsubscribe()
-    assert member.told.taken() == [("assigned", [0, 1]), ("revoked", [0, 1])]
+    assert member.callbacks.taken() == [("assigned", [0, 1]), ("revoked", [0, 1])]
     assert len(cluster.asked(ApiKey.LEAVE_GROUP)) == 1
-    member.consumer.subscribe(["t"], **member.told.hooks())
+    member.consumer.subscribe(["t"], **member.callbacks.hooks())
     member.poll()
-    assert member.told.taken() == [("assigned", [0, 1])]
+    assert member.callbacks.taken() == [("assigned", [0, 1])]
     member.consumer.unsubscribe()
     member.consumer.assign([T0])
     assert member.poll(10) == ["a", "b"]
@@ -398,7 +398,7 @@ def test_an_empty_subscription_unsubscribes() -> None:
     member = Member(two_partitions())
     member.poll()
     member.consumer.subscribe([])
-    assert member.told.taken() == [("assigned", [0, 1]), ("revoked", [0, 1])]
+    assert member.callbacks.taken() == [("assigned", [0, 1]), ("revoked", [0, 1])]
 
 
 def test_a_wakeup_does_not_prevent_leaving() -> None:

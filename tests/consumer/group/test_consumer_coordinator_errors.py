@@ -41,7 +41,7 @@ def settled(cluster: ClassicCluster, **properties: object) -> Member:
     """Return a cooperative member with both partitions, so that lost and revoked partitions differ."""
     member = Member(cluster, partition_assignment_strategy="cooperative-sticky", **properties)
     member.poll()
-    assert member.told.taken() == [("assigned", [0, 1])]
+    assert member.callbacks.taken() == [("assigned", [0, 1])]
     member.joins()
     return member
 
@@ -55,7 +55,7 @@ def test_a_join_is_retried_after_a_temporary_error(code: ErrorCode) -> None:
     refuse(cluster, ApiKey.JOIN_GROUP, code)
     member = Member(cluster)
     member.poll()
-    assert member.told.taken() == [("assigned", [0, 1])]
+    assert member.callbacks.taken() == [("assigned", [0, 1])]
     assert [join.member_id for join in member.joins()] == ["", "", "member-1"]
     assert len(cluster.asked(ApiKey.FIND_COORDINATOR)) == 1
 
@@ -67,7 +67,7 @@ def test_a_join_is_sent_to_the_new_coordinator(code: ErrorCode) -> None:
     member = Member(cluster)
     cluster.answer_next(ApiKey.FIND_COORDINATOR, lambda it: cluster._find_coordinator(1, it), _moves(cluster, 2))
     member.poll()
-    assert member.told.taken() == [("assigned", [0, 1])]
+    assert member.callbacks.taken() == [("assigned", [0, 1])]
     nodes = [it.node for it in cluster.requests if it.request.API_KEY == ApiKey.JOIN_GROUP]
     assert nodes == [1, 2, 2]
 
@@ -86,7 +86,7 @@ def test_an_unknown_member_joins_as_a_new_member() -> None:
     refuse(cluster, ApiKey.JOIN_GROUP, E.UNKNOWN_MEMBER_ID)
     cluster.rebalances = True
     member.poll(100)
-    assert member.told.taken() == [("lost", [0, 1]), ("assigned", [0, 1])]
+    assert member.callbacks.taken() == [("lost", [0, 1]), ("assigned", [0, 1])]
     assert [join.member_id for join in member.joins()] == ["member-1", "", "member-2"]
 
 
@@ -110,7 +110,7 @@ def test_a_refused_join_is_raised_and_retried_by_a_later_poll(code: ErrorCode) -
         member.poll()
     assert refused.value.code is code
     member.poll()
-    assert member.told.taken() == [("assigned", [0, 1])]
+    assert member.callbacks.taken() == [("assigned", [0, 1])]
 
 
 # --- sync
@@ -131,7 +131,7 @@ def test_a_failed_sync_causes_a_rejoin_as_the_same_member(code: ErrorCode, ids: 
     refuse(cluster, ApiKey.SYNC_GROUP, code)
     cluster.rebalances = True
     member.poll(100)
-    assert member.told.taken() == [("assigned", [])]
+    assert member.callbacks.taken() == [("assigned", [])]
     joins = member.joins()
     assert [join.member_id for join in joins] == ids
     assert [subscription_of(join).generation_id for join in joins] == [1, 2]
@@ -151,7 +151,7 @@ def test_a_sync_for_an_ended_generation_loses_the_partitions(code: ErrorCode, id
     refuse(cluster, ApiKey.SYNC_GROUP, code)
     cluster.rebalances = True
     member.poll(100)
-    assert member.told.taken() == [("lost", [0, 1]), ("assigned", [0, 1])]
+    assert member.callbacks.taken() == [("lost", [0, 1]), ("assigned", [0, 1])]
     joins = member.joins()
     assert [join.member_id for join in joins] == ids
     assert subscription_of(joins[1]).owned_partitions == []
@@ -166,7 +166,7 @@ def test_a_refused_sync_is_raised(code: ErrorCode) -> None:
     with pytest.raises(BrokerError, match=rf"{code.name}.*api=SyncGroup"):
         member.poll()
     member.poll()
-    assert member.told.taken() == [("assigned", [0, 1])]
+    assert member.callbacks.taken() == [("assigned", [0, 1])]
 
 
 def test_a_sync_response_for_another_assignor_is_raised() -> None:
@@ -194,7 +194,7 @@ def test_a_rebalance_in_a_heartbeat_response_causes_a_rejoin() -> None:
     member = settled(cluster)
     refuse(cluster, ApiKey.HEARTBEAT, E.REBALANCE_IN_PROGRESS)
     member.poll(100)
-    assert member.told.taken() == [("assigned", [])]
+    assert member.callbacks.taken() == [("assigned", [])]
     assert [join.reason for join in member.joins()] == ["the group is rebalancing"]
 
 
@@ -205,7 +205,7 @@ def test_a_heartbeat_is_sent_to_the_new_coordinator_without_a_rejoin(code: Error
     refuse(cluster, ApiKey.HEARTBEAT, code)
     cluster.coordinator = 2
     member.poll(100)
-    assert member.told.taken() == []
+    assert member.callbacks.taken() == []
     assert member.joins() == []
     assert [it.node for it in cluster.requests if it.request.API_KEY == ApiKey.HEARTBEAT][:2] == [1, 2]
 
@@ -218,7 +218,7 @@ def test_a_removed_member_has_lost_its_partitions_and_rejoins(code: ErrorCode, i
     member = settled(cluster)
     refuse(cluster, ApiKey.HEARTBEAT, code)
     member.poll(100)
-    assert member.told.taken() == [("lost", [0, 1]), ("assigned", [0, 1])]
+    assert member.callbacks.taken() == [("lost", [0, 1]), ("assigned", [0, 1])]
     assert [join.member_id for join in member.joins()] == ids
 
 
@@ -234,7 +234,7 @@ def test_a_fenced_member_raises_at_every_poll_and_does_not_rejoin(api: ApiKey) -
             member.poll(100)
     assert len(member.joins()) == 1
     lost = [("assigned", [0, 1]), ("lost", [0, 1])] if api == ApiKey.HEARTBEAT else []
-    assert member.told.taken() == lost
+    assert member.callbacks.taken() == lost
 
 
 def test_an_authorization_error_of_a_heartbeat_is_raised_and_the_member_stays() -> None:
@@ -254,7 +254,7 @@ def test_a_heartbeat_is_retried_soon_after_another_error(code: ErrorCode) -> Non
     refuse(cluster, ApiKey.HEARTBEAT, code)
     member.poll(80)  # the interval is 3 s, the backoff a tenth of one
     assert len(cluster.asked(ApiKey.HEARTBEAT)) >= 2
-    assert (member.told.taken(), member.joins()) == ([], [])
+    assert (member.callbacks.taken(), member.joins()) == ([], [])
 
 
 def test_a_heartbeat_response_of_an_older_generation_is_ignored() -> None:
@@ -264,7 +264,7 @@ def test_a_heartbeat_response_of_an_older_generation_is_ignored() -> None:
     assert inner is not None
     inner.commit_refused(E.UNKNOWN_MEMBER_ID, inner.generation._replace(id=0))
     member.poll()
-    assert (member.told.taken(), member.joins()) == ([], [])
+    assert (member.callbacks.taken(), member.joins()) == ([], [])
 
 
 def test_a_silent_coordinator_is_looked_up_again_after_the_session_timeout() -> None:
@@ -284,7 +284,7 @@ def test_a_disconnected_coordinator_is_replaced() -> None:
     cluster.coordinator = 2
     cluster.lose(1)
     member.poll(200)
-    assert (member.told.taken(), member.joins()) == ([], [])
+    assert (member.callbacks.taken(), member.joins()) == ([], [])
     assert cluster.requests[-1].node == 2
 
 
@@ -296,7 +296,7 @@ def test_a_connection_lost_during_a_pending_join_is_retried() -> None:
     member.poll(80)
     cluster.cut(1)
     member.poll(100)
-    assert member.told.taken() == [("assigned", [])]
+    assert member.callbacks.taken() == [("assigned", [])]
     assert [join.member_id for join in member.joins()] == ["member-1", "member-1"]
 
 
@@ -313,7 +313,7 @@ def test_a_member_leaves_after_max_poll_interval_without_a_poll() -> None:
     member.poll(100)
     leave_heartbeat = cluster.asked(ApiKey.LEAVE_GROUP)[0].members[0]
     assert (leave_heartbeat.member_id, leave_heartbeat.reason) == ("member-1", "the application did not poll for 10 s")
-    assert member.told.taken() == [("lost", [0, 1]), ("assigned", [0, 1])]
+    assert member.callbacks.taken() == [("lost", [0, 1]), ("assigned", [0, 1])]
     assert [join.member_id for join in member.joins()] == ["", "member-2"]
 
 
@@ -333,7 +333,7 @@ def test_leaving_ignores_the_error_code_of_the_response(code: ErrorCode) -> None
     member = settled(cluster)
     refuse(cluster, ApiKey.LEAVE_GROUP, code)
     member.consumer.close()
-    assert member.told.taken() == [("revoked", [0, 1])]
+    assert member.callbacks.taken() == [("revoked", [0, 1])]
     assert len(cluster.asked(ApiKey.LEAVE_GROUP)) == 1
 
 
@@ -354,7 +354,7 @@ def test_a_fatal_error_of_the_lookup_is_raised(code: ErrorCode) -> None:
     with pytest.raises(BrokerError, match=rf"{code.name}.*api=FindCoordinator"):
         member.poll()
     member.poll()
-    assert member.told.taken() == [("assigned", [0, 1])]
+    assert member.callbacks.taken() == [("assigned", [0, 1])]
 
 
 def test_a_missing_coordinator_is_looked_up_with_increasing_backoff() -> None:
@@ -363,12 +363,12 @@ def test_a_missing_coordinator_is_looked_up_with_increasing_backoff() -> None:
     cluster.answer_next(ApiKey.FIND_COORDINATOR, *[lambda _: refusal] * 4)
     member = Member(cluster)
     member.poll(100)
-    assert member.told.taken() == [("assigned", [0, 1])]
+    assert member.callbacks.taken() == [("assigned", [0, 1])]
     assert len(cluster.asked(ApiKey.FIND_COORDINATOR)) == 5
 
 
 @pytest.mark.parametrize(
-    ("code", "told"),
+    ("code", "result"),
     [
         (E.REBALANCE_IN_PROGRESS, [("assigned", [])]),
         (E.ILLEGAL_GENERATION, [("lost", [0, 1]), ("assigned", [0, 1])]),
@@ -376,13 +376,13 @@ def test_a_missing_coordinator_is_looked_up_with_increasing_backoff() -> None:
         (E.OFFSET_METADATA_TOO_LARGE, []),
     ],
 )
-def test_a_refused_commit_changes_the_membership(code: ErrorCode, told: list[Any]) -> None:
+def test_a_refused_commit_changes_the_membership(code: ErrorCode, result: list[Any]) -> None:
     member = settled(two_partitions())
     inner = member.consumer.membership
     assert inner is not None
     inner.commit_refused(code, inner.generation)
     member.poll()
-    assert member.told.taken() == told
+    assert member.callbacks.taken() == result
 
 
 # --- the table

@@ -98,7 +98,7 @@ def test_the_callback_runs_for_an_empty_assignment(cluster: AssigningCluster) ->
 def test_a_join_response_without_an_assignment_is_an_empty_assignment(cluster: AssigningCluster) -> None:
     member = Member(cluster)
     cluster.members[member.membership.member.identity.member_id] = cluster.epoch
-    cluster.answer_next(HEARTBEAT, lambda request: cluster.answer(request.member_id, told=False))
+    cluster.answer_next(HEARTBEAT, lambda request: cluster.answer(request.member_id, with_assignment=False))
     member.poll()
     assert (member.said, member.membership.state) == ([("assigned", "")], "stable")
 

@@ -200,7 +200,7 @@ def test_a_failed_member_loses_its_partitions_once(member: Member, cluster: Assi
     member.leave()
     assert (member.membership.state, len(cluster.heartbeats())) == ("out", 1)
     member.poll()
-    assert member.owned() == "t-0 t-1", "whoever leaves and subscribes again gets another chance"
+    assert member.owned() == "t-0 t-1", "a member that leaves and subscribes again gets another chance"
 
 
 def test_an_unknown_error_is_fatal(cluster: AssigningCluster) -> None:
@@ -270,7 +270,7 @@ def test_a_moved_coordinator_is_found_again(member: Member, cluster: AssigningCl
 
     def answered_at(request: Any) -> Any:
         times.append(cluster.clock.now_ms())
-        return cluster.answer(request.member_id, told=False)
+        return cluster.answer(request.member_id, with_assignment=False)
 
     cluster.answer_next(HEARTBEAT, refused_at, answered_at)
     member.poll(INTERVAL_MS + 200)
@@ -301,7 +301,7 @@ def test_a_silent_coordinator_is_looked_up_again_after_the_request_timeout(clust
 
 def test_a_lost_acknowledgement_is_repeated(cluster: AssigningCluster) -> None:
     member = Member(cluster)
-    cluster.answer_next(HEARTBEAT, lambda request: cluster.answer(request.member_id, told=True))
+    cluster.answer_next(HEARTBEAT, lambda request: cluster.answer(request.member_id, with_assignment=True))
     cluster.members[member.membership.member.identity.member_id] = cluster.epoch
     member.membership.poll(0)
     cluster.answer_next(HEARTBEAT, answers(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))

@@ -29,7 +29,7 @@ def joined(cluster: ClassicCluster, **properties: Any) -> Member:
     cluster.topic("t").append("a")
     member = Member(cluster, **properties)
     assert member.poll() == ["a"]
-    assert member.told.taken() == [("assigned", [0])]
+    assert member.callbacks.taken() == [("assigned", [0])]
     member.joins()
     return member
 
@@ -50,7 +50,7 @@ def test_a_cooperative_member_removed_during_a_rejoin_has_lost_its_partitions(ap
     cluster.rebalances = True
     before = len(cluster.asked(ApiKey.OFFSET_COMMIT))
     member.poll(80)
-    assert member.told.taken() == [("lost", [0]), ("assigned", [0])]
+    assert member.callbacks.taken() == [("lost", [0]), ("assigned", [0])]
     assert {commit.generation_id_or_member_epoch for commit in cluster.asked(ApiKey.OFFSET_COMMIT)[before:]} <= {1, 3}
 
 
@@ -67,7 +67,7 @@ def test_a_suspended_member_that_was_removed_returns_no_records() -> None:
     cluster.known.clear()
     cluster.committed[TP] = 2  # by the new owner
     assert member.poll(100) == []
-    assert member.told.taken() == [("lost", [0]), ("assigned", [0])]
+    assert member.callbacks.taken() == [("lost", [0]), ("assigned", [0])]
 
 
 def test_a_suspended_member_continues_after_a_successful_heartbeat() -> None:
@@ -76,7 +76,7 @@ def test_a_suspended_member_continues_after_a_successful_heartbeat() -> None:
     member = joined(cluster)
     stopped_with_records(member)
     assert member.poll(100) == ["b"]
-    assert (member.told.taken(), member.joins()) == ([], [])
+    assert (member.callbacks.taken(), member.joins()) == ([], [])
 
 
 def test_a_response_to_a_heartbeat_from_before_the_suspension_does_not_count() -> None:
@@ -103,7 +103,7 @@ def test_no_records_are_returned_after_a_session_without_a_coordinator() -> None
     member.poll(40)
     cluster.logs[TP].append("c")
     assert member.poll(40) == []
-    assert member.told.taken() == []
+    assert member.callbacks.taken() == []
 
 
 def test_a_cooperative_member_reads_during_a_long_pending_join() -> None:
@@ -115,7 +115,7 @@ def test_a_cooperative_member_reads_during_a_long_pending_join() -> None:
     member.poll(1_000)  # 50 s
     cluster.logs[TP].append("b")
     assert member.poll() == ["b"]
-    assert member.told.taken() == []
+    assert member.callbacks.taken() == []
     stopped_with_records(member)  # "b" again, as a new record
     assert member.poll() == [], "while it was stopped nobody looked after the open JoinGroup"
 

@@ -102,7 +102,7 @@ class World:
             self.subscription._states = _states([T0, T1, U0])
         self.lookup = CoordinatorLookup(self.client, "g")
         self.commits = OffsetCommits(self.client, self.lookup, self.membership, self.subscription, self.config)
-        self.told: list[tuple[str, KcliError | None]] = []
+        self.callbacks: list[tuple[str, KcliError | None]] = []
 
     def membership(self) -> Membership | None:
         return self.member  # type: ignore[return-value]
@@ -124,7 +124,7 @@ class World:
         return caught.value
 
     def later(self, name: str, offsets: Any = AT_5) -> None:
-        self.commits.commit_async(offsets, lambda _, error: self.told.append((name, error)))
+        self.commits.commit_async(offsets, lambda _, error: self.callbacks.append((name, error)))
 
     def poll(self, ms: float = 0) -> None:
         """Poll as a consumer does: the commits, then the network."""
@@ -453,9 +453,9 @@ def test_callbacks_run_in_order_in_the_callers_poll() -> None:
     for name in "abc":
         world.later(name)
     world.client.poll(timeout_ms=100)
-    assert world.told == []
+    assert world.callbacks == []
     world.poll(500)
-    assert world.told == [("a", None), ("b", None), ("c", None)]
+    assert world.callbacks == [("a", None), ("b", None), ("c", None)]
 
 
 def test_an_asynchronous_commit_is_not_retried() -> None:
@@ -464,7 +464,7 @@ def test_an_asynchronous_commit_is_not_retried() -> None:
     world.later("a")
     world.later("b")
     world.poll(1_000)
-    (first, error), second = world.told
+    (first, error), second = world.callbacks
     assert (first, second) == ("a", ("b", None))
     assert error is not None
     assert error.retriable
@@ -476,7 +476,7 @@ def test_waiting_commits_are_sent_in_order_before_a_synchronous_one() -> None:
     world.later("a", {T0: OffsetAndMetadata(1)})
     world.later("b", {T0: OffsetAndMetadata(2)})
     world.commit({T0: OffsetAndMetadata(3)})
-    assert world.told == [("a", None), ("b", None)]
+    assert world.callbacks == [("a", None), ("b", None)]
     assert [request.topics[0].partitions[0].committed_offset for request in world.asked] == [1, 2, 3]
 
 
@@ -488,9 +488,9 @@ def test_asynchronous_commits_fail_at_the_request_timeout_without_a_coordinator(
     )
     world.later("a")
     world.poll(1_900)
-    assert world.told == []
+    assert world.callbacks == []
     world.poll(200)
-    [(_, error)] = world.told
+    [(_, error)] = world.callbacks
     assert isinstance(error, TimeoutExpired)
 
 
@@ -502,7 +502,7 @@ def test_an_authorization_error_fails_waiting_commits_at_once() -> None:
     )
     world.later("a")
     world.poll(500)
-    [(_, error)] = world.told
+    [(_, error)] = world.callbacks
     assert isinstance(error, BrokerError)
     assert error.code == code
 
@@ -512,7 +512,7 @@ def test_an_empty_commit_waits_for_earlier_commits() -> None:
     world = World()
     world.later("a")
     world.commit({})
-    assert world.told == [("a", None)]
+    assert world.callbacks == [("a", None)]
 
 
 def test_a_callback_may_commit() -> None:
@@ -622,7 +622,7 @@ def test_close_commits_the_consumed_positions_and_waits_for_other_commits() -> N
     world.later("a", {T1: OffsetAndMetadata(1)})
     world.commits.close(world.in_ms(5_000))
     assert world.cluster.stored == {T0: OffsetAndMetadata(7, 3), T1: OffsetAndMetadata(1)}
-    assert world.told == [("a", None)]
+    assert world.callbacks == [("a", None)]
 
 
 def test_close_runs_the_callbacks_of_unanswered_commits() -> None:
@@ -630,7 +630,7 @@ def test_close_runs_the_callbacks_of_unanswered_commits() -> None:
     world.cluster.answer_next(ApiKey.OFFSET_COMMIT, lambda _: None)
     world.later("a")
     world.commits.close(world.in_ms(1_000))
-    [(_, error)] = world.told
+    [(_, error)] = world.callbacks
     assert isinstance(error, TimeoutExpired)
     assert 1_000 <= world.cluster.clock.now_ms() < 1_100
 
