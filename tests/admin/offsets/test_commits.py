@@ -1,4 +1,4 @@
-"""Offsets committed from outside the group, on both brokers, read back by librdkafka."""
+"""Offsets committed without a member, on both brokers, read by librdkafka."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kcli.structs import OffsetAndMetadata, TopicPartition
 from tests.real_kafka import Kafka
 
 
-def test_what_is_committed_is_found_and_what_is_refused_is_told(any_kafka: Kafka) -> None:
+def test_a_commit_returns_the_error_code_of_each_partition(any_kafka: Kafka) -> None:
     topic, group = any_kafka.new_topic(partitions=2), any_kafka.new_name("group")
     first, second, missing = (TopicPartition(topic, number) for number in (0, 1, 7))
     wanted = {

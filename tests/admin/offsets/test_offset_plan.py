@@ -1,4 +1,4 @@
-"""What a reset would do to one partition, from facts: every target, every refusal, and what options make of it."""
+"""Planned rows of single partitions: every target, refusal and option."""
 
 from __future__ import annotations
 
@@ -56,18 +56,18 @@ def brief(row: Row) -> tuple[str, int | None, int, int, str]:
         (ShiftBy(7), ("move", 57, 0, 7, "shifted by +7")),
     ],
 )
-def test_a_partition_moves(target: Target, expected: tuple[Any, ...]) -> None:
+def test_each_target_moves_the_offset(target: Target, expected: tuple[Any, ...]) -> None:
     row = planned(target)
     assert brief(row) == expected
     assert row.old == OLD
 
 
-def test_a_moved_offset_keeps_the_note_and_loses_the_epoch_which_was_that_of_another_record() -> None:
+def test_a_moved_offset_keeps_its_metadata_and_loses_its_leader_epoch() -> None:
     assert planned(ToOffset(60)).new == OffsetAndMetadata(60, -1, "by hand")
 
 
 @pytest.mark.parametrize("target", [ToCurrent(), ToOffset(50), ShiftBy(0), ToTime(NOON_MS)])
-def test_what_is_there_already_is_kept_with_its_epoch(target: Target) -> None:
+def test_an_offset_at_its_target_is_kept_with_its_leader_epoch(target: Target) -> None:
     row = planned(target, facts(at_time=OffsetAndTimestamp(50, NOON_MS, 2)))
     assert (row.action, row.old, row.new) == ("keep", OLD, OLD)
 
@@ -75,7 +75,7 @@ def test_what_is_there_already_is_kept_with_its_epoch(target: Target) -> None:
 # Times
 
 
-def test_a_time_is_that_of_the_first_record_at_or_after_it() -> None:
+def test_a_time_selects_the_first_record_at_or_after_it() -> None:
     row = planned(ToTime(NOON_MS), facts(at_time=OffsetAndTimestamp(70, NOON_MS + 1, 2)))
     assert brief(row) == ("move", 70, 0, 20, "first record at or after 2024-01-01T12:00:00.000Z")
 
@@ -88,13 +88,15 @@ def test_a_time_is_that_of_the_first_record_at_or_after_it() -> None:
         ("skip", ("skip", 50, 0, 0, "no record at or after 2024-01-01T12:00:00.000Z; skipped")),
     ],
 )
-def test_no_record_after_the_time_is_no_silent_end_of_the_log(option: Any, expected: tuple[Any, ...]) -> None:
-    """Apache's tool goes to the end, with a warning that the partition were empty (KAFKA-12287)."""
+def test_a_time_without_a_record_is_refused_unless_an_option_says_otherwise(
+    option: Any, expected: tuple[Any, ...]
+) -> None:
+    """Apache's tool moves to the log end and warns that the partition is empty (KAFKA-12287)."""
     row = planned(ToTime(NOON_MS), facts(at_time=OffsetAndTimestamp(-1)), if_no_record=option)
     assert brief(row) == expected
 
 
-def test_a_time_that_no_calendar_has_is_told_as_a_number() -> None:
+def test_a_time_beyond_the_calendar_is_shown_as_a_number() -> None:
     row = planned(ToTime(10**18), facts(at_time=OffsetAndTimestamp(-1)))
     assert row.why == "no record at or after 1000000000000000000"
 
@@ -114,12 +116,14 @@ def test_a_time_that_no_calendar_has_is_told_as_a_number() -> None:
         (ShiftBy(2**63), "clamp", ("move", 100, f"shifted by +{2**63}, clamped from {50 + 2**63} to the log end 100")),
     ],
 )
-def test_an_offset_outside_the_log(target: Target, option: Any, expected: tuple[Any, ...]) -> None:
+def test_an_offset_outside_the_log_is_refused_clamped_or_skipped(
+    target: Target, option: Any, expected: tuple[Any, ...]
+) -> None:
     row = planned(target, if_out_of_range=option)
     assert (row.action, row.new.offset if row.new else None, row.why) == expected
 
 
-def test_an_option_for_one_trouble_does_not_excuse_the_other() -> None:
+def test_if_no_record_and_if_out_of_range_are_independent() -> None:
     assert planned(ToOffset(900), if_no_record="skip").action == "refuse"
     gone = facts(at_time=OffsetAndTimestamp(-1))
     assert planned(ToTime(NOON_MS), gone, if_out_of_range="skip").action == "refuse"
@@ -134,7 +138,7 @@ def test_an_option_for_one_trouble_does_not_excuse_the_other() -> None:
         (300, ToLatest(), (0, 0), "log end; the committed 300 is after the log end 100"),
     ],
 )
-def test_of_a_commit_outside_the_log_only_what_is_in_the_log_counts(
+def test_counts_include_only_offsets_within_the_log(
     committed: int, target: Target, counts: tuple[int, int], why: str
 ) -> None:
     row = planned(target, facts(OffsetAndMetadata(committed)))
@@ -145,7 +149,7 @@ def test_of_a_commit_outside_the_log_only_what_is_in_the_log_counts(
 
 
 @pytest.mark.parametrize("target", [ToEarliest(), ToLatest(), ToOffset(30), FromOffsets({(None, T0): OLD})])
-def test_a_partition_without_a_commit_is_named(target: Target) -> None:
+def test_a_partition_without_a_committed_offset_is_marked(target: Target) -> None:
     row = planned(target, facts(None))
     assert (row.action, row.old, row.reread, row.skipped) == ("move", None, 0, 0)
     assert row.why.endswith("; no committed offset before")
@@ -162,45 +166,45 @@ def test_a_partition_without_a_commit_is_named(target: Target) -> None:
         (ShiftBy(1), "skip", ("skip", None, "no committed offset to shift; skipped")),
     ],
 )
-def test_what_starts_from_the_commit_needs_one(target: Target, option: Any, expected: tuple[Any, ...]) -> None:
+def test_current_and_shift_need_a_committed_offset(target: Target, option: Any, expected: tuple[Any, ...]) -> None:
     row = planned(target, facts(None), if_no_record=option)
     assert (row.action, row.new.offset if row.new else None, row.why) == expected
 
 
-# Offsets from elsewhere
+# Offsets from files and groups
 
 
-def test_offsets_from_another_group_bring_epoch_and_note() -> None:
-    told = OffsetAndMetadata(70, 2, "theirs")
-    row = planned(FromOffsets({(None, T0): told}, "group billing"))
-    assert (row.action, row.new, row.skipped, row.why) == ("move", told, 20, "as in group billing")
+def test_offsets_of_another_group_keep_leader_epoch_and_metadata() -> None:
+    other = OffsetAndMetadata(70, 2, "theirs")
+    row = planned(FromOffsets({(None, T0): other}, "group billing"))
+    assert (row.action, row.new, row.skipped, row.why) == ("move", other, 20, "as in group billing")
 
 
-def test_a_row_of_the_same_offset_moves_for_the_sake_of_its_note() -> None:
-    told = OffsetAndMetadata(50, 3, "theirs")
-    assert brief(planned(FromOffsets({(None, T0): told}))) == ("move", 50, 0, 0, "as in the file")
+def test_different_metadata_move_a_row_of_the_same_offset() -> None:
+    other = OffsetAndMetadata(50, 3, "theirs")
+    assert brief(planned(FromOffsets({(None, T0): other}))) == ("move", 50, 0, 0, "as in the file")
     assert planned(FromOffsets({(None, T0): OLD})).action == "keep"
 
 
-def test_a_file_without_notes_leaves_those_that_are_there() -> None:
+def test_a_file_without_metadata_keeps_the_committed_metadata() -> None:
     row = planned(FromOffsets({(None, T0): OffsetAndMetadata(70)}, exact=False))
     assert row.new == OffsetAndMetadata(70, -1, "by hand")
     same = planned(FromOffsets({(None, T0): OffsetAndMetadata(50)}, exact=False))
     assert (same.action, same.new) == ("keep", OLD)
 
 
-def test_a_file_of_several_groups_tells_each_its_own() -> None:
+def test_a_file_of_several_groups_has_offsets_for_each() -> None:
     target = FromOffsets({("g", T0): OffsetAndMetadata(70), ("h", T0): OffsetAndMetadata(80), (None, T1): OLD})
     assert planned(target).new == OffsetAndMetadata(70)
     assert target.partitions("g") == [T0, T1]
     assert target.partitions("other") == [T1]
 
 
-def test_an_offset_zero_is_one_that_is_told() -> None:
+def test_offset_zero_in_a_file_is_an_offset() -> None:
     assert planned(FromOffsets({("g", T0): OffsetAndMetadata(0)}), facts(start=0)).new == OffsetAndMetadata(0)
 
 
-def test_what_a_file_does_not_tell_is_refused_unless_there_is_nothing_to_lose() -> None:
+def test_a_partition_missing_in_the_file_is_refused_if_it_has_a_committed_offset() -> None:
     nothing = FromOffsets({}, "positions.csv")
     assert brief(planned(nothing)) == ("refuse", None, 0, 0, "no offset in positions.csv")
     assert planned(nothing, if_no_record="skip").action == "skip"
@@ -208,7 +212,7 @@ def test_what_a_file_does_not_tell_is_refused_unless_there_is_nothing_to_lose() 
     assert (row.action, row.new, row.why) == ("keep", None, "no offset in positions.csv; no committed offset before")
 
 
-def test_offsets_from_elsewhere_must_lie_in_the_log_too() -> None:
+def test_offsets_of_files_must_be_within_the_log() -> None:
     target = FromOffsets({(None, T0): OffsetAndMetadata(900, 2, "theirs")}, "positions.csv")
     assert brief(planned(target)) == ("refuse", None, 0, 0, "as in positions.csv, 900 is after the log end 100")
     clamped = planned(target, if_out_of_range="clamp")
@@ -219,13 +223,13 @@ def test_offsets_from_elsewhere_must_lie_in_the_log_too() -> None:
 
 
 @pytest.mark.parametrize("target", [ToEarliest(), ToLatest(), ToOffset(60), ShiftBy(1), ToTime(5), FromOffsets({})])
-def test_a_partition_that_could_not_be_asked_is_refused_with_the_broker_s_word(target: Target) -> None:
+def test_a_partition_with_an_error_is_refused_with_its_message(target: Target) -> None:
     error = BrokerError(ErrorCode.LEADER_NOT_AVAILABLE, topic="t", partition=0)
     row = planned(target, PartitionFacts(T0, OLD, error=error), if_no_record="skip", if_out_of_range="skip")
     assert (row.action, row.new, row.error, row.why) == ("refuse", None, error, error.message)
 
 
-def test_to_stay_needs_no_leader() -> None:
+def test_the_current_offset_needs_no_leader() -> None:
     row = planned(ToCurrent(), PartitionFacts(T0, OLD, error=BrokerError(ErrorCode.LEADER_NOT_AVAILABLE)))
     assert (row.action, row.new, row.error) == ("keep", OLD, None)
 
@@ -233,7 +237,7 @@ def test_to_stay_needs_no_leader() -> None:
 # Plans
 
 
-def test_a_plan_is_sorted_and_knows_what_it_would_write() -> None:
+def test_a_plan_is_sorted_and_lists_changes_and_refusals() -> None:
     rows = [
         Row("h", T0, OLD, None, "delete"),
         Row("g", U0, OLD, None, "refuse"),
@@ -248,6 +252,6 @@ def test_a_plan_is_sorted_and_knows_what_it_would_write() -> None:
     assert [(row.group, row.tp) for row in plan.refused] == [("g", U0)]
 
 
-def test_targets_of_one_shape_are_not_equal() -> None:
+def test_targets_of_different_types_are_not_equal() -> None:
     assert ToEarliest() != ToLatest()
     assert ToLatest() == ToLatest()

@@ -1,4 +1,4 @@
-"""Plans and positions as files: read back as they were written, and mistakes told with their place."""
+"""Files of plans and positions: round trips, and errors with their line or item."""
 
 from __future__ import annotations
 
@@ -44,16 +44,16 @@ PLAN = make_plan(
 WRITERS = [plan_as_json, plan_as_csv]
 
 
-def without_words(plan: Plan) -> Plan:
-    """Errors compare by identity: only what they say is looked at, elsewhere."""
+def without_errors(plan: Plan) -> Plan:
+    """Return the plan without its errors, which compare by identity."""
     return plan._replace(rows=tuple(row._replace(error=None) for row in plan.rows))
 
 
 @pytest.mark.parametrize("write", WRITERS)
-def test_a_plan_is_read_as_it_was_written(write: Callable[[Plan], str]) -> None:
+def test_a_plan_is_unchanged_after_a_round_trip(write: Callable[[Plan], str]) -> None:
     found = read_plan_file(write(PLAN), "plan")
     assert isinstance(found, Plan)
-    assert without_words(found) == without_words(PLAN)
+    assert without_errors(found) == without_errors(PLAN)
     assert [str(row.error) for row in found.rows] == [str(row.error) for row in PLAN.rows]
     (refused,) = found.refused
     assert isinstance(refused.error, BrokerError)
@@ -61,13 +61,13 @@ def test_a_plan_is_read_as_it_was_written(write: Callable[[Plan], str]) -> None:
 
 
 @pytest.mark.parametrize("write", WRITERS)
-def test_what_the_preview_found_is_for_readers_only(write: Callable[[Plan], str]) -> None:
+def test_previews_are_written_but_not_read(write: Callable[[Plan], str]) -> None:
     first = FirstRecord(4, 1_700_000_000_000, b"\xff\x00key", 100)
     seen = PLAN._replace(rows=tuple(row._replace(bytes=1000, first=first) for row in PLAN.rows))
     assert "/wBrZXk=" in write(seen)
     found = read_plan_file(write(seen), "plan")
     assert isinstance(found, Plan)
-    assert without_words(found) == without_words(PLAN)
+    assert without_errors(found) == without_errors(PLAN)
 
 
 numbers = st.integers(0, 2**63 - 1)
@@ -78,7 +78,7 @@ partitions = st.builds(TopicPartition, st.from_regex(r"[a-zA-Z0-9._-]{1,9}", ful
 
 
 @given(st.dictionaries(st.tuples(names, partitions), offsets, min_size=1), st.sampled_from(["json", "csv"]))
-def test_positions_come_back_to_the_last_byte(
+def test_positions_are_unchanged_after_a_round_trip(
     stored: dict[tuple[str, TopicPartition], OffsetAndMetadata], form: str
 ) -> None:
     positions = Positions({**stored}, True, "cluster", 1_700_000_000_000)
@@ -87,7 +87,7 @@ def test_positions_come_back_to_the_last_byte(
 
 
 @given(st.dictionaries(st.tuples(names, partitions), numbers, min_size=1))
-def test_apaches_csv_is_read_and_written(stored: dict[tuple[str, TopicPartition], int]) -> None:
+def test_csv_of_apaches_tool_is_read_and_written(stored: dict[tuple[str, TopicPartition], int]) -> None:
     positions = Positions({key: OffsetAndMetadata(offset) for key, offset in stored.items()}, exact=False)
     found = read_plan_file(positions_as_apache_csv(positions), "file")
     assert isinstance(found, Positions)
@@ -99,8 +99,8 @@ def test_apaches_csv_is_read_and_written(stored: dict[tuple[str, TopicPartition]
         }
 
 
-def test_apaches_layouts_to_the_byte() -> None:
-    """As its own --export prints them: the group only where there are several."""
+def test_csv_for_apaches_tool_has_its_exact_layout() -> None:
+    """As kafka-consumer-groups.sh --export: the group column only with several groups."""
     assert (
         positions_as_apache_csv(positions_after(PLAN))
         == '"audit, old",orders,1,2\nbilling,orders,0,4\nbilling,orders,1,0\n'
@@ -109,7 +109,7 @@ def test_apaches_layouts_to_the_byte() -> None:
     assert positions_as_apache_csv(positions_after(one)) == "orders,0,4\norders,1,0\n"
 
 
-def test_offsets_of_a_plan_are_where_it_leads() -> None:
+def test_offsets_of_a_plan_are_its_new_offsets() -> None:
     moves = PLAN._replace(rows=tuple(row for row in PLAN.rows if row.action in ("move", "keep", "skip")))
     found = offsets_of(moves, "plan.json")
     assert (found.source, found.exact) == ("plan.json", True)
@@ -122,7 +122,7 @@ def test_offsets_of_a_plan_are_where_it_leads() -> None:
         offsets_of(PLAN, "plan.json")
 
 
-def test_a_spreadsheet_does_no_harm() -> None:
+def test_csv_edited_in_a_spreadsheet_is_read() -> None:
     text = "\ufeffnote,partition,topic,offset,group\r\n\r\nhello, 1 ,orders, 7,billing\r\n,,,,\r\n"
     with pytest.raises(ConfigError, match=r"line 3: 6 fields under 5 headings"):
         read_plan_file(text.replace("hello", "hello,"), "f")
@@ -141,7 +141,7 @@ def document(*items: object, **head: object) -> str:
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [
         (" \n", "f is empty"),
         ("orders,0\n", "f, line 1: 2 fields; expected topic,partition,offset or group,topic,partition,offset"),
@@ -193,8 +193,8 @@ def document(*items: object, **head: object) -> str:
         ("[" * 100_000, "f is not a JSON file of kcli"),
     ],
 )
-def test_mistakes_are_told_in_one_line_with_their_place(text: str, says: str) -> None:
+def test_errors_are_one_line_with_their_line_or_item(text: str, message: str) -> None:
     with pytest.raises(ConfigError) as caught:
         read_plan_file(text, "f")
-    assert str(caught.value).startswith(says)
+    assert str(caught.value).startswith(message)
     assert "\n" not in str(caught.value)

@@ -1,4 +1,4 @@
-"""Facts for plans in a cluster of three brokers: how many questions, what is in scope, and what when some fail."""
+"""Facts for plans in a cluster of three brokers: number of requests, scopes, failures, and previews."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ def idle(node: int = 1, committed: dict[TopicPartition, int] | None = None) -> F
     return FakeGroup(node, committed=committed or {}, state="Empty")
 
 
-# How many questions
+# Number of requests
 
 
-def test_requests_grow_with_brokers_and_not_with_groups_and_partitions() -> None:
+def test_the_number_of_requests_depends_on_brokers_only() -> None:
     cluster = GroupCluster({f"g{n}": idle(1 + n % 3, at(40, range(90))) for n in range(30)})
     cluster.topics["t"] = {number: (1 + number % 3, 5) for number in range(90)}
     found = gathered(cluster, *cluster.groups, target=ToTime(1_000))
@@ -70,17 +70,17 @@ def test_requests_grow_with_brokers_and_not_with_groups_and_partitions() -> None
     assert cluster.count(ApiKey.METADATA) <= 2
 
 
-def test_commits_are_read_before_the_logs() -> None:
+def test_committed_offsets_are_requested_before_log_bounds() -> None:
     cluster = GroupCluster({"g": idle(2, {T0: 40})})
     facts_of(cluster)
     asked = [it.request.API_KEY for it in cluster.asked]
     assert asked.index(ApiKey.OFFSET_FETCH) < asked.index(ApiKey.LIST_OFFSETS)
 
 
-# What is in scope
+# Scopes
 
 
-def test_without_a_scope_it_is_each_partition_of_the_topics_with_commits() -> None:
+def test_the_default_scope_is_every_partition_of_the_committed_topics() -> None:
     cluster = GroupCluster({"g": idle(1, {T1: 40})})
     cluster.topics["other"] = {0: (1, 5)}
     assert facts_of(cluster) == [
@@ -90,7 +90,7 @@ def test_without_a_scope_it_is_each_partition_of_the_topics_with_commits() -> No
     ]
 
 
-def test_a_scope_names_topics_or_partitions_whether_committed_or_not() -> None:
+def test_a_scope_includes_partitions_without_committed_offsets() -> None:
     cluster = GroupCluster({"g": idle(1, {T1: 40})})
     cluster.topics["other"] = {0: (1, 5), 1: (2, 5)}
     found = facts_of(cluster, scope={"other": None, "t": [2, 0]})
@@ -98,17 +98,17 @@ def test_a_scope_names_topics_or_partitions_whether_committed_or_not() -> None:
     assert not any(fact.committed or fact.error for fact in found)
 
 
-def test_offsets_from_elsewhere_are_a_scope_themselves_and_each_group_has_its_own() -> None:
+def test_given_offsets_are_the_scope_of_each_group() -> None:
     cluster = GroupCluster({"g": idle(1, {T0: 40}), "h": idle(2)})
-    told = OffsetAndMetadata(50)
-    target = FromOffsets({("g", T2): told, ("h", T1): told})
+    given = OffsetAndMetadata(50)
+    target = FromOffsets({("g", T2): given, ("h", T1): given})
     found = gathered(cluster, "g", "h", target=target).values
     assert {name: [fact.tp for fact in it.partitions] for name, it in found.items()} == {"g": [T2], "h": [T1]}
     narrowed = facts_of(GroupCluster({"g": idle(1, {T0: 40})}), scope={"t": [0]}, target=target)
     assert narrowed == [PartitionFacts(T0, OffsetAndMetadata(40, 3), 10, 100)]
 
 
-def test_times_are_asked_for_only_where_they_matter() -> None:
+def test_offsets_for_times_are_requested_for_time_targets_only() -> None:
     (fact,) = facts_of(GroupCluster({"g": idle(1, {T0: 40})}), scope={"t": [0]}, target=ToTime(1_000))
     assert fact.at_time == OffsetAndTimestamp(10)
     cluster = GroupCluster({"g": idle(1, {T0: 40})})
@@ -120,7 +120,7 @@ def test_times_are_asked_for_only_where_they_matter() -> None:
 # States
 
 
-def test_a_group_is_told_with_its_state_and_one_that_is_absent_is_no_error() -> None:
+def test_facts_have_the_group_state_and_a_missing_group_is_not_an_error() -> None:
     cluster = GroupCluster({"live": FakeGroup(1, (T0,), {T0: 40}), "idle": idle(2, {T0: 41})})
     found = gathered(cluster, "idle", "new", "live", scope={"t": [0]})
     assert not found.errors
@@ -131,7 +131,7 @@ def test_a_group_is_told_with_its_state_and_one_that_is_absent_is_no_error() -> 
 
 
 @pytest.mark.parametrize("api", [ApiKey.DESCRIBE_GROUPS, ApiKey.OFFSET_FETCH])
-def test_a_group_that_cannot_be_read_is_an_error_and_the_others_are_there(api: ApiKey) -> None:
+def test_an_unreadable_group_is_an_error_beside_the_others(api: ApiKey) -> None:
     cluster = GroupCluster({"g": idle(1, {T0: 40}), "h": idle(1, {T0: 41})})
     cluster.errors[api, "g"] = ErrorCode.GROUP_AUTHORIZATION_FAILED
     found = gathered(cluster, "g", "h")
@@ -139,17 +139,17 @@ def test_a_group_that_cannot_be_read_is_an_error_and_the_others_are_there(api: A
     assert code(found.errors["g"]) == ErrorCode.GROUP_AUTHORIZATION_FAILED
 
 
-# What fails for a partition
+# Failures of partitions
 
 
-def test_a_topic_that_is_not_there_is_one_fact_with_an_error() -> None:
+def test_a_missing_topic_is_one_fact_with_an_error() -> None:
     cluster = GroupCluster({"g": idle(1, {T0: 40})})
     found = facts_of(cluster, scope={"gone": None, "t": [0]})
     assert [fact.tp for fact in found] == [TopicPartition("gone", WHOLE_TOPIC), T0]
     assert [fact.error and code(fact.error) for fact in found] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None]
 
 
-def test_the_commit_in_a_topic_that_is_gone_is_a_fact_with_an_error() -> None:
+def test_a_committed_offset_of_a_deleted_topic_is_a_fact_with_an_error() -> None:
     lost = TopicPartition("gone", 3)
     cluster = GroupCluster({"g": idle(1, {lost: 40, T0: 40})})
     first, *others = facts_of(cluster)
@@ -158,7 +158,7 @@ def test_the_commit_in_a_topic_that_is_gone_is_a_fact_with_an_error() -> None:
     assert not any(fact.error for fact in others)
 
 
-def test_a_partition_that_is_not_there_says_how_many_there_are() -> None:
+def test_the_error_of_a_missing_partition_has_the_partition_count() -> None:
     cluster = GroupCluster({"g": idle(1)})
     first, second = facts_of(cluster, scope={"t": [1, 7]})
     assert first.error is None
@@ -166,7 +166,7 @@ def test_a_partition_that_is_not_there_says_how_many_there_are() -> None:
     assert "t has 3 partitions" in str(second.error)
 
 
-def test_a_partition_without_a_leader_is_waited_for_a_moment_only() -> None:
+def test_a_partition_without_a_leader_is_an_error_after_a_short_wait() -> None:
     cluster = GroupCluster({"g": idle(1, at(40, (0, 1)))})
     cluster.topics["t"][1] = (-1, 5)
     began_ms = cluster.clock.now_ms()
@@ -177,7 +177,7 @@ def test_a_partition_without_a_leader_is_waited_for_a_moment_only() -> None:
     assert [fact.at_time is not None for fact in found] == [True, False, True]
 
 
-def test_a_commit_that_cannot_be_told_is_an_error_of_its_partition() -> None:
+def test_an_unstable_committed_offset_is_an_error_of_its_partition() -> None:
     cluster = GroupCluster({"g": idle(1, at(40, (0, 1)))})
     cluster.errors[ApiKey.OFFSET_FETCH, T1] = ErrorCode.UNSTABLE_OFFSET_COMMIT
     found = facts_of(cluster)
@@ -216,7 +216,7 @@ def batch(base: int, value: bytes = b"v", count: int = 3) -> bytes:
     return build_batch([NewRecord(timestamp_ms=base, key=b"k", value=value)] * count, base_offset=base)
 
 
-def test_a_preview_takes_a_fetch_and_a_look_at_the_disks_of_each_leader() -> None:
+def test_a_preview_takes_one_fetch_and_one_size_request_for_each_leader() -> None:
     cluster = GroupCluster({})
     cluster.records = {tp: batch(40) for tp in (T0, T1, T2)}
     sizes(cluster, 9_000)
@@ -229,7 +229,7 @@ def test_a_preview_takes_a_fetch_and_a_look_at_the_disks_of_each_leader() -> Non
     assert cluster.count(ApiKey.DESCRIBE_LOG_DIRS) == 3
 
 
-def test_groups_that_go_to_one_offset_are_looked_at_once_and_others_take_turns() -> None:
+def test_equal_target_offsets_are_fetched_once_and_others_in_turn() -> None:
     cluster = GroupCluster({})
     cluster.records = {T0: batch(40) + batch(43)}
     sizes(cluster, 9_000)
@@ -239,7 +239,7 @@ def test_groups_that_go_to_one_offset_are_looked_at_once_and_others_take_turns()
     assert cluster.count(ApiKey.FETCH) == 2
 
 
-def test_what_is_not_moved_is_not_looked_at_and_at_the_end_there_is_no_record() -> None:
+def test_a_refused_row_has_no_preview_and_the_log_end_has_no_record() -> None:
     cluster = GroupCluster({})
     sizes(cluster, 9_000)
     refused = Row("g", T1, OffsetAndMetadata(20), None, "refuse", "900 is after the log end 100")
@@ -251,7 +251,7 @@ def test_what_is_not_moved_is_not_looked_at_and_at_the_end_there_is_no_record() 
     assert [p.partition for it in cluster.requests(ApiKey.FETCH) for p in it.request.topics[0].partitions] == [0]
 
 
-def test_who_may_not_see_the_disks_gets_an_estimate_from_the_batch() -> None:
+def test_without_authorization_for_sizes_bytes_are_estimated_from_the_batch() -> None:
     cluster = GroupCluster({})
     cluster.records = {T0: batch(40)}
     cluster.answers[ApiKey.DESCRIBE_LOG_DIRS] = lambda *_: describe_log_dirs.DescribeLogDirsResponse(
@@ -261,8 +261,8 @@ def test_who_may_not_see_the_disks_gets_an_estimate_from_the_batch() -> None:
     assert row.bytes == round(len(batch(40)) * 20 / 3)
 
 
-def test_large_batches_end_the_search_after_a_few_looks() -> None:
-    """Each answer brings one batch that is above its limit: of many, some are not worth the wait."""
+def test_a_preview_of_large_batches_ends_after_a_few_fetches() -> None:
+    """A response has only one batch above its limit, so a preview of many partitions would take many fetches."""
     cluster = GroupCluster({})
     cluster.topics["t"] = dict.fromkeys(range(12), (1, 5))
     tps = partitions(*range(12))
@@ -275,7 +275,7 @@ def test_large_batches_end_the_search_after_a_few_looks() -> None:
     assert all(isinstance(error, TimeoutExpired) and "6 requests" in str(error) for error in shown.errors.values())
 
 
-def test_a_damaged_batch_is_told_beside_the_others() -> None:
+def test_a_damaged_batch_is_an_error_of_its_partition() -> None:
     cluster = GroupCluster({})
     damaged = bytearray(batch(40))
     damaged[61:] = b"\xff" * (len(damaged) - 61)
@@ -286,7 +286,7 @@ def test_a_damaged_batch_is_told_beside_the_others() -> None:
     assert list(shown.errors) == [T0]
 
 
-def test_a_partition_without_a_leader_is_not_waited_for_in_a_preview() -> None:
+def test_a_preview_does_not_wait_for_a_leader() -> None:
     cluster = GroupCluster({})
     cluster.records = {T0: batch(40)}
     cluster.topics["t"][1] = (-1, 5)

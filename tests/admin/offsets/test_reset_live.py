@@ -1,4 +1,4 @@
-"""Facts, plans and previews on our broker and on Apache's, from the same logs and commits."""
+"""Plans and previews on our broker and on Apache's, from the same logs and commits."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ from kcli.structs import OffsetAndMetadata, TopicPartition
 from tests.admin.groups.test_groups_live import asking, commit, member, soon
 from tests.real_kafka import Kafka
 
-BEGAN_MS = 1_700_000_000_000
+START_MS = 1_700_000_000_000
 OLD_RECORDS = {"retention.ms": -1}
 
 
 def fill(kafka: Kafka, topic: str, partition: int, count: int, value: bytes = b"v" * 100) -> None:
-    """Record n has the key `key n` and was written n minutes after BEGAN_MS."""
+    """Write records: record n has the key `key n` and a time of n minutes after START_MS."""
     producer = kafka.ordered_producer()
     for number in range(count):
-        at_ms = BEGAN_MS + number * 60_000
+        at_ms = START_MS + number * 60_000
         producer.produce(topic, value, key=f"key {number}", partition=partition, timestamp=at_ms)
     assert producer.flush(20) == 0
 
@@ -53,13 +53,13 @@ def shown(kafka: Kafka, rows: list[Row]) -> Preview:
         return preview(client, rows, soon(client))
 
 
-def test_a_group_is_planned_to_a_time_and_shown_what_it_will_read(any_kafka: Kafka) -> None:
+def test_a_reset_to_a_time_has_first_records_and_sizes(any_kafka: Kafka) -> None:
     topic, group = any_kafka.new_topic(3, **OLD_RECORDS), any_kafka.new_name("g")
     t0, t1, t2 = (TopicPartition(topic, number) for number in range(3))
     fill(any_kafka, topic, 0, 40)
     fill(any_kafka, topic, 1, 10)
     commit(any_kafka, group, {t0: 35, t1: 2})
-    target = ToTime(BEGAN_MS + 8 * 60_000 - 1)
+    target = ToTime(START_MS + 8 * 60_000 - 1)
     rows = planned(any_kafka, group, target)
     assert [(row.tp, row.action, row.new and row.new.offset, row.reread, row.skipped) for row in rows] == [
         (t0, "move", 8, 27, 0),
@@ -70,18 +70,18 @@ def test_a_group_is_planned_to_a_time_and_shown_what_it_will_read(any_kafka: Kaf
         "first record at or after 2023-11-14T22:21:19.999Z",
         "no record at or after 2023-11-14T22:21:19.999Z; no committed offset before",
     ]
-    look = shown(any_kafka, rows)
-    assert not look.errors
-    assert [row.first for row in look.rows] == [
-        FirstRecord(8, BEGAN_MS + 8 * 60_000, b"key 8", 5),
-        FirstRecord(8, BEGAN_MS + 8 * 60_000, b"key 8", 5),
+    previewed = shown(any_kafka, rows)
+    assert not previewed.errors
+    assert [row.first for row in previewed.rows] == [
+        FirstRecord(8, START_MS + 8 * 60_000, b"key 8", 5),
+        FirstRecord(8, START_MS + 8 * 60_000, b"key 8", 5),
         None,
     ]
-    assert 27 * 100 <= (look.rows[0].bytes or 0) <= 27 * 200
-    assert 6 * 100 <= (look.rows[1].bytes or 0) <= 6 * 200
+    assert 27 * 100 <= (previewed.rows[0].bytes or 0) <= 27 * 200
+    assert 6 * 100 <= (previewed.rows[1].bytes or 0) <= 6 * 200
 
 
-def test_ends_shifts_and_offsets_outside_the_log(any_kafka: Kafka) -> None:
+def test_resets_to_log_ends_by_shifts_and_to_offsets(any_kafka: Kafka) -> None:
     topic, group = any_kafka.new_topic(1, **OLD_RECORDS), any_kafka.new_name("g")
     t0 = TopicPartition(topic, 0)
     fill(any_kafka, topic, 0, 10)
@@ -101,7 +101,7 @@ def test_ends_shifts_and_offsets_outside_the_log(any_kafka: Kafka) -> None:
     assert 6 * 100 <= (latest.bytes or 0) <= 6 * 200
 
 
-def test_another_group_s_positions_are_planned_with_epoch_and_note(any_kafka: Kafka) -> None:
+def test_offsets_of_another_group_keep_leader_epoch_and_metadata(any_kafka: Kafka) -> None:
     topic, group, source = any_kafka.new_topic(2, **OLD_RECORDS), any_kafka.new_name("g"), any_kafka.new_name("source")
     t0, t1 = TopicPartition(topic, 0), TopicPartition(topic, 1)
     fill(any_kafka, topic, 0, 10)
@@ -114,7 +114,7 @@ def test_another_group_s_positions_are_planned_with_epoch_and_note(any_kafka: Ka
     assert [(row.new, row.action) for row in rows] == [(theirs[t0], "move"), (theirs[t1], "move")]
 
 
-def test_states_are_true_and_what_is_not_there_is_a_row(any_kafka: Kafka) -> None:
+def test_missing_groups_have_a_state_and_missing_partitions_have_rows(any_kafka: Kafka) -> None:
     topic, live, absent = any_kafka.new_topic(), any_kafka.new_name("live"), any_kafka.new_name("absent")
     scope = {topic: [0, 5], "no-such-topic": None}
     with member(any_kafka, live, topic), asking(any_kafka) as client:
@@ -132,8 +132,8 @@ def test_states_are_true_and_what_is_not_there_is_a_row(any_kafka: Kafka) -> Non
             assert row.error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_a_live_group_of_the_newer_protocol_is_seen_as_one(real_kafka: Kafka) -> None:
-    """Tools that ask DescribeGroups alone find such a group Dead, and move the offsets of its members (KIP-848)."""
+def test_a_kip848_group_with_members_is_not_idle(real_kafka: Kafka) -> None:
+    """DescribeGroups returns the state Dead for such a group (KIP-848)."""
     topic, group = real_kafka.new_topic(), real_kafka.new_name("g")
     with member(real_kafka, group, topic, group_protocol="consumer"), asking(real_kafka) as client:
         facts = gather_facts(client, [group], {topic: None}, ToEarliest(), soon(client)).values[group]

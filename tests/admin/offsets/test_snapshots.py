@@ -1,4 +1,4 @@
-"""Snapshots on the disk: what was there before, kept so that nothing short of a lost disk can take it away."""
+"""Snapshots on disk: round trips, durability, damaged files, and the selection of the last one."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ SNAPSHOT = Snapshot(
 )
 
 
-def test_what_is_written_is_read(tmp_path: Path) -> None:
+def test_a_snapshot_is_unchanged_after_a_round_trip(tmp_path: Path) -> None:
     store = SnapshotStore(tmp_path / "kcli" / "snapshots")
     store.write(SNAPSHOT)
     assert store.load(SNAPSHOT.id) == SNAPSHOT
@@ -51,23 +51,29 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
 @given(
     st.integers(0, 2**63 - 1),
     st.integers(-1, 2**31 - 1),
-    st.text(st.characters(codec=None), max_size=50),  # lone surrogates, too: Java's strings may have them
+    st.text(st.characters(codec=None), max_size=50),  # with lone surrogates, which Java's strings may have
     st.text(min_size=1, max_size=20),
 )
-def test_every_offset_epoch_and_note_survives_the_file(offset: int, epoch: int, note: str, group: str) -> None:
+def test_offsets_epochs_and_metadata_are_unchanged_after_a_round_trip(
+    offset: int, epoch: int, note: str, group: str
+) -> None:
     change = Change(group, T0, OffsetAndMetadata(offset, epoch, note), OffsetAndMetadata(0, -1, note))
     snapshot = SNAPSHOT._replace(changes=(change,), cluster_id=None)
     assert from_text(as_text(snapshot).encode().decode(), snapshot.id) == snapshot
 
 
-def test_the_file_is_for_its_owner_alone_and_can_be_read_without_kcli(tmp_path: Path) -> None:
+def test_the_file_is_json_and_readable_by_its_owner_only(tmp_path: Path) -> None:
     store = SnapshotStore(tmp_path / "kcli" / "snapshots")
     store.write(SNAPSHOT)
     path = store.path(SNAPSHOT.id)
     assert (path.stat().st_mode & 0o777, store.folder.stat().st_mode & 0o777) == (0o600, 0o700)
-    told = json.loads(path.read_bytes())
-    assert (told["format"], told["kind"], told["cluster_id"]) == ("kcli.offsets.snapshot", "reset", "cluster-a")
-    assert told["changes"][1] == {
+    document = json.loads(path.read_bytes())
+    assert (document["format"], document["kind"], document["cluster_id"]) == (
+        "kcli.offsets.snapshot",
+        "reset",
+        "cluster-a",
+    )
+    assert document["changes"][1] == {
         "group": "g",
         "topic": "t",
         "partition": 0,
@@ -76,8 +82,10 @@ def test_the_file_is_for_its_owner_alone_and_can_be_read_without_kcli(tmp_path: 
     }
 
 
-def test_file_and_folder_are_synced_before_the_name_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The commits come next: whoever can see them must find the snapshot, whatever crashes."""
+def test_the_file_is_synced_before_the_rename_and_the_folder_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The commits follow: after a crash a snapshot must exist for every commit that was stored."""
     steps: list[str] = []
     real_fsync, real_rename = os.fsync, os.rename
     monkeypatch.setattr(os, "fsync", lambda f: (steps.append(_kind_of(f)), real_fsync(f)))
@@ -91,7 +99,7 @@ def _kind_of(handle: int) -> str:
     return "folder" if os.path.isdir(f"/proc/self/fd/{handle}") else "file"
 
 
-def test_a_full_disk_leaves_no_half_snapshot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_leaves_no_partial_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(_handle: int) -> None:
         raise OSError(28, "No space left on device")
 
@@ -102,12 +110,12 @@ def test_a_full_disk_leaves_no_half_snapshot(tmp_path: Path, monkeypatch: pytest
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_a_crash_left_half_written_is_not_a_snapshot(tmp_path: Path) -> None:
+def test_a_partial_file_of_a_crash_is_not_listed(tmp_path: Path) -> None:
     (tmp_path / f".{SNAPSHOT.id}.tmp").write_text(as_text(SNAPSHOT)[:100])
     assert SnapshotStore(tmp_path).ids() == []
 
 
-def test_a_damaged_file_is_told_beside_the_others(tmp_path: Path) -> None:
+def test_a_damaged_file_is_an_error_beside_the_others(tmp_path: Path) -> None:
     store = SnapshotStore(tmp_path)
     store.write(SNAPSHOT)
     whole = as_text(SNAPSHOT)
@@ -126,12 +134,12 @@ def test_a_damaged_file_is_told_beside_the_others(tmp_path: Path) -> None:
     assert list(found.values) == [SNAPSHOT.id]
     assert list(found.errors) == [*broken, "20240201T000000.000Z-g"]
     assert all(".json is not a snapshot of kcli: " in str(error) for error in found.errors.values())
-    with pytest.raises(SnapshotError):  # the last may be the one that matters
+    with pytest.raises(SnapshotError):  # the damaged file may be the last snapshot
         store.last("cluster-a")
 
 
-def test_the_last_is_of_this_cluster_and_no_undo(tmp_path: Path) -> None:
-    """So to undo the last one twice, in a script that was interrupted say, does not bring back what was undone."""
+def test_the_last_snapshot_is_of_this_cluster_and_not_of_an_undo(tmp_path: Path) -> None:
+    """Otherwise a second undo of the last change, for example in a repeated script, would revert the first undo."""
     store = SnapshotStore(tmp_path)
     for name, kind, cluster_id in [("1", "reset", "a"), ("2", "copy", "a"), ("3", "undo", "a"), ("4", "reset", "b")]:
         store.write(SNAPSHOT._replace(id=name, kind=kind, cluster_id=cluster_id))
@@ -142,7 +150,7 @@ def test_the_last_is_of_this_cluster_and_no_undo(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "../x", "nothing", ".20240131T100000.123Z-4f2a91"])
-def test_an_id_that_is_none(tmp_path: Path, name: str) -> None:
+def test_an_id_that_is_not_valid_is_not_found(tmp_path: Path, name: str) -> None:
     (tmp_path / "x.json").write_text(as_text(SNAPSHOT))
     with pytest.raises(NotFound, match="there is no snapshot"):
         SnapshotStore(tmp_path / "snapshots").load(name)
@@ -157,14 +165,14 @@ def test_ids_sort_by_time() -> None:
     assert new_id(5) != new_id(5)
 
 
-def test_where_snapshots_are_kept() -> None:
-    """XDG Base Directory specification: $XDG_STATE_HOME, not if it is relative, else ~/.local/state."""
+def test_the_default_folder_follows_the_xdg_specification() -> None:
+    """XDG Base Directory specification: $XDG_STATE_HOME, unless it is relative; otherwise ~/.local/state."""
     assert default_folder({"XDG_STATE_HOME": "/s", "HOME": "/h"}) == Path("/s/kcli/snapshots")
     assert default_folder({"XDG_STATE_HOME": "s", "HOME": "/h"}) == Path("/h/.local/state/kcli/snapshots")
     assert default_folder({"HOME": "/h"}) == Path("/h/.local/state/kcli/snapshots")
 
 
-def test_without_any_home_there_is_nowhere_to_keep_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_default_folder_needs_a_home_directory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os.path, "expanduser", lambda path: path)
     with pytest.raises(ConfigError, match="XDG_STATE_HOME"):
         default_folder({})

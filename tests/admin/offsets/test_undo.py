@@ -1,4 +1,4 @@
-"""The way back, from wherever an execute has got to: literals in, rows out."""
+"""Plans to undo a change that was applied completely or in part."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def undone(
     return undo_plan(snapshot(*changes), found, cluster, 1_706_695_300_000)
 
 
-def told(plan: Plan) -> list[tuple[object, ...]]:
+def summary(plan: Plan) -> list[tuple[object, ...]]:
     return [(row.tp, row.old, row.new, row.action, row.why) for row in plan.rows]
 
 
@@ -49,74 +49,74 @@ def at(committed: OffsetAndMetadata | None, start: int = 0, end: int = 100) -> P
 WHEN = "before the reset of 2024-01-31T10:00:00.123Z"
 
 
-def test_what_was_moved_comes_back_with_its_epoch_and_note() -> None:
+def test_a_moved_offset_is_restored_with_leader_epoch_and_metadata() -> None:
     plan = undone(at(AFTER))
-    assert told(plan) == [(T0, AFTER, BEFORE, "move", f"as {WHEN}")]
+    assert summary(plan) == [(T0, AFTER, BEFORE, "move", f"as {WHEN}")]
     assert (plan.rows[0].reread, plan.rows[0].skipped) == (0, 30)
     assert (plan.kind, plan.cluster_id, dict(plan.states)) == ("undo", "a", {"g": "Empty"})
 
 
-def test_what_was_not_reached_before_a_crash_is_kept() -> None:
-    assert told(undone(at(BEFORE))) == [(T0, BEFORE, BEFORE, "keep", f"as {WHEN}")]
-    assert told(undone(at(None), before=None)) == [(T0, None, None, "keep", f"as {WHEN}")]
+def test_an_offset_that_was_not_changed_before_a_crash_is_kept() -> None:
+    assert summary(undone(at(BEFORE))) == [(T0, BEFORE, BEFORE, "keep", f"as {WHEN}")]
+    assert summary(undone(at(None), before=None)) == [(T0, None, None, "keep", f"as {WHEN}")]
 
 
-def test_an_offset_that_is_the_same_but_for_its_epoch_or_note_is_not_yet_as_it_was() -> None:
+def test_a_different_leader_epoch_or_metadata_is_restored() -> None:
     for now in (BEFORE._replace(leader_epoch=-1), BEFORE._replace(metadata="")):
         assert [row.action for row in undone(at(now)).rows] == ["move"]
 
 
-def test_what_had_no_commit_has_none_again() -> None:
+def test_an_offset_that_did_not_exist_before_is_deleted() -> None:
     plan = undone(at(AFTER), before=None)
-    assert told(plan) == [(T0, AFTER, None, "delete", f"no committed offset {WHEN}")]
+    assert summary(plan) == [(T0, AFTER, None, "delete", f"no committed offset {WHEN}")]
 
 
-def test_what_others_committed_since_is_said() -> None:
+def test_a_later_commit_of_another_client_is_stated() -> None:
     since = OffsetAndMetadata(90, 4)
     plan = undone(at(since))
-    assert told(plan) == [(T0, since, BEFORE, "move", f"as {WHEN}; another client has committed since")]
+    assert summary(plan) == [(T0, since, BEFORE, "move", f"as {WHEN}; another client has committed since")]
     assert (plan.rows[0].reread, plan.rows[0].skipped) == (50, 0)
 
 
-def test_what_was_deleted_is_committed_again() -> None:
+def test_a_deleted_offset_is_committed_again() -> None:
     change = Change("g", T0, BEFORE, None)
     found = Results({"g": GroupFacts(None, [at(None)])})
     (row,) = undo_plan(snapshot(change), found, CLUSTER, 0).rows
     assert (row.old, row.new, row.action, row.why) == (None, BEFORE, "move", f"as {WHEN}")
 
 
-def test_an_offset_that_has_left_the_log_comes_back_all_the_same_and_that_is_said() -> None:
+def test_an_offset_outside_the_log_is_restored_with_a_remark() -> None:
     assert undone(at(AFTER, start=50)).rows[0].why == f"as {WHEN}; the log starts at 50 now"
     assert undone(at(AFTER, end=30)).rows[0].why == f"as {WHEN}; the log ends at 30 now"
 
 
-def test_bounds_that_are_not_known_keep_nobody_from_going_back() -> None:
+def test_unknown_log_bounds_do_not_prevent_an_undo() -> None:
     leaderless = PartitionFacts(T0, AFTER, error=TimeoutExpired("t-0 has no leader"))
     assert [(row.action, row.reread, row.skipped) for row in undone(leaderless).rows] == [("move", 0, 0)]
 
 
-def test_a_topic_that_is_gone_or_was_made_anew_is_left_alone() -> None:
-    """Offsets go with their topic: to commit an old one in a new log would lose a position, not bring one back."""
+def test_a_deleted_or_recreated_topic_is_skipped() -> None:
+    """Kafka deletes offsets with their topic. An old offset has no meaning in a new log."""
     error = BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     for gone in (PartitionFacts(T0, error=error), PartitionFacts(TopicPartition("t", WHOLE_TOPIC), error=error)):
-        assert told(undone(gone)) == [(T0, None, None, "skip", "the topic or partition does not exist any more")]
+        assert summary(undone(gone)) == [(T0, None, None, "skip", "the topic or partition does not exist any more")]
     other = Cluster("a", topics={"t": TopicInfo("t", UUID(int=2))})
     (row,) = undone(at(None), cluster=other).rows
     assert (row.action, row.why) == ("skip", "the topic was deleted and recreated since")
 
 
-def test_a_cluster_that_tells_no_topic_ids_is_believed() -> None:
+def test_without_topic_ids_a_topic_is_assumed_to_be_the_same() -> None:
     old = Cluster("a", topics={"t": TopicInfo("t")})
     assert [row.action for row in undone(at(AFTER), cluster=old).rows] == ["move"]
 
 
-def test_a_group_that_cannot_be_looked_at_is_refused() -> None:
+def test_an_unreadable_group_is_refused() -> None:
     error = BrokerError(ErrorCode.GROUP_AUTHORIZATION_FAILED, group="g")
     plan = undone(errors={"g": error})
     assert [(row.action, row.error) for row in plan.rows] == [("refuse", error)]
     assert plan.refused
 
 
-def test_facts_of_other_partitions_do_not_matter() -> None:
+def test_other_partitions_are_not_in_the_plan() -> None:
     plan = undone(at(AFTER), PartitionFacts(T1, BEFORE, 0, 100))
     assert [row.tp for row in plan.rows] == [T0]
