@@ -94,15 +94,6 @@ class Environment:
         self.stdout.flush()
         self._write_stderr(_escaped(line) + "\n")
 
-    def confirm(self, question: str) -> bool:
-        """Ask on stderr and read the answer from stdin. Only "y" or "yes" agrees; end of input does not."""
-        self.stdout.flush()
-        self._write_stderr(f"{question} [y/N] ")
-        answer = self.stdin.readline()
-        if not answer.endswith("\n"):
-            self._write_stderr("\n")
-        return answer.strip().lower() in ("y", "yes")
-
     def _write_stderr(self, text: str) -> None:
         try:
             self.stderr.write(text)

@@ -236,15 +236,6 @@ def test_width_comes_from_the_environment_else_the_terminal_else_80() -> None:
     assert FakeEnvironment(environ={"COLUMNS": "wide"}).width == 80
 
 
-@pytest.mark.parametrize(
-    ("typed", "yes"), [(b"y\n", True), (b"YES\n", True), (b"\n", False), (b"", False), (b"no\n", False)]
-)
-def test_only_y_or_yes_confirms(typed: bytes, yes: bool) -> None:
-    env = FakeEnvironment(stdin=typed, terminal=True)
-    assert env.confirm("Delete it?") is yes
-    assert env.result(0).err == "Delete it? [y/N] " + ("" if typed else "\n")
-
-
 def test_unencodable_text_is_escaped_in_the_real_process(monkeypatch: pytest.MonkeyPatch) -> None:
     latin = io.TextIOWrapper(io.BytesIO(), "latin-1")
     streams = SimpleNamespace(stdin=io.StringIO(), stdout=latin, stderr=io.TextIOWrapper(io.BytesIO(), "latin-1"))

@@ -13,7 +13,7 @@ both together at one moment.
 
 - Committed offsets are read before end offsets. The lag is then too large by the records written in between, but never
   negative for a group that keeps up.
-- A coordinator cannot tell the type of a group. `describe` tries the APIs of the types in an order in which a wrong
+- No API returns the type of a single group. `describe` tries the APIs of the types in an order in which a wrong
   type always gives a clear error; a caller that knows the type saves these requests.
 - Until a classic group has finished a rebalance, its members have no subscription, and `owned` is the old assignment.
 - Partitions without a committed offset are in no sum; `LagTotals.unknown` counts them. For a wait they make the lag

@@ -130,7 +130,7 @@ ASCII_BARS = "_.-~=+*#"
 
 
 class LiveView:
-    """A table on the alternate screen of the terminal, drawn anew for each sample while entered."""
+    """A table on the alternate screen of the terminal, redrawn for each sample while entered."""
 
     def __init__(self, env: Environment, interval_s: float, *, keys: bool) -> None:
         from rich.console import Console
