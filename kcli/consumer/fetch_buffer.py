@@ -204,7 +204,11 @@ class FetchBuffer:
             self._learn_expansion(chunk, decoded)
         handed = [(section.tp, self._deliver(section, it)) for section, it in zip(chunk, decoded, strict=True)]
         received.put_back(
-            [_remaining_section(s, it.rest) for s, it in zip(chunk, decoded, strict=True) if it.rest is not None]
+            [
+                _remaining_section(s, it.remaining)
+                for s, it in zip(chunk, decoded, strict=True)
+                if it.remaining is not None
+            ]
         )
         if not received.sections:
             self._received.popleft()

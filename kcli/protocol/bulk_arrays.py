@@ -71,7 +71,7 @@ def _lines(
             run.append((value, field.type.wire.code))
             continue
         names[f"r{number}"] = read
-        if field.type.item is None and field.type.wire.name == "string":
+        if field.type.element is None and field.type.wire.name == "string":
             yield from _unpack([*run, ("n", "B" if flexible else "h")], names)
             yield from _string(value, f"r{number}", flexible)
         else:

@@ -42,12 +42,12 @@ def _compile(cls: Any, version: int, flexible: bool) -> Codec:
     if flexible:
         steps.append(_tagged_section([field for field in present if field.tag is not None], version))
     check_loss = _loss_check([field for field in fields if field not in present and not field.ignorable])
-    blank = {field.name: field.default for field in fields}
+    defaults = {field.name: field.default for field in fields}
     fresh = [(field.name, field.make_default) for field in fields if not field.default_is_shared]
     fresh = [(name, make) for name, make in fresh if name not in {name for name, _, _, _ in steps}]
 
     def read(view: memoryview, position: int) -> tuple[Any, int]:
-        values = blank.copy()
+        values = defaults.copy()
         for name, make in fresh:
             values[name] = make()
         name = ""
@@ -55,7 +55,7 @@ def _compile(cls: Any, version: int, flexible: bool) -> Codec:
             for name, read_step, _, _ in steps:  # noqa: B007 - the name is for the except clause
                 position = read_step(view, position, values)
         except ProtocolError as error:
-            raise _located(error, name) from None
+            raise _add_place(error, name) from None
         value = cls.__new__(cls)
         value.__dict__ = values
         return value, position
@@ -67,7 +67,7 @@ def _compile(cls: Any, version: int, flexible: bool) -> Codec:
             for name, _, write_step, _ in steps:  # noqa: B007
                 write_step(value, out)
         except ProtocolError as error:
-            raise _located(error, name) from None
+            raise _add_place(error, name) from None
 
     return read, write, sum(min_size for _, _, _, min_size in steps)
 
@@ -112,7 +112,7 @@ def _number_run(fields: list[Field]) -> _Step:
             try:
                 _, position = read_alone(view, position)
             except ProtocolError as error:
-                raise _located(error, name) from None
+                raise _add_place(error, name) from None
         raise AssertionError("a run of numbers failed together but not alone")
 
     def raise_write_error(value: Any) -> NoReturn:
@@ -120,7 +120,7 @@ def _number_run(fields: list[Field]) -> _Step:
             try:
                 write_alone(getattr(value, name), [])
             except ProtocolError as error:
-                raise _located(error, name) from None
+                raise _add_place(error, name) from None
         raise AssertionError("a run of numbers failed together but not alone")
 
     return "", read, write, size
@@ -145,14 +145,14 @@ def _value(type: FieldType, version: int, flexible: bool, nullable: bool) -> Cod
     if type.struct is not None:
         codec = codec_for(type.struct, version, flexible)
         return _nullable_struct(codec) if nullable else codec
-    if type.item is None:
+    if type.element is None:
         return scalar(type.wire, flexible, nullable)
-    if type.item.wire.code:
-        return _array_of_numbers(type.item.wire.code, flexible, nullable)
-    element = _value(type.item, version, flexible, type.item.wire.nullable)
-    if type.item.struct is None or type.item.wire.nullable:
+    if type.element.wire.code:
+        return _array_of_numbers(type.element.wire.code, flexible, nullable)
+    element = _value(type.element, version, flexible, type.element.wire.nullable)
+    if type.element.struct is None or type.element.wire.nullable:
         return _array(element, flexible, nullable)
-    return _array(element, flexible, nullable, functools.partial(_array_reader, type.item.struct, version, flexible))
+    return _array(element, flexible, nullable, functools.partial(_array_reader, type.element.struct, version, flexible))
 
 
 def _array(element: Codec, flexible: bool, nullable: bool, bulk: Callable[[], ReadArray] | None = None) -> Codec:
@@ -169,15 +169,15 @@ def _array(element: Codec, flexible: bool, nullable: bool, bulk: Callable[[], Re
         if bulk is not None and count >= BULK_THRESHOLD:
             with contextlib.suppress(*BULK_ERRORS):  # the loop below then finds the error and its place
                 return bulk()(view, start, count)
-        items: list[Any] = []
+        elements: list[Any] = []
         position = start
         try:
             for _ in range(count):
                 item, position = read_element(view, position)
-                items.append(item)
+                elements.append(item)
         except ProtocolError as error:
-            raise _located(error, f"[{len(items)}]") from None
-        return items, position
+            raise _add_place(error, f"[{len(elements)}]") from None
+        return elements, position
 
     def write(value: Any, out: list[Buffer]) -> None:
         if value is None:
@@ -189,7 +189,7 @@ def _array(element: Codec, flexible: bool, nullable: bool, bulk: Callable[[], Re
             for index, item in enumerate(value):  # noqa: B007
                 write_element(item, out)
         except ProtocolError as error:
-            raise _located(error, f"[{index}]") from None
+            raise _add_place(error, f"[{index}]") from None
 
     return read, write, min_size
 
@@ -278,8 +278,8 @@ def _tagged_section(fields: list[Field], version: int) -> _Step:
 
     Fields at their default are not sent, and unknown ones are skipped.
     """
-    known = {field.tag: _Tagged(field.tag, field, version) for field in fields if field.tag is not None}
-    in_order = [known[tag] for tag in sorted(known)]
+    tagged_fields = {field.tag: _Tagged(field.tag, field, version) for field in fields if field.tag is not None}
+    in_order = [tagged_fields[tag] for tag in sorted(tagged_fields)]
 
     def read(view: memoryview, position: int, values: dict[str, Any]) -> int:
         try:
@@ -288,8 +288,8 @@ def _tagged_section(fields: list[Field], version: int) -> _Step:
                 tag, position = read_unsigned_varint(view, position)
                 size, position = read_unsigned_varint(view, position)
                 end = end_of(f"tagged field {tag}", view, position, size)
-                if tag in known:
-                    values[known[tag].name] = read_known(known[tag], view[:end], position)
+                if tag in tagged_fields:
+                    values[tagged_fields[tag].name] = read_known(tagged_fields[tag], view[:end], position)
                 position = end
         except ProtocolError as error:
             error.evidence.setdefault("field", "(tags)")
@@ -300,7 +300,7 @@ def _tagged_section(fields: list[Field], version: int) -> _Step:
         try:
             value, end = field.read(view, position)
         except ProtocolError as error:
-            raise _located(error, field.name) from None
+            raise _add_place(error, field.name) from None
         if end != len(view):
             raise ProtocolError("a tagged field is longer than its value", position=position, field=field.name)
         return value
@@ -313,7 +313,7 @@ def _tagged_section(fields: list[Field], version: int) -> _Step:
             try:
                 field.write(field_value, parts)
             except ProtocolError as error:
-                raise _located(error, field.name) from None
+                raise _add_place(error, field.name) from None
             data = b"".join(parts)
             out += (unsigned_varint(field.tag), unsigned_varint(len(data)), data)
 
@@ -326,9 +326,9 @@ def skip_tags(view: memoryview, position: int) -> int:
     return read(view, position, {})
 
 
-def _loss_check(absent: list[Field]) -> Callable[[Any], None]:
+def _loss_check(missing_fields: list[Field]) -> Callable[[Any], None]:
     """Return a check that fields missing in the version are at their default; otherwise a value would be lost."""
-    defaults = [(field.name, field.default) for field in absent]
+    defaults = [(field.name, field.default) for field in missing_fields]
 
     def check(value: Any) -> None:
         for name, default in defaults:
@@ -339,7 +339,7 @@ def _loss_check(absent: list[Field]) -> Callable[[Any], None]:
     return check
 
 
-def _located(error: ProtocolError, place: str) -> ProtocolError:
+def _add_place(error: ProtocolError, place: str) -> ProtocolError:
     """Add `place` (a field name or "[index]") before the inner place that the error already names."""
     inner: str | None = error.evidence.get("field")
     if inner and place and not inner.startswith("["):

@@ -167,11 +167,11 @@ def struct(cls: type[T]) -> type[T]:
 
 
 class FieldType:
-    """A wire type with its contents: `item` is the type of an array's elements, `struct` the class of a struct."""
+    """A wire type with its contents: `element` is the type of an array's elements, `struct` the class of a struct."""
 
-    def __init__(self, wire: Wire, item: "FieldType | None" = None, struct: type | None = None) -> None:
+    def __init__(self, wire: Wire, element: "FieldType | None" = None, struct: type | None = None) -> None:
         self.wire = wire
-        self.item = item
+        self.element = element
         self.struct = struct
 
 
@@ -183,7 +183,7 @@ class Field:
         self.type = type
         self.make_default = since.make_default
         self.default = since.make_default()
-        self.default_is_shared = type.item is None and (type.struct is None or self.default is None)
+        self.default_is_shared = type.element is None and (type.struct is None or self.default is None)
         self.first = since.first
         self.until = since.until
         self.nullable_from = since.nullable_from
@@ -205,18 +205,18 @@ _fields: dict[type, tuple[Field, ...]] = {}
 
 def fields_of(cls: type) -> tuple[Field, ...]:
     """Return the fields of a declared class in wire order. They are resolved on first use."""
-    found = _fields.get(cls)
-    if found is None:
-        found = tuple(_field(cls, name, annotation) for name, annotation in cls.__annotations__.items())
-        _fields[cls] = found
-    return found
+    fields = _fields.get(cls)
+    if fields is None:
+        fields = tuple(_field(cls, name, annotation) for name, annotation in cls.__annotations__.items())
+        _fields[cls] = fields
+    return fields
 
 
 def _field(cls: type, name: str, annotation: Any) -> Field:
-    given = cls.__dict__[name]
-    if not isinstance(given, Since):
-        given = Since(_default_maker(given))
-    return Field(name, _field_type(annotation), given)
+    declared = cls.__dict__[name]
+    if not isinstance(declared, Since):
+        declared = Since(_default_maker(declared))
+    return Field(name, _field_type(annotation), declared)
 
 
 def _field_type(annotation: Any) -> FieldType:
@@ -228,7 +228,7 @@ def _field_type(annotation: Any) -> FieldType:
     if wire.nullable:
         inner = inner.__args__[0]
     if wire.name == "array":
-        return FieldType(wire, item=_field_type(inner.__args__[0]))
+        return FieldType(wire, element=_field_type(inner.__args__[0]))
     if wire.name == "struct":
         return FieldType(wire, struct=inner)
     return FieldType(wire)
@@ -252,12 +252,12 @@ _blanks: dict[type, tuple[dict[str, Any], list[tuple[str, Callable[[], Any]]]]] 
 
 def _blank(cls: type) -> tuple[dict[str, Any], list[tuple[str, Callable[[], Any]]]]:
     """Return a new dict of the defaults, and the factories of those that must not be shared."""
-    found = _blanks.get(cls)
-    if found is None:
+    defaults = _blanks.get(cls)
+    if defaults is None:
         fields = fields_of(cls)
         fresh = [(field.name, field.make_default) for field in fields if not field.default_is_shared]
-        found = _blanks[cls] = {field.name: field.default for field in fields}, fresh
-    return found[0].copy(), found[1]
+        defaults = _blanks[cls] = {field.name: field.default for field in fields}, fresh
+    return defaults[0].copy(), defaults[1]
 
 
 def _init(self: Any, **given: Any) -> None:
@@ -265,10 +265,10 @@ def _init(self: Any, **given: Any) -> None:
     for name, make in fresh:
         if name not in given:
             values[name] = make()
-    known = len(values)
+    field_count = len(values)
     values.update(given)
-    if len(values) > known:
-        unknown = ", ".join(list(values)[known:])
+    if len(values) > field_count:
+        unknown = ", ".join(list(values)[field_count:])
         raise TypeError(f"{type(self).__name__} has no field {unknown}")
     self.__dict__ = values
 

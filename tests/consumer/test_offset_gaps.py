@@ -182,7 +182,7 @@ def found_in(data: bytes, start: int, end: int) -> tuple[list[tuple[int, int, in
         [decoded] = decode_for_gaps([rest])
         assert isinstance(decoded.columns, GapRows)
         parts.append(finder.add(decoded.columns))
-        rest = decoded.rest
+        rest = decoded.remaining
     return gap_tuples([*parts, finder.finish(decoded.next_offset)]), decoded
 
 
@@ -222,7 +222,7 @@ def test_a_large_section_is_unpacked_in_chunks(monkeypatch: pytest.MonkeyPatch) 
     assert [gap for gap in expected if gap[2] == BETWEEN] == [(301, 399, BETWEEN), (412, 499, BETWEEN)]
     monkeypatch.setattr(decode, "MAX_RECORDS_PER_CALL", 5)
     [first] = decode_for_gaps([RecordSection("t", 0, data, 42, None)])
-    assert first.rest is not None
+    assert first.remaining is not None
     assert found_in(data, 42, 759)[0] == expected
 
 

@@ -155,7 +155,7 @@ def test_remaining_batches_are_left_for_the_next_call(monkeypatch: pytest.Monkey
         [decoded] = decode_headers([asked])
         rows_: Any = decoded.columns
         seen += rows_.batches.base_offsets.tolist()
-        asked = decoded.rest
+        asked = decoded.remaining
     assert seen == [0, 1, 2, 3, 4]
 
 

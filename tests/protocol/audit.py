@@ -78,13 +78,13 @@ def _our_fields(cls: type, prefix: str, version: int) -> Iterator[FieldFacts]:
 
 
 def _type_name(type: FieldType) -> str:
-    if type.item is not None:
-        return "[]" + _type_name(type.item)
+    if type.element is not None:
+        return "[]" + _type_name(type.element)
     return type.struct.__name__ if type.struct is not None else type.wire.name
 
 
 def _struct_in(type: FieldType) -> type | None:
-    return type.struct if type.item is None else type.item.struct
+    return type.struct if type.element is None else type.element.struct
 
 
 def _compare_defaults(

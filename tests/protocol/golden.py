@@ -66,8 +66,8 @@ def struct_as_json(value: Any, version: int, flexible: bool) -> dict[str, Any]:
 def _value(type: FieldType, value: Any, version: int, flexible: bool) -> Any:
     if value is None:
         return None
-    if type.item is not None:
-        return [_value(type.item, item, version, flexible) for item in value]
+    if type.element is not None:
+        return [_value(type.element, item, version, flexible) for item in value]
     if type.struct is not None:
         return struct_as_json(value, version, flexible)
     if isinstance(value, UUID):

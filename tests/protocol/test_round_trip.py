@@ -41,8 +41,8 @@ def _values(field: Field, version: int) -> st.SearchStrategy[Any]:
 
 @functools.cache
 def _of_type(type: FieldType, version: int) -> st.SearchStrategy[Any]:
-    if type.item is not None:
-        return st.lists(_of_type(type.item, version), max_size=3)
+    if type.element is not None:
+        return st.lists(_of_type(type.element, version), max_size=3)
     return SCALARS[type.wire.name] if type.struct is None else messages(type.struct, version)
 
 

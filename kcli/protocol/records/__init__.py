@@ -13,7 +13,7 @@ over the buffer of the response (or over the decompressed buffer) and keep it in
 **Non-obvious**
 
 - Malformed data never raises in `decode_sections`: it is `DecodedSection.error`, with the records before it.
-- One call decodes a bounded number of records, batches and decompressed bytes; `DecodedSection.rest` is the remainder.
+- One call decodes a bounded number of records, batches and bytes; `DecodedSection.remaining` has the others.
 - Sections of one response share a buffer, so their batches are decoded together without copying.
 - A record length can be followed only from the record before. `record_boundaries` guesses starts and proves them.
 - Reads outside the buffer are clipped, not checked: a record is consistent exactly if it ends where it should.

@@ -144,9 +144,9 @@ def walk_batches(data: Buffer, start: int, end: int, max_batches: int | None = N
     add_start, size_and_magic = starts.append, _SIZE_AND_MAGIC.unpack_from
     at, last = start, end - MAGIC_AT
     problem, interrupted = None, False
-    left = -1 if max_batches is None else max_batches
-    while at < last and left:
-        left -= 1
+    remaining = -1 if max_batches is None else max_batches
+    while at < last and remaining:
+        remaining -= 1
         size, magic = size_and_magic(data, at)
         if size < (_SMALLEST_OLD_SIZE if magic < 2 else _SMALLEST_SIZE):
             problem = f"its size field is {size} bytes, which is too small"

@@ -85,12 +85,12 @@ def encode_rows(rows: Sequence[NewRecord], offset_deltas: Iterable[int], base_ti
         _SMALL.extend(varlong(n) for n in range(len(_SMALL), _SMALL_LIMIT))
     small, limit = _SMALL, len(_SMALL)
     parts: list[bytes] = []
-    last_ms, stamp = -1, b""
+    last_ms, timestamp_part = -1, b""
     for (key, value, timestamp_ms, headers), delta in zip(rows, offset_deltas, strict=True):
-        if timestamp_ms != last_ms or not stamp:
-            last_ms, stamp = timestamp_ms, b"\0" + varlong(timestamp_ms - base_timestamp_ms)
+        if timestamp_ms != last_ms or not timestamp_part:
+            last_ms, timestamp_part = timestamp_ms, b"\0" + varlong(timestamp_ms - base_timestamp_ms)
         offset_varint = small[delta] if delta < limit else varlong(delta)
-        size = len(stamp) + len(offset_varint) + 1
+        size = len(timestamp_part) + len(offset_varint) + 1
         if key is None:
             key_size, key = _NULL, b""
             size += 1
@@ -105,19 +105,19 @@ def encode_rows(rows: Sequence[NewRecord], offset_deltas: Iterable[int], base_ti
             length = len(value)
             value_size = small[length] if length < limit else varlong(length)
             size += len(value_size) + length
-        tail = b"\0"
+        header_part = b"\0"
         if headers:
-            tail = _encode_headers(headers)
-            size += len(tail) - 1
+            header_part = _encode_headers(headers)
+            size += len(header_part) - 1
         parts += (
             small[size] if size < limit else varlong(size),
-            stamp,
+            timestamp_part,
             offset_varint,
             key_size,
             key,
             value_size,
             value,
-            tail,
+            header_part,
         )
     return b"".join(parts)
 

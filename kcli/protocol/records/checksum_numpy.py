@@ -48,15 +48,15 @@ def crc32c_many(data: Buffer, starts: Sequence[int], ends: Sequence[int]) -> lis
     results: list[int] = []
     first = lanes = 0
     for number, (start, end) in enumerate(zip(starts, ends, strict=True)):
-        needed = max(1, -(-(end - start) // _LANE_BYTES))
-        if lanes + needed > _SLICE_LANES:
+        lane_count = max(1, -(-(end - start) // _LANE_BYTES))
+        if lanes + lane_count > _SLICE_LANES:
             results += _of_slice(view, starts[first:number], ends[first:number])
             first, lanes = number, 0
-        if needed > _SLICE_LANES:
+        if lane_count > _SLICE_LANES:
             results.append(crc32c(view[start:end]))
             first = number + 1
         else:
-            lanes += needed
+            lanes += lane_count
     return results + _of_slice(view, starts[first:], ends[first:])
 
 
@@ -75,9 +75,9 @@ def _of_slice(view: memoryview, starts: Sequence[int], ends: Sequence[int], crc:
     state = crc ^ _ALL
     for at in range(4):
         copy[begins[lengths > at] + at] ^= state >> 8 * at & 0xFF
-    joined = _join(_step_through(copy), counts)
-    joined ^= np.array([state >> 8 * min(length, 4) for length in range(5)], np.uint32)[np.minimum(lengths, 4)]
-    checksums: list[int] = (joined ^ np.uint32(_ALL)).tolist()
+    states = _join(_step_through(copy), counts)
+    states ^= np.array([state >> 8 * min(length, 4) for length in range(5)], np.uint32)[np.minimum(lengths, 4)]
+    checksums: list[int] = (states ^ np.uint32(_ALL)).tolist()
     return checksums
 
 

@@ -56,7 +56,7 @@ def decode_sections(
     """Decode the sections of one fetch response together. Malformed data never raises: see `DecodedSection.error`.
 
     The decompressed size of all batches is bounded by `max_decompressed_bytes` for the whole call: a single larger
-    batch is damage, and batches that exceed the bound together are left in `DecodedSection.rest`. So are batches beyond
+    batch is damage, and batches beyond the bound together are left in `DecodedSection.remaining`. So are batches beyond
     `MAX_RECORDS_PER_CALL` (except a larger first batch) or `MAX_BATCHES_PER_CALL`.
     """
     if not sections:
@@ -67,55 +67,59 @@ def decode_sections(
         opened.check_checksums()
     opened.select()
     opened.bound_records(MAX_RECORDS_PER_CALL)
-    in_place, moved = _divide(opened)
+    in_place, to_move = _divide(opened)
     columns: dict[OpenedSection, RecordColumns] = {}
     for pool in {section.pool: None for section in in_place}:
         members = [section for section in in_place if section.pool == pool]
         _distribute(opened, members, _decode_in_place(opened, members), columns)
-    if moved:
-        _distribute(opened, moved, _decode_moved(opened, moved, max_decompressed_bytes, check_crcs), columns)
+    if to_move:
+        _distribute(opened, to_move, _decode_in_copy(opened, to_move, max_decompressed_bytes, check_crcs), columns)
     return [opened.result(section, columns.get(section)) for section in opened.sections]
 
 
 def _divide(opened: OpenedSections) -> tuple[list[OpenedSection], list[OpenedSection]]:
     """Return the sections that can be decoded in place, and those with compressed batches or mixed formats."""
-    batches, wanted = opened.batches, opened.wanted
-    compressed = wanted & ((batches.attributes & batch.CODEC_MASK) != 0)
-    old, new = wanted & (batches.magic < 2), wanted & (batches.magic == 2)
-    if not (compressed.any() or old.any()):
+    batches, selected = opened.batches, opened.is_selected
+    compressed = selected & ((batches.attributes & batch.CODEC_MASK) != 0)
+    is_old, is_v2 = selected & (batches.magic < 2), selected & (batches.magic == 2)
+    if not (compressed.any() or is_old.any()):
         return opened.sections, []
     in_place: list[OpenedSection] = []
-    moved: list[OpenedSection] = []
+    to_move: list[OpenedSection] = []
     for section in opened.sections:
         rows = section.rows
-        moves = compressed[rows].any() or (old[rows].any() and new[rows].any())
-        (moved if moves else in_place).append(section)
-    return in_place, moved
+        moves = compressed[rows].any() or (is_old[rows].any() and is_v2[rows].any())
+        (to_move if moves else in_place).append(section)
+    return in_place, to_move
 
 
 def _decode_in_place(opened: OpenedSections, sections: Sequence[OpenedSection]) -> _Decoded:
     """Decode uncompressed batches where they are; all `sections` are of one pool."""
     batches, buffer = opened.batches, sections[0].buffer
-    rows = opened.wanted_rows(sections)
-    new = rows[batches.magic[rows] == 2]
+    rows = opened.selected_rows(sections)
+    v2_rows = rows[batches.magic[rows] == 2]
     data = np.frombuffer(buffer, np.uint8)
-    decoded = _decode_payloads(opened, buffer, data, new, batches.starts[new] + batch.HEADER_BYTES, batches.ends[new])
-    if len(new) == len(rows):
+    decoded = _decode_payloads(
+        opened, buffer, data, v2_rows, batches.starts[v2_rows] + batch.HEADER_BYTES, batches.ends[v2_rows]
+    )
+    if len(v2_rows) == len(rows):
         return decoded
-    old = rows[batches.magic[rows] < 2]
-    messages = Messages.plain(old, batches.starts[old], batches.ends[old], batches.base_offsets[old])
-    return _merge(decoded, _decode_messages(buffer, data, messages))
+    old_rows = rows[batches.magic[rows] < 2]
+    messages = Messages.plain(
+        old_rows, batches.starts[old_rows], batches.ends[old_rows], batches.base_offsets[old_rows]
+    )
+    return _join_decoded(decoded, _decode_messages(buffer, data, messages))
 
 
-def _decode_moved(
+def _decode_in_copy(
     opened: OpenedSections, sections: Sequence[OpenedSection], max_bytes: int, check_crcs: bool
 ) -> _Decoded:
-    """Move the wanted batches into one buffer, decompressed or copied, and decode them there.
+    """Move the selected batches into one buffer, decompressed or copied, and decode them there.
 
     A batch that cannot be moved stops its section.
     """
     batches = opened.batches
-    sizes = (batches.ends - batches.starts)[opened.wanted]
+    sizes = (batches.ends - batches.starts)[opened.is_selected]
     output = Output(max_bytes, _USUAL_EXPANSION * int(sizes.sum()))
     columns = (batches.starts, batches.ends, batches.magic, batches.attributes, batches.counts, batches.base_offsets)
     headers = [column.tolist() for column in columns]
@@ -123,34 +127,36 @@ def _decode_moved(
     messages: list[Messages] = []
     for section in sections:
         view = memoryview(section.buffer)
-        for row in opened.wanted_rows([section]).tolist():
-            before = output.used
+        for row in opened.selected_rows([section]).tolist():
+            used_before = output.used
             start, end, magic, attributes, count, base_offset = (column[row] for column in headers)
             codec = attributes & batch.CODEC_MASK
             try:
                 if magic == 2:
                     decompress(codec, view[start + batch.HEADER_BYTES : end], output)
-                    if count * batch.SMALLEST_RECORD_BYTES > output.used - before:
-                        raise CorruptRecords(f"its {count} records do not fit in {output.used - before} bytes")
+                    if count * batch.SMALLEST_RECORD_BYTES > output.used - used_before:
+                        raise CorruptRecords(f"its {count} records do not fit in {output.used - used_before} bytes")
                     rows.append(row)
-                    starts.append(before)
+                    starts.append(used_before)
                     ends.append(output.used)
                 elif codec:
                     decompress(codec, wrapped_set(view, start, end), output, magic=magic)
                     # No variable for this view: it must not outlive the next growth of the output.
-                    messages.append(unwrap(output.view(), output.data, before, view[start:end], row, check_crcs))
+                    messages.append(unwrap(output.view(), output.data, used_before, view[start:end], row, check_crcs))
                 else:
                     output.write(view[start:end])
-                    messages.append(Messages.plain(*(np.array([it]) for it in (row, before, output.used, base_offset))))
+                    messages.append(
+                        Messages.plain(*(np.array([it]) for it in (row, used_before, output.used, base_offset)))
+                    )
                 continue
             except CorruptRecords as problem:
                 opened.fail(row, problem.message)
             except OutOfBudget:
-                if before:
+                if used_before:
                     opened.interrupt(row)
                 else:
                     opened.fail(row, f"its decompressed size is above the limit of {output.limit} bytes")
-            output.used = before
+            output.used = used_before
             break
     output.trim()
     data = output.data[: output.used]
@@ -158,7 +164,7 @@ def _decode_moved(
     decoded = _decode_payloads(opened, buffer, data, np.array(rows), np.array(starts), np.array(ends))
     if not messages:
         return decoded
-    return _merge(decoded, _decode_messages(buffer, data, Messages.join(messages)))
+    return _join_decoded(decoded, _decode_messages(buffer, data, Messages.join(messages)))
 
 
 def _decode_payloads(
@@ -171,9 +177,9 @@ def _decode_payloads(
     edges = _edges(bounds.counts)
     failures = {int(rows[index]): problem for index, problem in bounds.failures.items()}
     spans = (batches.next_offsets - batches.base_offsets)[rows]
-    bad = np.sort(np.concatenate((fields.bad, _out_of_order(fields.offset_deltas, edges, spans))))
-    owners, firsts, _ = _groups(np.searchsorted(edges, bad, side="right") - 1)
-    for owner, record in zip(owners.tolist(), bad[firsts].tolist(), strict=True):
+    invalid = np.sort(np.concatenate((fields.invalid, _out_of_order(fields.offset_deltas, edges, spans))))
+    owners, firsts, _ = _groups(np.searchsorted(edges, invalid, side="right") - 1)
+    for owner, record in zip(owners.tolist(), invalid[firsts].tolist(), strict=True):
         problem = explain_record(buffer, int(bounds.body_starts[record]), int(bounds.body_ends[record]))
         failures[int(rows[owner])] = f"in record {record - int(edges[owner])}, {problem}"
     return _Decoded(_record_columns(opened, buffer, rows, bounds, fields), rows, edges, failures)
@@ -212,31 +218,31 @@ def _out_of_order(deltas: Ints, edges: Ints, spans: Ints) -> Ints:
     """Return the records whose offset does not follow the record before, or is outside the batch's range."""
     if not len(deltas):
         return np.empty(0, np.int64)
-    wrong: NDArray[np.bool_] = np.empty(len(deltas), np.bool_)
-    np.less_equal(deltas[1:], deltas[:-1], out=wrong[1:])
+    mask: NDArray[np.bool_] = np.empty(len(deltas), np.bool_)
+    np.less_equal(deltas[1:], deltas[:-1], out=mask[1:])
     filled = edges[1:] > edges[:-1]
     firsts, lasts = edges[:-1][filled], edges[1:][filled] - 1
-    wrong[firsts] = deltas[firsts] < 0
-    wrong[lasts] |= deltas[lasts] >= spans[filled]
-    return np.flatnonzero(wrong)
+    mask[firsts] = deltas[firsts] < 0
+    mask[lasts] |= deltas[lasts] >= spans[filled]
+    return np.flatnonzero(mask)
 
 
 def _decode_messages(buffer: Buffer, data: Octets, messages: Messages) -> _Decoded:
     """Decode messages of format 0 and 1; those of one batch are next to each other."""
-    columns, bad = read_messages(buffer, data, messages)
+    columns, invalid = read_messages(buffer, data, messages)
     rows, _, counts = _groups(messages.rows)
     problem = "its key and value do not fill the message"
-    return _Decoded(columns, rows, _edges(counts), {int(row): problem for row in messages.rows[bad]})
+    return _Decoded(columns, rows, _edges(counts), {int(row): problem for row in messages.rows[invalid]})
 
 
-def _merge(one: _Decoded, other: _Decoded) -> _Decoded:
+def _join_decoded(first: _Decoded, second: _Decoded) -> _Decoded:
     """Join records over the same buffer, in the order of their batches."""
-    owners = np.concatenate([np.repeat(it.rows, np.diff(it.edges)) for it in (one, other)])
-    columns = RecordColumns.join([one.columns, other.columns]).take(np.argsort(owners, kind="stable"))
-    order = np.argsort(np.concatenate((one.rows, other.rows)))
-    counts = np.concatenate((np.diff(one.edges), np.diff(other.edges)))[order]
-    rows = np.concatenate((one.rows, other.rows))[order]
-    return _Decoded(columns, rows, _edges(counts), one.failures | other.failures)
+    owners = np.concatenate([np.repeat(it.rows, np.diff(it.edges)) for it in (first, second)])
+    columns = RecordColumns.join([first.columns, second.columns]).take(np.argsort(owners, kind="stable"))
+    order = np.argsort(np.concatenate((first.rows, second.rows)))
+    counts = np.concatenate((np.diff(first.edges), np.diff(second.edges)))[order]
+    rows = np.concatenate((first.rows, second.rows))[order]
+    return _Decoded(columns, rows, _edges(counts), first.failures | second.failures)
 
 
 def _distribute(
@@ -249,10 +255,10 @@ def _distribute(
     for row, problem in decoded.failures.items():
         opened.fail(row, problem)
     for section in sections:
-        columns[section] = _cut_out(decoded, section)
+        columns[section] = _section_columns(decoded, section)
 
 
-def _cut_out(decoded: _Decoded, section: OpenedSection) -> RecordColumns:
+def _section_columns(decoded: _Decoded, section: OpenedSection) -> RecordColumns:
     """Return the records of a section, from its fetch offset on."""
     first, last = np.searchsorted(decoded.rows, (section.first, section.stop))
     columns = decoded.columns.take(slice(int(decoded.edges[first]), int(decoded.edges[last])))
@@ -260,8 +266,8 @@ def _cut_out(decoded: _Decoded, section: OpenedSection) -> RecordColumns:
     if not len(offsets) or (offsets[0] >= fetch_offset and (offsets[1:] > offsets[:-1]).all()):
         return columns
     # Records that repeat offsets of earlier batches are dropped too, as Java's consumer does.
-    reached = np.maximum.accumulate(np.concatenate(([fetch_offset - 1], offsets[:-1])))
-    return columns.take(offsets > reached)
+    highest_before = np.maximum.accumulate(np.concatenate(([fetch_offset - 1], offsets[:-1])))
+    return columns.take(offsets > highest_before)
 
 
 def _edges(counts: Sequence[int] | Ints) -> Ints:

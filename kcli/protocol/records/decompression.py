@@ -52,9 +52,9 @@ class Output:
         self.data = np.empty(min(limit, max(expected, 4096)), np.uint8)
         self._view = memoryview(self.data)  # type: ignore[arg-type]
 
-    def room(self, wanted: int) -> memoryview:
-        """Return the unused part of the buffer, grown to at least `wanted` bytes; `OutOfBudget` beyond the limit."""
-        needed = self.used + wanted
+    def room(self, count: int) -> memoryview:
+        """Return the unused part of the buffer, grown to at least `count` bytes; `OutOfBudget` beyond the limit."""
+        needed = self.used + count
         if needed > self.limit:
             raise OutOfBudget
         if needed > len(self.data):
@@ -89,7 +89,7 @@ def decompress(codec: int, payload: memoryview, output: Output, *, magic: int = 
     `CorruptRecords` for damaged data, `OutOfBudget` beyond the limit; `output.used` is unchanged then. `magic` is the
     message format: lz4 frames in format 0 have a wrong header checksum (KIP-57).
     """
-    before = output.used
+    used_before = output.used
     try:
         if codec == NONE:
             output.write(payload)
@@ -104,7 +104,7 @@ def decompress(codec: int, payload: memoryview, output: Output, *, magic: int = 
         else:
             raise CorruptRecords(f"the compression codec {codec} is unknown")
     except BaseException:
-        output.used = before
+        output.used = used_before
         raise
 
 
@@ -189,12 +189,12 @@ def _unlz4(payload: memoryview, output: Output) -> None:
     at, step, complete = 0, 64 * 1024 + 4 * len(payload), False
     while not complete:
         try:
-            out, used, complete = frame.decompress_chunk(context, payload[at:], max_length=step)
+            chunk, consumed, complete = frame.decompress_chunk(context, payload[at:], max_length=step)
         except (RuntimeError, ValueError) as problem:
             raise CorruptRecords(f"the lz4 data is damaged: {problem}") from None
-        output.write(out)
-        at += used
-        if not complete and not out and not used:
+        output.write(chunk)
+        at += consumed
+        if not complete and not chunk and not consumed:
             raise CorruptRecords("the lz4 data ends too early")
         step = min(2 * step, _LZ4_STEP_BYTES)
 
@@ -209,10 +209,10 @@ def _unzstd(payload: memoryview, output: Output) -> None:
     if cramjam is None:
         arrow_unzstd(payload, output)
         return
-    wanted = 8 * len(payload) + 4096
+    size = 8 * len(payload) + 4096
     while True:
         available = output.limit - output.used
-        room = output.room(min(wanted, available))
+        room = output.room(min(size, available))
         try:
             output.used += int(cramjam.zstd.decompress_into(payload, room))
             return
@@ -221,7 +221,7 @@ def _unzstd(payload: memoryview, output: Output) -> None:
                 if "whole buffer" in str(problem):
                     raise OutOfBudget from None
                 raise CorruptRecords(f"the zstd data is damaged: {problem}") from None
-        wanted = 4 * len(room)
+        size = 4 * len(room)
 
 
 def with_lz4_header_checksum(frame: memoryview) -> memoryview:
@@ -299,18 +299,18 @@ def _arrow_stream(codec: str, payload: memoryview, output: Output) -> None:
 
     if not payload:
         raise CorruptRecords(f"the {codec} data ends too early")
-    wanted = 8 * len(payload) + 4096
+    size = 8 * len(payload) + 4096
     try:
         with pyarrow.CompressedInputStream(pyarrow.BufferReader(payload), codec) as stream:
             while True:
-                left = output.limit - output.used
-                if not left and not stream.read(1):
+                available = output.limit - output.used
+                if not available and not stream.read(1):
                     return
-                used = stream.readinto(output.room(max(1, min(wanted, left))))
-                if not used:
+                count = stream.readinto(output.room(max(1, min(size, available))))
+                if not count:
                     return
-                output.used += used
-                wanted *= 2
+                output.used += count
+                size *= 2
     except (OSError, pyarrow.ArrowException) as problem:
         early = "Truncated" in str(problem)
         raise CorruptRecords(f"the {codec} data {'ends too early' if early else f'is damaged: {problem}'}") from None

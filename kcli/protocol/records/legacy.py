@@ -51,22 +51,22 @@ class Messages(NamedTuple):
 def read_messages(buffer: Buffer, data: Octets, messages: Messages) -> tuple[RecordColumns, Ints]:
     """Return the messages as columns, and the indices of those whose key and value do not fill them exactly."""
     starts = messages.starts
-    new = data[starts + batch.MAGIC_AT] == 1
-    key_at = starts + _BODY_AT + _TIMESTAMP_BYTES * new
+    is_v1 = data[starts + batch.MAGIC_AT] == 1
+    key_at = starts + _BODY_AT + _TIMESTAMP_BYTES * is_v1
     key_lengths = _read_ints(data, key_at, ">i4")
     value_at = key_at + 4 + np.maximum(key_lengths, 0)
     value_lengths = _read_ints(data, value_at, ">i4")
     end_at = value_at + 4 + np.maximum(value_lengths, 0)
-    bad = np.flatnonzero((key_lengths < -1) | (value_lengths < -1) | (end_at != messages.ends))
+    invalid = np.flatnonzero((key_lengths < -1) | (value_lengths < -1) | (end_at != messages.ends))
 
-    stamped = messages.append_times != _OWN_TIME
-    appended = stamped | (new & ((data[starts + _ATTRIBUTES_AT] & batch.APPEND_TIME_BIT) != 0))
-    own_times = np.where(new, _read_ints(data, starts + _BODY_AT, ">i8"), -1)
-    types = np.where(appended, APPEND_TIME, np.where(new, CREATE_TIME, NO_TIMESTAMP))
+    has_wrapper_time = messages.append_times != _OWN_TIME
+    appended = has_wrapper_time | (is_v1 & ((data[starts + _ATTRIBUTES_AT] & batch.APPEND_TIME_BIT) != 0))
+    own_times = np.where(is_v1, _read_ints(data, starts + _BODY_AT, ">i8"), -1)
+    types = np.where(appended, APPEND_TIME, np.where(is_v1, CREATE_TIME, NO_TIMESTAMP))
     columns = RecordColumns(
         buffer,
         offsets=messages.offsets,
-        timestamps_ms=np.where(stamped, messages.append_times, own_times),
+        timestamps_ms=np.where(has_wrapper_time, messages.append_times, own_times),
         key_starts=key_at + 4,
         key_lengths=key_lengths,
         value_starts=value_at + 4,
@@ -76,7 +76,7 @@ def read_messages(buffer: Buffer, data: Octets, messages: Messages) -> tuple[Rec
         header_ends=end_at,
         timestamp_types=types.astype(np.int8),
     )
-    return columns, bad
+    return columns, invalid
 
 
 def _read_ints(data: Octets, at: Ints, kind: str) -> Ints:
@@ -123,8 +123,8 @@ def unwrap(buffer: memoryview, data: Octets, start: int, wrapper: memoryview, ro
         raise CorruptRecords("the offsets in the wrapper are out of range")
     messages = Messages.plain(np.full(len(starts), row), starts, ends, offsets)
     if magic == 1 and wrapper[_ATTRIBUTES_AT] & batch.APPEND_TIME_BIT:
-        stamp = int.from_bytes(wrapper[_BODY_AT : _BODY_AT + _TIMESTAMP_BYTES], "big", signed=True)
-        messages.append_times.fill(stamp)
+        append_time = int.from_bytes(wrapper[_BODY_AT : _BODY_AT + _TIMESTAMP_BYTES], "big", signed=True)
+        messages.append_times.fill(append_time)
     return messages
 
 

@@ -64,9 +64,9 @@ def find_boundaries(buffer: Buffer, data: Octets, starts: Ints, ends: Ints, coun
     body_ends = _record_ends(heads, highs[complete], ends[complete])
     if complete.all():
         return Boundaries(body_starts, body_ends, counts, {})
-    rest = ~complete
-    walked = _walk_batches(buffer, data, starts[rest], ends[rest], counts[rest])
-    return _merge(complete, lows, highs, body_starts, body_ends, walked)
+    incomplete = ~complete
+    walked = _walk_batches(buffer, data, starts[incomplete], ends[incomplete], counts[incomplete])
+    return _join_boundaries(complete, lows, highs, body_starts, body_ends, walked)
 
 
 def _record_ends(heads: Ints, edges: Ints, batch_ends: Ints) -> Ints:
@@ -77,7 +77,7 @@ def _record_ends(heads: Ints, edges: Ints, batch_ends: Ints) -> Ints:
     return ends
 
 
-def _merge(
+def _join_boundaries(
     complete: NDArray[np.bool_], lows: Ints, highs: Ints, body_starts: Ints, body_ends: Ints, walked: Boundaries
 ) -> Boundaries:
     """Join the batches found by lanes, from `lows[i]` to `highs[i]`, and the walked ones, in the order of batches."""
@@ -105,18 +105,20 @@ def _merge(
 def _walk_batches(buffer: Buffer, data: Octets, starts: Ints, ends: Ints, counts: Ints) -> Boundaries:
     heads: list[int] = []
     failures: dict[int, str] = {}
-    kept = counts.copy()
+    valid_counts = counts.copy()
     for index, (start, end, count) in enumerate(zip(starts.tolist(), ends.tolist(), counts.tolist(), strict=True)):
         batch_heads = _walk_batch(buffer, start, end, count)
         if batch_heads is None:
             failures[index] = _explain_lengths(buffer, start, end, count)
-            kept[index] = 0
+            valid_counts[index] = 0
         else:
             heads += batch_heads
     head_column = np.array(heads, np.int64)
     _, body_starts, _ = read_varint_column(data, head_column)
-    filled = kept > 0
-    return Boundaries(body_starts, _record_ends(head_column, np.cumsum(kept)[filled], ends[filled]), kept, failures)
+    filled = valid_counts > 0
+    return Boundaries(
+        body_starts, _record_ends(head_column, np.cumsum(valid_counts)[filled], ends[filled]), valid_counts, failures
+    )
 
 
 def _walk_batch(buffer: Buffer, at: int, end: int, count: int) -> list[int] | None:
@@ -174,9 +176,11 @@ def _follow_lanes(
     complete = np.ones(len(starts), np.bool_)
     parts: list[Ints] = []
     # Steps beyond the buffer stay on its last word, so lanes whose target is there cannot walk with the others.
-    alone = targets >= last
-    remaining = list(zip(heads[alone].tolist(), targets[alone].tolist(), batch[alone].tolist(), strict=True))
-    heads, targets, batch = heads[~alone], targets[~alone], batch[~alone]
+    is_last_word = targets >= last
+    remaining = list(
+        zip(heads[is_last_word].tolist(), targets[is_last_word].tolist(), batch[is_last_word].tolist(), strict=True)
+    )
+    heads, targets, batch = heads[~is_last_word], targets[~is_last_word], batch[~is_last_word]
     steps = min(_lane_records(int(counts.sum())), _LONG_LANE_RECORDS)
     while len(heads) > _FEW_LANES:
         block = np.empty((steps + 1, len(heads)), np.int64)
@@ -239,9 +243,9 @@ def _plan_lanes(
     heads = starts[batch]
     plausible = np.ones(len(heads), np.bool_)
     if len(guessed):
-        about = heads[guessed] + number[guessed] * ((ends - starts) // lanes)[batch[guessed]]
+        estimates = heads[guessed] + number[guessed] * ((ends - starts) // lanes)[batch[guessed]]
         window = 2 * int((ends - starts).sum()) // total
-        heads[guessed], plausible[guessed] = _guess_heads(data, words, about, ends[batch[guessed]], window)
+        heads[guessed], plausible[guessed] = _guess_heads(data, words, estimates, ends[batch[guessed]], window)
         heads, batch = heads[plausible], batch[plausible]
     targets = ends[batch]
     same_batch = batch[1:] == batch[:-1]
@@ -267,16 +271,16 @@ def _guess_heads(
     missing: Ints = np.arange(len(at))
     for _ in range(_MAX_GUESSES):
         column: Ints = sign.argmax(axis=1)
-        here = np.flatnonzero(sign[np.arange(len(column)), column])
-        if not len(here):
+        hit_rows = np.flatnonzero(sign[np.arange(len(column)), column])
+        if not len(hit_rows):
             break
-        missing, column, sign = missing[here], column[here], sign[here]
-        candidates, good = _confirm(data, words, at[missing] + column, ends[missing])
+        missing, column, sign = missing[hit_rows], column[hit_rows], sign[hit_rows]
+        candidates, confirmed = _confirm(data, words, at[missing] + column, ends[missing])
         heads[missing] = candidates
-        plausible[missing] = good
-        again = ~good
-        missing, sign = missing[again], sign[again]
-        sign[np.arange(len(missing)), column[again]] = False
+        plausible[missing] = confirmed
+        rejected = ~confirmed
+        missing, sign = missing[rejected], sign[rejected]
+        sign[np.arange(len(missing)), column[rejected]] = False
     return heads, plausible
 
 
@@ -296,11 +300,11 @@ def _signs(rows: Octets) -> NDArray[np.bool_]:
 def _confirm(data: Octets, words: NDArray[np.uint16], heads: Ints, ends: Ints) -> tuple[Ints, NDArray[np.bool_]]:
     """Return the record starts for signs at `heads`, and a mask of those followed by another sign or by the end."""
     heads = heads + (data.take(heads, mode="clip") < 0x80)
-    following = heads + _advances()[words[np.minimum(heads, len(words) - 1)]]
-    before = following - (data.take(following, mode="clip") < 0x80)
-    good = data.take(before + 2, mode="clip") == 0
-    good &= (data.take(before + 1, mode="clip") - _ONE) < _CONTINUES
-    good &= (data.take(before, mode="clip") - _ONE) >= _CONTINUES
-    good &= following < ends
-    good |= following == ends
-    return heads, good
+    next_heads = heads + _advances()[words[np.minimum(heads, len(words) - 1)]]
+    signs_at = next_heads - (data.take(next_heads, mode="clip") < 0x80)
+    confirmed = data.take(signs_at + 2, mode="clip") == 0
+    confirmed &= (data.take(signs_at + 1, mode="clip") - _ONE) < _CONTINUES
+    confirmed &= (data.take(signs_at, mode="clip") - _ONE) >= _CONTINUES
+    confirmed &= next_heads < ends
+    confirmed |= next_heads == ends
+    return heads, confirmed

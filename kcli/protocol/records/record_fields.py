@@ -33,7 +33,7 @@ class Fields(NamedTuple):
     value_lengths: Ints
     header_starts: Ints
     header_counts: Ints
-    bad: Ints
+    invalid: Ints
 
 
 def read_fields(buffer: Buffer, data: Octets, starts: Ints, ends: Ints) -> Fields:
@@ -42,12 +42,12 @@ def read_fields(buffer: Buffer, data: Octets, starts: Ints, ends: Ints) -> Field
     Positions are not checked in between: a read outside `data` does no harm and positions only grow, so a record with
     valid lengths is consistent exactly if it ends where it should.
     """
-    suspect = np.zeros(len(starts), np.bool_)
+    is_invalid = np.zeros(len(starts), np.bool_)
 
-    def varints(at: Ints, longest: int = 5) -> tuple[Ints, Ints]:
-        values, after, too_long = read_varint_column(data, at, longest)
+    def varints(at: Ints, max_length: int = 5) -> tuple[Ints, Ints]:
+        values, after, too_long = read_varint_column(data, at, max_length)
         if too_long is not None:
-            suspect[too_long] = True
+            is_invalid[too_long] = True
         return values, after
 
     timestamp_deltas, at = varints(starts + 1, 10)
@@ -57,15 +57,15 @@ def read_fields(buffer: Buffer, data: Octets, starts: Ints, ends: Ints) -> Field
     header_counts, header_starts = varints(_span_ends(value_starts, value_lengths))
     for lengths in (key_lengths, value_lengths):
         if len(lengths) and lengths.min() < -1:
-            suspect |= lengths < -1
+            is_invalid |= lengths < -1
     if header_counts.any():
-        suspect |= _header_ends(buffer, data, header_starts, header_counts, ends) != ends
+        is_invalid |= _header_ends(buffer, data, header_starts, header_counts, ends) != ends
     else:
-        suspect |= header_starts != ends
+        is_invalid |= header_starts != ends
         header_starts, header_counts = ends, np.broadcast_to(np.int64(0), len(ends))
     return Fields(
         timestamp_deltas, offset_deltas, key_starts, key_lengths, value_starts, value_lengths,
-        header_starts, header_counts, np.flatnonzero(suspect),
+        header_starts, header_counts, np.flatnonzero(is_invalid),
     )  # fmt: skip
 
 
@@ -164,39 +164,39 @@ def _header_ends(buffer: Buffer, data: Octets, starts: Ints, counts: Ints, ends:
     The k-th headers of all records are skipped together. The last few records with many headers are skipped one by
     one, because a record with a million headers must not cost a million numpy calls.
     """
-    possible = (counts >= 0) & (counts <= (ends - starts) >> 1)
-    order = np.argsort(-np.where(possible, counts, 0), kind="stable")
-    descending = np.where(possible, counts, 0)[order]
+    is_plausible = (counts >= 0) & (counts <= (ends - starts) >> 1)
+    order = np.argsort(-np.where(is_plausible, counts, 0), kind="stable")
+    descending = np.where(is_plausible, counts, 0)[order]
     at = starts[order]
-    good = np.ones(len(at), np.bool_)
+    is_readable = np.ones(len(at), np.bool_)
     step = 0
     while True:
-        live = int(np.searchsorted(-descending, -step, side="left"))
-        if live < _FEW_RECORDS:
+        active_count = int(np.searchsorted(-descending, -step, side="left"))
+        if active_count < _FEW_RECORDS:
             break
-        after, wrong = _skip_header_column(data, at[:live])
-        at[:live] = after
-        good[:live] &= ~wrong
+        next_at, is_malformed = _skip_header_column(data, at[:active_count])
+        at[:active_count] = next_at
+        is_readable[:active_count] &= ~is_malformed
         step += 1
-    for index in range(live):
+    for index in range(active_count):
         count, end = int(descending[index]) - step, int(ends[order[index]])
         try:
-            if good[index]:
+            if is_readable[index]:
                 _skip_headers(buffer, int(at[index]), end, count)
             at[index] = end
         except CorruptRecords:
-            good[index] = False
+            is_readable[index] = False
     result = np.empty(len(at), np.int64)
-    result[order] = np.where(good, at, _UNREADABLE)
-    result[~possible] = _UNREADABLE
+    result[order] = np.where(is_readable, at, _UNREADABLE)
+    result[~is_plausible] = _UNREADABLE
     return result
 
 
 def _skip_header_column(data: Octets, at: Ints) -> tuple[Ints, NDArray[np.bool_]]:
     name_lengths, at, long_name = read_varint_column(data, at)
     value_lengths, at, long_value = read_varint_column(data, at + np.maximum(name_lengths, 0))
-    wrong = (name_lengths < 0) | (value_lengths < -1)
+    is_malformed = (name_lengths < 0) | (value_lengths < -1)
     for indices in (long_name, long_value):
         if indices is not None:
-            wrong[indices] = True
-    return at + np.maximum(value_lengths, 0), wrong
+            is_malformed[indices] = True
+    return at + np.maximum(value_lengths, 0), is_malformed

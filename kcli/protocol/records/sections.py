@@ -59,7 +59,7 @@ class DecodedSection(NamedTuple):
     `next_offset`: the position after the last whole batch (control, empty and aborted ones included), or the fetch
     offset without one. `last_epoch`: leader epoch of that batch, -1 unknown. `error`: set if a batch is damaged; the
     records before it are in `columns`, and `next_offset` stops at it. `truncated`: the section ended in a partial
-    batch. `rest`: the batches left for another call by a bound; they begin at `next_offset`.
+    batch. `remaining`: the batches left for another call by a bound; they begin at `next_offset`.
     """
 
     columns: RecordColumns
@@ -67,7 +67,7 @@ class DecodedSection(NamedTuple):
     last_epoch: int = -1
     error: CorruptRecords | None = None
     truncated: bool = False
-    rest: RecordSection | None = None
+    remaining: RecordSection | None = None
 
 
 class OpenedSection:
@@ -100,7 +100,7 @@ class OpenedSection:
 
 
 class OpenedSections:
-    """The batches of all sections of a response. `wanted` marks the rows of `batches` to decode, after `select`."""
+    """The batches of all sections of a response. After `select`, `is_selected` marks the rows to decode."""
 
     def __init__(self, sections: Sequence[RecordSection], max_batches: int) -> None:
         """Find the whole batches, at most `max_batches`. `sections` must not be empty."""
@@ -127,10 +127,10 @@ class OpenedSections:
                 opened.unread_from = walk.stopped_at
         parts.append(BatchTable.read(np.frombuffer(self.sections[-1].buffer, np.uint8), starts, ends))
         self.batches = BatchTable.join(parts)
-        self.wanted: NDArray[np.bool_] = np.zeros(total, np.bool_)
+        self.is_selected: NDArray[np.bool_] = np.zeros(total, np.bool_)
 
     def __repr__(self) -> str:
-        return f"<OpenedSections {len(self.sections)} sections, {len(self.wanted)} batches>"
+        return f"<OpenedSections {len(self.sections)} sections, {len(self.is_selected)} batches>"
 
     def fail(self, row: int, problem: str) -> None:
         """Stop a section at the damaged batch in `row`; the error of its result reports the problem."""
@@ -143,7 +143,7 @@ class OpenedSections:
     def _stop(self, section: OpenedSection, row: int, problem: str | None) -> None:
         if row < section.stop:
             section.stop, section.problem = row, problem
-            self.wanted[row : section.end] = False
+            self.is_selected[row : section.end] = False
 
     # --- checks
 
@@ -152,9 +152,9 @@ class OpenedSections:
         batches = self.batches
         codec = batches.attributes & batch.CODEC_MASK
         sizes = batches.ends - batches.starts - batch.HEADER_BYTES
-        room = np.where(codec == 0, sizes // batch.SMALLEST_RECORD_BYTES, _BEYOND_INT32)
+        max_counts = np.where(codec == 0, sizes // batch.SMALLEST_RECORD_BYTES, _BEYOND_INT32)
         span = batches.next_offsets - batches.base_offsets
-        new = batches.magic >= 2
+        is_v2 = batches.magic >= 2
         counts = batches.counts
         checks: tuple[tuple[NDArray[np.bool_], str], ...] = (
             ((batches.magic > 2) | (batches.magic < 0), "the message format is unknown"),
@@ -163,17 +163,20 @@ class OpenedSections:
                 "its base offset is out of range",
             ),
             (span < 1, "its last offset is lower than its base offset"),
-            (new & ((counts < 0) | (counts > room)), "its record count does not fit its size"),
-            (new & (counts > span), "it has more records than offsets"),
-            (new & (counts > MAX_RECORDS_PER_BATCH), f"its record count is above the limit of {MAX_RECORDS_PER_BATCH}"),
-            (codec > np.where(new, 4, 3), "its compression codec is unknown"),
+            (is_v2 & ((counts < 0) | (counts > max_counts)), "its record count does not fit its size"),
+            (is_v2 & (counts > span), "it has more records than offsets"),
+            (
+                is_v2 & (counts > MAX_RECORDS_PER_BATCH),
+                f"its record count is above the limit of {MAX_RECORDS_PER_BATCH}",
+            ),
+            (codec > np.where(is_v2, 4, 3), "its compression codec is unknown"),
         )
-        for wrong, problem in checks:
-            if wrong.any():
+        for mask, problem in checks:
+            if mask.any():
                 for section in self.sections:
-                    hits = np.flatnonzero(wrong[section.rows])
-                    if len(hits):
-                        self._stop(section, section.first + int(hits[0]), problem)
+                    indices = np.flatnonzero(mask[section.rows])
+                    if len(indices):
+                        self._stop(section, section.first + int(indices[0]), problem)
 
     def check_checksums(self) -> None:
         """Fail the first batch of each section with a wrong checksum (CRC-32C, or CRC-32 in old formats)."""
@@ -199,40 +202,40 @@ class OpenedSections:
                 continue
             for row in range(low, high):
                 start, end = starts[row], ends[row]
-                new = magic[row] == 2
-                computed[row] = crc32c(view[start + _CRC_FROM_MAGIC : end]) if new else zlib.crc32(view[start:end])
+                is_v2 = magic[row] == 2
+                computed[row] = crc32c(view[start + _CRC_FROM_MAGIC : end]) if is_v2 else zlib.crc32(view[start:end])
         return computed
 
     # --- selection
 
     def select(self) -> None:
-        """Mark the batches with records for the reader as `wanted`.
+        """Select the batches with records for the reader.
 
         Control batches, aborted and empty ones are not, nor those wholly before the fetch offset or after a failure.
         """
         batches = self.batches
-        self.wanted = (batches.counts > 0) & ((batches.attributes & batch.CONTROL_BIT) == 0)
+        self.is_selected = (batches.counts > 0) & ((batches.attributes & batch.CONTROL_BIT) == 0)
         for section in self.sections:
-            self.wanted[section.stop : section.end] = False
+            self.is_selected[section.stop : section.end] = False
             if section.section.aborted:
-                self.wanted[section.first : section.end] &= ~self.aborted_batches(section)
+                self.is_selected[section.first : section.end] &= ~self.aborted_batches(section)
             fetch_offset = section.section.fetch_offset
             if section.first < section.stop and batches.base_offsets[section.first] < fetch_offset:
-                self.wanted[section.rows] &= batches.next_offsets[section.rows] > fetch_offset
+                self.is_selected[section.rows] &= batches.next_offsets[section.rows] > fetch_offset
 
     def bound_records(self, max_records: int) -> None:
-        """Interrupt the sections where the wanted batches exceed `max_records` together, after the first batch."""
-        counts = np.where(self.wanted, self.batches.counts, 0)
-        reached = np.cumsum(counts)
-        if not len(reached) or reached[-1] <= max_records:
+        """Interrupt the sections where the selected batches exceed `max_records` together, after the first batch."""
+        counts = np.where(self.is_selected, self.batches.counts, 0)
+        totals = np.cumsum(counts)
+        if not len(totals) or totals[-1] <= max_records:
             return
-        beyond = np.flatnonzero((reached > max_records) & (reached > counts))
-        for section in self.sections if len(beyond) else ():
-            self._stop(section, max(int(beyond[0]), section.first), None)
+        exceeding_rows = np.flatnonzero((totals > max_records) & (totals > counts))
+        for section in self.sections if len(exceeding_rows) else ():
+            self._stop(section, max(int(exceeding_rows[0]), section.first), None)
 
-    def wanted_rows(self, sections: Iterable[OpenedSection]) -> Ints:
+    def selected_rows(self, sections: Iterable[OpenedSection]) -> Ints:
         """Return the rows to decode of some sections."""
-        return np.concatenate([np.flatnonzero(self.wanted[s.rows]) + s.first for s in sections])
+        return np.concatenate([np.flatnonzero(self.is_selected[s.rows]) + s.first for s in sections])
 
     def aborted_batches(self, section: OpenedSection) -> NDArray[np.bool_]:
         """Return a mask of the batches of aborted transactions of a section (KIP-98, as Kafka's consumer decides).
@@ -287,7 +290,7 @@ class OpenedSections:
             error = CorruptRecords(text, topic=topic, partition=partition, offset=position)
             return DecodedSection(columns, position, epoch, error)
         truncated = section.truncated and section.stop == section.end
-        return DecodedSection(columns, position, epoch, None, truncated, self._rest(section, position))
+        return DecodedSection(columns, position, epoch, None, truncated, self._remaining_section(section, position))
 
     def _position(self, section: OpenedSection) -> tuple[int, int]:
         """Return the offset after the last good batch, and its leader epoch."""
@@ -297,7 +300,7 @@ class OpenedSections:
         next_offset = int(self.batches.next_offsets[section.rows].max())
         return max(fetch_offset, next_offset), int(self.batches.leader_epochs[section.stop - 1])
 
-    def _rest(self, section: OpenedSection, position: int) -> RecordSection | None:
+    def _remaining_section(self, section: OpenedSection, position: int) -> RecordSection | None:
         """Return the part of an interrupted section that is left for another call."""
         start = section.unread_from if section.stop == section.end else int(self.batches.starts[section.stop])
         if start < 0:
@@ -339,8 +342,8 @@ class _AbortedRanges:
     """
 
     def __init__(self, aborted: Iterable[tuple[int, int]]) -> None:
-        self._ahead = [(first_offset, producer_id) for producer_id, first_offset in aborted]
-        heapq.heapify(self._ahead)
+        self._upcoming = [(first_offset, producer_id) for producer_id, first_offset in aborted]
+        heapq.heapify(self._upcoming)
         self._aborting: set[int] = set()
 
     def is_aborted(self, producer_id: int, last_offset: int, transactional: bool) -> bool:
@@ -356,11 +359,11 @@ class _AbortedRanges:
 
     def remaining(self) -> list[tuple[int, int]]:
         """Return the transactions not yet passed as (producer id, first offset), to continue with later."""
-        return [(producer_id, 0) for producer_id in self._aborting] + [(it[1], it[0]) for it in self._ahead]
+        return [(producer_id, 0) for producer_id in self._aborting] + [(it[1], it[0]) for it in self._upcoming]
 
     def _advance(self, last_offset: int) -> None:
-        while self._ahead and self._ahead[0][0] <= last_offset:
-            self._aborting.add(heapq.heappop(self._ahead)[1])
+        while self._upcoming and self._upcoming[0][0] <= last_offset:
+            self._aborting.add(heapq.heappop(self._upcoming)[1])
 
 
 def _read_marker_type(payload: bytes) -> int:

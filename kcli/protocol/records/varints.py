@@ -16,10 +16,10 @@ Octets: TypeAlias = "NDArray[np.uint8]"
 Ints: TypeAlias = "NDArray[np.int64]"
 
 
-def read_varint_column(data: Octets, at: Ints, longest: int = 5) -> tuple[Ints, Ints, Ints | None]:
+def read_varint_column(data: Octets, at: Ints, max_length: int = 5) -> tuple[Ints, Ints, Ints | None]:
     """Read one varint at each position of `at`.
 
-    Returns the values, the positions after them, and the indices of varints over `longest` bytes (None: there are
+    Returns the values, the positions after them, and the indices of varints over `max_length` bytes (None: there are
     none). A position outside `data` reads the nearest byte, so the caller has to compare the positions after the
     varints with its own bounds. Arithmetic uses the narrowest type that holds the values, which gives most of the
     speed.
@@ -46,15 +46,15 @@ def read_varint_column(data: Octets, at: Ints, longest: int = 5) -> tuple[Ints, 
         raw <<= 7
         raw |= first
         return _unzigzag(raw), after, None
-    return _read_long(data, first, second, after, longest)
+    return _read_long(data, first, second, after, max_length)
 
 
 def _read_long(
-    data: Octets, first: Octets, second: Octets, after: Ints, longest: int
+    data: Octets, first: Octets, second: Octets, after: Ints, max_length: int
 ) -> tuple[Ints, Ints, Ints | None]:
     raw = (second & 0x7F).astype(np.int64) << 7 | first
     unfinished = np.flatnonzero(second >= 0x80)
-    for shift in range(14, 7 * longest, 7):
+    for shift in range(14, 7 * max_length, 7):
         byte = data.take(after[unfinished], mode="clip").astype(np.int64)
         raw[unfinished] |= (byte & 0x7F) << shift
         after[unfinished] += 1

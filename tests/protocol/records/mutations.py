@@ -96,7 +96,7 @@ def check_hostile(sections: list[RecordSection], check_crcs: bool) -> list[Decod
     first = left = decode_sections(sections, check_crcs=check_crcs)
     check_promises(sections, first)
     for _ in sections:
-        again = [it.rest for it in left if it.rest is not None]
+        again = [it.remaining for it in left if it.remaining is not None]
         if not again:
             return first
         left = decode_sections(again, check_crcs=check_crcs)
@@ -111,9 +111,9 @@ def check_promises(sections: list[RecordSection], decoded: list[DecodedSection])
         columns = result.columns
         assert result.error is None or isinstance(result.error, CorruptRecords)
         assert result.next_offset >= section.fetch_offset
-        if result.rest is not None:
+        if result.remaining is not None:
             assert result.error is None
-            assert result.rest.fetch_offset == result.next_offset
+            assert result.remaining.fetch_offset == result.next_offset
         if len(columns):
             assert (np.diff(columns.offsets) > 0).all()
             assert columns.offsets[0] >= section.fetch_offset
@@ -126,5 +126,5 @@ def check_promises(sections: list[RecordSection], decoded: list[DecodedSection])
                 assert starts.min() >= 0
                 assert (starts + np.maximum(lengths, 0)).max() <= len(columns.buffer)
             assert len(list(columns)) == len(columns)
-        if bytes(section.data[: len(GOOD)]) == GOOD and section.fetch_offset <= 3 and result.rest is None:
+        if bytes(section.data[: len(GOOD)]) == GOOD and section.fetch_offset <= 3 and result.remaining is None:
             assert columns.values()[:2] == [b"good", None]

@@ -210,7 +210,7 @@ def test_a_damaged_marker_before_the_limit_of_a_call_does_not_raise(monkeypatch)
     monkeypatch.setattr(decode_module, "MAX_BATCHES_PER_CALL", 1)
     nonsense = build_batch([NewRecord(b"?", None, T)], producer_id=1, transactional=True, control=True)
     [section] = decode_sections([RecordSection("t", 0, nonsense + batch(1, b"a"), 0, [])])
-    assert (section.error, section.rest.aborted, section.rest.fetch_offset) == (None, [], 1)
+    assert (section.error, section.remaining.aborted, section.remaining.fetch_offset) == (None, [], 1)
 
 
 # --- damage
@@ -273,10 +273,10 @@ def test_batches_beyond_the_size_limit_are_left_for_another_call():
         [decoded] = decode_sections([section], max_decompressed_bytes=30_000)
         assert decoded.error is None
         seen += decoded.columns.offsets.tolist()
-        assert (decoded.rest is None) == (decoded.next_offset == 21)
-        if decoded.rest is not None:
-            assert decoded.rest.fetch_offset == decoded.next_offset
-        section, calls = decoded.rest, calls + 1
+        assert (decoded.remaining is None) == (decoded.next_offset == 21)
+        if decoded.remaining is not None:
+            assert decoded.remaining.fetch_offset == decoded.next_offset
+        section, calls = decoded.remaining, calls + 1
     assert seen == list(range(2, 20))
     assert calls > 5
 
@@ -295,7 +295,7 @@ def test_the_rest_keeps_the_transactions_being_aborted():
     while section is not None:
         [decoded] = decode_sections([section], max_decompressed_bytes=25_000)
         seen += decoded.columns.offsets.tolist()
-        section = decoded.rest
+        section = decoded.remaining
     assert seen == [3, 6, 7]
 
 
@@ -304,8 +304,8 @@ def test_a_single_batch_above_the_size_limit_is_corrupt(codec):
     data = batch(0, b"small", compression=codec) + batch(1, bytes(100_000), compression=codec)
     first = decode(data, max_decompressed_bytes=50_000)
     assert (first.columns.values(), first.error, first.next_offset) == ([b"small"], None, 1)
-    [second] = decode_sections([first.rest], max_decompressed_bytes=50_000)
-    assert (len(second.columns), second.next_offset, second.rest) == (0, 1, None)
+    [second] = decode_sections([first.remaining], max_decompressed_bytes=50_000)
+    assert (len(second.columns), second.next_offset, second.remaining) == (0, 1, None)
     assert "50000 bytes" in str(second.error)
     assert decode(data, max_decompressed_bytes=200_000).columns.values() == [b"small", bytes(100_000)]
 
@@ -322,9 +322,11 @@ def everything(sections):
         decoded = decode_sections([section for _, section in left])
         for (number, _), result in zip(left, decoded, strict=True):
             assert result.error is None
-            assert not (result.truncated and result.rest)
+            assert not (result.truncated and result.remaining)
             seen[number] += result.columns.offsets.tolist()
-        left = [(number, it.rest) for (number, _), it in zip(left, decoded, strict=True) if it.rest is not None]
+        left = [
+            (number, it.remaining) for (number, _), it in zip(left, decoded, strict=True) if it.remaining is not None
+        ]
     return seen, calls
 
 
