@@ -14,31 +14,31 @@ from kcli.structs import TopicPartition
 class Claims(NamedTuple):
     """The valid claims by member id, and the partitions whose newest claims cancel each other."""
 
-    held: dict[str, list[TopicPartition]]
+    valid: dict[str, list[TopicPartition]]
     disputed: set[TopicPartition]
 
     def owners(self) -> dict[TopicPartition, str]:
         """Return the owner of each partition."""
-        return {partition: member for member, partitions in self.held.items() for partition in partitions}
+        return {partition: member for member, partitions in self.valid.items() for partition in partitions}
 
 
 def settle(topics: Topics, members: Sequence[Member]) -> Claims:
     """Settle the claims to existing partitions; all others are void. The subscription of the owner is not checked."""
-    best: dict[TopicPartition, Member] = {}
+    newest: dict[TopicPartition, Member] = {}
     disputed: set[TopicPartition] = set()
     for member in members:
         for partition in existing(topics, member):
-            other = best.get(partition)
-            if other is None or other.generation < member.generation:
-                best[partition] = member
+            rival = newest.get(partition)
+            if rival is None or rival.generation < member.generation:
+                newest[partition] = member
                 disputed.discard(partition)
-            elif other.generation == member.generation:
+            elif rival.generation == member.generation:
                 disputed.add(partition)
-    held: dict[str, list[TopicPartition]] = {member.id: [] for member in members}
-    for partition, member in best.items():
+    valid: dict[str, list[TopicPartition]] = {member.id: [] for member in members}
+    for partition, member in newest.items():
         if partition not in disputed:
-            held[member.id].append(partition)
-    return Claims(held, disputed)
+            valid[member.id].append(partition)
+    return Claims(valid, disputed)
 
 
 def existing(topics: Topics, member: Member) -> list[TopicPartition]:

@@ -37,18 +37,20 @@ def change(topics: Topics, members: Sequence[Member], changes: Changes) -> tuple
     leave. An added member without topics gets the most common subscription. `ConfigError` if there are too few members,
     or for a topic that would shrink; `NotFound` for a topic without a subscriber.
     """
-    left = [member for member in members if member.id not in changes.remove]
-    left += _added(left or members, changes.add, {member.id for member in members})
+    remaining = [member for member in members if member.id not in changes.remove]
+    remaining += _new_members(remaining or members, changes.add, {member.id for member in members})
     if changes.more < 0:
-        if -changes.more > len(left):
-            raise ConfigError(f"cannot remove {-changes.more} members: there are only {len(left)}")
-        leaving = {member.id for member in static_first(left)[changes.more :]}
-        left = [member for member in left if member.id not in leaving]
+        if -changes.more > len(remaining):
+            raise ConfigError(f"cannot remove {-changes.more} members: there are only {len(remaining)}")
+        leaving = {member.id for member in static_first(remaining)[changes.more :]}
+        remaining = [member for member in remaining if member.id not in leaving]
     else:
         digits = len(str(changes.more))
-        wanted = most_common_topics(left or members)
-        left += [Member(f"{NEW_MEMBER_PREFIX}{number:0{digits}}", wanted) for number in range(1, changes.more + 1)]
-    return _grown(topics, members, left, changes.partitions), left
+        common_topics = most_common_topics(remaining or members)
+        remaining += [
+            Member(f"{NEW_MEMBER_PREFIX}{number:0{digits}}", common_topics) for number in range(1, changes.more + 1)
+        ]
+    return _increase_partitions(topics, members, remaining, changes.partitions), remaining
 
 
 def most_common_topics(members: Sequence[Member]) -> frozenset[str]:
@@ -57,25 +59,27 @@ def most_common_topics(members: Sequence[Member]) -> frozenset[str]:
     return max(counted, key=lambda topics: (counted[topics], len(topics), sorted(topics)), default=frozenset())
 
 
-def _added(others: Sequence[Member], add: Sequence[Member], there: set[str]) -> list[Member]:
-    found = []
+def _new_members(members: Sequence[Member], add: Sequence[Member], taken_ids: set[str]) -> list[Member]:
+    added = []
     for member in add:
-        if member.id in there:
+        if member.id in taken_ids:
             raise ConfigError(f"member {member.id} already exists; choose another name")
-        there.add(member.id)
-        found.append(member if member.topics else member._replace(topics=most_common_topics(others)))
-    return found
+        taken_ids.add(member.id)
+        added.append(member if member.topics else member._replace(topics=most_common_topics(members)))
+    return added
 
 
-def _grown(
-    topics: Topics, before: Sequence[Member], after: Sequence[Member], partitions: Mapping[str, int]
+def _increase_partitions(
+    topics: Topics, current: Sequence[Member], changed: Sequence[Member], partitions: Mapping[str, int]
 ) -> dict[str, Topic]:
-    wanted = frozenset().union(*(member.topics for member in (*before, *after)))
+    subscribed = frozenset().union(*(member.topics for member in (*current, *changed)))
     grown = dict(topics)
     for name, count in partitions.items():
         topic = topics.get(name, Topic(0))
-        if name not in wanted:
-            raise NotFound(f"no member subscribes to topic {name}; subscribed: {', '.join(sorted(wanted)) or 'none'}")
+        if name not in subscribed:
+            raise NotFound(
+                f"no member subscribes to topic {name}; subscribed: {', '.join(sorted(subscribed)) or 'none'}"
+            )
         if count < topic.partitions:
             raise ConfigError(f"topic {name} has {topic.partitions} partitions; Kafka cannot reduce them to {count}")
         grown[name] = topic._replace(partitions=count, racks=_racks(topic, count))

@@ -16,14 +16,14 @@ from uuid import UUID
 from kcli.assignors.model import java_order
 
 T = TypeVar("T")
-_WORD = 0xFFFF_FFFF
+_MASK_32 = 0xFFFF_FFFF
 _LEAST_TABLE = 16
 _GOLDEN = 0x9E37_79B9_7F4A_7C15  # 2**64 divided by the golden ratio
 
 
 def walk(keys: Iterable[T], table: int, hash_code: Callable[[T], int]) -> list[T]:
     """Return the keys in the iteration order of a table of that size, inserted in the given order."""
-    return sorted(keys, key=lambda key: _mixed(hash_code(key)) & (table - 1))
+    return sorted(keys, key=lambda key: _spread_hash(hash_code(key)) & (table - 1))
 
 
 def grown_table(count: int) -> int:
@@ -59,14 +59,14 @@ def hash_of_text(text: str) -> int:
     units = java_order(text)
     code = 0
     for unit in unpack(f">{len(units) // 2}H", units):
-        code = (code * 31 + unit) & _WORD
+        code = (code * 31 + unit) & _MASK_32
     return code
 
 
 def hash_of_id(topic_id: UUID) -> int:
     """Return Uuid.hashCode as an unsigned number."""
     high, low = divmod(topic_id.int, 1 << 64)
-    return ((high ^ low) >> 32) ^ ((high ^ low) & _WORD)
+    return ((high ^ low) >> 32) ^ ((high ^ low) & _MASK_32)
 
 
 def hash_of_number(number: int) -> int:
@@ -89,5 +89,5 @@ def _fibonacci(code: int) -> int:
     return signed * _GOLDEN % (1 << 64)
 
 
-def _mixed(code: int) -> int:
+def _spread_hash(code: int) -> int:
     return code ^ (code >> 16)

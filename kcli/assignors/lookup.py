@@ -84,9 +84,9 @@ def assignor_name(name: str, *, option: str = "", among: Sequence[str] = NAMES) 
     `ConfigError` for an unknown name, with the nearest known one. `option` is the option or property that the name
     comes from.
     """
-    known = next((each.name for each in STRATEGIES.values() if name == each.java_class), name)
-    if known in among:
-        return known
+    matching = next((each.name for each in STRATEGIES.values() if name == each.java_class), name)
+    if matching in among:
+        return matching
     from kcli.text import closest_name
 
     close = closest_name(name, among)
@@ -112,7 +112,7 @@ def assign_by(name: str, topics: Topics, members: Sequence[Member]) -> Assignmen
     not matter. Therefore, if members share buckets in the server's hash tables, partitions may go to other members than
     in Kafka, but each member gets as many as there; see `uniform.assign`.
     """
-    known = assignor_name(name)
-    if known in SERVER_ASSIGNORS:
-        return SERVER_ASSIGNORS[known](topics, in_coordinator_order(members))
-    return STRATEGIES[known].assign(topics, members)
+    canonical = assignor_name(name)
+    if canonical in SERVER_ASSIGNORS:
+        return SERVER_ASSIGNORS[canonical](topics, in_coordinator_order(members))
+    return STRATEGIES[canonical].assign(topics, members)

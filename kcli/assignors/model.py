@@ -46,23 +46,23 @@ def static_first(members: Sequence[Member]) -> list[Member]:
 
 def subscribed(topics: Topics, members: Iterable[Member]) -> Topics:
     """Return the existing topics that have partitions and at least one subscriber, in Java's order of their names."""
-    wanted: set[str] = set().union(*(member.topics for member in members))
-    return {name: topics[name] for name in sorted(wanted & topics.keys(), key=java_order) if topics[name].partitions}
+    names: set[str] = set().union(*(member.topics for member in members))
+    return {name: topics[name] for name in sorted(names & topics.keys(), key=java_order) if topics[name].partitions}
 
 
 def subscribers(topics: Topics, members: Sequence[Member]) -> dict[str, list[int]]:
     """Return the subscribers of each topic as indexes into `members`."""
-    places_of: dict[frozenset[str], list[int]] = {}
-    for place, member in enumerate(members):
-        places_of.setdefault(member.topics, []).append(place)
+    indexes_by_topics: dict[frozenset[str], list[int]] = {}
+    for index, member in enumerate(members):
+        indexes_by_topics.setdefault(member.topics, []).append(index)
     by_topic: dict[str, list[int]] = {topic: [] for topic in topics}
-    for wanted, places in places_of.items():
-        for topic in wanted:
+    for names, indexes in indexes_by_topics.items():
+        for topic in names:
             if topic in by_topic:
-                by_topic[topic] += places
-    if len(places_of) > 1:
-        for places in by_topic.values():
-            places.sort()
+                by_topic[topic] += indexes
+    if len(indexes_by_topics) > 1:
+        for indexes in by_topic.values():
+            indexes.sort()
     return by_topic
 
 

@@ -30,18 +30,18 @@ def assign(topics: Topics, members: Sequence[Member]) -> Assignment:
         for division in divisions:
             division.assign_within_racks()
     for division in divisions:
-        division.assign_rest()
-        for place, partitions in division.taken.items():
-            assignment[place] += [TopicPartition(topic, p) for topic in division.topics for p in partitions]
+        division.assign_remaining()
+        for index, partitions in division.assigned.items():
+            assignment[index] += [TopicPartition(topic, p) for topic in division.topics for p in partitions]
     return {member.id: sorted(found) for member, found in zip(members, assignment, strict=True)}
 
 
 def _divisions(topics: Topics, members: Sequence[Member]) -> list[_Division]:
     racks = [member.rack or None for member in members]
-    alike: dict[tuple[int, tuple[int, ...]], list[str]] = {}
-    for topic, places in subscribers(topics, members).items():
-        alike.setdefault((topics[topic].partitions, tuple(places)), []).append(topic)
-    return [_Division(topics, names, places, racks) for (_, places), names in alike.items()]
+    by_shape: dict[tuple[int, tuple[int, ...]], list[str]] = {}
+    for topic, indexes in subscribers(topics, members).items():
+        by_shape.setdefault((topics[topic].partitions, tuple(indexes)), []).append(topic)
+    return [_Division(topics, names, indexes, racks) for (_, indexes), names in by_shape.items()]
 
 
 class _Division:
@@ -56,9 +56,9 @@ class _Division:
         self.replicas: list[Replicas] = [racks_of_replicas(topics[name]) for name in names]
         self.members = members
         self.racks = racks
-        self.each, self.extras = divmod(self.partitions, len(members))
+        self.quota, self.extras = divmod(self.partitions, len(members))
         self.free = dict.fromkeys(range(self.partitions))
-        self.taken: dict[int, list[int]] = {}
+        self.assigned: dict[int, list[int]] = {}
 
     def __repr__(self) -> str:
         return (
@@ -70,17 +70,17 @@ class _Division:
         racks = {rack for rack in map(self.racks.__getitem__, self.members) if rack}
         return any(racks_matter(racks, replicas) for replicas in self.replicas)
 
-    def room(self, member: int) -> int:
+    def free_slots(self, member: int) -> int:
         """Return the number of further partitions that the member may get."""
-        return max(0, self.each + (self.extras > 0) - len(self.taken.get(member, ())))
+        return max(0, self.quota + (self.extras > 0) - len(self.assigned.get(member, ())))
 
     def take(self, member: int, partitions: Sequence[int]) -> None:
         """Assign partitions to a member, at most as many as it has room for."""
         for partition in partitions:
             del self.free[partition]
-        taken = self.taken.setdefault(member, [])
-        taken += partitions
-        if len(taken) > self.each:
+        assigned = self.assigned.setdefault(member, [])
+        assigned += partitions
+        if len(assigned) > self.quota:
             self.extras -= 1
 
     def assign_within_racks(self) -> None:
@@ -91,40 +91,40 @@ class _Division:
         if len(self.topics) > 1:
             self._assign_co_partitioned()
         elif self.considers_racks():
-            self._assign_runs(lambda member, partition: self._near(member, self.replicas[0][partition]))
+            self._assign_runs(lambda member, partition: self._is_near(member, self.replicas[0][partition]))
 
-    def assign_rest(self) -> None:
+    def assign_remaining(self) -> None:
         """Assign the remaining partitions, in runs."""
         self._assign_runs(None)
 
-    def _assign_runs(self, may: Callable[[int, int], bool] | None) -> None:
+    def _assign_runs(self, is_allowed: Callable[[int, int], bool] | None) -> None:
         for member in self.members:
             if not self.free:
                 return
-            room = self.room(member)
-            fitting: list[int] = []
+            free_slots = self.free_slots(member)
+            chosen: list[int] = []
             for partition in self.free:
-                if len(fitting) == room:
+                if len(chosen) == free_slots:
                     break
-                if may is None or may(member, partition):
-                    fitting.append(partition)
-            if fitting:
-                self.take(member, fitting)
+                if is_allowed is None or is_allowed(member, partition):
+                    chosen.append(partition)
+            if chosen:
+                self.take(member, chosen)
 
     def _assign_co_partitioned(self) -> None:
         """Assign partition p of all topics to the first member that has room and shares a rack with each of them."""
         if not any(map(self.racks.__getitem__, self.members)):
             return
-        waiting = [member for member in self.members if self.room(member)]
+        waiting = [member for member in self.members if self.free_slots(member)]
         for partition in range(self.partitions):
             shared = frozenset.intersection(*(replicas[partition] for replicas in self.replicas))
-            member = next((each for each in waiting if self.room(each) and self._near(each, shared)), None)
+            member = next((each for each in waiting if self.free_slots(each) and self._is_near(each, shared)), None)
             if member is not None:
                 self.take(member, [partition])
-                if not self.room(member):
+                if not self.free_slots(member):
                     waiting.remove(member)
 
-    def _near(self, member: int, replicas: frozenset[str]) -> bool:
+    def _is_near(self, member: int, replicas: frozenset[str]) -> bool:
         rack = self.racks[member]
         return rack is None or rack in replicas
 
@@ -134,11 +134,11 @@ def assign_on_server(topics: Topics, members: Sequence[Member]) -> Assignment:
     members = static_first(members)
     assignment: Assignment = {member.id: [] for member in members}
     topics = subscribed(topics, members)
-    for topic, places in subscribers(topics, members).items():
+    for topic, indexes in subscribers(topics, members).items():
         count = topics[topic].partitions
-        each, extras = divmod(count, len(places))
+        quota, extras = divmod(count, len(indexes))
         end = 0
-        for turn, place in enumerate(places[:count]):
-            start, end = end, end + each + (turn < extras)
-            assignment[members[place].id] += [TopicPartition(topic, p) for p in range(start, end)]
+        for number, index in enumerate(indexes[:count]):
+            start, end = end, end + quota + (number < extras)
+            assignment[members[index].id] += [TopicPartition(topic, p) for p in range(start, end)]
     return {member: sorted(partitions) for member, partitions in assignment.items()}

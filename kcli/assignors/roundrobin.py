@@ -14,11 +14,11 @@ def assign(topics: Topics, members: Sequence[Member]) -> Assignment:
     """
     assignment: Assignment = {member.id: [] for member in members}
     ordered = static_first(members)
-    turn = 0
+    index = 0
     for topic, info in subscribed(topics, members).items():
         for partition in range(info.partitions):
-            while topic not in ordered[turn].topics:
-                turn = (turn + 1) % len(ordered)
-            assignment[ordered[turn].id].append(TopicPartition(topic, partition))
-            turn = (turn + 1) % len(ordered)
+            while topic not in ordered[index].topics:
+                index = (index + 1) % len(ordered)
+            assignment[ordered[index].id].append(TopicPartition(topic, partition))
+            index = (index + 1) % len(ordered)
     return assignment

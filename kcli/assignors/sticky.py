@@ -46,12 +46,12 @@ def _assign_equal(topics: Topics, members: Sequence[Member], claims: Claims) -> 
     racks = rack_match(topics, members)
     shares = _Shares(sorted((member.id for member in members), key=java_order), topics, racks)
     shares.keep(claims)
-    kept = {partition for partitions in shares.assignment.values() for partition in partitions}
+    assigned = {partition for partitions in shares.assignment.values() for partition in partitions}
     all_partitions = (TopicPartition(name, p) for name, topic in topics.items() for p in range(topic.partitions))
-    free = [partition for partition in all_partitions if partition not in kept]
+    free = [partition for partition in all_partitions if partition not in assigned]
     if racks.members:
         free = shares.assign_within_racks(_scarce_first(free, racks))
-    shares.assign_rest(free)
+    shares.assign_remaining(free)
     return shares.assignment
 
 
@@ -79,13 +79,13 @@ class _Shares:
         """
         high = self.low + (self.extras > 0)
         for member in walk(self.members, grown_table(len(self.members)), hash_of_text):
-            held = [each for each in claims.held[member] if self.racks.allows(member, each)]
-            held.sort(key=lambda each: (each.partition, java_order(each.topic)))
-            if len(held) >= high and self.extras:
+            claimed = [each for each in claims.valid[member] if self.racks.allows(member, each)]
+            claimed.sort(key=lambda each: (each.partition, java_order(each.topic)))
+            if len(claimed) >= high and self.extras:
                 self.extras -= 1
-                self.assignment[member] = held[:high]
+                self.assignment[member] = claimed[:high]
             else:
-                self.assignment[member] = held[: self.low]
+                self.assignment[member] = claimed[: self.low]
         for member in self.members:
             if len(self.assignment[member]) < self.low:
                 self.below.append(member)
@@ -95,26 +95,26 @@ class _Shares:
     def assign_within_racks(self, free: list[TopicPartition]) -> list[TopicPartition]:
         """Assign to members in the partitions' racks; return the partitions that remain."""
         unassigned: list[TopicPartition] = []
-        turn = 0
+        start = 0
         for partition in free:
-            near = self.racks.racks_of(partition)
-            place = self.below.find(near, turn)
+            racks = self.racks.racks_of(partition)
+            place = self.below.find(racks, start)
             if place is not None:
-                turn = self._fill(place, partition) % max(1, len(self.below.members))
-            elif self.extras and (place := self.at_low.find(near, 0)) is not None:
-                self._top_up(place, partition)
+                start = self._fill(place, partition) % max(1, len(self.below.members))
+            elif self.extras and (place := self.at_low.find(racks, 0)) is not None:
+                self._add_extra(place, partition)
             else:
                 unassigned.append(partition)
         return unassigned
 
-    def assign_rest(self, free: Iterable[TopicPartition]) -> None:
+    def assign_remaining(self, free: Iterable[TopicPartition]) -> None:
         """Assign each partition to the next member."""
-        turn = 0
+        start = 0
         for partition in free:
             if self.below.members:
-                turn = self._fill(turn % len(self.below.members), partition)
+                start = self._fill(start % len(self.below.members), partition)
             else:
-                self._top_up(0, partition)
+                self._add_extra(0, partition)
 
     def _fill(self, place: int, partition: TopicPartition) -> int:
         """Assign to a member below `low`; return the place of the next member."""
@@ -125,7 +125,7 @@ class _Shares:
         self.at_low.append(self.below.pop(place))
         return place
 
-    def _top_up(self, place: int, partition: TopicPartition) -> None:
+    def _add_extra(self, place: int, partition: TopicPartition) -> None:
         self.assignment[self.at_low.pop(place)].append(partition)
         self.extras -= 1
 

@@ -67,10 +67,10 @@ class _Balance:
         """Let members keep the partitions that they own and subscribe to; return whether they keep all of them."""
         all_kept = True
         for number, member in enumerate(self.members):
-            for partition in claims.held[member.id]:
+            for partition in claims.valid[member.id]:
                 self.previous_owners[partition] = number
                 if partition.topic in member.topics and racks.allows(member.id, partition):
-                    self._give(partition, number)
+                    self._assign(partition, number)
                 else:
                     all_kept = False
         return all_kept
@@ -84,9 +84,9 @@ class _Balance:
             candidates = self._candidates(topic, racks)
             for partition in partitions:
                 allowed = (None, *racks.racks_of(partition)) if racks else (None,)
-                able = [candidate.first() for rack in allowed if (candidate := candidates.get(rack))]
-                if able:
-                    self._give(partition, min(able, key=self.sizes.keys.__getitem__))
+                smallest = [candidate.first() for rack in allowed if (candidate := candidates.get(rack))]
+                if smallest:
+                    self._assign(partition, min(smallest, key=self.sizes.keys.__getitem__))
                 else:
                     unassigned.append(partition)
         return unassigned
@@ -107,8 +107,8 @@ class _Balance:
         for number, member in enumerate(self.members):
             if member.generation < newest:
                 for partition in existing(topics, member):
-                    other = result.get(partition)
-                    if other is None or self.members[other].generation < member.generation:
+                    rival = result.get(partition)
+                    if rival is None or self.members[rival].generation < member.generation:
                         result[partition] = number
         return {each: number for each, number in result.items() if each.topic in self.members[number].topics}
 
@@ -152,10 +152,10 @@ class _Balance:
         source = self.owner[partition]
         self.moves.record(partition, source, target)
         self.sizes.add(source, -1)
-        self._give(partition, target)
+        self._assign(partition, target)
         return source, target
 
-    def _give(self, partition: TopicPartition, number: int) -> None:
+    def _assign(self, partition: TopicPartition, number: int) -> None:
         self.owner[partition] = number
         self.sizes.add(number, 1)
 
@@ -175,7 +175,7 @@ class Moves:
     """
 
     def __init__(self, previous_owners: Mapping[TopicPartition, int]) -> None:
-        self._homes = previous_owners
+        self._previous_owners = previous_owners
         self._by_partition: dict[TopicPartition, tuple[int, int]] = {}
         self._by_move: dict[tuple[str, int, int], set[TopicPartition]] = {}
 
@@ -183,7 +183,11 @@ class Moves:
         """Return a partition of the same topic that has moved in the other direction: it can go back instead."""
         first, _ = self._by_partition.get(partition, (source, target))
         reverse_moves = self._by_move.get((partition.topic, target, first))
-        return min(reverse_moves, key=lambda each: (self._homes.get(each) != target, each)) if reverse_moves else None
+        return (
+            min(reverse_moves, key=lambda each: (self._previous_owners.get(each) != target, each))
+            if reverse_moves
+            else None
+        )
 
     def record(self, partition: TopicPartition, source: int, target: int) -> None:
         """Record a move. Of several moves of a partition the first source and the last target count."""
@@ -222,11 +226,11 @@ class Subset:
         first, *others = numbers
         # One call into C reads all keys: there may be millions of them.
         self._keys: Callable[[list[int]], tuple[int, ...]] | None = itemgetter(first, *others) if others else None
-        self._only = first
+        self._single = first
 
     def keys(self) -> tuple[int, ...]:
         """Return the current keys of these members."""
-        return self._keys(self.sizes.keys) if self._keys else (self.sizes.keys[self._only],)
+        return self._keys(self.sizes.keys) if self._keys else (self.sizes.keys[self._single],)
 
     def fewest(self) -> int:
         """Return the size of the smallest member."""

@@ -68,9 +68,9 @@ def _assign_equal(topics: Topics, members: Sequence[Member], claims: Claims) -> 
 def _unclaimed(topics: Topics, members: Sequence[Member], claims: Claims) -> Iterator[TopicPartition]:
     """Yield the partitions without an owner, in the order of the first member's subscription."""
     owners = claims.owners()
-    wanted = members[0].topics
-    existing = [name for name in walk_names(wanted) if name in topics]
-    for topic in walk_topics(existing, topics, copied_table(len(wanted))):
+    names = members[0].topics
+    existing = [name for name in walk_names(names) if name in topics]
+    for topic in walk_topics(existing, topics, copied_table(len(names))):
         for p in range(topics[topic].partitions):
             if (each := TopicPartition(topic, p)) not in owners:
                 yield each
@@ -80,15 +80,15 @@ def _keep(
     topics: Topics, member: Member, claims: Claims, most: int
 ) -> tuple[list[TopicPartition], list[TopicPartition]]:
     """Return the partitions that a member keeps, topic by topic, and those that it loses."""
-    had: dict[str, list[int]] = {}
-    for topic, p in claims.held[member.id]:
-        had.setdefault(topic, []).append(p)
+    claimed: dict[str, list[int]] = {}
+    for topic, p in claims.valid[member.id]:
+        claimed.setdefault(topic, []).append(p)
     kept: list[TopicPartition] = []
     lost: list[TopicPartition] = []
     table = grown_table(len({each.topic for each in member.owned}))
-    for topic in walk_topics(list(had), topics, table):
-        partitions = walk(had[topic], copied_table(len(had[topic])), hash_of_number)
-        room = most - len(kept)
-        kept += [TopicPartition(topic, p) for p in partitions[:room]]
-        lost += [TopicPartition(topic, p) for p in partitions[room:]]
+    for topic in walk_topics(list(claimed), topics, table):
+        partitions = walk(claimed[topic], copied_table(len(claimed[topic])), hash_of_number)
+        free_slots = most - len(kept)
+        kept += [TopicPartition(topic, p) for p in partitions[:free_slots]]
+        lost += [TopicPartition(topic, p) for p in partitions[free_slots:]]
     return kept, lost

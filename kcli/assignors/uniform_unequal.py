@@ -39,7 +39,7 @@ class _Balance:
         self.owners: dict[str, list[int | None]] = {name: [None] * topic.partitions for name, topic in topics.items()}
         self.sizes = [0] * len(members)
         for number, member in enumerate(members):
-            for topic, p in claims.held[member.id]:
+            for topic, p in claims.valid[member.id]:
                 if topic in member.topics:
                     self.owners[topic][p] = number
                     self.sizes[number] += 1
@@ -83,14 +83,14 @@ class _Balance:
         if max(sizes) - min(sizes) <= 1:
             return False
         owners = self.owners[topic]
-        held: dict[int, list[int]] = {}
+        by_owner: dict[int, list[int]] = {}
         for p, owner in enumerate(owners):
             assert owner is not None
-            held.setdefault(owner, []).append(p)
+            by_owner.setdefault(owner, []).append(p)
         levels = Levels(self.subscribers[topic], self.sizes)
         moved = False
-        while (source := levels.next_largest(lambda number: bool(held.get(number)))) is not None:
-            p = held[source].pop()
+        while (source := levels.next_largest(lambda number: bool(by_owner.get(number)))) is not None:
+            p = by_owner[source].pop()
             target = levels.next_smallest()
             if levels.even():
                 break
@@ -159,13 +159,13 @@ class Levels:
 
     def _next_large_place(self) -> int | None:
         if self._next_high < self._high_start:
-            self._lower()
+            self._lower_high_level()
         if self._next_high < 0:
             return None
         self._next_high -= 1
         return self._next_high + 1
 
-    def _lower(self) -> None:
+    def _lower_high_level(self) -> None:
         """Start the next level after all large members have given one; members with that size join them."""
         if self._high_end <= self._high_start and self._high_start > 0:  # nobody of them could give: the next ones
             self._high = self._sizes[self._row[self._high_start - 1]]

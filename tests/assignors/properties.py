@@ -92,7 +92,7 @@ def _moved_needlessly(case: Case, assignment: Assignment) -> Iterator[str]:
     """Without racks, no member loses a valid claim and gets a new partition."""
     if any(member.rack for member in case.members) and any(topic.racks for topic in case.topics.values()):
         return
-    held = settle(subscribed(case.topics, case.members), case.members).held
+    held = settle(subscribed(case.topics, case.members), case.members).valid
     for member, partitions in assignment.items():
         if (lost := set(held[member]) - set(partitions)) and (new := set(partitions) - set(held[member])):
             yield f"{member} lost {lost} and got {new}"

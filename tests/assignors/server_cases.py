@@ -30,7 +30,7 @@ def make_server_case(random: Random) -> Case:
         members = [each for n in range(random.randint(2, 4)) for each in _copies(members, n)]
     if random.random() < 0.1:
         topics, members = _more_topics(topics, members, random.randint(2, 7))
-    held = settle(topics, members).held
+    held = settle(topics, members).valid
     names = {member.id: str(UUID(int=random.getrandbits(128))) for member in members}
     if random.random() < 0.3:
         names = {member.id: member.id for member in members}
