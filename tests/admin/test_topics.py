@@ -1,4 +1,4 @@
-"""Topics, cluster and settings: results by name, failures as errors by name, older brokers."""
+"""Topics: results by name, failures as errors by name, older brokers."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from uuid import UUID
 
 import pytest
 
-from kcli.admin.cluster import VersionRange, highest_common, own_versions
-from kcli.admin.configs import BROKER, TOPIC, Setting, describe_configs
 from kcli.admin.topics import (
     NewTopic,
     PlannedTopic,
@@ -35,12 +33,6 @@ from kcli.protocol.messages.create_partitions import (
 )
 from kcli.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
 from kcli.protocol.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
-from kcli.protocol.messages.describe_configs import (
-    DescribeConfigsRequest,
-    DescribeConfigsResourceResult,
-    DescribeConfigsResponse,
-    DescribeConfigsResult,
-)
 from kcli.protocol.messages.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
@@ -187,66 +179,10 @@ def test_partitions_are_added_per_topic() -> None:
     assert code(raised.errors["b"]) == ErrorCode.INVALID_PARTITIONS
 
 
-def test_settings_have_their_source() -> None:
-    def answer(request: DescribeConfigsRequest) -> DescribeConfigsResponse:
-        settings = [
-            DescribeConfigsResourceResult(name="z", value=None, config_source=4, is_sensitive=True, read_only=True),
-            DescribeConfigsResourceResult(name="a", value="1", config_source=1),
-            DescribeConfigsResourceResult(name="b", value="1", config_source=77),
-        ]
-        denied = DescribeConfigsResult(resource_type=2, resource_name="t2", error_code=29, error_message=None)
-        return DescribeConfigsResponse(
-            results=[DescribeConfigsResult(resource_type=2, resource_name="t1", configs=settings), denied]
-        )
-
-    with loopback_broker({DescribeConfigsRequest: answer}) as broker, asking(broker) as (client, deadline):
-        told = describe_configs(client, TOPIC, ["t1", "t2"], deadline)
-        asked = broker.requests[-1].resources
-        node = next(iter(client.topics_metadata([], deadline).nodes.values()))
-        describe_configs(client, BROKER, ["1"], deadline, keys=["a"], node=node)
-        of_broker = broker.requests[-1].resources
-    assert told.values["t1"] == [
-        Setting("a", "1", "topic"),
-        Setting("b", "1", "unknown"),
-        Setting("z", None, "static-broker", read_only=True, sensitive=True),
-    ]
-    assert code(told.errors["t2"]) == ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    assert [(r.resource_type, r.resource_name, r.configuration_keys) for r in asked] == [
-        (2, "t1", None),
-        (2, "t2", None),
-    ]
-    assert [(r.resource_type, r.resource_name, r.configuration_keys) for r in of_broker] == [(4, "1", ["a"])]
-
-
 def test_an_unreachable_broker_is_a_time_out_with_its_address() -> None:
     config = ClientConfig.from_properties({"bootstrap.servers": "127.0.0.1:1"})
     with closing(connect(config)) as client, pytest.raises(TimeoutExpired, match=r"127\.0\.0\.1:1"):
         list_topics(client, client.clock.now_ms() + 200)
-
-
-@pytest.mark.parametrize(
-    ("ours", "theirs", "agreed"),
-    [
-        ((0, 9), (0, 4), 4),
-        ((3, 9), (0, 12), 9),
-        ((3, 9), (0, 2), None),
-        ((0, 2), (3, 9), None),
-        (None, (0, 2), None),
-        ((0, 2), None, None),
-    ],
-)
-def test_the_highest_common_version_is_used(
-    ours: tuple[int, int] | None, theirs: tuple[int, int] | None, agreed: int | None
-) -> None:
-    def side(versions: tuple[int, int] | None) -> VersionRange | None:
-        return None if versions is None else VersionRange(*versions)
-
-    assert highest_common(side(ours), side(theirs)) == agreed
-
-
-def test_own_versions_are_those_of_the_messages() -> None:
-    assert own_versions()[CreateTopicsRequest.API_KEY] == CreateTopicsRequest.VERSIONS
-    assert len(own_versions()) >= 29
 
 
 def test_similar_topic_names_are_suggested() -> None:
