@@ -169,7 +169,7 @@ complete -c kcli -n '__kcli_at group watch' -l verbose -s v -d 'Print more detai
 complete -c kcli -n '__kcli_at group watch' -l help -s h -d 'Show the help and exit.'
 complete -c kcli -n '__kcli_just_at group' -a 'explain' -d 'Explain why groups make no progress.'
 complete -c kcli -n '__kcli_at group explain' -l interval -x -d 'Time between the two observations. [6.0]'
-complete -c kcli -n '__kcli_at group explain' -l fail-on -x -d 'Exit with 6 if there is a problem (or: warning, note).'
+complete -c kcli -n '__kcli_at group explain' -l fail-on -x -d 'Exit with 6 if a finding has this severity or a higher one: problem, warning or note.'
 complete -c kcli -n '__kcli_at group explain' -l bootstrap-server -s b -x -d 'Connect to these brokers first. [KCLI_BOOTSTRAP_SERVER; localhost:9092]'
 complete -c kcli -n '__kcli_at group explain' -l property -s X -x -d 'Set a Kafka client property; repeatable. [KCLI_PROPERTY]'
 complete -c kcli -n '__kcli_at group explain' -l command-config -r -F -d 'Read Kafka client properties from a file. [KCLI_COMMAND_CONFIG]'

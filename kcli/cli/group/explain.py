@@ -35,15 +35,19 @@ def run(
     ] = INTERVAL_S,
     fail_on: Annotated[
         str | None,
-        Option("--fail-on", metavar="SEVERITY", help="Exit with 6 if there is a problem (or: warning, note)."),
+        Option(
+            "--fail-on",
+            metavar="SEVERITY",
+            help="Exit with 6 if a finding has this severity or a higher one: problem, warning or note.",
+        ),
     ] = None,
 ) -> int:
     """Explain why groups make no progress: each finding with its evidence and advice.
 
     The command observes each group twice and compares. A problem loses or stops records now, a warning may become a
-    problem, a note explains what is normal. The status is 0 whatever is found, unless --fail-on is given. A member that
-    never got into the group (refused, or without an assignor in common with the others) cannot be observed: see its
-    log. The command does not disturb the group.
+    problem, a note explains what is normal. The exit status does not depend on findings unless --fail-on is given. A
+    member that could not join the group (not authorized, or without an assignor in common with the others) cannot be
+    observed: check its log. The command only reads; it does not disturb the group.
     """
     from kcli.admin.explain.observe import observe_twice
     from kcli.admin.explain.rules import explain
