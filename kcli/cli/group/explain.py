@@ -31,7 +31,7 @@ def run(
     common: Common,
     group: Annotated[list[str], Argument(metavar="GROUP...", help="Groups to explain.")],
     interval: Annotated[
-        float, Option("--interval", metavar="SECONDS", help="Time between the two observations.")
+        float, Option("--interval", metavar="SECONDS", help="Wait this long between the two observations.")
     ] = INTERVAL_S,
     fail_on: Annotated[
         str | None,

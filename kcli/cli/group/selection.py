@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kcli.client.requests import Results
     from kcli.errors import KcliError
 
-GroupNames = Annotated[list[str] | None, Argument(metavar="[GROUP...]", help="Groups by name.")]
+GroupNames = Annotated[list[str] | None, Argument(metavar="[GROUP...]", help="Names of groups.")]
 AllGroups = Annotated[bool, Option("--all", help="Select all groups of the cluster.")]
 Match = Annotated[
     str | None,
@@ -42,8 +42,8 @@ def check_selection(names: Sequence[str], match: str | None, *, every: bool | No
     `every` is the value of --all; None for a command that does not have it.
     """
     if sum((bool(names), bool(every), match is not None)) != 1:
-        others = "--match REGEX" if every is None else "--all, or --match REGEX"
-        raise ConfigError(f"select groups in exactly one form: group names, {others}")
+        others = " or --match REGEX" if every is None else ", --all, or --match REGEX"
+        raise ConfigError(f"select groups in exactly one form: group names{others}")
     check_names(names)
     return pattern(match)
 

@@ -17,8 +17,12 @@ def run(
     env: Environment,
     common: Common,
     group: Annotated[str, Argument(metavar="GROUP", help="Group to wait for.")],
-    until: Annotated[str, Option("--until", metavar="CONDITION", help="empty, stable, or for example 'lag<=0'.")],
-    interval: Annotated[float, Option("--interval", metavar="SECONDS", help="Time between two observations.")] = 1.0,
+    until: Annotated[
+        str, Option("--until", metavar="CONDITION", help="Wait for empty, stable, or a condition such as 'lag<=0'.")
+    ],
+    interval: Annotated[
+        float, Option("--interval", metavar="SECONDS", help="Wait this long between two observations.")
+    ] = 1.0,
 ) -> int:
     """Wait until a group is empty, stable, or meets a condition; at most for --timeout.
 

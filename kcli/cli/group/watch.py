@@ -27,7 +27,9 @@ def run(
     env: Environment,
     common: Common,
     group: Annotated[list[str], Argument(metavar="GROUP...", help="Groups to watch.")],
-    interval: Annotated[float, Option("--interval", metavar="SECONDS", help="Time between two samples.")] = INTERVAL_S,
+    interval: Annotated[
+        float, Option("--interval", metavar="SECONDS", help="Take a sample every N seconds.")
+    ] = INTERVAL_S,
     samples: Annotated[int | None, Option("--count", "-n", metavar="N", help="Stop after N samples. [never]")] = None,
 ) -> int:
     """Show lag and rates of groups, updated live: a row for each topic.

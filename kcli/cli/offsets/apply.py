@@ -18,7 +18,7 @@ def run(
     file: Annotated[str, Argument(metavar="FILE", help="A plan, an export, or Apache's CSV; - is standard input.")],
     group: Annotated[
         list[str] | None,
-        Option("--group", "-g", metavar="GROUP", help="Only this group of the file; repeatable."),
+        Option("--group", "-g", metavar="GROUP", help="Apply only this group of the file; repeatable."),
     ] = None,
     to_group: Annotated[
         str | None, Option("--to-group", metavar="GROUP", help="Commit for this group instead of the one in the file.")

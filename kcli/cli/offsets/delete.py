@@ -17,7 +17,12 @@ def run(
     group: Annotated[str, Argument(metavar="GROUP", help="Group with the offsets.")],
     topic: Annotated[
         list[str],
-        Option("--topic", "-t", metavar="TOPIC[:P,P]", help="A topic, or some partitions of it; repeatable."),
+        Option(
+            "--topic",
+            "-t",
+            metavar="TOPIC[:P,P]",
+            help="Delete the offsets in this topic, or in these partitions; repeatable.",
+        ),
     ],
     execute: Execute = False,
 ) -> int:

@@ -15,7 +15,7 @@ _LARGEST_OFFSET = 2**63 - 1
 
 TopicScope = Annotated[
     list[str] | None,
-    Option("--topic", "-t", metavar="TOPIC[:P,P]", help="Only this topic, or these partitions; repeatable."),
+    Option("--topic", "-t", metavar="TOPIC[:P,P]", help="Include only this topic, or these partitions; repeatable."),
 ]
 IfOutOfRangeText = Annotated[
     str,

@@ -18,42 +18,48 @@ def run(
     common: Common,
     group: GroupNames = None,
     match: Match = None,
-    to_earliest: Annotated[bool, Option("--to-earliest", help="To the start of the log.")] = False,
-    to_latest: Annotated[bool, Option("--to-latest", help="To the end of the log.")] = False,
+    to_earliest: Annotated[bool, Option("--to-earliest", help="Move to the start of the log.")] = False,
+    to_latest: Annotated[bool, Option("--to-latest", help="Move to the end of the log.")] = False,
     to_current: Annotated[
-        bool, Option("--to-current", help="To the current offsets: show or save them as a plan.")
+        bool, Option("--to-current", help="Keep the current offsets: show or save them as a plan.")
     ] = False,
     to_offset: Annotated[
-        int | None, Option("--to-offset", metavar="N", help="To this offset in every partition.")
+        int | None, Option("--to-offset", metavar="N", help="Move to this offset in every partition.")
     ] = None,
     shift_by: Annotated[
-        int | None, Option("--shift-by", metavar="N", help="By N offsets forward, or back: -100.")
+        int | None, Option("--shift-by", metavar="N", help="Move by N offsets, back if N is negative.")
     ] = None,
     to_datetime: Annotated[
         str | None,
         Option(
             "--to-datetime",
             metavar="TIME",
-            help="To the first record at or after this time: 2024-01-31T10:00:00.000, with Z or +02:00 (none: UTC).",
+            help="Move to the first record at or after this time: 2024-01-31T10:00, with Z or +02:00 (none: UTC).",
         ),
     ] = None,
     by_duration: Annotated[
         str | None,
-        Option("--by-duration", metavar="DURATION", help="To the first record since this long ago: 1h30m, PT1H30M."),
+        Option(
+            "--by-duration",
+            metavar="DURATION",
+            help="Move to the first record of this time before now: 1h30m, PT1H30M.",
+        ),
     ] = None,
     from_file: Annotated[
         str | None,
-        Option("--from-file", metavar="FILE", help="To the offsets of a plan, an export, or Apache's CSV; -: stdin."),
+        Option(
+            "--from-file", metavar="FILE", help="Move to the offsets of a plan, an export, or Apache's CSV; -: stdin."
+        ),
     ] = None,
     to_group_of: Annotated[
-        str | None, Option("--to-group-of", metavar="GROUP", help="To the committed offsets of this other group.")
+        str | None, Option("--to-group-of", metavar="GROUP", help="Move to the committed offsets of this other group.")
     ] = None,
     all_topics: Annotated[
-        bool, Option("--all-topics", help="All partitions of the topics in which the group has committed.")
+        bool, Option("--all-topics", help="Move all partitions of the topics in which the group has committed.")
     ] = False,
     topic: Annotated[
         list[str] | None,
-        Option("--topic", "-t", metavar="TOPIC[:P,P]", help="A topic, or some partitions of it; repeatable."),
+        Option("--topic", "-t", metavar="TOPIC[:P,P]", help="Move only this topic, or these partitions; repeatable."),
     ] = None,
     if_no_record: Annotated[
         str,
@@ -74,7 +80,7 @@ def run(
 
     A TIME is also 2024-01-31, seconds or milliseconds since 1970, or -1h30m.
 
-    Everything is written or nothing. A group with members, a partition without such an offset, and offsets that change
+    A plan is written only as a whole. A group with members, a partition without such an offset, and offsets that change
     meanwhile are refused with status 4; topics or partitions that do not exist with status 3. Status 1: some partitions
     failed during the write; their rows have the error. Every --execute saves the previous offsets for `kcli offsets
     undo`.

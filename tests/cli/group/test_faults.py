@@ -142,7 +142,7 @@ def test_the_timeout_limits_the_wait_for_a_silent_coordinator(broker: EmbeddedBr
         ("wait billing --until empty --interval 0", "--interval: 0 is not valid; use a number of seconds above 0"),
         ("list --state Fine", "--state: 'Fine' is not valid; use Stable, Empty"),
         ("list --type modern", "--type: 'modern' is not valid; use classic, consumer, share, streams"),
-        ("delete", "in exactly one form: group names, --match REGEX"),
+        ("delete", "in exactly one form: group names or --match REGEX"),
         ("remove-members billing", "select members with --member, --instance-id and --client-id"),
     ],
 )
