@@ -8,7 +8,11 @@ The library's face. Each name is imported when it is first used, so that `import
 - `TopicPartition` names a partition; `OffsetAndMetadata` is a committed offset.
 - `KcliError` is the base class of every error that kcli raises on purpose (`kcli.errors`).
 
-`kcli/__init__.pyi` declares the same names for type checkers.
+**Non-obvious**
+
+- `kcli/__init__.pyi` declares the same names for type checkers. The names here are strings, so that no import circle
+  leads through the package and a start of the command imports only what it uses.
+- `__version__` is a literal, because `kcli --version` answers before anything else is imported.
 """
 
 __version__ = "0.1.0"

@@ -1,13 +1,18 @@
 """Exit statuses, and the status for each error.
 
-| status | meaning | errors | |---|---|---| | 0 | done; also: the reader of the output pipe has closed it | | | 1 |
-failed, as a whole or for an item | all errors not listed below, or items that failed for different reasons | | 2 |
-usage: the command line or a setting is invalid, nothing was sent | `ConfigError`, a mistyped command or option | | 3 |
-no such topic, group, or saved state | UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, GROUP_ID_NOT_FOUND, | |   | |
-INVALID_TOPIC_EXCEPTION (not a valid topic name); `NotFound` | | 4 | refused, by a broker or by kcli itself |
-*_AUTHORIZATION_FAILED, SASL and policy refusals, groups in use, | |   | | `Refused` | | 5 | incomplete, or timed out;
-also: no broker is reachable | `TimeoutExpired`, `DisconnectedError`, REQUEST_TIMED_OUT | | 6 | a threshold was exceeded
-| | | 130 | interrupted | |
+| status | meaning | errors |
+|---|---|---|
+| 0 | done; also: the reader of the output pipe has closed it | |
+| 1 | failed, as a whole or for an item | all errors not listed below; items that failed for different reasons |
+| 2 | usage: the command line or a setting is invalid, nothing was sent | `ConfigError`, a mistyped command or option |
+| 3 | no such topic, group, or saved state | UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, GROUP_ID_NOT_FOUND, |
+|   | | INVALID_TOPIC_EXCEPTION (not a valid topic name); `NotFound` |
+| 4 | refused, by a broker or by kcli itself | *_AUTHORIZATION_FAILED, SASL and policy refusals, groups in use, |
+|   | | `Refused` |
+| 5 | incomplete, or timed out; also: no broker is reachable | `TimeoutExpired`, `DisconnectedError`, |
+|   | | REQUEST_TIMED_OUT |
+| 6 | a threshold was exceeded | |
+| 130 | interrupted | |
 """
 
 from collections.abc import Iterable

@@ -1,1 +1,29 @@
-"""A partition's records on disk, in Kafka's own format."""
+"""The log of one partition on disk, in Kafka's format (https://kafka.apache.org/documentation/#log).
+
+`Log` (Kafka's UnifiedLog) is a list of `LogSegment`s. An append validates a batch (`validator`), checks its producer
+(`producer_state`), assigns offsets in place and writes it to the active segment; a read returns a slice of one segment
+file, which the server sends without copying. `segment_index` has the sparse indexes of a segment, `file_records` the
+batches of its file, `segments` the look-ups by offset and timestamp.
+
+`loader` and `recovery` open a directory; `retention` and `compaction` decide what to remove, and `Log` and `cleaner` do
+it. `segment_swap` replaces segments so that a crash at any point leaves the old or the new ones. `checkpoint_files`,
+`leader_epoch_cache` and the snapshots of `producer_state` are Kafka's small files beside the segments.
+
+Threads: everything runs in the broker's one thread. The cleaner works in steps of 64 KB between requests.
+
+**Non-obvious**
+
+* An append does not move the high watermark; the partition does. Retention and DeleteRecords stop at it.
+* `LogDamage` is a place in a file without a valid batch. A read there is CORRUPT_MESSAGE for the client and is reported
+  once; the records after the damage stay readable, because the next valid batch gets an index entry.
+* Damage at or after the recovery point is truncated at start, because a crash can cause it. Damage before it was
+  flushed data: it is reported and kept.
+* An index is never trusted alone: it is checked against the log at its first use, and rebuilt when it does not match.
+* The active segment's index files are written when it is rolled or closed; after a crash they are rebuilt anyway.
+* An empty segment file can be the only record of a log's end offset; `LogSegment.establish` writes it before the
+  segments before it are deleted.
+* The open file of an idle segment is released, not closed: a slice that is still being sent keeps it open.
+* An index entry of Kafka's cleaner names the first of several batches with the last offset of the last one.
+* A producer is unknown after its expiry or after retention, so an unknown one may start at any sequence number.
+* Compaction leaves offset gaps, and an empty batch when it was the last one of a known producer.
+"""
