@@ -226,20 +226,20 @@ class Broker:
         if self._loop_thread in (None, threading.get_ident()):
             return fn()
         done = threading.Event()
-        outcome: list[tuple[T | None, BaseException | None]] = []
+        outcomes: list[tuple[T | None, BaseException | None]] = []
 
         def run() -> None:
             try:
-                outcome.append((fn(), None))
+                outcomes.append((fn(), None))
             except BaseException as error:
-                outcome.append((None, error))
+                outcomes.append((None, error))
             done.set()
 
         self._calls.append(run)
         self.wakeup()
         if not done.wait(timeout_s):
             raise KcliError(f"the broker's loop did not run the call within {timeout_s:g} s")
-        value, error = outcome[0]
+        value, error = outcomes[0]
         if error is not None:
             raise error
         return value  # type: ignore[return-value]
@@ -263,8 +263,8 @@ class Broker:
             half_duplex=True,
             initial_frame_bytes=_FIRST_READ_BYTES,
         )
-        affordable = max_open_connections()
-        quotas = ConnectionQuotas(min(config.max_connections, affordable), config.max_connections_per_ip)
+        max_connections = max_open_connections()
+        quotas = ConnectionQuotas(min(config.max_connections, max_connections), config.max_connections_per_ip)
         return SocketServer(
             selector,
             quotas,
@@ -273,7 +273,7 @@ class Broker:
             self.timer,
             self.clock,
             self._log_fault,
-            evicts=affordable < config.max_connections,
+            evicts=max_connections < config.max_connections,
         )
 
     def _log_fault(self, text: str, bug: BaseException | None) -> None:

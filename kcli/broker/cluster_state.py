@@ -86,7 +86,7 @@ class ClusterState:
         self._by_id = {topic.topic_id: topic for topic in self.topics.values()}
         self._save()
         for topic in self.topics.values():
-            self._lead(topic, range(topic.partitions))
+            self._create_partitions(topic, range(topic.partitions))
 
     # ---- creation ----
 
@@ -115,7 +115,7 @@ class ClusterState:
         topic = Topic(name, random_uuid(), partitions, dict(configs or {}))
         check_topic_configs(self.settings, topic.configs)
         if not validate_only:
-            self._add(topic)
+            self._add_topic(topic)
         return topic
 
     def auto_create(self, name: str) -> Topic:
@@ -145,7 +145,7 @@ class ClusterState:
             return {"cleanup.policy": "compact", "compression.type": "uncompressed", "segment.bytes": "104857600"}
         return {}
 
-    def _add(self, topic: Topic) -> None:
+    def _add_topic(self, topic: Topic) -> None:
         self.topics[topic.name] = topic
         self._by_id[topic.topic_id] = topic
         try:
@@ -153,7 +153,7 @@ class ClusterState:
         except BrokerError:
             del self.topics[topic.name], self._by_id[topic.topic_id]
             raise
-        self._lead(topic, range(topic.partitions))
+        self._create_partitions(topic, range(topic.partitions))
 
     def create_partitions(
         self,
@@ -165,17 +165,17 @@ class ClusterState:
     ) -> None:
         """Increase a topic to `total` partitions. BrokerError with the code that CreatePartitions returns."""
         topic = self.topic_or_error(name)
-        before = topic.partitions
-        if total <= before:
+        existing = topic.partitions
+        if total <= existing:
             raise BrokerError(
                 ErrorCode.INVALID_PARTITIONS,
-                f"Topic '{name}' already has {before} partition(s)"
-                + (f"; {total} would be fewer" if total < before else ""),
+                f"Topic '{name}' already has {existing} partition(s)"
+                + (f"; {total} would be fewer" if total < existing else ""),
             )
-        if assignments is not None and len(assignments) != total - before:
+        if assignments is not None and len(assignments) != total - existing:
             raise BrokerError(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                f"{total - before} partition(s) are added, but the request assigns replicas to {len(assignments)}",
+                f"{total - existing} partition(s) are added, but the request assigns replicas to {len(assignments)}",
             )
         for replicas in assignments or ():
             check_replicas(replicas, self.node_id)
@@ -186,9 +186,9 @@ class ClusterState:
         try:
             self._save()
         except BrokerError:
-            topic.partitions = before
+            topic.partitions = existing
             raise
-        self._lead(topic, range(before, total))
+        self._create_partitions(topic, range(existing, total))
 
     # ---- deletion ----
 
@@ -227,11 +227,11 @@ class ClusterState:
         check_topic_configs(self.settings, configs)
         if validate_only:
             return
-        before, topic.configs = topic.configs, dict(configs)
+        previous, topic.configs = topic.configs, dict(configs)
         try:
             self._save()
         except BrokerError:
-            topic.configs = before
+            topic.configs = previous
             raise
         self._replica_manager.set_log_config(name, self.log_config(name))
 
@@ -240,13 +240,13 @@ class ClusterState:
 
         BrokerError if they are not valid, or cannot be changed at run time.
         """
-        before = self.dynamic.replace(broker, configs, validate_only=validate_only)
+        previous = self.dynamic.replace(broker, configs, validate_only=validate_only)
         if validate_only:
             return
         try:
             self._save()
         except BrokerError:
-            self.dynamic.restore(broker, before)
+            self.dynamic.restore(broker, previous)
             raise
         for name in self.topics:
             self._replica_manager.set_log_config(name, self.log_config(name))
@@ -263,7 +263,7 @@ class ClusterState:
             raise BrokerError(code)
         return topic
 
-    def _lead(self, topic: Topic, numbers: range) -> None:
+    def _create_partitions(self, topic: Topic, numbers: range) -> None:
         settings = self.log_config(topic.name)
         try:
             for number in numbers:

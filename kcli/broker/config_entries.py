@@ -14,7 +14,7 @@ from kcli.broker.dynamic_config import DynamicConfig
 from kcli.broker.topic_configs import TOPIC_OPTIONS, topic_values
 from kcli.settings import format_value
 
-TOPIC, THIS_BROKER, ALL_BROKERS, STARTED_WITH, DEFAULT = 1, 2, 3, 4, 5
+TOPIC, THIS_BROKER, ALL_BROKERS, STATIC_BROKER, DEFAULT = 1, 2, 3, 4, 5
 
 
 class Synonym(NamedTuple):
@@ -60,7 +60,7 @@ def broker_entries(dynamic: DynamicConfig) -> list[ConfigEntry]:
     return [
         _broker_entry(option, dynamic)
         for name, option in sorted(BROKER_OPTIONS.items())
-        if not option.internal or name in dynamic.started_with.given
+        if not option.internal or name in dynamic.initial.given
     ]
 
 
@@ -102,7 +102,7 @@ def _broker_synonyms(name: str, dynamic: DynamicConfig) -> list[Synonym]:
     for source, texts in (
         (THIS_BROKER, dynamic.of_this_broker()),
         (ALL_BROKERS, dynamic.of_all_brokers()),
-        (STARTED_WITH, dynamic.started_with.given),
+        (STATIC_BROKER, dynamic.initial.given),
         (DEFAULT, _defaults(family)),
     ):
         synonyms += [Synonym(member, texts[member], source) for member in family if member in texts]

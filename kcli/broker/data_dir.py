@@ -24,10 +24,10 @@ CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 LOCK = ".lock"
 PARTITION_METADATA = "partition.metadata"
 
-KAFKAS_METADATA = "__cluster_metadata-0"
+KAFKA_METADATA_LOG = "__cluster_metadata-0"
 
 #: Directories of a real Kafka that are not partitions of this broker; they are left untouched.
-FOREIGN = frozenset({KAFKAS_METADATA, "remote-log-index-cache"})
+FOREIGN = frozenset({KAFKA_METADATA_LOG, "remote-log-index-cache"})
 
 _PARTITION = re.compile(r"([a-zA-Z0-9._-]{1,249})-(0|[1-9][0-9]{0,9})")
 _NOT_IN_USE = re.compile(r".+\.[0-9a-f]{32}-(delete|stray|future)")
@@ -90,9 +90,9 @@ class DataDir:
         return identity["cluster.id"], identity["directory.id"]
 
     @property
-    def was_kafkas(self) -> bool:
+    def has_kafka_metadata(self) -> bool:
         """True if a real Kafka has its metadata log here."""
-        return self._files.exists(self.join(KAFKAS_METADATA))
+        return self._files.exists(self.join(KAFKA_METADATA_LOG))
 
     # ---- clean shutdown ----
 

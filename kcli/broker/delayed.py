@@ -73,17 +73,17 @@ class DelayedFetch(DelayedOperation):
         reads: list[PartitionRead],
         *,
         find_partition: FindPartition,
-        read_again: Callable[[FetchParams, Sequence[FetchTarget]], list[PartitionRead]],
+        read: Callable[[FetchParams, Sequence[FetchTarget]], list[PartitionRead]],
     ) -> None:
         """`reads` is the result of the first read. It is still the answer if only the deadline passes."""
         super().__init__(deadline_ms)
-        self.answer: Pending[list[PartitionRead]] = Pending()
+        self.outcome: Pending[list[PartitionRead]] = Pending()
         self._params = params
         self._targets = targets
         self._reads = reads
         self._find_partition = find_partition
-        self._read_again = read_again
-        self._tries = 0
+        self._read = read
+        self._try_count = 0
 
     def try_complete(self) -> bool:
         """Complete by Kafka's rules.
@@ -91,7 +91,7 @@ class DelayedFetch(DelayedOperation):
         A partition completes the fetch if it is no longer led here, unknown, offline, fenced, truncated, or read in an
         older segment than the active one. Otherwise the available bytes must reach `min_bytes`.
         """
-        self._tries += 1
+        self._try_count += 1
         available = 0
         for (requested, tp, _), read in zip(self._targets, self._reads, strict=True):
             start = read.start
@@ -110,8 +110,8 @@ class DelayedFetch(DelayedOperation):
         return False
 
     def on_complete(self) -> None:
-        is_unchanged = self._tries <= 1  # tried once before it was parked, and never again
-        self.answer.complete(self._reads if is_unchanged else self._read_again(self._params, self._targets))
+        is_unchanged = self._try_count <= 1  # tried once before it was parked, and never again
+        self.outcome.complete(self._reads if is_unchanged else self._read(self._params, self._targets))
 
 
 class DelayedProduce(DelayedOperation):
@@ -124,13 +124,13 @@ class DelayedProduce(DelayedOperation):
         self, deadline_ms: float, outcomes: dict[TopicPartition, ProduceOutcome], *, find_partition: FindPartition
     ) -> None:
         super().__init__(deadline_ms)
-        self.answer: Pending[dict[TopicPartition, ProduceOutcome]] = Pending()
+        self.outcome: Pending[dict[TopicPartition, ProduceOutcome]] = Pending()
         self._find_partition = find_partition
         self._outcomes = outcomes
         self._unacknowledged = [tp for tp, outcome in outcomes.items() if not outcome.error]
 
     def try_complete(self) -> bool:
-        self._unacknowledged = [tp for tp in self._unacknowledged if not self._is_settled(tp)]
+        self._unacknowledged = [tp for tp in self._unacknowledged if not self._is_decided(tp)]
         return not self._unacknowledged and self.complete()
 
     def on_expire(self) -> None:
@@ -138,9 +138,9 @@ class DelayedProduce(DelayedOperation):
             self._fail(tp, ErrorCode.REQUEST_TIMED_OUT)
 
     def on_complete(self) -> None:
-        self.answer.complete(self._outcomes)
+        self.outcome.complete(self._outcomes)
 
-    def _is_settled(self, tp: TopicPartition) -> bool:
+    def _is_decided(self, tp: TopicPartition) -> bool:
         try:
             partition = self._find_partition(tp)
             partition.check_leader()

@@ -22,11 +22,11 @@ _IN_SYNC = "min.insync.replicas"
 class DynamicConfig:
     """The effective settings of the broker.
 
-    `started_with` are the settings at start; `changed` are the overrides by broker id as text ("": all brokers).
+    `initial` are the settings at start; `changed` are the overrides by broker id as text ("": all brokers).
     """
 
-    def __init__(self, started_with: BrokerConfig, changed: dict[str, dict[str, str]]) -> None:
-        self.started_with = started_with
+    def __init__(self, initial: BrokerConfig, changed: dict[str, dict[str, str]]) -> None:
+        self.initial = initial
         self.changed = changed
         self.settings = self._effective(changed)
 
@@ -35,21 +35,21 @@ class DynamicConfig:
 
     def seed(self) -> None:
         """Set the initial overrides of a new cluster: with KIP-966 elections, min.insync.replicas of all brokers."""
-        self.changed[ALL_BROKERS] = {_IN_SYNC: format_value(self.started_with.min_insync_replicas)}
+        self.changed[ALL_BROKERS] = {_IN_SYNC: format_value(self.initial.min_insync_replicas)}
         self.settings = self._effective(self.changed)
 
     def of_this_broker(self) -> Mapping[str, str]:
-        return self.changed.get(str(self.started_with.node_id), {})
+        return self.changed.get(str(self.initial.node_id), {})
 
     def of_all_brokers(self) -> Mapping[str, str]:
         return self.changed.get(ALL_BROKERS, {})
 
     def replace(self, broker: str, configs: Mapping[str, str], *, validate_only: bool = False) -> dict[str, str]:
         """Replace the overrides of a broker and return the previous ones. BrokerError, and no change, if invalid."""
-        before = self.changed.get(broker, {})
+        previous = self.changed.get(broker, {})
         self._check_broker(broker)
         _check_changes(configs)
-        _check_in_sync(broker, before, configs)
+        _check_in_sync(broker, previous, configs)
         try:
             settings = self._effective({**self.changed, broker: dict(configs)})
         except ConfigError as error:
@@ -57,38 +57,38 @@ class DynamicConfig:
         if not validate_only:
             self.changed[broker] = dict(configs)
             self.settings = settings
-        return before
+        return previous
 
-    def restore(self, broker: str, before: dict[str, str]) -> None:
+    def restore(self, broker: str, previous: dict[str, str]) -> None:
         """Undo a `replace`."""
-        self.changed[broker] = before
+        self.changed[broker] = previous
         self.settings = self._effective(self.changed)
 
     def _effective(self, changed: Mapping[str, Mapping[str, str]]) -> BrokerConfig:
         """Return the settings: overrides of this broker first, then of all brokers, then the settings at start."""
-        mine = changed.get(str(self.started_with.node_id), {})
-        return self.started_with.with_properties({**changed.get(ALL_BROKERS, {}), **mine})
+        this_broker = changed.get(str(self.initial.node_id), {})
+        return self.initial.with_properties({**changed.get(ALL_BROKERS, {}), **this_broker})
 
     def _check_broker(self, broker: str) -> None:
-        mine = str(self.started_with.node_id)
-        if broker not in (ALL_BROKERS, mine):
-            raise BrokerError(ErrorCode.INVALID_REQUEST, f"this is broker {mine}, not {broker!r}")
+        this_broker = str(self.initial.node_id)
+        if broker not in (ALL_BROKERS, this_broker):
+            raise BrokerError(ErrorCode.INVALID_REQUEST, f"this is broker {this_broker}, not {broker!r}")
 
 
 def _check_changes(configs: Mapping[str, str]) -> None:
     for name in configs:
-        known = BROKER_OPTIONS.get(name)
-        if known is None:
+        option = BROKER_OPTIONS.get(name)
+        if option is None:
             raise BrokerError(ErrorCode.INVALID_CONFIG, f"{name} is not a broker setting")
-        if known.update is Update.READ_ONLY:
+        if option.update is Update.READ_ONLY:
             raise BrokerError(ErrorCode.INVALID_REQUEST, f"{name} cannot be changed while the broker runs")
 
 
-def _check_in_sync(broker: str, before: Mapping[str, str], configs: Mapping[str, str]) -> None:
+def _check_in_sync(broker: str, previous: Mapping[str, str], configs: Mapping[str, str]) -> None:
     """Reject changes that leave no single min.insync.replicas for all brokers, which KIP-966 elections need."""
     if broker != ALL_BROKERS and _IN_SYNC in configs:
         raise BrokerError(ErrorCode.INVALID_CONFIG, f"{_IN_SYNC} can only be set for all brokers")
-    if broker == ALL_BROKERS and _IN_SYNC in before and _IN_SYNC not in configs:
+    if broker == ALL_BROKERS and _IN_SYNC in previous and _IN_SYNC not in configs:
         raise BrokerError(ErrorCode.INVALID_CONFIG, f"{_IN_SYNC} of all brokers can be changed, but not removed")
 
 
@@ -104,7 +104,7 @@ class Change(NamedTuple):
 
 
 def apply_changes(
-    before: Mapping[str, str],
+    current: Mapping[str, str],
     changes: Iterable[Change],
     options: Mapping[str, Option],
     value_of: Callable[[str], str],
@@ -113,25 +113,25 @@ def apply_changes(
 
     BrokerError for an invalid change. The values themselves are not checked here.
     """
-    after = dict(before)
-    seen: set[str] = set()
+    changed = dict(current)
+    names: set[str] = set()
     for change in changes:
         name = change.name
-        if name in seen:
+        if name in names:
             raise BrokerError(ErrorCode.INVALID_REQUEST, f"{name or 'a setting without a name'} is changed twice")
-        seen.add(name)
+        names.add(name)
         if change.operation == DELETE:
-            after.pop(name, None)
+            changed.pop(name, None)
         elif change.value is None:
             raise BrokerError(ErrorCode.INVALID_REQUEST, f"{name} cannot be set to null")
         elif change.operation == SET:
-            after[name] = change.value
+            changed[name] = change.value
         elif change.operation in (APPEND, SUBTRACT):
             _check_list(name, options)
-            after[name] = _changed_list(after.get(name), value_of, change)
+            changed[name] = _changed_list(changed.get(name), value_of, change)
         else:
             raise BrokerError(ErrorCode.INVALID_REQUEST, f"{change.operation} is not a valid operation on a setting")
-    return after
+    return changed
 
 
 def replace_all(settings: Iterable[tuple[str, str | None]]) -> dict[str, str]:
@@ -140,17 +140,17 @@ def replace_all(settings: Iterable[tuple[str, str | None]]) -> dict[str, str]:
 
 
 def _check_list(name: str, options: Mapping[str, Option]) -> None:
-    known = options.get(name)
-    if known is None or known.kind != "List":
+    option = options.get(name)
+    if option is None or option.kind != "List":
         raise BrokerError(ErrorCode.INVALID_CONFIG, f"{name} is not a list; values cannot be appended or subtracted")
 
 
 def _changed_list(set_before: str | None, value_of: Callable[[str], str], change: Change) -> str:
     current = _parts(value_of(change.name) if set_before is None else set_before)
-    given = _parts(change.value or "")
+    listed = _parts(change.value or "")
     if change.operation == APPEND:
-        return ",".join(current + [part for part in given if part not in current])
-    return ",".join(part for part in current if part not in given)
+        return ",".join(current + [part for part in listed if part not in current])
+    return ",".join(part for part in current if part not in listed)
 
 
 def _parts(text: str) -> list[str]:

@@ -88,17 +88,17 @@ class EmbeddedBroker:
         self._port = broker.port
         self._broker, self._failure = broker, None
         self._stopping.clear()
-        looping = threading.Event()
-        self._thread = threading.Thread(target=self._run, args=(broker, looping), name="kcli-broker", daemon=True)
+        is_polling = threading.Event()
+        self._thread = threading.Thread(target=self._run, args=(broker, is_polling), name="kcli-broker", daemon=True)
         self._thread.start()
-        looping.wait()
+        is_polling.wait()
 
-    def _run(self, broker: Broker, looping: threading.Event) -> None:
+    def _run(self, broker: Broker, is_polling: threading.Event) -> None:
         try:
             try:
                 broker.poll(0)  # the loop belongs to this thread from here on
             finally:
-                looping.set()
+                is_polling.set()
             broker.run(self._stopping.is_set)
         except BaseException as failure:
             self._failure = failure

@@ -42,7 +42,7 @@ class _SessionPartition:
 
     def update(self, read: PartitionRead) -> bool:
         """Record the offsets of this answer; return True if the answer must be in the response."""
-        is_news = (
+        has_changed = (
             bool(read.records)
             or bool(read.error)
             or read.diverging is not None
@@ -51,7 +51,7 @@ class _SessionPartition:
         )
         # After an error the high watermark is -1, so that the first answer without an error is sent, too.
         self.high_watermark, self.log_start_offset = read.high_watermark, read.log_start_offset
-        return is_news
+        return has_changed
 
 
 class FetchSession:
@@ -69,13 +69,13 @@ class FetchSession:
 
     def change(self, requested: Iterable[PartitionFetch], forgotten: Iterable[PartitionKey]) -> None:
         """Add or replace partitions, then drop the forgotten ones."""
-        for one in requested:
-            key = key_of(one)
-            known = self.partitions.get(key)
-            if known is None:
-                self.partitions[key] = _SessionPartition(one)
+        for partition in requested:
+            key = key_of(partition)
+            session_partition = self.partitions.get(key)
+            if session_partition is None:
+                self.partitions[key] = _SessionPartition(partition)
             else:
-                known.requested = one
+                session_partition.requested = partition
         for key in forgotten:
             self.partitions.pop(key, None)
 
@@ -84,16 +84,16 @@ class FetchSession:
 
         Partitions with records move to the end, so that the next fetch reads the others first.
         """
-        included = []
-        for index, (one, read) in enumerate(zip(requested, reads, strict=True)):
-            key = key_of(one)
+        changed_indexes = []
+        for index, (partition, read) in enumerate(zip(requested, reads, strict=True)):
+            key = key_of(partition)
             sent = self.partitions.get(key)
             if sent is None or not sent.update(read):
                 continue
-            included.append(index)
+            changed_indexes.append(index)
             if read.records:
                 self.partitions[key] = self.partitions.pop(key)
-        return included
+        return changed_indexes
 
 
 class FetchContext:
@@ -120,12 +120,12 @@ class FetchContext:
             if session.epoch != self._epoch:  # another request used the session while this one waited
                 return ErrorCode.INVALID_FETCH_SESSION_EPOCH, NO_SESSION, ()
             return ErrorCode.NONE, session.id, session.changed(self.requested, reads)
-        opened = self._open_session() if self._open_session else None
-        if opened is None:
+        new_session = self._open_session() if self._open_session else None
+        if new_session is None:
             return self.error, NO_SESSION, range(len(reads))
-        for one, read in zip(self.requested, reads, strict=True):
-            opened.partitions[key_of(one)].update(read)
-        return ErrorCode.NONE, opened.id, range(len(reads))
+        for partition, read in zip(self.requested, reads, strict=True):
+            new_session.partitions[key_of(partition)].update(read)
+        return ErrorCode.NONE, new_session.id, range(len(reads))
 
 
 class FetchSessionCache:
@@ -183,7 +183,7 @@ class FetchSessionCache:
     def _open(self, by_id: bool, requested: Sequence[PartitionFetch], now_ms: float) -> FetchSession | None:
         """Return a new session, or None if there is no room for it."""
         size = len({key_of(one) for one in requested})
-        if len(self.sessions) >= self._slots and not self._make_room(size, now_ms):
+        if len(self.sessions) >= self._slots and not self._evict_one(size, now_ms):
             return None
         id = self._new_id()
         while id == NO_SESSION or id in self.sessions:
@@ -191,7 +191,7 @@ class FetchSessionCache:
         session = self.sessions[id] = FetchSession(id, by_id, requested, now_ms)
         return session
 
-    def _make_room(self, size: int, now_ms: float) -> bool:
+    def _evict_one(self, size: int, now_ms: float) -> bool:
         """Evict the least recently used session if it is stale, else the smallest unprotected one of at most `size`."""
         oldest = next(iter(self.sessions.values()), None)
         if oldest is None:

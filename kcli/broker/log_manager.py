@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 CLEANER_CHECKPOINT = "cleaner-offset-checkpoint"
 
-_NEVER = float("inf")
+_NEVER_MS = float("inf")
 # Higher than any id that a controller assigns in practice, in blocks of 1000.
-_KAFKAS_PRODUCER_IDS = 1 << 40
+_KAFKA_PRODUCER_IDS = 1 << 40
 # Shortest interval between two checks of flush.ms.
 _MIN_FLUSH_CHECK_MS = 50.0
 
@@ -70,7 +70,7 @@ class LogManager:
         self._config = config
         self._clock = clock
         self._written: dict[str, dict[TopicPartition, int]] = {}
-        self._to_remove: list[tuple[float, str]] = []
+        self._pending_removals: list[tuple[float, str]] = []
         self._tasks: list[PeriodicTask] = []
         self._cleaning: PeriodicTask | None = None
         try:
@@ -118,7 +118,7 @@ class LogManager:
                     directory, tp, topic_id, config_for(tp.topic), points.get(tp, 0), starts.get(tp, 0), clean
                 )
             self.missing = {tp: point for tp, point in points.items() if point and tp not in self.logs}
-            self._to_remove = [(0.0, path) for path in self.dir.deleted()]
+            self._pending_removals = [(0.0, path) for path in self.dir.deleted()]
             self.dir.mark_in_use()
             if not clean:
                 self._checkpoint(RECOVERY_POINTS)
@@ -181,7 +181,7 @@ class LogManager:
         It covers the ids in the logs, because a duplicate of one could make new batches look like retries. If the
         directory belonged to a real Kafka, it covers the ids which that Kafka may assign later, too.
         """
-        return max(highest_in(self.logs.values()), _KAFKAS_PRODUCER_IDS if self.dir.was_kafkas else -1)
+        return max(highest_in(self.logs.values()), _KAFKA_PRODUCER_IDS if self.dir.has_kafka_metadata else -1)
 
     # ---- creation and deletion ----
 
@@ -212,7 +212,7 @@ class LogManager:
         path = self.dir.name_deleted(tp)
         self._files.rename(log.directory, path)
         self._files.sync_dir(self.data_dir)
-        self._to_remove.append((self._clock.now_ms() + log.config.file_delete_delay_ms, path))
+        self._pending_removals.append((self._clock.now_ms() + log.config.file_delete_delay_ms, path))
 
     # ---- maintenance ----
 
@@ -222,7 +222,7 @@ class LogManager:
         A disk error sets `failed`; it is not raised.
         """
         if self.failed is not None:
-            return _NEVER
+            return _NEVER_MS
         try:
             for task in self._tasks:
                 if task.due_ms <= now_ms:
@@ -232,8 +232,8 @@ class LogManager:
             flush_ms = self._flush_due(now_ms, now_wall_ms)
         except OSError as error:
             self.fail(f"{error.strerror or error} during maintenance of the logs in {self.data_dir}")
-            return _NEVER
-        return min([flush_ms, *(task.due_ms for task in self._tasks), *(due for due, _ in self._to_remove)])
+            return _NEVER_MS
+        return min([flush_ms, *(task.due_ms for task in self._tasks), *(due for due, _ in self._pending_removals)])
 
     def retain(self, now_wall_ms: int) -> None:
         """Delete the segments that exceed retention by time or size, in all logs."""
@@ -251,17 +251,17 @@ class LogManager:
 
     def _flush_due(self, now_ms: float, now_wall_ms: int) -> float:
         limits = [log.config.flush_ms for log in self.logs.values()]
-        shortest = min(limits, default=_NEVER)
-        if shortest >= (1 << 63) - 1:
-            return _NEVER
+        interval_ms = min(limits, default=_NEVER_MS)
+        if interval_ms >= (1 << 63) - 1:
+            return _NEVER_MS
         for log in self.logs.values():
             log.flush_if_due(now_wall_ms)
-        return now_ms + max(shortest, _MIN_FLUSH_CHECK_MS)
+        return now_ms + max(interval_ms, _MIN_FLUSH_CHECK_MS)
 
     def _remove_deleted(self, now_ms: float) -> None:
-        due = [path for due_ms, path in self._to_remove if due_ms <= now_ms]
+        due = [path for due_ms, path in self._pending_removals if due_ms <= now_ms]
         if due:
-            self._to_remove = [(due_ms, path) for due_ms, path in self._to_remove if due_ms > now_ms]
+            self._pending_removals = [(due_ms, path) for due_ms, path in self._pending_removals if due_ms > now_ms]
             for path in due:
                 self._files.remove_tree(path)
 

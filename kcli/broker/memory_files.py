@@ -68,9 +68,9 @@ class MemoryFile:
         self._grow(len(data))
         self._data.bytes += data
 
-    def _grow(self, more: int) -> None:
+    def _grow(self, count: int) -> None:
         capacity = self._files.capacity_bytes
-        if capacity is not None and more > capacity - self._files.used_bytes:
+        if capacity is not None and count > capacity - self._files.used_bytes:
             raise _error(errno.ENOSPC, self.path)
         self._data.modified_ms = self._files.now_wall_ms
 
@@ -143,14 +143,14 @@ class MemoryFiles:
 
     def after_power_loss(self) -> MemoryFiles:
         """Return the disk after a power loss: synced bytes under synced names. Directories survive."""
-        survivor = MemoryFiles(capacity_bytes=self.capacity_bytes)
-        survivor._directories = set(self._directories)
+        disk = MemoryFiles(capacity_bytes=self.capacity_bytes)
+        disk._directories = set(self._directories)
         for path, data in self._synced_names.items():
-            kept = survivor._files[path] = _Data()
-            kept.bytes = bytearray(data.synced or b"")
-            kept.synced = bytes(kept.bytes)
-        survivor._synced_names = dict(survivor._files)
-        return survivor
+            synced = disk._files[path] = _Data()
+            synced.bytes = bytearray(data.synced or b"")
+            synced.synced = bytes(synced.bytes)
+        disk._synced_names = dict(disk._files)
+        return disk
 
     def data(self, path: str) -> bytearray:
         """Return the bytes of a file, for a test to inspect or corrupt."""

@@ -57,7 +57,7 @@ class DelayedOperation:
             self._task.cancel()
             self._task = None
         if self._purgatory is not None:
-            self._purgatory._forget(self)
+            self._purgatory._stop_watching(self)
             self._purgatory = None
 
 
@@ -109,7 +109,7 @@ class Purgatory:
                 completed += 1
         return completed
 
-    def _forget(self, operation: DelayedOperation) -> None:
+    def _stop_watching(self, operation: DelayedOperation) -> None:
         self._delayed -= 1
         for key in operation._keys:
             watchers = self._watched.get(key)

@@ -112,7 +112,7 @@ class ReplicaManager:
             return _done(outcomes)
         delayed = DelayedProduce(now_ms + timeout_ms, outcomes, find_partition=self.partition_or_error)
         self.produces.try_complete_else_watch(delayed, outcomes)
-        return delayed.answer
+        return delayed.outcome
 
     def append_internal(self, tp: TopicPartition, batch: bytes, now_wall_ms: int) -> AppendInfo:
         """Append a batch that the broker itself made. BrokerError if that fails."""
@@ -123,8 +123,8 @@ class ReplicaManager:
     def _append_one(self, tp: TopicPartition, records: Buffer, now_wall_ms: int) -> ProduceOutcome:
         try:
             info = self._write(tp, records, now_wall_ms, from_client=True)
-        except BrokerError as refusal:
-            return self._refused(tp, refusal)
+        except BrokerError as error:
+            return self._refused_outcome(tp, error)
         return ProduceOutcome(
             ErrorCode.NONE, info.base_offset, info.last_offset, info.log_append_time_ms, info.log_start_offset
         )
@@ -136,13 +136,11 @@ class ReplicaManager:
         except OSError as error:
             raise self.offline(tp, error) from error
 
-    def _refused(self, tp: TopicPartition, refusal: BrokerError) -> ProduceOutcome:
+    def _refused_outcome(self, tp: TopicPartition, error: BrokerError) -> ProduceOutcome:
         partition = self.partitions.get(tp)
-        start = -1 if partition is None or refusal.code in _NO_LOG_START else partition.log.log_start_offset
-        errors: tuple[tuple[int, str], ...] = getattr(refusal, "record_errors", ())
-        return ProduceOutcome(
-            refusal.code, log_start_offset=start, record_errors=errors, message=refusal.detail or None
-        )
+        start = -1 if partition is None or error.code in _NO_LOG_START else partition.log.log_start_offset
+        errors: tuple[tuple[int, str], ...] = getattr(error, "record_errors", ())
+        return ProduceOutcome(error.code, log_start_offset=start, record_errors=errors, message=error.detail or None)
 
     def _is_replicated(self, tp: TopicPartition, outcome: ProduceOutcome) -> bool:
         return bool(outcome.error) or self.partitions[tp].log.high_watermark > outcome.last_offset
@@ -195,10 +193,10 @@ class ReplicaManager:
             targets,
             reads,
             find_partition=self.partition_or_error,
-            read_again=self.read,
+            read=self.read,
         )
         self.fetches.try_complete_else_watch(delayed, [target.tp for target in targets if target.tp is not None])
-        return delayed.answer
+        return delayed.outcome
 
     def read(self, params: FetchParams, targets: Sequence[FetchTarget]) -> list[PartitionRead]:
         """Read all targets once, each up to its own limit and to the rest of `max_bytes`.
@@ -240,15 +238,15 @@ class ReplicaManager:
         return FetchTarget(requested, tp)
 
     def _is_enough(self, params: FetchParams, targets: Sequence[FetchTarget], reads: Sequence[PartitionRead]) -> bool:
-        size, known = 0, False
+        size, has_partition = 0, False
         for target, read in zip(targets, reads, strict=True):
             if target.tp is None:
                 continue
             if read.error or read.diverging:
                 return True
-            known = True
+            has_partition = True
             size += read.size
-        return not known or size >= params.min_bytes
+        return not has_partition or size >= params.min_bytes
 
 
 # Kafka returns the log start offset with a refused batch, except with these errors.
@@ -265,6 +263,6 @@ _NO_LOG_START = frozenset(
 
 
 def _done(value: T) -> Pending[T]:
-    answer: Pending[T] = Pending()
-    answer.complete(value)
-    return answer
+    pending: Pending[T] = Pending()
+    pending.complete(value)
+    return pending

@@ -67,7 +67,7 @@ def is_served(key: int, version: int) -> bool:
     return served is not None and served.first_version <= version <= served.last_version
 
 
-def answer_parts(response: Message, context: RequestContext) -> list[Part]:
+def response_parts(response: Message, context: RequestContext) -> list[Part]:
     """Encode a response as parts of a frame: file slices as they are, all bytes between them joined."""
     version = context.api_version
     if context.api_key == ApiKey.API_VERSIONS and not is_served(context.api_key, version):
@@ -75,7 +75,7 @@ def answer_parts(response: Message, context: RequestContext) -> list[Part]:
     return _joined(encode_response_parts(response, version, context.correlation_id))
 
 
-def error_answer(context: RequestContext, code: int) -> Message | None:
+def error_response(context: RequestContext, code: int) -> Message | None:
     """Return a response with only this error; None if responses of the API have no top-level error code."""
     response = response_type(context.api_key)
     if not any(field.name == "error_code" and field.is_in(context.api_version) for field in fields_of(response)):

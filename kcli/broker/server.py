@@ -12,7 +12,7 @@ from typing import Any
 
 from kcli.broker.control import DROP, SILENCE, Control, Delay, Verdict
 from kcli.broker.pending import Pending
-from kcli.broker.request_context import CloseConnection, RequestContext, answer_parts, error_answer, read_request
+from kcli.broker.request_context import CloseConnection, RequestContext, error_response, read_request, response_parts
 from kcli.broker.timer import Timer
 from kcli.clock import Clock
 from kcli.error_codes import ErrorCode
@@ -27,7 +27,7 @@ Handle = Callable[[Request[Any], RequestContext], Answer]
 # Pause before accepting again after an error, such as no free file descriptors.
 _ACCEPT_AGAIN_MS = 500.0
 # A connection may be closed in favour of a new one after it was quiet for this time.
-_QUIET_MS = 1000.0
+_MIN_IDLE_MS = 1000.0
 
 
 class ConnectionQuotas:
@@ -123,7 +123,7 @@ class SocketServer:
         selector = self._selector
         selector.poll(timeout_ms)
         for id in selector.disconnected:
-            self._forget(id)
+            self._release_quota(id)
         if selector.accepted or selector.accept_error:
             self._accept(selector.accepted, selector.accept_error)
         received, selector.completed_receives = selector.completed_receives, []
@@ -154,7 +154,7 @@ class SocketServer:
     def _accept(self, sockets: list[socket.socket], error: OSError | None) -> None:
         for sock in sockets:
             host = _host(sock)
-            if self.quotas.is_full and not self._make_room():
+            if self.quotas.is_full and not self._close_idle_connection():
                 sock.close()
             elif not self.quotas.allows(host):
                 _reset(sock)
@@ -165,30 +165,30 @@ class SocketServer:
                 self._selector.register(id, sock)
         if error is not None:
             self._log(f"cannot accept connections: {error.strerror}; trying again in {_ACCEPT_AGAIN_MS:.0f} ms", None)
-            self._timer.call_at(self._clock.now_ms() + _ACCEPT_AGAIN_MS, lambda: self._pause(False))
+            self._timer.call_at(self._clock.now_ms() + _ACCEPT_AGAIN_MS, lambda: self._pause_accepting(False))
         if error is not None or (self.quotas.is_full and not self._evicts):
-            self._pause(True)
+            self._pause_accepting(True)
 
-    def _make_room(self) -> bool:
-        """Close the quietest connection, if it has been quiet for a second and waits for no answer."""
-        quietest = self._selector.longest_idle() if self._evicts else None
-        if quietest is None or self._clock.now_ms() - quietest[1] < _QUIET_MS:
+    def _close_idle_connection(self) -> bool:
+        """Close the connection idle for the longest time, if that is a second and no response is pending."""
+        longest_idle = self._selector.longest_idle() if self._evicts else None
+        if longest_idle is None or self._clock.now_ms() - longest_idle[1] < _MIN_IDLE_MS:
             return False
-        self._close(quietest[0])
+        self._close(longest_idle[0])
         return True
 
-    def _pause(self, paused: bool) -> None:
+    def _pause_accepting(self, paused: bool) -> None:
         self._is_paused = paused
         self._selector.pause_accepting(paused)
 
     def _close(self, id: str) -> None:
         self._selector.close(id)
-        self._forget(id)
+        self._release_quota(id)
 
-    def _forget(self, id: str) -> None:
+    def _release_quota(self, id: str) -> None:
         self.quotas.remove(id)
         if self._is_paused:
-            self._pause(False)
+            self._pause_accepting(False)
 
     # ---- requests ----
 
@@ -206,7 +206,7 @@ class SocketServer:
     def _apply(self, verdict: Verdict, request: Request[Any], context: RequestContext) -> None:
         id = context.connection_id
         if verdict is None:
-            self._ask_handler(request, context)
+            self._call_handler(request, context)
         elif verdict is DROP:
             self._close(id)
         elif verdict is SILENCE:
@@ -216,45 +216,45 @@ class SocketServer:
             self._timer.call_at(context.now_ms + verdict.ms, lambda: self._resume(request, context))
         else:
             assert isinstance(verdict, Message)
-            self._answer(verdict, context)
+            self._send(verdict, context)
 
     def _resume(self, request: Request[Any], context: RequestContext) -> None:
         if self._selector.is_connected(context.connection_id):
             self._selector.unmute(context.connection_id)
-            self._ask_handler(request, context)
+            self._call_handler(request, context)
 
-    def _ask_handler(self, request: Request[Any], context: RequestContext) -> None:
+    def _call_handler(self, request: Request[Any], context: RequestContext) -> None:
         try:
-            answer = self._handle(request, context)
+            result = self._handle(request, context)
         except CloseConnection:
             self._close(context.connection_id)
             return
         except BrokerError as error:
-            self._answer_error(context, error.code)
+            self._send_error(context, error.code)
             return
         except Exception as bug:
             self._log(f"{api_name(context.api_key)} v{context.api_version} failed", bug)
-            self._answer_error(context, ErrorCode.UNKNOWN_SERVER_ERROR)
+            self._send_error(context, ErrorCode.UNKNOWN_SERVER_ERROR)
             return
-        if not isinstance(answer, Pending):
-            self._answer(answer, context)
-        elif answer.is_done:
-            self._answer(answer.value, context)
+        if not isinstance(result, Pending):
+            self._send(result, context)
+        elif result.is_done:
+            self._send(result.value, context)
         else:
             self._selector.mute(context.connection_id)
-            answer.on_done(lambda response: self._answer_late(response, context))
+            result.on_done(lambda response: self._send_delayed(response, context))
 
-    def _answer_late(self, response: Message | None, context: RequestContext) -> None:
+    def _send_delayed(self, response: Message | None, context: RequestContext) -> None:
         if self._selector.is_connected(context.connection_id):
             self._selector.unmute(context.connection_id)
-            self._answer(response, context)
+            self._send(response, context)
 
-    def _answer(self, response: Message | None, context: RequestContext) -> None:
+    def _send(self, response: Message | None, context: RequestContext) -> None:
         """Send the response; None means that the request gets none."""
         if response is None:
             return
         try:
-            parts = answer_parts(response, context)
+            parts = response_parts(response, context)
         except (ProtocolError, ValueError) as bug:
             self._log(
                 f"{api_name(context.api_key)} v{context.api_version} returned a response that cannot be encoded", bug
@@ -263,12 +263,12 @@ class SocketServer:
             return
         self._selector.send(context.connection_id, parts)
 
-    def _answer_error(self, context: RequestContext, code: int) -> None:
-        response = error_answer(context, code)
+    def _send_error(self, context: RequestContext, code: int) -> None:
+        response = error_response(context, code)
         if response is None:
             self._close(context.connection_id)
         else:
-            self._answer(response, context)
+            self._send(response, context)
 
 
 def _host(sock: socket.socket) -> str:

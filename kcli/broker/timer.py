@@ -13,7 +13,7 @@ from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 
 # The heap is rebuilt when it has this many more times of empty buckets than there are buckets.
-_SPARE_TIMES = 256
+_MAX_STALE_TIMES = 256
 
 
 class TimerTask:
@@ -92,19 +92,19 @@ class Timer:
         times, due = self._times, self._due
         while times and times[0] <= now_ms:
             due.extend(self._buckets.pop(heappop(times), ()))
-        ran = 0
+        run_count = 0
         while due:
             task = due.popleft()
             if task._timer is not None:  # else an earlier task cancelled it
                 task._timer = None
                 self._waiting -= 1
-                ran += 1
+                run_count += 1
                 task.fn()
-        return ran
+        return run_count
 
     def _queue(self, time: int) -> None:
         heappush(self._times, time)
-        if len(self._times) > 2 * len(self._buckets) + _SPARE_TIMES:
+        if len(self._times) > 2 * len(self._buckets) + _MAX_STALE_TIMES:
             self._times = list(self._buckets)
             heapify(self._times)
 

@@ -91,11 +91,11 @@ def default_value(option: Option, broker: BrokerConfig) -> Any:
 def topic_values(broker: BrokerConfig, overrides: Mapping[str, str]) -> dict[str, Any]:
     """Return the value of every setting of a topic. ConfigError for an override that is unknown or invalid."""
     values = {name: default_value(option, broker) for name, option in TOPIC_OPTIONS.items()}
-    for name, text in overrides.items():
+    for name, value in overrides.items():
         option = TOPIC_OPTIONS.get(name)
         if option is None:
             raise ConfigError(f"{name} is not a topic setting")
-        values[name] = option.parse(text)
+        values[name] = option.parse(value)
     return values
 
 

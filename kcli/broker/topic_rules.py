@@ -46,12 +46,14 @@ def check_new_name(name: str, existing: Iterable[str]) -> None:
     check_name(name)
     if name == _METADATA_LOG:
         raise BrokerError(ErrorCode.INVALID_REQUEST, f"The internal topic {name} cannot be created")
-    folded = name.replace(".", "_")
-    for other in existing:
-        if other == name:
+    metric_name = name.replace(".", "_")
+    for existing_name in existing:
+        if existing_name == name:
             raise BrokerError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
-        if other.replace(".", "_") == folded:
-            raise BrokerError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with topic '{other}'")
+        if existing_name.replace(".", "_") == metric_name:
+            raise BrokerError(
+                ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with topic '{existing_name}'"
+            )
 
 
 def check_counts(partitions: int, replication_factor: int) -> None:

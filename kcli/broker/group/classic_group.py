@@ -161,10 +161,10 @@ class ClassicGroup:
 
     def move(self, event: GroupEvent, now_wall_ms: int) -> None:
         """Go to the next state. ValueError for an event that is not valid in this state."""
-        new = next_state(self.state, event)
-        if new is GroupState.PREPARING:
+        new_state = next_state(self.state, event)
+        if new_state is GroupState.PREPARING:
             self.is_initial_rebalance, self.new_member_added = self.state is GroupState.EMPTY, False
-        self.state, self.state_since_ms = new, now_wall_ms
+        self.state, self.state_since_ms = new_state, now_wall_ms
 
     def start_generation(self, now_wall_ms: int) -> None:
         """End the join phase: start the next generation with the protocol that its members vote for, or without any."""
@@ -248,11 +248,11 @@ class ClassicGroup:
 
         In the join phase only members that have joined count: when a group is too large, the last ones are refused.
         """
-        known = self.members.get(member_id)
+        member = self.members.get(member_id)
         if self.state is GroupState.PREPARING:
-            return (known is not None and known.awaiting_join is not None) or self.awaiting_join_count < max_size
+            return (member is not None and member.awaiting_join is not None) or self.awaiting_join_count < max_size
         if self.state in (GroupState.COMPLETING, GroupState.STABLE):
-            return known is not None or len(self.members) < max_size
+            return member is not None or len(self.members) < max_size
         return True
 
     def check_member(self, member_id: str, group_instance_id: str | None) -> ErrorCode:

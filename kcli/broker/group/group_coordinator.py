@@ -66,7 +66,7 @@ class GroupCoordinator:
         """Join a group or its next generation. Done at once with an error, else when the join phase ends."""
         response = Pending[JoinGroupResponse]()
         versioned = Pending[JoinGroupResponse]()
-        response.on_done(lambda done: versioned.complete(fit_to_version(done, context.api_version)))
+        response.on_done(lambda completed: versioned.complete(fit_to_version(completed, context.api_version)))
         group, error = self._group_to_join(request)
         if group is None:
             response.complete(join_error(error, request.member_id))
@@ -240,9 +240,9 @@ class GroupCoordinator:
 
     def restore(self, group_id: str, value: GroupMetadataValue | None) -> None:
         """Restore a group from its record; None: a group that only has offsets. The members' sessions start now."""
-        known = self._groups.pop(group_id, None)
-        if known is not None:
-            self._rebalancer.forget(known)
+        previous = self._groups.pop(group_id, None)
+        if previous is not None:
+            self._rebalancer.forget(previous)
         if value is None:
             self._groups[group_id] = ClassicGroup(group_id, now_wall_ms=self._clock.wall_ms())
             return

@@ -105,17 +105,17 @@ class Replay:
 
     def _delete(self, key: bytes, offset: int) -> None:
         self.tombstones[key] = offset
-        known = self.latest.get(key)
-        if known is not None:
-            self.latest[key] = LatestValue(known.offset, None)
+        current = self.latest.get(key)
+        if current is not None:
+            self.latest[key] = LatestValue(current.offset, None)
         for open_records in self.transactions.values():
             open_records.pop(key, None)
 
     def _end_transaction(self, producer: Producer, committed: bool) -> None:
         """Keep the records of a committed transaction, except where a later record has replaced them."""
         for key, record in self.transactions.pop(producer, {}).items():
-            known = self.latest.get(key)
-            if committed and (known is None or known.offset < record.offset):
+            current = self.latest.get(key)
+            if committed and (current is None or current.offset < record.offset):
                 self.latest[key] = record
 
 

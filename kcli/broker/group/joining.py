@@ -66,7 +66,7 @@ def _join_without_id(rebalancer: Rebalancer, group: ClassicGroup, attempt: JoinA
     if instance_id is not None and instance_id in group.static_member_ids:
         _replace_static(rebalancer, group, attempt, group.members[group.static_member_ids[instance_id]], member_id)
     elif instance_id is not None or attempt.context.api_version < FIRST_VERSION_WITH_MEMBER_ID_REQUIRED:
-        _add(rebalancer, group, attempt, member_id)
+        _add_member(rebalancer, group, attempt, member_id)
     else:
         # The client must join again with this id: if its response is lost, only a pending id expires, not a member.
         group.pending_join_ids.add(member_id)
@@ -78,10 +78,10 @@ def _join_with_pending_id(rebalancer: Rebalancer, group: ClassicGroup, attempt: 
     if attempt.request.group_instance_id is not None:
         attempt.fail(ErrorCode.UNKNOWN_SERVER_ERROR)  # only dynamic members get pending ids; the code is Kafka's
     else:
-        _add(rebalancer, group, attempt, attempt.request.member_id)
+        _add_member(rebalancer, group, attempt, attempt.request.member_id)
 
 
-def _add(rebalancer: Rebalancer, group: ClassicGroup, attempt: JoinAttempt, member_id: str) -> None:
+def _add_member(rebalancer: Rebalancer, group: ClassicGroup, attempt: JoinAttempt, member_id: str) -> None:
     request, context = attempt.request, attempt.context
     member = ClassicGroupMember(
         member_id=member_id,
@@ -107,7 +107,7 @@ def _rejoin(rebalancer: Rebalancer, group: ClassicGroup, attempt: JoinAttempt, m
     if unchanged and (group.state is GroupState.COMPLETING or (group.state is GroupState.STABLE and not leads)):
         attempt.response.complete(join_response(group, member))  # its previous response was lost, or it will only sync
     else:
-        _park(attempt, member)
+        _await_join(attempt, member)
         rebalancer.rebalance_or_complete_join(group)
 
 
@@ -120,7 +120,7 @@ def _replace_static(
     """
     leader_before = group.leader_id
     new = replace(old, member_id=new_id, awaiting_join=None, awaiting_sync=None, is_new=False)
-    _park(attempt, new)
+    _await_join(attempt, new)
     rebalancer.replace_member(group, old, new)
     if group.state is GroupState.STABLE and choose_protocol(group.members.values()) == group.protocol:
         new.awaiting_join = None
@@ -155,7 +155,7 @@ def _keep_generation(
     return response
 
 
-def _park(attempt: JoinAttempt, member: ClassicGroupMember) -> None:
+def _await_join(attempt: JoinAttempt, member: ClassicGroupMember) -> None:
     """Update the member and park its request. An older parked request, of a lost connection, is answered."""
     if member.awaiting_join is not None:
         member.awaiting_join.complete(join_error(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))

@@ -163,10 +163,10 @@ class OffsetStore:
             for partition in expired_offsets(offsets, facts, now_wall_ms, retention_ms)
             if not self._cache.is_unstable(group_id, partition)
         ]
-        is_over = (
+        delete_group = (
             len(expired) == len(offsets) and facts.state == "Empty" and not self._cache.has_open_transaction(group_id)
         )
-        return self._delete(group_id, expired, now_wall_ms, with_group=is_over) is ErrorCode.NONE and is_over
+        return self._delete(group_id, expired, now_wall_ms, with_group=delete_group) is ErrorCode.NONE and delete_group
 
     def _delete(
         self, group_id: str, partitions: Sequence[TopicPartition], now_wall_ms: int, *, with_group: bool = False

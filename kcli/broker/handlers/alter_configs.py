@@ -32,4 +32,4 @@ def handle(broker: Broker, request: AlterConfigsRequest, context: RequestContext
 
 def _alter(resource: AlterConfigsResource) -> Alter:
     settings = [(config.name, config.value) for config in resource.configs]
-    return lambda _before, _options, _value_of: replace_all(settings)
+    return lambda _current, _options, _value_of: replace_all(settings)

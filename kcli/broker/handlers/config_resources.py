@@ -63,14 +63,14 @@ def alter_resources(
     validate_only: bool,
 ) -> list[W]:
     """Apply the changes and return a row per resource: all its changes or none; duplicates are refused."""
-    counts = Counter((one.resource_type, one.resource_name) for one in requested)
+    counts = Counter((resource.resource_type, resource.resource_name) for resource in requested)
     rows = []
-    for one in requested:
-        row = make_row(error_message=None, resource_type=one.resource_type, resource_name=one.resource_name)
+    for resource in requested:
+        row = make_row(error_message=None, resource_type=resource.resource_type, resource_name=resource.resource_name)
         try:
-            if counts[one.resource_type, one.resource_name] > 1:
+            if counts[resource.resource_type, resource.resource_name] > 1:
                 raise BrokerError(ErrorCode.INVALID_REQUEST, "The resource is in the request more than once")
-            _alter(cluster, one.resource_type, one.resource_name, alter_for(one), validate_only)
+            _alter(cluster, resource.resource_type, resource.resource_name, alter_for(resource), validate_only)
         except BrokerError as error:
             row.error_code, row.error_message = error.code, error.detail
         rows.append(row)
@@ -97,15 +97,15 @@ def _alter_topic(cluster: ClusterState, name: str, alter: Alter, validate_only: 
     topic = cluster.topics.get(name)
     if topic is None:
         raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist")
-    after = alter(
+    overrides = alter(
         topic.configs, TOPIC_OPTIONS, lambda key: format_value(default_value(TOPIC_OPTIONS[key], cluster.settings))
     )
-    cluster.set_topic_configs(name, after, validate_only=validate_only)
+    cluster.set_topic_configs(name, overrides, validate_only=validate_only)
 
 
 def _alter_broker(cluster: ClusterState, name: str, alter: Alter, validate_only: bool) -> None:
     if name != ALL_BROKERS:
         check_this_broker(name, cluster.node_id)
-    before = cluster.dynamic.changed.get(name, {})
-    after = alter(before, BROKER_OPTIONS, lambda key: format_value(cluster.settings.value(key)))
-    cluster.set_broker_configs(name, after, validate_only=validate_only)
+    current = cluster.dynamic.changed.get(name, {})
+    overrides = alter(current, BROKER_OPTIONS, lambda key: format_value(cluster.settings.value(key)))
+    cluster.set_broker_configs(name, overrides, validate_only=validate_only)

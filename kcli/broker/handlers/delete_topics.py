@@ -56,34 +56,34 @@ def _delete_all(cluster: ClusterState, targets: list[_Target], now_wall_ms: int)
     for topic in by_name_and_id:
         del counts[_Target(topic.name, _NO_ID)], counts[_Target(None, topic.topic_id)]
         yield _Target(topic.name, topic.topic_id).result(_invalid("The topic is in the request by name and by id"))
-    for one, count in counts.items():
-        fault = _fault(one, count)
+    for target, count in counts.items():
+        fault = _fault(target, count)
         if fault:
-            yield one.result(_invalid(fault))
+            yield target.result(_invalid(fault))
         else:
-            yield _delete(cluster, one, now_wall_ms)
+            yield _delete(cluster, target, now_wall_ms)
 
 
 def _is_by_name_and_id(topic: Topic, counts: Counter[_Target]) -> bool:
     return _Target(topic.name, _NO_ID) in counts and _Target(None, topic.topic_id) in counts
 
 
-def _fault(one: _Target, count: int) -> str | None:
+def _fault(target: _Target, count: int) -> str | None:
     """Return the fault in the naming of a topic, None if there is none."""
-    if one.name is None and one.topic_id == _NO_ID:
+    if target.name is None and target.topic_id == _NO_ID:
         return "The topic has neither a name nor an id"
-    if one.name is not None and one.topic_id != _NO_ID:
+    if target.name is not None and target.topic_id != _NO_ID:
         return "The topic has both a name and an id"
     if count > 1:
         return "The topic is in the request more than once"
     return None
 
 
-def _delete(cluster: ClusterState, one: _Target, now_wall_ms: int) -> DeletableTopicResult:
+def _delete(cluster: ClusterState, target: _Target, now_wall_ms: int) -> DeletableTopicResult:
     try:
-        topic = cluster.delete_topic(one.topic_id if one.name is None else one.name, now_wall_ms=now_wall_ms)
+        topic = cluster.delete_topic(target.topic_id if target.name is None else target.name, now_wall_ms=now_wall_ms)
     except BrokerError as error:
-        return one.result(error)
+        return target.result(error)
     return DeletableTopicResult(name=topic.name, topic_id=topic.topic_id)
 
 

@@ -54,15 +54,15 @@ def handle(broker: Broker, request: FetchRequest, context: RequestContext) -> ob
     if fetch.error:
         return FetchResponse(error_code=fetch.error)
     if _is_by_replica(request):
-        return _answer(
+        return _response(
             broker, request, context, fetch, [PartitionRead(ErrorCode.NOT_LEADER_OR_FOLLOWER)] * len(fetch.requested)
         )
     reads = manager.fetch(_params(broker, request), fetch.requested, now_ms=context.now_ms)
     if reads.is_done:
-        return _answer(broker, request, context, fetch, reads.value)
-    answer: Pending[FetchResponse] = Pending()
-    reads.on_done(lambda completed: answer.complete(_answer(broker, request, context, fetch, completed)))
-    return answer
+        return _response(broker, request, context, fetch, reads.value)
+    pending: Pending[FetchResponse] = Pending()
+    reads.on_done(lambda completed: pending.complete(_response(broker, request, context, fetch, completed)))
+    return pending
 
 
 def _requested(request: FetchRequest) -> list[PartitionFetch]:
@@ -70,14 +70,14 @@ def _requested(request: FetchRequest) -> list[PartitionFetch]:
         PartitionFetch(
             topic.topic,
             topic.topic_id,
-            one.partition,
-            one.fetch_offset,
-            one.partition_max_bytes,
-            one.current_leader_epoch,
-            one.last_fetched_epoch,
+            partition.partition,
+            partition.fetch_offset,
+            partition.partition_max_bytes,
+            partition.current_leader_epoch,
+            partition.last_fetched_epoch,
         )
         for topic in request.topics
-        for one in topic.partitions
+        for partition in topic.partitions
     ]
 
 
@@ -96,7 +96,7 @@ def _params(broker: Broker, request: FetchRequest) -> FetchParams:
     )
 
 
-def _answer(
+def _response(
     broker: Broker,
     request: FetchRequest,
     context: RequestContext,
@@ -104,15 +104,15 @@ def _answer(
     reads: Sequence[PartitionRead],
 ) -> FetchResponse:
     """Build the response in the order of the request; adjacent partitions of a topic share an entry."""
-    error, session_id, included = fetch.finish(reads)
+    error, session_id, indexes = fetch.finish(reads)
     topics: list[FetchableTopicResponse] = []
-    last: object = None
-    for at in included:
+    last_key: object = None
+    for at in indexes:
         requested, read = fetch.requested[at], reads[at]
         key = requested.topic or requested.topic_id
-        if key != last:
+        if key != last_key:
             topics.append(FetchableTopicResponse(topic=requested.topic, topic_id=requested.topic_id))
-            last = key
+            last_key = key
         data = _error_row(requested, read) if read.error else _row(requested, read, request.isolation_level)
         if read.error in _STALE_LEADER and context.api_version >= _LEADERS_SINCE_VERSION:
             data.current_leader = _leader(broker, requested)

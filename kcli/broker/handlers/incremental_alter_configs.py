@@ -35,4 +35,4 @@ def handle(
 
 def _alter(resource: AlterConfigsResource) -> Alter:
     changes = [Change(config.name, config.config_operation, config.value) for config in resource.configs]
-    return lambda before, options, value_of: apply_changes(before, changes, options, value_of)
+    return lambda current, options, value_of: apply_changes(current, changes, options, value_of)

@@ -43,16 +43,18 @@ _UNKNOWN: _OffsetResult = (-1, -1, -1)
 
 def handle(broker: Broker, request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsResponse:
     """Return a row for each partition in the order of the request."""
-    counts = Counter((topic.name, one.partition_index) for topic in request.topics for one in topic.partitions)
+    counts = Counter(
+        (topic.name, partition.partition_index) for topic in request.topics for partition in topic.partitions
+    )
     return ListOffsetsResponse(
         topics=[
             ListOffsetsTopicResponse(
                 name=topic.name,
                 partitions=[
-                    _row(broker, request, context, TopicPartition(topic.name, one.partition_index), one)
-                    if counts[topic.name, one.partition_index] == 1
-                    else _error_row(one, ErrorCode.INVALID_REQUEST)
-                    for one in topic.partitions
+                    _row(broker, request, context, TopicPartition(topic.name, partition.partition_index), partition)
+                    if counts[topic.name, partition.partition_index] == 1
+                    else _error_row(partition, ErrorCode.INVALID_REQUEST)
+                    for partition in topic.partitions
                 ],
             )
             for topic in request.topics
@@ -61,29 +63,33 @@ def handle(broker: Broker, request: ListOffsetsRequest, context: RequestContext)
 
 
 def _row(
-    broker: Broker, request: ListOffsetsRequest, context: RequestContext, tp: TopicPartition, one: ListOffsetsPartition
+    broker: Broker,
+    request: ListOffsetsRequest,
+    context: RequestContext,
+    tp: TopicPartition,
+    requested: ListOffsetsPartition,
 ) -> ListOffsetsPartitionResponse:
     try:
-        if one.timestamp < 0 and context.api_version < _SINCE_VERSION.get(one.timestamp, 2**15):
+        if requested.timestamp < 0 and context.api_version < _SINCE_VERSION.get(requested.timestamp, 2**15):
             raise BrokerError(ErrorCode.UNSUPPORTED_VERSION)
         partition = broker.replica_manager.partition_or_error(tp)
-        partition.check_epoch(one.current_leader_epoch)
+        partition.check_epoch(requested.current_leader_epoch)
         partition.check_leader()
-        offset, timestamp, epoch = _find(partition, one.timestamp, _end(partition, request))
+        offset, timestamp, epoch = _find(partition, requested.timestamp, _end(partition, request))
     except BrokerError as error:
-        return _error_row(one, error.code)
+        return _error_row(requested, error.code)
     except OSError as error:
-        return _error_row(one, broker.replica_manager.offline(tp, error).code)
+        return _error_row(requested, broker.replica_manager.offline(tp, error).code)
     return ListOffsetsPartitionResponse(
-        partition_index=one.partition_index,
+        partition_index=requested.partition_index,
         offset=offset,
         timestamp=timestamp,
         leader_epoch=epoch if context.api_version >= 4 else -1,
     )
 
 
-def _error_row(one: ListOffsetsPartition, code: ErrorCode) -> ListOffsetsPartitionResponse:
-    return ListOffsetsPartitionResponse(partition_index=one.partition_index, error_code=code)
+def _error_row(requested: ListOffsetsPartition, code: ErrorCode) -> ListOffsetsPartitionResponse:
+    return ListOffsetsPartitionResponse(partition_index=requested.partition_index, error_code=code)
 
 
 def _end(partition: Partition, request: ListOffsetsRequest) -> int:

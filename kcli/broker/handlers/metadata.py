@@ -86,12 +86,12 @@ def _topics(broker: Broker, request: MetadataRequest, version: int) -> list[Meta
         if requested.topic_id == _NO_ID:
             names[requested.name or ""] = None
             continue
-        known = broker.cluster.topic_by_id(requested.topic_id)
-        if known is None:
+        existing = broker.cluster.topic_by_id(requested.topic_id)
+        if existing is None:
             code = ErrorCode.UNKNOWN_TOPIC_ID
             rows.append(MetadataResponseTopic(error_code=code, name=None, topic_id=requested.topic_id))
         else:
-            names[known.name] = None
+            names[existing.name] = None
     may_create = request.allow_auto_topic_creation and broker.cluster.settings.auto_create_topics_enable
     for name in names:
         topic = topics.get(name)

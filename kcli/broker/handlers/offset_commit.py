@@ -63,21 +63,21 @@ def _find_topic(cluster: ClusterState, topic: OffsetCommitRequestTopic, by_id: b
 
 
 def _entry(
-    topic: OffsetCommitRequestTopic, partition: OffsetCommitRequestPartition, known: Topic | None, by_id: bool
+    topic: OffsetCommitRequestTopic, partition: OffsetCommitRequestPartition, existing: Topic | None, by_id: bool
 ) -> _Entry:
     key, index = (topic.name, topic.topic_id), partition.partition_index
-    if known is None:
+    if existing is None:
         unknown = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return _Entry(key, index, None, unknown)
-    if not 0 <= index < known.partitions:
+    if not 0 <= index < existing.partitions:
         return _Entry(key, index, None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    new = NewOffset(
-        TopicPartition(known.name, index),
+    new_offset = NewOffset(
+        TopicPartition(existing.name, index),
         partition.committed_offset,
         partition.committed_leader_epoch,
         partition.committed_metadata,
     )
-    return _Entry(key, index, new)
+    return _Entry(key, index, new_offset)
 
 
 def _commit(

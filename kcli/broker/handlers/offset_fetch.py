@@ -45,8 +45,8 @@ def handle(broker: Broker, request: OffsetFetchRequest, context: RequestContext)
     if request.topics is not None:
         topics = [OffsetFetchRequestTopics(name=t.name, partition_indexes=t.partition_indexes) for t in request.topics]
     group = OffsetFetchRequestGroup(group_id=request.group_id, topics=topics)
-    answer = _fetch(broker, group, request.require_stable, by_id=False)
-    return OffsetFetchResponse(topics=[_as_before_v8(topic) for topic in answer.topics])
+    fetched = _fetch(broker, group, request.require_stable, by_id=False)
+    return OffsetFetchResponse(topics=[_as_before_v8(topic) for topic in fetched.topics])
 
 
 def _fetch(
@@ -95,18 +95,20 @@ def _requested_topics(
     unknown: list[OffsetFetchResponseTopics] = []
     for topic in requested:
         name = topic.name
-        answer = OffsetFetchResponseTopics(name=name, topic_id=topic.topic_id)
+        response_topic = OffsetFetchResponseTopics(name=name, topic_id=topic.topic_id)
         if by_id:
-            existing = broker.cluster.topic_by_id(topic.topic_id)
-            if existing is None:
-                answer.partitions += (_row(i, _NO_OFFSET, ErrorCode.UNKNOWN_TOPIC_ID) for i in topic.partition_indexes)
-                unknown.append(answer)
+            known_topic = broker.cluster.topic_by_id(topic.topic_id)
+            if known_topic is None:
+                response_topic.partitions += (
+                    _row(i, _NO_OFFSET, ErrorCode.UNKNOWN_TOPIC_ID) for i in topic.partition_indexes
+                )
+                unknown.append(response_topic)
                 continue
-            name = existing.name
+            name = known_topic.name
         partitions = [TopicPartition(name, index) for index in topic.partition_indexes]
         offsets = broker.offsets.fetch(group_id, partitions)
-        answer.partitions += (row(partition, offsets.get(partition, _NO_OFFSET)) for partition in partitions)
-        known.append(answer)
+        response_topic.partitions += (row(partition, offsets.get(partition, _NO_OFFSET)) for partition in partitions)
+        known.append(response_topic)
     return known + unknown
 
 

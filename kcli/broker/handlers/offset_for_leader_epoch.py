@@ -37,12 +37,12 @@ def handle(
     )
 
 
-def _row(broker: Broker, tp: TopicPartition, one: OffsetForLeaderPartition) -> EpochEndOffset:
+def _row(broker: Broker, tp: TopicPartition, requested: OffsetForLeaderPartition) -> EpochEndOffset:
     try:
         partition = broker.replica_manager.partition_or_error(tp)
-        partition.check_epoch(one.current_leader_epoch)
+        partition.check_epoch(requested.current_leader_epoch)
         partition.check_leader()
     except BrokerError as error:
         return EpochEndOffset(partition=tp.partition, error_code=error.code)
-    epoch, end_offset = partition.end_offset_for_epoch(one.leader_epoch)
+    epoch, end_offset = partition.end_offset_for_epoch(requested.leader_epoch)
     return EpochEndOffset(partition=tp.partition, leader_epoch=epoch, end_offset=end_offset)

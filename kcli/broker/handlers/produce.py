@@ -52,10 +52,10 @@ def handle(broker: Broker, request: ProduceRequest, context: RequestContext) -> 
         now_wall_ms=context.now_wall_ms,
     )
     if appended.is_done:
-        return _answer(request, verdicts, appended.value)
-    answer: Pending[object] = Pending()
-    appended.on_done(lambda outcomes: answer.complete(_answer(request, verdicts, outcomes)))
-    return answer
+        return _response(request, verdicts, appended.value)
+    pending: Pending[object] = Pending()
+    appended.on_done(lambda outcomes: pending.complete(_response(request, verdicts, outcomes)))
+    return pending
 
 
 def _verdicts(
@@ -67,13 +67,13 @@ def _verdicts(
         name: str | None = topic.name
         if context.api_version >= _IDS_SINCE_VERSION:
             name = broker.replica_manager.topic_name(topic.topic_id)
-        for one in topic.partition_data:
-            code = request_error or _partition_error(broker, name, one, context)
-            if code or name is None or one.records is None:
+        for data in topic.partition_data:
+            code = request_error or _partition_error(broker, name, data, context)
+            if code or name is None or data.records is None:
                 yield ProduceOutcome(code)
                 continue
-            tp = TopicPartition(name, one.index)
-            entries[tp] = one.records
+            tp = TopicPartition(name, data.index)
+            entries[tp] = data.records
             yield tp
 
 
@@ -85,14 +85,16 @@ def _request_error(request: ProduceRequest) -> ErrorCode:
     return ErrorCode.NONE
 
 
-def _partition_error(broker: Broker, name: str | None, one: PartitionProduceData, context: RequestContext) -> ErrorCode:
+def _partition_error(
+    broker: Broker, name: str | None, data: PartitionProduceData, context: RequestContext
+) -> ErrorCode:
     if name is None:
         return ErrorCode.UNKNOWN_TOPIC_ID
-    if broker.replica_manager.partition(TopicPartition(name, one.index)) is None:
+    if broker.replica_manager.partition(TopicPartition(name, data.index)) is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    if one.records is None:
+    if data.records is None:
         return ErrorCode.INVALID_RECORD
-    if context.api_version < _ZSTD_SINCE_VERSION and _codec(one.records) == _ZSTD:
+    if context.api_version < _ZSTD_SINCE_VERSION and _codec(data.records) == _ZSTD:
         return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
     if name in INTERNAL_TOPICS and context.client_id != _ADMIN_CLIENT_ID:
         return ErrorCode.INVALID_TOPIC_EXCEPTION
@@ -108,7 +110,7 @@ def _codec(records: Buffer) -> int:
     return records[_ATTRIBUTES_AT] & CODEC_MASK if is_batch else 0
 
 
-def _answer(
+def _response(
     request: ProduceRequest, verdicts: list[_Verdict], appended: dict[TopicPartition, ProduceOutcome]
 ) -> ProduceResponse | None:
     outcomes = [appended[verdict] if isinstance(verdict, TopicPartition) else verdict for verdict in verdicts]

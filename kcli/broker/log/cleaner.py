@@ -59,29 +59,29 @@ class LogCleaner:
         self._max_keys = max(1, min(dedupe_buffer_bytes // _BYTES_PER_KEY, _MAX_KEYS))
         self._report = report
         self._tp: TopicPartition | None = None
-        self._work: Generator[None] | None = None
+        self._cleaning: Generator[None] | None = None
 
     def __repr__(self) -> str:
-        return f"<LogCleaner {f'cleaning {self._tp}' if self._work else 'idle'}>"
+        return f"<LogCleaner {f'cleaning {self._tp}' if self._cleaning else 'idle'}>"
 
     def step(self, logs: Mapping[TopicPartition, Log], now_wall_ms: int) -> bool:
         """Do one step of work. False when there is nothing to clean now. OSError: see `LogManager.fail`."""
-        if self._work is None:
+        if self._cleaning is None:
             self._tp, dirty = self._choose(logs, now_wall_ms)
             if self._tp is None or dirty is None:
                 return False
-            self._work = self._clean(logs[self._tp], dirty, now_wall_ms)
+            self._cleaning = self._clean(logs[self._tp], dirty, now_wall_ms)
         assert self._tp is not None
         try:
-            next(self._work)
+            next(self._cleaning)
         except (StopIteration, _SegmentsChanged):
-            self._work = None
+            self._cleaning = None
         except (CorruptRecords, Uncleanable) as problem:
-            self._work = None
+            self._cleaning = None
             self.uncleanable.add(self._tp)
             self._report(f"{self._tp} will not be compacted any more: {problem}")
         except BaseException:
-            self._work = None
+            self._cleaning = None
             raise
         return True
 
@@ -95,9 +95,9 @@ class LogCleaner:
 
     def abandon(self) -> None:
         """Cancel the cleaning in progress and remove its files."""
-        work, self._work = self._work, None
-        if work is not None:
-            work.close()
+        cleaning, self._cleaning = self._cleaning, None
+        if cleaning is not None:
+            cleaning.close()
 
     def _choose(
         self, logs: Mapping[TopicPartition, Log], now_wall_ms: int
@@ -112,9 +112,9 @@ class LogCleaner:
 
     def dirty_section_of(self, log: Log, now_wall_ms: int) -> DirtySection:
         """Return the dirty part of a log."""
-        needs_first = log.config.max_compaction_lag_ms < _NO_LAG
+        with_first_timestamp = log.config.max_compaction_lag_ms < _NO_LAG
         return find_dirty_section(
-            [_stats(segment, needs_first) for segment in log.segments],
+            [_stats(segment, with_first_timestamp) for segment in log.segments],
             cleaned_up_to=self.cleaned_up_to.get(log.tp, log.log_start_offset),
             log_start_offset=log.log_start_offset,
             last_stable_offset=log.last_stable_offset,
@@ -161,31 +161,31 @@ class LogCleaner:
 def _clean_group(log: Log, segments: Sequence[LogSegment], latest: LatestOffsets, now_wall_ms: int) -> Generator[None]:
     """Write the records to keep of `segments` to one new segment, and replace them by it."""
     cleaned = log.create_cleaned(segments[0].base_offset)
-    read_bytes, replaced = 0, False
+    read_bytes, is_replaced = 0, False
     try:
         for segment in segments:
             for info in read_batches(segment):
                 last = log.producers.last_offset_of(info.producer_id) == info.last_offset
-                kept = filter_batch(
+                filtered = filter_batch(
                     info,
                     latest,
                     is_producers_last=last,
                     delete_retention_ms=log.config.delete_retention_ms,
                     now_wall_ms=now_wall_ms,
                 )
-                if kept is not None:
-                    cleaned.append(read_batch_info(kept))
+                if filtered is not None:
+                    cleaned.append(read_batch_info(filtered))
                 read_bytes += info.size
                 if read_bytes >= STEP_BYTES:
                     read_bytes = 0
                     yield
                     _check_unchanged(log, segments)
         log.replace_segments(cleaned, segments)
-        replaced = True
+        is_replaced = True
         for segment in segments[1:]:
             log.producers.delete_snapshot(segment.base_offset)
     finally:
-        if not replaced:
+        if not is_replaced:
             log.discard_cleaned(cleaned)
     yield
 
@@ -213,6 +213,6 @@ def _check_unchanged(log: Log, segments: Sequence[LogSegment]) -> None:
         raise _SegmentsChanged
 
 
-def _stats(segment: LogSegment, needs_first: bool = False) -> SegmentStats:
-    first_ms = segment.first_timestamp_ms if needs_first else -1
+def _stats(segment: LogSegment, with_first_timestamp: bool = False) -> SegmentStats:
+    first_ms = segment.first_timestamp_ms if with_first_timestamp else -1
     return SegmentStats(segment.base_offset, segment.size, segment.max_timestamp_ms, first_ms)

@@ -61,15 +61,19 @@ def find_dirty_section(
     active = segments[-1].base_offset
     start = cleaned_up_to if log_start_offset <= cleaned_up_to <= active else log_start_offset
     end = min(active, last_stable_offset)
-    next_offset = {one.base_offset: following.base_offset for one, following in pairwise(segments)}
-    dirty = [one for one in segments[:-1] if next_offset[one.base_offset] > start and one.base_offset < end]
+    next_offset = {segment.base_offset: following.base_offset for segment, following in pairwise(segments)}
+    dirty = [
+        segment for segment in segments[:-1] if next_offset[segment.base_offset] > start and segment.base_offset < end
+    ]
     newest_ms = now_wall_ms - config.min_compaction_lag_ms
     if config.min_compaction_lag_ms > 0:
-        end = min([end, *(one.base_offset for one in dirty if one.largest_timestamp_ms > newest_ms)])
-        dirty = [one for one in dirty if one.base_offset < end]
-    clean_bytes = sum(one.size for one in segments[:-1] if next_offset[one.base_offset] <= start)
-    dirty_bytes = sum(one.size for one in dirty)
-    oldest_ms = min((one.first_timestamp_ms for one in dirty if one.first_timestamp_ms >= 0), default=now_wall_ms)
+        end = min([end, *(segment.base_offset for segment in dirty if segment.largest_timestamp_ms > newest_ms)])
+        dirty = [segment for segment in dirty if segment.base_offset < end]
+    clean_bytes = sum(segment.size for segment in segments[:-1] if next_offset[segment.base_offset] <= start)
+    dirty_bytes = sum(segment.size for segment in dirty)
+    oldest_ms = min(
+        (segment.first_timestamp_ms for segment in dirty if segment.first_timestamp_ms >= 0), default=now_wall_ms
+    )
     overdue = now_wall_ms - oldest_ms > config.max_compaction_lag_ms
     total = clean_bytes + dirty_bytes
     return DirtySection(start, max(start, end), dirty_bytes, dirty_bytes / total if total else 0.0, overdue)

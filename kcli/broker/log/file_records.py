@@ -38,21 +38,21 @@ def iter_batches(file: SliceableFile, start: int, end: int, *, bodies: bool = Fa
     at, block_bytes = start, _BODIES_BYTES if bodies else _HEADERS_BYTES
     while at < end:
         block = file.read_at(at, min(block_bytes, end - at))
-        block_end, inner, wanted = len(block), 0, 0
+        block_end, offset_in_block, min_block_bytes = len(block), 0, 0
         if block_end < batch.HEADER_BYTES:
             raise LogDamage(at, f"{end - at} bytes are too few for a batch")
-        while block_end - inner >= batch.HEADER_BYTES:
-            info = read_batch_info(block, inner)
-            reason = _header_error(info, block[inner + batch.MAGIC_AT], end - at - inner)
+        while block_end - offset_in_block >= batch.HEADER_BYTES:
+            info = read_batch_info(block, offset_in_block)
+            reason = _header_error(info, block[offset_in_block + batch.MAGIC_AT], end - at - offset_in_block)
             if reason:
-                raise LogDamage(at + inner, reason)
-            if bodies and info.size > block_end - inner:
-                wanted = info.size
+                raise LogDamage(at + offset_in_block, reason)
+            if bodies and info.size > block_end - offset_in_block:
+                min_block_bytes = info.size
                 break
-            yield at + inner, info
-            inner += info.size
-        at += inner
-        block_bytes = max(block_bytes, wanted)
+            yield at + offset_in_block, info
+            offset_in_block += info.size
+        at += offset_in_block
+        block_bytes = max(block_bytes, min_block_bytes)
 
 
 def _header_error(info: BatchInfo, magic: int, available: int) -> str | None:

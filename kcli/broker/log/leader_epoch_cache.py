@@ -71,11 +71,11 @@ class LeaderEpochCache:
             return UNDEFINED
         if epoch == self.latest_epoch:
             return epoch, log_end_offset
-        floor = epoch
-        for known, start_offset in self._entries:
-            if known > epoch:
-                return floor, start_offset
-            floor = known
+        largest_before = epoch
+        for known_epoch, start_offset in self._entries:
+            if known_epoch > epoch:
+                return largest_before, start_offset
+            largest_before = known_epoch
         return UNDEFINED
 
     def epoch_for(self, offset: int) -> int:
@@ -94,9 +94,9 @@ class LeaderEpochCache:
 
     def truncate_from_start(self, start_offset: int) -> None:
         """Remove epochs that end before `start_offset`; the epoch at that offset now starts there."""
-        before = [entry for entry in self._entries if entry.start_offset <= start_offset]
-        if before:
-            kept = [EpochStart(before[-1].epoch, start_offset), *self._entries[len(before) :]]
+        earlier = [entry for entry in self._entries if entry.start_offset <= start_offset]
+        if earlier:
+            kept = [EpochStart(earlier[-1].epoch, start_offset), *self._entries[len(earlier) :]]
             self._replace(kept)
 
     def clear(self) -> None:

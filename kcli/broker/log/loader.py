@@ -56,7 +56,7 @@ def load(request: LoadRequest, epochs: LeaderEpochCache, producers: ProducerStat
             f"all segments of {request.directory} were removed: the log ends at offset {segments[-1].next_offset}, "
             f"before its log start offset {request.log_start_offset}"
         )
-        _drop(segments, 0)
+        _remove_from(segments, 0)
         epochs.clear()
     if not segments:
         segments.append(_new_segment(request, request.log_start_offset))
@@ -121,11 +121,11 @@ def _recover(request: LoadRequest, segments: list[LogSegment], epochs: LeaderEpo
         request.report(f"{segment.path()}: {truncation}")
         for lost in segments[number + 1 :]:
             request.report(f"DATA WAS LOST: {lost.path()} with {lost.size} bytes followed the damage and was removed")
-        _drop(segments, number + 1)
+        _remove_from(segments, number + 1)
         return
 
 
-def _drop(segments: list[LogSegment], first: int) -> None:
+def _remove_from(segments: list[LogSegment], first: int) -> None:
     for segment in segments[first:]:
         segment.remove()
     del segments[first:]

@@ -102,9 +102,9 @@ class ProducerStateManager:
             reason = f"the producer's epoch {info.producer_epoch} is older than {state.epoch}"
             raise BrokerError(ErrorCode.INVALID_PRODUCER_EPOCH, reason, producer_id=info.producer_id)
         if info.producer_epoch == state.epoch:
-            for written in state.batches:
-                if (written.base_sequence, written.last_sequence) == (info.base_sequence, info.last_sequence):
-                    return Duplicate(written.base_offset, written.last_offset, written.timestamp_ms)
+            for previous in state.batches:
+                if (previous.base_sequence, previous.last_sequence) == (info.base_sequence, info.last_sequence):
+                    return Duplicate(previous.base_offset, previous.last_offset, previous.timestamp_ms)
         self._check_sequence(info, state)
         return None
 

@@ -35,13 +35,13 @@ def finish_interrupted(files: Files, directory: str, report: Report) -> None:
 
 
 def _complete_swap(files: Files, directory: str, swaps: list[str]) -> None:
-    replaced: list[tuple[int, int]] = []
+    ranges: list[tuple[int, int]] = []
     for name in swaps:
         if name == f"{base_offset(name):020d}{LOG}{SWAP}":
             end = _next_offset(files, os.path.join(directory, name), base_offset(name))
-            replaced.append((base_offset(name), end))
-    if replaced:
-        start, end = min(first for first, _ in replaced), max(last for _, last in replaced)
+            ranges.append((base_offset(name), end))
+    if ranges:
+        start, end = min(first for first, _ in ranges), max(last for _, last in ranges)
         for name in files.list(directory):
             if is_segment_file(name) and start <= base_offset(name) < end:
                 files.remove(os.path.join(directory, name))

@@ -160,10 +160,10 @@ def _check_records(
         min_ms, max_ms = header[7] + summary.min_timestamp_delta, header[7] + summary.max_timestamp_delta
     if config.message_timestamp_type == "CreateTime":
         earliest, latest = _time_range(config, now_wall_ms)
-        suspect = not (earliest <= min_ms and max_ms <= latest) or (stamped and max_ms == NO_TIMESTAMP)
+        may_be_invalid = not (earliest <= min_ms and max_ms <= latest) or (stamped and max_ms == NO_TIMESTAMP)
     else:
-        suspect = bool(stamped)
-    if suspect or (summary.has_null_key and config.is_compacted):
+        may_be_invalid = bool(stamped)
+    if may_be_invalid or (summary.has_null_key and config.is_compacted):
         _refuse_records(records, config, now_wall_ms)
     return max_ms
 

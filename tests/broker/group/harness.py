@@ -16,7 +16,7 @@ from kcli.broker.config import BrokerConfig
 from kcli.broker.group.group_coordinator import GroupCoordinator
 from kcli.broker.handlers.api_table import HANDLERS
 from kcli.broker.pending import Pending
-from kcli.broker.request_context import answer_parts, read_request
+from kcli.broker.request_context import read_request, response_parts
 from kcli.broker.timer import Timer
 from kcli.clock import ManualClock
 from kcli.error_codes import ErrorCode
@@ -243,7 +243,7 @@ class CoordinatorConnection:
         assert not self.is_waiting(), "no response"
         assert self._waiting is not None
         (pending, context), self._waiting = self._waiting, None
-        frame = b"".join(bytes(part) for part in answer_parts(pending.value, context))  # type: ignore[arg-type]
+        frame = b"".join(bytes(part) for part in response_parts(pending.value, context))  # type: ignore[arg-type]
         _, response = decode_response(response_type(context.api_key), context.api_version, frame)
         return response
 
