@@ -116,13 +116,13 @@ def batch_edges(rows: int, used: Ints | None, most_rows: int, most_bytes: int) -
     """
     parts = -(-rows // most_rows)
     even = -(-rows // parts) if parts else 0
-    start = before = 0
+    start = previous = 0
     while start < rows:
         end = min(start + even, rows)
         if used is not None:
-            fitting = int(used.searchsorted(before + most_bytes, side="right"))
+            fitting = int(used.searchsorted(previous + most_bytes, side="right"))
             end = max(start + 1, min(end, fitting))
-            before = int(used[end - 1])
+            previous = int(used[end - 1])
         yield start, end
         start = end
 

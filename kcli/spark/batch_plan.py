@@ -45,17 +45,17 @@ def plan_batch(options: SourceOptions, lookup: Lookup) -> Plan:
     topics; DataLoss, BrokerError, TimeoutExpired.
     """
     committed, logs = start_bounds(options, lookup)
-    wanted_starts = resolve_start(options.starting, logs, committed, lookup)
-    wanted_ends = _resolve_end(options.ending.at, logs, lookup)
+    starts_requested = resolve_start(options.starting, logs, committed, lookup)
+    ends_requested = _resolve_end(options.ending.at, logs, lookup)
     for tp in sorted(logs):
-        if wanted_starts[tp] > wanted_ends[tp]:
+        if starts_requested[tp] > ends_requested[tp]:
             if not isinstance(options.starting.at, OfGroup):
                 raise ConfigError(
-                    f"{tp}: the end offset {wanted_ends[tp]} is before the start offset {wanted_starts[tp]}"
+                    f"{tp}: the end offset {ends_requested[tp]} is before the start offset {starts_requested[tp]}"
                 )
-            wanted_ends[tp] = wanted_starts[tp]  # the group has already committed an offset after the end
+            ends_requested[tp] = starts_requested[tp]  # the group has already committed an offset after the end
     starts, ends, reports = fit_ranges(
-        {tp: (wanted_starts[tp], wanted_ends[tp]) for tp in logs}, logs, lookup, options.fail_on_data_loss
+        {tp: (starts_requested[tp], ends_requested[tp]) for tp in logs}, logs, lookup, options.fail_on_data_loss
     )
     ranges = [TaskRange(*tp, starts[tp], ends[tp]) for tp in starts]
     ranges = split_ranges(ranges, options.min_partitions, options.max_records_per_partition)
@@ -63,18 +63,19 @@ def plan_batch(options: SourceOptions, lookup: Lookup) -> Plan:
 
 
 def fit_ranges(
-    wanted: Mapping[TopicPartition, tuple[int, int]],
+    requested: Mapping[TopicPartition, tuple[int, int]],
     logs: Mapping[TopicPartition, LogEnds],
     lookup: Lookup,
     fail: bool,
 ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int], list[str]]:
-    """Return starts, ends and reports: the wanted ranges cut to the existing logs. DataLoss if `fail` and records are
-    lost.
+    """Return starts, ends and reports: the requested ranges cut to the existing logs.
+
+    DataLoss if `fail` and records are lost.
     """
-    log_ends = known_ends({tp: max(both) for tp, both in wanted.items()}, logs, lookup)
+    log_ends = known_ends({tp: max(both) for tp, both in requested.items()}, logs, lookup)
     starts, ends, reports = {}, {}, []
-    for tp in sorted(wanted):
-        start, end = wanted[tp]
+    for tp in sorted(requested):
+        start, end = requested[tp]
         log_start, readable = logs[tp]
         first = decide_start(tp, start, log_start, log_ends[tp], fail=fail, until=end)
         if start > log_ends[tp]:
@@ -92,15 +93,17 @@ def fit_ranges(
     return starts, ends, reports
 
 
-def known_ends(wanted: OffsetMap, logs: Mapping[TopicPartition, LogEnds], lookup: Lookup) -> dict[TopicPartition, int]:
+def known_ends(
+    requested: OffsetMap, logs: Mapping[TopicPartition, LogEnds], lookup: Lookup
+) -> dict[TopicPartition, int]:
     """Return the log ends after which no records exist.
 
-    Where a wanted offset is after the readable end, this is the high watermark: records that read_committed cannot see
-    because of open transactions are not lost.
+    Where a requested offset is after the readable end, this is the high watermark: records that read_committed cannot
+    see because of open transactions are not lost.
     """
-    beyond = [tp for tp, offset in wanted.items() if offset > logs[tp].end]
+    beyond = [tp for tp, offset in requested.items() if offset > logs[tp].end]
     limits = lookup.high_watermarks(beyond) if beyond else {}
-    return {tp: max(logs[tp].end, limits.get(tp, 0)) for tp in wanted}
+    return {tp: max(logs[tp].end, limits.get(tp, 0)) for tp in requested}
 
 
 def start_bounds(options: SourceOptions, lookup: Lookup) -> tuple[OffsetMap, dict[TopicPartition, LogEnds]]:
@@ -139,16 +142,16 @@ def _check_set(at: Spec, partitions: set[TopicPartition], side: str) -> None:
 def resolve_start(
     starting: Start, logs: Mapping[TopicPartition, LogEnds], committed: OffsetMap, lookup: Lookup
 ) -> dict[TopicPartition, int]:
-    """Return the wanted start offset of each log; it may no longer exist."""
+    """Return the requested start offset of each log; it may no longer exist."""
     at = starting.at
     if isinstance(at, OfGroup):
         return _group_offsets(starting, at.group, logs, committed)
     if isinstance(at, (Moment, Moments, Ago)):
         offsets = _at_times(at, logs, lookup)
-        late = {tp for tp, offset in offsets.items() if offset < 0}
-        if late and starting.no_match == "error":
+        unmatched = {tp for tp, offset in offsets.items() if offset < 0}
+        if unmatched and starting.no_match == "error":
             raise ConfigError(
-                f"{_partition_list(late)}: no record at or after the start time; "
+                f"{_partition_list(unmatched)}: no record at or after the start time; "
                 "use startingOffsetsByTimestampStrategy=latest to start at the log end"
             )
         return {tp: logs[tp].end if offset < 0 else offset for tp, offset in offsets.items()}
@@ -177,11 +180,11 @@ def _resolve_end(at: Spec, logs: Mapping[TopicPartition, LogEnds], lookup: Looku
 
 
 def _resolve_sentinels(at: Spec, logs: Mapping[TopicPartition, LogEnds]) -> dict[TopicPartition, int]:
-    given = at.offsets if isinstance(at, Offsets) else None
+    offsets = at.offsets if isinstance(at, Offsets) else None
     default = at.offset if isinstance(at, Everywhere) else LATEST_OFFSET
     resolved = {}
     for tp, log in logs.items():
-        offset = default if given is None else given[tp]
+        offset = default if offsets is None else offsets[tp]
         resolved[tp] = {EARLIEST_OFFSET: log.start, LATEST_OFFSET: log.end}.get(offset, offset)
     return resolved
 

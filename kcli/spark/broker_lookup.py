@@ -82,8 +82,8 @@ class Lookup:
 
     def ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, LogEnds]:
         """Return the log bounds. Missing partitions are omitted; other errors raise."""
-        wanted = sorted(partitions)
-        return self._retrying(lambda deadline_ms: self._ends(wanted, deadline_ms))
+        requested = sorted(partitions)
+        return self._retrying(lambda deadline_ms: self._ends(requested, deadline_ms))
 
     def logs(
         self, known: Mapping[TopicPartition, int], partitions: Iterable[TopicPartition] | None = None
@@ -93,12 +93,12 @@ class Lookup:
         `known` are offsets that were seen before. A known partition that seems to be missing, or to end before its
         known offset, is looked up again before the answer is accepted: a broker may briefly have stale metadata.
         """
-        wanted = None if partitions is None else list(partitions)
+        requested = None if partitions is None else list(partitions)
         bounds: dict[TopicPartition, LogEnds] = {}
         for number in range(self._options.fetch_offset_attempts):
             if number:
                 self.client.sleep(self._options.fetch_offset_retry_interval_ms)
-            bounds = self.ends(self.partitions() if wanted is None else wanted)
+            bounds = self.ends(self.partitions() if requested is None else requested)
             if all(tp in bounds and offset <= bounds[tp].end for tp, offset in known.items()):
                 break
         return bounds
@@ -107,8 +107,8 @@ class Lookup:
         """Return the high watermarks, whatever the isolation level. Missing partitions are omitted."""
         from kcli.client.offset_lookup import LATEST
 
-        wanted = dict.fromkeys(sorted(partitions), LATEST)
-        return self._retrying(lambda deadline_ms: self._offsets(wanted, deadline_ms, isolation=0))
+        timestamps = dict.fromkeys(sorted(partitions), LATEST)
+        return self._retrying(lambda deadline_ms: self._offsets(timestamps, deadline_ms, isolation=0))
 
     def at_times(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Return the offset of the first record at or after each time (ms since the epoch); -1: no such record."""
@@ -128,18 +128,18 @@ class Lookup:
             self._client.close()
             self._client = None
 
-    def _retrying(self, ask: Callable[[float], T]) -> T:
+    def _retrying(self, request: Callable[[float], T]) -> T:
         deadline_ms = self._clock.now_ms() + self.config.default_api_timeout_ms
         attempts = self._options.fetch_offset_attempts
         while True:
             attempts -= 1
             try:
-                return ask(deadline_ms)
+                return request(deadline_ms)
             except (ConfigError, TimeoutExpired):
                 raise
             except KcliError:
-                late = self._clock.now_ms() + self._options.fetch_offset_retry_interval_ms >= deadline_ms
-                if attempts <= 0 or late:
+                is_too_late = self._clock.now_ms() + self._options.fetch_offset_retry_interval_ms >= deadline_ms
+                if attempts <= 0 or is_too_late:
                     raise
                 self.client.sleep(self._options.fetch_offset_retry_interval_ms)
                 self.close()
@@ -156,22 +156,22 @@ class Lookup:
         partitions = {TopicPartition(name, number) for name in names for number in _partitions_of(topics.get(name))}
         return partitions & selection.partitions if isinstance(selection, Assign) else partitions
 
-    def _ends(self, wanted: list[TopicPartition], deadline_ms: float) -> dict[TopicPartition, LogEnds]:
+    def _ends(self, partitions: list[TopicPartition], deadline_ms: float) -> dict[TopicPartition, LogEnds]:
         from kcli.client.offset_lookup import EARLIEST, LATEST
 
-        starts = self._offsets(dict.fromkeys(wanted, EARLIEST), deadline_ms)
+        starts = self._offsets(dict.fromkeys(partitions, EARLIEST), deadline_ms)
         ends = self._offsets(dict.fromkeys(starts, LATEST), deadline_ms)
         return {tp: LogEnds(starts[tp], end) for tp, end in ends.items()}
 
     def _offsets(
-        self, wanted: Mapping[TopicPartition, int], deadline_ms: float, isolation: int | None = None
+        self, timestamps: Mapping[TopicPartition, int], deadline_ms: float, isolation: int | None = None
     ) -> dict[TopicPartition, int]:
         from kcli.client.offset_lookup import list_offsets
 
-        if not wanted:
+        if not timestamps:
             return {}
         level = int(self.config.reads_committed) if isolation is None else isolation
-        result = list_offsets(self.client, wanted, deadline_ms, level)
+        result = list_offsets(self.client, timestamps, deadline_ms, level)
         for error in result.errors.values():
             if not (isinstance(error, BrokerError) and error.code in _GONE):
                 raise error

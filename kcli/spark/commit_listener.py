@@ -72,16 +72,16 @@ class GroupCommitter(StreamingQueryListener):  # type: ignore[misc,unused-ignore
         source: int,
         query_name: str | None,
         idle_s: float,
-        say: Callable[[str], object],
+        report: Callable[[str], object],
     ) -> None:
         self._source = source
         self._query_name = query_name
-        self._say = say
+        self._report = report
         self._run_id: str | None = None
         self._ended = threading.Event()
         self._session: Any = None
         self._checkpoint: str | None = None
-        self._work = CommitThread(commits, say, idle_s)
+        self._thread = CommitThread(commits, report, idle_s)
 
     def __enter__(self) -> GroupCommitter:
         return self
@@ -133,13 +133,15 @@ class GroupCommitter(StreamingQueryListener):  # type: ignore[misc,unused-ignore
         """
         is_complete = self._run_id is None or self._is_running() or self._ended.wait(patience_s)
         if not is_complete and (self._checkpoint is None or local_path(self._checkpoint) is None):
-            self._say(f"Spark did not report the query's end within {patience_s:g} s; its last commit may be missing")
+            self._report(
+                f"Spark did not report the query's end within {patience_s:g} s; its last commit may be missing"
+            )
         self._commit_checkpoint()
         try:
             self._session.streams.removeListener(self)
         except Exception as error:  # a stopped session has no listeners
-            self._say(f"the listener could not be removed: {type(error).__name__}")
-        return self._work.finish(patience_s) and is_complete
+            self._report(f"the listener could not be removed: {type(error).__name__}")
+        return self._thread.finish(patience_s) and is_complete
 
     def _is_running(self) -> bool:
         try:
@@ -150,23 +152,23 @@ class GroupCommitter(StreamingQueryListener):  # type: ignore[misc,unused-ignore
     def _commit_progress(self, progress: Mapping[str, object]) -> None:
         position = positions_of_progress(progress).get(self._source)
         if position is not None:
-            self._work.put(position)
+            self._thread.put(position)
 
     def _commit_checkpoint(self) -> None:
         if self._checkpoint is None:
             return
-        if (position := checkpoint_position(self._checkpoint, self._source, self._say)) is not None:
-            self._work.put(position)
+        if (position := checkpoint_position(self._checkpoint, self._source, self._report)) is not None:
+            self._thread.put(position)
 
 
-def checkpoint_position(checkpoint: str, source: int, say: Callable[[str], object]) -> Position | None:
+def checkpoint_position(checkpoint: str, source: int, report: Callable[[str], object]) -> Position | None:
     """Return the position in a checkpoint; None, with a report, if it cannot be read."""
     if (folder := local_path(checkpoint)) is None:
         return None
     try:
         return last_position(folder, source)
     except (KcliError, OSError) as error:
-        say(f"cannot read the position in the checkpoint: {error}")
+        report(f"cannot read the position in the checkpoint: {error}")
         return None
 
 

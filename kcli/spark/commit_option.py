@@ -39,7 +39,7 @@ def follow_option(spark: SparkSession) -> None:
 class FollowedSource(NamedTuple):
     """Commits for one source of a query. `checkpoint` is the location of the query's checkpoint, if known."""
 
-    work: CommitThread
+    thread: CommitThread
     source: int
     checkpoint: str | None
 
@@ -49,7 +49,7 @@ class FollowedSource(NamedTuple):
             self.checkpoint is not None
             and (position := checkpoint_position(self.checkpoint, self.source, _report)) is not None
         ):
-            self.work.put(position)
+            self.thread.put(position)
 
 
 class OptionCommitter(StreamingQueryListener):  # type: ignore[misc,unused-ignore]
@@ -63,10 +63,10 @@ class OptionCommitter(StreamingQueryListener):  # type: ignore[misc,unused-ignor
     def onQueryStarted(self, event: Any) -> None:
         """Start committing. Spark waits for this call, so the connections are made by other threads."""
         query = self._session.streams.get(str(event.id))
-        wanted = {} if query is None else options_of_sources(query)
+        options_by_source = {} if query is None else options_of_sources(query)
         self._runs[str(event.runId)] = {
             index: followed
-            for index, options in wanted.items()
+            for index, options in options_by_source.items()
             if (followed := _follow(query, index, options)) is not None
         }
 
@@ -75,7 +75,7 @@ class OptionCommitter(StreamingQueryListener):  # type: ignore[misc,unused-ignor
         if sources := self._runs.get(str(event.progress.runId)):
             for index, position in positions_of_progress(json.loads(event.progress.json)).items():
                 if index in sources:
-                    sources[index].work.put(position)
+                    sources[index].thread.put(position)
 
     def onQueryIdle(self, event: Any) -> None:
         """Do nothing."""
@@ -85,7 +85,7 @@ class OptionCommitter(StreamingQueryListener):  # type: ignore[misc,unused-ignor
         ended = self._runs.get(str(event.runId), {})
         for followed in ended.values():
             followed.commit_checkpoint()
-        self._ending = [*self._ending, *(it.work for it in ended.values())]
+        self._ending = [*self._ending, *(it.thread for it in ended.values())]
         self._runs.pop(str(event.runId), None)
         self._ending = [work for work in self._ending if not work.finish(0)]
 
@@ -96,8 +96,8 @@ class OptionCommitter(StreamingQueryListener):  # type: ignore[misc,unused-ignor
         running = [followed for sources in list(self._runs.values()) for followed in sources.values()]
         for followed in running:
             followed.commit_checkpoint()
-        for work in [*self._ending, *(followed.work for followed in running)]:
-            work.finish(patience_s)
+        for thread in [*self._ending, *(followed.thread for followed in running)]:
+            thread.finish(patience_s)
 
 
 def options_of_sources(query: Any) -> dict[int, SourceOptions]:
@@ -123,11 +123,11 @@ def _options_of(leaf: Any) -> SourceOptions | None:
 
 def _follow(query: Any, source: int, options: SourceOptions) -> FollowedSource | None:
     try:
-        work = CommitThread(GroupCommits(options, str(options.commit_group)), _report, options.commit_on_idle_s)
+        thread = CommitThread(GroupCommits(options, str(options.commit_group)), _report, options.commit_on_idle_s)
     except KcliError as error:  # the source raises the same error, which ends the query
         _report(str(error))
         return None
-    followed = FollowedSource(work, source, checkpoint_of(query))
+    followed = FollowedSource(thread, source, checkpoint_of(query))
     followed.commit_checkpoint()
     return followed
 

@@ -43,7 +43,7 @@ def local_checks(remote: str | None, environ: Mapping[str, str]) -> Iterator[Fin
         yield _interpreter(environ)
 
 
-def session_checks(open_session: Callable[[], SparkSession], kafka: Mapping[str, str], way: str) -> Iterator[Finding]:
+def session_checks(open_session: Callable[[], SparkSession], kafka: Mapping[str, str], ship: str) -> Iterator[Finding]:
     """Run the checks that need Spark: that it starts, the packages of its executors, their access to the brokers."""
     started_s = time.monotonic()
     try:
@@ -57,7 +57,7 @@ def session_checks(open_session: Callable[[], SparkSession], kafka: Mapping[str,
     yield _checked("executor", lambda: _check_executor(spark))
     brokers = _checked("brokers", lambda: _check_brokers(spark, kafka))
     kcli_missing = brokers.status == WRONG and "kcli" in brokers.detail and "odule" in brokers.detail
-    yield Finding("shipping", WRONG if kcli_missing else OK, way, brokers.cure if kcli_missing else None)
+    yield Finding("shipping", WRONG if kcli_missing else OK, ship, brokers.cure if kcli_missing else None)
     yield brokers
 
 
@@ -107,9 +107,9 @@ def _version(module: str) -> str:
     return str(import_module(module).__version__)
 
 
-def _checked(check: str, look: Callable[[], str], cure: str | None = None) -> Finding:
+def _checked(check: str, check_environment: Callable[[], str], cure: str | None = None) -> Finding:
     try:
-        return Finding(check, OK, look())
+        return Finding(check, OK, check_environment())
     except Exception as error:
         return _failed(check, error, cure)
 
@@ -142,11 +142,11 @@ def _sentence_and_cure(error: KcliError) -> tuple[str, str | None]:
 
 
 def all_checks(
-    open_session: Callable[[], SparkSession], kafka: Mapping[str, str], remote: str | None, way: str
+    open_session: Callable[[], SparkSession], kafka: Mapping[str, str], remote: str | None, ship: str
 ) -> list[Finding]:
     """Run all checks in order. Spark is not started if something that it needs is missing."""
     findings = list(local_checks(remote, os.environ))
     if any(finding.status == WRONG for finding in findings):
         checks = ("session", "executor", "shipping", "brokers")
         return [*findings, *(Finding(check, SKIPPED, "an earlier check failed") for check in checks)]
-    return [*findings, *session_checks(open_session, kafka, way)]
+    return [*findings, *session_checks(open_session, kafka, ship)]

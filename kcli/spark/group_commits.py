@@ -125,10 +125,10 @@ def refuse_if_in_use(options: SourceOptions, group: str) -> None:
 
 def _error_sentences(errors: Mapping[TopicPartition, KcliError]) -> list[str]:
     """Return one sentence for each kind of error, with its first partition: thousands of partitions may fail alike."""
-    alike: dict[object, list[TopicPartition]] = {}
+    by_commit: dict[object, list[TopicPartition]] = {}
     for tp, error in errors.items():
-        alike.setdefault(error.code if isinstance(error, BrokerError) else type(error), []).append(tp)
-    return [f"{errors[tps[0]]}{f' (and {len(tps) - 1} more)' if len(tps) > 1 else ''}" for tps in alike.values()]
+        by_commit.setdefault(error.code if isinstance(error, BrokerError) else type(error), []).append(tp)
+    return [f"{errors[tps[0]]}{f' (and {len(tps) - 1} more)' if len(tps) > 1 else ''}" for tps in by_commit.values()]
 
 
 def refusal_reason(group: Group) -> str | None:

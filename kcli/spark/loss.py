@@ -43,57 +43,61 @@ class Decision(NamedTuple):
 
 
 def decide_start(
-    tp: TopicPartition, wanted: int, log_start: int, log_end: int, *, fail: bool, until: int | None = None
+    tp: TopicPartition, requested: int, log_start: int, log_end: int, *, fail: bool, until: int | None = None
 ) -> Decision:
-    """Decide the start of a range planned from `wanted` to `until` (None: not known yet).
+    """Decide the start of a range planned from `requested` to `until` (None: not known yet).
 
     An empty range loses nothing, wherever it is before the log end.
     """
-    if wanted < log_start and (until is None or wanted < until):
-        lost = (log_start if until is None else max(wanted, min(log_start, until))) - wanted
-        text = f"{tp}: offset {wanted} no longer exists, the log starts at {log_start}; {_lost_offsets(lost)}"
-        return _decide(tp, wanted, log_start, lost, text, log_start, fail)
-    if wanted > log_end:
-        text = f"{tp}: offset {wanted} is after the log end {log_end}; was the topic recreated, or its log truncated?"
+    if requested < log_start and (until is None or requested < until):
+        lost = (log_start if until is None else max(requested, min(log_start, until))) - requested
+        text = f"{tp}: offset {requested} no longer exists, the log starts at {log_start}; {_lost_offsets(lost)}"
+        return _decide(tp, requested, log_start, lost, text, log_start, fail)
+    if requested > log_end:
+        text = (
+            f"{tp}: offset {requested} is after the log end {log_end}; was the topic recreated, or its log truncated?"
+        )
         again = "" if fail else f" Reading again from {log_start}"
-        return _decide(tp, wanted, log_end, None, text + again, log_start, fail)
-    return Decision(wanted)
+        return _decide(tp, requested, log_end, None, text + again, log_start, fail)
+    return Decision(requested)
 
 
-def decide_recreated(tp: TopicPartition, wanted: int, log_start: int, *, fail: bool) -> Decision:
+def decide_recreated(tp: TopicPartition, requested: int, log_start: int, *, fail: bool) -> Decision:
     """Decide the start in a topic whose id has changed since the last batch: none of its records were read."""
-    text = f"{tp}: the topic was recreated after it was read up to offset {wanted}"
+    text = f"{tp}: the topic was recreated after it was read up to offset {requested}"
     again = "" if fail else f"; reading from {log_start}"
-    return _decide(tp, wanted, log_start, None, text + again, log_start, fail)
+    return _decide(tp, requested, log_start, None, text + again, log_start, fail)
 
 
-def decide_end(tp: TopicPartition, wanted: int, log_end: int, *, fail: bool) -> Decision:
-    """Decide the end of a range planned up to `wanted`; `log_end` is the high watermark."""
-    if wanted <= log_end:
-        return Decision(wanted)
-    text = f"{tp}: the read ends at offset {wanted}, but the log ends at {log_end}; was it truncated or recreated?"
-    return _decide(tp, wanted, log_end, wanted - log_end, text, log_end, fail)
+def decide_end(tp: TopicPartition, requested: int, log_end: int, *, fail: bool) -> Decision:
+    """Decide the end of a range planned up to `requested`; `log_end` is the high watermark."""
+    if requested <= log_end:
+        return Decision(requested)
+    text = f"{tp}: the read ends at offset {requested}, but the log ends at {log_end}; was it truncated or recreated?"
+    return _decide(tp, requested, log_end, requested - log_end, text, log_end, fail)
 
 
-def decide_gone(tp: TopicPartition, wanted: int | None, *, fail: bool) -> Decision:
-    """Decide about a topic or partition that was read up to `wanted` and no longer exists."""
-    after = "" if wanted is None else f" An unknown number of records from offset {wanted} on is lost"
+def decide_gone(tp: TopicPartition, requested: int | None, *, fail: bool) -> Decision:
+    """Decide about a topic or partition that was read up to `requested` and no longer exists."""
+    after = "" if requested is None else f" An unknown number of records from offset {requested} on is lost"
     text = f"{tp} does not exist any more: the topic was deleted, or access to it was revoked.{after}"
-    return _decide(tp, wanted, None, None, text, None, fail)
+    return _decide(tp, requested, None, None, text, None, fail)
 
 
-def decide_skipped(tp: TopicPartition, wanted: int, existing: int, log_start: int, end: int, *, fail: bool) -> Decision:
-    """Decide in a task: `existing` is the first existing offset at or after `wanted`, in a range up to `end`.
+def decide_skipped(
+    tp: TopicPartition, requested: int, existing: int, log_start: int, end: int, *, fail: bool
+) -> Decision:
+    """Decide in a task: `existing` is the first existing offset at or after `requested`, in a range up to `end`.
 
     Offsets between them are lost only up to the present log start.
     """
     lost_until = min(log_start, existing, end)
-    next_offset = max(wanted, min(existing, end))
-    if lost_until <= wanted:
+    next_offset = max(requested, min(existing, end))
+    if lost_until <= requested:
         return Decision(next_offset)
-    lost = lost_until - wanted
-    text = f"{tp}: offsets {wanted} to {lost_until - 1} were deleted before they were read; {_lost_offsets(lost)}"
-    return _decide(tp, wanted, log_start, lost, text, next_offset, fail)
+    lost = lost_until - requested
+    text = f"{tp}: offsets {requested} to {lost_until - 1} were deleted before they were read; {_lost_offsets(lost)}"
+    return _decide(tp, requested, log_start, lost, text, next_offset, fail)
 
 
 def timeout_error(tp: TopicPartition, position: int, end: int, waited_ms: int, leader: Node | None) -> TimeoutExpired:
@@ -114,7 +118,7 @@ def _lost_offsets(lost: int) -> str:
 
 def _decide(
     tp: TopicPartition,
-    wanted: int | None,
+    requested: int | None,
     available: int | None,
     lost: int | None,
     text: str,
@@ -127,7 +131,7 @@ def _decide(
         f"{text.rstrip('.?')}{'?' if text.endswith('?') else '.'} {_REMEDIES}",
         topic=tp.topic,
         partition=tp.partition,
-        wanted=wanted,
+        wanted=requested,
         available=available,
         lost=lost,
     )

@@ -71,28 +71,28 @@ def parse_options(options: Mapping[str, str], *, stream: bool | None = False) ->
     ConfigError: one sentence, with the nearest name for an unknown option. `stream` None (only the schema is needed):
     neither the rules of a batch nor those of a stream are applied.
     """
-    given = {name.lower(): str(value) for name, value in options.items()}
+    texts = {name.lower(): str(value) for name, value in options.items()}
     _check_names(options)
-    kafka = {name[len(KAFKA) :]: value for name, value in given.items() if name.startswith(KAFKA)}
+    kafka = {name[len(KAFKA) :]: value for name, value in texts.items() if name.startswith(KAFKA)}
     check_kafka(kafka)
-    view = OPTIONS["view"].parse(given.get("view", "records"))
+    view = OPTIONS["view"].parse(texts.get("view", "records"))
     if stream and view not in RANGED_VIEWS:
         raise ConfigError(f"view={view} cannot be streamed: it is a snapshot of the cluster")
-    start, end = read_start(given, stream=stream), read_end(given, stream=stream)
+    start, end = read_start(texts, stream=stream), read_end(texts, stream=stream)
     check_order(start, end)
     parsed = SourceOptions(
         kafka=kafka,
-        selection=_selection(given, view),
+        selection=_selection(texts, view),
         view=view,
-        columns=OPTIONS["columns"].parse(given["columns"]) if "columns" in given else None,
+        columns=OPTIONS["columns"].parse(texts["columns"]) if "columns" in texts else None,
         starting=start,
         ending=end,
-        groups=OPTIONS["groups"].parse(given["groups"]) if "groups" in given else None,
-        commit_group=_commit_group(given),
+        groups=OPTIONS["groups"].parse(texts["groups"]) if "groups" in texts else None,
+        commit_group=_commit_group(texts),
         stream=bool(stream),
-        notes=tuple(_notes(given, view, bool(stream))),
+        notes=tuple(_notes(texts, view, bool(stream))),
     )
-    parsed = parsed._replace(**_plain_fields(given))
+    parsed = parsed._replace(**_plain_fields(texts))
     if stream:
         parsed = parsed._replace(**{field: SourceOptions._field_defaults[field] for field in _ONLY_BATCH.values()})
     if (parsed.min_offsets_per_trigger or 0) > (parsed.max_offsets_per_trigger or float("inf")):
@@ -135,32 +135,32 @@ _PLAIN_FIELDS = {
 """Options whose value is a field of `SourceOptions` as it is."""
 
 
-def _plain_fields(given: Mapping[str, str]) -> dict[str, Any]:
+def _plain_fields(texts: Mapping[str, str]) -> dict[str, Any]:
     return {
-        field: OPTIONS[name].parse(given[name.lower()])
+        field: OPTIONS[name].parse(texts[name.lower()])
         for name, field in _PLAIN_FIELDS.items()
-        if name.lower() in given
+        if name.lower() in texts
     }
 
 
 _SELECTORS = ("assign", "subscribe", "subscribePattern")
 
 
-def _selection(given: Mapping[str, str], view: str) -> Selection | None:
-    selectors = [selector for selector in _SELECTORS if selector.lower() in given]
-    paths = _paths(given)
+def _selection(texts: Mapping[str, str], view: str) -> Selection | None:
+    selectors = [selector for selector in _SELECTORS if selector.lower() in texts]
+    paths = _paths(texts)
     if len(selectors) + bool(paths) > 1:
         given_names = " and ".join([*selectors, "load(...)"] if paths else selectors)
         raise ConfigError(f"only one of {', '.join(_SELECTORS)} can be given, not {given_names}")
     if paths or selectors == ["subscribe"]:
-        return Subscribe(tuple(dict.fromkeys(paths or _topics(given["subscribe"]))))
+        return Subscribe(tuple(dict.fromkeys(paths or _topics(texts["subscribe"]))))
     if selectors == ["assign"]:
-        partitions = read_partitions(given["assign"], "assign")
+        partitions = read_partitions(texts["assign"], "assign")
         if not partitions:
             raise ConfigError("assign names no partition")
         return Assign(partitions)
     if selectors == ["subscribePattern"]:
-        text = given["subscribepattern"].strip()
+        text = texts["subscribepattern"].strip()
         compile_pattern(text)
         return Pattern(text)
     if view in ("records", "batches", "gaps"):
@@ -175,25 +175,25 @@ def _topics(text: str) -> list[str]:
     return topics
 
 
-def _paths(given: Mapping[str, str]) -> list[str]:
+def _paths(texts: Mapping[str, str]) -> list[str]:
     """Return the topics of `load("a")` and `load(["a", "b"])`: Spark makes the options path and paths of them."""
-    if "paths" in given:
+    if "paths" in texts:
         try:
-            paths = json.loads(given["paths"])
+            paths = json.loads(texts["paths"])
         except ValueError:
             paths = None
         if not isinstance(paths, list) or not all(isinstance(path, str) for path in paths):
             raise ConfigError("load(...) takes topic names only")
         return [topic for path in paths for topic in _topics(path)]
-    return _topics(given["path"]) if given.get("path") else []
+    return _topics(texts["path"]) if texts.get("path") else []
 
 
-def _commit_group(given: Mapping[str, str]) -> str | None:
-    if "commitgroup" not in given:
+def _commit_group(texts: Mapping[str, str]) -> str | None:
+    if "commitgroup" not in texts:
         return None
-    if not given["commitgroup"].strip():
+    if not texts["commitgroup"].strip():
         raise ConfigError("commitGroup must not be empty")
-    return given["commitgroup"].strip()
+    return texts["commitgroup"].strip()
 
 
 _ONLY_STREAM = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "commitGroup")
@@ -220,16 +220,16 @@ def ignored_options(view: str) -> list[str]:
     return names
 
 
-def _notes(given: Mapping[str, str], view: str, stream: bool) -> list[str]:
+def _notes(texts: Mapping[str, str], view: str, stream: bool) -> list[str]:
     kind = "stream" if stream else "batch"
     idle = _ONLY_BATCH if stream else _ONLY_STREAM
-    notes = [f"{name} is ignored in a {kind}" for name in idle if name.lower() in given]
+    notes = [f"{name} is ignored in a {kind}" for name in idle if name.lower() in texts]
     for name in ignored_options(view):
-        if name.lower() in given:
+        if name.lower() in texts:
             notes.append(f"{'load(...)' if name in ('path', 'paths') else name} is ignored by view {view}")
-    if "groupidprefix" in given:
+    if "groupidprefix" in texts:
         notes.append("groupIdPrefix is ignored: the source reads without a group")
-    if "kafka.group.id" in given:
+    if "kafka.group.id" in texts:
         notes.append(
             "kafka.group.id is ignored: the source reads without a group; commitGroup commits a stream's position"
         )

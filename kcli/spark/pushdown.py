@@ -48,20 +48,20 @@ def bounds_of(filters: Iterable[Any], *, has_records: bool = True) -> Bounds:
     `has_records` False: the rows are not records, so only filters of topic and partition apply.
     """
     bounds = NO_BOUNDS
-    for it in filters:
-        attribute: Any = getattr(it, "attribute", ())
+    for filter_ in filters:
+        attribute: Any = getattr(filter_, "attribute", ())
         if len(attribute) == 1:
-            bounds = _narrow(bounds, type(it).__name__, attribute[0], it, has_records)
+            bounds = _narrow(bounds, type(filter_).__name__, attribute[0], filter_, has_records)
     return bounds
 
 
-def _narrow(bounds: Bounds, kind: str, column: str, it: Any, has_records: bool) -> Bounds:
+def _narrow(bounds: Bounds, kind: str, column: str, filter_: Any, has_records: bool) -> Bounds:
     if column in ("topic", "partition"):
-        return _narrow_place(bounds, kind, column, it)
-    if column == "offset" and has_records and isinstance(getattr(it, "value", None), int):
-        return _narrow_offset(bounds, kind, it.value)
-    if column == "timestamp" and has_records and kind in _LOWER and isinstance(it.value, datetime):
-        since_ms = (_aware(it.value) - _EPOCH) // timedelta(milliseconds=1)
+        return _narrow_place(bounds, kind, column, filter_)
+    if column == "offset" and has_records and isinstance(getattr(filter_, "value", None), int):
+        return _narrow_offset(bounds, kind, filter_.value)
+    if column == "timestamp" and has_records and kind in _LOWER and isinstance(filter_.value, datetime):
+        since_ms = (_aware(filter_.value) - _EPOCH) // timedelta(milliseconds=1)
         return bounds._replace(since_ms=since_ms if bounds.since_ms is None else max(since_ms, bounds.since_ms))
     return bounds
 
@@ -69,13 +69,13 @@ def _narrow(bounds: Bounds, kind: str, column: str, it: Any, has_records: bool) 
 _LOWER = ("EqualTo", "GreaterThan", "GreaterThanOrEqual")
 
 
-def _narrow_place(bounds: Bounds, kind: str, column: str, it: Any) -> Bounds:
+def _narrow_place(bounds: Bounds, kind: str, column: str, filter_: Any) -> Bounds:
     if kind == "StringStartsWith" and column == "topic":
-        return bounds._replace(prefixes=(*bounds.prefixes, it.value))
+        return bounds._replace(prefixes=(*bounds.prefixes, filter_.value))
     if kind == "EqualTo":
-        values = frozenset([it.value])
+        values = frozenset([filter_.value])
     elif kind == "In":
-        values = frozenset(it.value)
+        values = frozenset(filter_.value)
     else:
         return bounds
     if column == "topic":
@@ -99,18 +99,22 @@ def _aware(moment: datetime) -> datetime:
 
 def prune(bounds: Bounds, ranges: Iterable[TaskRange], lookup: Lookup) -> list[TaskRange]:
     """Return the narrowed ranges without empty ones. A time is looked up once for each partition."""
-    ranges = [_cut(bounds, it) for it in ranges if bounds.allow(it.topic, it.partition)]
-    ranges = [it for it in ranges if it.start < it.end]
+    ranges = [_cut(bounds, range_) for range_ in ranges if bounds.allow(range_.topic, range_.partition)]
+    ranges = [range_ for range_ in ranges if range_.start < range_.end]
     # ListOffsets does not take times of zero and below, and a record without a timestamp has -1.
     if bounds.since_ms is None or bounds.since_ms <= 0 or not ranges:
         return ranges
-    offsets = lookup.at_times({it.tp: bounds.since_ms for it in ranges})
+    offsets = lookup.at_times({range_.tp: bounds.since_ms for range_ in ranges})
     # A partition that has been deleted meanwhile has no answer: its task reports the loss.
-    started = [it._replace(start=max(it.start, offsets.get(it.tp, 0))) for it in ranges if offsets.get(it.tp) != -1]
-    return [it for it in started if it.start < it.end]
+    started = [
+        range_._replace(start=max(range_.start, offsets.get(range_.tp, 0)))
+        for range_ in ranges
+        if offsets.get(range_.tp) != -1
+    ]
+    return [range_ for range_ in started if range_.start < range_.end]
 
 
-def _cut(bounds: Bounds, it: TaskRange) -> TaskRange:
-    start = it.start if bounds.first is None else max(it.start, bounds.first)
-    end = it.end if bounds.end is None else min(it.end, bounds.end)
-    return it._replace(start=start, end=end)
+def _cut(bounds: Bounds, range_: TaskRange) -> TaskRange:
+    start = range_.start if bounds.first is None else max(range_.start, bounds.first)
+    end = range_.end if bounds.end is None else min(range_.end, bounds.end)
+    return range_._replace(start=start, end=end)

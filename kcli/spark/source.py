@@ -58,13 +58,13 @@ def with_schema(options: SourceOptions, schema: Any) -> SourceOptions:
     """Return the options with `columns` limited to `.schema(...)`. ConfigError if that is not a subset of the
     columns.
     """
-    asked = [(field.name, field.dataType.simpleString()) for field in schema.fields]
-    if asked == columns_of(options):
+    requested = [(field.name, field.dataType.simpleString()) for field in schema.fields]
+    if requested == columns_of(options):
         return options
-    names = tuple(name for name, _ in asked)
+    names = tuple(name for name, _ in requested)
     chosen = columns_of(options._replace(columns=names))
-    if chosen != asked:
-        wrong = next(own for own, theirs in zip(chosen, asked, strict=True) if own != theirs)
+    if chosen != requested:
+        wrong = next(own for own, theirs in zip(chosen, requested, strict=True) if own != theirs)
         raise ConfigError(f"schema: {wrong[0]} is of type {wrong[1]}; columns can be left out, not changed")
     return options._replace(columns=names)
 

@@ -58,7 +58,7 @@ class StreamPlanner:
         self._is_pinned = False  # True once batch 0 has an end
         self._is_available_now = False
         self._final: dict[TopicPartition, LogEnds] | None = None
-        self._seen: tuple[float, dict[TopicPartition, LogEnds]] | None = None
+        self._last_logs: tuple[float, dict[TopicPartition, LogEnds]] | None = None
         self._last_batch_ms: float | None = None
         self._topic_ids: dict[str, UUID] = {}
         self._recreated: dict[TopicPartition, int] = {}  # offsets at which a recreated topic was noticed
@@ -79,7 +79,7 @@ class StreamPlanner:
     @property
     def newest(self) -> dict[TopicPartition, int] | None:
         """The log ends as last seen; None before the first look-up."""
-        return None if self._seen is None else {tp: log.end for tp, log in self._seen[1].items()}
+        return None if self._last_logs is None else {tp: log.end for tp, log in self._last_logs[1].items()}
 
     def latest(self, start: OffsetMap, max_rows: int | None, now_ms: float, *, min_rows: int | None = None) -> Progress:
         """Return the end of the batch that begins at `start`; `start` itself if there is nothing to do now.
@@ -126,15 +126,15 @@ class StreamPlanner:
             [] if is_repeated_first else [_report_gone(tp, start[tp], fail) for tp in sorted(start.keys() - end.keys())]
         )
         reports += [_report_gone(tp, start.get(tp), fail) for tp in sorted(end.keys() - logs.keys())]
-        wanted = {}
+        requested = {}
         for tp in sorted(end.keys() & logs.keys()):
             begin, report = self._batch_start(tp, start, end[tp], logs[tp].start, is_repeated_first)
-            wanted[tp] = (begin, max(begin, end[tp]))
+            requested[tp] = (begin, max(begin, end[tp]))
             reports += [report] if report is not None else []
-        starts, ends, lost = fit_ranges(wanted, logs, self._lookup, fail)
+        starts, ends, loss_reports = fit_ranges(requested, logs, self._lookup, fail)
         ranges = [TaskRange(*tp, starts[tp], ends[tp]) for tp in starts]
         ranges = split_ranges(ranges, self._options.min_partitions, self._options.max_records_per_partition)
-        return Plan(ranges, reports + lost, starts, ends)
+        return Plan(ranges, reports + loss_reports, starts, ends)
 
     def _batch_start(
         self, tp: TopicPartition, start: OffsetMap, end: int, log_start: int, is_repeated_first: bool
@@ -153,13 +153,13 @@ class StreamPlanner:
     def _logs(self, start: OffsetMap, now_ms: float) -> dict[TopicPartition, LogEnds]:
         if self._final is not None:
             return self._final
-        if self._seen is not None and now_ms - self._seen[0] < self._options.offset_poll_interval_ms:
-            logs = self._seen[1]
+        if self._last_logs is not None and now_ms - self._last_logs[0] < self._options.offset_poll_interval_ms:
+            logs = self._last_logs[1]
             if all(tp in logs and offset <= logs[tp].end for tp, offset in start.items()):
                 return logs
         logs = self._lookup.logs(start)
         self._detect_recreated(start)
-        self._seen = (now_ms, logs)
+        self._last_logs = (now_ms, logs)
         if self._is_available_now:
             self._final = logs
         return logs
@@ -182,15 +182,15 @@ class StreamPlanner:
         if fail:  # otherwise a topic that was read once may have been dropped since
             self._check_named(start, logs)
         self._recreated = {tp: before for tp, before in self._recreated.items() if start.get(tp) == before}
-        known = {tp: start[tp] for tp in start.keys() & logs.keys()}
-        log_ends = known_ends(known, logs, self._lookup)
+        existing_starts = {tp: start[tp] for tp in start.keys() & logs.keys()}
+        log_ends = known_ends(existing_starts, logs, self._lookup)
         begins = {tp: log.start for tp, log in logs.items()}
-        for tp, wanted in sorted(known.items()):
+        for tp, requested in sorted(existing_starts.items()):
             if tp in self._recreated:
-                decide_recreated(tp, wanted, logs[tp].start, fail=fail)
+                decide_recreated(tp, requested, logs[tp].start, fail=fail)
                 continue
-            first = decide_start(tp, wanted, logs[tp].start, log_ends[tp], fail=fail)
-            begins[tp] = wanted if first.offset is None else first.offset
+            first = decide_start(tp, requested, logs[tp].start, log_ends[tp], fail=fail)
+            begins[tp] = requested if first.offset is None else first.offset
         return begins
 
     def _check_named(self, start: OffsetMap, logs: Mapping[TopicPartition, LogEnds]) -> None:
@@ -201,8 +201,8 @@ class StreamPlanner:
             raise NotFound(f"{', '.join(missing)} not found")
 
 
-def _report_gone(tp: TopicPartition, wanted: int | None, fail: bool) -> str:
-    return decide_gone(tp, wanted, fail=fail).report or ""
+def _report_gone(tp: TopicPartition, requested: int | None, fail: bool) -> str:
+    return decide_gone(tp, requested, fail=fail).report or ""
 
 
 def limit_pro_rata(

@@ -167,11 +167,11 @@ def borrowed_client(config: ConsumerConfig, tp: TopicPartition) -> Iterator[Cons
     from kcli.client.connect import connect
 
     key = os.getpid(), frozenset(config.given.items())
-    used = _idle.pop(key, None)
-    client = used or connect(config)
+    idle_client = _idle.pop(key, None)
+    client = idle_client or connect(config)
     try:
-        if used is not None:
-            _refresh_metadata(used, tp, config.default_api_timeout_ms)
+        if idle_client is not None:
+            _refresh_metadata(idle_client, tp, config.default_api_timeout_ms)
         yield client
     except BaseException:  # also if the reader is closed early: a response may be in flight
         client.close()

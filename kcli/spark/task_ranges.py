@@ -38,19 +38,23 @@ def split_ranges(
     ranges: Iterable[TaskRange], min_partitions: int | None = None, max_records: int | None = None
 ) -> list[TaskRange]:
     """Split ranges into tasks. Empty ranges, and those that end before they start, are dropped."""
-    whole = [it for it in ranges if it.size > 0]
+    ranges_to_split = [range_ for range_ in ranges if range_.size > 0]
     if max_records is not None:
-        whole = [part for it in whole for part in _parts(it, -(-it.size // max_records))]
-    if min_partitions is None or len(whole) >= min_partitions:
-        return whole
-    total = sum(it.size for it in whole)
-    small = [it for it in whole if _share(it.size, total, min_partitions) == 1]
+        ranges_to_split = [
+            part for range_ in ranges_to_split for part in _parts(range_, -(-range_.size // max_records))
+        ]
+    if min_partitions is None or len(ranges_to_split) >= min_partitions:
+        return ranges_to_split
+    total = sum(range_.size for range_ in ranges_to_split)
+    small = [range_ for range_ in ranges_to_split if _share(range_.size, total, min_partitions) == 1]
     # A partition with one small range keeps all its ranges whole.
-    unsplit = {it.tp for it in small}
-    large_total = total - sum(it.size for it in small)
+    whole_partitions = {range_.tp for range_ in small}
+    large_total = total - sum(range_.size for range_ in small)
     remaining = max(min_partitions - len(small), 1)
     return [
-        part for it in whole for part in _parts(it, 1 if it.tp in unsplit else _share(it.size, large_total, remaining))
+        part
+        for range_ in ranges_to_split
+        for part in _parts(range_, 1 if range_.tp in whole_partitions else _share(range_.size, large_total, remaining))
     ]
 
 
@@ -58,10 +62,10 @@ def _share(size: int, total: int, parts: int) -> int:
     return max(math.floor(size / total * parts + 0.5), 1)
 
 
-def _parts(it: TaskRange, count: int) -> Iterator[TaskRange]:
-    start = it.start
+def _parts(range_: TaskRange, count: int) -> Iterator[TaskRange]:
+    start = range_.start
     for number in range(count):
-        end = start + (it.end - start) // (count - number)
+        end = start + (range_.end - start) // (count - number)
         if end > start:
-            yield it._replace(start=start, end=end)
+            yield range_._replace(start=start, end=end)
         start = end

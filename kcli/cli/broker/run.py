@@ -81,9 +81,9 @@ def _choose_directory(
 ) -> None:
     configured = next((name for name in ("log.dirs", "log.dir") if name in properties), None)
     choices = {"--data-dir": data_dir is not None, "--ephemeral": ephemeral, f"-c {configured}": configured is not None}
-    given = [name for name, is_given in choices.items() if is_given]
-    if len(given) > 1:
-        raise ConfigError(f"{' and '.join(given)} cannot be combined; choose one")
+    chosen = [name for name, is_given in choices.items() if is_given]
+    if len(chosen) > 1:
+        raise ConfigError(f"{' and '.join(chosen)} cannot be combined; choose one")
     if ephemeral:
         from tempfile import TemporaryDirectory
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 CHUNK_BYTES = 128 * 1024
 
-#: (pieces of input, time now in ms since the epoch) -> records.
+#: (segments of input, time now in ms since the epoch) -> records.
 Parse = Callable[[Sequence[bytes], int], "list[NewRecord]"]
 
 
@@ -34,16 +34,16 @@ def feed(
 ) -> None:
     """Write the records of all streams, and return when each is stored or failed and counted in `tally`.
 
-    A piece of input longer than `longest_bytes` is a failed record. When the input pauses, all records read so far are
-    sent before the next read, because the producer sends nothing during it. Raise KcliError when a stream cannot be
+    A segment of input longer than `longest_bytes` is a failed record. When the input pauses, all records read so far
+    are sent before the next read, because the producer sends nothing during it. Raise KcliError when a stream cannot be
     opened or read; the records before the error are stored.
     """
 
-    def write(pieces: Sequence[bytes]) -> None:
-        if pieces:
-            records = parse(pieces, wall_ms())
+    def write(segments: Sequence[bytes]) -> None:
+        if segments:
+            records = parse(segments, wall_ms())
             tally.read += len(records)
-            producer.send_many(topic, records, tally.take, partition=partition)
+            producer.send_many(topic, records, tally.count_outcome, partition=partition)
 
     try:
         for stream in streams:
@@ -90,10 +90,10 @@ def _is_readable(stream: BinaryIO) -> bool:
 
 
 class Splitter:
-    """Splits a byte stream at a delimiter, in bounded memory. The last piece needs no delimiter after it. Pure.
+    """Splits a byte stream at a delimiter, in bounded memory. The last segment needs no delimiter after it. Pure.
 
-    A piece longer than `longest_bytes` is dropped and counted in `too_long`. An empty delimiter makes the whole stream
-    one piece.
+    A segment longer than `longest_bytes` is dropped and counted in `too_long`. An empty delimiter makes the whole
+    stream one segment.
     """
 
     def __init__(self, delimiter: bytes, longest_bytes: int) -> None:
@@ -101,39 +101,39 @@ class Splitter:
         self._delimiter = delimiter
         self._longest_bytes = longest_bytes
         self._overlap = max(len(delimiter) - 1, 0)  # bytes at the end that may be the start of a delimiter
-        self._rest = b""
+        self._remainder = b""
         self._skipping = False
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        """Return the pieces that end in this chunk."""
+        """Return the segments that end in this chunk."""
         if not self._delimiter:
-            pieces = [self._rest + chunk]
+            segments = [self._remainder + chunk]
         else:
-            pieces = (self._rest + chunk).split(self._delimiter)
-        self._rest = pieces.pop()
-        if pieces and self._skipping:
-            del pieces[0]
+            segments = (self._remainder + chunk).split(self._delimiter)
+        self._remainder = segments.pop()
+        if segments and self._skipping:
+            del segments[0]
             self._skipping = False
-        if self._skipping or len(self._rest) > self._longest_bytes + self._overlap:
+        if self._skipping or len(self._remainder) > self._longest_bytes + self._overlap:
             self.too_long += not self._skipping
             self._skipping = True
-            self._rest = self._rest[len(self._rest) - self._overlap :]
-        return self._without_too_long(pieces)
+            self._remainder = self._remainder[len(self._remainder) - self._overlap :]
+        return self._without_too_long(segments)
 
     def finish(self) -> list[bytes]:
-        """Return the piece after the last delimiter, if any, and reset the splitter."""
-        rest, self._rest = self._rest, b""
+        """Return the segment after the last delimiter, if any, and reset the splitter."""
+        remainder, self._remainder = self._remainder, b""
         if self._skipping:
             self._skipping = False
             return []
-        return self._without_too_long([rest]) if rest else []
+        return self._without_too_long([remainder]) if remainder else []
 
-    def _without_too_long(self, pieces: list[bytes]) -> list[bytes]:
-        if not pieces or max(map(len, pieces)) <= self._longest_bytes:
-            return pieces
-        kept = [piece for piece in pieces if len(piece) <= self._longest_bytes]
-        self.too_long += len(pieces) - len(kept)
-        return kept
+    def _without_too_long(self, segments: list[bytes]) -> list[bytes]:
+        if not segments or max(map(len, segments)) <= self._longest_bytes:
+            return segments
+        accepted = [segment for segment in segments if len(segment) <= self._longest_bytes]
+        self.too_long += len(segments) - len(accepted)
+        return accepted
 
 
 class WriteTally:
@@ -145,7 +145,7 @@ class WriteTally:
         self.stored_by_partition: dict[TopicPartition, int] = {}
         self._failures: dict[str, tuple[int, str]] = {}
 
-    def take(self, outcome: Outcome) -> None:
+    def count_outcome(self, outcome: Outcome) -> None:
         """Count an outcome of the producer."""
         if outcome.error is not None:
             self.fail(_kind(outcome.error), outcome.error.message, outcome.record_count)
@@ -176,11 +176,11 @@ class WriteTally:
         """Return a line with records, bytes, rates and the number of records per partition."""
         seconds = max(seconds, 1e-3)
         megabytes = self.bytes_read / 1e6
-        spread = ", ".join(f"{tp} {count:,}" for tp, count in sorted(self.stored_by_partition.items()))
+        partitions = ", ".join(f"{tp} {count:,}" for tp, count in sorted(self.stored_by_partition.items()))
         return (
             f"{_records(self.stored)} stored, {megabytes:,.1f} MB read in {seconds:.2f} s "
             f"({self.stored / seconds:,.0f} records/s, {megabytes / seconds:,.1f} MB/s)"
-            + (f": {spread}" if spread else "")
+            + (f": {partitions}" if partitions else "")
         )
 
 

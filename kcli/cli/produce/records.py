@@ -1,4 +1,4 @@
-r"""Records from pieces of input: delimited bytes, or one JSON object per line. Pure.
+r"""Records from segments of input: delimited bytes, or one JSON object per line. Pure.
 
 The JSON is that of `kcli consume --output jsonl`:
 
@@ -27,9 +27,9 @@ _USED = {"key", "key_encoding", "value", "value_encoding", "timestamp", "headers
 
 
 class Shape(NamedTuple):
-    """The conversion of a piece of input to a record.
+    """The conversion of a segment of input to a record.
 
-    `key` is the key of all records. `key_delimiter` separates the key from the value at its first occurrence; a piece
+    `key` is the key of all records. `key_delimiter` separates the key from the value at its first occurrence; a segment
     without it has no key. `empty_is_null`: empty keys and values are sent as null.
     """
 
@@ -40,45 +40,45 @@ class Shape(NamedTuple):
 
 
 def raw_parser(shape: Shape, timestamp_ms: int | None) -> Parse:
-    """Return a parser that makes each piece a record of this shape. `timestamp_ms` None: the time now."""
-    return lambda pieces, now_ms: records_of(pieces, shape, now_ms if timestamp_ms is None else timestamp_ms)
+    """Return a parser that makes each segment a record of this shape. `timestamp_ms` None: the time now."""
+    return lambda segments, now_ms: records_of(segments, shape, now_ms if timestamp_ms is None else timestamp_ms)
 
 
-def records_of(pieces: Sequence[bytes], shape: Shape, timestamp_ms: int) -> list[NewRecord]:
-    """Make one record of each piece."""
+def records_of(segments: Sequence[bytes], shape: Shape, timestamp_ms: int) -> list[NewRecord]:
+    """Make one record of each segment."""
     from kcli.protocol.records.record import NewRecord
 
     if shape.key_delimiter is None and not shape.empty_is_null:
-        return [NewRecord(shape.key, piece, timestamp_ms, shape.headers) for piece in pieces]
+        return [NewRecord(shape.key, segment, timestamp_ms, shape.headers) for segment in segments]
     records = []
-    for piece in pieces:
-        key, value = _key_and_value(piece, shape)
+    for segment in segments:
+        key, value = _key_and_value(segment, shape)
         if shape.empty_is_null:
             key, value = key or None, value or None
         records.append(NewRecord(key, value, timestamp_ms, shape.headers))
     return records
 
 
-def _key_and_value(piece: bytes, shape: Shape) -> tuple[bytes | None, bytes | None]:
+def _key_and_value(segment: bytes, shape: Shape) -> tuple[bytes | None, bytes | None]:
     if shape.key_delimiter is None:
-        return shape.key, piece
-    key, delimiter, value = piece.partition(shape.key_delimiter)
-    return (key, value) if delimiter else (None, piece)
+        return shape.key, segment
+    key, delimiter, value = segment.partition(shape.key_delimiter)
+    return (key, value) if delimiter else (None, segment)
 
 
 def jsonl_parser(headers: Sequence[tuple[str, bytes | None]], timestamp_ms: int | None, tally: WriteTally) -> Parse:
     """Return a parser of JSON lines that adds `headers` to each record and counts invalid lines in `tally`."""
     line_number = 0
 
-    def parse(pieces: Sequence[bytes], now_ms: int) -> list[NewRecord]:
+    def parse(segments: Sequence[bytes], now_ms: int) -> list[NewRecord]:
         nonlocal line_number
         records = []
-        for piece in pieces:
+        for segment in segments:
             line_number += 1
-            if not piece.strip():
+            if not segment.strip():
                 continue
             try:
-                record = record_of_json(piece, now_ms)
+                record = record_of_json(segment, now_ms)
             except ValueError as problem:
                 tally.read += 1
                 tally.fail("not JSON", f"line {line_number} is not a record in JSON: {problem}")

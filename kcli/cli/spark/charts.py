@@ -25,9 +25,9 @@ def series_of(rows: Iterable[Mapping[str, Any]], by: Sequence[str], x: str, y: s
     return series
 
 
-def largest(series: Mapping[str, Points], most: int = MOST_SERIES) -> dict[str, Points]:
+def largest(series: Mapping[str, Points], max_series: int = MOST_SERIES) -> dict[str, Points]:
     """Return the series with the largest sums; more lines than these cannot be distinguished."""
-    chosen = sorted(series, key=lambda name: -sum(y for _, y in series[name]))[:most]
+    chosen = sorted(series, key=lambda name: -sum(y for _, y in series[name]))[:max_series]
     return {name: series[name] for name in chosen}
 
 
@@ -63,23 +63,23 @@ def bars(names: Sequence[str], values: Sequence[float | None], unit: str) -> Any
     import plotly.graph_objects as go
 
     labels = [escape(name if len(name) <= 40 else name[:39] + "…", quote=False) for name in names]
-    places = list(range(len(names)))  # by index, because two long names may be shortened to the same label
+    positions = list(range(len(names)))  # by index, because two long names may be shortened to the same label
     hover = [escape(name[:200], quote=False) for name in names]
-    figure = go.Figure(go.Bar(x=places, y=list(values), hovertext=hover))
-    figure.update_xaxes(tickmode="array", tickvals=places, ticktext=labels)
+    figure = go.Figure(go.Bar(x=positions, y=list(values), hovertext=hover))
+    figure.update_xaxes(tickmode="array", tickvals=positions, ticktext=labels)
     return _with_layout(figure, unit)
 
 
-def histogram(counts: Mapping[int, int], unit: str, *, most: int = 60) -> Any:
+def histogram(counts: Mapping[int, int], unit: str, *, max_bars: int = 60) -> Any:
     """Return a histogram of sizes; adjacent sizes are joined if there are many."""
-    names, values = binned(counts, most)
+    names, values = binned(counts, max_bars)
     return bars(names, values, unit)
 
 
-def binned(counts: Mapping[int, int], most: int) -> tuple[list[str], list[int]]:
-    """Return at most `most` bins, each of a width that is a power of 2. Pure."""
+def binned(counts: Mapping[int, int], max_bins: int) -> tuple[list[str], list[int]]:
+    """Return at most `max_bins` bins, each of a width that is a power of 2. Pure."""
     low, high, width = min(counts, default=0), max(counts, default=0), 1
-    while high // width - low // width + 1 > most:
+    while high // width - low // width + 1 > max_bins:
         width *= 2
     first = low // width
     bins = [0] * (high // width - first + 1)

@@ -63,15 +63,17 @@ def run(
     if summary and top is not None:
         raise ConfigError("--top cannot be combined with --summary")
     fields = compare.parse_by(by)
-    one, two = parse_sources(job, first, second, bootstrap2, command_config2)
+    first_source, second_source = parse_sources(job, first, second, bootstrap2, command_config2)
     return report_findings(
         job,
         "spark.compare",
-        one,
-        lambda spark: _findings(compare.run(spark, one, two, fields, top or compare.TOP), summary=summary),
-        shown=compare.SUMMARY_COLUMNS,
+        first_source,
+        lambda spark: _findings(
+            compare.run(spark, first_source, second_source, fields, top or compare.TOP), summary=summary
+        ),
+        shown_columns=compare.SUMMARY_COLUMNS,
         fail_if=with_default_limit(fail_if),
-        preflight=lambda: survey_both(one, two, compare.columns(fields)),
+        preflight=lambda: survey_both(first_source, second_source, compare.columns(fields)),
     )
 
 
@@ -100,18 +102,18 @@ def parse_sources(
     from kcli.cli.options import read_properties
     from kcli.cli.spark.options import read_topics
 
-    one = job.source([first])
-    if len(one.topics) > 1:
+    first_source = job.source([first])
+    if len(first_source.topics) > 1:
         raise ConfigError("compare takes two topics; give partitions as TOPIC:P,P.. instead of --topic-partition")
-    kafka = dict(one.kafka) if config is None else read_properties(config)
+    kafka = dict(first_source.kafka) if config is None else read_properties(config)
     if brokers is not None:
         kafka["bootstrap.servers"] = brokers
     if "bootstrap.servers" not in kafka:
         raise ConfigError(f"{config} has no bootstrap.servers; use --bootstrap2")
-    two = one._replace(kafka=kafka, topics=read_topics([second or first]))
-    if two.topics == one.topics and kafka["bootstrap.servers"] == one.kafka["bootstrap.servers"]:
+    two = first_source._replace(kafka=kafka, topics=read_topics([second or first]))
+    if two.topics == first_source.topics and kafka["bootstrap.servers"] == first_source.kafka["bootstrap.servers"]:
         raise ConfigError("both topics are the same; give a second topic, or --bootstrap2")
-    sources = _limit_offsets(one), _limit_offsets(two)
+    sources = _limit_offsets(first_source), _limit_offsets(two)
     for source in sources:
         source.options()
     return sources
@@ -134,15 +136,19 @@ def _limit_offsets(source: KafkaSource) -> KafkaSource:
     return source._replace(start=limit(dict(source.start)), until=limit(dict(source.until)))
 
 
-def survey_both(one: KafkaSource, two: KafkaSource, columns: Sequence[str]) -> Survey:
+def survey_both(first_source: KafkaSource, second_source: KafkaSource, columns: Sequence[str]) -> Survey:
     """Return the joint survey of both sources. If topic names are equal, those of the second are marked."""
     from kcli.spark.pipelines.survey import Survey, survey
     from kcli.structs import TopicPartition
 
-    first, second = survey(one, "records", columns), survey(two, "records", columns)
+    first, second = survey(first_source, "records", columns), survey(second_source, "records", columns)
     if first.plan is None or second.plan is None:
         return first
-    mark = f" on {two.kafka['bootstrap.servers']}" if set(one.topics) & set(two.topics) else ""
+    mark = (
+        f" on {second_source.kafka['bootstrap.servers']}"
+        if set(first_source.topics) & set(second_source.topics)
+        else ""
+    )
 
     def marked(offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         return {TopicPartition(tp.topic + mark, tp.partition): offset for tp, offset in offsets.items()}

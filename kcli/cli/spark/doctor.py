@@ -28,10 +28,10 @@ def run(env: Environment, common: Common, cluster: Cluster) -> int:
 
     common.config()
     findings: list[Finding] = []
-    way = resolve_ship(cluster.master, cluster.remote, cluster.ship)
+    ship = resolve_ship(cluster.master, cluster.remote, cluster.ship)
     with session_factory(env, common, cluster) as start:
         from kcli.spark.doctor import WRONG, all_checks
 
-        findings = all_checks(start, common.properties, cluster.remote, way)
+        findings = all_checks(start, common.properties, cluster.remote, ship)
     print_report(env, Report("spark.doctor", COLUMNS, [dict(finding._asdict()) for finding in findings]), common.output)
     return exit_status.FAILED if any(finding.status == WRONG for finding in findings) else exit_status.DONE

@@ -59,7 +59,7 @@ def run(
         source,
         lambda spark: _findings(duplicates.run(spark, source, options, top or TOP), summary=summary),
         columns=options.columns,
-        shown=TOPIC_COLUMNS if summary else group_columns(options.by),
+        shown_columns=TOPIC_COLUMNS if summary else group_columns(options.by),
         fail_if=fail_if,
     )
 

@@ -48,31 +48,31 @@ def report_findings(
     job: Job,
     kind: str,
     source: KafkaSource,
-    work: Callable[[SparkSession], Findings],
+    find: Callable[[SparkSession], Findings],
     *,
     view: str = "records",
     columns: Sequence[str] | None = None,
-    shown: Sequence[str] = (),
+    shown_columns: Sequence[str] = (),
     fail_if: str | None = None,
     page: str | None = None,
     preflight: Callable[[], Survey] | None = None,
 ) -> int:
     """Run a pipeline as `run_pipeline` does; return an exit status.
 
-    `shown` are the columns that `fail_if` may use; `page` is a path. ConfigError for a condition or page that is not
+    `shown_columns` are those that `fail_if` may use; `page` is a path. ConfigError for a condition or page that is not
     valid, before anything starts.
     """
     from kcli.cli.spark.page import check_page
     from kcli.cli.spark.results import rounded
     from kcli.cli.spark.session import run_pipeline
 
-    threshold = None if fail_if is None else parse_threshold(fail_if, shown)
+    threshold = None if fail_if is None else parse_threshold(fail_if, shown_columns)
     if page is not None:
         check_page(page)
     findings: list[Findings] = []
 
     def worked(spark: SparkSession) -> Result:
-        findings.append(work(spark))
+        findings.append(find(spark))
         return rounded(findings[0].result)
 
     def judge(_: Result) -> int:

@@ -60,7 +60,7 @@ def run(
         lambda spark: _findings(gaps.run(spark, source, least=min, listed=by == "gap", top=top), by),
         view="gaps",
         columns=gaps.GAP_COLUMNS,
-        shown=gaps.PARTITION_COLUMNS[2:],
+        shown_columns=gaps.PARTITION_COLUMNS[2:],
         fail_if=with_default_limit(fail_if),
     )
 

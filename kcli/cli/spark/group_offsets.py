@@ -64,16 +64,16 @@ def run(
     source = job.source(topic, needs_topics=False)
     cluster: list[str | None] = []
 
-    def work(spark: SparkSession) -> Findings:
+    def find(spark: SparkSession) -> Findings:
         return findings(job, spark, source, options, cluster[0] if cluster else cluster_from_here(job, options))
 
-    shown = group_offsets.DIFF_COLUMNS if diff else group_offsets.COLUMNS
+    columns = group_offsets.DIFF_COLUMNS if diff else group_offsets.COLUMNS
     return report_findings(
         job,
         "spark.group-offsets",
         source,
-        work,
-        shown=shown,
+        find,
+        shown_columns=columns,
         fail_if=fail_if,
         preflight=lambda: preflight(job, source, options, cluster),
     )
@@ -127,15 +127,17 @@ def preflight(job: Job, source: KafkaSource, options: SnapshotOptions, cluster: 
 
     deadline_ms = job.common.deadline_ms()
     saved = set() if options.old is None else {tp.topic for _, tp in options.old.offsets}
-    wanted = {topic: numbers for topic, numbers in source.topics.items() if topic not in saved}
+    unsaved = {topic: numbers for topic, numbers in source.topics.items() if topic not in saved}
     with closing(job.common.connect()) as client:
         check_cluster(client, None if options.old is None else options.old.cluster_id, deadline_ms)
         cluster.append(client.metadata.cluster.cluster_id)
         if options.groups is not None:
             for error in describe_groups(client, dict.fromkeys(options.groups), deadline_ms).errors.values():
                 raise error
-        if wanted:
-            find_partitions(client, {topic: None if it is None else [*it] for topic, it in wanted.items()}, deadline_ms)
+        if unsaved:
+            find_partitions(
+                client, {topic: None if it is None else [*it] for topic, it in unsaved.items()}, deadline_ms
+            )
     groups = {} if options.groups is None else {"groups": ",".join(options.groups)}
     return survey(source._replace(topics={}, start={}, where=None, more={**source.more, **groups}), "lag")
 

@@ -63,7 +63,7 @@ def run(
         lag_history.commits_source(source, options.groups),
         lambda spark: _findings(lag_history.run(spark, source, options), options, subject),
         preflight=lambda: _survey(source, options),
-        shown=lag_history.row_columns(by),
+        shown_columns=lag_history.row_columns(by),
         fail_if=fail_if,
         page=report,
     )

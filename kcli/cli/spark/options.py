@@ -92,18 +92,18 @@ class Job:
         self._partitions = partitions
         self._where = where
         self._max_offsets_per_trigger = max_offsets_per_trigger
-        self._more = more
+        self._extra_options = more
 
     def refuse(self, reason: str, *options: str) -> None:
         """Raise ConfigError for the first given option of these, which the command does not support."""
-        given = {
+        named = {
             "--from": self._span[0],
             "--until": self._span[1],
             "--topic-partition": self._partitions or None,
             "--max-offsets-per-trigger": self._max_offsets_per_trigger,
         }
         for option in options:
-            if given[option] is not None:
+            if named[option] is not None:
                 raise ConfigError(f"{option} {reason}")
 
     def source(
@@ -119,17 +119,17 @@ class Job:
             self.refuse("requires export --once or --follow", "--max-offsets-per-trigger")
         now_ms = self.env.clock.wall_ms()
         start, end = self._span
-        wanted = read_topics([*(topics or ()), *self._partitions])
-        if needs_topics and not wanted:
+        requested = read_topics([*(topics or ()), *self._partitions])
+        if needs_topics and not requested:
             raise ConfigError("no topic given; name at least one")
         source = KafkaSource(
             kafka=self.common.properties,
-            topics=wanted,
+            topics=requested,
             start=start_options(start, now_ms),
             until=end_options(end, now_ms),
             where=self._where,
             max_offsets_per_trigger=self._max_offsets_per_trigger,
-            more=self._more,
+            more=self._extra_options,
         )
         self.common.config()  # prints a warning for each unknown property
         source.options()
@@ -222,8 +222,8 @@ def _output(text: str | None, default: str | None) -> tuple[str | None, tuple[st
 
 def read_topics(texts: Iterable[str]) -> dict[str, list[int] | None]:
     """Parse `TOPIC[:p,p..]` arguments. ConfigError for invalid topic names: the source splits names at commas."""
-    wanted = parse_topics(texts)
-    for name in wanted:
+    requested = parse_topics(texts)
+    for name in requested:
         if not is_topic_name(name):
             hint = (
                 f"; separate topics by spaces: {name.replace(',', ' ')}"
@@ -231,7 +231,7 @@ def read_topics(texts: Iterable[str]) -> dict[str, list[int] | None]:
                 else "; use letters, digits, '.', '_' and '-'"
             )
             raise ConfigError(f"topic '{name}' is not valid{hint}")
-    return wanted
+    return requested
 
 
 _NAMED_OFFSETS = {

@@ -54,7 +54,7 @@ def run(
         source,
         lambda spark: _findings(profile.run(spark, source, fields=json, sample=share), json),
         columns=profile.columns(fields=json),
-        shown=profile.FIELD_COLUMNS if json else [*profile.TOPIC_COLUMNS, *profile.MORE_COLUMNS],
+        shown_columns=profile.FIELD_COLUMNS if json else [*profile.TOPIC_COLUMNS, *profile.MORE_COLUMNS],
         fail_if=fail_if,
         page=report,
     )

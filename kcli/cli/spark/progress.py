@@ -57,11 +57,14 @@ class Meter:
         if context is None:  # Spark Connect does not report tasks
             return Reading()
         stages = context._jsc.sc().statusStore().activeStages()
-        known = [stages.apply(number) for number in range(stages.size())]
-        if not known:
+        active_stages = [stages.apply(number) for number in range(stages.size())]
+        if not active_stages:
             return Reading()
-        read = sum(int(stage.inputRecords()) for stage in known)
-        completed, every = sum(int(stage.numCompleteTasks()) for stage in known), sum(int(s.numTasks()) for s in known)
+        read = sum(int(stage.inputRecords()) for stage in active_stages)
+        completed, every = (
+            sum(int(stage.numCompleteTasks()) for stage in active_stages),
+            sum(int(s.numTasks()) for s in active_stages),
+        )
         return Reading(completed, every, read or None)
 
 
@@ -80,17 +83,17 @@ class ProgressLine:
         self._jvm_output = jvm_output
         self._read = 0
         self._printed: set[bytes] = set()
-        self._visible = env.stderr_is_terminal and env.environ.get("TERM") != "dumb"
+        self._is_visible = env.stderr_is_terminal and env.environ.get("TERM") != "dumb"
         self._bar: Any = None
         self._meter: Meter | None = None
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._draw, daemon=True)
-        self._seen: Reading | None = None
+        self._last_reading: Reading | None = None
         self._expected = 0
         self._started_ms = 0.0
 
     def __enter__(self) -> ProgressLine:
-        if self._visible:
+        if self._is_visible:
             self._bar = _bar(self._env)
             self._bar.add_task("", total=None, count="")
             self._bar.start()
@@ -128,14 +131,14 @@ class ProgressLine:
             return
         size = os.fstat(self._jvm_output.fileno()).st_size
         text = os.pread(self._jvm_output.fileno(), size - self._read, self._read)
-        whole = text[: text.rfind(b"\n") + 1]
-        self._read += len(whole)
-        for line in whole.splitlines():
+        complete_lines = text[: text.rfind(b"\n") + 1]
+        self._read += len(complete_lines)
+        for line in complete_lines.splitlines():
             if line.startswith(_REPORT) and line not in self._printed:
                 self._printed.add(line)
-                self._say(line.decode(errors="replace"))
+                self._write_line(line.decode(errors="replace"))
 
-    def _say(self, line: str) -> None:
+    def _write_line(self, line: str) -> None:
         if self._bar is None:
             self._env.report(line)
         else:
@@ -157,19 +160,19 @@ class ProgressLine:
             count = f"{now.records or 0:,} records, {now.records_per_s:,.0f}/s"
             self._bar.update(task, description="following", total=None, count=count)
         elif now.records and self._expected:
-            if self._seen is None or not self._seen.records:
+            if self._last_reading is None or not self._last_reading.records:
                 self._bar.reset(task, start=True)
                 self._started_ms = self._env.clock.now_ms()
             rate = now.records / max(self._env.clock.now_ms() - self._started_ms, 1.0) * 1000
             count = f"{now.records:,} records, {rate:,.0f}/s, {now.tasks:,} of {now.all_tasks:,} tasks"
             self._bar.update(task, description="reading", completed=now.records, total=self._expected, count=count)
         elif now.all_tasks:
-            before = self._seen
+            before = self._last_reading
             if before is None or before.all_tasks != now.all_tasks:
                 self._bar.reset(task, start=True)  # a new stage
             count = f"{now.tasks:,} of {now.all_tasks:,} tasks"
             self._bar.update(task, description="working", completed=now.tasks, total=now.all_tasks, count=count)
-        self._seen = now
+        self._last_reading = now
 
 
 def _bar(env: Environment) -> Any:

@@ -29,18 +29,18 @@ def run_pipeline(
     job: Job,
     kind: str,
     source: KafkaSource,
-    work: Callable[[SparkSession], Result],
+    run: Callable[[SparkSession], Result],
     *,
     view: str = "records",
     columns: Sequence[str] | None = None,
     judge: Callable[[Result], int] = lambda _: exit_status.DONE,
     preflight: Callable[[], Survey] | None = None,
 ) -> int:
-    """Run `work` in a session and show its result as a report of this kind ("spark.skew"); return the exit status of
+    """Call `run` in a session and show its result as a report of this kind ("spark.skew"); return the exit status of
     `judge`.
 
-    `view` and `columns` are what `work` loads from `source`, for the dry run and the checks; `preflight` replaces both
-    for a command that loads more.
+    `view` and `columns` name the rows that `run` loads from `source`, for the dry run and the checks; `preflight`
+    replaces both for a command that loads more.
     """
     from kcli.cli.spark.dry_run import show_survey
     from kcli.cli.spark.results import show_result
@@ -50,7 +50,7 @@ def run_pipeline(
     if job.dry_run:
         return show_survey(job, preflight())
     with spark_session(job.env, job.common, job.cluster, preflight=preflight) as spark:
-        result = work(spark)
+        result = run(spark)
         show_result(job, kind, result)
         return judge(result)
 
@@ -131,7 +131,7 @@ def _without_warnings(common: Common) -> Iterator[None]:
     import logging
     import warnings
 
-    before = logging.root.manager.disable
+    previous = logging.root.manager.disable
     with warnings.catch_warnings():
         if not common.verbose:
             warnings.simplefilter("ignore")
@@ -139,7 +139,7 @@ def _without_warnings(common: Common) -> Iterator[None]:
         try:
             yield
         finally:
-            logging.disable(before)
+            logging.disable(previous)
 
 
 _SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
@@ -147,12 +147,12 @@ _SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP
 
 @contextmanager
 def _interrupted_by_signals() -> Iterator[None]:
-    before = {number: signal.getsignal(number) for number in _SIGNALS}
+    previous = {number: signal.getsignal(number) for number in _SIGNALS}
     _install_handlers()
     try:
         yield
     finally:
-        for number, handler in before.items():
+        for number, handler in previous.items():
             signal.signal(number, handler)
 
 

@@ -59,7 +59,7 @@ def run(
         source,
         lambda spark: _findings(skew.run(spark, source, top or skew.TOP, metric, as_hex=key_as == "hex"), by, metric),
         columns=skew.COLUMNS,
-        shown=rows[by],
+        shown_columns=rows[by],
         fail_if=fail_if,
         page=report,
     )

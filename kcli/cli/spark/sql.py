@@ -65,7 +65,7 @@ def read_statements(env: Environment, text: str | None, file: str | None) -> lis
     return statements
 
 
-def run_statements(job: Job, statements: Sequence[Statement], most: int | None) -> int:
+def run_statements(job: Job, statements: Sequence[Statement], max_rows: int | None) -> int:
     """Run the statements and show their results; return an exit status."""
     from kcli.cli.spark import session
     from kcli.cli.spark.results import show_result
@@ -83,16 +83,16 @@ def run_statements(job: Job, statements: Sequence[Statement], most: int | None) 
     with session.spark_session(
         job.env, job.common, job.cluster, preflight=lambda: _single_survey(statements, sources)
     ) as spark:
-        for answer in sql.run(spark, statements, sources.__getitem__, most=most):
-            last = answer
+        for result in sql.run(spark, statements, sources.__getitem__, max_rows=max_rows):
+            last = result
             if job.output_file is None:
-                show_result(job, "spark.sql", answer.result)
-                if answer.more:
-                    job.env.report(f"first {most:,} rows shown; use --show N for more")
+                show_result(job, "spark.sql", result.result)
+                if result.more:
+                    job.env.report(f"first {max_rows:,} rows shown; use --show N for more")
         if last is not None and job.output_file is not None:
             show_result(job, "spark.sql", last.result)
             if last.more:
-                job.env.report(f"first {most:,} rows written; use --show N for more")
+                job.env.report(f"first {max_rows:,} rows written; use --show N for more")
     return exit_status.DONE
 
 
@@ -155,8 +155,8 @@ def _call(relation: Relation) -> str:
     if not relation.topics:
         return relation.view
     name = "topic" if relation.view == "records" else relation.view
-    given = [
+    named = [
         (f"{keyword} => ", text) for keyword, text in (("from", relation.start), ("until", relation.until)) if text
     ]
-    arguments = [f"{keyword}'{text}'" for keyword, text in [*(("", topic) for topic in relation.topics), *given]]
+    arguments = [f"{keyword}'{text}'" for keyword, text in [*(("", topic) for topic in relation.topics), *named]]
     return f"{name}({', '.join(arguments)})"

@@ -57,7 +57,7 @@ def run(
         lambda spark: _findings(throughput.run(spark, source, options), options, summary=summary),
         view=options.view,
         columns=options.columns,
-        shown=shown,
+        shown_columns=shown,
         fail_if=fail_if,
         page=report,
     )
@@ -85,9 +85,9 @@ def _findings(throughput_result: Throughput, options: ThroughputOptions, *, summ
         )
     if throughput_result.uncounted:
         notes.append(f"{throughput_result.uncounted:,} old batches have no record count; --exact counts them")
-    timeless = sum(row["records"] or 0 for row in throughput_result.windows.rows if row["window"] is None)
-    if summary and timeless:
-        notes.append(f"{timeless:,} records without a timestamp are in no window and not in the summary")
+    without_timestamp = sum(row["records"] or 0 for row in throughput_result.windows.rows if row["window"] is None)
+    if summary and without_timestamp:
+        notes.append(f"{without_timestamp:,} records without a timestamp are in no window and not in the summary")
     totals = summarize(throughput_result.windows, options)
     result = totals if summary else throughput_result.windows
     return Findings(result, notes, lambda: throughput_sections(throughput_result.windows, totals, options))
@@ -100,11 +100,11 @@ def throughput_sections(windows: Result, totals: Result, options: ThroughputOpti
     from kcli.spark.pipelines.result import on_calendar
 
     sections = []
-    drawn = [row for row in windows.rows if row["window"] is not None and on_calendar(row["window"])]
-    outside = len(windows.rows) - len(drawn)
+    windowed = [row for row in windows.rows if row["window"] is not None and on_calendar(row["window"])]
+    outside = len(windows.rows) - len(windowed)
     beyond = f"{outside:,} window{'s' * (outside != 1)} outside the calendar left out." if outside else ""
     for name in ("records", "bytes"):
-        series = series_of(drawn, options.by, "window", f"{name}_per_s")
+        series = series_of(windowed, options.by, "window", f"{name}_per_s")
         shown = {of: with_zeros(points, options.slide_ms) for of, points in largest(series).items()}
         notes = " ".join(filter(None, (series_note(shown, series), beyond)))
         sections.append(Section(f"{name.capitalize()} a second", notes, lines(shown, f"{name}/s")))

@@ -68,17 +68,19 @@ def run(
     """Compare the topics. Each is read once."""
     from pyspark.sql import functions as f
 
-    sides = [_side_frame(spark, source, by, place) for place, source in enumerate((first, second))]
-    same = [name for name in sides[0].columns if name not in (*_SIDES, *_PLACES)]
-    kinds = sides[0].unionByName(sides[1]).groupBy(*same)
+    frames = [_side_frame(spark, source, by, place) for place, source in enumerate((first, second))]
+    common_columns = [name for name in frames[0].columns if name not in (*_SIDES, *_PLACES)]
+    kinds = frames[0].unionByName(frames[1]).groupBy(*common_columns)
     amounts = [f.sum(name).alias(name) for name in _SIDES]
     both = kinds.agg(*amounts, *(f.min(name).alias(name) for name in _PLACES))
     both = both.withColumn("difference", f.col("second") - f.col("first")).persist()
     try:
         [summary] = both.agg(*_sums()).toArrow().to_pylist()
-        apart = both.where("difference <> 0").orderBy(f.desc(f.abs("difference")), *_sortable(same)).limit(top)
+        differing = (
+            both.where("difference <> 0").orderBy(f.desc(f.abs("difference")), *_sortable(common_columns)).limit(top)
+        )
         names = difference_columns(by)
-        rows = [_plain_row(row) for row in rows_of(apart.select(*names).toArrow())]
+        rows = [_plain_row(row) for row in rows_of(differing.select(*names).toArrow())]
     finally:
         both.unpersist()
     return Comparison(Result(names, rows), Result(SUMMARY_COLUMNS, [summary]))

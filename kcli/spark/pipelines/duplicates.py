@@ -58,9 +58,9 @@ def parse_by(text: str) -> str:
 
 def group_columns(by: str) -> list[str]:
     """Return the columns of a group."""
-    same = {"key": ["key"], "key,value": ["key", "value_size"], "sequence": list(_SEQUENCE)}[by]
+    identity = {"key": ["key"], "key,value": ["key", "value_size"], "sequence": list(_SEQUENCE)}[by]
     places = [] if by == "sequence" else ["partitions"]
-    return ["topic", *same, "copies", "repeats", *places, "first_seen", "last_seen", "first_at", "last_at"]
+    return ["topic", *identity, "copies", "repeats", *places, "first_seen", "last_seen", "first_at", "last_at"]
 
 
 def run(spark: SparkSession, source: KafkaSource, options: DuplicateOptions, top: int = TOP) -> Duplicates:
@@ -68,21 +68,21 @@ def run(spark: SparkSession, source: KafkaSource, options: DuplicateOptions, top
     from pyspark.sql import functions as f
 
     frame = load(spark, source, "records", options.columns)
-    same = ["topic", *FIELDS[options.by]]
+    identity = ["topic", *FIELDS[options.by]]
     if options.by == "key,value":
-        frame, same = _digested(frame), ["topic", "key", "value_size", _DIGEST]
-    groups = _grouped(frame, same, options).persist()
+        frame, identity = _digested(frame), ["topic", "key", "value_size", _DIGEST]
+    groups = _grouped(frame, identity, options).persist()
     try:
-        taken = _is_group(options.by)
+        is_grouped = _is_group(options.by)
         sums = groups.groupBy("topic").agg(
             f.sum("copies").alias("records"),
-            f.sum(f.when(~taken, f.col("copies")).otherwise(0)).alias("left_out"),
-            f.count_if(taken).alias("distinct"),
-            f.count_if(taken & (f.col("repeats") > 0)).alias("repeated"),
-            f.sum(f.when(taken, f.col("repeats")).otherwise(0)).alias("repeats"),
+            f.sum(f.when(~is_grouped, f.col("copies")).otherwise(0)).alias("left_out"),
+            f.count_if(is_grouped).alias("distinct"),
+            f.count_if(is_grouped & (f.col("repeats") > 0)).alias("repeated"),
+            f.sum(f.when(is_grouped, f.col("repeats")).otherwise(0)).alias("repeats"),
         )
         topics = sums.orderBy("topic").toArrow().to_pylist()
-        worst = groups.where(taken & (f.col("repeats") > 0)).orderBy(f.desc("repeats"), *same).limit(top)
+        worst = groups.where(is_grouped & (f.col("repeats") > 0)).orderBy(f.desc("repeats"), *identity).limit(top)
         rows = rows_of(worst.toArrow())
     finally:
         groups.unpersist()
@@ -114,15 +114,15 @@ def _digested(frame: DataFrame) -> DataFrame:
     )
 
 
-def _grouped(frame: DataFrame, same: Sequence[str], options: DuplicateOptions) -> DataFrame:
+def _grouped(frame: DataFrame, identity: Sequence[str], options: DuplicateOptions) -> DataFrame:
     from pyspark.sql import functions as f
 
     place = f.struct("timestamp", "partition", "offset")
     repeats = f.count("*") - 1
     if options.within_ms is not None:
-        frame = frame.withColumn("repeats", _is_repeat(same, options).cast("long"))
+        frame = frame.withColumn("repeats", _is_repeat(identity, options).cast("long"))
         repeats = f.sum("repeats")
-    return frame.groupBy(*same).agg(
+    return frame.groupBy(*identity).agg(
         f.count("*").alias("copies"),
         repeats.alias("repeats"),
         f.min(place).alias("first"),
@@ -131,13 +131,13 @@ def _grouped(frame: DataFrame, same: Sequence[str], options: DuplicateOptions) -
     )
 
 
-def _is_repeat(same: Sequence[str], options: DuplicateOptions) -> Column:
+def _is_repeat(identity: Sequence[str], options: DuplicateOptions) -> Column:
     """Return whether the previous copy in time is near enough; never for a record without a timestamp (before 1970)."""
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
     alone = f.when(~_is_group(options.by), f.col("offset"))  # otherwise all records without a key would go to one task
-    in_time = Window.partitionBy(*same, alone).orderBy("timestamp", "partition", "offset")
+    in_time = Window.partitionBy(*identity, alone).orderBy("timestamp", "partition", "offset")
     at = f.unix_millis("timestamp")
     before = f.lag(at).over(in_time)
     return f.coalesce((before >= 0) & (at - before <= options.within_ms), f.lit(False))

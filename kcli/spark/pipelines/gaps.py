@@ -81,11 +81,11 @@ def deleted_heads(source: KafkaSource, starts: Mapping[tuple[str, int], int | No
     from kcli.spark.start_end import Everywhere, Offsets, read_end, read_start
 
     given = {name.lower(): value for name, value in source.options("gaps").items()}
-    asked, until = read_start(given, stream=None).at, read_end(given, stream=None).at
-    if not isinstance(asked, (Everywhere, Offsets)):
+    start_spec, until = read_start(given, stream=None).at, read_end(given, stream=None).at
+    if not isinstance(start_spec, (Everywhere, Offsets)):
         return []
-    partitions = asked.offset if isinstance(asked, Everywhere) else EARLIEST_OFFSET
-    firsts = asked.offsets if isinstance(asked, Offsets) else {}
+    partitions = start_spec.offset if isinstance(start_spec, Everywhere) else EARLIEST_OFFSET
+    firsts = start_spec.offsets if isinstance(start_spec, Offsets) else {}
     ends = until.offsets if isinstance(until, Offsets) else {}
     heads = []
     for place, start in sorted(starts.items()):
@@ -132,10 +132,10 @@ def partition_rows(counted: Iterable[Mapping[str, Any]], partitions: Iterable[tu
     rows: dict[tuple[str, int], dict[str, Any]] = {}
     for topic, partition in partitions:
         rows[topic, partition] = {"topic": topic, "partition": partition, **dict.fromkeys(PARTITION_COLUMNS[2:], 0)}
-    for it in counted:
-        row = rows[it["topic"], it["partition"]]
-        row["gaps"] += it["gaps"]
-        row["offsets"] += it["offsets"]
-        row[it["kind"]] += it["offsets"]
-        row["largest"] = max(row["largest"], it["largest"])
+    for counts in counted:
+        row = rows[counts["topic"], counts["partition"]]
+        row["gaps"] += counts["gaps"]
+        row["offsets"] += counts["offsets"]
+        row[counts["kind"]] += counts["offsets"]
+        row["largest"] = max(row["largest"], counts["largest"])
     return list(rows.values())

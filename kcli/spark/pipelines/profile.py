@@ -92,11 +92,11 @@ def join_profile(parts: Iterable[Part], topics: Iterable[str] = ()) -> Profile:
     by_topic: dict[str, list[Part]] = {topic: [] for topic in topics}
     for part in join_parts(parts):
         by_topic.setdefault(part["topic"], []).append(part)
-    whole = [sum_parts(topic, parts) for topic, parts in sorted(by_topic.items())]
-    fields = [row for part in whole for row in _field_rows(part)]
-    sizes = {(it["topic"], of): _histogram(it[of]) for it in whole for of in ("key", "value")}
-    partial = [part["topic"] for part in whole if part["more_fields"]]
-    return Profile(Result(TOPIC_COLUMNS, [_row(it) for it in whole]), Result(FIELD_COLUMNS, fields), sizes, partial)
+    totals = [sum_parts(topic, parts) for topic, parts in sorted(by_topic.items())]
+    fields = [row for part in totals for row in _field_rows(part)]
+    sizes = {(it["topic"], of): _histogram(it[of]) for it in totals for of in ("key", "value")}
+    partial = [part["topic"] for part in totals if part["more_fields"]]
+    return Profile(Result(TOPIC_COLUMNS, [_row(it) for it in totals]), Result(FIELD_COLUMNS, fields), sizes, partial)
 
 
 def _row(part: Part) -> dict[str, Any]:

@@ -215,36 +215,36 @@ def join_parts(parts: Iterable[Part]) -> list[Part]:
     """Join the parts of each partition, for any split into tasks."""
     joined: dict[tuple[str, int], Part] = {}
     for part in sorted(parts, key=lambda it: (it["topic"], it["partition"], it["first_offset"])):
-        whole = joined.setdefault(
+        total = joined.setdefault(
             (part["topic"], part["partition"]), new_part(part["topic"], part["partition"], part["first_offset"])
         )
-        _join_counts(whole, part)
-        _join_times(whole, part)
+        _join_counts(total, part)
+        _join_times(total, part)
     return list(joined.values())
 
 
 def sum_parts(topic: str, parts: Iterable[Part]) -> Part:
     """Sum the partitions of a topic; there is no order between partitions."""
-    whole = new_part(topic, -1, 0)
+    total = new_part(topic, -1, 0)
     for part in parts:
-        _join_counts(whole, part)
-        whole["out_of_order"] += part["out_of_order"]
-        whole["most_back_ms"] = max(whole["most_back_ms"], part["most_back_ms"])
+        _join_counts(total, part)
+        total["out_of_order"] += part["out_of_order"]
+        total["most_back_ms"] = max(total["most_back_ms"], part["most_back_ms"])
         for name, choose in (("oldest_ms", min), ("newest_ms", max)):
-            known = [ms for ms in (whole[name], part[name]) if ms is not None]
-            whole[name] = choose(known) if known else None
-    return whole
+            known = [ms for ms in (total[name], part[name]) if ms is not None]
+            total[name] = choose(known) if known else None
+    return total
 
 
-def _join_counts(whole: Part, part: Part) -> None:
+def _join_counts(total: Part, part: Part) -> None:
     for name in ("records", "null_keys", "null_values", "tombstones", "empty_values", "timeless", "looked_at"):
-        whole[name] += part[name]
+        total[name] += part[name]
     for name in ("key", "value"):
-        _join_sizes(whole[name], part[name])
-    _add_counts(whole["types"], part["types"])
-    whole["more_fields"] |= part["more_fields"]
+        _join_sizes(total[name], part[name])
+    _add_counts(total["types"], part["types"])
+    total["more_fields"] |= part["more_fields"]
     for path, field in part["fields"].items():
-        joined = whole["fields"].setdefault(path, {"records": 0, "types": {}, "first_ms": None, "last_ms": None})
+        joined = total["fields"].setdefault(path, {"records": 0, "types": {}, "first_ms": None, "last_ms": None})
         joined["records"] += field["records"]
         _add_counts(joined["types"], field["types"])
         for name, choose in (("first_ms", min), ("last_ms", max)):
@@ -252,15 +252,15 @@ def _join_counts(whole: Part, part: Part) -> None:
             joined[name] = choose(known) if known else None
 
 
-def _join_sizes(whole: Part, part: Part) -> None:
+def _join_sizes(total: Part, part: Part) -> None:
     for name, choose in (("min", min), ("max", max)):
-        known = [size for size in (whole[name], part[name]) if size is not None]
-        whole[name] = choose(known) if known else None
-    whole["count"] += part["count"]
-    whole["total"] += part["total"]
-    _add_counts(whole["sizes"], part["sizes"])
+        known = [size for size in (total[name], part[name]) if size is not None]
+        total[name] = choose(known) if known else None
+    total["count"] += part["count"]
+    total["total"] += part["total"]
+    _add_counts(total["sizes"], part["sizes"])
 
 
-def _add_counts(whole: dict[str, int], more: Mapping[str, int]) -> None:
+def _add_counts(total: dict[str, int], more: Mapping[str, int]) -> None:
     for name, count in more.items():
-        whole[name] = whole.get(name, 0) + count
+        total[name] = total.get(name, 0) + count

@@ -47,12 +47,12 @@ def run(
     try:
         by_partition = _partitions(groups, metric)
         keys = groups.where("key is not null").groupBy("topic", "key")
-        of_keys = keys.agg(
+        per_key = keys.agg(
             f.sum("records").alias("records"), f.sum("bytes").alias("bytes"), f.count("*").alias("partitions")
         )
-        hottest = of_keys.orderBy(f.desc(metric), "topic", "key").limit(top).toArrow().to_pylist()
+        hottest = per_key.orderBy(f.desc(metric), "topic", "key").limit(top).toArrow().to_pylist()
         spread_count = f.count_if(f.col("partitions") > 1).alias("spread_keys")
-        counted = of_keys.groupBy("topic").agg(f.count("*").alias("keys"), spread_count).toArrow().to_pylist()
+        counted = per_key.groupBy("topic").agg(f.count("*").alias("keys"), spread_count).toArrow().to_pylist()
     finally:
         groups.unpersist()
     partitions = sorted({*log_starts(spark, source), *by_partition})

@@ -98,16 +98,16 @@ def load(
     from kcli.spark.record_schema import ALL
     from kcli.spark.views.registry import VIEWS
 
-    wanted = columns
+    requested = columns
     if source.where is not None:
         source = with_pushdown(spark, source)
     if columns is not None and source.where is not None:
         known = VIEWS[view].columns if view in VIEWS else ALL
-        wanted = [*columns, *(name for name in columns_in(source.where, known) if name not in columns)]
-    frame = spark.read.format("kcli").options(**source.options(view, wanted)).load()
+        requested = [*columns, *(name for name in columns_in(source.where, known) if name not in columns)]
+    frame = spark.read.format("kcli").options(**source.options(view, requested)).load()
     if source.where is not None:
         frame = frame.where(source.where)
-    return frame if wanted == columns else frame.select(*(columns or ()))
+    return frame if requested == columns else frame.select(*(columns or ()))
 
 
 def with_pushdown(spark: SparkSession, source: KafkaSource) -> KafkaSource:

@@ -35,37 +35,37 @@ def run(
     statements: Sequence[Statement],
     source_of: Callable[[Relation], KafkaSource],
     *,
-    most: int | None = None,
+    max_rows: int | None = None,
 ) -> Iterator[StatementResult]:
-    """Run the statements in order, and yield the results of those that have one. `most`: row limit; None: none.
+    """Run the statements in order, and yield the results of those that have one. `max_rows` None: no limit.
 
     Tables are planned anew for each statement; a view made by a statement keeps its offsets.
     """
-    made: list[str] = []
+    created_views: list[str] = []
     try:
         for statement in statements:
-            frame = spark.sql(_with_tables(spark, statement, source_of, made).text)
+            frame = spark.sql(_with_tables(spark, statement, source_of, created_views).text)
             if frame.columns:
-                result = collect(frame if most is None else frame.limit(most + 1))
+                result = collect(frame if max_rows is None else frame.limit(max_rows + 1))
                 yield StatementResult(
-                    Result(result.columns, result.rows[:most]), most is not None and len(result.rows) > most
+                    Result(result.columns, result.rows[:max_rows]), max_rows is not None and len(result.rows) > max_rows
                 )
     finally:
-        for name in dict.fromkeys(made):
+        for name in dict.fromkeys(created_views):
             spark.catalog.dropTempView(name)
 
 
 def _with_tables(
-    spark: SparkSession, statement: Statement, source_of: Callable[[Relation], KafkaSource], made: list[str]
+    spark: SparkSession, statement: Statement, source_of: Callable[[Relation], KafkaSource], created_views: list[str]
 ) -> Statement:
     """Replace table calls by names of temporary views. These are unique, because other views may be based on them."""
 
     def name(relation: Relation) -> str:
-        own = f"kcli_{relation.view}_{len(made)}" if relation.topics else relation.view
+        view_name = f"kcli_{relation.view}_{len(created_views)}" if relation.topics else relation.view
         source = with_pushdown(spark, source_of(relation))
-        load(spark, source, relation.view, columns_of(statement, relation.view)).createOrReplaceTempView(own)
-        made.append(own)
-        return own
+        load(spark, source, relation.view, columns_of(statement, relation.view)).createOrReplaceTempView(view_name)
+        created_views.append(view_name)
+        return view_name
 
     return replace_relations(statement, name)
 

@@ -66,9 +66,9 @@ class Statement(NamedTuple):
         tokens = [token for token in self.tokens if token.kind not in ("space", "comment")]
         return [
             token.text.strip("`").lower()
-            for token, after in zip(tokens, [*tokens[1:], None], strict=True)
+            for token, next_token in zip(tokens, [*tokens[1:], None], strict=True)
             if token.kind in ("word", "quoted")
-            and not (token.is_word(*CALLS) and after is not None and after.text == "(")
+            and not (token.is_word(*CALLS) and next_token is not None and next_token.text == "(")
         ]
 
 
@@ -110,20 +110,20 @@ def replace_relations(statement: Statement, name: Callable[[Relation], str]) -> 
 
     `name` is also called for each table without topics, which keeps its own name. ConfigError for malformed calls.
     """
-    tokens, replaced, at = statement.tokens, [], 0
+    tokens, replaced_tokens, at = statement.tokens, [], 0
     while at < len(tokens):
         token = tokens[at]
-        following = _next_token(tokens, at + 1)
-        is_call = following < len(tokens) and tokens[following].text == "("
+        next_index = _next_token(tokens, at + 1)
+        is_call = next_index < len(tokens) and tokens[next_index].text == "("
         if token.is_word(*CALLS) and is_call and not _is_part_of_name(tokens, at):
-            relation, at = _read_call(tokens, at, following)
-            replaced.append(Token("quoted", f"`{name(relation)}`"))
+            relation, at = _read_call(tokens, at, next_index)
+            replaced_tokens.append(Token("quoted", f"`{name(relation)}`"))
             continue
         if token.is_word(*TABLES) and not is_call and _is_table(tokens, at):
             name(Relation(token.text.lower()))
-        replaced.append(token)
+        replaced_tokens.append(token)
         at += 1
-    return Statement(replaced)
+    return Statement(replaced_tokens)
 
 
 def _next_token(tokens: Sequence[Token], at: int) -> int:
@@ -138,16 +138,16 @@ def _previous(tokens: Sequence[Token], at: int) -> Token | None:
 
 
 def _is_part_of_name(tokens: Sequence[Token], at: int) -> bool:
-    before = _previous(tokens, at)
-    return before is not None and before.text == "."
+    previous = _previous(tokens, at)
+    return previous is not None and previous.text == "."
 
 
 def _is_table(tokens: Sequence[Token], at: int) -> bool:
     """Return whether this can be a table name: after FROM, JOIN, TABLE, a comma, and so on. A false positive only makes
     a view that is not read.
     """
-    before = _previous(tokens, at)
-    return before is not None and before.text != "." and (before.kind == "word" or before.text in (",", "("))
+    previous = _previous(tokens, at)
+    return previous is not None and previous.text != "." and (previous.kind == "word" or previous.text in (",", "("))
 
 
 def _read_call(tokens: Sequence[Token], at: int, opening: int) -> tuple[Relation, int]:
@@ -209,7 +209,9 @@ _AFTER_TABLES = {"where", "on", "using"}
 
 def _uses_all_columns(statement: Statement) -> bool:
     tokens = [token for token in statement.tokens if token.kind not in ("space", "comment")]
-    names = [it.text.lower() for it, after in zip(tokens, [*tokens[1:], None], strict=True) if _is_name(it, after)]
+    names = [
+        it.text.lower() for it, next_token in zip(tokens, [*tokens[1:], None], strict=True) if _is_name(it, next_token)
+    ]
     return (
         any(token.text == "*" and not _is_counted(tokens, at) for at, token in enumerate(tokens))
         or any(token.text == "|>" for token in tokens)
@@ -221,8 +223,8 @@ def _uses_all_columns(statement: Statement) -> bool:
     )
 
 
-def _is_name(token: Token, after: Token | None) -> bool:
-    return token.kind == "word" and (after is None or after.text != "=>")
+def _is_name(token: Token, next_token: Token | None) -> bool:
+    return token.kind == "word" and (next_token is None or next_token.text != "=>")
 
 
 def _is_counted(tokens: Sequence[Token], at: int) -> bool:

@@ -41,13 +41,13 @@ def survey(
 
     ConfigError; NotFound for a missing topic.
     """
-    given = source.options(view, columns, stream=stream)
-    options = parse_options(given, stream=stream)
+    source_options = source.options(view, columns, stream=stream)
+    options = parse_options(source_options, stream=stream)
     known = VIEWS.get(view)
     if known is not None and not known.ranged:
-        return Survey(None, given)
+        return Survey(None, source_options)
     with Lookup(options) as lookup:
-        return Survey(_plan_stream(options, lookup, resumed) if stream else plan_batch(options, lookup), given)
+        return Survey(_plan_stream(options, lookup, resumed) if stream else plan_batch(options, lookup), source_options)
 
 
 def _plan_stream(options: SourceOptions, lookup: Lookup, resumed: OffsetMap | None) -> Plan:

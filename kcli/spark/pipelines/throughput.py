@@ -92,14 +92,14 @@ def _measure_batches(frame: DataFrame, options: ThroughputOptions) -> DataFrame:
 
     data = frame.where("not is_control and not coalesce(is_aborted, false)")
     at, first = f.unix_millis("max_timestamp"), f.unix_millis("first_timestamp")
-    apart = f.floor(at / options.slide_ms) != f.floor(first / options.slide_ms)
+    is_outside_first = f.floor(at / options.slide_ms) != f.floor(first / options.slide_ms)
     return data.select(
         *options.by,
         at.alias("at"),
         f.col("count").cast("long").alias("records"),
         f.col("bytes").cast("long").alias("bytes"),
         f.lit(1).alias("batches"),
-        f.coalesce(apart, f.lit(False)).cast("int").alias("astride"),
+        f.coalesce(is_outside_first, f.lit(False)).cast("int").alias("astride"),
         f.col("count").isNull().cast("int").alias("uncounted"),
     )
 

@@ -54,7 +54,7 @@ def test_memory_is_bounded_by_the_longest_piece() -> None:
     splitter = Splitter(b"\n", 1000)
     for _ in range(100):
         splitter.feed(b"x" * 10_000)
-        assert len(splitter._rest) <= 1000
+        assert len(splitter._remainder) <= 1000
     assert splitter.too_long == 1
 
 
@@ -65,10 +65,10 @@ def test_an_empty_delimiter_makes_one_piece() -> None:
 def test_the_tally_reports_one_line_per_kind_of_failure() -> None:
     tally, tp = WriteTally(), TopicPartition("t", 0)
     tally.read = 10
-    tally.take(Outcome(tp, 4, 0))
-    tally.take(Outcome(tp, 2, error=BrokerError(87, "no key", partition=0)))
-    tally.take(Outcome(tp, 1, error=BrokerError(87, "another reason")))
-    tally.take(Outcome(tp, 1, error=TimeoutExpired("too late")))
+    tally.count_outcome(Outcome(tp, 4, 0))
+    tally.count_outcome(Outcome(tp, 2, error=BrokerError(87, "no key", partition=0)))
+    tally.count_outcome(Outcome(tp, 1, error=BrokerError(87, "another reason")))
+    tally.count_outcome(Outcome(tp, 1, error=TimeoutExpired("too late")))
     assert (tally.stored, tally.failed) == (4, 4)
     assert tally.failure_lines() == [
         "3 records not stored: INVALID_RECORD: no key",
