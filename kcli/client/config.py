@@ -128,7 +128,7 @@ class ClientConfig(Settings):
 
     @classmethod
     def is_known(cls, name: str) -> bool:
-        """Whether `name` is a property of another Kafka client, or one of Kafka's that has no effect here."""
+        """Return whether `name` is a property of another Kafka client, or one of Kafka's that has no effect here."""
         return name in _known_names() or name.startswith(_KNOWN_PREFIXES)
 
     def adjusted(self) -> dict[str, Any]:
@@ -222,7 +222,7 @@ class ConsumerConfig(ClientConfig):
 
     @property
     def reads_committed(self) -> bool:
-        """Whether isolation.level is read_committed; as an int, the isolation level in requests."""
+        """True if isolation.level is read_committed; as an int, the isolation level in requests."""
         return self.isolation_level == "read_committed"
 
     def check(self) -> None:

@@ -134,7 +134,7 @@ class ConnectionStates:
         self._start_attempt(node, channel_id, now_ms)
 
     def has_next_address(self, node_id: int) -> bool:
-        """Whether this attempt has an untried address."""
+        """Return whether this attempt has an untried address."""
         node = self.of(node_id)
         return node.address_index + 1 < len(node.addresses)
 

@@ -152,7 +152,7 @@ class ConsumerNetworkClient:
 
     @property
     def is_polled_by_another_thread(self) -> bool:
-        """Whether another thread is driving the network now."""
+        """True if another thread is driving the network now."""
         return self._lock.held_by_another_thread()
 
     def wait(self, future: RequestFuture[T], deadline_ms: float, *, awaited: str = "", node: Node | None = None) -> T:
@@ -229,7 +229,7 @@ class ConsumerNetworkClient:
             return self._network.least_loaded_node(self.clock.now_ms())
 
     def is_unavailable(self, node: Node) -> bool:
-        """Whether the node was lost and is in backoff, so that a request to it would fail at once."""
+        """Return whether the node was lost and is in backoff, so that a request to it would fail at once."""
         with self._lock:
             in_backoff = self._network.delay_ms(node.id, self.clock.now_ms()) > 0
             return in_backoff and self._network.failure(node.id) is not None

@@ -73,7 +73,7 @@ class InFlightRequests:
         self._sending.add(entry.node_id)
 
     def can_send(self, node_id: int) -> bool:
-        """Whether the last request is written and the limit per node is not reached."""
+        """Return whether the last request is written and the limit per node is not reached."""
         return node_id not in self._sending and self.count(node_id) < self._max_per_node
 
     def count(self, node_id: int | None = None) -> int:

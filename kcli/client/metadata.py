@@ -145,7 +145,7 @@ class Metadata:
 
     @property
     def is_bootstrap(self) -> bool:
-        """Whether only bootstrap addresses are known."""
+        """True if only bootstrap addresses are known."""
         return self.cluster.nodes is self._bootstrap
 
     @property
@@ -199,7 +199,7 @@ class Metadata:
         return self._requested + 1
 
     def is_answered(self, ticket: int) -> bool:
-        """Whether a request that was sent after the ticket has a response."""
+        """Return whether a request that was sent after the ticket has a response."""
         return self._answered >= ticket
 
     def failure_of(self, ticket: int) -> KcliError | None:
@@ -279,7 +279,7 @@ class Metadata:
 
     @property
     def needs_rebootstrap(self) -> bool:
-        """Whether a broker demanded a rebootstrap (KIP-1102)."""
+        """True if a broker demanded a rebootstrap (KIP-1102)."""
         return isinstance(self.error, BrokerError) and self.error.code == ErrorCode.REBOOTSTRAP_REQUIRED
 
 

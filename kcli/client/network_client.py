@@ -77,7 +77,7 @@ class Connections:
         return str(self._last_nodes.get(node_id, f"node {node_id}"))
 
     def has_moved(self, node: Node) -> bool:
-        """Whether the last connection to this node was to another address."""
+        """Return whether the last connection to this node was to another address."""
         last = self._last_nodes.get(node.id, node)
         return (last.host, last.port) != (node.host, node.port)
 
@@ -195,7 +195,7 @@ class NetworkClient:
         return least_loaded(nodes[first:] + nodes[:first], self._states, self._in_flight, now_ms, _SLOW_CONNECT_MS)
 
     def can_send(self, node_id: int, now_ms: float) -> bool:
-        """Whether the node is ready and not throttled, and its last request is completely written."""
+        """Return whether the node is ready and not throttled, and its last request is completely written."""
         return (
             self._states.is_ready(node_id)
             and not self._states.is_throttled(node_id, now_ms)
@@ -231,7 +231,7 @@ class NetworkClient:
     # Requests
 
     def ready(self, node: Node, now_ms: float) -> bool:
-        """Whether a request can be sent to `node` now. If not, connect to it, unless it is in backoff."""
+        """Return whether a request can be sent to `node` now. If not, connect to it, unless it is in backoff."""
         if self._connections.has_moved(node):
             self.disconnect(node.id, f"node {node.id} has moved to {node.host}:{node.port}")
         if self._states.can_connect(node.id, now_ms):

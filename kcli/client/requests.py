@@ -66,7 +66,7 @@ Read = Callable[[R, Sequence[K]], "Iterable[tuple[K, T | KcliError]]"]
 
 
 def is_retriable(error: KcliError) -> bool:
-    """Whether the same request may succeed later."""
+    """Return whether the same request may succeed later."""
     return error.retriable
 
 

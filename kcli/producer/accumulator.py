@@ -75,7 +75,7 @@ class Accumulator:
         return index
 
     def is_full(self, tp: TopicPartition) -> bool:
-        """Whether the last batch of `tp` takes no more records."""
+        """Return whether the last batch of `tp` takes no more records."""
         queue = self._queues.get(tp)
         return not queue or queue[-1].closed
 

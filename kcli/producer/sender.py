@@ -232,7 +232,7 @@ class Sender:
     # Producer id
 
     def _has_producer_id(self, now_ms: float) -> bool:
-        """Whether batches can get sequence numbers, or need none. If not, request a producer id."""
+        """Return whether batches can get sequence numbers, or need none. If not, request a producer id."""
         if self._sequences is None or self._sequences.is_ready:
             return True
         self._blocked = True
@@ -280,7 +280,7 @@ def action_after(batch: ProducerBatch, error: KcliError | None, *, max_retries: 
 
 
 def surely_not_stored(batch: ProducerBatch, error: KcliError) -> bool:
-    """Whether no attempt can have stored the batch: there was none, or the broker refused the only one. Pure."""
+    """Return whether no attempt can have stored the batch: there was none, or the broker refused the only one. Pure."""
     if not isinstance(error, BrokerError):
         return batch.attempts == 0
     return batch.attempts <= 1 and error.code not in _MAY_BE_STORED

@@ -57,7 +57,7 @@ class ClassicGroupMember:
 
     @property
     def has_satisfied_heartbeat(self) -> bool:
-        """Whether the session timeout is ignored: a member with a parked request cannot heartbeat.
+        """True if the session timeout is ignored: a member with a parked request cannot heartbeat.
 
         A new member's timeout is not ignored, because its client may have disconnected and joined under another id.
         """
@@ -99,7 +99,7 @@ def choose_protocol(members: Collection[ClassicGroupMember]) -> str:
 
 
 def can_join(members: Collection[ClassicGroupMember], protocols: Protocols) -> bool:
-    """Whether a member with these protocols shares at least one with all current members."""
+    """Return whether a member with these protocols shares at least one with all current members."""
     if not members:
         return bool(protocols)
     return not set(common_protocols(members)).isdisjoint(name for name, _ in protocols)
@@ -227,7 +227,7 @@ class ClassicGroup:
 
     @property
     def has_all_joined(self) -> bool:
-        """Whether all known members, and all pending member ids, have joined."""
+        """True if all known members, and all pending member ids, have joined."""
         return not self.pending_join_ids and all(m.awaiting_join is not None for m in self.members.values())
 
     @property
@@ -238,13 +238,13 @@ class ClassicGroup:
     # ---- rules ----
 
     def supports(self, protocol_type: str, protocols: Protocols) -> bool:
-        """Whether a member with these protocols can join; if not, the error is INCONSISTENT_GROUP_PROTOCOL."""
+        """Return whether a member with these protocols can join; if not, the error is INCONSISTENT_GROUP_PROTOCOL."""
         if self.state is GroupState.EMPTY:
             return bool(protocol_type and protocols)
         return self.protocol_type == protocol_type and can_join(self.members.values(), protocols)
 
     def has_room_for(self, member_id: str, max_size: int) -> bool:
-        """Whether the group stays within `group.max.size` with this (known or new) member.
+        """Return whether the group stays within `group.max.size` with this (known or new) member.
 
         In the join phase only members that have joined count: when a group is too large, the last ones are refused.
         """

@@ -64,7 +64,7 @@ def expired_offsets(
 
 
 def is_subscribed(group: GroupFacts, topic: str) -> bool:
-    """Whether a member subscribes to the topic; true for a consumer group whose subscriptions are unknown."""
+    """Return whether a member subscribes to the topic; true for a consumer group whose subscriptions are unknown."""
     if group.subscribed_topics is None:
         return group.protocol_type == CONSUMER
     return topic in group.subscribed_topics

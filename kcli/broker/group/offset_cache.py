@@ -30,11 +30,11 @@ class OffsetCache:
         return self._groups.get(group, _NO_OFFSETS)
 
     def is_unstable(self, group: str, partition: TopicPartition) -> bool:
-        """Whether an open transaction has an offset for this partition."""
+        """Return whether an open transaction has an offset for this partition."""
         return partition in self._unstable.get(group, ())
 
     def has_open_transaction(self, group: str) -> bool:
-        """Whether an open transaction has an offset of the group."""
+        """Return whether an open transaction has an offset of the group."""
         return group in self._unstable
 
     def put(self, group: str, offsets: Iterable[tuple[TopicPartition, CommittedOffset]]) -> None:

@@ -110,7 +110,7 @@ class OffsetStore:
         return {p: offsets[p] for p in wanted if p in offsets and self._has_current_topic_id(p, offsets[p])}
 
     def is_unstable(self, group_id: str, partition: TopicPartition) -> bool:
-        """Whether an open transaction may still change the committed offset (KIP-447)."""
+        """Return whether an open transaction may still change the committed offset (KIP-447)."""
         return self._cache.is_unstable(group_id, partition)
 
     def delete(self, group_id: str, partitions: Iterable[TopicPartition], now_wall_ms: int) -> ErrorCode:

@@ -41,7 +41,7 @@ class DirtySection(NamedTuple):
     is_overdue: bool
 
     def is_due(self, config: LogConfig) -> bool:
-        """Whether the log should be cleaned now, by `min.cleanable.dirty.ratio` or `max.compaction.lag.ms`."""
+        """Return whether the log should be cleaned now, by `min.cleanable.dirty.ratio` or `max.compaction.lag.ms`."""
         return self.dirty_bytes > 0 and (self.is_overdue or self.ratio > config.min_cleanable_dirty_ratio)
 
 
@@ -116,7 +116,7 @@ class LatestOffsets:
         self.end = info.last_offset + 1
 
     def is_latest(self, key: bytes, offset: int) -> bool:
-        """Whether no record after `offset` has this key."""
+        """Return whether no record after `offset` has this key."""
         return offset >= self._offsets.get(_short(key), -1)
 
 

@@ -21,7 +21,7 @@ _SCAN = struct.Struct(">qi4xb6xi")  # base offset, size, magic, last offset delt
 
 
 class LogDamage(Exception):
-    """No whole, valid batch at `position` of a log file; `reason` says what is wrong there."""
+    """No whole, valid batch at `position` of a log file; `reason` describes the damage."""
 
     def __init__(self, position: int, reason: str) -> None:
         super().__init__(f"at byte {position}: {reason}")
@@ -99,7 +99,7 @@ def find_batch(file: SliceableFile, end: int, offset: int, floor: tuple[int, int
 
 
 def has_valid_checksum(info: BatchInfo) -> bool:
-    """Whether a whole batch is unchanged, except for its offset and leader epoch, which the checksum does not cover."""
+    """Return whether the checksum of a whole batch is right. It does not cover the offset and the leader epoch."""
     stored = int.from_bytes(info.records[batch.CRC_AT : batch.CRC_FROM], "big")
     return crc32c(info.records[batch.CRC_FROM :]) == stored
 

@@ -131,7 +131,7 @@ class LogSegment:
         index.add(info, position)
 
     def should_roll(self, info: BatchInfo, config: LogConfig, now_wall_ms: int) -> bool:
-        """Whether `info` belongs in a new segment. An empty segment takes any batch.
+        """Return whether `info` belongs in a new segment. An empty segment takes any batch.
 
         As in Kafka, the age of a segment is the difference between the batch's timestamp and the segment's first
         timestamp; for records without timestamps it is the time since the segment was created.
@@ -147,7 +147,7 @@ class LogSegment:
         return not self.can_hold(info.last_offset, config.segment_index_bytes)
 
     def can_hold(self, last_offset: int, index_bytes: int) -> bool:
-        """Whether an index of at most `index_bytes` has room for an entry with this offset."""
+        """Return whether an index of at most `index_bytes` has room for an entry with this offset."""
         if last_offset - self.base_offset > MAX_RELATIVE_OFFSET:
             return False
         return (len(self.index.offsets) + 2) * TIME_ENTRY_BYTES <= index_bytes

@@ -212,7 +212,7 @@ class SegmentIndex:
 
     @property
     def ends_with_whole_batch(self) -> bool:
-        """Whether the file ends with its last whole batch."""
+        """True if the file ends with its last whole batch."""
         return not self.damages or self.damages[-1].position < self.end_position
 
     @classmethod

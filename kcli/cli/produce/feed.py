@@ -81,7 +81,7 @@ def _read_chunks(stream: BinaryIO) -> Iterator[bytes]:
 
 
 def _is_readable(stream: BinaryIO) -> bool:
-    """Whether a read would not wait: there is input, or its end. True also for a stream that cannot be polled."""
+    """Return whether a read returns at once. True also at the end, and for a stream that cannot be polled."""
     try:
         ready, _, _ = select.select([stream.fileno()], [], [], 0)
     except (OSError, ValueError):
