@@ -65,12 +65,12 @@ def read_live_group(
     group = survey.group
     matching = _matching_patterns(client, group.members, deadline_ms)
     members = [_member(member, matching) for member in group.members]
-    wanted: set[str] = set().union(*(member.topics for member in members))
-    topics = _topics(client, {*wanted, *group.topics, *more_topics}, deadline_ms)
+    names: set[str] = set().union(*(member.topics for member in members))
+    topics = _topics(client, {*names, *group.topics, *more_topics}, deadline_ms)
     lags = {row.tp: float(lag) for row in survey.partitions if (lag := _lag(row)) is not None}
     rates = _rates(client, topics, deadline_ms)
     assignor = name_on_server(group.assignor) if group.type == CONSUMER else group.assignor
-    return LiveGroup(group, assignor, topics, members, sorted(wanted - topics.keys()), lags, rates)
+    return LiveGroup(group, assignor, topics, members, sorted(names - topics.keys()), lags, rates)
 
 
 def _stable_survey(client: ConsumerNetworkClient, name: str, deadline_ms: float) -> GroupSurvey:

@@ -90,9 +90,9 @@ def own_versions() -> dict[int, VersionRange]:
     return {int(key): VersionRange(*request_type(key).VERSIONS) for key in ApiKey}
 
 
-def highest_common(ours: VersionRange | None, theirs: VersionRange | None) -> int | None:
+def highest_common(supported: VersionRange | None, offered: VersionRange | None) -> int | None:
     """Return the version that two sides use: the highest common one; None if there is none. Pure."""
-    if ours is None or theirs is None:
+    if supported is None or offered is None:
         return None
-    highest = min(ours.last, theirs.last)
-    return highest if highest >= max(ours.first, theirs.first) else None
+    highest = min(supported.last, offered.last)
+    return highest if highest >= max(supported.first, offered.first) else None

@@ -204,12 +204,12 @@ def apply_topic_deletion(
     client: ConsumerNetworkClient, plan: Sequence[PlannedTopic], deadline_ms: float
 ) -> dict[str, KcliError]:
     """Delete the topics of the plan that have no error, by id where possible; return the errors by name."""
-    wanted = {planned.topic: planned.topic_id for planned in plan if planned.error is None}
-    return delete_topics(client, wanted, deadline_ms).errors if wanted else {}
+    requested = {planned.topic: planned.topic_id for planned in plan if planned.error is None}
+    return delete_topics(client, requested, deadline_ms).errors if requested else {}
 
 
 def find_partitions(
-    client: ConsumerNetworkClient, wanted: Mapping[str, list[int] | None], deadline_ms: float
+    client: ConsumerNetworkClient, requested: Mapping[str, list[int] | None], deadline_ms: float
 ) -> list[TopicPartition]:
     """Return the chosen partitions of each topic, in order; None stands for all partitions of a topic.
 
@@ -217,12 +217,12 @@ def find_partitions(
     """
     from kcli.client.metadata import check_partitions
 
-    topics = client.topics_metadata(list(wanted), deadline_ms).topics
-    bad = [topics[name] for name in wanted if topics[name].error]
+    topics = client.topics_metadata(list(requested), deadline_ms).topics
+    bad = [topics[name] for name in requested if topics[name].error]
     if bad:
         raise _no_topics(client, bad, deadline_ms)
     found: list[TopicPartition] = []
-    for name, numbers in wanted.items():
+    for name, numbers in requested.items():
         check_partitions(topics[name], numbers or ())
         found += [TopicPartition(name, number) for number in numbers or sorted(topics[name].partitions)]
     return found

@@ -157,9 +157,9 @@ class Consumer:
 
         A new partition starts at the committed offset of `group.id`, otherwise by `auto.offset.reset`.
         """
-        wanted = list(partitions)
-        self.subscription.assign(wanted)
-        self._client.metadata.add_topics(dict.fromkeys(tp.topic for tp in wanted))
+        requested = list(partitions)
+        self.subscription.assign(requested)
+        self._client.metadata.add_topics(dict.fromkeys(tp.topic for tp in requested))
 
     def subscribe(
         self,
@@ -178,19 +178,19 @@ class Consumer:
         group.protocol=consumer one of the broker (RE2). A new subscription replaces the previous one. Raise KcliError
         without a group.id.
         """
-        wanted = list(topics)
-        if not wanted and pattern is None:
+        requested = list(topics)
+        if not requested and pattern is None:
             self.unsubscribe()
             return
         group = self._group_for("subscribe")
         if pattern is None:
-            self.subscription.subscribe(wanted)
+            self.subscription.subscribe(requested)
         elif self._config.group_protocol == "consumer":
             self.subscription.subscribe_server_pattern(pattern)
         else:
             self.subscription.subscribe_pattern(pattern)
         group.subscribed(on_assigned, on_revoked, on_lost)
-        self._client.metadata.add_topics(wanted)
+        self._client.metadata.add_topics(requested)
 
     def unsubscribe(self) -> None:
         """Read nothing. A member first revokes its partitions and leaves its group, within default.api.timeout.ms."""

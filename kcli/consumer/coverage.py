@@ -111,7 +111,7 @@ class ReadCoverage(NamedTuple):
 
 def is_bounded(ranges: Mapping[TopicPartition, ReadRange]) -> bool:
     """Whether every range has an end, so that the read has one."""
-    return all(asked.end is not None for asked in ranges.values())
+    return all(requested.end is not None for requested in ranges.values())
 
 
 class RangeProgress:
@@ -176,8 +176,8 @@ class RangeProgress:
         )
 
 
-def unresolved(tp: TopicPartition, asked: ReadRange, reason: str, error: KcliError | None) -> PartitionCoverage:
+def unresolved(tp: TopicPartition, requested: ReadRange, reason: str, error: KcliError | None) -> PartitionCoverage:
     """Return the coverage of a partition whose range has not been resolved to offsets."""
-    start = asked.start.n if isinstance(asked.start, Offset) else -1
-    end = None if asked.end is None else asked.end.n if isinstance(asked.end, Offset) else -1
+    start = requested.start.n if isinstance(requested.start, Offset) else -1
+    end = None if requested.end is None else requested.end.n if isinstance(requested.end, Offset) else -1
     return PartitionCoverage(tp, start, end, -1, 0, 0, reason, complete=False, error=error)

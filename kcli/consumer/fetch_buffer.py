@@ -60,8 +60,8 @@ class CompletedFetch:
             section = self.sections.popleft()
             cost = len(section.data) * expansion if is_compressed(section.data) else len(section.data)
             if cost > room and (cut := cut_section(section, len(section.data) * room / cost)) is not None:
-                section, rest = cut
-                self.sections.appendleft(rest)
+                section, remaining = cut
+                self.sections.appendleft(remaining)
             chunk.append(section)
             room -= cost
         return chunk
@@ -106,10 +106,10 @@ def cut_section(section: Section, at_bytes: float) -> tuple[Section, Section] | 
         return None
     middle = _position_after_batch(section.data, starts[index - 1]).offset
     first = section._replace(data=section.data[: starts[index]])
-    rest = section._replace(data=section.data[starts[index] :], fetch_offset=middle)
+    remaining = section._replace(data=section.data[starts[index] :], fetch_offset=middle)
     if section.aborted:
-        rest = rest._replace(aborted=_still_aborting(section.data, starts[:index], section.aborted))
-    return first, rest
+        remaining = remaining._replace(aborted=_still_aborting(section.data, starts[:index], section.aborted))
+    return first, remaining
 
 
 def _still_aborting(data: memoryview, starts: Iterable[int], aborted: list[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -279,7 +279,7 @@ class FetchBuffer:
             self._expansion = max(expansion, before * 0.9)
 
 
-def _remaining_section(section: Section, rest: RecordSection) -> Section:
+def _remaining_section(section: Section, remaining: RecordSection) -> Section:
     """Return the part of a section that the decoder did not unpack because it is too large for one chunk."""
-    aborted = None if rest.aborted is None else list(rest.aborted)
-    return section._replace(data=memoryview(rest.data), fetch_offset=rest.fetch_offset, aborted=aborted)
+    aborted = None if remaining.aborted is None else list(remaining.aborted)
+    return section._replace(data=memoryview(remaining.data), fetch_offset=remaining.fetch_offset, aborted=aborted)

@@ -42,14 +42,14 @@ class Verdict(NamedTuple):
     epoch: int | None = None
 
 
-def judge_partition(tp: TopicPartition, asked: PartitionFetch, data: PartitionData, node_id: int) -> Verdict:
-    """Return the verdict on the response of broker `node_id` to `asked`."""
+def judge_partition(tp: TopicPartition, requested: PartitionFetch, data: PartitionData, node_id: int) -> Verdict:
+    """Return the verdict on the response of broker `node_id` to `requested`."""
     if data.error_code:
-        return _judge_error(tp, asked, data.error_code, node_id)
+        return _judge_error(tp, requested, data.error_code, node_id)
     diverging = data.diverging_epoch
     if diverging.end_offset < 0 and diverging.epoch < 0:
         return Verdict()
-    return judge_epoch_end(tp, asked.offset, asked.last_epoch, diverging.epoch, diverging.end_offset)
+    return judge_epoch_end(tp, requested.offset, requested.last_epoch, diverging.epoch, diverging.end_offset)
 
 
 def judge_epoch_end(tp: TopicPartition, offset: int, epoch: int, end_epoch: int, end_offset: int) -> Verdict:
@@ -77,15 +77,15 @@ def judge_epoch_end(tp: TopicPartition, offset: int, epoch: int, end_epoch: int,
     return Verdict(failure=error)
 
 
-def _judge_error(tp: TopicPartition, asked: PartitionFetch, error_code: int, node_id: int) -> Verdict:
+def _judge_error(tp: TopicPartition, requested: PartitionFetch, error_code: int, node_id: int) -> Verdict:
     code = ErrorCode.of(error_code)
     topic, partition = tp
     if code == ErrorCode.OFFSET_OUT_OF_RANGE:
-        text = f"offset {asked.offset} of {tp} is out of range: before the log start or after the log end"
-        return Verdict(failure=OffsetOutOfRange(text, topic=topic, partition=partition, offset=asked.offset))
+        text = f"offset {requested.offset} of {tp} is out of range: before the log start or after the log end"
+        return Verdict(failure=OffsetOutOfRange(text, topic=topic, partition=partition, offset=requested.offset))
     if code == ErrorCode.CORRUPT_MESSAGE:
-        text = f"the broker reports a corrupt log of {tp} at offset {asked.offset}"
-        corrupt = CorruptRecords(text, topic=topic, partition=partition, offset=asked.offset, node=node_id)
+        text = f"the broker reports a corrupt log of {tp} at offset {requested.offset}"
+        corrupt = CorruptRecords(text, topic=topic, partition=partition, offset=requested.offset, node=node_id)
         return Verdict(failure=corrupt)
     error = BrokerError(error_code, api="Fetch", node=node_id, topic=topic, partition=partition)
     return Verdict(retry=error) if code in _RETRIED or code.retriable else Verdict(failure=error)

@@ -239,10 +239,10 @@ class Fetcher:
         received = CompletedFetch(node_id, [], [])
         failed = set()
         for tp, data in _partitions_of(response, session):
-            asked = session.sent.get(tp)
-            if asked is None or not self._is_current(tp, asked):
+            requested = session.sent.get(tp)
+            if requested is None or not self._is_current(tp, requested):
                 continue  # the position changed while the request was in flight
-            verdict = judge_partition(tp, asked, data, node_id)
+            verdict = judge_partition(tp, requested, data, node_id)
             if verdict.retry is not None:
                 failed.add(tp)
                 self._saw_leader(tp, data, response)
@@ -251,17 +251,22 @@ class Fetcher:
             elif isinstance(verdict.failure, OffsetOutOfRange) and self._subscription.prefer_leader(tp):
                 continue  # a follower may lag: ask the leader before this is an error
             elif verdict.failure is not None:
-                received.failures.append(PartitionFailure(tp, asked.offset, verdict.failure))
+                received.failures.append(PartitionFailure(tp, requested.offset, verdict.failure))
             elif verdict.epoch is not None:
-                self._subscription.fetched(tp, asked.offset, FetchPosition(asked.offset, verdict.epoch))
+                self._subscription.fetched(tp, requested.offset, FetchPosition(requested.offset, verdict.epoch))
             else:
-                self._take_records(tp, asked, data, received, now_ms)
+                self._take_records(tp, requested, data, received, now_ms)
         for tp in [tp for tp, _ in self._partition_backoffs.items() if tp in session.sent and tp not in failed]:
             self._partition_backoffs.clear(tp)
         return received
 
     def _take_records(
-        self, tp: TopicPartition, asked: PartitionFetch, data: PartitionData, received: CompletedFetch, now_ms: float
+        self,
+        tp: TopicPartition,
+        requested: PartitionFetch,
+        data: PartitionData,
+        received: CompletedFetch,
+        now_ms: float,
     ) -> None:
         state = self._subscription.state(tp)
         state.high_watermark = data.high_watermark
@@ -276,18 +281,18 @@ class Fetcher:
         if self._read_committed:
             aborted = [(it.producer_id, it.first_offset) for it in data.aborted_transactions or ()]
         records = memoryview(data.records)
-        received.sections.append(Section(tp, records, asked.offset, aborted))
+        received.sections.append(Section(tp, records, requested.offset, aborted))
         after = position_after(records)
-        if after is not None and after.offset > asked.offset:
-            self._subscription.fetched(tp, asked.offset, after)
+        if after is not None and after.offset > requested.offset:
+            self._subscription.fetched(tp, requested.offset, after)
             self._progressed.add(received.node_id)
         else:
-            self.buffer.halt(tp, asked.offset)  # no whole batch: the decoder finds the error
+            self.buffer.halt(tp, requested.offset)  # no whole batch: the decoder finds the error
 
-    def _is_current(self, tp: TopicPartition, asked: PartitionFetch) -> bool:
+    def _is_current(self, tp: TopicPartition, requested: PartitionFetch) -> bool:
         state = self._subscription.get(tp)
         position = None if state is None else state.next_fetch()
-        return position is not None and position.offset == asked.offset
+        return position is not None and position.offset == requested.offset
 
     def _saw_leader(self, tp: TopicPartition, data: PartitionData, response: FetchResponse) -> None:
         """Take the new leader from the error response, which saves a metadata request (KIP-951)."""

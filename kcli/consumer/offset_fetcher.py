@@ -121,12 +121,12 @@ class OffsetFetcher:
             return
         for tp, end in self._successes(positions, done, offset_lookup.read_epochs):
             assert isinstance(end, EpochEnd)
-            asked = positions[tp]
-            verdict = judge_epoch_end(tp, asked.offset, asked.epoch, end.leader_epoch, end.end_offset)
+            requested = positions[tp]
+            verdict = judge_epoch_end(tp, requested.offset, requested.epoch, end.leader_epoch, end.end_offset)
             if verdict.failure is not None:
                 self._fail(tp, verdict.failure)
             elif verdict.epoch is not None:
-                self._subscription.finish_validation(tp, asked, verdict.epoch)
+                self._subscription.finish_validation(tp, requested, verdict.epoch)
 
     def _by_leader(
         self, partitions: Iterable[TopicPartition]
@@ -149,8 +149,8 @@ class OffsetFetcher:
         led, leaderless = self._by_leader(policies)
         self._retry_without_leader(leaderless, now_ms)
         for node, members in led.items():
-            wanted = {tp: TIMESTAMP_OF_POLICY[policies[tp]] for tp in members}
-            request = offset_lookup.offsets_request(self._client.metadata, wanted, self._isolation)
+            requested = {tp: TIMESTAMP_OF_POLICY[policies[tp]] for tp in members}
+            request = offset_lookup.offsets_request(self._client.metadata, requested, self._isolation)
             self._expect(members, self._client.send(node, request), partial(self._has_reset, members, policies))
 
     def _has_reset(
@@ -226,11 +226,11 @@ class OffsetFetcher:
         future: RequestFuture[Any],
         handle: Callable[[RequestFuture[Any]], None],
     ) -> None:
-        asked = list(partitions)
-        self._in_flight.update(asked)
+        requested = list(partitions)
+        self._in_flight.update(requested)
 
         def answered(done: RequestFuture[Any]) -> None:
-            self._in_flight.difference_update(asked)
+            self._in_flight.difference_update(requested)
             handle(done)
 
         future.on_done(answered)
@@ -255,15 +255,15 @@ class OffsetFetcher:
                 error = refused
         if error is not None and coordinator is not None and self._lookup is not None:
             self._lookup.handle_error(error, coordinator)
-        for tp, answer in answers:
+        for tp, outcome in answers:
             if tp not in pending:
                 continue
             pending.discard(tp)
-            if isinstance(answer, KcliError):
-                self._retry_or_fail(tp, answer)
+            if isinstance(outcome, KcliError):
+                self._retry_or_fail(tp, outcome)
             else:
                 self._backoffs.clear(tp)
-                yield tp, answer
+                yield tp, outcome
         for tp in pending:
             self._retry_or_fail(tp, error or BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR, f"no answer about {tp}"))
 
@@ -301,18 +301,18 @@ def fetch_committed(
 
     Raise BrokerError (GROUP_AUTHORIZATION_FAILED, TOPIC_AUTHORIZATION_FAILED with all its topics) and TimeoutExpired.
     """
-    wanted = list(partitions)
+    requested = list(partitions)
     last: KcliError | None = None
-    if not wanted:
+    if not requested:
         return {}
     for _ in client.attempts(deadline_ms):
         node = lookup.await_node(deadline_ms)
-        future = request_committed(client, node, group, wanted)
+        future = request_committed(client, node, group, requested)
         if not client.poll(until=future, timeout_ms=max(0.0, deadline_ms - client.clock.now_ms())):
             break
         try:
             results = dict(parse_committed(future.value()))
-            return {tp: it for tp, it in _checked(results, group).items() if tp in set(wanted)}
+            return {tp: it for tp, it in _checked(results, group).items() if tp in set(requested)}
         except KcliError as error:
             if not error.retriable:
                 raise
@@ -341,14 +341,14 @@ def request_committed(
     An offset that an open transaction is about to change is refused with UNSTABLE_OFFSET_COMMIT (KIP-447), which is
     retriable. Brokers before 2.5 do not support that and return the previous offset.
     """
-    wanted = list(partitions)
+    requested = list(partitions)
 
     def request_older(error: KcliError) -> RequestFuture[OffsetFetchResponse]:
         if not isinstance(error, UnsupportedVersion):
             raise error
-        return client.send(node, offset_fetch_request(group, wanted), max_version=NEWEST_VERSION - 1)
+        return client.send(node, offset_fetch_request(group, requested), max_version=NEWEST_VERSION - 1)
 
-    request = offset_fetch_request(group, wanted, require_stable=True)
+    request = offset_fetch_request(group, requested, require_stable=True)
     return client.send(node, request, min_version=NEWEST_VERSION, max_version=NEWEST_VERSION).recover(request_older)
 
 

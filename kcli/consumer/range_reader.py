@@ -116,22 +116,22 @@ class RangeReader:
 
         errors: dict[TopicPartition, KcliError] = {}
 
-        def ask(wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-            wanted = {tp: timestamp for tp, timestamp in wanted.items() if tp not in errors}
-            if not wanted:
+        def ask(timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+            timestamps = {tp: timestamp for tp, timestamp in timestamps.items() if tp not in errors}
+            if not timestamps:
                 return {}
-            results = list_offsets(self._client, wanted, deadline_ms, self._isolation)
+            results = list_offsets(self._client, timestamps, deadline_ms, self._isolation)
             errors.update(results.errors)
             return {tp: end.offset for tp, end in results.values.items()}
 
         starts = ask(dict.fromkeys(self._ranges, EARLIEST))
         ends = ask(dict.fromkeys(self._ranges, LATEST))
         at_time: dict[TopicPartition, dict[int, int]] = {}
-        times = {tp: times_of(asked) for tp, asked in self._ranges.items()}
+        times = {tp: times_of(requested) for tp, requested in self._ranges.items()}
         for turn in (0, 1):
-            wanted = {tp: its[turn] for tp, its in times.items() if len(its) > turn}
-            for tp, offset in ask(wanted).items():
-                at_time.setdefault(tp, {})[wanted[tp]] = offset
+            timestamps = {tp: its[turn] for tp, its in times.items() if len(its) > turn}
+            for tp, offset in ask(timestamps).items():
+                at_time.setdefault(tp, {})[timestamps[tp]] = offset
         good = [tp for tp in self._ranges if tp not in errors]
         return {tp: LogOffsets(starts[tp], ends[tp], at_time.get(tp, {})) for tp in good}, errors
 
@@ -306,7 +306,7 @@ class RangeReader:
     def coverage(self) -> list[PartitionCoverage]:
         """Return the coverage of every requested partition."""
         coverages = []
-        for tp, asked in self._ranges.items():
+        for tp, requested in self._ranges.items():
             progress = self._progress.get(tp)
             if progress is not None:
                 state = self._subscription.get(tp)
@@ -315,7 +315,7 @@ class RangeReader:
                 coverages.append(progress.coverage(tp))
             else:
                 error = self._unresolved.get(tp)
-                coverages.append(unresolved(tp, asked, str(error or "not resolved"), error))
+                coverages.append(unresolved(tp, requested, str(error or "not resolved"), error))
         return coverages
 
     def close(self) -> None:

@@ -147,12 +147,12 @@ class SubscriptionState:
         self._set_partitions(partitions)
 
     def _set_partitions(self, partitions: Iterable[TopicPartition]) -> None:
-        wanted = list(dict.fromkeys(partitions))
+        requested = list(dict.fromkeys(partitions))
         self.updated.update(self._states)
-        self._states = {tp: self._states.get(tp) or PartitionState() for tp in wanted}
+        self._states = {tp: self._states.get(tp) or PartitionState() for tp in requested}
         for tp in self.unread.keys() - self._states.keys():
             del self.unread[tp]
-        self.updated.update(wanted)
+        self.updated.update(requested)
         self.not_ready = {tp for tp, state in self._states.items() if state.position is None or state.validating}
 
     def unassign(self, tp: TopicPartition) -> None:
@@ -256,17 +256,17 @@ class SubscriptionState:
         self._set_ready(tp, ready=False)
         return True
 
-    def finish_validation(self, tp: TopicPartition, asked: FetchPosition, epoch: int) -> bool:
-        """Take the leader's confirmation of `asked`, under `epoch`.
+    def finish_validation(self, tp: TopicPartition, validated: FetchPosition, epoch: int) -> bool:
+        """Take the leader's confirmation of `validated`, under `epoch`.
 
         Return False, without effect, if the position has changed.
         """
         state = self._states.get(tp)
-        if state is None or not state.validating or state.fetch_position != asked:
+        if state is None or not state.validating or state.fetch_position != validated:
             return False
         state.validating = False
-        state.fetch_position = FetchPosition(asked.offset, epoch)
-        if state.position is not None and state.position.offset == asked.offset:
+        state.fetch_position = FetchPosition(validated.offset, epoch)
+        if state.position is not None and state.position.offset == validated.offset:
             state.position = state.fetch_position
         self._set_ready(tp, ready=True)
         return True

@@ -107,7 +107,7 @@ def _read_offsets_of_one(group: str, response: OffsetFetchResponse) -> Iterator[
 
 
 def _offsets(topics: Iterable[Any], known: _Known) -> Committed:
-    found: Committed = {}
+    committed: Committed = {}
     for topic in topics:
         name = topic.name
         tps = known.setdefault(name, {})
@@ -117,10 +117,10 @@ def _offsets(topics: Iterable[Any], known: _Known) -> Committed:
             if tp is None:
                 tp = tps[number] = TopicPartition(name, number)
             if it.error_code:
-                found[tp] = BrokerError(it.error_code, api="OffsetFetch", topic=name, partition=number)
+                committed[tp] = BrokerError(it.error_code, api="OffsetFetch", topic=name, partition=number)
             elif it.committed_offset >= 0:
-                found[tp] = _offset((it.committed_offset, it.committed_leader_epoch, it.metadata or ""))
-    return found
+                committed[tp] = _offset((it.committed_offset, it.committed_leader_epoch, it.metadata or ""))
+    return committed
 
 
 class ShareOffset(NamedTuple):

@@ -195,8 +195,8 @@ def commit_offsets(
     The codes have the order of `offsets`. In a group with members only these may commit: UNKNOWN_MEMBER_ID.
     """
     request = _commit_request(group, offsets)
-    answer = ask_coordinator(client, group, request, deadline_ms, codes=_codes, max_version=_LAST_VERSION_WITH_NAMES)
-    found = _committed_codes(answer)
+    response = ask_coordinator(client, group, request, deadline_ms, codes=_codes, max_version=_LAST_VERSION_WITH_NAMES)
+    found = _committed_codes(response)
     return {tp: ErrorCode.of(found.get(tp, ErrorCode.UNKNOWN_SERVER_ERROR)) for tp in offsets}
 
 
@@ -233,16 +233,16 @@ def _commit_request(group: str, offsets: Changes) -> OffsetCommitRequest:
     return OffsetCommitRequest(group_id=group, topics=list(topics.values()))
 
 
-def _committed_codes(answer: OffsetCommitResponse) -> dict[TopicPartition, int]:
+def _committed_codes(response: OffsetCommitResponse) -> dict[TopicPartition, int]:
     return {
         TopicPartition(topic.name, partition.partition_index): partition.error_code
-        for topic in answer.topics
+        for topic in response.topics
         for partition in topic.partitions
     }
 
 
-def _codes(answer: OffsetCommitResponse) -> Iterator[int]:
-    return iter(_committed_codes(answer).values())
+def _codes(response: OffsetCommitResponse) -> Iterator[int]:
+    return iter(_committed_codes(response).values())
 
 
 def delete_offsets(

@@ -251,25 +251,25 @@ class ClassicMember:
             self._unanswered(node, done.error)
             self._fail_join(f"JoinGroup failed: {done.error.message}", with_backoff=True)
             return
-        answer = done.value()
-        code = requests.code_of(answer)
+        response = done.value()
+        code = requests.code_of(response)
         if code:
             if reaction_to(ApiKey.JOIN_GROUP, code) is Reaction.TAKE_ID:
-                self.generation = Generation(member_id=answer.member_id)
+                self.generation = Generation(member_id=response.member_id)
             self._refused(ApiKey.JOIN_GROUP, code)
             return
         self._transition("joined")
-        self.generation = Generation(answer.generation_id, answer.member_id, answer.protocol_name)
+        self.generation = Generation(response.generation_id, response.member_id, response.protocol_name)
         self.heartbeat.begin(self._client.clock.now_ms())
         self._heartbeats.node = node
-        if answer.leader == answer.member_id:
-            self._begin_to_lead(answer)
+        if response.leader == response.member_id:
+            self._begin_to_lead(response)
         else:
             self._sync({})
 
-    def _begin_to_lead(self, answer: JoinGroupResponse) -> None:
+    def _begin_to_lead(self, response: JoinGroupResponse) -> None:
         try:
-            self.leadership = become_leader(self._client, self._config, self._strategies, answer)
+            self.leadership = become_leader(self._client, self._config, self._strategies, response)
         except KcliError as error:
             self._cannot_lead(error)
 
@@ -302,16 +302,16 @@ class ClassicMember:
             self._unanswered(node, done.error)
             self._fail_join(f"SyncGroup failed: {done.error.message}", with_backoff=True)
             return
-        answer = done.value()
-        code = requests.code_of(answer)
-        if not code and answer.protocol_name not in (None, "", self.generation.protocol):
+        response = done.value()
+        code = requests.code_of(response)
+        if not code and response.protocol_name not in (None, "", self.generation.protocol):
             code = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
         if code:
             self._refused(ApiKey.SYNC_GROUP, code)
             return
         self._transition("synced")
         self.heartbeat.confirmed(sent_ms)
-        self.rejoin_reason, self.assignment = None, bytes(answer.assignment)
+        self.rejoin_reason, self.assignment = None, bytes(response.assignment)
         self._failures, self.may_join_ms = 0, 0.0
 
     # --- refusals

@@ -96,13 +96,15 @@ def commit_request(
     )
 
 
-def read_refusal(asked: Mapping[TopicPartition, OffsetAndMetadata], answer: OffsetCommitResponse) -> Refusal | None:
+def read_refusal(
+    requested: Mapping[TopicPartition, OffsetAndMetadata], response: OffsetCommitResponse
+) -> Refusal | None:
     """Return the most severe refusal in a response; None if everything is stored.
 
     A partition that is missing in the response counts as UNKNOWN_SERVER_ERROR.
     """
-    codes = dict.fromkeys(asked, ErrorCode.UNKNOWN_SERVER_ERROR)
-    for topic in answer.topics:
+    codes = dict.fromkeys(requested, ErrorCode.UNKNOWN_SERVER_ERROR)
+    for topic in response.topics:
         for it in topic.partitions:
             codes[TopicPartition(topic.name, it.partition_index)] = ErrorCode.of(it.error_code)
     refused = {code for code in codes.values() if code != ErrorCode.NONE}

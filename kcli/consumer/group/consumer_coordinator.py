@@ -170,22 +170,22 @@ class ConsumerCoordinator:
             member.request_rejoin("topics of the group have changed")
 
     def _begin_rebalance(self, now_ms: float) -> None:
-        wanted = self._topics.subscribed()
-        self._prepare(wanted)
+        subscribed = self._topics.subscribed()
+        self._prepare(subscribed)
         now_ms = self._client.clock.now_ms()
-        self._topics.request_metadata(wanted)
-        self._joined_topics = wanted
-        fields = JoinFields(wanted, list(self._subscription.partitions()), self._last, self._last_generation)
+        self._topics.request_metadata(subscribed)
+        self._joined_topics = subscribed
+        fields = JoinFields(subscribed, list(self._subscription.partitions()), self._last, self._last_generation)
         if self._in_background:
             self._thread.start()
         self._member.join(fields, now_ms)
         self._thread.wake()
 
-    def _prepare(self, wanted: Collection[str]) -> None:
+    def _prepare(self, subscribed: Collection[str]) -> None:
         """Revoke partitions before joining; without a generation all partitions are lost."""
         errors = CallbackErrors()
         owned = sorted(self._subscription.partitions())
-        given_up = revoked_before_join(owned, wanted, cooperative=self._cooperative)
+        given_up = revoked_before_join(owned, subscribed, cooperative=self._cooperative)
         if given_up and self._member.has_generation:
             errors.run(self._hooks.before_revocation, given_up)
         if self._member.has_generation:

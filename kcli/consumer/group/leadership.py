@@ -33,13 +33,13 @@ class Leadership:
     """
 
     def __init__(
-        self, client: ConsumerNetworkClient, strategy: Strategy, answer: JoinGroupResponse, *, with_racks: bool
+        self, client: ConsumerNetworkClient, strategy: Strategy, response: JoinGroupResponse, *, with_racks: bool
     ) -> None:
         self._client = client
         self._strategy = strategy
         self._with_racks = with_racks
-        self._members = read_members(answer.members)
-        self._must_assign = not answer.skip_assignment
+        self._members = read_members(response.members)
+        self._must_assign = not response.skip_assignment
         self.topics = topics_of(self._members)
         self.snapshot: Snapshot | None = None  # of the topics at the assignment; None before it
         client.metadata.add_topics(sorted(self.topics))
@@ -59,14 +59,14 @@ class Leadership:
 
 
 def become_leader(
-    client: ConsumerNetworkClient, config: ConsumerConfig, strategies: Sequence[Strategy], answer: JoinGroupResponse
+    client: ConsumerNetworkClient, config: ConsumerConfig, strategies: Sequence[Strategy], response: JoinGroupResponse
 ) -> Leadership:
     """Return the leadership after the JoinGroup response. Raise BrokerError if the member lacks the chosen assignor."""
-    strategy = next((strategy for strategy in strategies if strategy.name == answer.protocol_name), None)
+    strategy = next((strategy for strategy in strategies if strategy.name == response.protocol_name), None)
     if strategy is None:
-        text = f"the group chose the assignor {answer.protocol_name!r}, which this member does not support"
+        text = f"the group chose the assignor {response.protocol_name!r}, which this member does not support"
         raise BrokerError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, text, group=config.group_id)
-    return Leadership(client, strategy, answer, with_racks=bool(config.client_rack))
+    return Leadership(client, strategy, response, with_racks=bool(config.client_rack))
 
 
 class JoinedMember(NamedTuple):

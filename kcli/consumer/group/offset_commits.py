@@ -79,14 +79,14 @@ class OffsetCommits:
         BrokerError (REBALANCE_IN_PROGRESS: poll first; FENCED_INSTANCE_ID, GROUP_ and TOPIC_AUTHORIZATION_FAILED,
         OFFSET_METADATA_TOO_LARGE, ...), and TimeoutExpired, after which the offsets may or may not be stored.
         """
-        wanted = self.consumed() if offsets is None else dict(offsets)
-        self._commit_until(wanted, deadline_ms)
+        requested = self.consumed() if offsets is None else dict(offsets)
+        self._commit_until(requested, deadline_ms)
         self._await_queue(deadline_ms)
 
-    def _commit_until(self, wanted: Offsets, deadline_ms: float, *, revoking: bool = False) -> None:
+    def _commit_until(self, requested: Offsets, deadline_ms: float, *, revoking: bool = False) -> None:
         last: KcliError | None = None
         for attempt in count():
-            if not wanted:
+            if not requested:
                 return
             if attempt:
                 self._client.sleep(min(self._client.retry_backoff.after(attempt), self._left_ms(deadline_ms)))
@@ -94,7 +94,7 @@ class OffsetCommits:
                     raise self._client.timed_out(self._awaited(), last=last)
             node = self._lookup.await_node(deadline_ms)
             self._send_queue(node)
-            commit = Commit(wanted, None, deadline_ms)
+            commit = Commit(requested, None, deadline_ms)
             self._sender.send(commit, node, revoking=revoking)
             if commit.answer is not None:
                 self._client.poll(until=commit.answer, timeout_ms=self._left_ms(deadline_ms))
@@ -136,10 +136,10 @@ class OffsetCommits:
         `callback(offsets, error)` runs in the caller's thread, in a later poll, commit or close, in the order of the
         commits. After an error that is `retriable` a later commit may succeed.
         """
-        wanted = self.consumed() if offsets is None else dict(offsets)
+        requested = self.consumed() if offsets is None else dict(offsets)
         deadline_ms = self._client.clock.now_ms() + self._config.request_timeout_ms
-        commit = Commit(wanted, callback, deadline_ms)
-        commit.settled = not wanted
+        commit = Commit(requested, callback, deadline_ms)
+        commit.settled = not requested
         self._queue.append(commit)
         self._advance(self._client.clock.now_ms())
 

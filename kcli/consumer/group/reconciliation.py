@@ -38,22 +38,22 @@ class ReconciliationStep(NamedTuple):
 
 def next_step(owned: Owned, target: PartitionsById, names: Mapping[UUID, str]) -> ReconciliationStep:
     """Return the step towards `target` that is possible with the known names."""
-    wanted: Owned = {}
+    assigned: Owned = {}
     unnamed = set()
     for topic_id, numbers in target.items():
         name = owned[topic_id].name if topic_id in owned else names.get(topic_id)
         if name is None:
             unnamed.add(topic_id)
         elif numbers:
-            wanted[topic_id] = OwnedTopic(name, numbers)
-    return ReconciliationStep(_missing(owned, wanted), _missing(wanted, owned), wanted, frozenset(unnamed))
+            assigned[topic_id] = OwnedTopic(name, numbers)
+    return ReconciliationStep(_missing(owned, assigned), _missing(assigned, owned), assigned, frozenset(unnamed))
 
 
-def _missing(some: Owned, others: Owned) -> list[TopicPartition]:
-    """Return the partitions of `some` that are not in `others`, sorted."""
+def _missing(some: Owned, excluded: Owned) -> list[TopicPartition]:
+    """Return the partitions of `some` that are not in `excluded`, sorted."""
     missing = []
     for topic_id, topic in some.items():
-        present = others[topic_id].partitions if topic_id in others else frozenset()
+        present = excluded[topic_id].partitions if topic_id in excluded else frozenset()
         missing += [TopicPartition(topic.name, number) for number in topic.partitions - present]
     return sorted(missing)
 
