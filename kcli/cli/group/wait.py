@@ -40,7 +40,7 @@ def run(
     check_names([group])
     condition = parse_until(until)
     check_interval(interval)
-    deadline_ms = common.deadline_ms()
+    began_ms, deadline_ms = env.clock.now_ms(), common.deadline_ms()
     with closing(common.connect()) as client:
         result = wait_for_group(
             client,
@@ -54,7 +54,8 @@ def run(
     if result.state is not None:
         item |= {"state": result.state, "member_count": result.members}
         item |= {"lag": result.lag} if needs_offsets(condition) else {}
-    item["waited_ms"] = round(result.waited_ms)
+    # From the same start as the deadline, so that a wait that timed out is never shorter than --timeout.
+    item["waited_ms"] = round(env.clock.now_ms() - began_ms)
     print_report(env, Report("group.wait", COLUMNS, [item], [{**item, "members": result.members}]), common.output)
     if result.reached:
         return exit_status.DONE

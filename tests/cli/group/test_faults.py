@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
@@ -12,8 +13,10 @@ import pytest
 from kcli.admin.offsets.commits import commit_offsets
 from kcli.broker.control import SILENCE
 from kcli.broker.embedded import EmbeddedBroker
+from kcli.cli.options import Common
 from kcli.client.config import ClientConfig
 from kcli.client.connect import connect
+from kcli.client.consumer_network_client import ConsumerNetworkClient
 from kcli.error_codes import ErrorCode
 from kcli.protocol.messages import list_offsets as offsets
 from kcli.protocol.messages import offset_fetch as fetch
@@ -168,3 +171,17 @@ def test_wait_uses_the_field_names_of_the_other_commands(broker: EmbeddedBroker)
     listed = group(broker, "lag", "billing", "--output", "json")
     assert items(waited)[0]["member_count"] == items(listed)[0]["member_count"] == 0
     assert "MEMBERS" in group(broker, "wait", "billing", "--until", "empty").text
+
+
+def test_a_wait_that_times_out_has_waited_for_at_least_the_timeout(
+    broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def connect_slowly(common: Common) -> ConsumerNetworkClient:
+        time.sleep(0.1)  # a real delay: the wait and its deadline use the system's clock
+        return connect_at_once(common)
+
+    connect_at_once = Common.connect
+    monkeypatch.setattr(Common, "connect", connect_slowly)
+    result = group(broker, "wait", "billing", "--until", "lag>5", "--output", "json", timeout="0.3")
+    assert result.status == 5
+    assert items(result)[0]["waited_ms"] >= 300
