@@ -207,7 +207,7 @@ def _seconds_as_ms(where: str, value: str | float) -> str:
         ms = 0.0
     if not 0 < ms < 1e12:
         shown = value if isinstance(value, str) else f"{value:g}"
-        raise ConfigError(f"{where}: '{shown}' is not valid; use a number of seconds above 0, such as 30")
+        raise ConfigError(f"{where}: '{shown}' is not valid; use a number of seconds above 0 and below 1e9, such as 30")
     return str(max(1, round(ms)))
 
 

@@ -45,7 +45,11 @@ ERRORS = [
     ("topic", 2, "kcli: the command is missing (see kcli topic --help)"),
     ("topic list --lnog", 2, "kcli: there is no option --lnog; did you mean --long? (see kcli topic list --help)"),
     ("topic list --timeout soon", 2, "kcli: --timeout: 'soon' is not a number (see kcli topic list --help)"),
-    ("topic list --timeout 0", 2, "kcli: --timeout: '0' is not valid; use a number of seconds above 0, such as 30"),
+    (
+        "topic list --timeout 0",
+        2,
+        "kcli: --timeout: '0' is not valid; use a number of seconds above 0 and below 1e9, such as 30",
+    ),
     ("topic list --output yaml", 2, "kcli: --output: 'yaml' is not valid; use table, json, jsonl, csv or tsv"),
     ("topic list extra", 2, "kcli: unexpected argument: extra (see kcli topic list --help)"),
     ("topic list -X fetch.min.bytes", 2, "kcli: -X: 'fetch.min.bytes' is not valid; write key=value"),

@@ -287,7 +287,8 @@ def _forecast_lines(situation: Situation, comparison: Comparison, *, with_before
         unassigned = (
             format_assignment(withheld) if len(withheld) <= _MAX_LISTED else format_count(len(withheld), "partition")
         )
-        yield f"this takes {len(forecast.rebalances)} rebalances; until the last one no member has {unassigned}"
+        rebalances = f"{len(forecast.rebalances)} rebalances"
+        yield f"this takes {rebalances}; between the first and the last no member has {unassigned}"
     if not forecast.settled:
         yield f"the group does not settle: after {len(forecast.rebalances)} rebalances partitions still move"
     yield f"skew (largest / mean): {'; '.join(_skews(situation, forecast.final, with_before=with_before))}"

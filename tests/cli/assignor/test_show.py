@@ -87,7 +87,7 @@ def test_owned_partitions_are_kept_or_lost_and_two_rebalances_are_reported() -> 
         ["a", "2", "orders:0-1", "2", "-", "orders:2-3"],
         ["b", "2", "orders:2-3", "0", "orders:2-3", "-"],
     ]
-    assert "2 rebalances; until the last one no member has orders:2-3" in shown.err
+    assert "2 rebalances; between the first and the last no member has orders:2-3" in shown.err
     assert "4 with the eager protocol, 2 with the cooperative protocol" in shown.err
     (item,) = json.loads(show("-s", "cooperative-sticky", *words, "--output", "json").out)["items"]
     assert (item["moved"], item["kept"], item["rebalances"], item["withheld"]) == (2, 2, 2, {"orders": [2, 3]})
