@@ -74,14 +74,6 @@ def plan_as_csv(plan: Plan) -> str:
     return _csv([PLAN_COLUMNS, *(_plan_line(plan, row) for row in plan.rows)])
 
 
-def positions_after(plan: Plan) -> Positions:
-    """Return the offsets after the plan: those of the moved and the unchanged rows."""
-    after: dict[tuple[str | None, TopicPartition], OffsetAndMetadata] = {
-        (row.group, row.tp): row.new for row in plan.rows if row.new is not None and row.action in ("move", "keep")
-    }
-    return Positions(after, True, plan.cluster_id, plan.made_ms)
-
-
 def positions_as_json(positions: Positions) -> str:
     """Return a document, sorted by group and partition."""
     header = {"made_ms": positions.made_ms, "cluster_id": positions.cluster_id}

@@ -14,7 +14,6 @@ from kcli.admin.offsets.plan_files import (
     Positions,
     plan_as_csv,
     plan_as_json,
-    positions_after,
     positions_as_apache_csv,
     positions_as_csv,
     positions_as_json,
@@ -101,12 +100,13 @@ def test_csv_of_apaches_tool_is_read_and_written(stored: dict[tuple[str, TopicPa
 
 def test_csv_for_apaches_tool_has_its_exact_layout() -> None:
     """As kafka-consumer-groups.sh --export: the group column only with several groups."""
-    assert (
-        positions_as_apache_csv(positions_after(PLAN))
-        == '"audit, old",orders,1,2\nbilling,orders,0,4\nbilling,orders,1,0\n'
-    )
-    one = PLAN._replace(rows=tuple(row for row in PLAN.rows if row.group == "billing"))
-    assert positions_as_apache_csv(positions_after(one)) == "orders,0,4\norders,1,0\n"
+    moved: dict[tuple[str | None, TopicPartition], OffsetAndMetadata] = {
+        ("billing", T0): OffsetAndMetadata(4),
+        ("billing", T1): OffsetAndMetadata(0),
+    }
+    both = Positions({**moved, ("audit, old", T1): OffsetAndMetadata(2)})
+    assert positions_as_apache_csv(both) == '"audit, old",orders,1,2\nbilling,orders,0,4\nbilling,orders,1,0\n'
+    assert positions_as_apache_csv(Positions(moved)) == "orders,0,4\norders,1,0\n"
 
 
 def test_offsets_of_a_plan_are_its_new_offsets() -> None:
