@@ -286,7 +286,7 @@ def parse_moment(text: str) -> int:
         moment = datetime(year, month, day_of_month, hour, minute, second, tzinfo=timezone.utc)
         if ms > 999 or int(hours or 0) > 23 or int(minutes or 0) > 59:
             raise ValueError
-    except ValueError:
+    except (ValueError, OverflowError):
         raise _parse_error(f'Unparseable date: "{zoned}"') from None
     since = (moment - datetime(1970, 1, 1, tzinfo=timezone.utc)) // timedelta(seconds=1) * 1000 + ms
     ahead = (int(hours or 0) * 60 + int(minutes or 0)) * 60_000
