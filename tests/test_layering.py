@@ -1,4 +1,4 @@
-"""Who imports whom inside kcli, held to the table of the design by reading the syntax trees of all modules."""
+"""The layers of the package: each module imports only what this table allows, by the syntax trees of all modules."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MODULES = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py"
 
 
 def imported(source: str, module: str) -> Iterator[str]:
-    """Every package of kcli that this module imports, wherever in it; "" is kcli itself."""
+    """Yield every package of kcli that this module imports, anywhere in it; "" is kcli itself."""
     package = ["kcli", *module.split("/")[:-1]]
     for node in ast.walk(ast.parse(source)):
         names: list[str] = []
@@ -59,6 +59,6 @@ def test_module_imports_only_what_the_table_allows(module: str) -> None:
     assert found <= allowed, f"kcli/{module} must not import {sorted(found - allowed)}"
 
 
-def test_imports_are_found_wherever_they_hide() -> None:
+def test_imports_inside_functions_and_relative_imports_are_found() -> None:
     source = "def f():\n    import kcli.network.selector\n    from kcli import broker\nfrom ..client import routing"
     assert set(imported(source, "admin/topics.py")) == {"network", "broker", "client"}

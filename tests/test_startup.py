@@ -1,4 +1,4 @@
-"""What a start of kcli imports: as little as its command needs, because a tool for runbooks is started often."""
+"""The imports of a start: as few as the command needs, because runbooks start kcli often."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def modules_of_python() -> frozenset[str]:
 
 
 def imported_by(*argv: str, status: int = 0, stdin: str = "") -> set[str]:
-    """The modules that `kcli argv...` with its output in a pipe has imported when it ends, besides Python's own."""
+    """Return the modules that `kcli argv...` has imported when it ends, except Python's own. Its output is a pipe."""
     command = [sys.executable, "-c", RUN_AND_LIST_MODULES, *argv]
     returning = {**os.environ, "KCLI_DEBUG": "1"}
     done = subprocess.run(command, capture_output=True, text=True, input=stdin, env=returning)
@@ -94,7 +94,7 @@ def test_output_for_programs_imports_no_table(output: str) -> None:
 
 
 def test_a_broker_imports_only_what_it_starts_with() -> None:
-    """Handlers and messages come with the first request that needs them; nothing heavy comes at all."""
+    """Handlers and messages are imported by the first request that needs them; nothing heavy is imported at all."""
     command = [
         sys.executable,
         "-c",
