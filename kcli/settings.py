@@ -150,7 +150,7 @@ def format_value(value: Any) -> str:
 
 
 def is_secret(name: str) -> bool:
-    """Whether the value of this setting must not be printed."""
+    """True if the value of this setting must not be printed."""
     return any(word in name.lower() for word in _SECRET)
 
 
@@ -210,7 +210,7 @@ class Settings:
 
     @classmethod
     def is_known(cls, name: str) -> bool:
-        """Whether a name without a definition here is a real one, so that a caller may set it on purpose."""
+        """True if a name without a definition here is a real one, so that a caller may set it on purpose."""
         return False
 
     def adjusted(self) -> dict[str, Any]:

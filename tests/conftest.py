@@ -62,7 +62,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _is_quick(item: pytest.Item) -> bool:
-    """Whether the test needs neither Java nor another client, and takes little time."""
+    """True if the test needs neither Java nor another client, and takes little time."""
     if "/interop/" in item.nodeid or _shares_spark(item.nodeid):
         return False
     return not any(item.get_closest_marker(mark) for mark in ("real_kafka", "spark_cluster", "slow"))

@@ -281,7 +281,7 @@ def _has_leaders(admin: Any, name: str, partitions: int) -> bool:
 
 
 def _is_served(admin: Any, name: str, partitions: int) -> bool:
-    """Whether the logs exist: a broker announces itself as leader before it has created them."""
+    """True if the logs exist: a broker announces itself as leader before it has created them."""
     from confluent_kafka import KafkaException, TopicPartition
     from confluent_kafka.admin import OffsetSpec
 
@@ -489,7 +489,7 @@ def free_ports(count: int) -> list[int]:
 
 
 def answers(port: int) -> bool:
-    """Whether a broker on this port answers ApiVersions v0 within five seconds."""
+    """True if a broker on this port answers ApiVersions v0 within five seconds."""
     request = struct.pack(">hhih", 18, 0, 1, -1)
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=5) as client:

@@ -67,12 +67,12 @@ class Environment:
 
     @property
     def colour(self) -> bool:
-        """Whether output may have colours: only on a terminal, and not with NO_COLOR (no-color.org)."""
+        """True if output may have colours: only on a terminal, and not with NO_COLOR (no-color.org)."""
         return self.stdout_is_terminal and not self.environ.get("NO_COLOR") and self.environ.get("TERM") != "dumb"
 
     @property
     def is_verbose(self) -> bool:
-        """Whether KCLI_VERBOSE asks for the details of `-v`."""
+        """True if KCLI_VERBOSE asks for the details of `-v`."""
         return self.environ.get("KCLI_VERBOSE", "").lower() in ("1", "true", "yes", "on")
 
     @property

@@ -292,7 +292,7 @@ class Consumer:
                     self.subscription.stop_at(tp, None)
 
     def _is_at_end(self, ends: dict[TopicPartition, int]) -> bool:
-        """Whether every assigned partition is read to its end. Add the end offsets of new partitions to `ends`."""
+        """True if every assigned partition is read to its end. Add the end offsets of new partitions to `ends`."""
         membership, subscription = self.membership, self.subscription
         is_member = membership is not None and membership.state == "stable" and membership.is_stable()
         if self._is_subscribed() and not is_member:

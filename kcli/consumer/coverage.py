@@ -55,7 +55,7 @@ class PartitionCoverage(NamedTuple):
 
     @property
     def failed(self) -> bool:
-        """Whether offsets are missing for another reason than an early stop of the whole read."""
+        """True if offsets are missing for another reason than an early stop of the whole read."""
         stopped_early = self.open and self.asked_end is not None
         return self.error is not None or not (self.complete or stopped_early)
 
@@ -105,12 +105,12 @@ class ReadCoverage(NamedTuple):
 
     @property
     def complete(self) -> bool:
-        """Whether all that was requested has been read."""
+        """True if all that was requested has been read."""
         return not self.errors and not self.missing
 
 
 def is_bounded(ranges: Mapping[TopicPartition, ReadRange]) -> bool:
-    """Whether every range has an end, so that the read has one."""
+    """True if every range has an end, so that the read has one."""
     return all(requested.end is not None for requested in ranges.values())
 
 
@@ -131,7 +131,7 @@ class RangeProgress:
 
     @property
     def open(self) -> bool:
-        """Whether reading has not ended."""
+        """True if reading has not ended."""
         return self.end_reason is None
 
     def count(self, columns: RecordColumns) -> None:

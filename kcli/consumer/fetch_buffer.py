@@ -72,7 +72,7 @@ class CompletedFetch:
 
 
 def is_compressed(data: memoryview) -> bool:
-    """Whether the first batch is compressed; the other batches are assumed to be the same."""
+    """True if the first batch is compressed; the other batches are assumed to be the same."""
     from kcli.protocol.records.batch import CODEC_MASK, MAGIC_AT
 
     if len(data) < 23:
@@ -160,14 +160,14 @@ class FetchBuffer:
         self._subscription.updated.add(tp)
 
     def is_halted(self, tp: TopicPartition, offset: int) -> bool:
-        """Whether fetching from this offset is halted. A call with another offset of `tp` ends the halt."""
+        """True if fetching from this offset is halted. A call with another offset of `tp` ends the halt."""
         if self._halted.get(tp) == offset:
             return True
         self._halted.pop(tp, None)
         return False
 
     def has_unstarted(self, node_id: int) -> bool:
-        """Whether a response of this broker is waiting of which nothing was delivered."""
+        """True if a response of this broker is waiting of which nothing was delivered."""
         return any(it.node_id == node_id and not it.started for it in self._received)
 
     def start_next(self) -> None:
@@ -227,7 +227,7 @@ class FetchBuffer:
         return current
 
     def _continues(self, section: Section) -> bool:
-        """Whether the section begins at the position. That of a paused partition is dropped and fetched again."""
+        """True if the section begins at the position. That of a paused partition is dropped and fetched again."""
         state = self._subscription.get(section.tp)
         position = None if state is None or state.paused else state.position
         if position is not None and position.offset == section.fetch_offset:

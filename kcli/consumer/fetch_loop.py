@@ -23,7 +23,7 @@ class PollTask(Protocol):
     def poll(self, now_ms: float) -> None: ...
     def next_ms(self) -> float: ...
     def suspends_delivery(self, now_ms: float) -> bool:
-        """Whether no records may be returned now."""
+        """True if no records may be returned now."""
 
 
 class FetchLoop:

@@ -75,7 +75,7 @@ class Fetcher:
 
     @property
     def is_fetching(self) -> bool:
-        """Whether a request is in flight."""
+        """True if a request is in flight."""
         return bool(self._in_flight)
 
     # --- requests

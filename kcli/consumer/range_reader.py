@@ -139,7 +139,7 @@ class RangeReader:
 
     @property
     def done(self) -> bool:
-        """Whether no partition has anything left to read. A partition without an end is done only if it failed."""
+        """True if no partition has anything left to read. A partition without an end is done only if it failed."""
         return self._is_resolved and self._open == 0
 
     def poll(self, timeout_ms: float) -> list[tuple[TopicPartition, RecordColumns]]:
@@ -274,7 +274,7 @@ class RangeReader:
                     self._fail(tp, f"topic {topic} was deleted and created again while it was read")
 
     def _log_end_receded(self, tp: TopicPartition, progress: RangeProgress) -> bool:
-        """Whether a fetch response shows a log end before an offset that existed when the range was resolved."""
+        """True if a fetch response shows a log end before an offset that existed when the range was resolved."""
         state = self._subscription.state(tp)
         log_end = state.last_stable_offset if self._isolation else state.high_watermark
         return -1 < log_end < self._initial_end(progress)

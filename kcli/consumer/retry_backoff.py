@@ -61,7 +61,7 @@ class RetryBackoffs(Generic[K]):
             self._waiting.discard(key)
 
     def is_waiting(self, key: K) -> bool:
-        """Whether the backoff of `key` is in progress: until `take_expired` has returned it."""
+        """True if the backoff of `key` is in progress: until `take_expired` has returned it."""
         return key in self._waiting
 
     def take_expired(self, now_ms: float) -> list[K]:

@@ -155,7 +155,7 @@ class OffsetKills:
 
 
 def _is_running(pid: int) -> bool:
-    """Whether the process exists and is not a zombie."""
+    """True if the process exists and is not a zombie."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:

@@ -155,7 +155,7 @@ def batches(
 
 
 def is_members_only(error: KcliError) -> bool:
-    """Whether a change was refused because the group has members now."""
+    """True if a change was refused because the group has members now."""
     return isinstance(error, BrokerError) and error.code in _MEMBERS_ONLY
 
 
@@ -167,7 +167,7 @@ def _stored_bytes(key: Key, new: OffsetAndMetadata | None) -> int:
 
 
 def _is_divisible(codes: Mapping[Key, int], changes: Mapping[Key, OffsetAndMetadata | None]) -> bool:
-    """Whether nothing of a request was stored because of its size, so that its halves may succeed."""
+    """True if nothing of a request was stored because of its size, so that its halves may succeed."""
     distinct = set(codes.values())
     if len(codes) == 1 or len(distinct) > 1 or not distinct <= _TOO_LARGE:
         return False

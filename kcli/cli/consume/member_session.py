@@ -207,7 +207,7 @@ class MemberSource:
 
     @property
     def done(self) -> bool:
-        """Whether all assigned partitions are read to their ends; always False without `exit_at_end`."""
+        """True if all assigned partitions are read to their ends; always False without `exit_at_end`."""
         if not self._exit_at_end or not self._rebalances:
             return False
         subscription = self._consumer.subscription

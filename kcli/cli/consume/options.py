@@ -59,7 +59,7 @@ class OffsetSpecs(NamedTuple):
     partitions: dict[int, ReadRange]
 
     def names_only_partitions(self) -> bool:
-        """Whether there are ranges of single partitions only."""
+        """True if there are ranges of single partitions only."""
         return self.general is None and bool(self.partitions)
 
 
@@ -176,7 +176,7 @@ def _time_ms(text: str, spec: str, now_ms: int) -> int:
 
 
 def _ends_before_start(start: Bound, end: Bound | None) -> bool:
-    """Whether two bounds of one kind are in the wrong order.
+    """True if two bounds of one kind are in the wrong order.
 
     Bounds of different kinds need the log's offsets to tell.
     """

@@ -55,7 +55,7 @@ def constant_part(tp: TopicPartition, part: FormatPart) -> FormatPart:
 
 
 def _spans_suffice(parts: list[FormatPart], columns: RecordColumns, text_style: TextStyle) -> bool:
-    """Whether the output consists of literals and spans of the records' buffer."""
+    """True if the output consists of literals and spans of the records' buffer."""
     fields = {part for part in parts if isinstance(part, Field)}
     if text_style.safe or not fields or not fields <= {Field("key"), Field("value")}:
         return False

@@ -95,7 +95,7 @@ class ClassicMember:
             raise error
 
     def wants_to_join(self, now_ms: float) -> bool:
-        """Whether to send JoinGroup now: none is in flight, nor a SyncGroup, and the backoff has ended."""
+        """True if JoinGroup must be sent now: none is in flight, nor a SyncGroup, and the backoff has ended."""
         may = self.state in ("unjoined", "stable") and self.assignment is None and now_ms >= self.may_join_ms
         return may and self.rejoin_reason is not None
 
@@ -118,11 +118,11 @@ class ClassicMember:
 
     @property
     def has_generation(self) -> bool:
-        """Whether the member has a generation, and so owns its assignment, unless `may_be_expelled`."""
+        """True if the member has a generation, and so owns its assignment, unless `may_be_expelled`."""
         return self.generation.id >= 0 and bool(self.generation.member_id)
 
     def may_be_expelled(self, now_ms: float) -> bool:
-        """Whether the assigned partitions may belong to another member by now."""
+        """True if the assigned partitions may belong to another member by now."""
         with self._lock:
             return not self.has_generation or self.heartbeat.may_be_expelled(now_ms)
 

@@ -88,7 +88,7 @@ class ConsumerCoordinator:
         return self._member.state
 
     def is_stable(self) -> bool:
-        """Whether the member is in a generation and has taken its assignment.
+        """True if the member is in a generation and has taken its assignment.
 
         True also while its partitions are being revoked.
         """

@@ -91,7 +91,7 @@ class ConsumerMembership:
         return self.member.state
 
     def is_stable(self) -> bool:
-        """Whether the member has an epoch: commits are accepted, also during a rebalance."""
+        """True if the member has an epoch: commits are accepted, also during a rebalance."""
         return self.generation != NO_GENERATION
 
     def poll(self, now_ms: float) -> None:

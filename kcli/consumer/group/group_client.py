@@ -96,7 +96,7 @@ class GroupClient:
         return min(membership_ms, self.commits.next_ms())
 
     def suspends_delivery(self, now_ms: float) -> bool:
-        """Whether records may belong to partitions of other members: then a heartbeat must succeed first."""
+        """True if records may belong to partitions of other members: then a heartbeat must succeed first."""
         membership = self.membership
         is_member = membership is not None and self._subscription.mode != "assigned"
         return is_member and membership is not None and membership.may_be_expelled(now_ms)

@@ -73,10 +73,10 @@ class Membership(Protocol):
         """Return the time at which `poll` has something to do."""
 
     def is_stable(self) -> bool:
-        """Whether the member has its assignment and may commit."""
+        """True if the member has its assignment and may commit."""
 
     def may_be_expelled(self, now_ms: float) -> bool:
-        """Whether the partitions may belong to other members, so that no records may be returned.
+        """True if the partitions may belong to other members, so that no records may be returned.
 
         True when no heartbeat of a whole session was answered, or when the membership has ended and `on_lost` has not
         run yet.

@@ -37,7 +37,7 @@ class GroupTopics:
         self._checked_in: object = None
 
     def are_known(self) -> bool:
-        """Whether a rebalance may begin: the topics of a pattern must have been requested once."""
+        """True if a rebalance may begin: the topics of a pattern must have been requested once."""
         metadata, pattern = self._client.metadata, self._subscription.pattern
         metadata.all_topics = pattern is not None
         if pattern is None:
@@ -60,7 +60,7 @@ class GroupTopics:
         return self._matched
 
     def match(self, partitions: Iterable[TopicPartition]) -> bool:
-        """Whether all these partitions are of subscribed topics.
+        """True if all these partitions are of subscribed topics.
 
         The leader may know topics that this member does not know yet.
         """
@@ -71,7 +71,7 @@ class GroupTopics:
         return all(pattern.fullmatch(topic) for topic in topics)
 
     def have_changed(self, leadership: Leadership) -> bool:
-        """Whether the topics of the group differ from those that the leader has assigned."""
+        """True if the topics of the group differ from those that the leader has assigned."""
         cluster, before = self._client.metadata.cluster, leadership.snapshot
         if before is None or (self._unchanged_in is cluster and self._unchanged_since is before):
             return False

@@ -88,7 +88,7 @@ class Heartbeat:
             self._confirmed_ms = now_ms
 
     def may_be_expelled(self, now_ms: float) -> bool:
-        """Whether the coordinator may have removed the member: no request sent within session.timeout.ms was answered.
+        """True if the coordinator may have removed the member: no request sent within session.timeout.ms was answered.
 
         The time of sending counts, not that of the response: a process that was suspended reads old responses.
         """
@@ -136,7 +136,7 @@ class HeartbeatSender:
         self.node: Node | None = None
 
     def has_coordinator(self, now_ms: float) -> bool:
-        """Whether a coordinator is known. A new coordinator restarts the session timer."""
+        """True if a coordinator is known. A new coordinator restarts the session timer."""
         node = self._lookup.node
         if node is not None and node != self.node:
             self.timers.coordinator_changed(now_ms)

@@ -110,7 +110,7 @@ class Kip848Member:
             return reported
 
     def may_be_expelled(self, now_ms: float) -> bool:
-        """Whether the owned partitions may belong to other members by now."""
+        """True if the owned partitions may belong to other members by now."""
         with self.lock:
             return self.state not in _HEARTBEATING or self.state == "joining" or self._timing.may_be_expelled(now_ms)
 
@@ -161,7 +161,7 @@ class Kip848Member:
 
     @property
     def is_known(self) -> bool:
-        """Whether a broker may know the member."""
+        """True if a broker may know the member."""
         return self._sent_fields is not None or self.epoch > 0
 
     @property

@@ -108,7 +108,7 @@ class HeartbeatTiming:
         return f"<HeartbeatTiming every {self.interval_ms:g} ms{flight}, {self.failures} failures>"
 
     def is_due(self, now_ms: float, *, urgent: bool) -> bool:
-        """Whether to send one now."""
+        """True if one must be sent now."""
         return not self.in_flight and now_ms >= self.due_ms(urgent=urgent)
 
     def due_ms(self, *, urgent: bool) -> float:
@@ -134,7 +134,7 @@ class HeartbeatTiming:
         self._confirmed_ms = self._sent_ms
 
     def may_be_expelled(self, now_ms: float) -> bool:
-        """Whether the broker may have removed the member: no heartbeat sent within one session was answered.
+        """True if the broker may have removed the member: no heartbeat sent within one session was answered.
 
         The broker does not tell the session timeout; by default it is nine heartbeat intervals, which is used here.
         """

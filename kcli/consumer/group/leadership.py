@@ -46,7 +46,7 @@ class Leadership:
         self._ticket = client.metadata.request_update(at_once=True)
 
     def knows_topics(self) -> bool:
-        """Whether the topics' metadata has arrived."""
+        """True if the topics' metadata has arrived."""
         return self._client.metadata.is_answered(self._ticket)
 
     def assign_partitions(self) -> dict[str, bytes]:

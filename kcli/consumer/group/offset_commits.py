@@ -283,7 +283,7 @@ class Commit:
 
     @property
     def is_unsent(self) -> bool:
-        """Whether it waits to be sent."""
+        """True if it waits to be sent."""
         return self.answer is None and not self.settled
 
     def settle(self, error: KcliError | None = None) -> None:
@@ -321,7 +321,7 @@ class CommitSender:
         return NO_GENERATION if member is None else member.generation
 
     def may_commit(self) -> bool:
-        """Whether a commit can be sent now."""
+        """True if a commit can be sent now."""
         member = self._member()
         return member is None or (member.generation.member_id != "" and member.is_stable())
 

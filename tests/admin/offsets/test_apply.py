@@ -177,7 +177,7 @@ def test_a_first_commit_and_a_commit_in_a_row_to_keep_refuse_the_plan(store: Sna
 
 
 def test_a_pending_transactional_offset_refuses_the_plan(store: SnapshotStore) -> None:
-    """When the transaction commits, its offset replaces the one of the plan (KIP-447)."""
+    """After the commit of the transaction, its offset replaces the one of the plan (KIP-447)."""
     cluster = cluster_of("g")
     cluster.pending = {T1}
     error = refusal(cluster, plan_of(move("g", T0), move("g", T1)), store)

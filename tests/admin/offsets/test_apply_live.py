@@ -178,7 +178,7 @@ def test_a_commit_after_the_plan_refuses_it(any_kafka: Kafka, store: SnapshotSto
 
 
 def test_a_pending_transactional_offset_refuses_the_plan(real_kafka: Kafka, store: SnapshotStore) -> None:
-    """When the transaction commits, its offset replaces the one of the plan (KIP-447)."""
+    """After the commit of the transaction, its offset replaces the one of the plan (KIP-447)."""
     topic, group = real_kafka.new_topic(2), real_kafka.new_name("g")
     commit(real_kafka, {group: {TopicPartition(topic, 0): OffsetAndMetadata(3)}})
     fill(real_kafka, topic, 0, 5)

@@ -53,7 +53,7 @@ class Connection(Protocol):
         """Return the response, which must not depend on any other request."""
 
     def is_waiting(self) -> bool:
-        """Whether the request is parked: no response arrives without another request."""
+        """True if the request is parked: no response arrives without another request."""
 
 
 class Harness(Protocol):

@@ -61,7 +61,7 @@ class Keeper:
         return self.files.list(self.directory)
 
     def reported(self, text: str) -> bool:
-        """Whether a report contains this text."""
+        """True if a report contains this text."""
         return any(text in report for report in self.reports)
 
 

@@ -22,7 +22,7 @@ LIMIT_S = 15  # with a core for it; tests have to share theirs
 
 
 def demo(tmp_path: Path, *options: str) -> tuple[str, float]:
-    """What it printed and how long it took; it had a temporary directory of its own."""
+    """Return the output and the duration; the run has a temporary directory of its own."""
     began = time.monotonic()
     done = subprocess.run(
         [*KCLI, "demo", *options],
@@ -37,7 +37,7 @@ def demo(tmp_path: Path, *options: str) -> tuple[str, float]:
 
 
 def read(answer: str) -> int:
-    """How many records `partition:offset key` are in it."""
+    """Return the number of lines `partition:offset key`."""
     return len(re.findall(r"^\d:\d+ c\d{3}$", answer, re.MULTILINE))
 
 

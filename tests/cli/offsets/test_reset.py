@@ -58,7 +58,7 @@ def test_a_plan_is_shown_and_nothing_is_written(scene: Scene) -> None:
     ],
 )
 def test_every_target_is_reset_and_undone(scene: Scene, words: list[str], positions: dict[int, int]) -> None:
-    """What the dry run shows is what is committed; undo brings back offsets, epochs and notes, and what was not."""
+    """The committed offsets are those of the dry run; undo restores all of it, missing commits included."""
     stamps = {"text": format_timestamp(scene.begin_ms + 6 * STEP_MS - 1)}
     words = [word.replace("{5}", str(scene.begin_ms + 5 * STEP_MS)).format(**stamps) for word in words]
     planned = scene.reset(*words, "--all-topics", "--output", "json")

@@ -129,7 +129,7 @@ def careful(case: Case, name: str, found: Assignment | None) -> Assignment | Non
 
 
 def fault_possible(case: Case) -> bool:
-    """Whether a member claims, from an older generation, a topic that it no longer subscribes to."""
+    """True if a member claims, from an older generation, a topic that it no longer subscribes to."""
     if all(member.topics == case.members[0].topics for member in case.members):
         return False
     newest = max(member.generation for member in case.members)

@@ -15,7 +15,7 @@ PARTITIONS = 8
 
 
 def shared_out(members: Iterable[MemberProcess], topic: str, each: int) -> bool:
-    """Whether each partition is owned by exactly one member, and each member owns this number."""
+    """True if each partition is owned by exactly one member, and each member owns this number."""
     owned = [tp for one in members for tp in one.assigned()]
     whole = [TopicPartition(topic, number) for number in range(PARTITIONS)]
     return sorted(owned) == whole and {len(one.assigned()) for one in members} == {each}
