@@ -192,7 +192,7 @@ def test_nothing_is_committed_when_one_group_cannot_be_planned(twins: Twins) -> 
         ("{topic},0\n", "line 1"),
         ("{topic},0,4\n{topic},1\n", "line 2"),
         ("topic,partition,offset\n{topic},0,4\n", "'partition' is not a valid partition"),
-        ("{topic},0,4\n{topic},0,5\n", "another offset"),
+        ("{topic},0,4\n{topic},0,5\n", "a second, different offset"),
         ("", "is empty"),
     ],
 )
