@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import doctest
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from kcli.admin import client as module
 from kcli.admin.client import Admin
 from kcli.admin.offsets.apply import PlanRefused
 from kcli.admin.offsets.offset_plan import FromOffsets, ToEarliest, ToOffset
@@ -165,13 +163,3 @@ def test_settings_are_checked_before_a_connection_is_made() -> None:
         Admin(timeout_s=0)
     with Admin("127.0.0.1:1") as admin:
         assert repr(admin) == "<Admin 127.0.0.1:1>"
-
-
-def test_the_example_of_the_class_runs(broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
-    import kcli
-
-    monkeypatch.setattr(kcli, "Admin", Admin, raising=False)
-    finder = doctest.DocTestFinder(recurse=False)
-    (example,) = finder.find(Admin, "Admin", module, globs={"bootstrap": broker.address})
-    results = doctest.DocTestRunner().run(example)
-    assert (results.attempted > 0, results.failed) == (True, 0)
