@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -39,6 +40,17 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
             skip_or_fail(str(missing))
         yield session
         close_session(session)
+
+
+@pytest.fixture(scope="session")
+def java() -> None:
+    """Skip tests that start a JVM of their own where there is no Java."""
+    from kcli.spark.java import check_java
+
+    try:
+        check_java(os.environ)
+    except ConfigError as missing:
+        skip_or_fail(str(missing))
 
 
 @pytest.fixture(scope="session")

@@ -23,7 +23,7 @@ from tests.real_kafka import OwnBroker
 from tests.spark.clusters import bare_environment, connect_server, standalone
 from tests.spark.groups import committed
 
-pytestmark = pytest.mark.spark_cluster
+pytestmark = [pytest.mark.spark_cluster, pytest.mark.usefixtures("java")]
 JOB = Path(__file__).with_name("cluster_job.py")
 
 

@@ -15,7 +15,7 @@ from tests.real_kafka import Kafka
 from tests.spark.clusters import QUICK_JVM
 from tests.spark.export_topics import RECORDS, fill, read_back
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("java")]
 
 
 def alive_in_session(session: int) -> list[str]:
