@@ -91,7 +91,7 @@ def own_versions() -> dict[int, VersionRange]:
 
 
 def highest_common(supported: VersionRange | None, offered: VersionRange | None) -> int | None:
-    """Return the version that two sides use: the highest common one; None if there is none. Pure."""
+    """Return the highest version that both sides support; None without a common version. Pure."""
     if supported is None or offered is None:
         return None
     highest = min(supported.last, offered.last)

@@ -18,7 +18,7 @@ _INT = struct.Struct(">i")
 
 
 class Sample(NamedTuple):
-    """A record (None: there is none), with the bytes and the number of offsets of its batch."""
+    """A record, None if the log has no such record, with the bytes and the number of offsets of its batch."""
 
     record: FirstRecord | None
     batch_bytes: int = 0

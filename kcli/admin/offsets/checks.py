@@ -83,7 +83,7 @@ def check_groups(client: ConsumerNetworkClient, groups: Iterable[str], deadline_
 
 
 def in_use_reason(group: Group) -> str | None:
-    """Return the reason why only the group may change its offsets, as the end of a sentence; None if there is none."""
+    """Return the reason why only the group may change its offsets, as the end of a sentence; None without a reason."""
     if group.type in _TOOLS:
         return f"is a {group.type} group; change its offsets with {_TOOLS[group.type]}"
     if group.state in _IDLE_STATES:

@@ -77,7 +77,7 @@ class FromOffsets:
     exact: bool = True
 
     def find(self, group: str, tp: TopicPartition) -> OffsetAndMetadata | None:
-        """Return the offset for this group and partition, None if there is none."""
+        """Return the offset for this group and partition; None if the target has no such offset."""
         return self.offsets.get((group, tp)) or self.offsets.get((None, tp))
 
     def partitions(self, group: str) -> list[TopicPartition]:

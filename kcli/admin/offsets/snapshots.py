@@ -113,7 +113,7 @@ class SnapshotStore:
             raise SnapshotError(f"the snapshot cannot be written to {self.folder}: {reason}") from None
 
     def load(self, snapshot_id: str) -> Snapshot:
-        """Return the snapshot with this id. NotFound if there is none, SnapshotError if the file is not a snapshot."""
+        """Return the snapshot with this id. NotFound for an unknown id, SnapshotError for an invalid file."""
         if not _is_id(snapshot_id) or not self.path(snapshot_id).is_file():
             raise NotFound(f"there is no snapshot {snapshot_id} in {self.folder}")
         try:
