@@ -62,12 +62,21 @@ class ProtocolError(KcliError):
     """Bytes that violate the protocol, or a message that a version of it cannot carry."""
 
 
+class IncompleteResponse(ProtocolError):
+    """A response lacks an element that its request asked for. The same request may succeed later."""
+
+    retriable = True
+
+
 class UnsupportedVersion(KcliError):
     """Client and broker have no version of an API in common; the message names both ranges."""
 
 
 class DisconnectedError(KcliError):
-    """The connection to a node closed before the response. Evidence: api, node."""
+    """The connection to a node closed before the response, or after a response that cannot be decoded.
+
+    Evidence: api, node.
+    """
 
     retriable = True
 

@@ -51,7 +51,7 @@ def describe_configs(
     """Return all settings, or these `keys`, of the resources. For a broker, give its `node`."""
     from kcli.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 
-    wanted = None if keys is None else list(keys)
+    names, wanted = list(names), None if keys is None else list(keys)
     request = DescribeConfigsRequest(
         resources=[
             DescribeConfigsResource(resource_type=resource_type, resource_name=name, configuration_keys=wanted)
@@ -59,8 +59,11 @@ def describe_configs(
         ]
     )
     if node is not None:
-        return _read(ask_node(client, node, request, deadline_ms))
-    return _read(ask_any(client, request, deadline_ms))
+        results = _read(ask_node(client, node, request, deadline_ms))
+    else:
+        results = _read(ask_any(client, request, deadline_ms))
+    results.fill_missing(names, "DescribeConfigs")
+    return results
 
 
 def _read(response: DescribeConfigsResponse) -> Results[str, list[Setting]]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kcli.client.requests import Results
 from kcli.client.routing import ask_controller
-from kcli.errors import BrokerError, KcliError, ProtocolError
+from kcli.errors import BrokerError, IncompleteResponse, KcliError, ProtocolError
 from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:
@@ -55,10 +55,12 @@ def describe_topics(client: ConsumerNetworkClient, names: Iterable[str], deadlin
     found = client.topics_metadata(unique, deadline_ms).topics
     results: Results[str, TopicInfo] = Results({}, {})
     for name in unique:
-        if found[name].error:
-            results.errors[name] = BrokerError(found[name].error, topic=name)
-        else:
-            results.values[name] = found[name]
+        topic = found.get(name)
+        if topic is not None and topic.error:
+            results.errors[name] = BrokerError(topic.error, topic=name)
+        elif topic is not None:
+            results.values[name] = topic
+    results.fill_missing(unique, "Metadata")
     return results
 
 
@@ -102,6 +104,7 @@ def create_topics(
             topic_id = result.topic_id if result.topic_id.int else None
             created = CreatedTopic(result.name, topic_id, result.num_partitions, result.replication_factor)
             results.values[result.name] = created
+    results.fill_missing((topic.name for topic in topics), "CreateTopics")
     return results
 
 
@@ -117,11 +120,14 @@ def delete_topics(
     names = {topic_id: name for name, topic_id in topics.items()}
     results: Results[str, UUID | None] = Results({}, {})
     for result in response.responses:
-        name = result.name or names[result.topic_id]
+        name = result.name or names.get(result.topic_id)
+        if name not in topics:
+            continue
         if result.error_code:
             results.errors[name] = _error(result.error_code, result.error_message, name)
         else:
             results.values[name] = topics[name]
+    results.fill_missing(topics, "DeleteTopics")
     return results
 
 
@@ -154,9 +160,14 @@ def create_partitions(
         validate_only=dry_run,
     )
     response = ask_controller(client, request, deadline_ms)
-    failed = [result for result in response.results if result.error_code]
-    errors: dict[str, KcliError] = {r.name: _error(r.error_code, r.error_message, r.name) for r in failed}
-    return Results({name: count for name, count in counts.items() if name not in errors}, errors)
+    results: Results[str, int] = Results()
+    for result in response.results:
+        if result.error_code:
+            results.errors[result.name] = _error(result.error_code, result.error_message, result.name)
+        elif result.name in counts:
+            results.values[result.name] = counts[result.name]
+    results.fill_missing(counts, "CreatePartitions")
+    return results
 
 
 def _error(code: int, message: str | None, topic: str) -> BrokerError:
@@ -218,6 +229,9 @@ def find_partitions(
     from kcli.client.metadata import check_partitions
 
     topics = client.topics_metadata(list(requested), deadline_ms).topics
+    missing = [name for name in requested if name not in topics]
+    if missing:
+        raise IncompleteResponse(f"the response to Metadata does not contain {', '.join(missing)}", api="Metadata")
     bad = [topics[name] for name in requested if topics[name].error]
     if bad:
         raise _no_topics(client, bad, deadline_ms)

@@ -10,7 +10,7 @@
 | 4 | refused, by a broker or by kcli itself | *_AUTHORIZATION_FAILED, SASL and policy refusals, groups in use, |
 |   | | `Refused` |
 | 5 | incomplete, or timed out; also: no broker is reachable | `TimeoutExpired`, `DisconnectedError`, |
-|   | | REQUEST_TIMED_OUT |
+|   | | `IncompleteResponse`, REQUEST_TIMED_OUT |
 | 6 | a threshold was exceeded | |
 | 130 | interrupted | |
 """
@@ -18,7 +18,15 @@
 from collections.abc import Iterable
 
 from kcli.error_codes import ErrorCode
-from kcli.errors import BrokerError, ConfigError, DisconnectedError, NotFound, Refused, TimeoutExpired
+from kcli.errors import (
+    BrokerError,
+    ConfigError,
+    DisconnectedError,
+    IncompleteResponse,
+    NotFound,
+    Refused,
+    TimeoutExpired,
+)
 
 DONE = 0
 FAILED = 1
@@ -67,7 +75,7 @@ def status_of(error: BaseException) -> int:
         return NOT_FOUND
     if isinstance(error, Refused):
         return REFUSED
-    if isinstance(error, TimeoutExpired | DisconnectedError):
+    if isinstance(error, TimeoutExpired | DisconnectedError | IncompleteResponse):
         return INCOMPLETE
     if isinstance(error, KeyboardInterrupt):
         return INTERRUPTED

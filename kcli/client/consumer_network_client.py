@@ -106,10 +106,11 @@ class ConsumerNetworkClient:
     ) -> RequestFuture[R]:
         """Queue a request and return the future of its response.
 
-        The future fails with DisconnectedError if the node cannot be reached, disconnects, or does not respond in
-        `timeout_ms` (default: request.timeout.ms; the connection is then closed), with UnsupportedVersion if there is
-        no common version (between `min_version` and `max_version`), and with ProtocolError if the response cannot be
-        decoded. Produce with acks=0 succeeds with None when it is written.
+        The future fails with DisconnectedError if the node cannot be reached, disconnects, sends a response that cannot
+        be decoded, or does not respond in `timeout_ms` (default: request.timeout.ms; in these cases the connection is
+        closed), with UnsupportedVersion if there is no common version (between `min_version` and `max_version`), and
+        with ProtocolError if the common version cannot carry the request. Produce with acks=0 succeeds with None when
+        it is written.
         """
         now_ms = self.clock.now_ms()
         timeout_ms = self.config.request_timeout_ms if timeout_ms is None else timeout_ms

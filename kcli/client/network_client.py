@@ -321,14 +321,17 @@ class NetworkClient:
         return self._finish(entry, Completion(entry.future, response))
 
     def _reject_response(self, entry: InFlight, error: ProtocolError, now_ms: float) -> None:
-        """Close the connection after a response that cannot be decoded, because later ones cannot be trusted."""
+        """Close the connection after a response that cannot be decoded, because later ones cannot be trusted.
+
+        Its requests fail as those of a lost connection do: the broker may have carried them out, and a repetition over
+        a new connection may succeed.
+        """
         if entry.internal and entry.request.API_KEY == _API_VERSIONS and entry.version > 0:
             # Some brokers that are not Apache's encode newer versions of ApiVersions wrongly; all support v0.
             self._only_v0.add(entry.node_id)
             return self._drop(entry.node_id, str(error), now_ms, intended=True)
-        self._in_flight.take_oldest(entry.node_id)
-        self._finish(entry, Completion(entry.future, error=error))
-        return self._drop(entry.node_id, str(error), now_ms)
+        name = self._connections.name(entry.node_id)
+        return self._drop(entry.node_id, f"{name} sent a response that is not valid: {error}", now_ms)
 
     def _finish(self, entry: InFlight, completion: Completion) -> None:
         if entry.internal:
@@ -436,7 +439,5 @@ class NetworkClient:
 def _decode_response(entry: InFlight, frame: bytearray) -> Any:
     correlation_id = peek_correlation_id(frame)
     if correlation_id != entry.correlation_id:
-        raise ProtocolError(
-            f"node {entry.node_id} responded to request {correlation_id}, not to {entry.correlation_id} ({entry.api})"
-        )
+        raise ProtocolError(f"it answers request {correlation_id}, not {entry.correlation_id} ({entry.api})")
     return decode_response(entry.request.RESPONSE, entry.version, frame)[1]

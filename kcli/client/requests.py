@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from kcli.client.consumer_network_client import ConsumerNetworkClient
 from kcli.client.request_future import RequestFuture
-from kcli.errors import BrokerError, DisconnectedError, KcliError, ProtocolError, WakeupError
+from kcli.errors import BrokerError, DisconnectedError, IncompleteResponse, KcliError, WakeupError
 from kcli.protocol.wire import Request
 from kcli.structs import Node
 
@@ -40,6 +40,12 @@ class Results(Generic[K, T]):
             self.errors[key] = outcome
         else:
             self.values[key] = outcome
+
+    def fill_missing(self, keys: Iterable[K], api: str) -> None:
+        """Add an error for each of the requested `keys` that the response to `api` did not contain."""
+        for key in keys:
+            if key not in self.values and key not in self.errors:
+                self.errors[key] = IncompleteResponse(f"the response to {api} does not contain {key}", api=api)
 
 
 class Located(Generic[K]):
@@ -136,11 +142,13 @@ def _outcomes(
 
 
 def _missing_key(node: Node, key: object) -> KcliError:
-    return ProtocolError(f"the response of {node} does not contain {key}")
+    return IncompleteResponse(f"the response of {node} does not contain {key}")
 
 
 def _final_error(client: ConsumerNetworkClient, error: KcliError) -> KcliError:
     """The error of a key at the deadline: a lost connection is a timeout that names the address and its failure."""
+    if isinstance(error, IncompleteResponse):
+        return client.timed_out("a complete response", last=error)
     if isinstance(error, DisconnectedError):
         node_id: Any = error.evidence.get("node")
         awaited = error.evidence.get("api", "a response")

@@ -228,6 +228,7 @@ def find_coordinators(
             coordinators.errors.pop(key, None)
         for key, outcome in _find_coordinators_once(client, pending, key_type, deadline_ms):
             coordinators.put(key, outcome)
+        coordinators.fill_missing(pending, "FindCoordinator")
         pending = [key for key, error in coordinators.errors.items() if error.retriable]
         if not pending:
             break

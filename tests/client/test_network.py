@@ -1,6 +1,8 @@
 """The network client with an in-memory selector: connections, versions, responses, metadata, faulty brokers."""
 
 import itertools
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -245,8 +247,11 @@ def test_a_wrong_correlation_id_closes_the_connection() -> None:
     client = cluster.connect("a:9092")
     wrong, following = client.send(A, ListGroupsRequest()), client.send(A, DescribeClusterRequest())
     client.poll(until=following, timeout_ms=1_000)
-    assert isinstance(wrong.error, ProtocolError)
-    assert "node 1 responded to request 77, not to 2 (ListGroups)" in str(wrong.error)
+    assert isinstance(wrong.error, DisconnectedError)
+    assert str(wrong.error) == (
+        "a:9092 (node 1) sent a response that is not valid: it answers request 77, not 2 (ListGroups) "
+        "(node=1, api=ListGroups)"
+    )
     assert isinstance(following.error, DisconnectedError)
     assert cluster.selector.peers[0].closed
 
@@ -263,8 +268,58 @@ def test_an_undecodable_response_fails_its_request_and_closes_the_connection(bod
     client = cluster.connect("a:9092")
     future = client.send(A, ListGroupsRequest())
     assert client.poll(until=future, timeout_ms=1_000)
-    assert isinstance(future.error, ProtocolError)
+    assert isinstance(future.error, DisconnectedError)
+    assert "a:9092 (node 1) sent a response that is not valid: " in str(future.error)
     assert cluster.selector.peers[0].closed
+
+
+def cut_short(correlation_id: int) -> bytes:
+    return correlation_id.to_bytes(4, "big") + b"\0\0"
+
+
+def of_another_request(correlation_id: int) -> bytes:
+    return (correlation_id + 5).to_bytes(4, "big") + b"\0" * 40
+
+
+def noise(correlation_id: int) -> bytes:
+    return correlation_id.to_bytes(4, "big") + bytes(range(7, 250))
+
+
+MALFORMED = [cut_short, of_another_request, noise]
+
+
+@pytest.mark.parametrize("malformed", MALFORMED)
+@pytest.mark.parametrize("api", [ApiKey.LIST_GROUPS, ApiKey.METADATA, ApiKey.API_VERSIONS], ids=lambda key: key.name)
+def test_one_malformed_response_is_survived_as_a_broken_connection_is(
+    api: ApiKey, malformed: Callable[[int], bytes]
+) -> None:
+    cluster = cluster_with_groups()
+    good, spoiled = cluster.answers[api], []
+
+    def answer(peer: MemoryPeer, request: Any, version: int) -> Any:
+        if not spoiled:
+            spoiled.append(peer)
+            return malformed(cluster.asked[-1].correlation_id)
+        return good(peer, request, version)
+
+    cluster.answers[api] = answer
+    client = cluster.connect("a:9092")
+    cluster.topics = {"t": {0: (1, 0)}}
+    assert client.topics_metadata(["t"], 30_000).topics["t"].partitions
+    assert ask_any(client, ListGroupsRequest(), 30_000) == ListGroupsResponse()
+    assert spoiled[0].closed
+    assert cluster.clock.now_ms() < 1_000
+
+
+@pytest.mark.parametrize("malformed", MALFORMED)
+def test_malformed_responses_until_the_deadline_are_a_time_out(malformed: Callable[[int], bytes]) -> None:
+    cluster = cluster_with_groups()
+    cluster.answers[ApiKey.LIST_GROUPS] = lambda p, r, v: malformed(cluster.asked[-1].correlation_id)
+    client = cluster.connect("a:9092")
+    error = failure_of(lambda: ask_any(client, ListGroupsRequest(), 5_000))
+    assert isinstance(error, TimeoutExpired | DisconnectedError)
+    assert "sent a response that is not valid" in str(error)
+    assert cluster.clock.now_ms() == 5_000
 
 
 def test_a_response_without_request_closes_the_connection() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 from kcli.client.routing import GROUP, Coordinators, ask_controller, ask_coordinator, ask_leaders, find_coordinators
 from kcli.error_codes import ErrorCode
-from kcli.errors import BrokerError, KcliError, ProtocolError, TimeoutExpired
+from kcli.errors import BrokerError, KcliError, TimeoutExpired
 from kcli.network.memory import MemoryPeer
 from kcli.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
 from kcli.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
@@ -181,9 +181,28 @@ def test_an_unreachable_leader_is_an_error_of_its_partitions_only() -> None:
 def test_a_partition_missing_in_the_response_is_an_error() -> None:
     world = Leaders(p0="a", p1="a")
     world.cluster.answers[ApiKey.DELETE_RECORDS] = lambda p, r, v: DeleteRecordsResponse()
-    found = world.ask(T0, T1)
-    assert isinstance(found.errors[T0], ProtocolError)
-    assert str(found.errors[T1]) == "the response of a:9092 (node 1) does not contain orders-1"
+    found = world.ask(T0, T1, deadline_ms=3_000)
+    assert isinstance(found.errors[T0], TimeoutExpired)
+    assert "the response of a:9092 (node 1) does not contain orders-1" in str(found.errors[T1])
+    assert world.cluster.clock.now_ms() == 3_000
+
+
+def test_a_partition_missing_in_one_response_is_asked_for_again() -> None:
+    world = Leaders(p0="a", p1="a")
+    good = world.cluster.answers[ApiKey.DELETE_RECORDS]
+    incomplete = [DeleteRecordsResponse()]
+    world.cluster.answers[ApiKey.DELETE_RECORDS] = lambda *asked: incomplete.pop() if incomplete else good(*asked)
+    assert world.ask(T0, T1).values == {T0: 10, T1: 11}
+
+
+def test_a_coordinator_missing_in_one_response_is_asked_for_again() -> None:
+    world = Leaders(p0="a")
+    answers = [
+        FindCoordinatorResponse(coordinators=[Coordinator(key="g", node_id=1, host="a", port=9092)]),
+        FindCoordinatorResponse(),
+    ]
+    world.cluster.answers[ApiKey.FIND_COORDINATOR] = lambda *asked: answers.pop()
+    assert find_coordinators(world.client, ["g"], GROUP, 5_000).values == {"g": Node(1, "a", 9092)}
 
 
 def test_an_unreachable_cluster_raises_an_exception() -> None:
