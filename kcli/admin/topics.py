@@ -120,7 +120,7 @@ def delete_topics(
     names = {topic_id: name for name, topic_id in topics.items()}
     results: Results[str, UUID | None] = Results({}, {})
     for result in response.responses:
-        name = result.name or names.get(result.topic_id)
+        name = result.name or names.get(result.topic_id, "")
         if name not in topics:
             continue
         if result.error_code:
