@@ -3,6 +3,10 @@
 `send` only queues. `poll` passes queued requests to connections that are ready, waits for the network, and completes
 the futures of ended requests, the last without holding the lock. Several threads may send and poll; a thread that must
 not run the listeners of other threads' futures calls `serve` instead.
+
+One thread at a time waits for the network, for all; it has the `_PollPermit`. Another thread that calls `poll` waits
+for the permit or for its own future, and interrupts the network wait only once. If threads took the network from each
+other, they would do nothing else while a broker is silent.
 """
 
 from __future__ import annotations
@@ -31,10 +35,15 @@ R = TypeVar("R")
 _UNKNOWN_TOPIC_PATIENCE_MS = 500
 
 
+# A thread that waits for the permit wakes up this often, so that it notices signals.
+_PERMIT_WAIT_S = 1.0
+
+
 class _FairLock:
     """A lock for which the waiting thread is next, even if the holder acquires it again at once. Not reentrant.
 
     A thread that polls in a loop would otherwise keep the lock from all others. `interrupt` ends the holder's wait.
+    For short calls; two threads that both wait for the network use a `_PollPermit`.
     """
 
     def __init__(self, interrupt: Callable[[], None]) -> None:
@@ -60,6 +69,71 @@ class _FairLock:
         return self._holder is not None and self._holder != threading.get_ident()
 
 
+class _PollPermit:
+    """The permit to wait for the network. Reentrant. `interrupt` ends the network wait of the thread that has it.
+
+    A thread in the foreground keeps it for a whole `poll`. A thread in the background never waits for the permit, and
+    gives it back when a thread in the foreground wants it.
+    """
+
+    def __init__(self, interrupt: Callable[[], None]) -> None:
+        self._interrupt = interrupt
+        self._changed = threading.Condition(threading.Lock())
+        self._owner: int | None = None
+        self._depth = 0
+        self._is_in_background = False
+        self._waiting = 0
+
+    def acquire(self, is_over: Callable[[], bool], left_ms: Callable[[], float]) -> bool:
+        """Wait for the permit; return False without it if `is_over`, or when a thread in the foreground keeps it."""
+        me = threading.get_ident()
+        with self._changed:
+            if self._owner not in (None, me):
+                # Once: the owner then sees new requests and deadlines, and a thread in the background gives way.
+                self._interrupt()
+                self._waiting += 1
+                try:
+                    while self._owner is not None and not is_over() and (self._is_in_background or left_ms() > 0):
+                        self._changed.wait(min(max(left_ms() / 1000, 0.001), _PERMIT_WAIT_S))
+                finally:
+                    self._waiting -= 1
+            if self._owner not in (None, me):
+                return False
+            self._take(in_background=False)
+            return True
+
+    def acquire_if_free(self) -> bool:
+        """Take the permit for a thread in the background, if no other thread has it or wants it."""
+        with self._changed:
+            if self._waiting or self._owner not in (None, threading.get_ident()):
+                return False
+            self._take(in_background=True)
+            return True
+
+    def _take(self, *, in_background: bool) -> None:
+        self._owner, self._is_in_background = threading.get_ident(), in_background
+        self._depth += 1
+
+    @property
+    def is_wanted(self) -> bool:
+        """True if another thread waits for the permit."""
+        return self._waiting > 0
+
+    def release(self) -> None:
+        with self._changed:
+            self._depth -= 1
+            if not self._depth:
+                self._owner = None
+                if self._waiting:
+                    self._changed.notify_all()
+
+    def notify(self) -> None:
+        """Let the waiting threads look at their futures."""
+        if self._waiting:
+            with self._changed:
+                self._changed.notify_all()
+
+
 class ConsumerNetworkClient:
     """The client of consumers, producers and admins. Times are milliseconds; deadlines are times of `clock`."""
 
@@ -79,6 +153,8 @@ class ConsumerNetworkClient:
         self._unsent = UnsentRequests()
         self._completions: deque[Completion] = deque()
         self._lock = _FairLock(network.wakeup)
+        self._permit = _PollPermit(network.wakeup)
+        self._completed_count = 0
         self._woken = False
         self._has_served = False  # `serve` completed a future since the last poll without `until`
         self._closed = False
@@ -127,34 +203,57 @@ class ConsumerNetworkClient:
         Without `until`, return True after the first completed request or metadata response, also of another thread.
         Raise WakeupError after `wakeup`. With a timeout of 0, take the events that are ready.
         """
-        deadline_ms = self.clock.now_ms() + timeout_ms
-        outcomes = self.metadata.outcomes
-        while True:
-            if until is not None and until.done:
-                return True
-            self._raise_if_woken()
-            happened = self._poll_once(deadline_ms, until)
-            if until is None and (happened or self._has_served or self.metadata.outcomes != outcomes):
-                self._has_served = False
-                return True
-            if self.clock.now_ms() >= deadline_ms:
-                return until is not None and until.done
+        clock, deadline_ms = self.clock, self.clock.now_ms() + timeout_ms
+        before = self._changes()
 
-    def serve(self, awaited: RequestFuture[Any], timeout_ms: float) -> None:
+        def is_over() -> bool:
+            has_changed = until.done if until is not None else self._has_served or self._changes() != before
+            return has_changed or self._woken
+
+        if until is not None and until.done:
+            return True
+        if self._permit.acquire(is_over, lambda: deadline_ms - clock.now_ms()):
+            try:
+                self._drive(deadline_ms, until, before)
+            finally:
+                self._permit.release()
+        elif until is None or not until.done:
+            self._raise_if_woken()
+        if until is not None:
+            return until.done
+        has_changed, self._has_served = self._has_served or self._changes() != before, False
+        return has_changed
+
+    def _drive(self, deadline_ms: float, until: RequestFuture[Any] | None, before: tuple[int, int]) -> None:
+        """Poll until `until` is done, without it until something has changed since `before`, or until the deadline."""
+        while until is None or not until.done:
+            self._raise_if_woken()
+            self._poll_once(deadline_ms, until)
+            has_changed = until is None and (self._has_served or self._changes() != before)
+            if has_changed or self.clock.now_ms() >= deadline_ms:
+                return
+
+    def _changes(self) -> tuple[int, int]:
+        """Return a value that is another one after a completed request or a metadata response."""
+        return self._completed_count, self.metadata.outcomes
+
+    def serve(self, awaited: RequestFuture[Any], timeout_ms: float) -> bool:
         """Drive the network once for the future `awaited`, in a thread other than the one that polls.
 
-        No other future is completed here: the others wait for the polling thread, and so does `wakeup`.
+        No other future is completed here: the others wait for the polling thread, and so does `wakeup`. Return False if
+        another thread polls or wants to: this thread has nothing to do then, and must pause before it tries again.
         """
-        self._poll_once(self.clock.now_ms() + timeout_ms, awaited, serving=True)
+        if not self._permit.acquire_if_free():
+            return False
+        try:
+            self._poll_once(self.clock.now_ms() + timeout_ms, awaited, serving=True)
+        finally:
+            self._permit.release()
         if awaited.done:
             # The polling thread may be waiting, and must see the changes that this response made.
             self._has_served = True
             self._network.wakeup()
-
-    @property
-    def is_polled_by_another_thread(self) -> bool:
-        """True if another thread is driving the network now."""
-        return self._lock.held_by_another_thread()
+        return not self._permit.is_wanted
 
     def wait(self, future: RequestFuture[T], deadline_ms: float, *, awaited: str = "", node: Node | None = None) -> T:
         """Return the value of `future` or raise its error. TimeoutExpired names the response and the known failure."""
@@ -264,10 +363,8 @@ class ConsumerNetworkClient:
 
     # One pass of the event loop
 
-    def _poll_once(self, deadline_ms: float, until: RequestFuture[Any] | None, *, serving: bool = False) -> bool:
+    def _poll_once(self, deadline_ms: float, until: RequestFuture[Any] | None, *, serving: bool = False) -> None:
         with self._lock:
-            if until is not None and until.done:  # completed by another thread, which held the lock until now
-                return True
             completed = self._send_unsent() + self._fail_unsent()
             if not serving:
                 completed += self._take_completions()
@@ -281,7 +378,9 @@ class ConsumerNetworkClient:
                 completed = [completion for completion in completed if completion.future is until]
         for completion in completed:
             completion.settle()
-        return bool(completed)
+        if completed:
+            self._completed_count += len(completed)
+            self._permit.notify()
 
     def _take_completions(self) -> list[Completion]:
         return [self._completions.popleft() for _ in range(len(self._completions))]

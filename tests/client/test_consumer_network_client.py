@@ -2,16 +2,20 @@
 
 import socket
 import threading
+from collections.abc import Callable
 from functools import partial
 
 import pytest
 
 from kcli.client.config import ClientConfig
 from kcli.client.connect import connect
+from kcli.client.consumer_network_client import ConsumerNetworkClient
 from kcli.client.request_future import RequestFuture
 from kcli.clock import SystemClock
+from kcli.consumer.group.heartbeat import HeartbeatThread, NextBeat
 from kcli.error_codes import ErrorCode
 from kcli.errors import DisconnectedError, TimeoutExpired, WakeupError
+from kcli.network.selector import Selector
 from kcli.protocol.headers import decode_request_header, encode_response
 from kcli.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
 from kcli.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
@@ -345,3 +349,93 @@ def test_two_threads_poll_and_each_gets_its_response() -> None:
         for thread in threads:
             thread.join(30)
     assert counts == {"one": 200, "two": 200}
+
+
+class CountingSelector(Selector):
+    """Counts its polls."""
+
+    polls = 0
+
+    def poll(self, timeout_ms: float) -> None:
+        self.polls += 1
+        super().poll(timeout_ms)
+
+
+def poll_in_a_thread(client: ConsumerNetworkClient) -> Callable[[], None]:
+    """Wait in another thread for a future; return a function that ends the wait."""
+    awaited: RequestFuture[None] = RequestFuture()
+    thread = threading.Thread(target=lambda: client.poll(until=awaited, timeout_ms=30_000))
+    thread.start()
+
+    def end() -> None:
+        awaited.complete(None)
+        client.least_loaded_node()  # interrupts the network wait
+        thread.join(10)
+        assert not thread.is_alive()
+
+    return end
+
+
+def await_heartbeat_in_a_thread(client: ConsumerNetworkClient) -> Callable[[], None]:
+    """Await a response in a heartbeat thread; return a function that stops the thread."""
+    awaited: RequestFuture[None] = RequestFuture()
+    thread = HeartbeatThread(client, lambda now_ms: NextBeat(float("inf"), awaited), "g")
+    thread.start()
+    return thread.stop
+
+
+@pytest.mark.parametrize("wait_in_a_thread", [poll_in_a_thread, await_heartbeat_in_a_thread])
+def test_two_threads_that_wait_for_a_silent_broker_do_not_wake_each_other(
+    wait_in_a_thread: Callable[[ConsumerNetworkClient], Callable[[], None]],
+) -> None:
+    """Found with a stopped coordinator: the threads took the network from each other 9,500 times a second."""
+    clock = SystemClock()
+    selector = CountingSelector(clock)
+    with connect(ClientConfig.from_properties({}), clock, selector=selector) as client:
+        end = wait_in_a_thread(client)
+        began_ms, before = clock.now_ms(), selector.polls
+        for _ in range(5):
+            client.poll(timeout_ms=100)
+        seconds, polls = (clock.now_ms() - began_ms) / 1000, selector.polls - before
+        end()
+    assert polls <= 10 + 40 * seconds
+
+
+def test_a_poll_takes_the_network_from_a_heartbeat_thread_at_once() -> None:
+    cluster = responsive_cluster()
+    client = cluster.connect("a:9092")
+    is_serving, may_end = threading.Event(), threading.Event()
+    awaited = client.send(A, ListGroupsRequest())
+    awaited.on_done(lambda _: (is_serving.set(), may_end.wait(10)))
+
+    def serve() -> None:
+        while not awaited.done:
+            client.serve(awaited, 100)
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    assert is_serving.wait(10)
+    threading.Timer(0.02, may_end.set).start()
+    future = client.send(A, ListGroupsRequest())
+    client.poll(timeout_ms=0)
+    assert may_end.is_set(), "the poll waits for the end of the other thread's pass"
+    assert client.poll(until=future, timeout_ms=1_000)
+    thread.join(10)
+
+
+def test_a_heartbeat_thread_does_not_take_the_network_from_a_poll() -> None:
+    cluster = responsive_cluster()
+    client = cluster.connect("a:9092")
+    served: list[bool] = []
+    awaited: RequestFuture[None] = RequestFuture()
+
+    def serve(_: object) -> None:
+        thread = threading.Thread(target=lambda: served.append(client.serve(awaited, 100)))
+        thread.start()
+        thread.join(10)
+
+    future = client.send(A, ListGroupsRequest())
+    future.on_done(serve)  # while the poll runs
+    client.poll(until=future, timeout_ms=1_000)
+    assert served == [False]
+    assert client.serve(awaited, 100)

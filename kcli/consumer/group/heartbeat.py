@@ -172,7 +172,7 @@ class HeartbeatSender:
                 self.timers.failed(now_ms)
 
 
-# Interval of checks for a response while the application's thread polls the network.
+# Longest network wait, and pause before the next one if the application's thread polls the network.
 _LOOK_AGAIN_MS = 50.0
 
 
@@ -240,10 +240,8 @@ class HeartbeatThread:
         wait_ms = max(0.0, beat.next_ms - client.clock.now_ms())
         if beat.awaited is None or beat.awaited.done:
             self._sleep(wait_ms)
-        elif client.is_polled_by_another_thread:
+        elif not client.serve(beat.awaited, min(wait_ms, _LOOK_AGAIN_MS)):
             self._sleep(min(wait_ms, _LOOK_AGAIN_MS))
-        else:
-            client.serve(beat.awaited, min(wait_ms, _LOOK_AGAIN_MS))
 
     def _sleep(self, wait_ms: float) -> None:
         with self._condition:

@@ -12,6 +12,8 @@ from kcli.client.config import ClientConfig, ConsumerConfig
 from kcli.client.connect import connect
 from kcli.client.request_future import RequestFuture
 from kcli.consumer.group.heartbeat import Heartbeat, HeartbeatThread, NextBeat
+from kcli.protocol.messages.list_groups import ListGroupsRequest
+from kcli.structs import Node
 
 
 def beating(now_ms: float = 0.0) -> Heartbeat:
@@ -130,29 +132,24 @@ def test_an_exception_of_beat_is_kept_as_failure(client: Any) -> None:
 
 def test_the_thread_drives_the_network_only_while_no_other_thread_does(client: Any) -> None:
     """The thread does not interfere with a poll of the application."""
-    served: list[Any] = []
-    was_served = threading.Event()
-    is_polling = threading.Event()
+    served: list[bool] = []
+    was_tried, was_served = threading.Event(), threading.Event()
+    really_serve = client.serve
 
-    def serve(awaited: Any, timeout_ms: float) -> None:
-        served.append(awaited)
-        was_served.set()
+    def serve(awaited: Any, timeout_ms: float) -> bool:
+        served.append(really_serve(awaited, timeout_ms))
+        was_tried.set()
+        if served[-1]:
+            was_served.set()
+        return served[-1]
 
     client.serve = serve
     awaited: RequestFuture[Any] = RequestFuture()
     thread = HeartbeatThread(client, lambda now_ms: NextBeat(now_ms + 10_000, awaited), "g")
     over: RequestFuture[Any] = RequestFuture()
-    poller = threading.Thread(target=lambda: client.poll(until=over, timeout_ms=60_000))
-    poller.start()
-    try:
-        while not client.is_polled_by_another_thread and poller.is_alive():
-            is_polling.wait(0.005)
-        thread.start()
-        assert not was_served.wait(0.1)
-    finally:
-        over.complete(None)
-        client.least_loaded_node()  # takes the lock of the client, so that the poll ends
-        poller.join()
+    probe: RequestFuture[Any] = client.send(Node(-1, "127.0.0.1", 1), ListGroupsRequest())
+    probe.on_done(lambda _: (thread.start(), was_tried.wait(10), over.complete(None)))  # the poll runs meanwhile
+    assert client.poll(until=over, timeout_ms=60_000)
+    assert served[0] is False
     assert was_served.wait(10)
-    assert served[0] is awaited
     thread.stop()
