@@ -29,6 +29,11 @@ def main() -> int:
 
 
 def _print_line(line: str) -> int:
+    if sys.stderr is None:  # the process was started with it closed
+        return 1
+    if sys.stdout is None:
+        print("kcli: standard output is closed; redirect it to a file or to /dev/null", file=sys.stderr)
+        return 1
     try:
         print(line, flush=True)
     except OSError as error:

@@ -37,9 +37,11 @@ for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHU
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, usual)
 
-# Containers often set this. Each kcli process would compile kcli, and each worker all tests: a broker's start would
-# take twice the CPU time, a collection three times.
-os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+# A user's machine has none of Python's variables, while containers often set some: PYTHONUNBUFFERED hides what buffers
+# do, and with PYTHONDONTWRITEBYTECODE each process compiles kcli. These two only choose the code and the cache.
+for name in [name for name in os.environ if name.startswith("PYTHON")]:
+    if name not in ("PYTHONPATH", "PYTHONPYCACHEPREFIX"):
+        del os.environ[name]
 sys.dont_write_bytecode = False
 
 # A new broker deletes expired records after this delay. Many tests write old records, so they must come later.

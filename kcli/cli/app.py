@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Sequence
 
 from kcli.cli import exit_status
 from kcli.cli.command_table import find_command
-from kcli.cli.environment import Environment
+from kcli.cli.environment import Environment, open_closed_streams
 from kcli.cli.parser import HelpWanted, UsageError, build_tree, invoke
 from kcli.errors import KcliError
 
 
 def run_process(argv: Sequence[str]) -> int:
-    """Run in the real process, with its streams, and flush them."""
-    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:  # the process was started with that stream closed
-            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115
+    """Run in the real process, with its streams, and flush them.
+
+    Nothing runs if standard output or stderr is closed: a command must not commit records that nobody sees.
+    """
+    closed = open_closed_streams()
     env = Environment.of_process()
+    if closed:
+        env.report(f"kcli: {closed[0]} is closed; redirect it to a file or to /dev/null")
+        return exit_status.FAILED
     status = run(argv, env)
     try:
         env.stdout.flush()
     except OSError as error:
-        _discard_stdout()
+        env.discard_stdout()
         if not isinstance(error, BrokenPipeError):
             status = report(env, error)
     return status
@@ -58,7 +60,7 @@ def report(env: Environment, error: BaseException, *, verbose: bool = False) -> 
     except BrokenPipeError:
         raise
     except OSError:
-        _discard_stdout()
+        env.discard_stdout()
     if isinstance(error, UsageError):
         see = f" (see {error.command} --help)" if error.command is not None else ""
         env.report(f"kcli: {_one_line(str(error).rstrip('.'))}{see}")
@@ -75,11 +77,6 @@ def report(env: Environment, error: BaseException, *, verbose: bool = False) -> 
         env.report(f"kcli:   because: {type(cause).__name__}: {_one_line(str(cause))}")
         cause = cause.__cause__ or cause.__context__
     return exit_status.status_of(error)
-
-
-def _discard_stdout() -> None:
-    """Let the rest of standard output go nowhere: what is buffered would raise the same error at every flush."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def _message(error: BaseException) -> str:

@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from time import monotonic
 from typing import Any, BinaryIO, TextIO
 
@@ -94,12 +94,46 @@ class Environment:
         self.stdout.flush()
         self._write_stderr(_escaped(line) + "\n")
 
+    def discard_stdout(self) -> None:
+        """Discard all further output: the text in the buffer would raise the error of a full disk at every flush."""
+        with suppress(OSError):  # a stream without a descriptor has no such buffer
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self.stdout.fileno())
+
     def _write_stderr(self, text: str) -> None:
         try:
             self.stderr.write(text)
             self.stderr.flush()
         except OSError:
             pass  # stderr is closed or its disk is full; the data and the status still count
+
+
+def open_closed_streams() -> list[str]:
+    """Open the null device for each closed standard stream; return the names of the output streams that were closed.
+
+    Otherwise a socket would get the number of that stream, and the next message would be sent through it. An output
+    stream that is open for reading only counts as closed. A closed stdin gets a descriptor whose reads fail.
+    """
+    closed = []
+    for name, title in (("stdin", ""), ("stdout", "standard output"), ("stderr", "standard error")):
+        stream = getattr(sys, name)  # None: the process was started with it closed
+        if stream is None:
+            null = os.open(os.devnull, os.O_WRONLY)
+            stream = open(null, "r" if name == "stdin" else "w", closefd=False)  # noqa: SIM115
+            setattr(sys, name, stream)
+        elif _is_writable(stream):
+            continue
+        if title:
+            closed.append(title)
+    return closed
+
+
+def _is_writable(stream: TextIO) -> bool:
+    import fcntl
+
+    try:
+        return fcntl.fcntl(stream, fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY
+    except (OSError, ValueError):  # a stream without a descriptor
+        return not stream.closed
 
 
 def _escaped(text: str) -> str:

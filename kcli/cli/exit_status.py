@@ -3,7 +3,8 @@
 | status | meaning | errors |
 |---|---|---|
 | 0 | done; also: the reader of the output pipe has closed it | |
-| 1 | failed, as a whole or for an item | all errors not listed below; items that failed for different reasons |
+| 1 | failed, as a whole or for an item | all errors not listed below; items that failed for different reasons; |
+|   | | stdout or stderr is closed: nothing was done |
 | 2 | usage: the command line or a setting is invalid, nothing was sent | `ConfigError`, a mistyped command or option |
 | 3 | no such topic, group, or saved state | UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, GROUP_ID_NOT_FOUND, |
 |   | | INVALID_TOPIC_EXCEPTION (not a valid topic name); `NotFound` |

@@ -14,8 +14,14 @@ import pytest
 from tests.cli.loopback import loopback_broker
 
 KCLI = [sys.executable, "-m", "kcli"]
-# Containers often set PYTHONUNBUFFERED. Buffered text raises the error of a full disk at each flush.
-BUFFERED = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+
+SHOW = "assignor show -s range -t orders=6 -m a -m b"
+CLOSED = "kcli: standard output is closed; redirect it to a file or to /dev/null\n"
+
+
+def test_the_tests_run_without_variables_of_python() -> None:
+    """They would hide what a user's machine does: PYTHONUNBUFFERED hid tracebacks about a full disk."""
+    assert {name for name in os.environ if name.startswith("PYTHON")} <= {"PYTHONPATH", "PYTHONPYCACHEPREFIX"}
 
 
 @pytest.mark.parametrize("line", ["--version", "--help", "topic list --help"])
@@ -47,11 +53,15 @@ def test_a_closed_stderr_does_not_change_the_status() -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-@pytest.mark.parametrize("line", ["--version", "topic --help"])
-def test_a_full_disk_is_one_line_and_status_1(line: str) -> None:
+@pytest.mark.parametrize("line", ["--version", "topic --help", SHOW, f"{SHOW} --output json"])
+@pytest.mark.parametrize("debug", ["", "1"], ids=["", "python-ends-itself"])
+def test_a_full_disk_is_one_line_and_status_1(line: str, debug: str) -> None:
+    """Buffered text raises the error at each flush, last when Python ends. `assignor show` reports after its table."""
     with Path("/dev/full").open("w") as full:
-        done = subprocess.run([*KCLI, *line.split()], stdout=full, stderr=subprocess.PIPE, text=True, env=BUFFERED)
-    assert (done.returncode, done.stderr) == (1, "kcli: standard output: No space left on device\n")
+        environ = {**os.environ, "KCLI_DEBUG": debug}
+        done = subprocess.run([*KCLI, *line.split()], stdout=full, stderr=subprocess.PIPE, text=True, env=environ)
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (1, "kcli: standard output: No space left on device")
+    assert debug or done.stderr.count("\n") == 1
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
@@ -75,9 +85,32 @@ def test_an_interrupt_prints_nothing_and_returns_130() -> None:
     assert (process.returncode, out, err) == (130, "", "")
 
 
-def test_a_closed_standard_output_does_not_crash() -> None:
-    done = subprocess.run(f"{sys.executable} -m kcli topic --help >&-", shell=True, stderr=subprocess.PIPE, text=True)
-    assert (done.returncode, done.stderr) == (0, "")
+def in_shell(words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(f"exec {sys.executable} -m kcli {words}", shell=True, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("line", ["--version", "topic --help", "topic lst"])
+@pytest.mark.parametrize(
+    ("closed", "message"),
+    [(">&-", CLOSED), ("<&- >&-", CLOSED), ("2>&-", ""), (">&- 2>&-", "")],
+)
+def test_a_closed_output_is_status_1_before_the_command_is_looked_up(line: str, closed: str, message: str) -> None:
+    done = in_shell(f"{line} {closed}")
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", message)
+
+
+def test_an_output_that_is_open_for_reading_only_counts_as_closed() -> None:
+    done = in_shell("topic lst 1</dev/null")
+    assert (done.returncode, done.stderr) == (1, CLOSED)
+    assert in_shell("topic lst 2</dev/null").returncode == 1
+
+
+def test_a_closed_input_is_an_error_of_the_commands_that_read_it() -> None:
+    with loopback_broker(topics={"orders": 1}) as broker:
+        done = in_shell(f"produce orders -b {broker.address} <&-")
+        assert (done.returncode, done.stderr) == (1, "kcli: cannot read the input: Bad file descriptor\n")
+        done = in_shell(f"topic list -b {broker.address} <&-")
+        assert (done.returncode, done.stdout, done.stderr) == (0, "orders\n", "")
 
 
 def test_names_beyond_the_locale_are_escaped() -> None:

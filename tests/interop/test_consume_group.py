@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from tests.interop.forked import Forker
-from tests.interop.process import KCLI, ROOT, Finished, kcli_running, wait_for_lines
+from tests.interop.process import KCLI, ROOT, Finished, kcli, kcli_running, wait_for_lines
 from tests.real_kafka import Kafka
 
 pytestmark = pytest.mark.slow
@@ -212,6 +212,15 @@ def test_a_closed_pipe_ends_with_status_0(any_kafka: Kafka) -> None:
     assert process.wait(30) == 0
     assert members(any_kafka, f"g-{topic}") == 0
     assert sum(max(0, offset) for offset in committed(any_kafka, topic, f"g-{topic}")) <= 2 * PER_PARTITION
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-"])
+def test_a_closed_output_neither_joins_nor_commits(closed: str, any_kafka: Kafka) -> None:
+    topic = produced(any_kafka, 1)
+    command = [*KCLI, *words(any_kafka, topic, f"g-{topic}", "-o", "start", "-e")]
+    done = subprocess.run(["sh", "-c", f'exec "$@" {closed}', "sh", *command], timeout=60, cwd=ROOT)
+    assert done.returncode == 1
+    assert f"g-{topic}" not in kcli("group", "list", "-b", any_kafka.bootstrap_servers).out.decode()
 
 
 def test_a_full_disk_commits_the_completely_written_records(any_kafka: Kafka, consume: Consume, tmp_path: Path) -> None:

@@ -123,6 +123,7 @@ def _can_show(env: Environment, common: Common, plan: Plan) -> bool:
         _show_plan(env, common, plan)
         env.stdout.flush()
     except OSError as error:
+        env.discard_stdout()
         env.stderr.write(f"kcli: cannot show the plan: {error.strerror}; nothing was written\n")
         return False
     return True

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import errno
 import io
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -146,6 +149,19 @@ def test_a_plan_that_cannot_be_shown_is_not_applied(scene: Scene, number: int) -
     assert b"cannot show the plan: " in env.err_buffer.getvalue()
     assert scene.committed() == scene.before
     assert not scene.snapshots
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_plan_that_a_full_disk_refuses_is_reported_once(scene: Scene) -> None:
+    """The buffered plan raised the error again when the process ended: a second line, and status 1."""
+    where = ("-b", scene.kafka.bootstrap_servers)
+    command = [sys.executable, "-m", "kcli", "offsets", "reset", scene.group, *ALL, "--execute", *where]
+    environ = {**os.environ, "XDG_STATE_HOME": str(scene.state)}
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, env=environ)
+    line = "kcli: cannot show the plan: No space left on device; nothing was written\n"
+    assert (done.returncode, done.stderr) == (4, line)
+    assert scene.committed() == scene.before
 
 
 def test_a_closed_pipe_does_not_change_the_status_of_a_refusal(scene: Scene) -> None:
