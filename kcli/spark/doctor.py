@@ -15,11 +15,13 @@ if TYPE_CHECKING:
 
 OK, WRONG, SKIPPED = "ok", "wrong", "skipped"
 UNREACHED = "check that Spark's machines reach the brokers, also at their advertised addresses"
+MORE_OUTPUT = "run the command again with -v, which shows the output of Spark"
+SAME_HERE = "try `kcli topic list` with the same options for the brokers"
 _EXECUTOR = "python string, executable string, pyarrow string, numpy string"
 
 
 class Finding(NamedTuple):
-    """Result of a check. `status` is ok, wrong, or skipped (an earlier check failed); `cure` is for wrong ones."""
+    """Result of a check. `status` is ok, wrong, or skipped (an earlier check failed); each wrong one has a `cure`."""
 
     check: str
     status: str
@@ -36,8 +38,8 @@ def local_checks(remote: str | None, environ: Mapping[str, str]) -> Iterator[Fin
         yield _checked("java", lambda: "{0.version} ({0.path})".format(check_java(environ)))
     yield _checked("pyspark", check_pyspark)
     yield _checked("pyarrow", lambda: _version("pyarrow"), INSTALL)
+    yield _checked("pandas", _check_pandas, INSTALL)
     if remote is not None:
-        yield _checked("pandas", lambda: _version("pandas"), "pip install 'pyspark[connect]'")
         yield _checked("grpc", lambda: _version("grpc"), "pip install 'pyspark[connect]'")
     else:
         yield _interpreter(environ)
@@ -101,6 +103,14 @@ def _check_brokers(spark: SparkSession, kafka: Mapping[str, str]) -> str:
     return f"an executor reached {servers}: {count:,} partitions"
 
 
+def _check_pandas() -> str:
+    """Return the version of pandas. ImportError if PySpark cannot use it."""
+    from pyspark.sql.pandas.utils import require_minimum_pandas_version
+
+    require_minimum_pandas_version()
+    return _version("pandas")
+
+
 def _version(module: str) -> str:
     from importlib import import_module
 
@@ -117,7 +127,9 @@ def _checked(check: str, check_environment: Callable[[], str], cure: str | None 
 def _failed(check: str, error: Exception, cure: str | None = None) -> Finding:
     """Return a finding for an error, with the cure at the end of the error's sentence if it has one."""
     if isinstance(error, ImportError):
-        return Finding(check, WRONG, str(error), cure)
+        from kcli.spark.session import INSTALL
+
+        return Finding(check, WRONG, str(error), cure or INSTALL)
     from kcli.spark.spark_errors import translate_error
 
     translated = translate_error(error)
@@ -125,7 +137,8 @@ def _failed(check: str, error: Exception, cure: str | None = None) -> Finding:
         cure = UNREACHED
     if cure is not None:
         return Finding(check, WRONG, str(translated), cure)
-    return Finding(check, WRONG, *_sentence_and_cure(translated))
+    sentence, cure = _sentence_and_cure(translated)
+    return Finding(check, WRONG, sentence, cure or (SAME_HERE if check == "brokers" else MORE_OUTPUT))
 
 
 def _sentence_and_cure(error: KcliError) -> tuple[str, str | None]:

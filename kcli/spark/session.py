@@ -84,12 +84,19 @@ def close_session(spark: SparkSession, *, patience_s: float = 10) -> None:
 
 
 def check_pyspark() -> str:
-    """Return PySpark's version. `ConfigError`, with the cure, if it or pyarrow is missing, or it is too old."""
+    """Return PySpark's version. `ConfigError`, with the cure, if a package is missing, or PySpark is too old.
+
+    PySpark needs pandas for functions over Arrow batches (mapInArrow), although those never use it.
+    """
+    from importlib.util import find_spec
+
     for name in ("pyspark", "pyarrow"):
         try:
             __import__(name)
         except ImportError as error:
             raise ConfigError(f"kcli spark needs {name} ({error}): {INSTALL}") from error
+    if find_spec("pandas") is None:  # its import takes half a second
+        raise ConfigError(f"kcli spark needs pandas: {INSTALL}")
     from pyspark.version import __version__ as version
 
     if tuple(int(part) for part in version.split(".")[:2]) < OLDEST:

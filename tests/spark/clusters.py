@@ -24,9 +24,11 @@ from tests.real_kafka import free_ports
 QUICK_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"  # for short jobs the optimizing compiler does not pay
 NOT_OF_SPARK = {
     *("crc32c", "cramjam", "lz4", "tabulate", "typer", "annotated_doc", "click", "shellingham", "rich", "pygments"),
-    *("markdown_it", "mdurl", "plotly", "narwhals", "zstandard", "kafka", "confluent_kafka", "pytest", "hypothesis"),
+    *("markdown_it", "mdurl", "pandas", "plotly", "narwhals", "zstandard", "kafka", "confluent_kafka", "pytest"),
+    "hypothesis",
 }
-"""Packages installed for kcli and its tests only; PySpark, pyarrow, numpy, pandas and grpc do not need them."""
+"""Packages installed for kcli and its tests only; PySpark, pyarrow, numpy and grpc do not need them.
+The driver needs pandas, workers do not."""
 WITHOUT_KCLI = f"""
 import os, sys
 from importlib.machinery import PathFinder

@@ -13,7 +13,18 @@ import pytest
 
 from kcli.errors import ConfigError
 from kcli.spark import doctor
-from kcli.spark.doctor import OK, SKIPPED, UNREACHED, WRONG, Finding, all_checks, local_checks, session_checks
+from kcli.spark.doctor import (
+    MORE_OUTPUT,
+    OK,
+    SAME_HERE,
+    SKIPPED,
+    UNREACHED,
+    WRONG,
+    Finding,
+    all_checks,
+    local_checks,
+    session_checks,
+)
 from kcli.spark.session import SparkFailed
 from tests.cli.fake import run_kcli
 
@@ -81,7 +92,7 @@ def look_at(session: Any, way: str = "installed") -> dict[str, Finding]:
 
 def test_passed_checks_show_versions(tmp_path: Path) -> None:
     found = by_check(list(local_checks(None, java_of(tmp_path))))
-    assert list(found) == ["java", "pyspark", "pyarrow", "interpreter"]
+    assert list(found) == ["java", "pyspark", "pyarrow", "pandas", "interpreter"]
     assert {it.status for it in found.values()} == {OK}
     assert found["java"].detail == f"21.0.1 ({tmp_path}/bin/java)"
     assert found["interpreter"].detail.startswith(f"{sys.executable} (the one of kcli, Python {sys.version_info[0]}.")
@@ -95,7 +106,7 @@ def test_without_java_the_cure_is_to_install_one(tmp_path: Path) -> None:
         "Spark needs Java, but there is no `java` on the PATH",
         "install a JRE 17 or newer, or set JAVA_HOME to one",
     )
-    assert {found[name].status for name in ("pyspark", "pyarrow", "interpreter")} == {OK}
+    assert {found[name].status for name in ("pyspark", "pyarrow", "pandas", "interpreter")} == {OK}
 
 
 def test_a_missing_interpreter_is_named(tmp_path: Path) -> None:
@@ -112,7 +123,8 @@ def test_a_missing_interpreter_is_named(tmp_path: Path) -> None:
         ("pyarrow", "pyspark", "pip install 'kcli[spark]'"),
         ("pyarrow", "pyarrow", "pip install 'kcli[spark]'"),
         ("grpc", "grpc", "pip install 'pyspark[connect]'"),
-        ("pandas", "pandas", "pip install 'pyspark[connect]'"),
+        ("pandas", "pyspark", "pip install 'kcli[spark]'"),
+        ("pandas", "pandas", "pip install 'kcli[spark]'"),
     ],
 )
 def test_a_missing_package_is_named_with_the_cure(
@@ -123,7 +135,7 @@ def test_a_missing_package_is_named_with_the_cure(
     assert "java" not in found
     assert "interpreter" not in found
     assert (found[check].status, found[check].cure) == (WRONG, cure)
-    assert package in found[check].detail
+    assert package in found[check].detail.lower()
 
 
 @pytest.mark.parametrize("lacking", ["java", "interpreter"])
@@ -141,7 +153,7 @@ def test_spark_is_checked_if_all_local_checks_pass(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(doctor.os, "environ", java_of(tmp_path))
     session: Any = FakeSession()
     found = by_check(all_checks(lambda: session, KAFKA, None, "zip"))
-    assert list(found) == ["java", "pyspark", "pyarrow", "interpreter", *LATER]
+    assert list(found) == ["java", "pyspark", "pyarrow", "pandas", "interpreter", *LATER]
     assert {it.status for it in found.values()} == {OK}
 
 
@@ -161,11 +173,11 @@ def test_packages_and_brokers_of_an_executor_are_shown() -> None:
 @pytest.mark.parametrize(
     ("error", "detail", "cure"),
     [
-        (SparkFailed("Spark did not start: Error: heap too small"), "Spark did not start: Error: heap too small", None),
+        (SparkFailed("Spark did not start: too small"), "Spark did not start: too small", MORE_OUTPUT),
         (
             SparkFailed("no Spark Connect server answered at sc://h:1: refused"),
             "no Spark Connect server answered at sc://h:1: refused",
-            None,
+            MORE_OUTPUT,
         ),
         (ConfigError("--remote needs more of pyspark (x): pip install y"), "--remote needs more of pyspark (x)",
          "pip install y"),
@@ -191,8 +203,18 @@ def test_a_missing_pyarrow_on_the_executor_is_reported_with_the_cure() -> None:
     assert found["shipping"].status == OK
 
 
+def test_a_package_that_the_driver_lacks_is_reported_with_the_cure() -> None:
+    """PySpark checks for pandas on the driver before it sends a function over Arrow batches."""
+    lacking = ImportError("[PACKAGE_NOT_INSTALLED] Pandas >= 2.2.0 must be installed; however, it was not found.")
+    assert look_at(FakeSession(executor=lacking))["executor"] == Finding(
+        "executor", WRONG, str(lacking), "pip install 'kcli[spark]'"
+    )
+
+
 def test_an_executor_without_a_row_is_wrong() -> None:
-    assert look_at(FakeSession(executor=None))["executor"] == Finding("executor", WRONG, "the executor returned no row")
+    assert look_at(FakeSession(executor=None))["executor"] == Finding(
+        "executor", WRONG, "the executor returned no row", MORE_OUTPUT
+    )
 
 
 def test_missing_kcli_on_the_executor_fails_the_shipping_check() -> None:
@@ -208,7 +230,7 @@ def test_missing_kcli_on_the_executor_fails_the_shipping_check() -> None:
     [
         ("TimeoutExpired: nobody answered: kcli-1:9092: refused", "nobody answered: kcli-1:9092: refused", UNREACHED),
         ("DisconnectedError: kcli-1:9092: cut off; again", "kcli-1:9092: cut off; again", UNREACHED),
-        ("BrokerError: TOPIC_AUTHORIZATION_FAILED: not you", "TOPIC_AUTHORIZATION_FAILED: not you", None),
+        ("BrokerError: TOPIC_AUTHORIZATION_FAILED: not you", "TOPIC_AUTHORIZATION_FAILED: not you", SAME_HERE),
     ],
 )
 def test_unreachable_brokers_are_reported_with_the_reason(raised: str, detail: str, cure: str | None) -> None:

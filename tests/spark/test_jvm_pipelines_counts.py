@@ -22,7 +22,9 @@ from kcli.spark.pipelines.source import KafkaSource
 from kcli.spark.pipelines.throughput import ThroughputOptions
 from kcli.text import format_time
 from tests.cli.fake import Result, run_kcli
+from tests.real_kafka import Kafka
 from tests.spark.browser import Dom, rendered
+from tests.spark.groups import topic_with
 from tests.spark.known_topic import COMPACTED, DELETED_BEFORE, Known, KnownTopic
 
 if TYPE_CHECKING:
@@ -178,6 +180,17 @@ def test_skew_of_partitions_and_topics(spark: SparkSession, known_topic: KnownTo
     assert (topic["keys"], topic["spread_keys"]) == (len(everywhere), sum(n > 1 for n in everywhere.values()))
     assert topic["keyless"] == sum(it.key is None for records in seen for it in records)
     assert topic["max_over_mean"] == max(counts) * 3 / sum(counts)
+
+
+def test_skew_of_a_topic_without_keys(spark: SparkSession, our_kafka: Kafka) -> None:
+    topic = topic_with(our_kafka, 3, 1)
+    found = skew.run(spark, KafkaSource({"bootstrap.servers": our_kafka.bootstrap_servers}, {topic: None}))
+    assert found.keys.rows == []
+    assert [(row["records"], row["keys"], row["hottest_key"]) for row in found.partitions.rows] == [
+        (3, 0, None),
+        (1, 0, None),
+    ]
+    assert found.topics.rows[0]["keyless"] == 4
 
 
 # --- profile

@@ -15,7 +15,6 @@ from kcli.errors import ConfigError
 if TYPE_CHECKING:
     from kcli.spark.pipelines.result import Result
 
-INSTALL = "pip install 'kcli[report]'"
 MOST_ROWS = 1000
 _POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
 _STYLE = """
@@ -39,6 +38,8 @@ class Section(NamedTuple):
 
 def check_page(path: str) -> None:
     """Raise ConfigError if the page cannot be written: plotly or the folder is missing."""
+    from kcli.spark.session import INSTALL
+
     check_file("--report", path)
     try:
         import plotly  # noqa: F401

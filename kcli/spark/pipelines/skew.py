@@ -80,7 +80,14 @@ def _partitions(groups: DataFrame, metric: str) -> dict[tuple[str, int], dict[st
         f.coalesce(f.sum(f.when(~keyed, f.col("records"))), f.lit(0)).alias("keyless"),
         hottest,
     )
-    return {(row["topic"], row["partition"]): row for row in rows.toArrow().to_pylist()}
+    # A null struct with fields that are never null cannot be converted to Arrow, so its fields become columns.
+    table = rows.select("*", "hottest.amount", "hottest.key").drop("hottest").toArrow()
+    by_partition = {}
+    for row in table.to_pylist():
+        hottest_key = {"amount": row.pop("amount"), "key": row.pop("key")}
+        row["hottest"] = None if hottest_key["amount"] is None else hottest_key
+        by_partition[row["topic"], row["partition"]] = row
+    return by_partition
 
 
 def partition_rows(
