@@ -1,11 +1,10 @@
 """The embedded broker measured beside a real Kafka, in one run.
 
-    python -m tests.bench.broker [ready] [produce] [consume] [idle] [purgatory] [kills] [--runs 5] [--records 3000000]
+    python -m tests.bench.broker [ready] [produce] [consume] [purgatory] [kills] [--runs 5] [--records 3000000]
 
 - ready: time from the start of the process to its line on stdout, and resident memory then.
 - produce: Apache's producer performance tool, 100-byte records, acks=all, both brokers in turn.
 - consume: kcat and kcli read the same records from both brokers, in turn.
-- idle: CPU of the broker with 500 connections parked in long polls.
 - purgatory: one tick of the timer with 100 and with 100,000 parked fetches.
 - kills: 500 rounds of kill -9 under load (tests/interop/kill_loop.py); 50 rounds are a test.
 
@@ -15,7 +14,6 @@ It prints medians with the targets; the exit status is 1 if a target is missed.
 from __future__ import annotations
 
 import argparse
-import os
 import re
 import shutil
 import signal
@@ -37,8 +35,7 @@ from tests.real_kafka import Kafka, KafkaNode, fetch_jars
 ROOT = Path(__file__).parent.parent.parent
 REAL_JVM = ("-Xms512m", "-Xmx1g")
 OURS, REAL = "kcli broker", "Apache Kafka"
-IDLE_CONNECTIONS = 500
-PARTS = ("ready", "produce", "consume", "idle", "purgatory", "kills")
+PARTS = ("ready", "produce", "consume", "purgatory", "kills")
 
 Target = tuple[str, float, bool]
 
@@ -53,12 +50,6 @@ def resident_mb(pid: int) -> float:
     found = re.search(r"VmRSS:\s+(\d+) kB", status)
     assert found is not None
     return int(found[1]) * 1024 / 1e6
-
-
-def cpu_seconds(pid: int) -> float:
-    """Return user and system time so far."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def ready(options: argparse.Namespace, scratch: Path) -> list[Target]:
@@ -158,29 +149,6 @@ def read(client: str, kafka: Kafka, records: int, scratch: Path) -> float:
     return got.wall_s
 
 
-def idle(options: argparse.Namespace, scratch: Path) -> list[Target]:
-    from tests.bench.long_polls import park
-
-    broker = BrokerProcess(scratch / "ours", fetch_jars())
-    broker.start()
-    rows, shares = [], {}
-    try:
-        broker.create_topic("quiet", 1)
-        for wait_ms in (500, 5000):
-            with park(broker.port, "quiet", IDLE_CONNECTIONS, wait_ms) as polls:
-                polls.run(2)
-                assert broker.pid is not None
-                before, began = cpu_seconds(broker.pid), time.perf_counter()
-                answered = polls.run(10)
-                share = (cpu_seconds(broker.pid) - before) / (time.perf_counter() - began)
-            shares[wait_ms] = share * 100
-            rows.append((str(IDLE_CONNECTIONS), str(wait_ms), str(answered), f"{share * 100:.1f}"))
-    finally:
-        stop({OURS: broker})
-    table(rows, ("connections", "max wait ms", "answers in 10 s", "% of one core"))
-    return [(f"500 long polls of {wait_ms} ms under 5% of one core", s, s < 5) for wait_ms, s in shares.items()]
-
-
 def purgatory(options: argparse.Namespace, scratch: Path) -> list[Target]:
     from tests.bench.parked import per_tick_us
 
@@ -230,7 +198,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args(arguments)
     measured: dict[str, Callable[[argparse.Namespace, Path], list[Target]]] = {
-        "ready": ready, "produce": produce, "consume": consume, "idle": idle, "purgatory": purgatory, "kills": kills,
+        "ready": ready, "produce": produce, "consume": consume, "purgatory": purgatory, "kills": kills,
     }  # fmt: skip
     if unknown := set(options.parts) - set(measured):
         parser.error(f"unknown part {', '.join(unknown)}")
