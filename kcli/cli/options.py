@@ -2,7 +2,7 @@
 
 A value has five sources. From strongest to weakest:
 
-1. its own option: `-b`, `--timeout`, `--output`, `-v`
+1. its own option: `-b`, `--timeout`, `-O`, `-v`
 2. `-X key=value`, with Kafka's property names (`bootstrap.servers`; `default.api.timeout.ms` for the time-out)
 3. the file of `--command-config`, Kafka properties too
 4. the environment: KCLI_BOOTSTRAP_SERVER, KCLI_PROPERTY (one `key=value` per line), KCLI_COMMAND_CONFIG (counts as 3),
@@ -133,7 +133,8 @@ def common_options(
         ),
     ] = None,
     output: Annotated[
-        str | None, Option("--output", metavar="|".join(OUTPUTS), help="Set the output format. [KCLI_OUTPUT; table]")
+        str | None,
+        Option("--output", "-O", metavar="|".join(OUTPUTS), help="Set the output format. [KCLI_OUTPUT; table]"),
     ] = None,
     verbose: Annotated[bool, Option("--verbose", "-v", help="Print more details on stderr. [KCLI_VERBOSE]")] = False,
 ) -> Common:

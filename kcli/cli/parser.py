@@ -67,7 +67,20 @@ def _usage_message(error: Any) -> str:
         message = re.sub(pattern, replacement, message)
     message, _, similar = message.partition(" (Possible options: ")
     names = [name for name in similar.rstrip(")").split(", ") if name not in ("", "--help")]
-    return message + (f"; did you mean {' or '.join(names)}?" if names else "")
+    hint = _output_hint(error, message) or (f"did you mean {' or '.join(names)}?" if names else "")
+    return f"{message}; {hint}" if hint else message
+
+
+def _output_hint(error: Any, message: str) -> str | None:
+    """Return how to set the output format, for an option with which other programs set it."""
+    option = message.removeprefix("there is no option ")
+    known = [name for parameter in error.ctx.command.params for name in parameter.opts] if error.ctx else []
+    if option not in _OUTPUT_ELSEWHERE or "--output" not in known:
+        return None
+    return f"use --output {_OUTPUT_ELSEWHERE[option]} or -O {_OUTPUT_ELSEWHERE[option]}"
+
+
+_OUTPUT_ELSEWHERE = {"-o": "FORMAT", **{f"--{form}": form for form in ("json", "jsonl", "csv", "tsv", "table")}}
 
 
 _REWORDED = (

@@ -119,6 +119,37 @@ def test_the_whole_tree_can_be_built_for_documentation_and_completion() -> None:
     assert "--long" in [opt for param in tree.commands["topic"].commands["list"].params for opt in param.opts]
 
 
+# Options whose name has different meanings in different commands.
+NAMESAKES = {"--compression", "--key", "--member", "--partitions"}
+
+
+def test_an_option_has_the_same_short_form_in_every_command() -> None:
+    """-o is an offset and -O the output format; the words of `kcli compat` are Apache's."""
+    tree = build_tree(FakeEnvironment(), app.report, whole=True)
+    shorts: dict[str, set[str]] = {}
+    for path in command_table.COMMANDS:
+        command = tree
+        for word in path:
+            command = command.commands[word]
+        names = [name for parameter in command.params for name in parameter.opts if name.startswith("-")]
+        assert len(names) == len(set(names)), path
+        for parameter in command.params:
+            if path[0] not in ("compat", "spark") and parameter.opts[0].startswith("--"):
+                shorts.setdefault(parameter.opts[0], set()).add(" ".join(parameter.opts[1:]))
+    assert {name: short for name, short in shorts.items() if len(short) > 1 and name not in NAMESAKES} == {}
+    assert shorts["--offset"] == {"-o"}
+    assert shorts["--output"] == {"-O"}
+    assert not {"--json", "--csv"} & shorts.keys()
+
+
+@pytest.mark.parametrize("word", ["-o json", "--json", "--csv"])
+def test_an_output_option_of_other_programs_is_answered_with_ours(word: str) -> None:
+    expected = "FORMAT" if word.startswith("-o") else word.removeprefix("--")
+    assert f"; use --output {expected} or -O {expected} (see" in run_kcli("group", "list", *word.split()).err
+    assert "--output" not in run_kcli("demo", *word.split()).err
+    assert "the output format is -O or --output" in run_kcli("consume", "orders", "-o", "json").err
+
+
 @pytest.mark.parametrize(
     ("error", "status"),
     [

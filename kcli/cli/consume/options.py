@@ -42,6 +42,7 @@ _TIME_RANGE = rf"@(?P<start>{TIME})(?::(?P<end>.*))?"
 
 _MISTAKES: list[tuple[str, str]] = [
     (r"[se]@.*", "use '@A' and '@A:B' instead of kcat's 's@A' and 'e@B'"),
+    (r"json|jsonl|csv|tsv|table", "the output format is -O or --output"),
     (r"stored", "without --group there is no committed offset"),
     (r"[0-9]+(-|\.\.)[0-9]+", "use a colon between the bounds, like 100:200"),
     (rf"-?({DURATION_STEP})+", "a time begins with '@', like @-1h"),

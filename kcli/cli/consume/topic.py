@@ -60,6 +60,7 @@ def run(
         list[str] | None,
         Option(
             "--header",
+            "-H",
             metavar="NAME=REGEX",
             help="Print only records with a matching header; repeatable: all must match.",
         ),
@@ -76,7 +77,7 @@ def run(
         ),
     ] = None,
     group: Annotated[
-        str | None, Option("--group", metavar="GROUP", help="Read as a member of this group, see above.")
+        str | None, Option("--group", "-g", metavar="GROUP", help="Read as a member of this group, see above.")
     ] = None,
     no_commit: Annotated[bool, Option("--no-commit", help="Commit nothing, as a member.")] = False,
     assignor: Annotated[

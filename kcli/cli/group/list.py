@@ -33,7 +33,9 @@ def run(
     ] = None,
     topic: Annotated[
         str | None,
-        Option("--topic", metavar="TOPIC", help="List only groups with a subscription or an offset in this topic."),
+        Option(
+            "--topic", "-t", metavar="TOPIC", help="List only groups with a subscription or an offset in this topic."
+        ),
     ] = None,
     match: Match = None,
     names: Annotated[bool, Option("--names", help="Print only the names, one per line, without a header.")] = False,
